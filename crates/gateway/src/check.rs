@@ -13,10 +13,9 @@ use meridian_wire::config::Gateway as Config;
 
 use crate::admin::tls::{self as admin, AdminTls};
 use crate::certificates::{self, ClientTls};
+use crate::descriptors::check_descriptors;
 use crate::error::Error;
-use crate::http::limits::check_descriptors;
 use crate::peers::all::Peers;
-use crate::peers::port::CONNECTIONS;
 use crate::peers::tls as peers;
 use crate::registry::following::Following;
 use crate::registry::secured as registry;
@@ -93,11 +92,7 @@ pub fn check(config: &Config) -> Vec<String> {
     }
     found.extend(doubts(config));
     found.extend(sources::problems(config));
-    let peers = config.peers.as_ref().map_or(0, |_| CONNECTIONS);
-    let replicas = config.limits.replicas.saturating_add(peers);
-    found.extend(
-        check_descriptors(config.limits.connections, replicas).err().map(|e| e.to_string()),
-    );
+    found.extend(check_descriptors(config).err().map(|e| e.to_string()));
     found
 }
 

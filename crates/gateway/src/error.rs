@@ -26,17 +26,19 @@ pub enum Error {
     },
     /// Too few file descriptors for the configured limits.
     #[error(
-        "limits.connections: {connections} connections need {need} file descriptors, {have} are allowed; raise `ulimit -n` or lower limits.connections to {fits}"
+        "limits: {connections} connections and {replicas} replicas need {need} open files, and the hard limit of this process (`ulimit -Hn`) is {allowed}; raise it to {need} (as root `ulimit -n {need}`, or LimitNOFILE={need} in a systemd unit){fits}"
     )]
     Descriptors {
-        /// Configured.
-        connections: usize,
+        /// `limits.connections`.
+        connections: u64,
+        /// `limits.replicas`.
+        replicas: u64,
         /// Needed.
         need: u64,
         /// Allowed.
-        have: u64,
-        /// Connections that would fit.
-        fits: u64,
+        allowed: u64,
+        /// Smaller limits that pass, as the end of the message; empty if none do.
+        fits: String,
     },
     /// The certificates for peers cannot be used.
     #[error(transparent)]

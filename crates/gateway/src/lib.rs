@@ -9,6 +9,7 @@ mod access;
 mod admin;
 mod certificates;
 mod check;
+mod descriptors;
 mod draining;
 mod error;
 mod http;
@@ -29,6 +30,7 @@ mod worker;
 
 pub use access::Given;
 pub use check::check;
+pub use descriptors::raise_descriptors;
 pub use error::Error;
 pub use inputs::tenants::{NoChance, hash_key, new_key};
 pub use peers::tls::TlsError;

@@ -13,9 +13,8 @@ use tokio::task::JoinSet;
 
 use self::build::Gateway;
 use crate::access::Given;
+use crate::descriptors::check_descriptors;
 use crate::error::Error;
-use crate::http::limits::check_descriptors;
-use crate::peers::port::CONNECTIONS;
 use crate::registry::Addresses;
 use crate::replicas::probes;
 use crate::request::plane::Worker;
@@ -53,8 +52,7 @@ pub async fn serve(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
     let Given { config, file, reload } = given.into();
-    let peers = config.peers.as_ref().map_or(0, |_| CONNECTIONS);
-    check_descriptors(config.limits.connections, config.limits.replicas.saturating_add(peers))?;
+    check_descriptors(&config)?;
     let listener = listen("listen", config.listen).await?;
     let admin_listener = listen("admin", config.admin).await?;
     let peer_listener = match &config.peers {

@@ -128,3 +128,31 @@ fn control_planes() {
     assert!(said.contains("is valid: control plane"), "{said}");
     assert!(!dir.0.join("c.redb").exists(), "a check makes no store");
 }
+
+// The hard limit on open files decides: below a gateway's needs, `check` names the needed number
+// and limits that fit, and with those limits the same shell's check passes, though its soft limit
+// is lower still.
+#[test]
+fn open_files() {
+    let dir = Dir::new("files");
+    let file = dir.0.join("config.yaml");
+    let check = |limits: &str| {
+        std::fs::write(&file, format!("version: 1\nregion: us\n{limits}\n")).expect("writes");
+        let shell = format!(
+            "ulimit -Hn 1024 && ulimit -Sn 256 && exec {} check -c {}",
+            env!("CARGO_BIN_EXE_meridian"),
+            file.display()
+        );
+        Command::new("sh").args(["-c", &shell]).output().expect("a shell runs")
+    };
+    let refused = check("");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success(), "{said}");
+    for part in ["need 17472 open files", "`ulimit -Hn`) is 1024", "LimitNOFILE=17472"] {
+        assert!(said.contains(part), "{part} is missing in {said}");
+    }
+    let limits =
+        said.split('`').find(|part| part.starts_with("limits: ")).expect("limits that fit");
+    let passed = check(limits);
+    assert!(passed.status.success(), "{}", String::from_utf8_lossy(&passed.stderr));
+}

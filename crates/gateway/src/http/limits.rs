@@ -1,35 +1,7 @@
-//! Limits on file descriptors, requests, bytes of bodies and connections.
+//! Limits on requests, bytes of bodies and connections.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
-use crate::error::Error;
-
-/// Descriptors for other purposes than connections: listeners, probes, logs, the runtime.
-const SPARE: u64 = 64;
-
-/// Ensures that there are descriptors for every allowed connection: one for the client, one for its
-/// replica. Raises the soft limit as far as the hard one allows.
-pub(crate) fn check_descriptors(connections: usize, replicas: u16) -> Result<(), Error> {
-    let need = connections as u64 * 2 + u64::from(replicas) + SPARE;
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current.is_none_or(|n| n >= need) {
-        return Ok(());
-    }
-    let most = limit.maximum.unwrap_or(u64::MAX);
-    let raised = Rlimit { current: Some(need.min(most)), maximum: limit.maximum };
-    let have = match setrlimit(Resource::Nofile, raised) {
-        Ok(()) => need.min(most),
-        Err(_) => limit.current.unwrap_or(0),
-    };
-    if have >= need {
-        return Ok(());
-    }
-    let fits = have.saturating_sub(SPARE + u64::from(replicas)) / 2;
-    Err(Error::Descriptors { connections, need, have, fits })
-}
 
 /// A bounded count whose permits return themselves when dropped.
 #[derive(Clone, Debug)]
