@@ -17,13 +17,13 @@ pub(crate) struct Admin {
     #[arg(long, env = "MERIDIAN_ADMIN_TOKEN", hide_env_values = true)]
     token: Option<String>,
     /// Certificates of the authority that issued the port's certificate, where the address is https
-    #[arg(long, env = "MERIDIAN_CA", value_name = "FILE")]
+    #[arg(long, env = "MERIDIAN_ADMIN_CA", value_name = "FILE")]
     ca: Option<PathBuf>,
     /// The certificate that is shown there
-    #[arg(long, env = "MERIDIAN_CERTIFICATE", value_name = "FILE", requires_all = ["ca", "key"])]
+    #[arg(long, env = "MERIDIAN_ADMIN_CERTIFICATE", value_name = "FILE", requires_all = ["ca", "key"])]
     certificate: Option<PathBuf>,
     /// Its key
-    #[arg(long, env = "MERIDIAN_KEY", value_name = "FILE", requires = "certificate")]
+    #[arg(long, env = "MERIDIAN_ADMIN_KEY", value_name = "FILE", requires = "certificate")]
     key: Option<PathBuf>,
 }
 

@@ -1,7 +1,10 @@
 //! `meridian explain ID`
 
 use anyhow::Context;
-use meridian_wire::admin::{Candidate, Explanation};
+use meridian_wire::admin::{Candidate, Explanation, PeerCandidate};
+
+/// Longest line, unless one word is longer.
+const COLUMNS: usize = 100;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -29,23 +32,33 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 fn print(e: &Explanation) {
     let picked = e.picked.as_deref().unwrap_or("nothing");
     let resumed = if e.resumed { ", going on with a broken answer" } else { "" };
-    println!(
+    let head = format!(
         "{}: {} picked {picked} ({}), attempt {}{resumed}",
         e.id, e.policy, e.reason, e.attempt
     );
+    println!("{}", wrapped(&head, ""));
     if e.logged_as != e.id {
         println!("  in the gateway's log: {}", e.logged_as);
     }
+    if !e.rules.is_empty() {
+        println!("{}", wrapped(&format!("  residency rules: {}", e.rules.join(", ")), "    "));
+    }
+    let mark = |name: &str| if e.picked.as_deref() == Some(name) { '*' } else { ' ' };
+    let prompt = e.candidates.first().map(|c| c.prompt_tokens);
     for c in &e.candidates {
-        println!("  {}", line(c));
+        println!("{}", wrapped(&replica(c, mark(&c.url)), "      "));
+    }
+    for p in &e.peers {
+        println!("{}", wrapped(&peer(p, prompt, mark(&p.name)), "      "));
     }
 }
 
-fn line(c: &Candidate) -> String {
+fn replica(c: &Candidate, mark: char) -> String {
     let standing = c.ineligible.as_deref().unwrap_or("eligible");
-    let terms: Vec<_> = c.terms.iter().map(|(name, value)| format!("{name} {value:.2}")).collect();
+    let terms: String =
+        c.terms.iter().map(|(name, value)| format!(", {name} {value:.2}")).collect();
     format!(
-        "r{} {} {standing}: matched {:.0} of {} tokens, pending {}, running {}, outstanding {}, in front {:.0} tokens, kv {:.0} % {}",
+        "{mark} r{} {} {standing}: matched {:.0} of {} tokens, pending {}, running {}, outstanding {}, in front {:.0} tokens, kv {:.0} %{terms}",
         c.id,
         c.url,
         c.matched_tokens,
@@ -55,6 +68,32 @@ fn line(c: &Candidate) -> String {
         c.outstanding,
         c.front_tokens,
         c.kv_used * 100.0,
-        terms.join(", ")
     )
+}
+
+/// Where this gateway has no replica of the model, the length of the prompt is not known here.
+fn peer(p: &PeerCandidate, prompt: Option<u32>, mark: char) -> String {
+    let standing = p.unavailable.as_deref().unwrap_or("eligible");
+    let of = prompt.map_or_else(String::new, |tokens| format!(" of {tokens}"));
+    format!(
+        "{mark} peer {} {standing}: matched {:.0}{of} tokens, rtt {:.0} ms, {} replicas with room, held {}, forwarded since its report {}",
+        p.name, p.matched_tokens, p.rtt_ms, p.eligible, p.held, p.since,
+    )
+}
+
+/// Breaks a line between words to fit [`COLUMNS`]; further lines begin with `indent`.
+fn wrapped(line: &str, indent: &str) -> String {
+    let (mut text, mut width) = (String::new(), 0);
+    for word in line.split_inclusive(' ') {
+        let length = word.trim_end().chars().count();
+        if width > indent.len() && width + length > COLUMNS {
+            text.truncate(text.trim_end().len());
+            text.push('\n');
+            text.push_str(indent);
+            width = indent.len();
+        }
+        text.push_str(word);
+        width += word.chars().count();
+    }
+    text
 }
