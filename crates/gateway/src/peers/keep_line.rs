@@ -19,12 +19,13 @@ use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use meridian_base::Rng;
 use meridian_wire::peer::WARM;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::all::Peers;
 use super::dial::{DialError, Dialled, PATIENCE, PAUSES, dial};
 use super::line::Line;
 use super::link::Link;
+use super::rarely::Rarely;
 use super::whole::whole;
 use crate::http::parts::Parts;
 
@@ -63,28 +64,27 @@ pub(super) async fn keep(peers: Arc<Peers>, link: Arc<Link>, seed: u64) {
     let mut rng = Rng::new(seed);
     let (first, most) = PAUSES;
     let mut pause = first;
-    let mut told = None;
+    let told = Rarely::default();
     loop {
-        let problem = match one(&peers, &link).await {
-            Ok(()) => {
-                pause = first;
-                "it was closed".to_owned()
-            }
-            Err(broken) => {
-                pause = (pause * 2).min(most);
-                whole(&broken)
-            }
+        let mut opened = None;
+        let problem = match one(&peers, &link, &mut opened).await {
+            Ok(()) => "it was closed".to_owned(),
+            Err(broken) => whole(&broken),
         };
-        if told.as_ref() != Some(&problem) {
-            tracing::warn!(peer = %link.identity, error = problem, "no connection for requests");
+        // A peer that accepts connections and closes them soon is no better than one that is down.
+        let lasted = opened.is_some_and(|at: Instant| at.elapsed() > most);
+        pause = if lasted { first } else { (pause * 2).min(most) };
+        if let Some(unlogged) = told.due(&problem) {
+            tracing::warn!(
+                peer = %link.identity, error = problem, unlogged, "no connection for requests"
+            );
         }
-        told = Some(problem);
         link.rest(pause, &mut rng).await;
     }
 }
 
-/// One connection, from dialling to its end.
-async fn one(peers: &Peers, link: &Link) -> Result<(), Broken> {
+/// One connection, from dialling to its end; `opened` gets the time at which it was ready.
+async fn one(peers: &Peers, link: &Link, opened: &mut Option<Instant>) -> Result<(), Broken> {
     let opening = async {
         let Dialled { stream, certificate } =
             dial(&peers.tls, &link.identity, &link.address).await?;
@@ -105,14 +105,19 @@ async fn one(peers: &Peers, link: &Link) -> Result<(), Broken> {
     };
     let ((sender, connection), revoked) =
         timeout(PATIENCE, opening).await.map_err(|_| Broken::Silent)??;
-    let warming = warm(sender.clone(), link, peers.config.warm.bytes());
+    *opened = Some(Instant::now());
+    let mut warming = std::pin::pin!(warm(sender.clone(), link, peers.config.warm.bytes()));
     link.line.set(Some(sender));
     let _down = Down(&link.line);
     let (mut connection, mut revoked) = (std::pin::pin!(connection), std::pin::pin!(revoked));
     tokio::select! {
-        ended = &mut connection => return Ok(ended?),
+        ended = &mut connection => {
+            // The peer may have sent its reason before it closed the connection.
+            warming.await?;
+            return Ok(ended?);
+        }
         () = &mut revoked => return Err(Broken::Revoked),
-        warm = warming => warm?,
+        warm = &mut warming => warm?,
     }
     tokio::select! {
         ended = &mut connection => Ok(ended?),

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::line::Line;
 use super::models::Models;
+use super::rarely::Rarely;
 use super::tls::{Tls, TlsError};
 use super::traffic::Tally;
 use crate::lock::{Mutex, MutexGuard};
@@ -46,6 +47,8 @@ pub(crate) struct Link {
     /// Notified when the peer dials this gateway: it is alive, so a pause before dialling it can
     /// end.
     pub(super) lives: Notify,
+    /// Limits log lines about different secrets.
+    pub(super) apart: Rarely,
 }
 
 #[derive(Debug, Default)]
@@ -64,6 +67,13 @@ pub(super) struct State {
     pub(super) problem: Option<String>,
     /// Cancelled when the peer is gone; requests that wait for it are retried elsewhere.
     lost: CancellationToken,
+}
+
+impl State {
+    /// The stream ended.
+    pub(super) fn fail(&mut self, problem: String) {
+        (self.is_up, self.problem) = (false, Some(problem));
+    }
 }
 
 impl Link {
@@ -92,6 +102,7 @@ impl Link {
             taken: Arc::default(),
             rtt: AtomicU64::new(0),
             lives: Notify::new(),
+            apart: Rarely::default(),
         })
     }
 

@@ -24,6 +24,7 @@ pub(crate) mod link;
 mod listed;
 mod models;
 pub(crate) mod port;
+mod rarely;
 mod refused;
 pub(crate) mod region;
 pub(crate) mod report;

@@ -1,9 +1,7 @@
 //! Refuses connections at the peer port. It logs refusals at a limited rate, and answers a gateway
 //! that is not listed with the remedy.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, StatusCode};
@@ -15,62 +13,30 @@ use meridian_wire::openai::Endpoint;
 use meridian_wire::peer::{FOLLOW, Identity};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tokio_rustls::server::TlsStream;
 use tonic::Status;
 use tonic::body::Body;
 
 use super::dial::PATIENCE;
+use super::rarely::Rarely;
 use crate::http::refusal::Refusal;
-use crate::lock::Mutex;
 
-/// Interval between two log lines about one gateway, and about all unidentified clients together.
-const PAUSE: Duration = Duration::from_secs(60);
-/// Gateways with log lines of their own; further ones count as unidentified.
-const MOST: usize = 64;
-
-/// Time of the last log line, by name; the empty name stands for unidentified clients.
+/// Log lines by gateway; the empty name stands for unidentified clients.
 #[derive(Default)]
-pub(super) struct Refusals(Mutex<BTreeMap<String, Told>>);
-
-struct Told {
-    at: Instant,
-    since: u64,
-}
+pub(super) struct Refusals(Rarely);
 
 impl Refusals {
-    /// Whether to log a refusal now, and how many earlier ones were not logged.
-    fn due(&self, who: &str) -> Option<u64> {
-        let now = Instant::now();
-        let mut told = self.0.lock();
-        told.retain(|_, told| now - told.at < 10 * PAUSE);
-        let who = if told.len() < MOST || told.contains_key(who) { who } else { "" };
-        match told.get_mut(who) {
-            Some(told) if now - told.at < PAUSE => {
-                told.since += 1;
-                None
-            }
-            Some(told) => {
-                told.at = now;
-                Some(std::mem::take(&mut told.since))
-            }
-            None => {
-                told.insert(who.to_owned(), Told { at: now, since: 0 });
-                Some(0)
-            }
-        }
-    }
-
     /// A client without a gateway's certificate.
     pub(super) fn stranger(&self, address: &str, error: &dyn std::fmt::Display) {
-        if let Some(unlogged) = self.due("") {
+        if let Some(unlogged) = self.0.due("") {
             tracing::warn!(%address, %error, unlogged, "a stranger was refused at the peer port");
         }
     }
 
     /// A gateway that is not listed.
     fn unlisted(&self, address: &str, gateway: &Identity) {
-        if let Some(unlogged) = self.due(&gateway.to_string()) {
+        if let Some(unlogged) = self.0.due(&gateway.to_string()) {
             tracing::warn!(
                 %address, %gateway, unlogged,
                 "a gateway that is not listed was refused at the peer port; name it in \
@@ -121,25 +87,4 @@ pub(super) async fn unlisted(
         let _ = serving.await;
     };
     let _ = timeout(PATIENCE, refusing).await;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // One line per minute for each gateway and one for all unidentified clients, with the number of
-    // omitted ones; many different names stay within the limit.
-    #[tokio::test(start_paused = true)]
-    async fn the_log_is_told_now_and_then() {
-        let refusals = Refusals::default();
-        assert_eq!(refusals.due("eu/eu-1"), Some(0));
-        assert_eq!(refusals.due("eu/eu-1"), None);
-        assert_eq!((refusals.due("uk/uk-1"), refusals.due("")), (Some(0), Some(0)));
-        tokio::time::sleep(PAUSE).await;
-        assert_eq!(refusals.due("eu/eu-1"), Some(1));
-        for n in 0..10 * MOST {
-            let _ = refusals.due(&format!("eu/g{n}"));
-        }
-        assert!(refusals.0.lock().len() <= MOST + 1);
-    }
 }

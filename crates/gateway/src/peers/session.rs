@@ -33,8 +33,13 @@ use super::all::Peers;
 use super::codec::Messages;
 use super::dial::{DialError, Dialled, PATIENCE, PAUSES, dial};
 use super::link::Link;
+use super::rarely::Rarely;
 use super::region::Region;
-use super::whole::whole;
+use super::whole::{whole, with_causes};
+
+/// How two gateways come to share prefixes.
+const REMEDY: &str = "set the same `secret` in the files of all gateways, and restart those \
+                      whose files changed";
 
 /// Why a stream ended.
 #[derive(Debug, thiserror::Error)]
@@ -47,12 +52,21 @@ enum Broken {
     Refused(#[from] meridian_wire::peer::Refused),
     #[error("it tells what can't be: {0}")]
     News(#[from] PeerError),
-    #[error("{}", .0.message())]
-    Status(#[from] Status),
+    #[error("{0}")]
+    Status(String),
     #[error("{0}")]
     Silent(&'static str),
     #[error("its certificate is revoked")]
     Revoked,
+}
+
+impl From<Status> for Broken {
+    /// Keeps the message and its causes. The status as an error repeats the message in its own
+    /// format, so it is not a source.
+    fn from(status: Status) -> Broken {
+        let cause = std::error::Error::source(&status);
+        Broken::Status(with_causes(status.message().to_owned(), cause))
+    }
 }
 
 /// Keeps the stream open; never returns.
@@ -60,16 +74,18 @@ pub(super) async fn keep(region: Region, peers: Arc<Peers>, link: Arc<Link>) {
     let mut rng = Rng::new(link.name_hash ^ region.seed);
     let (first, most) = PAUSES;
     let mut pause = first;
+    let told = Rarely::default();
     loop {
         let mut session = Session::new(&region, &peers, &link);
         let broken = session.run().await;
-        let was_up = std::mem::take(&mut link.state().is_up);
         pause = if session.took { first } else { (pause * 2).min(most) };
         let problem = whole(&broken);
-        let is_new = link.state().problem.replace(problem.clone()) != Some(problem.clone());
-        if was_up || is_new {
-            tracing::warn!(peer = %link.identity, error = problem, "a peer is not connected");
+        if let Some(unlogged) = told.due(&problem) {
+            tracing::warn!(
+                peer = %link.identity, error = problem, unlogged, "a peer is not connected"
+            );
         }
+        link.state().fail(problem);
         link.rest(pause, &mut rng).await;
     }
 }
@@ -160,9 +176,20 @@ impl<'a> Session<'a> {
             return Err(Broken::Silent("its first message is no hello"));
         };
         let agreed = self.peers.hello.meet(&theirs, &self.link.identity)?;
-        let mut state = self.link.state();
-        (state.is_up, state.problem, state.prefixes) = (true, None, agreed.prefixes);
-        drop(state);
+        let problem = self.peers.hello.has_other_secret(&theirs).then(|| {
+            let (us, them) = (&self.peers.hello.identity, &self.link.identity);
+            format!("{us} and {them} share no prefixes: their secrets differ; {REMEDY}")
+        });
+        {
+            let mut state = self.link.state();
+            (state.is_up, state.prefixes) = (true, agreed.prefixes);
+            state.problem.clone_from(&problem);
+        }
+        if let Some(problem) = problem
+            && let Some(unlogged) = self.link.apart.due("")
+        {
+            tracing::warn!(peer = %self.link.identity, unlogged, "{problem}");
+        }
         tracing::info!(
             peer = %self.link.identity, prefixes = agreed.prefixes, policy = theirs.policy,
             "follows a peer"

@@ -1,8 +1,14 @@
 //! The peer port serves only gateways that are listed, in the file or in the registry.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
 use meridian_wire::admin::Status;
 use meridian_wire::config::{Accept, Gateway as Config};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::common::{Fleet, Region, Replica, call, chat, follow, peers};
 use crate::peers::tls;
@@ -25,7 +31,7 @@ fn is_up(status: &Status) -> bool {
 fn refused(why: &str) -> impl Fn(&Status) -> bool {
     move |status| {
         let problem = status.peers[0].problem.as_deref().unwrap_or_default();
-        problem.contains(why) && status.peers[0].digests == 0
+        problem.matches(why).count() == 1 && status.peers[0].digests == 0
     }
 }
 
@@ -43,6 +49,39 @@ async fn a_gateway_that_is_not_listed_is_refused() {
     assert_ne!(call(eu.listen, chat("hi")).await.status, 200);
     assert_eq!(replica.count(), 0);
     assert!(us.status().await.peers.is_empty());
+}
+
+/// Passes connections on to `to`, and counts them.
+async fn counted(to: SocketAddr) -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, count) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
+    let counter = count.clone();
+    tokio::spawn(async move {
+        while let Ok((mut from, _)) = listener.accept().await {
+            counter.fetch_add(1, Ordering::Relaxed);
+            tokio::spawn(async move {
+                let Ok(mut to) = TcpStream::connect(to).await else { return };
+                let _ = tokio::io::copy_bidirectional(&mut from, &mut to).await;
+            });
+        }
+    });
+    (address, count)
+}
+
+// A gateway that is refused backs off with both of its connections: in ten minutes it dials at most
+// once in 2.5 s with each, apart from the first few times.
+#[tokio::test(start_paused = true)]
+async fn a_refused_gateway_backs_off() {
+    let fleet = Fleet::new("prod");
+    let replica = Replica::start().await;
+    let (us, mut eu) = one_way(&fleet, &replica);
+    let (address, count) = counted(fleet.address(1)).await;
+    peers(&mut eu).gateways[0].address = address.to_string();
+    let (_us, eu) = (Region::start(us).await, Region::start(eu).await);
+    eu.until("eu is refused", refused("does not list eu/eu-1")).await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let dialled = count.load(Ordering::Relaxed);
+    assert!(dialled > 20 && dialled < 2 * (600 * 2 / 5 + 10), "{dialled} connections");
 }
 
 // A gateway that is accepted by name, by its region, or because it is followed itself, is served.

@@ -91,6 +91,10 @@ async fn other_secrets_share_no_prefixes() {
     let (_us, eu) = (Region::start(us).await, Region::start(eu).await);
     let status = eu.until("eu follows us", |s| is_up(s) && s.peers[0].eligible == 1).await;
     assert!(!status.peers[0].prefixes);
+    let problem = status.peers[0].problem.as_deref().unwrap_or_default();
+    for part in ["eu/eu-1 and us/us-1 share no prefixes", "the same `secret`"] {
+        assert!(problem.contains(part), "{part} is missing in {problem}");
+    }
 }
 
 /// The match that `eu` expects when it takes over both replicas of `us`, one of which has read the

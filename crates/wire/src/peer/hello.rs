@@ -135,6 +135,13 @@ impl Hello {
             prefixes: same && self.block_bytes > 0,
         })
     }
+
+    /// Whether both keep an index of prefixes, but share none because their secrets differ.
+    #[must_use]
+    pub fn has_other_secret(&self, theirs: &Hello) -> bool {
+        let both_index = self.block_bytes > 0 && theirs.block_bytes > 0;
+        both_index && theirs.seed_check != self.seed_check
+    }
 }
 
 impl From<&Hello> for proto::Hello {

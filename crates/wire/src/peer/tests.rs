@@ -267,15 +267,17 @@ fn versions_are_served_or_refused() {
     assert!(error.ends_with("update us/us-1"), "{error}");
 }
 
-// Different seeds or block sizes only make hashes incomparable.
+// Different seeds or block sizes only make hashes incomparable. Other secrets are recognized, where
+// both sides would use the hashes.
 #[test]
 fn incomparable_hashes_are_not_shared() {
     let ours = Hello::new(us(), 7, 64, "meridian");
-    for theirs in [
-        Hello::new(eu(), 8, 64, "meridian"),
-        Hello::new(eu(), 7, 128, "meridian"),
-        Hello::new(eu(), 7, 0, "random"),
+    for (theirs, has_other_secret) in [
+        (Hello::new(eu(), 8, 64, "meridian"), true),
+        (Hello::new(eu(), 7, 128, "meridian"), false),
+        (Hello::new(eu(), 8, 0, "random"), false),
     ] {
+        assert_eq!(ours.has_other_secret(&theirs), has_other_secret, "{theirs:?}");
         assert_eq!(ours.meet(&theirs, &eu()).map(|a| a.prefixes), Ok(false));
     }
 }
