@@ -141,6 +141,13 @@ impl Residency {
             || link.places().iter().any(|place| known.permits(residence, place))
     }
 
+    /// The peers, as `region/name`, that may have permitted replicas and are not connected.
+    pub(crate) fn lost(&self, peers: &Peers, residence: &Residence) -> Vec<String> {
+        let mut lost = peers.lost();
+        lost.retain(|peer| self.may_be_at(peers, residence, *peer));
+        lost.into_iter().map(|peer| peers.name(peer)).collect()
+    }
+
     /// The current knowledge.
     pub(crate) fn known(&self) -> Arc<Known> {
         self.known.read().unwrap_or_else(PoisonError::into_inner).clone()

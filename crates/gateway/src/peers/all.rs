@@ -104,6 +104,12 @@ impl Peers {
         self.link(id).map_or_else(|| id.to_string(), |link| link.identity.to_string())
     }
 
+    /// The followed peers that are not connected.
+    pub(crate) fn lost(&self) -> Vec<PeerId> {
+        let lost = self.links.iter().filter(|link| !link.state().is_up);
+        lost.map(|link| link.id).collect()
+    }
+
     /// The counts of requests that a gateway forwards to this one.
     pub(super) fn taken(&self, from: &Identity) -> &Arc<Tally> {
         let link = self.links.iter().find(|link| link.identity == *from);

@@ -153,7 +153,9 @@ fn refusal(
             residency::not_permitted(residence)
         }
         RejectWhy::HeldTooLong { limit, .. } if restricted => {
-            residency::held_too_long(residence, limit, retry_after)
+            let peers = plane.peers.as_ref().filter(|_| terms.tells);
+            let lost = peers.map(|peers| plane.inputs.residency.lost(peers, residence));
+            residency::held_too_long(residence, limit, retry_after, &lost.unwrap_or_default())
         }
         why => {
             let last = last.map(Failure::for_client);

@@ -183,7 +183,12 @@ async fn what_passes_is_waited_for() {
     regions[0].until("eu is gone", |s| s.peers[0].state == "gone").await;
     let answer = ask(&regions[0], KEY).await;
     assert_eq!((answer.status, answer.code().as_str()), (503, "held_too_long"));
-    assert!(answer.text().contains("rule `kept` (in eu)"), "{}", answer.text());
+    let said = answer.text();
+    assert!(said.contains("rule `kept` (in eu)"), "{said}");
+    assert!(
+        said.contains("peer eu/eu-1 is not connected") && said.contains("/admin/status"),
+        "{said}"
+    );
     assert_eq!(answer.header("x-meridian-residency"), "kept");
     assert!(answer.header("retry-after").parse::<u32>().is_ok_and(|seconds| seconds > 0));
     assert_eq!(world.counts()[0], 0);

@@ -19,19 +19,37 @@ pub(crate) fn not_permitted(residence: &Residence) -> Refusal {
     Refusal::new(StatusCode::FORBIDDEN, RejectWhy::NotPermitted.word(), text)
 }
 
-/// A permitted place is known, but none had free capacity in time: a retry may help.
+/// A permitted place is known, but none had free capacity in time: a retry may help. `lost` names
+/// the peers there that are not connected, if the client may learn about the fleet.
 pub(crate) fn held_too_long(
     residence: &Residence,
     limit: Duration,
     retry_after: Duration,
+    lost: &[String],
 ) -> Refusal {
     let text = format!(
-        "no replica had room within {} ms where {} this request to be served; try again later, bring a replica or a gateway there up, or add replicas there",
+        "no replica had room within {} ms where {} this request to be served{}",
         limit.as_millis(),
-        permit(residence)
+        permit(residence),
+        match lost {
+            [] => "; try again later, bring a replica or a gateway there up, or add replicas there"
+                .to_owned(),
+            lost => format!(
+                ": {} not connected; try again later, and see `problem` of the peers in GET /admin/status",
+                peers(lost)
+            ),
+        }
     );
     let code = RejectWhy::HeldTooLong { limit, closed: Closed::default() }.word();
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, code, text).retry_after(retry_after)
+}
+
+/// The peers, and the verb.
+fn peers(names: &[String]) -> String {
+    match names {
+        [name] => format!("peer {name} is"),
+        names => format!("peers {} are", names.join(", ")),
+    }
 }
 
 /// The rules with their places, and the verb.

@@ -69,7 +69,7 @@ fn answers_are_audited() {
 fn refusals_name_the_rules() {
     let (_, kept) = residency(EU_ONLY);
     let second = std::time::Duration::from_secs(1);
-    let (never, later) = (not_permitted(&kept), held_too_long(&kept, second * 10, second));
+    let (never, later) = (not_permitted(&kept), held_too_long(&kept, second * 10, second, &[]));
     for refusal in [&never, &later] {
         let text = &refusal.message;
         assert!(text.contains("rule `eu-only` (in eu, jurisdiction=eu) permits"), "{text}");
