@@ -21,21 +21,33 @@ pub(crate) fn files(tls: &config::Tls) -> Files {
 }
 
 /// TLS on the client port.
-pub(crate) struct ClientTls(Reread<TlsAcceptor>);
+pub(crate) struct ClientTls(Reread<Side>);
+
+struct Side {
+    acceptor: TlsAcceptor,
+    expires: u64,
+}
 
 impl ClientTls {
     pub(crate) fn load(tls: &config::Tls) -> Result<ClientTls, FileError> {
         let files = files(tls);
         let make = |files: &Files| {
-            let server = server(files, files.read()?, PROTOCOLS)?;
-            Ok::<_, FileError>(TlsAcceptor::from(Arc::new(server)))
+            let material = files.read()?;
+            let expires = material.expires();
+            let server = server(files, material, PROTOCOLS)?;
+            Ok::<_, FileError>(Side { acceptor: TlsAcceptor::from(Arc::new(server)), expires })
         };
         let paths = files.paths().into_iter().map(ToOwned::to_owned).collect();
         Ok(ClientTls(Reread::new(paths, move || make(&files))?))
     }
 
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
-        self.0.now().as_ref().clone()
+        self.0.now().acceptor.clone()
+    }
+
+    /// When the certificate in force expires, in seconds since 1970.
+    pub(crate) fn expires(&self) -> u64 {
+        self.0.now().expires
     }
 
     /// Polls the files and reloads them if they changed; with `now`, in any case.

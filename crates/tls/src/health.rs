@@ -68,6 +68,16 @@ impl Files {
     }
 }
 
+impl Material {
+    /// When the certificate expires, in seconds since 1970; 0 if it can't be read.
+    #[must_use]
+    pub fn expires(&self) -> u64 {
+        let parsed = self.chain.first().and_then(|leaf| X509Certificate::from_der(leaf).ok());
+        let seconds = parsed.map_or(0, |(_, leaf)| leaf.validity().not_after.timestamp());
+        u64::try_from(seconds).unwrap_or(0)
+    }
+}
+
 /// Whether a trusted CA signed the last certificate of the chain.
 fn is_issued_by_one(material: &Material) -> bool {
     let Some(Ok((_, last))) = material.chain.last().map(|der| X509Certificate::from_der(der))

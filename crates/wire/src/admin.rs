@@ -46,6 +46,18 @@ pub struct Status {
     /// The control plane, where one is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<Control>,
+    /// The certificates of its ports.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub certificates: Vec<Certificate>,
+}
+
+/// The certificate in force at a port.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Certificate {
+    /// The port: `clients`, `admin` or `peers`.
+    pub port: String,
+    /// When it expires, in seconds since 1970.
+    pub expires: u64,
 }
 
 /// `POST /admin/replicas`.

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use meridian_wire::admin::{Replica, Status};
+use meridian_wire::admin::{Certificate, Replica, Status};
 
+use super::tls::AdminTls;
+use crate::certificates::ClientTls;
 use crate::inputs::residency::Residency;
 use crate::machine::driver::Driver;
 use crate::peers::all::Peers;
@@ -21,6 +23,8 @@ pub(crate) struct StatusPage {
     pub(crate) peers: Option<Arc<Peers>>,
     pub(crate) registry: Option<Arc<Following>>,
     pub(crate) sources: Vec<Arc<Source>>,
+    pub(crate) client_tls: Option<Arc<ClientTls>>,
+    pub(crate) admin_tls: Option<Arc<AdminTls>>,
 }
 
 impl StatusPage {
@@ -51,7 +55,21 @@ impl StatusPage {
             peers: peers.unwrap_or_default(),
             residency: self.residency.counts.read(),
             control,
+            certificates: self.certificates(),
         }
+    }
+
+    /// The certificates in force.
+    fn certificates(&self) -> Vec<Certificate> {
+        let expiries = [
+            ("clients", self.client_tls.as_ref().map(|tls| tls.expires())),
+            ("admin", self.admin_tls.as_ref().map(|tls| tls.expires())),
+            ("peers", self.peers.as_ref().map(|peers| peers.expires())),
+        ];
+        let one = |(port, expires): (&str, Option<u64>)| {
+            expires.map(|expires| Certificate { port: port.to_owned(), expires })
+        };
+        expiries.into_iter().filter_map(one).collect()
     }
 }
 

@@ -37,6 +37,7 @@ pub(crate) struct AdminTls(Reread<Side>);
 struct Side {
     acceptor: TlsAcceptor,
     revoked: Revoked,
+    expires: u64,
 }
 
 /// A connection, and the client's identity if it showed a certificate.
@@ -62,9 +63,10 @@ impl AdminTls {
         let files = files(tls);
         let make = |files: &Files| {
             let named = files.read()?;
-            let revoked = named.revoked().clone();
+            let (revoked, expires) = (named.revoked().clone(), named.expires());
             let server = open_server(files, named, &[b"http/1.1"])?;
-            Ok::<_, FileError>(Side { acceptor: TlsAcceptor::from(Arc::new(server)), revoked })
+            let acceptor = TlsAcceptor::from(Arc::new(server));
+            Ok::<_, FileError>(Side { acceptor, revoked, expires })
         };
         let paths = files.paths().into_iter().map(ToOwned::to_owned).collect();
         Ok(AdminTls(Reread::new(paths, move || make(&files))?))
@@ -73,6 +75,11 @@ impl AdminTls {
     /// Polls the files and reloads them if they changed; with `now`, in any case.
     pub(crate) fn look(&self, now: bool) -> Look {
         if now { self.0.reload() } else { self.0.look() }
+    }
+
+    /// When the certificate in force expires, in seconds since 1970.
+    pub(crate) fn expires(&self) -> u64 {
+        self.0.now().expires
     }
 
     /// Performs the handshake. A client certificate must be the fleet's.

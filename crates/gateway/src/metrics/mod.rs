@@ -2,6 +2,7 @@
 //! fixed lists, replicas are limited by `limits.replicas` and peers by the configuration. No client
 //! input becomes a label.
 
+mod certificates;
 mod labels;
 mod page;
 mod peers;
@@ -41,6 +42,7 @@ pub(crate) struct Metrics {
     peers: peers::Peers,
     residency: residency::Residency,
     sources: sources::Sources,
+    certificates: certificates::Certificates,
 }
 
 fn seconds() -> Histogram {
@@ -67,6 +69,7 @@ impl Metrics {
             peers: peers::Peers::default(),
             residency: residency::Residency::default(),
             sources: sources::Sources::default(),
+            certificates: certificates::Certificates::default(),
         };
         metrics.registered()
     }
@@ -106,6 +109,7 @@ impl Metrics {
         self.peers.register(&mut self.registry);
         self.residency.register(&mut self.registry);
         self.sources.register(&mut self.registry);
+        self.certificates.register(&mut self.registry);
         self
     }
 
@@ -168,6 +172,7 @@ impl Metrics {
         self.peers.copy(status);
         self.residency.copy(status);
         self.sources.copy(status);
+        self.certificates.copy(status);
         self.page.connections.set(connections as f64);
         self.page.body_bytes.set(body_bytes as f64);
         let mut text = String::new();
@@ -178,9 +183,22 @@ impl Metrics {
 
 #[cfg(test)]
 mod tests {
-    use meridian_wire::admin::{Peer, Residency, RuleCounts};
+    use meridian_wire::admin::{Control, Peer, Residency, RuleCounts};
 
     use super::*;
+
+    // The series of a control plane, without labels, are on the page only where one is followed.
+    #[test]
+    fn control_plane() {
+        let metrics = Metrics::new();
+        let page = |control| metrics.page(&Status { control, ..Status::default() }, 0, 0);
+        assert!(!page(None).contains("control"), "{}", page(None));
+        let control = Control { state: "up".to_owned(), losses: 2, ..Control::default() };
+        let page = page(Some(control));
+        for line in ["meridian_control_up{} 1.0\n", "meridian_control_losses_total{} 2\n"] {
+            assert!(page.contains(line), "{page}");
+        }
+    }
 
     // The page and its documentation list the same metrics.
     #[test]
@@ -188,11 +206,14 @@ mod tests {
         let mut page = String::new();
         let metrics = Metrics::new();
         // A family without members does not appear on the page.
-        metrics.page.copy(&Status { replicas: vec![Default::default()], ..Status::default() });
+        let (replicas, control) = (vec![Default::default()], Some(Default::default()));
+        metrics.page.copy(&Status { replicas, control, ..Status::default() });
         let peer = Peer { digest_age_ms: Some(1.0), ..Peer::default() };
         metrics.peers.copy(&Status { peers: vec![peer], ..Status::default() });
         let residency = Residency { rules: vec![RuleCounts::default()], breaches: 0 };
         metrics.residency.copy(&Status { residency: Some(residency), ..Status::default() });
+        let certificates = vec![Default::default()];
+        metrics.certificates.copy(&Status { certificates, ..Status::default() });
         metrics.decided(&Why::Only);
         metrics.refused(&Refusal::draining());
         metrics.limited.get_or_create(&Limit { limit: "requests" }).inc();

@@ -8,6 +8,10 @@ use prometheus_client::registry::Registry;
 
 use super::labels::{EndedAs, Float, set};
 
+/// For a series that may be absent: a family without members is not on the page.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct NoLabels {}
+
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ReplicaLabel {
     replica: String,
@@ -28,11 +32,12 @@ pub(super) struct Page {
     requests: Family<EndedAs, Counter>,
     in_flight: Float,
     held: Float,
-    control_up: Float,
-    control_losses: Counter,
-    control_revision: Float,
-    control_view_age: Float,
-    adopted: Float,
+    /// These five are absent without a control plane.
+    control_up: Family<NoLabels, Float>,
+    control_losses: Family<NoLabels, Counter>,
+    control_revision: Family<NoLabels, Float>,
+    control_view_age: Family<NoLabels, Float>,
+    adopted: Family<NoLabels, Float>,
     pub(super) connections: Float,
     pub(super) body_bytes: Float,
     prompt_tokens: Counter,
@@ -126,11 +131,16 @@ impl Page {
         self.in_flight.set(q.in_flight as f64);
         self.held.set(f64::from(status.held));
         if let Some(control) = &status.control {
-            self.control_up.set(f64::from(u8::from(control.state == "up")));
-            set(&self.control_losses, control.losses);
-            self.control_revision.set(control.revision as f64);
-            self.control_view_age.set(control.view_age_s.unwrap_or_default());
-            self.adopted.set(control.adopted_replicas as f64);
+            let gauges = [
+                (&self.control_up, f64::from(u8::from(control.state == "up"))),
+                (&self.control_revision, control.revision as f64),
+                (&self.control_view_age, control.view_age_s.unwrap_or_default()),
+                (&self.adopted, control.adopted_replicas as f64),
+            ];
+            for (family, value) in gauges {
+                family.get_or_create(&NoLabels {}).set(value);
+            }
+            set(&self.control_losses.get_or_create(&NoLabels {}), control.losses);
         }
         set(&self.prompt_tokens, status.prefix.prompt_tokens);
         set(&self.matched_tokens, status.prefix.matched_tokens);

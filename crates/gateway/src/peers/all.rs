@@ -84,6 +84,11 @@ impl Peers {
         self.listed.register(gateways);
     }
 
+    /// When the certificate in force expires, in seconds since 1970.
+    pub(crate) fn expires(&self) -> u64 {
+        self.tls.expires()
+    }
+
     /// Polls the certificate files and reloads them if they changed; with `now`, in any case.
     pub(crate) fn look(&self, now: bool) -> meridian_tls::Look {
         self.tls.look(now)

@@ -61,6 +61,7 @@ struct Both {
     acceptor: TlsAcceptor,
     connector: TlsConnector,
     revoked: Revoked,
+    expires: u64,
 }
 
 impl Tls {
@@ -93,6 +94,11 @@ impl Tls {
         self.both.now().connector.clone()
     }
 
+    /// When the certificate in force expires, in seconds since 1970.
+    pub(super) fn expires(&self) -> u64 {
+        self.both.now().expires
+    }
+
     /// Completes when a certificate is revoked.
     pub(super) fn revoked(
         &self,
@@ -122,10 +128,10 @@ fn both(files: &Files) -> Result<(Identity, Both), TlsError> {
     let named = files.read()?;
     let identity =
         identity(named.certificate()).map_err(|error| files.error("certificate", error))?;
-    let revoked = named.revoked().clone();
+    let (revoked, expires) = (named.revoked().clone(), named.expires());
     let server = mutual_server(files, named, PROTOCOLS)?;
     let client = client(files, files.read()?, PROTOCOLS)?;
     let (acceptor, connector) =
         (TlsAcceptor::from(Arc::new(server)), TlsConnector::from(Arc::new(client)));
-    Ok((identity, Both { acceptor, connector, revoked }))
+    Ok((identity, Both { acceptor, connector, revoked, expires }))
 }

@@ -167,6 +167,8 @@ impl Gateway {
             peers: self.peers.clone(),
             registry: self.registry.clone(),
             sources: self.sources.clone(),
+            client_tls: self.client_tls.clone(),
+            admin_tls: self.admin_tls.clone(),
         };
         Arc::new(Admin {
             config: Config::clone(&self.config),

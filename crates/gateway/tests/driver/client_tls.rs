@@ -16,7 +16,7 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-use crate::common::{Region, Replica};
+use crate::common::{Region, Replica, get};
 
 /// A folder with a certificate, deleted after the test.
 struct Folder(PathBuf);
@@ -26,7 +26,7 @@ impl Folder {
         let dir = std::env::temp_dir().join(format!("meridian-tls-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let folder = Folder(dir);
-        folder.certify();
+        folder.certify(2100);
         folder
     }
 
@@ -34,10 +34,11 @@ impl Folder {
         Tls { certificate: self.0.join("gateway.crt"), key: self.0.join("gateway.key") }
     }
 
-    /// Replaces the certificate.
-    fn certify(&self) {
+    /// Replaces the certificate; the new one expires when this year begins.
+    fn certify(&self, year: i32) {
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec!["gateway.test".to_owned()]).unwrap();
+        let mut params = CertificateParams::new(vec!["gateway.test".to_owned()]).unwrap();
+        params.not_after = rcgen::date_time_ymd(year, 1, 1);
         let crt = params.self_signed(&key).unwrap();
         std::fs::write(self.tls().certificate, crt.pem()).unwrap();
         std::fs::write(self.tls().key, key.serialize_pem()).unwrap();
@@ -110,8 +111,17 @@ async fn both_versions_over_tls() {
     assert_eq!(replica.count(), 2);
 }
 
-// A certificate replaced in its file is shown to new connections. A half-written one changes
-// nothing, and an open connection continues.
+/// The metric of the client port's certificate.
+async fn expiry(region: &Region) -> f64 {
+    let answer = get(region.admin, "/metrics").await;
+    let page = answer.text();
+    let name = "meridian_certificate_expiry_seconds{port=\"clients\"} ";
+    let value = page.lines().find_map(|line| line.strip_prefix(name));
+    value.unwrap_or_else(|| panic!("{page}")).parse().unwrap()
+}
+
+// A certificate replaced in its file is shown to new connections, and the metric of its expiry
+// follows. A half-written one changes nothing, and an open connection continues.
 #[tokio::test(start_paused = true)]
 async fn certificates_are_exchanged_while_serving() {
     let folder = Folder::new("exchange");
@@ -129,11 +139,13 @@ async fn certificates_are_exchanged_while_serving() {
     tokio::time::sleep(Duration::from_secs(5)).await;
     connect(&region, &old, b"http/1.1").await.unwrap();
 
-    folder.certify();
+    assert_eq!(expiry(&region).await, 4_102_444_800.0);
+    folder.certify(2101);
     tokio::time::sleep(Duration::from_secs(5)).await;
     connect(&region, &folder.tls().certificate, b"http/1.1").await.unwrap();
     connect(&region, &old, b"http/1.1").await.unwrap_err();
     assert_eq!(before.send_request(chat()).await.unwrap().status(), 200);
+    assert_eq!(expiry(&region).await, 4_133_980_800.0);
 }
 
 // A client that connects and stays silent, or stops during the TLS handshake, is disconnected.
