@@ -3,16 +3,31 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Set once, when the shutdown starts: no request is accepted after that.
+use tokio_util::sync::CancellationToken;
+
+/// Set once, when the shutdown starts: no request and no connection is accepted after that.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Draining(Arc<AtomicBool>);
+pub(crate) struct Draining(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Read for every request, without a lock.
+    has_begun: AtomicBool,
+    begun: CancellationToken,
+}
 
 impl Draining {
     pub(crate) fn begin(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.has_begun.store(true, Ordering::Relaxed);
+        self.0.begun.cancel();
     }
 
     pub(crate) fn has_begun(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.has_begun.load(Ordering::Relaxed)
+    }
+
+    /// Completes when the shutdown starts.
+    pub(crate) async fn begun(&self) {
+        self.0.begun.cancelled().await;
     }
 }

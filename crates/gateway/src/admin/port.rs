@@ -22,7 +22,9 @@ const HEAD: Duration = Duration::from_secs(10);
 /// Most connections to the admin port.
 const ADMIN_CONNECTIONS: usize = 256;
 
-/// Serves the admin port until `over` is cancelled, over TLS if certificates are configured.
+/// Serves the admin port over TLS if certificates are configured. It accepts connections until the
+/// shutdown starts, so that a successor can listen on the address while this gateway drains, and
+/// serves the accepted ones until `over` is cancelled.
 pub(crate) async fn serve(
     admin: Arc<Admin>,
     tls: Option<Arc<AdminTls>>,
@@ -31,7 +33,11 @@ pub(crate) async fn serve(
 ) {
     let places = Arc::new(Semaphore::new(ADMIN_CONNECTIONS));
     loop {
-        let Ok((stream, address)) = listener.accept().await else {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = admin.draining.begun() => return,
+        };
+        let Ok((stream, address)) = accepted else {
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };

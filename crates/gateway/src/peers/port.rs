@@ -54,11 +54,16 @@ pub(super) struct Port<F> {
     pub(super) header_bytes: usize,
 }
 
-/// Accepts peers; never returns.
+/// Accepts peers until the shutdown starts, so that a successor can listen on the address while this
+/// gateway drains. Accepted connections go on.
 pub(super) async fn serve<F: Forwards>(port: Port<F>, listener: TcpListener) {
     let connections = Bound::new(usize::from(CONNECTIONS));
     loop {
-        let stream = match listener.accept().await {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = port.region.draining.begun() => return,
+        };
+        let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(error) => {
                 tracing::warn!(error = %error, "cannot accept a peer");

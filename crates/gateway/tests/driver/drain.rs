@@ -1,42 +1,54 @@
 //! Shutdown in order.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::Request;
 use http_body_util::Full;
+use hyper::client::conn::http1::SendRequest;
 use hyper_util::rt::TokioIo;
 use meridian_wire::config::Span;
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 
-use crate::common::{Region, Replica, Script, chat, eventually, get, open, stream_chat};
+use crate::common::{Region, Replica, Script, chat, eventually, open, stream_chat};
 
 const MS: Duration = Duration::from_millis(1);
 
-// A running stream is completed. Meanwhile no new request is accepted, and the admin port gives the
-// reason. Then the gateway ends, and its replicas receive nothing more.
-#[tokio::test(start_paused = true)]
-async fn streams_end_whole() {
-    let replica = Replica::start().await;
-    let mut region = Region::of(&[&replica]).await;
-    let stream = TcpStream::connect(region.listen).await.unwrap();
-    let (mut kept, connection) =
+/// A connection that stays open.
+async fn keep(address: SocketAddr) -> SendRequest<Full<Bytes>> {
+    let stream = TcpStream::connect(address).await.unwrap();
+    let (kept, connection) =
         hyper::client::conn::http1::handshake::<_, Full<Bytes>>(TokioIo::new(stream))
             .await
             .unwrap();
     tokio::spawn(connection);
+    kept
+}
+
+// A running stream is completed. Meanwhile no new request is accepted, an open connection to the
+// admin port gives the reason, and a successor may listen on the addresses. Then the gateway ends,
+// and its replicas receive nothing more.
+#[tokio::test(start_paused = true)]
+async fn streams_end_whole() {
+    let replica = Replica::start().await;
+    let mut region = Region::of(&[&replica]).await;
+    let (mut kept, mut operator) = (keep(region.listen).await, keep(region.admin).await);
     let first = kept.send_request(chat("hi")).await.unwrap();
     assert_eq!(first.status(), 200);
     http_body_util::BodyExt::collect(first.into_body()).await.unwrap();
-    assert_eq!(get(region.admin, "/ready").await.status, 200);
+    let ready = || Request::get("/ready").header("host", "gateway").body(Full::default()).unwrap();
+    assert_eq!(operator.send_request(ready()).await.unwrap().status(), 200);
 
     replica.then(Script::stream(&["data: {\"choices\":[]}\n\n", "data: [DONE]\n\n"], 5000 * MS));
     let running = open(region.listen, stream_chat("hi")).await;
     region.shut_down();
-    eventually("it drains", async || {
-        (get(region.admin, "/ready").await.status == 503).then_some(())
-    })
-    .await;
+    for address in [region.listen, region.admin] {
+        let successor = async || TcpListener::bind(address).await.ok().map(drop);
+        eventually("a successor may listen", successor).await;
+    }
+    assert_eq!(operator.send_request(ready()).await.unwrap().status(), 503);
     match kept.send_request(chat("late")).await {
         Ok(answer) => assert_eq!(answer.status(), 503),
         Err(error) => assert!(error.is_canceled() || error.is_closed(), "{error:?}"),
