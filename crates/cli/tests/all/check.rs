@@ -139,7 +139,7 @@ fn open_files() {
     let check = |limits: &str| {
         std::fs::write(&file, format!("version: 1\nregion: us\n{limits}\n")).expect("writes");
         let shell = format!(
-            "ulimit -Hn 1024 && ulimit -Sn 256 && exec {} check -c {}",
+            "ulimit -Sn 256 && ulimit -Hn 1024 && exec {} check -c {}",
             env!("CARGO_BIN_EXE_meridian"),
             file.display()
         );
