@@ -307,6 +307,8 @@ pub struct Routing {
     retick: Option<Time>,
     /// Recomputes matches every time, for tests.
     pub(crate) forgetful: bool,
+    /// Compares forwards with their credit, for tests.
+    checks_credits: bool,
 }
 
 /// A dispatch as it was decided.
@@ -357,6 +359,7 @@ impl Routing {
             last_finish: Time::ZERO,
             retick: None,
             forgetful: false,
+            checks_credits: false,
             config,
         };
         routing.build_index();
@@ -442,8 +445,7 @@ impl Routing {
             self.held.remove(&active.request);
             let limit = self.config.held.max_wait;
             let closed = self.closed_to(&active);
-            self.blame_suspect(now, &active);
-            self.refuse(id, RejectWhy::HeldTooLong { limit, closed });
+            self.refuse(now, &active, RejectWhy::HeldTooLong { limit, closed });
         }
     }
 
@@ -500,12 +502,14 @@ impl Routing {
         self.policy.terms(candidate, of)
     }
 
-    /// Checks the invariants that hold between events, in time proportional to the tables.
+    /// Checks the invariants that hold between events, in time proportional to the tables. From the
+    /// first call on, the machine compares each forward with the credit that its policy grants.
     ///
     /// # Panics
     ///
     /// When one does not hold, which is a defect of the machine.
-    pub fn check_invariants(&self) {
+    pub fn check_invariants(&mut self) {
+        self.checks_credits = true;
         assert_eq!(self.held.len() as usize, self.actives.held(), "who is held has not left");
         if self.peers.is_empty() {
             return;

@@ -103,6 +103,10 @@ const GROWTH_TOKENS: f32 = 128.0;
 const TRUSTED_FROM: f32 = 64.0;
 /// Weight of one answer in the trust.
 const TRUST_GAIN: f32 = 0.05;
+/// Wait after the second refusal of an engine that has nothing to do, and the longest wait after more
+/// of them.
+const FULL_AGAIN: Duration = Duration::from_millis(200);
+const FULL_AGAIN_MOST: Duration = Duration::from_secs(5);
 /// Time constant of the utilisation u.
 const UTILISATION_TAU: Duration = Duration::from_secs(2);
 
@@ -148,7 +152,11 @@ pub(crate) struct Replica {
     /// The request that is promised the next free capacity here.
     pub(crate) promised: Option<Promise>,
     /// The engine has answered 429 or 503 since its last report.
-    pub(crate) said_full: bool,
+    said_full: bool,
+    /// How often in a row it said so while it had nothing to do, and until when it then gets no
+    /// request.
+    idle_refusals: u32,
+    full_until: Time,
     /// Reported running + pending minus ours, for the last reports.
     drift: [i32; DRIFT_MEMORY],
     /// Cached tokens reported over predicted.
@@ -217,6 +225,8 @@ impl Replica {
             overdue: 0,
             promised: None,
             said_full: false,
+            idle_refusals: 0,
+            full_until: Time::ZERO,
             drift: [0; DRIFT_MEMORY],
             trust: 1.0,
             prefill_share: Ewma::new(UTILISATION_TAU),
@@ -294,7 +304,7 @@ impl Replica {
             ..load
         };
         self.reported = Some(asked);
-        self.lives();
+        self.lives(now);
         let has_room = |p: &Promise| p.by_report && p.at < asked && load.pending == Some(0);
         self.promised = self.promised.filter(|p| !has_room(p));
         self.forget_before(asked);
@@ -309,11 +319,36 @@ impl Replica {
         self.utilisation.add(now, u);
     }
 
+    /// Records that the engine refused a request as full. A full engine gets the next request after
+    /// its next report. One that has nothing to do refuses for another reason: with each such refusal
+    /// in a row it waits twice as long.
+    pub(crate) fn refused(&mut self, now: Time) {
+        self.said_full = true;
+        self.totals.full += 1;
+        let reported = self.load.pending.unwrap_or(0) + self.load.running.unwrap_or(0);
+        if reported > 0 {
+            self.idle_refusals = 0;
+        } else if self.outstanding == 0 {
+            self.idle_refusals = self.idle_refusals.saturating_add(1);
+        }
+        if let Some(doublings) = self.idle_refusals.checked_sub(2) {
+            let wait = FULL_AGAIN * (1 << doublings.min(16));
+            self.full_until = now + wait.min(FULL_AGAIN_MOST);
+        }
+    }
+
+    /// Records a request's success.
+    pub(crate) fn succeeded(&mut self) {
+        self.breaker.success();
+        self.totals.done += 1;
+        self.idle_refusals = 0;
+    }
+
     /// Records a sign of life: an answered probe, or a request answered while a probe was not. An
     /// engine that said it was full may have capacity again.
-    pub(crate) fn lives(&mut self) {
+    pub(crate) fn lives(&mut self, now: Time) {
         self.probe_misses = 0;
-        self.said_full = false;
+        self.said_full &= now < self.full_until;
         if matches!(self.state, State::Unproven | State::Down) {
             self.state = State::Up;
         }

@@ -57,7 +57,7 @@ impl World {
         }
         for at in std::mem::take(&mut self.touched.gateways) {
             self.check_index(at);
-            let machine = &self.gateways[usize::from(at)].machine;
+            let machine = &mut self.gateways[usize::from(at)].machine;
             machine.check_invariants();
             let (held, most) = (machine.held_len(), self.system.held.max);
             if held > most {

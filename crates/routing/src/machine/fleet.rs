@@ -163,7 +163,7 @@ impl Routing {
     pub(super) fn alive(&mut self, now: Time, id: ReplicaId, asked: Time) {
         let stale = self.config.probe.stale;
         let probed = self.replicas.update(now, id, |r| {
-            r.lives();
+            r.lives(now);
             if r.reported.is_some_and(|at| now.since(at) > stale) {
                 r.forget_report();
             }

@@ -9,7 +9,6 @@ use crate::active::{Active, Away, Place};
 use crate::explain::Target;
 use crate::policy::Forward;
 use crate::request::{Outcome, Usage};
-use crate::why::Why;
 
 /// The driver's report of the end of an attempt.
 pub(super) struct End {
@@ -23,7 +22,7 @@ pub(super) struct End {
 impl Routing {
     /// Forwards a request and records it. The scratch belongs to the decision about it.
     pub(super) fn forward(&mut self, now: Time, active: &mut Active, to: Forward) {
-        let Forward { peer, why, meant, .. } = to;
+        let Forward { peer, why, meant, by_policy, .. } = to;
         let id = active.request.id;
         let slot = meant.and_then(|r| self.snapshot.as_ref().and_then(|s| s.slot(peer, r)));
         let blocks = |at: usize| self.scratch.beyond.matched.get(at).copied().unwrap_or(0);
@@ -49,7 +48,9 @@ impl Routing {
             matched_tokens: active.matched as u32,
             attempt: active.attempt,
         });
-        self.check_credit(peer, why);
+        if by_policy && self.checks_credits {
+            self.check_credit(peer);
+        }
         self.peers.sent(now, peer, id, meant, active.unmatched);
         if let Some(snapshot) = &mut self.snapshot {
             snapshot.index().set_now(now);
@@ -57,11 +58,9 @@ impl Routing {
         }
     }
 
-    /// Records a forward beyond the policy's credit, for [`Self::check_invariants`]. Forwards by a
-    /// topology or on a peer's request do not count against the policy.
-    fn check_credit(&mut self, peer: PeerId, why: Why) {
-        let free = matches!(why, Why::Stolen | Why::Overflow { .. } | Why::Residency);
-        let Some(row) = self.peers.row(peer).filter(|_| !free) else { return };
+    /// Records a forward beyond the policy's credit, for [`Self::check_invariants`].
+    fn check_credit(&mut self, peer: PeerId) {
+        let Some(row) = self.peers.row(peer) else { return };
         let overdrawn =
             self.policy.forwarding().credit(row).is_some_and(|credit| row.since as f32 >= credit);
         if let Some(known) = self.peers.get_mut(peer) {

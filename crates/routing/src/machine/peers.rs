@@ -143,7 +143,7 @@ impl Routing {
             if may {
                 self.match_all(&active);
                 self.held.release(&active.request);
-                self.forward(now, &mut active, Forward::unscored(by, Why::Stolen));
+                self.forward(now, &mut active, Forward::unbounded(by, Why::Stolen));
                 left -= 1;
             }
             self.actives.insert(active);

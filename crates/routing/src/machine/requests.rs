@@ -25,7 +25,6 @@ impl Routing {
 
     /// Decides about a request that is in no queue or replica, and acts on the decision.
     pub(super) fn route(&mut self, now: Time, mut active: Box<Active>) {
-        let id = active.request.id;
         match self.decide(now, &mut active) {
             Choice::Send(to) => {
                 self.send(now, &mut active, to);
@@ -33,13 +32,10 @@ impl Routing {
             }
             // The peer that sent it may queue it or know another region.
             Choice::Hold if goes_back(&active) && !self.policy.forwarding().holds_forwards() => {
-                self.refuse(id, RejectWhy::NoRoom);
+                self.refuse(now, &active, RejectWhy::NoRoom);
             }
             Choice::Hold => self.hold(now, active),
-            Choice::Refuse(why) => {
-                self.blame_suspect(now, &active);
-                self.refuse(id, why);
-            }
+            Choice::Refuse(why) => self.refuse(now, &active, why),
         }
     }
 
@@ -50,7 +46,7 @@ impl Routing {
         match self.held.push(request, active.arrived) {
             Ok(displaced) => {
                 if let Some(active) = displaced.and_then(|id| self.actives.take(id)) {
-                    self.refuse(active.request.id, RejectWhy::Displaced);
+                    self.refuse(now, &active, RejectWhy::Displaced);
                 }
                 active.place = Place::Held;
                 self.actives.insert(active);
@@ -59,10 +55,7 @@ impl Routing {
                 self.hasten_probes(now, model);
                 self.outputs.push_back(Output::Held(id));
             }
-            Err(why) => {
-                self.blame_suspect(now, &active);
-                self.refuse(id, why);
-            }
+            Err(why) => self.refuse(now, &active, why),
         }
     }
 
@@ -273,15 +266,11 @@ impl Routing {
         let learned = self.replicas.update(now, replica, |r| {
             let knew = r.speed.is_learned();
             match outcome {
-                Outcome::Done => {
-                    r.breaker.success();
-                    r.totals.done += 1;
-                }
+                Outcome::Done => r.succeeded(),
                 Outcome::ClientError => r.breaker.neutral(),
                 Outcome::Full | Outcome::NoRoom => {
                     r.breaker.neutral();
-                    r.said_full = true;
-                    r.totals.full += 1;
+                    r.refused(now);
                 }
                 Outcome::EngineError => r.breaker.neutral(),
                 Outcome::ReplicaError | Outcome::Died | Outcome::Unreached => {
@@ -371,8 +360,7 @@ impl Routing {
             active.died |= outcome == Outcome::Died;
             return self.route(now, active);
         };
-        self.blame_suspect(now, &active);
-        self.refuse(active.request.id, why);
+        self.refuse(now, &active, why);
     }
 
     pub(super) fn cancelled(&mut self, now: Time, id: RequestId) {
@@ -392,8 +380,11 @@ impl Routing {
         self.release(now);
     }
 
-    pub(super) fn refuse(&mut self, id: RequestId, why: RejectWhy) {
-        let retry_after = self.retry_after();
+    /// Refuses a request, which ends it. Nothing will show any more whether its suspect was to blame,
+    /// so the failure counts.
+    pub(super) fn refuse(&mut self, now: Time, active: &Active, why: RejectWhy) {
+        self.blame_suspect(now, active);
+        let (id, retry_after) = (active.request.id, self.retry_after());
         self.outputs.push_back(Output::Reject { id, why, retry_after });
     }
 

@@ -200,7 +200,7 @@ impl Routing {
         let nearest = beyond.reachable.iter().filter_map(below).min_by(|a, b| a.0.total_cmp(&b.0));
         let (_, id) = nearest?;
         self.match_beyond(active, beyond, &mut None);
-        Some(Forward::unscored(id, Why::Overflow { utilisation: own }))
+        Some(Forward::unbounded(id, Why::Overflow { utilisation: own }))
     }
 
     /// With the waterfall topology, forwards to the nearest peer if the rules forbid the region's
@@ -213,7 +213,7 @@ impl Routing {
         let nearest = beyond.reachable.iter().filter_map(place).min_by(|a, b| a.0.total_cmp(&b.0));
         let (_, id) = nearest?;
         self.match_beyond(active, beyond, &mut None);
-        Some(Forward::unscored(id, Why::Residency))
+        Some(Forward::unbounded(id, Why::Residency))
     }
 
     /// Mean utilisation of the replicas that take requests; 1 without any.

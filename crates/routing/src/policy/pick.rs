@@ -51,18 +51,26 @@ pub struct Forward {
     pub why: Why,
     /// The peer's replica that the policy expects it to choose, if it scores them individually.
     pub meant: Option<ReplicaId>,
+    /// Whether the policy chose it, so that its credit bounds it: not a topology or the peer.
+    pub by_policy: bool,
 }
 
 impl Forward {
     /// To a peer chosen by a policy without a score.
     #[must_use]
     pub fn unscored(peer: PeerId, why: Why) -> Forward {
-        Forward { peer, score: None, why, meant: None }
+        Forward { peer, score: None, why, meant: None, by_policy: true }
+    }
+
+    /// To a peer that the topology chose, or that asked for the request.
+    #[must_use]
+    pub(crate) fn unbounded(peer: PeerId, why: Why) -> Forward {
+        Forward { by_policy: false, ..Forward::unscored(peer, why) }
     }
 
     /// To the peer with the lowest score, meant for one of its replicas if the policy scores them.
     #[must_use]
     pub fn scored(peer: PeerId, score: f64, meant: Option<ReplicaId>) -> Forward {
-        Forward { peer, score: Some(score), why: Why::LowestScore(score), meant }
+        Forward { peer, score: Some(score), why: Why::LowestScore(score), meant, by_policy: true }
     }
 }

@@ -15,7 +15,8 @@
 //!   cached=N]`, `cancel id=N`; `blocks` are those of prompt and reply together
 //! - peers: see `peers.rs`
 //! - `tick` calls the machine's timeout; probes stay unanswered unless the scenario answers them
-//! - `state` prints the replicas, `why id=N` the newest decision's candidates
+//! - `state` prints the replicas, `totals` how their requests ended, `why id=N` the newest decision's
+//!   candidates
 
 mod peers;
 
@@ -199,6 +200,7 @@ impl Region {
             "digest_of_ours" => return peers::digest(&self.routing.digest()),
             "why" => return self.why(arg(t, "id").expect("names a request")),
             "due" => return self.due(),
+            "totals" => return self.totals(),
             "tick" => self.routing.handle_timeout(self.now),
             _ => self.routing.handle(self.now, input(t, self.now)),
         }
@@ -248,6 +250,17 @@ impl Region {
                 s.state, s.breaker.name(), r.outstanding, r.pending, r.running, r.front_tokens, r.closed, s.drift,
             )
             .expect("strings take writes");
+        }
+        out
+    }
+
+    fn totals(&self) -> String {
+        let mut out = String::new();
+        for id in self.routing.replicas().ids() {
+            let status = self.routing.replicas().status(*id, self.now).expect("is listed");
+            let t = status.totals;
+            writeln!(out, "{id} done {} failed {} full {}", t.done, t.failed, t.full)
+                .expect("strings take writes");
         }
         out
     }
