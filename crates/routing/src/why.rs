@@ -34,8 +34,6 @@ pub enum Why {
     Imbalance,
     /// The lowest score, in the policy's unit (ms for the cost policies).
     LowestScore(f64),
-    /// The only replica that could serve it (pinned or alone).
-    Only,
     /// The peer with the shortest round trip, in ms.
     Nearest(f64),
     /// The region's mean utilisation is above the bound of its topology.
@@ -67,7 +65,6 @@ impl Why {
             Why::NoMatch => "fallback-no-match",
             Why::Imbalance => "fallback-imbalance",
             Why::LowestScore(_) => "lowest-score",
-            Why::Only => "only",
             Why::Nearest(_) => "nearest-peer",
             Why::Overflow { .. } => "overflow",
             Why::Stolen => "stolen",
@@ -80,8 +77,6 @@ impl Why {
 /// Why a replica could not be picked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ineligible {
-    /// Does not serve the model.
-    Model,
     /// Draining: finishes its requests and receives no new ones.
     Draining,
     /// Not answering its probes.
@@ -103,7 +98,6 @@ impl Ineligible {
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
-            Ineligible::Model => "other-model",
             Ineligible::Draining => "draining",
             Ineligible::Down => "down",
             Ineligible::Breaker => "breaker-open",

@@ -21,7 +21,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use self::labels::{EndedAs, FieldLabel, Kind, Limit, Reason};
 use self::page::Page;
-use crate::error::Source;
+use crate::error::Fault;
 use crate::http::refusal::Refusal;
 use crate::request::odd::Odd;
 
@@ -124,14 +124,14 @@ impl Metrics {
         }
     }
 
-    pub(crate) fn retried(&self, source: Source) {
-        let reason = match source {
-            Source::Full => "engine_full",
-            Source::Replica | Source::Engine | Source::Died => "replica_failed",
-            Source::Unreached => "replica_unreachable",
-            Source::PeerFull => "peer_full",
-            Source::PeerNoRoom => "peer_no_room",
-            Source::Peer | Source::PeerDied => "peer_failed",
+    pub(crate) fn retried(&self, fault: Fault) {
+        let reason = match fault {
+            Fault::Full => "engine_full",
+            Fault::Replica | Fault::Engine | Fault::Died => "replica_failed",
+            Fault::Unreached => "replica_unreachable",
+            Fault::PeerFull => "peer_full",
+            Fault::PeerNoRoom => "peer_no_room",
+            Fault::Peer | Fault::PeerDied => "peer_failed",
         };
         self.retries.get_or_create(&Reason { reason }).inc();
     }
@@ -214,10 +214,10 @@ mod tests {
         metrics.residency.copy(&Status { residency: Some(residency), ..Status::default() });
         let certificates = vec![Default::default()];
         metrics.certificates.copy(&Status { certificates, ..Status::default() });
-        metrics.decided(&Why::Only);
+        metrics.decided(&Why::Turn);
         metrics.refused(&Refusal::draining());
         metrics.limited.get_or_create(&Limit { limit: "requests" }).inc();
-        metrics.retried(Source::Full);
+        metrics.retried(Fault::Full);
         metrics.engine_field("kv_transfer_params");
         metrics.odd(Odd::NotJson);
         encode(&mut page, &metrics.registry).expect("writing to a string does not fail");
