@@ -1,4 +1,4 @@
-//! Functions of more than 100 lines are listed, and the list only gets shorter.
+//! Functions of more than 70 lines are listed, and the list only gets shorter.
 //!
 //! Clippy counts the lines (`clippy.toml`) and accepts an `expect` for a function that must be
 //! longer; it also reports when that is no longer needed. But clippy can't keep the number of such
@@ -9,12 +9,12 @@ use crate::house::File;
 
 pub(crate) const RULE: Rule = Rule {
     name: "functions",
-    holds: "functions over 100 lines are the listed ones",
+    holds: "functions over 70 lines are the listed ones",
     run: |house| Ok(broken(&house.files, LISTED)),
 };
 
-/// Files, one line for each function over 100 lines.
-const LISTED: &[&str] = &[];
+/// Files, one line for each function over 70 lines.
+const LISTED: &[&str] = &["crates/wire/src/config/mod.rs"];
 
 const ALLOWANCES: [&str; 2] =
     [concat!("expect(clippy::", "too_many_lines"), concat!("allow(clippy::", "too_many_lines")];
@@ -32,7 +32,7 @@ fn broken(files: &[File], listed: &[&str]) -> Vec<Broken> {
                 None => found.push(at(
                     &file.path,
                     number,
-                    "a function over 100 lines that is not listed; split it by its ideas",
+                    "a function over 70 lines that is not listed; split it by its ideas",
                 )),
             }
         }

@@ -132,6 +132,13 @@ async fn bad_input_is_told() {
         assert_eq!(got, status, "{method} {path}: {said}");
         assert!(message.contains(part), "{method} {path}: {part:?} is not in {message:?}");
     }
+    assert_eq!(plane.snapshot().await, before);
+}
+
+// A watch from a revision that the store does not have is refused, and an unknown path.
+#[tokio::test(start_paused = true)]
+async fn bad_watches_are_told() {
+    let plane = Plane::start("").await;
     for (path, status) in [
         ("/admin/watch?from=x", 400),
         ("/admin/watch?from=99", 409),
@@ -140,7 +147,6 @@ async fn bad_input_is_told() {
     ] {
         assert_eq!(plane.ask("GET", path, Value::Null).await.0, status, "{path}");
     }
-    assert_eq!(plane.snapshot().await, before);
 }
 
 // If a token is configured, a client without it can read but not change anything.

@@ -100,6 +100,43 @@ struct Open {
     dispatched: bool,
 }
 
+/// One random event.
+fn happens(routing: &mut Routing, now: Time, event: u64, rng: &mut Rng, open: &mut Vec<Open>) {
+    match rng.below(6) {
+        0 | 1 => {
+            open.push(Open { id: RequestId(event), dispatched: false });
+            routing.handle(now, Input::Arrived(request(event, rng)));
+        }
+        2 => {
+            let at = rng.below(open.len().max(1));
+            if let Some(Open { id, dispatched: true }) = open.get(at) {
+                routing.handle(now, Input::FirstToken(*id));
+            }
+        }
+        3 => {
+            let at = rng.below(open.len().max(1));
+            if open.get(at).is_some_and(|open| open.dispatched) {
+                let id = open.swap_remove(at).id;
+                let outcome = Outcome::Done;
+                let (retry, usage, extended, served) = (false, None, None, None);
+                let end = Input::Finished { id, outcome, retry, usage, extended, served };
+                routing.handle(now, end);
+            }
+        }
+        4 => {
+            let peer = PeerId(rng.below(PEERS.into()) as u16);
+            let digest = digest(rng).into();
+            routing.handle(now, Input::Digested { peer, sent: event, rtt: None, digest });
+        }
+        _ => {
+            let id = ReplicaId(rng.below(REPLICAS.into()) as u16);
+            let pending = Some(rng.below(2) as u32);
+            let load = Load { pending, running: Some(rng.below(3) as u32), ..Load::default() };
+            routing.handle(now, Input::Reported { id, asked: now, load });
+        }
+    }
+}
+
 /// A region's decisions in a random run, with their explanations; if `asked`, dry runs come between
 /// all events.
 fn run(policy: &'static Spec, seed: u64, asked: bool) -> (Vec<Output>, Vec<String>) {
@@ -117,47 +154,7 @@ fn run(policy: &'static Spec, seed: u64, asked: bool) -> (Vec<Output>, Vec<Strin
                 assert_eq!(decision.candidates.len(), usize::from(REPLICAS));
             }
         }
-        match rng.below(6) {
-            0 | 1 => {
-                let id = event as u64;
-                open.push(Open { id: RequestId(id), dispatched: false });
-                routing.handle(now, Input::Arrived(request(id, &mut rng)));
-            }
-            2 => {
-                let at = rng.below(open.len().max(1));
-                if let Some(Open { id, dispatched: true }) = open.get(at) {
-                    routing.handle(now, Input::FirstToken(*id));
-                }
-            }
-            3 => {
-                let at = rng.below(open.len().max(1));
-                if open.get(at).is_some_and(|open| open.dispatched) {
-                    let id = open.swap_remove(at).id;
-                    let (outcome, usage, extended) = (Outcome::Done, None, None);
-                    let end = Input::Finished {
-                        id,
-                        outcome,
-                        retry: false,
-                        usage,
-                        extended,
-                        served: None,
-                    };
-                    routing.handle(now, end);
-                }
-            }
-            4 => {
-                let peer = PeerId(rng.below(PEERS.into()) as u16);
-                let digest = digest(&mut rng).into();
-                routing
-                    .handle(now, Input::Digested { peer, sent: event as u64, rtt: None, digest });
-            }
-            _ => {
-                let id = ReplicaId(rng.below(REPLICAS.into()) as u16);
-                let pending = Some(rng.below(2) as u32);
-                let load = Load { pending, running: Some(rng.below(3) as u32), ..Load::default() };
-                routing.handle(now, Input::Reported { id, asked: now, load });
-            }
-        }
+        happens(&mut routing, now, event as u64, &mut rng, &mut open);
         if routing.poll_timeout().is_some_and(|due| due <= now) {
             routing.handle_timeout(now);
         }

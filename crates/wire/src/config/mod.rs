@@ -449,6 +449,7 @@ impl Gateway {
 
     /// Every problem of the configuration.
     #[must_use]
+    #[expect(clippy::too_many_lines, reason = "one check after another")]
     pub fn problems(&self) -> Vec<String> {
         let mut found = Vec::new();
         let mut check = |ok: bool, text: String| {

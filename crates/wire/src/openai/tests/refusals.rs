@@ -55,7 +55,7 @@ fn no_object() {
     );
 }
 
-// A field that is missing, given twice or of another type.
+// A field that is missing.
 #[test]
 fn fields() {
     chat(
@@ -72,6 +72,11 @@ fn fields() {
         r#"{"model":"","messages":[]}"#,
         expect!["model: `model` is missing: send the name of a model of /v1/models"],
     );
+}
+
+// A field of another type, or given twice.
+#[test]
+fn types() {
     chat(r#"{"model":5,"messages":[]}"#, expect!["model: `model` is a number: send a string"]);
     chat(
         r#"{"model":"m","model":"n","messages":[]}"#,
@@ -113,6 +118,11 @@ fn fields() {
         r#"{"model":"m","messages":[],"tools":{}}"#,
         expect!["tools: `tools` is an object: send an array of tools"],
     );
+}
+
+// The fields of the endpoints other than chat.
+#[test]
+fn other_endpoints() {
     check(
         Completions,
         br#"{"model":"m"}"#,
