@@ -15,7 +15,7 @@ use meridian_wire::config::{self, ConfigError, Gateway as Config, TellClients};
 use tokio::sync::Notify;
 
 use crate::admin::door::Door;
-use crate::inputs::rate::Kept;
+use crate::inputs::rate::RatesByTenant;
 use crate::inputs::residency::{Residency, Rules};
 use crate::inputs::tenants::Tenants;
 use crate::machine::driver::Driver;
@@ -61,7 +61,7 @@ pub(crate) struct Written {
 
 impl Access {
     /// `kept` has the tenants' current use of their limits.
-    pub(crate) fn new(config: &Config, kept: &Kept) -> Result<Access, ConfigError> {
+    pub(crate) fn new(config: &Config, kept: &RatesByTenant) -> Result<Access, ConfigError> {
         let rules = Rules::new(&config.residency)?;
         Ok(Access {
             tenants: Tenants::new(&config.tenants, kept),
@@ -89,7 +89,7 @@ impl Access {
         file: &Path,
         started: &Config,
         had: &[AtomicBool; 3],
-        kept: &Kept,
+        kept: &RatesByTenant,
     ) -> Result<Access, Unread> {
         let unread = |error: &dyn std::fmt::Display| Unread(format!("{}: {error}", file.display()));
         let yaml = std::fs::read_to_string(file).map_err(|e| unread(&e))?;
@@ -139,7 +139,7 @@ pub(crate) struct AccessNow {
 
 impl AccessNow {
     pub(crate) fn new(config: &Config, file: Option<&Path>) -> Result<AccessNow, ConfigError> {
-        let kept = Kept::default();
+        let kept = RatesByTenant::default();
         let first = Access::new(config, &kept)?;
         let paths = file.map(Path::to_owned).into_iter().collect();
         let has_file = file.is_some();

@@ -61,7 +61,7 @@ pub enum Error {
 
 /// The cause of a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum Fault {
     /// The engine refuses because it is full.
     Full,
     /// The replica.
@@ -87,33 +87,33 @@ pub(crate) enum Source {
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct AttemptError {
-    pub(crate) fault: Source,
+    pub(crate) fault: Fault,
     /// For logs and pages.
     pub(crate) message: String,
 }
 
 impl AttemptError {
-    pub(crate) fn of(fault: Source, message: impl Into<String>) -> AttemptError {
+    pub(crate) fn of(fault: Fault, message: impl Into<String>) -> AttemptError {
         AttemptError { fault, message: message.into() }
     }
 
     pub(crate) fn replica(message: impl Into<String>) -> AttemptError {
-        AttemptError::of(Source::Replica, message)
+        AttemptError::of(Fault::Replica, message)
     }
 
     pub(crate) fn peer(message: impl Into<String>) -> AttemptError {
-        AttemptError::of(Source::Peer, message)
+        AttemptError::of(Fault::Peer, message)
     }
 
     /// The outcome to report to the routing machine.
     pub(crate) fn outcome(&self) -> Outcome {
         match self.fault {
-            Source::Full | Source::PeerFull => Outcome::Full,
-            Source::PeerNoRoom => Outcome::NoRoom,
-            Source::Replica | Source::Peer => Outcome::ReplicaError,
-            Source::Engine => Outcome::EngineError,
-            Source::Died | Source::PeerDied => Outcome::Died,
-            Source::Unreached => Outcome::Unreached,
+            Fault::Full | Fault::PeerFull => Outcome::Full,
+            Fault::PeerNoRoom => Outcome::NoRoom,
+            Fault::Replica | Fault::Peer => Outcome::ReplicaError,
+            Fault::Engine => Outcome::EngineError,
+            Fault::Died | Fault::PeerDied => Outcome::Died,
+            Fault::Unreached => Outcome::Unreached,
         }
     }
 }

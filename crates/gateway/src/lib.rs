@@ -26,7 +26,7 @@ mod replicas;
 mod request;
 mod serve;
 mod sources;
-mod worker;
+mod threads;
 
 pub use access::Given;
 pub use check::check;

@@ -17,8 +17,8 @@ use crate::descriptors::check_descriptors;
 use crate::error::Error;
 use crate::registry::Addresses;
 use crate::replicas::probes;
-use crate::request::plane::Worker;
-use crate::worker::Workers;
+use crate::request::plane::ThreadPlane;
+use crate::threads::ServingThreads;
 use crate::{admin, lock, opening, peers, registry, reload, sources};
 
 /// The addresses of a running gateway.
@@ -69,7 +69,7 @@ pub async fn serve(
             tracing::error!(error = %error, "replica left out");
         }
     }
-    let workers = Workers::start(&gateway.client_port(), threads)?;
+    let workers = ServingThreads::start(&gateway.client_port(), threads)?;
     let ready = Ready {
         listen: address(&listener)?,
         admin: address(&admin_listener)?,
@@ -113,9 +113,9 @@ fn follow(
 ) {
     let limits = &gateway.config.limits;
     if let (Some(peers), Some(listener)) = (&gateway.peers, peer_listener) {
-        let worker = Arc::new(Worker::new(gateway.plane.clone(), gateway.near.clone()));
+        let plane = Arc::new(ThreadPlane::new(gateway.plane.clone(), gateway.near.clone()));
         let header_bytes = limits.headers.bytes();
-        peers::start(peers, &gateway.region(), listener, worker, header_bytes, tasks);
+        peers::start(peers, &gateway.region(), listener, plane, header_bytes, tasks);
     }
     if let Some(registry) = &gateway.registry {
         let addresses = Addresses { clients: ready.listen, peers: ready.peers };
@@ -137,7 +137,7 @@ fn address(listener: &TcpListener) -> Result<SocketAddr, Error> {
 /// Accepts clients until `shutdown`.
 async fn accept(
     gateway: &Gateway,
-    workers: &Workers,
+    workers: &ServingThreads,
     listener: TcpListener,
     shutdown: impl Future<Output = ()>,
 ) {

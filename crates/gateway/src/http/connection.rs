@@ -18,11 +18,11 @@ use super::framing::{Answer, Framing, Turn, unused};
 use super::malformed::{End, last_words};
 use super::stalled::Streams;
 use super::{service, stalled};
-use crate::request::plane::Worker;
+use crate::request::plane::ThreadPlane;
 
 /// Settings for serving a connection.
 pub(crate) struct Serving {
-    pub(crate) worker: Arc<Worker>,
+    pub(crate) plane: Arc<ThreadPlane>,
     pub(crate) builder: Builder<Streams>,
     /// Changes when the gateway shuts down; the shutdown waits until this is dropped.
     pub(crate) closing: watch::Receiver<()>,
@@ -37,15 +37,15 @@ pub(crate) async fn converse<S>(stream: S, serving: Serving)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let Serving { worker, builder, closing, client, first_by } = serving;
+    let Serving { plane, builder, closing, client, first_by } = serving;
     let turn = Arc::new(Turn::default());
     let (framing, mut left) = Framing::new(stream, turn.clone());
-    let (of_service, service_turn) = (worker.clone(), turn.clone());
+    let (of_service, service_turn) = (plane.clone(), turn.clone());
     let service = service_fn(move |request: Request<Incoming>| {
         let served = service_turn.begin(request.version());
-        let worker = of_service.clone();
+        let plane = of_service.clone();
         async move {
-            let response = service::answer(worker, request, client).await;
+            let response = service::answer(plane, request, client).await;
             stalled::note(true);
             Ok::<Response<Answer>, std::convert::Infallible>(
                 response.map(|body| Answer { body, _served: served }),
@@ -53,7 +53,7 @@ where
         }
     });
     let http = builder.serve_connection(TokioIo::new(framing), service).into_owned();
-    let patience = worker.settings.timeouts.client.0;
+    let patience = plane.settings.timeouts.client.0;
     // The branch that is not chosen is dropped here, and the socket comes back.
     let end = tokio::select! {
         ended = until_unused(http, closing, &turn, patience) => {
@@ -70,7 +70,7 @@ where
     };
     if let Ok(left) = left.try_recv() {
         // A boxed future, so its state is not part of every connection's task.
-        Box::pin(last_words(&worker, left, &end)).await;
+        Box::pin(last_words(&plane.settings, &plane.metrics, left, &end)).await;
     }
 }
 

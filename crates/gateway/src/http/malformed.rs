@@ -12,7 +12,8 @@ use tokio::time::timeout;
 
 use super::framing::Left;
 use crate::http::refusal::Refusal;
-use crate::request::plane::{DataPlane, Settings};
+use crate::metrics::Metrics;
+use crate::request::plane::Settings;
 
 /// How hyper's part of a connection ended.
 pub(super) enum End {
@@ -38,14 +39,14 @@ pub(crate) fn most_fields(head_bytes: usize) -> usize {
 
 /// Ends a connection: reports the problem if the client can still receive it, lets it read, and
 /// closes.
-pub(super) async fn last_words<S>(plane: &DataPlane, left: Left<S>, end: &End)
+pub(super) async fn last_words<S>(settings: &Settings, metrics: &Metrics, left: Left<S>, end: &End)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let Left { mut io, held_back, in_head } = left;
-    let refusal = (held_back || in_head).then(|| refusal(&plane.settings, end)).flatten();
+    let refusal = (held_back || in_head).then(|| refusal(settings, end)).flatten();
     if let Some(refusal) = refusal {
-        plane.metrics.refused(&refusal);
+        metrics.refused(&refusal);
         let answer = written(refusal.response(Endpoint::Other));
         // The client may be gone; then the error does not matter.
         let _ = timeout(LINGER, io.write_all(&answer)).await;

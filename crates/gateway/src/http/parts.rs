@@ -22,7 +22,7 @@ impl Parts {
         Parts { parts, next: 0 }
     }
 
-    pub(crate) fn whole(bytes: Bytes) -> Parts {
+    pub(crate) fn single(bytes: Bytes) -> Parts {
         Parts::new(Pieces::from_iter([bytes]))
     }
 

@@ -12,28 +12,28 @@ use super::{cors, health};
 use crate::request::body::AnswerBody;
 use crate::request::entry;
 use crate::request::origin::Origin;
-use crate::request::plane::Worker;
+use crate::request::plane::ThreadPlane;
 
 /// Answers one client request; `client` is the hash of the client's address.
 pub(super) async fn answer(
-    worker: Arc<Worker>,
+    plane: Arc<ThreadPlane>,
     request: Request<Incoming>,
     client: u64,
 ) -> Response<AnswerBody> {
     let is_head = request.method() == Method::HEAD;
     let origin = request.headers().get(header::ORIGIN).cloned();
-    let page = origin.map(|origin| (worker.clone(), origin));
-    let own = own(&worker, &request);
+    let page = origin.map(|origin| (plane.clone(), origin));
+    let own = own(&plane, &request);
     let is_own = own.is_some();
     let mut response = match own {
         Some(response) => response,
-        None => entry::answer(worker, request, Origin::Client(client)).await,
+        None => entry::answer(plane, request, Origin::Client(client)).await,
     };
-    if let Some((worker, origin)) = page {
+    if let Some((plane, origin)) = page {
         if !is_own {
             cors::strip(response.headers_mut());
         }
-        cors::mark(worker.cors.as_ref(), &origin, response.headers_mut());
+        cors::mark(plane.cors.as_ref(), &origin, response.headers_mut());
     }
     if is_head {
         leave_out_body(&mut response);
@@ -42,16 +42,16 @@ pub(super) async fn answer(
 }
 
 /// The gateway's own answers, which need no key: preflights, health and readiness.
-fn own(worker: &Worker, request: &Request<Incoming>) -> Option<Response<AnswerBody>> {
-    if let Some(preflight) = cors::preflight(worker.cors.as_ref(), request) {
+fn own(plane: &ThreadPlane, request: &Request<Incoming>) -> Option<Response<AnswerBody>> {
+    if let Some(preflight) = cors::preflight(plane.cors.as_ref(), request) {
         let preflight = preflight.map(|answer| answer.map(|()| AnswerBody::Whole(None)));
         return Some(preflight.unwrap_or_else(|refusal| {
-            worker.metrics.refused(&refusal);
+            plane.metrics.refused(&refusal);
             refusal.response(meridian_wire::openai::Endpoint::Other)
         }));
     }
     let asked = (request.method(), request.uri().path());
-    health::answer(&worker.limits.draining, &worker.driver, &worker.metrics, asked)
+    health::answer(&plane.limits.draining, &plane.driver, &plane.metrics, asked)
 }
 
 /// The gateway's own answer to HEAD keeps the length of the body that it leaves out. A replica's

@@ -171,9 +171,9 @@ fn time(time: Duration) -> String {
 /// The limits in force, by tenant. On a reload, a tenant with unchanged limits keeps its current
 /// use.
 #[derive(Debug, Default)]
-pub(crate) struct Kept(Mutex<HashMap<String, (TenantLimits, Arc<Rates>)>>);
+pub(crate) struct RatesByTenant(Mutex<HashMap<String, (TenantLimits, Arc<Rates>)>>);
 
-impl Kept {
+impl RatesByTenant {
     /// The limits of these tenants, in their order; the state of other tenants is dropped.
     pub(crate) fn of(&self, tenants: &[config::Tenant]) -> Vec<Option<Arc<Rates>>> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -277,7 +277,7 @@ mod tests {
             limits: limits(requests, None),
             ..config::Tenant::default()
         };
-        let kept = Kept::default();
+        let kept = RatesByTenant::default();
         let used = |rates: &[Option<Arc<Rates>>]| -> Vec<Option<u32>> {
             let left = |rates: &Arc<Rates>| rates.requests.as_ref().map(|b| b.left().0);
             rates.iter().map(|rates| rates.as_ref().and_then(left)).collect()

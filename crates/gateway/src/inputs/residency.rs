@@ -26,7 +26,7 @@ use crate::inputs::pins::Home;
 use crate::machine::driver::Driver;
 use crate::peers::all::Peers;
 
-pub(crate) use counts::{Counts, Kept};
+pub(crate) use counts::{Counts, RuleOutcome};
 pub(crate) use known::Known;
 pub(crate) use refusals::{held_too_long, not_permitted};
 

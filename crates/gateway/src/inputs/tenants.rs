@@ -18,7 +18,7 @@ use subtle::ConstantTimeEq;
 
 use crate::http::headers::API_KEY;
 use crate::http::refusal::Refusal;
-use crate::inputs::rate::{Kept, Rates};
+use crate::inputs::rate::{Rates, RatesByTenant};
 
 /// One tenant.
 #[derive(Clone, Debug)]
@@ -65,7 +65,7 @@ pub(crate) fn hashed(key: &[u8]) -> [u8; 32] {
 }
 
 impl Tenants {
-    pub(crate) fn new(tenants: &[config::Tenant], kept: &Kept) -> Tenants {
+    pub(crate) fn new(tenants: &[config::Tenant], kept: &RatesByTenant) -> Tenants {
         let mut made = Tenants::default();
         for (tenant, rates) in tenants.iter().zip(kept.of(tenants)) {
             // The configuration was checked: names are valid header values, and keys are hashes.
@@ -161,7 +161,7 @@ mod tests {
             ..config::Tenant::default()
         };
         let both = [tenant("a", &["key-one", "key-two"]), tenant("b", &["key-three"])];
-        Tenants::new(&both, &Kept::default())
+        Tenants::new(&both, &RatesByTenant::default())
     }
 
     fn whose(

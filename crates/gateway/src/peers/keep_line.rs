@@ -23,10 +23,10 @@ use tokio::time::{Instant, timeout};
 
 use super::all::Peers;
 use super::dial::{DialError, Dialled, PATIENCE, PAUSES, dial};
+use super::error_chain::error_chain;
 use super::line::Line;
 use super::link::Link;
 use super::rarely::Rarely;
-use super::whole::whole;
 use crate::http::parts::Parts;
 
 /// Most unread bytes of one answer in transit.
@@ -69,7 +69,7 @@ pub(super) async fn keep(peers: Arc<Peers>, link: Arc<Link>, seed: u64) {
         let mut opened = None;
         let problem = match one(&peers, &link, &mut opened).await {
             Ok(()) => "it was closed".to_owned(),
-            Err(broken) => whole(&broken),
+            Err(broken) => error_chain(&broken),
         };
         // A peer that accepts connections and closes them soon is no better than one that is down.
         let lasted = opened.is_some_and(|at: Instant| at.elapsed() > most);
@@ -142,7 +142,7 @@ async fn warm(mut sender: SendRequest<Parts>, link: &Link, bytes: usize) -> Resu
     let (mut sent, mut step) = (0, WARM_FIRST);
     while sent < bytes {
         let end = bytes.min(sent + step);
-        let body = Parts::whole(zeros.slice(sent..end));
+        let body = Parts::single(zeros.slice(sent..end));
         let request = Request::post(link.uri(WARM)).body(body);
         let request = request.expect("the parts of a URI are fixed");
         // A broken connection reports its own error.

@@ -7,7 +7,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2::SendRequest;
 use tokio::time::Instant;
 
-use super::whole::whole;
+use super::error_chain::error_chain;
 use crate::http::parts::Parts;
 use crate::lock::{Mutex, MutexGuard};
 
@@ -33,7 +33,7 @@ impl Default for Line {
 pub(super) enum LineError {
     #[error("there is no connection to the peer")]
     None,
-    #[error("{}", whole(.0))]
+    #[error("{}", error_chain(.0))]
     Broken(#[from] hyper::Error),
 }
 

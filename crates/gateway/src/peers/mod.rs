@@ -15,6 +15,7 @@ pub(crate) mod all;
 mod bulletin;
 mod codec;
 mod dial;
+mod error_chain;
 mod follow;
 pub(crate) mod forward;
 pub(crate) mod inbound;
@@ -31,7 +32,6 @@ pub(crate) mod report;
 mod session;
 pub(crate) mod tls;
 pub(crate) mod traffic;
-mod whole;
 
 use std::sync::Arc;
 

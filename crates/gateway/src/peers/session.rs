@@ -32,10 +32,11 @@ use tonic::{Request, Status, Streaming};
 use super::all::Peers;
 use super::codec::Messages;
 use super::dial::{DialError, Dialled, PATIENCE, PAUSES, dial};
+use super::error_chain::error_chain;
+use super::error_chain::with_causes;
 use super::link::Link;
 use super::rarely::Rarely;
 use super::region::Region;
-use super::whole::{whole, with_causes};
 
 /// How two gateways come to share prefixes.
 const REMEDY: &str = "set the same `secret` in the files of all gateways, and restart those \
@@ -79,7 +80,7 @@ pub(super) async fn keep(region: Region, peers: Arc<Peers>, link: Arc<Link>) {
         let mut session = Session::new(&region, &peers, &link);
         let broken = session.run().await;
         pause = if session.took { first } else { (pause * 2).min(most) };
-        let problem = whole(&broken);
+        let problem = error_chain(&broken);
         if let Some(unlogged) = told.due(&problem) {
             tracing::warn!(
                 peer = %link.identity, error = problem, unlogged, "a peer is not connected"

@@ -88,7 +88,7 @@ impl ControlPlane {
         let asked = async {
             let answer = self.send(method, path, body).await?;
             let Answer { status, body, _connection } = answer;
-            whole(status, body).await
+            read_body(status, body).await
         };
         let bytes = timeout(limit, asked).await.map_err(|_| Lost::Late(limit))??;
         serde_json::from_slice(&bytes).map_err(|error| Lost::Form(error.to_string()))
@@ -140,7 +140,7 @@ where
 }
 
 /// The body of an answer, unless it is a refusal.
-pub(super) async fn whole(status: u16, body: Incoming) -> Result<Bytes, Lost> {
+pub(super) async fn read_body(status: u16, body: Incoming) -> Result<Bytes, Lost> {
     let bytes = Limited::new(body, MOST).collect().await;
     let bytes = bytes.map_err(|error| Lost::Form(error.to_string()))?.to_bytes();
     if (200..300).contains(&status) { Ok(bytes) } else { Err(refused(status, &bytes)) }

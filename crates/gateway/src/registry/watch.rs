@@ -15,7 +15,7 @@ use meridian_wire::registry::{Beat, Snapshot, Update};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use super::ask::{Answer, Lost, whole};
+use super::ask::{Answer, Lost, read_body};
 use super::following::{Following, Pauses, Task};
 use super::lease::patience;
 
@@ -109,7 +109,7 @@ async fn begin(following: &Following, view: &Snapshot) -> Result<Events, Lost> {
         return Ok(Events { answer, buffer: Vec::new() });
     }
     let Answer { status, body, .. } = answer;
-    let refused = timeout(limit, whole(status, body)).await.map_err(|_| Lost::Late(limit))?;
+    let refused = timeout(limit, read_body(status, body)).await.map_err(|_| Lost::Late(limit))?;
     Err(refused.err().unwrap_or(Lost::Closed))
 }
 

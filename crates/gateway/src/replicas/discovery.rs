@@ -11,7 +11,7 @@ use meridian_wire::engines::{self, Answers, Engine};
 use meridian_wire::openai;
 use meridian_wire::signals;
 
-use crate::error::{AttemptError, Source};
+use crate::error::{AttemptError, Fault};
 use crate::machine::driver::Driver;
 use crate::replicas::announce::announce;
 use crate::replicas::fleet::{Fleet, Found, Member};
@@ -59,7 +59,7 @@ async fn look(questions: &Questions, member: &Member) -> Result<Found, AttemptEr
     let page = page(questions, member, "/v1/models").await;
     let (page, models) = match page {
         // A port that accepts no connection reveals nothing, including the engine.
-        Err(error) if error.fault == Source::Unreached => return Err(error),
+        Err(error) if error.fault == Fault::Unreached => return Err(error),
         page if !member.spec.models.is_empty() => (page.ok(), member.spec.models.clone()),
         Err(error) => return Err(error),
         Ok(page) => {

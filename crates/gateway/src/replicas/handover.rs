@@ -34,7 +34,7 @@ pub(crate) struct Handover {
     /// Whether the current policy uses that block size.
     compares: AtomicBool,
     /// Cache contents of replicas that have left.
-    left: Mutex<VecDeque<Kept>>,
+    left: Mutex<VecDeque<Departed>>,
     /// By peer, the replicas that joined and that it was not asked about yet.
     joined: Vec<Joined>,
 }
@@ -46,7 +46,7 @@ struct Joined {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct Departed {
     at: Instant,
     replica: Authority,
     holdings: Holdings,
@@ -97,7 +97,7 @@ impl Handover {
         std::mem::take(&mut *peer.replicas.lock())
     }
 
-    fn left(&self) -> MutexGuard<'_, VecDeque<Kept>> {
+    fn left(&self) -> MutexGuard<'_, VecDeque<Departed>> {
         let mut left = self.left.lock();
         while left.front().is_some_and(|kept| kept.at.elapsed() > REMEMBERED) {
             left.pop_front();
@@ -113,7 +113,7 @@ impl Handover {
         }
         let mut left = self.left();
         left.retain(|kept| kept.replica != *replica);
-        left.push_back(Kept { at: Instant::now(), replica: replica.clone(), holdings });
+        left.push_back(Departed { at: Instant::now(), replica: replica.clone(), holdings });
         let mut blocks: usize = left.iter().map(|kept| kept.holdings.blocks()).sum();
         while blocks > MOST_REMEMBERED
             && let Some(oldest) = left.pop_front()

@@ -11,7 +11,7 @@ use meridian_routing::{Input, Load};
 use meridian_wire::engines::{self, LoadPage};
 use tokio::sync::mpsc;
 
-use crate::error::{AttemptError, Source};
+use crate::error::{AttemptError, Fault};
 use crate::machine::driver::Driver;
 use crate::metrics::Metrics;
 use crate::replicas::announce::announce;
@@ -68,7 +68,7 @@ impl Prober {
             }
             Err(error) => {
                 self.metrics.probe_failed();
-                let refused = error.fault == Source::Unreached;
+                let refused = error.fault == Fault::Unreached;
                 tracing::debug!(replica = %member.name, error = %error, "probe failed");
                 member.probed(Some(error.message));
                 // Pieces that arrived during the probe are a sign of life, earlier ones are not. A
@@ -98,7 +98,7 @@ async fn ask(questions: &Questions, member: &Member) -> Result<Probed, AttemptEr
     let mut load = std::pin::pin!(tokio::time::timeout(limit, load));
     let failed = match tokio::time::timeout(limit / 2, &mut load).await {
         Ok(Ok(Ok(load))) => return Ok(Probed::Load(load)),
-        Ok(Ok(Err(error))) if error.fault == Source::Unreached => return Err(error),
+        Ok(Ok(Err(error))) if error.fault == Fault::Unreached => return Err(error),
         Ok(Ok(Err(error))) => Some(error),
         Ok(Err(_)) | Err(_) => None,
     };

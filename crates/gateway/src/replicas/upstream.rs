@@ -37,7 +37,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use crate::error::{AttemptError, Source};
+use crate::error::{AttemptError, Fault};
 use crate::http::headers::API_KEY;
 use crate::http::parts::Parts;
 use crate::lock::Mutex;
@@ -233,7 +233,7 @@ impl Upstream {
         let Some(home) = &self.far else { return self.dial(replica).await };
         let (upstream, to) = (self.clone(), replica.clone());
         let opened = home.spawn(async move { upstream.dial(&to).await }).await;
-        opened.unwrap_or_else(|_| Err(AttemptError::of(Source::Unreached, "this gateway ends")))
+        opened.unwrap_or_else(|_| Err(AttemptError::of(Fault::Unreached, "this gateway ends")))
     }
 
     async fn dial(&self, replica: &Authority) -> Result<Line, AttemptError> {
@@ -242,12 +242,12 @@ impl Upstream {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => {
                 let message = format!("cannot connect: {error}");
-                return Err(AttemptError::of(Source::Unreached, message));
+                return Err(AttemptError::of(Fault::Unreached, message));
             }
             Err(_) => {
                 let ms = self.connect.as_millis();
                 let message = format!("not connected within {ms} ms (timeouts.connect)");
-                return Err(AttemptError::of(Source::Unreached, message));
+                return Err(AttemptError::of(Fault::Unreached, message));
             }
         };
         // Without it a small request waits for the replica's acknowledgement.
@@ -255,7 +255,7 @@ impl Upstream {
         let look = Arc::new(Look::default());
         let opened = handshake(Wire { stream: TokioIo::new(stream), look: look.clone() }).await;
         let (sender, connection) =
-            opened.map_err(|e| AttemptError::of(Source::Unreached, describe(&e)))?;
+            opened.map_err(|e| AttemptError::of(Fault::Unreached, describe(&e)))?;
         Ok(Line { sender, connection, look })
     }
 
@@ -286,7 +286,7 @@ impl Upstream {
             Failed { unsent, error: no_head(e.error(), unsent) }
         })?;
         let (head, body) = response.into_parts();
-        let kept = Kept { line, upstream: self.clone(), replica: replica.clone() };
+        let kept = PooledLine { line, upstream: self.clone(), replica: replica.clone() };
         Ok(Answered { head, body: Flow { body, kept: Some(kept) } })
     }
 
@@ -323,7 +323,7 @@ impl Line {
 }
 
 /// A connection, and the pool to return it to after its answer.
-struct Kept {
+struct PooledLine {
     line: Line,
     upstream: Upstream,
     replica: Authority,
@@ -334,7 +334,7 @@ struct Kept {
 pub(crate) struct Flow {
     body: Incoming,
     /// None for a peer's connection, which has a task of its own.
-    kept: Option<Kept>,
+    kept: Option<PooledLine>,
 }
 
 impl Flow {
@@ -343,8 +343,8 @@ impl Flow {
         Flow { body, kept: None }
     }
 
-    fn whole(&mut self) {
-        if let Some(Kept { line, upstream, replica }) = self.kept.take() {
+    fn reuse(&mut self) {
+        if let Some(PooledLine { line, upstream, replica }) = self.kept.take() {
             upstream.keep(&replica, line);
         }
     }
@@ -368,7 +368,7 @@ impl http_body::Body for Flow {
             frame = Pin::new(&mut this.body).poll_frame(cx);
         }
         if matches!(frame, Poll::Ready(None)) || this.body.is_end_stream() {
-            this.whole();
+            this.reuse();
         }
         frame
     }

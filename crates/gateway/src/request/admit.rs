@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Request, request};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, request};
 use hyper::body::Incoming;
 use meridian_base::{Duration, ModelId, RequestId, Time};
 use meridian_routing::residency::{Labels, Residence, Subject};
@@ -18,6 +18,7 @@ use crate::http::headers;
 use crate::http::limits::Permit;
 use crate::http::refusal::Refusal;
 use crate::inputs::engine_fields;
+use crate::inputs::fingerprint::ReadingNow;
 use crate::inputs::pins::{Home, ResponseKey};
 use crate::inputs::residency::{Reach, reach};
 use crate::inputs::salts::Salts;
@@ -74,7 +75,8 @@ pub(crate) async fn admit(
         _ => None,
     };
     let id = plane.ids.next();
-    let key = key(plane, &parts.headers, &info, tenant, &origin);
+    let keys = (&plane.settings.key_headers[..], &*plane.inputs.reading);
+    let key = key(keys, &parts.headers, &info, tenant, &origin);
     let hops = origin.hops();
     let deadline = deadline(plane.driver.clock.now(), &parts.headers, &origin);
     let (residence, report) = residence(plane, access, caller.tenant.as_ref(), model, origin);
@@ -237,7 +239,7 @@ fn residence(
 /// The affinity key, from the first available source: a configured header, the body's own, the
 /// tenant, the client.
 fn key(
-    plane: &DataPlane,
+    (names, reading): (&[HeaderName], &ReadingNow),
     headers: &HeaderMap,
     info: &RequestInfo,
     tenant: u64,
@@ -247,9 +249,9 @@ fn key(
         Origin::Client(client) => *client,
         Origin::Peer { marks, .. } => return marks.key,
     };
-    let header = plane.settings.key_headers.iter().find_map(|name| headers.get(name));
+    let header = names.iter().find_map(|name| headers.get(name));
     match (header, info.session) {
-        (Some(value), _) => plane.inputs.reading.hash(Some(value.as_bytes())),
+        (Some(value), _) => reading.hash(Some(value.as_bytes())),
         (None, Some(session)) => session,
         (None, None) if tenant != 0 => tenant,
         (None, None) => client,

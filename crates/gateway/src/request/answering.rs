@@ -138,7 +138,7 @@ impl Answering {
         }
         let continued = resume.filter(|resume| resume.is_later());
         let usage = usage.or_else(|| {
-            told.map(|told| continued.as_ref().map_or(told, |resume| resume.whole(told)))
+            told.map(|told| continued.as_ref().map_or(told, |resume| resume.total_usage(told)))
         });
         let usage = usage.map(|usage| delivery.counted(usage));
         delivery.reserved.settle(usage, pieces);

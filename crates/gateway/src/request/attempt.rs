@@ -11,7 +11,7 @@ use meridian_base::{PeerId, ReplicaId};
 use meridian_routing::{Outcome, RejectWhy};
 use meridian_wire::openai::{Endpoint, Purpose, RequestInfo};
 
-use crate::error::{AttemptError, Source};
+use crate::error::{AttemptError, Fault};
 use crate::http::headers::{self, REFUSED};
 use crate::http::parts::Parts;
 use crate::http::refusal::ENGINE_DIED;
@@ -26,7 +26,7 @@ use crate::replicas::upstream::{Answered, Flow, is_cut};
 use crate::request::choice::Target;
 use crate::request::context::{Payload, RequestContext};
 use crate::request::engine_error::{EngineError, Meaning, meaning};
-use crate::request::plane::{Settings, Worker};
+use crate::request::plane::{Settings, ThreadPlane};
 
 /// An answer that has started.
 pub(crate) struct Begun {
@@ -113,7 +113,7 @@ impl Failure {
 
 /// Sends a request and waits for the first piece of the answer.
 pub(crate) async fn attempt(
-    plane: &Worker,
+    plane: &ThreadPlane,
     context: &RequestContext,
     payload: &Payload,
     target: &Target,
@@ -129,7 +129,7 @@ pub(crate) async fn attempt(
                 }
                 () = down.cancelled() => {
                     let message = "the replica stopped answering its probes";
-                    Err(AttemptError::of(Source::Unreached, message).into())
+                    Err(AttemptError::of(Fault::Unreached, message).into())
                 }
             }
         }
@@ -154,7 +154,7 @@ pub(crate) async fn attempt(
                 }
                 Err(error) => {
                     leg.end(match error.fault {
-                        Source::Full | Source::PeerFull | Source::PeerNoRoom => LegEnd::Refused,
+                        Fault::Full | Fault::PeerFull | Fault::PeerNoRoom => LegEnd::Refused,
                         _ => LegEnd::Failed,
                     });
                     Err(error.into())
@@ -192,7 +192,7 @@ pub(crate) fn undoes(
 }
 
 async fn at_replica(
-    plane: &Worker,
+    plane: &ThreadPlane,
     context: &RequestContext,
     payload: &Payload,
     member: &Arc<Member>,
@@ -218,7 +218,7 @@ async fn at_replica(
         Meaning::Passes => {}
         Meaning::Full => {
             let message = format!("the engine answered {status}");
-            return Err(AttemptError::of(Source::Full, message).into());
+            return Err(AttemptError::of(Fault::Full, message).into());
         }
         Meaning::Fails => return Err(failed(EngineError::read(head, flow).await)),
         Meaning::Unfinished => {
@@ -227,7 +227,7 @@ async fn at_replica(
         }
     }
     let first = first(call.endpoint, status, &mut flow).await;
-    let first = first.map_err(|e| e.at(Source::Replica))?;
+    let first = first.map_err(|e| e.at(Fault::Replica))?;
     let by = AnsweredBy::Replica(member.clone());
     Ok(Begun { head, opened: Opened { flow, first, sent, by } })
 }
@@ -241,7 +241,7 @@ struct FromPeer {
 }
 
 async fn at_peer(
-    plane: &Worker,
+    plane: &ThreadPlane,
     context: &RequestContext,
     continues: bool,
     link: &Link,
@@ -267,7 +267,7 @@ async fn at_peer(
     refused_by_peer(&head)?;
     let mut flow = Flow::of_peer(body);
     let first = first(call.endpoint, head.status, &mut flow).await;
-    let first = first.map_err(|e| e.at(Source::Peer))?;
+    let first = first.map_err(|e| e.at(Fault::Peer))?;
     Ok(FromPeer { head, flow, first, sent })
 }
 
@@ -278,11 +278,11 @@ enum NoFirst {
 }
 
 impl NoFirst {
-    fn at(self, whose: Source) -> AttemptError {
+    fn at(self, whose: Fault) -> AttemptError {
         match (self, whose) {
             (NoFirst::Empty, _) => AttemptError::of(whose, "the answer is empty"),
-            (NoFirst::Broke(e), Source::Replica) if is_cut(&e) => {
-                AttemptError::of(Source::Died, format!("the answer broke off: {e}"))
+            (NoFirst::Broke(e), Fault::Replica) if is_cut(&e) => {
+                AttemptError::of(Fault::Died, format!("the answer broke off: {e}"))
             }
             (NoFirst::Broke(e), _) => AttemptError::of(whose, format!("the answer broke off: {e}")),
         }
@@ -298,7 +298,7 @@ fn failed(said: EngineError) -> Failure {
         ),
         false => format!("the engine answered {status}"),
     };
-    Failure { error: AttemptError::of(Source::Engine, message), said: Some(Arc::new(said)) }
+    Failure { error: AttemptError::of(Fault::Engine, message), said: Some(Arc::new(said)) }
 }
 
 /// The first piece that is not empty.
@@ -332,10 +332,10 @@ fn refused_by_peer(head: &response::Parts) -> Result<(), AttemptError> {
     let Some(code) = head.headers.get(&REFUSED) else { return Ok(()) };
     let code = code.to_str().unwrap_or_default();
     let fault = match code {
-        ENGINE_DIED => Source::PeerDied,
-        _ if status == StatusCode::BAD_GATEWAY => Source::Peer,
-        code if code == RejectWhy::NoRoom.word() => Source::PeerNoRoom,
-        _ => Source::PeerFull,
+        ENGINE_DIED => Fault::PeerDied,
+        _ if status == StatusCode::BAD_GATEWAY => Fault::Peer,
+        code if code == RejectWhy::NoRoom.word() => Fault::PeerNoRoom,
+        _ => Fault::PeerFull,
     };
     Err(AttemptError::of(fault, format!("the peer refused with {status} ({code})")))
 }

@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderValue};
 use meridian_routing::residency::Residence;
 
 use crate::http::headers;
-use crate::inputs::residency::{self, Kept, Residency};
+use crate::inputs::residency::{self, Residency, RuleOutcome};
 use crate::request::choice::{Choice, Target};
 
 /// Counts a breach if an answer, or a continuation of one, was given at a place that the rules do
@@ -45,11 +45,11 @@ pub(crate) fn audit(
     head: &HeaderMap,
 ) -> Place {
     let (region, kept) = match &choice.target {
-        Target::Replica(member) => (Some(member.region.clone()), Kept::Served),
+        Target::Replica(member) => (Some(member.region.clone()), RuleOutcome::Served),
         Target::Peer(link) => {
             let region = head.get(headers::REGION).cloned();
             let region = region.or_else(|| HeaderValue::from_str(link.region()).ok());
-            (region, Kept::Sent)
+            (region, RuleOutcome::Sent)
         }
     };
     check_kept(residency, residence, choice, head);

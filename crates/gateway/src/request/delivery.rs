@@ -17,7 +17,7 @@ use crate::request::attempt::AnsweredBy;
 use crate::request::context::{Payload, RequestContext};
 use crate::request::incoming::CutShort;
 use crate::request::odd::Odd;
-use crate::request::plane::Worker;
+use crate::request::plane::ThreadPlane;
 use crate::request::reserved::Reserved;
 use crate::request::resume::Resume;
 
@@ -45,7 +45,7 @@ impl Form {
 
 /// The delivery of one answer to its client.
 pub(crate) struct Delivery {
-    pub(crate) plane: Arc<Worker>,
+    pub(crate) plane: Arc<ThreadPlane>,
     pub(crate) endpoint: Endpoint,
     pub(crate) form: Form,
     model: ModelId,
@@ -65,7 +65,7 @@ impl Delivery {
     /// The delivery of an answer, with the state to resume it if it is a stream and `resume` is
     /// set. `collect`: the policy learns from the reply.
     pub(crate) fn new(
-        plane: &Arc<Worker>,
+        plane: &Arc<ThreadPlane>,
         context: RequestContext,
         payload: Payload,
         reserved: Reserved,

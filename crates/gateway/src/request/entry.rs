@@ -16,12 +16,12 @@ use crate::request::admit::{Admitted, admit};
 use crate::request::body::AnswerBody;
 use crate::request::lifecycle::follow;
 use crate::request::origin::{Origin, identify};
-use crate::request::plane::Worker;
+use crate::request::plane::ThreadPlane;
 use crate::request::respond::{answered, unanswered};
 
 /// Answers one request in every case.
 pub(crate) async fn answer(
-    plane: Arc<Worker>,
+    plane: Arc<ThreadPlane>,
     mut request: Request<Incoming>,
     origin: Origin,
 ) -> Response<AnswerBody> {
@@ -45,7 +45,7 @@ fn with_id(mut response: Response<AnswerBody>, id: Option<HeaderValue>) -> Respo
 }
 
 async fn serve(
-    plane: &Arc<Worker>,
+    plane: &Arc<ThreadPlane>,
     mut request: Request<Incoming>,
     endpoint: Endpoint,
     origin: Origin,
@@ -75,7 +75,7 @@ async fn serve(
 }
 
 /// Runs a request from the machine's first decision to the beginning of its answer.
-async fn live(plane: &Arc<Worker>, admitted: Admitted) -> Response<AnswerBody> {
+async fn live(plane: &Arc<ThreadPlane>, admitted: Admitted) -> Response<AnswerBody> {
     let Admitted { context, payload, reserved, question, .. } = admitted;
     plane.ids.note(context.call.shown_id.as_bytes(), question.id);
     plane.explain.note(question.id, &context.terms.residence);

@@ -10,14 +10,15 @@ use std::sync::Arc;
 use meridian_base::{Duration, RequestId};
 use meridian_routing::RejectWhy;
 
-use crate::error::Source as Fault;
+use crate::error::Fault;
+use crate::ids::Ids;
 use crate::machine::driver::Verdict;
 use crate::machine::ticket::Ticket;
 use crate::request::attempt::{Begun, Failure, attempt};
 use crate::request::choice::{Choice, Chosen, Target, choose};
 use crate::request::context::{Payload, RequestContext};
 use crate::request::engine_error::EngineError;
-use crate::request::plane::{DataPlane, Worker};
+use crate::request::plane::ThreadPlane;
 
 /// The state of a request without an answer.
 enum State {
@@ -29,8 +30,6 @@ enum State {
 
 /// Why no answer started.
 pub(crate) enum Unanswered {
-    /// The gateway is shutting down.
-    Draining,
     /// Two replicas failed in the same way: the request is the cause, and this is the engine's
     /// message.
     SameFailure(Box<Choice>, Arc<EngineError>),
@@ -40,7 +39,7 @@ pub(crate) enum Unanswered {
 
 /// Follows the machine's decisions until an answer starts.
 pub(crate) async fn follow(
-    plane: &Worker,
+    plane: &ThreadPlane,
     context: &RequestContext,
     payload: &Payload,
     ticket: &Ticket,
@@ -53,8 +52,9 @@ pub(crate) async fn follow(
             State::Deciding(verdict) => {
                 let decision = match verdict {
                     Verdict::Now(decision) => decision,
-                    // Only the end of the gateway drops the promise.
-                    Verdict::Later(promise) => promise.await.map_err(|_| Unanswered::Draining)?,
+                    Verdict::Later(promise) => {
+                        promise.await.expect("the ticket keeps the driver, which keeps the sender")
+                    }
                 };
                 match choose(plane, &context.terms.residence, decision) {
                     Chosen::Target(choice) => State::Attempting(choice),
@@ -70,7 +70,7 @@ pub(crate) async fn follow(
                     Ok(begun) => return Ok((choice, begun)),
                     Err(failure) => failure,
                 };
-                log(plane, ticket.id, &choice.target, &failure);
+                log(&plane.ids, ticket.id, &choice.target, &failure);
                 if let Some(said) = failures.repeated(&failure) {
                     return Err(Unanswered::SameFailure(Box::new(choice), said));
                 }
@@ -105,8 +105,8 @@ impl Failures {
 
 /// Logs a failed attempt with the gateway's own request id: the client's may be anything. A full
 /// peer is ordinary and is logged at debug level only.
-fn log(plane: &DataPlane, id: RequestId, target: &Target, failure: &Failure) {
-    let request = plane.ids.show(id);
+fn log(ids: &Ids, id: RequestId, target: &Target, failure: &Failure) {
+    let request = ids.show(id);
     let error = &failure.error;
     match target {
         Target::Replica(member) => {

@@ -109,14 +109,14 @@ impl Limits {
 }
 
 /// The parts of one thread: the data plane, and its own connections.
-pub(crate) struct Worker {
+pub(crate) struct ThreadPlane {
     plane: Arc<DataPlane>,
     upstream: Upstream,
 }
 
-impl Worker {
-    pub(crate) fn new(plane: Arc<DataPlane>, upstream: Upstream) -> Worker {
-        Worker { plane, upstream }
+impl ThreadPlane {
+    pub(crate) fn new(plane: Arc<DataPlane>, upstream: Upstream) -> ThreadPlane {
+        ThreadPlane { plane, upstream }
     }
 
     /// The connection pool for a replica: this thread's own, or the shared one for other regions.
@@ -125,7 +125,7 @@ impl Worker {
     }
 }
 
-impl Deref for Worker {
+impl Deref for ThreadPlane {
     type Target = DataPlane;
     fn deref(&self) -> &DataPlane {
         &self.plane

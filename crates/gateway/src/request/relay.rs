@@ -5,7 +5,7 @@
 //! stream that is cut short may be resumed, [`crate::request::resume`] finds a replica or a peer
 //! for it.
 
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::Frame;
@@ -28,11 +28,11 @@ pub(crate) struct Relay {
 #[derive(Default)]
 enum State {
     /// Its own end has not arrived.
-    Answering(Answering),
+    Answering(Box<Answering>),
     /// A peer's stream is complete, but its trailers with the usage have not arrived.
-    AwaitingTrailers(Answering),
+    AwaitingTrailers(Box<Answering>),
     /// The end has been reported to the machine; anything the replica sends after it passes.
-    Settled(Incoming),
+    Settled(Box<Incoming>),
     /// The stream broke, and a search for a replica or a peer to resume it is running.
     Resuming(Search),
     /// Nothing more is sent.
@@ -47,7 +47,7 @@ type Piece = Option<Result<Frame<Bytes>, CutShort>>;
 
 impl Relay {
     pub(crate) fn new(delivery: Delivery, answering: Answering) -> Relay {
-        Relay { state: State::Answering(answering), delivery }
+        Relay { state: State::Answering(Box::new(answering)), delivery }
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -56,100 +56,96 @@ impl Relay {
 
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Piece> {
         loop {
-            let piece = match &mut self.state {
-                State::Answering(answering) | State::AwaitingTrailers(answering) => {
-                    match ready!(answering.poll(cx, &mut self.delivery)) {
-                        Step::Pass(bytes) => data(bytes),
-                        Step::Whole(bytes) => self.whole(bytes),
-                        Step::AllButTrailers(bytes) => self.await_trailers(bytes),
-                        Step::End => self.end(),
-                        Step::Broken(why) => self.broken(why),
+            let (state, piece) = match std::mem::take(&mut self.state) {
+                State::Answering(mut answering) => match answering.poll(cx, &mut self.delivery) {
+                    Poll::Pending => return self.wait(State::Answering(answering)),
+                    Poll::Ready(step) => self.step(answering, step),
+                },
+                State::AwaitingTrailers(mut answering) => {
+                    match answering.poll(cx, &mut self.delivery) {
+                        Poll::Pending => return self.wait(State::AwaitingTrailers(answering)),
+                        Poll::Ready(step) => self.last_step(answering, step),
                     }
                 }
-                State::Settled(incoming) => match ready!(incoming.poll(cx)) {
-                    Event::Piece(bytes) => {
+                State::Settled(mut incoming) => match incoming.poll(cx) {
+                    Poll::Pending => return self.wait(State::Settled(incoming)),
+                    Poll::Ready(Event::Piece(bytes)) => {
                         self.delivery.count(incoming.odd(|oddity| oddity.after_end(&bytes)));
-                        data(bytes)
+                        (State::Settled(incoming), data(bytes))
                     }
-                    Event::Trailers(_) => None,
-                    Event::End | Event::Broken(_) => {
-                        self.state = State::Ended;
-                        None
-                    }
+                    Poll::Ready(Event::Trailers(_)) => (State::Settled(incoming), None),
+                    Poll::Ready(Event::End | Event::Broken(_)) => (State::Ended, None),
                 },
-                State::Resuming(search) => match ready!(search.as_mut().poll(cx)) {
-                    Some(resumed) => self.resumed(*resumed),
-                    None => self.not_resumed(),
+                State::Resuming(mut search) => match search.as_mut().poll(cx) {
+                    Poll::Pending => return self.wait(State::Resuming(search)),
+                    Poll::Ready(Some(resumed)) => (self.resumed(*resumed), None),
+                    Poll::Ready(None) => self.not_resumed(),
                 },
                 State::Ended => return Poll::Ready(None),
             };
+            self.state = state;
             if piece.is_some() {
                 return Poll::Ready(piece);
             }
         }
     }
 
-    /// These bytes contain the answer's own end.
-    fn whole(&mut self, bytes: Bytes) -> Piece {
-        let (State::Answering(answering) | State::AwaitingTrailers(answering)) =
-            std::mem::take(&mut self.state)
-        else {
-            return data(bytes);
-        };
+    fn wait(&mut self, state: State) -> Poll<Piece> {
+        self.state = state;
+        Poll::Pending
+    }
+
+    /// The next step of an answer whose own end has not arrived.
+    fn step(&mut self, answering: Box<Answering>, step: Step) -> (State, Piece) {
+        match step {
+            Step::Pass(bytes) => (State::Answering(answering), data(bytes)),
+            Step::Whole(bytes) => self.settled(answering, bytes),
+            Step::AllButTrailers(bytes) => (State::AwaitingTrailers(answering), data(bytes)),
+            Step::End => match self.delivery.form.cut_short() {
+                Some(message) => self.cut_short(answering, message),
+                None => self.ended(answering),
+            },
+            Step::Broken(message) => self.cut_short(answering, message),
+        }
+    }
+
+    /// The same of a peer's stream that is complete.
+    fn last_step(&mut self, answering: Box<Answering>, step: Step) -> (State, Piece) {
+        match step {
+            Step::Pass(bytes) | Step::AllButTrailers(bytes) => {
+                (State::AwaitingTrailers(answering), data(bytes))
+            }
+            Step::Whole(bytes) => self.settled(answering, bytes),
+            Step::End | Step::Broken(_) => self.ended(answering),
+        }
+    }
+
+    /// The answer's own end came with these bytes.
+    fn settled(&mut self, answering: Box<Answering>, bytes: Bytes) -> (State, Piece) {
         let (incoming, rest) = answering.settle(Outcome::Done, &mut self.delivery);
-        self.state = State::Settled(incoming);
-        data(join(bytes, rest))
+        (State::Settled(Box::new(incoming)), data(join(bytes, rest)))
     }
 
-    fn await_trailers(&mut self, bytes: Bytes) -> Piece {
-        self.state = match std::mem::take(&mut self.state) {
-            State::Answering(answering) => State::AwaitingTrailers(answering),
-            state => state,
-        };
-        data(bytes)
+    /// The answer is complete, and its transfer is over.
+    fn ended(&mut self, answering: Box<Answering>) -> (State, Piece) {
+        let (_, rest) = answering.settle(Outcome::Done, &mut self.delivery);
+        (State::Ended, data(rest))
     }
 
-    /// There are no more bytes.
-    fn end(&mut self) -> Piece {
-        match (std::mem::take(&mut self.state), self.delivery.form.cut_short()) {
-            (State::Answering(answering), Some(message)) => self.cut_short(answering, message),
-            (State::Answering(answering) | State::AwaitingTrailers(answering), _) => {
-                let (_, rest) = answering.settle(Outcome::Done, &mut self.delivery);
-                data(rest)
-            }
-            _ => None,
-        }
-    }
-
-    /// The transfer broke off.
-    fn broken(&mut self, message: &'static str) -> Piece {
-        match std::mem::take(&mut self.state) {
-            State::Answering(answering) => self.cut_short(answering, message),
-            State::AwaitingTrailers(answering) => {
-                answering.settle(Outcome::Done, &mut self.delivery);
-                None
-            }
-            _ => None,
-        }
-    }
-
-    /// The replica cut the answer short. Another one resumes it if possible.
-    fn cut_short(&mut self, answering: Answering, message: &'static str) -> Piece {
+    /// The replica cut the answer short. Another one resumes it if that is possible.
+    fn cut_short(&mut self, answering: Box<Answering>, message: &'static str) -> (State, Piece) {
         tracing::warn!(from = %answering.by(), message, "answer cut short");
         match answering.continued(&mut self.delivery) {
-            Ok(search) => {
-                self.state = State::Resuming(search);
-                None
-            }
+            Ok(search) => (State::Resuming(search), None),
             Err(answering) => {
                 let (_, rest) = answering.settle(Outcome::ReplicaError, &mut self.delivery);
-                Some(self.delivery.failed(message, &rest))
+                (State::Ended, Some(self.delivery.failed(message, &rest)))
             }
         }
     }
 
-    /// Another answer has started, which resumes the broken one.
-    fn resumed(&mut self, resumed: Resumed) -> Piece {
+    /// Another answer has started, which resumes the one that broke.
+    fn resumed(&mut self, resumed: Resumed) -> State {
         let Resumed { resume, ticket, target, opened } = resumed;
         let undo = undoes(
             &self.delivery.plane.settings,
@@ -160,14 +156,12 @@ impl Relay {
         let reader = Answer::new(self.delivery.endpoint, true, undo, false);
         let answering =
             Answering::new(&self.delivery, &target, opened, reader, ticket, Some(resume));
-        self.state = State::Answering(answering);
-        None
+        State::Answering(Box::new(answering))
     }
 
-    fn not_resumed(&mut self) -> Piece {
-        self.state = State::Ended;
+    fn not_resumed(&mut self) -> (State, Piece) {
         self.delivery.reserved.release();
-        Some(self.delivery.failed(NOWHERE, &[]))
+        (State::Ended, Some(self.delivery.failed(NOWHERE, &[])))
     }
 }
 

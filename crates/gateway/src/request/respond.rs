@@ -10,7 +10,7 @@ use meridian_wire::openai::Answer;
 
 use crate::http::headers;
 use crate::http::refusal::Refusal;
-use crate::inputs::residency::{self, Kept};
+use crate::inputs::residency::{self, RuleOutcome};
 use crate::machine::ticket::{Ticket, Told};
 use crate::request::answering::Answering;
 use crate::request::attempt::{Begun, Failure, Opened, undoes};
@@ -23,7 +23,7 @@ use crate::request::engine_error::EngineError;
 use crate::request::incoming::Incoming;
 use crate::request::lifecycle::Unanswered;
 use crate::request::odd::Odd;
-use crate::request::plane::{DataPlane, Worker};
+use crate::request::plane::{DataPlane, ThreadPlane};
 use crate::request::relay::Relay;
 use crate::request::reserved::Reserved;
 use crate::request::silence::Silence;
@@ -31,7 +31,7 @@ use crate::request::unread::Unread;
 
 /// An answer has started: its head, with the gateway's own headers, and the body that follows.
 pub(crate) fn answered(
-    plane: &Arc<Worker>,
+    plane: &Arc<ThreadPlane>,
     context: RequestContext,
     payload: Payload,
     mut reserved: Reserved,
@@ -110,10 +110,6 @@ pub(crate) fn unanswered(
 ) -> Response<AnswerBody> {
     reserved.unserved();
     let refusal = match why {
-        Unanswered::Draining => {
-            drop(ticket);
-            Refusal::draining()
-        }
         Unanswered::SameFailure(choice, said) => {
             ticket.finish(Outcome::ClientError, Told::default());
             match said.is_redirect() {
@@ -149,7 +145,7 @@ fn refusal(
     let restricted = !residence.is_free();
     match why {
         RejectWhy::NotPermitted if restricted => {
-            plane.inputs.residency.counts.count(residence, Kept::Refused);
+            plane.inputs.residency.counts.count(residence, RuleOutcome::Refused);
             residency::not_permitted(residence)
         }
         RejectWhy::HeldTooLong { limit, .. } if restricted => {

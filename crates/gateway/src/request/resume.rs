@@ -14,15 +14,17 @@ use meridian_wire::config;
 use meridian_wire::openai::{self, Counts, Endpoint, Lost, Thread, Usage};
 
 use crate::http::headers;
+use crate::ids::Ids;
 use crate::machine::driver::Verdict;
 use crate::machine::ticket::Ticket;
+use crate::metrics::Metrics;
 use crate::replicas::fleet::Fleet;
 use crate::request::attempt::{Begun, Opened};
 use crate::request::audit::check_kept;
 use crate::request::choice::Target;
 use crate::request::context::{Payload, RequestContext};
 use crate::request::lifecycle::{Unanswered, follow};
-use crate::request::plane::{DataPlane, Worker};
+use crate::request::plane::ThreadPlane;
 
 /// The state needed to resume a stream.
 pub(crate) struct Resume {
@@ -91,8 +93,8 @@ impl Resume {
         Ok(fingerprint.into_blocks())
     }
 
-    /// The usage of the whole, from a peer's report of its part.
-    pub(crate) fn whole(&self, usage: Usage) -> Usage {
+    /// The usage of the complete answer, from a peer's report of its part.
+    pub(crate) fn total_usage(&self, usage: Usage) -> Usage {
         self.thread.whole(usage)
     }
 }
@@ -110,7 +112,7 @@ pub(crate) fn continue_chats(fleet: &Fleet, model: ModelId) -> bool {
 
 /// Follows the machine's decisions until another answer starts.
 pub(crate) async fn search(
-    plane: Arc<Worker>,
+    plane: Arc<ThreadPlane>,
     resume: Box<Resume>,
     ticket: Ticket,
     verdict: Verdict,
@@ -124,10 +126,8 @@ pub(crate) async fn search(
                 // The machine has already dropped it.
                 Unanswered::Refused { .. } => ticket.broke_off(None),
                 Unanswered::SameFailure(..) => ticket.broke_off(Some(Outcome::ClientError)),
-                // The ticket ends with the gateway.
-                Unanswered::Draining => drop(ticket),
             }
-            return nowhere(&plane, id);
+            return nowhere(&plane.metrics, &plane.ids, id);
         }
     };
     let Begun { head, opened } = begun;
@@ -137,15 +137,15 @@ pub(crate) async fn search(
             "a stream was to be continued, and the engine does not do it"
         );
         ticket.broke_off(Some(Outcome::ClientError));
-        return nowhere(&plane, id);
+        return nowhere(&plane.metrics, &plane.ids, id);
     }
     check_kept(&plane.inputs.residency, &resume.context.terms.residence, &choice, &head.headers);
     plane.metrics.resumed("went_on");
     Some(Box::new(Resumed { resume, ticket, target: choice.target, opened }))
 }
 
-fn nowhere(plane: &DataPlane, id: RequestId) -> Option<Box<Resumed>> {
-    plane.metrics.resumed("nowhere");
-    tracing::warn!(request = plane.ids.show(id), "no replica or peer continues a broken stream");
+fn nowhere(metrics: &Metrics, ids: &Ids, id: RequestId) -> Option<Box<Resumed>> {
+    metrics.resumed("nowhere");
+    tracing::warn!(request = ids.show(id), "no replica or peer continues a broken stream");
     None
 }

@@ -41,7 +41,7 @@ use crate::replicas::questions::Questions;
 use crate::replicas::upstream::Upstream;
 use crate::request::plane::{DataPlane, Inputs, Limits, Settings};
 use crate::sources::source::Source;
-use crate::worker::ClientPort;
+use crate::threads::ClientPort;
 
 /// All parts of a gateway.
 pub(super) struct Gateway {

@@ -8,7 +8,7 @@ use meridian_wire::admin;
 
 /// The outcome of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kept {
+pub(crate) enum RuleOutcome {
     /// Answered by a replica of this gateway.
     Served,
     /// Forwarded and answered by a peer.
@@ -46,7 +46,7 @@ impl Counts {
     }
 
     /// Counts a request under each rule that names it.
-    pub(crate) fn count(&self, residence: &Residence, kept: Kept) {
+    pub(crate) fn count(&self, residence: &Residence, kept: RuleOutcome) {
         if residence.is_free() {
             return;
         }
@@ -65,12 +65,12 @@ impl Counts {
 
     /// For the status page; none without rules.
     pub(crate) fn read(&self) -> Option<admin::Residency> {
-        let of = |row: &Row, kept: Kept| row.0[kept as usize].load(Ordering::Relaxed);
+        let of = |row: &Row, kept: RuleOutcome| row.0[kept as usize].load(Ordering::Relaxed);
         let told = |name: &str, row: &Row| admin::RuleCounts {
             rule: name.to_owned(),
-            served: of(row, Kept::Served),
-            sent: of(row, Kept::Sent),
-            refused: of(row, Kept::Refused),
+            served: of(row, RuleOutcome::Served),
+            sent: of(row, RuleOutcome::Sent),
+            refused: of(row, RuleOutcome::Refused),
         };
         let mut rules: Vec<_> = self.rows().iter().map(|(name, row)| told(name, row)).collect();
         let others = told("others", &self.others);

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::error::{AttemptError, Source};
+use crate::error::{AttemptError, Fault};
 
 /// Why an exchange brought no answer head.
 pub(super) fn no_head(error: &hyper::Error, unsent: bool) -> AttemptError {
@@ -13,9 +13,9 @@ pub(super) fn no_head(error: &hyper::Error, unsent: bool) -> AttemptError {
         return AttemptError::replica(message);
     }
     let fault = match is_cut(error) {
-        _ if unsent => Source::Unreached,
-        true => Source::Died,
-        false => Source::Replica,
+        _ if unsent => Fault::Unreached,
+        true => Fault::Died,
+        false => Fault::Replica,
     };
     AttemptError::of(fault, describe(error))
 }

@@ -6,7 +6,7 @@ use std::error::Error;
 const MOST_PROBLEM: usize = 400;
 
 /// The error and its causes, without repetitions.
-pub(super) fn whole(error: &dyn Error) -> String {
+pub(super) fn error_chain(error: &dyn Error) -> String {
     with_causes(error.to_string(), error.source())
 }
 

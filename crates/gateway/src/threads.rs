@@ -30,7 +30,7 @@ use crate::replicas::upstream::Upstream;
 use crate::request::body::AnswerBody;
 use crate::request::entry;
 use crate::request::origin::Origin;
-use crate::request::plane::{DataPlane, Worker};
+use crate::request::plane::{DataPlane, ThreadPlane};
 
 /// Idle time after which TCP keepalive checks a client.
 const KEEPALIVE: Duration = Duration::from_secs(60);
@@ -46,7 +46,7 @@ pub(crate) struct ClientPort {
     pub(crate) over: CancellationToken,
 }
 
-impl Forwards for Arc<Worker> {
+impl Forwards for Arc<ThreadPlane> {
     type Body = AnswerBody;
 
     async fn answer(
@@ -60,9 +60,9 @@ impl Forwards for Arc<Worker> {
 }
 
 /// Serves connections on the current runtime.
-struct Desk {
+pub(crate) struct Server {
     config: Arc<Config>,
-    worker: Arc<Worker>,
+    plane: Arc<ThreadPlane>,
     tls: Option<Arc<ClientTls>>,
     over: CancellationToken,
     builder: Builder<Streams>,
@@ -70,12 +70,12 @@ struct Desk {
     closing: watch::Sender<()>,
 }
 
-impl Desk {
-    fn new(port: ClientPort) -> Desk {
+impl Server {
+    fn new(port: ClientPort) -> Server {
         let ClientPort { config, plane, tls, over } = port;
-        let worker = Arc::new(Worker::new(plane, Upstream::new(&config)));
+        let plane = Arc::new(ThreadPlane::new(plane, Upstream::new(&config)));
         let builder = builder(&config);
-        Desk { config, worker, tls, over, builder, closing: watch::Sender::default() }
+        Server { config, plane, tls, over, builder, closing: watch::Sender::default() }
     }
 
     fn serve(&self, stream: TcpStream, permit: Permit) {
@@ -89,10 +89,10 @@ impl Desk {
         let _ = sockopt::set_tcp_keepidle(&stream, KEEPALIVE);
         let ip = stream.peer_addr().map(|a| a.ip().to_string()).unwrap_or_default();
         let serving = Serving {
-            worker: self.worker.clone(),
+            plane: self.plane.clone(),
             builder: self.builder.clone(),
             closing: self.closing.subscribe(),
-            client: self.worker.inputs.reading.hash(Some(ip.as_bytes())),
+            client: self.plane.inputs.reading.hash(Some(ip.as_bytes())),
             first_by: Instant::now() + self.config.timeouts.client.0,
         };
         let over = self.over.clone();
@@ -119,7 +119,7 @@ impl Desk {
         let patience = self.config.timeouts.drain.0;
         let _ = self.closing.send(());
         if tokio::time::timeout(patience, self.closing.closed()).await.is_err() {
-            let left = self.worker.driver.lock().requests.in_flight;
+            let left = self.plane.driver.lock().requests.in_flight;
             tracing::warn!(left, "timeouts.drain is over; what is left is cut short");
         }
     }
@@ -144,14 +144,12 @@ fn builder(config: &Config) -> Builder<Streams> {
 }
 
 /// The serving threads.
-pub(crate) enum Workers {
+pub(crate) enum ServingThreads {
     /// The caller's own runtime.
-    Here(Box<Here>),
+    Here(Box<Server>),
     /// Separate threads.
     Threads(Vec<Thread>),
 }
-
-pub(crate) struct Here(Desk);
 
 pub(crate) struct Thread {
     hand: mpsc::UnboundedSender<(StdStream, Permit, Permit)>,
@@ -159,23 +157,23 @@ pub(crate) struct Thread {
     join: JoinHandle<()>,
 }
 
-impl Workers {
+impl ServingThreads {
     /// Starts `threads` threads; with 0 the caller's runtime serves.
-    pub(crate) fn start(port: &ClientPort, threads: usize) -> Result<Workers, Error> {
+    pub(crate) fn start(port: &ClientPort, threads: usize) -> Result<ServingThreads, Error> {
         if threads == 0 {
-            return Ok(Workers::Here(Box::new(Here(Desk::new(port.clone())))));
+            return Ok(ServingThreads::Here(Box::new(Server::new(port.clone()))));
         }
         (0..threads)
             .map(|n| Thread::start(port.clone(), n))
             .collect::<Result<_, _>>()
-            .map(Workers::Threads)
+            .map(ServingThreads::Threads)
     }
 
     /// Serves a new client.
     pub(crate) fn serve(&self, stream: TcpStream, permit: Permit) {
         match self {
-            Workers::Here(here) => here.0.serve(stream, permit),
-            Workers::Threads(threads) => {
+            ServingThreads::Here(here) => here.serve(stream, permit),
+            ServingThreads::Threads(threads) => {
                 let least = threads.iter().min_by_key(|t| t.load.used());
                 let thread = least.expect("there is at least one thread");
                 let Some(load) = thread.load.take(1) else { return };
@@ -190,8 +188,8 @@ impl Workers {
     /// Waits for requests in flight, for a limited time.
     pub(crate) async fn drain(self) {
         match self {
-            Workers::Here(here) => here.0.drain().await,
-            Workers::Threads(threads) => {
+            ServingThreads::Here(here) => here.drain().await,
+            ServingThreads::Threads(threads) => {
                 let joins: Vec<_> = threads.into_iter().map(|t| t.join).collect();
                 let all = tokio::task::spawn_blocking(|| {
                     joins.into_iter().for_each(|j| {
@@ -228,12 +226,12 @@ async fn tick() {
 
 /// The main function of a thread: serves the connections it receives, then drains.
 async fn work(port: ClientPort, mut handed: mpsc::UnboundedReceiver<(StdStream, Permit, Permit)>) {
-    let desk = Desk::new(port);
+    let server = Server::new(port);
     tokio::spawn(tick());
     while let Some((stream, permit, load)) = handed.recv().await {
         if let Ok(stream) = TcpStream::from_std(stream) {
-            desk.serve(stream, permit.and(load));
+            server.serve(stream, permit.and(load));
         }
     }
-    desk.drain().await;
+    server.drain().await;
 }
