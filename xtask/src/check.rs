@@ -9,6 +9,7 @@ mod crates;
 mod cycles;
 mod dependencies;
 mod engines;
+mod english;
 mod format;
 mod functions;
 mod imports;
@@ -22,6 +23,7 @@ mod purity;
 mod rustdoc;
 mod size;
 mod tests_exist;
+mod tokens;
 mod versions;
 mod words;
 
@@ -58,6 +60,7 @@ const RULES: &[Rule] = &[
     crates::RULE,
     cycles::RULE,
     words::RULE,
+    english::RULE,
     paths::RULE,
     size::RULE,
     functions::RULE,

@@ -35,6 +35,30 @@ pub(crate) fn links(text: &str) -> Vec<Piece<'_>> {
     found
 }
 
+/// The paragraphs outside code, each with the number of its first line. A line of a list or a table
+/// is a paragraph of its own.
+pub(crate) fn prose(text: &str) -> Vec<(usize, String)> {
+    let mut found: Vec<(usize, String)> = Vec::new();
+    let mut last = 0;
+    for (number, line, fenced) in lines(text) {
+        if fenced {
+            continue;
+        }
+        let outside: Vec<&str> = line.split('`').step_by(2).collect();
+        let outside = outside.join("`");
+        let joins = last + 1 == number && !line.trim().is_empty() && !line.starts_with(['|', '#']);
+        match found.last_mut().filter(|_| joins) {
+            Some((_, paragraph)) => {
+                paragraph.push('\n');
+                paragraph.push_str(&outside);
+            }
+            None => found.push((number, outside)),
+        }
+        last = number;
+    }
+    found
+}
+
 /// Lines with their numbers and whether they are inside a fence; the fences themselves are left
 /// out.
 fn lines(text: &str) -> Vec<(usize, &str, bool)> {

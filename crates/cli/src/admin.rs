@@ -7,22 +7,22 @@ use meridian_tls::Files;
 
 use crate::http::{self, Secured};
 
-/// Where the gateway is, and what it is asked with.
+/// Address of the gateway, and the credentials for it.
 #[derive(clap::Args)]
 pub(crate) struct Admin {
-    /// The gateway's admin address
+    /// Admin address of the gateway
     #[arg(long, default_value = "http://127.0.0.1:8081", value_name = "URL")]
     admin: String,
-    /// A token of its admin port, where that asks for one
+    /// Token of the admin port, if it needs one
     #[arg(long, env = "MERIDIAN_ADMIN_TOKEN", hide_env_values = true)]
     token: Option<String>,
-    /// Certificates of the authority that issued the port's certificate, where the address is https
+    /// CA certificates that verify the port, for an https address
     #[arg(long, env = "MERIDIAN_ADMIN_CA", value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// The certificate that is shown there
+    /// Client certificate, if the port needs one
     #[arg(long, env = "MERIDIAN_ADMIN_CERTIFICATE", value_name = "FILE", requires_all = ["ca", "key"])]
     certificate: Option<PathBuf>,
-    /// Its key
+    /// Key of the client certificate
     #[arg(long, env = "MERIDIAN_ADMIN_KEY", value_name = "FILE", requires = "certificate")]
     key: Option<PathBuf>,
 }
@@ -43,11 +43,11 @@ impl Admin {
             (false, _) => None,
             (true, Some(ca)) => Some(Secured::Gateway { ca, own: own.as_ref() }),
             (true, None) => {
-                bail!("{url} is asked over TLS; name the authority of its certificate with --ca")
+                bail!("{url} is https; name the CA of its certificate with --ca")
             }
         };
         let asked = http::ask("GET", &url, self.token.as_deref(), secured, String::new());
-        let (status, body) = asked.with_context(|| format!("cannot ask {url}"))?;
+        let (status, body) = asked.with_context(|| format!("no answer from {url}"))?;
         match status {
             200 => Ok(body),
             _ => bail!("{}", http::message(&body)),

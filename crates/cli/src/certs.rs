@@ -25,77 +25,77 @@ use facts::Facts;
 use folder::{Folder, Replace, Seat, days};
 use gateway::Wish;
 
-/// Issues and renews the certificates with which gateways know each other
+/// Issue and renew the certificates of gateways, control planes and operators
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Makes a fleet's certificate authority in a folder
+    /// Make a fleet's certificate authority in a folder
     Init(Init),
-    /// Issues the certificate and key of a gateway, a control plane or an operator
+    /// Issue a certificate and key for a gateway, a control plane or an operator
     Issue(Issue),
-    /// Renews certificates that run out soon, or exchanges the authority step by step
+    /// Renew certificates that expire soon, or replace the authority step by step
     Rotate(rotate::Rotate),
-    /// Revokes every certificate of gateways, control planes and operators, by their names
+    /// Revoke all certificates of gateways, control planes and operators, by name
     Revoke(revoked::Revoke),
-    /// Says what a file's certificates are and until when
+    /// Show the names and expiry dates of the certificates in a file
     Show(Show),
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Init {
-    /// The folder; made if it is not there
+    /// Folder, created if it does not exist
     dir: PathBuf,
-    /// The fleet's name
+    /// Name of the fleet
     #[arg(long, value_name = "NAME")]
     fleet: String,
-    /// Days until the authority runs out
+    /// Days until the authority expires
     #[arg(long, default_value_t = 3650, value_parser = clap::value_parser!(u32).range(1..=36500))]
     days: u32,
-    /// Replaces an authority that is there: certificates it issued are no longer trusted
+    /// Replace an existing authority; the certificates that it issued are no longer trusted
     #[arg(long)]
     force: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Issue {
-    /// The folder of the authority
+    /// Folder of the authority
     dir: PathBuf,
     #[command(flatten)]
     whose: Whose,
-    /// The region that the gateway serves
+    /// Region of the gateway
     #[arg(long, requires = "gateway")]
     region: Option<String>,
-    /// A DNS name that clients reach it by; may be given again
+    /// DNS name under which clients reach it; repeat for more
     #[arg(long, value_name = "NAME")]
     dns: Vec<String>,
-    /// An IP address that clients reach it by; may be given again
+    /// IP address under which clients reach it; repeat for more
     #[arg(long, value_name = "ADDRESS")]
     ip: Vec<IpAddr>,
-    /// Days until it runs out
+    /// Days until the certificate expires
     #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u32).range(1..=3650))]
     days: u32,
-    /// Replaces the files where they are there
+    /// Replace existing files
     #[arg(long)]
     force: bool,
 }
 
-/// Who gets a certificate.
+/// The subject of a certificate.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Whose {
-    /// A gateway, by its name
+    /// Name of a gateway
     #[arg(long, value_name = "NAME", requires = "region")]
     gateway: Option<String>,
-    /// A control plane, by its name
+    /// Name of a control plane
     #[arg(long, value_name = "NAME")]
     control: Option<String>,
-    /// Somebody who operates the fleet, by their name
+    /// Name of an operator of the fleet
     #[arg(long, value_name = "NAME")]
     operator: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Show {
-    /// A file of certificates
+    /// File with certificates
     #[arg(required = true)]
     files: Vec<PathBuf>,
 }
@@ -136,16 +136,16 @@ fn issue(args: &Issue, now: SystemTime) -> anyhow::Result<String> {
     let (crt, key) = folder.put(&authority, &seat, &pair, Replace::when(args.force), now)?;
     let mut said = format!("{}\n{}\n", crt.display(), key.display());
     if wish.until(&authority, now) < now + wish.lasts {
-        said.push_str("note: it ends with the authority, sooner than asked; `meridian certs rotate --ca add` begins a new one\n");
+        said.push_str("note: it expires with the authority, sooner than requested; `meridian certs rotate --ca add` makes a new authority\n");
     }
     Ok(said)
 }
 
 impl Issue {
-    /// Who is to get it.
+    /// The subject.
     fn party(&self, fleet: &str) -> anyhow::Result<Party> {
         if self.region.is_some() && self.whose.gateway.is_none() {
-            bail!("--region: is of a gateway; leave it out, or name one with --gateway");
+            bail!("--region: applies to gateways only; remove it, or use --gateway");
         }
         let region = self.region.as_deref().unwrap_or_default();
         Ok(match &self.whose {

@@ -2,48 +2,44 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, bail};
 use clap::Subcommand;
 use meridian_wire::config::{Control, Gateway};
 
+use crate::config_file::ConfigFile;
+
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The configuration file of a gateway or of a control plane
+    /// Configuration file of a gateway or of a control plane
     #[arg(short, long, value_name = "FILE")]
     config: PathBuf,
 }
 
-/// Names everything because of which a start would fail, or go on with less than it should. Whether
-/// addresses are free is left to the start: a process that runs holds its own.
+/// Reports everything that would make a start fail, or the process do less than it should. Only a
+/// start shows whether the addresses are free: a running process holds its own.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let file = args.config.display();
-    let yaml =
-        std::fs::read_to_string(&args.config).with_context(|| format!("cannot read {file}"))?;
-    let none = || format!("{file} is no working configuration");
-    let (problems, what) = if Control::is_in(&yaml) {
-        let config = Control::parse(&yaml).with_context(none)?;
-        let what = format!("control plane, store {}", config.store.display());
-        (meridian_control::serve::check(&config), what)
+    let file = ConfigFile::read(&args.config)?;
+    let checked = if Control::is_in(&file.yaml) {
+        let config = Control::examine(&file.yaml, meridian_control::serve::check);
+        config.map(|config| format!("control plane, store {}", config.store.display()))
     } else {
-        let config = Gateway::parse(&yaml).with_context(none)?;
-        let what = format!("region {}, {} replicas", config.region, config.replicas.len());
-        (meridian_gateway::check(&config), what)
+        let config = Gateway::examine(&file.yaml, meridian_gateway::check);
+        config.map(|c| format!("region {}, {} replicas", c.region, c.replicas.len()))
     };
-    if problems.is_empty() {
-        println!("{file} is valid: {what}; whether its addresses are free is seen at the start");
-        return Ok(());
-    }
-    bail!("{file} is no working configuration:\n{}", problems.join("\n"))
+    let what = checked.map_err(|error| file.refused(&error.problems))?;
+    let shown = args.config.display();
+    println!("{shown} is valid: {what}. Only a start shows whether its addresses are free.");
+    Ok(())
 }
 
 #[derive(Subcommand)]
 pub(crate) enum Show {
-    /// Prints the configuration in force, defaults written out
+    /// Print the configuration in force, with all defaults
     Print(Args),
 }
 
 pub(crate) fn show(show: &Show) -> anyhow::Result<()> {
     let Show::Print(args) = show;
-    print!("{}", crate::gateway::read(&args.config)?.print()?);
+    let file = ConfigFile::read(&args.config)?;
+    print!("{}", crate::gateway::read(&file)?.print()?);
     Ok(())
 }

@@ -6,18 +6,19 @@ use std::path::PathBuf;
 use anyhow::Context;
 use meridian_wire::config::Control;
 
+use crate::config_file::ConfigFile;
 use crate::{gateway, hangup, logs};
 
-/// Keeps the registry of a fleet: replicas, gateways, regions and their policies; docs/control.md
+/// Run the control plane: the registry of a fleet, which its gateways follow; see docs/control.md
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The configuration file
+    /// Configuration file
     #[arg(short, long, value_name = "FILE")]
     config: PathBuf,
-    /// Check the configuration, print it with its defaults written out, and end
+    /// Check the configuration, print it with all defaults, and exit
     #[arg(long)]
     check: bool,
-    /// How log lines look
+    /// Format of log lines
     #[arg(long, value_enum, default_value_t)]
     log_format: logs::Format,
 }
@@ -25,13 +26,10 @@ pub(crate) struct Args {
 /// Serves until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// When the configuration cannot work, the store can't be opened, or an address be listened on.
+/// If the configuration is invalid, the store can't be opened, or the address is in use.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let path = args.config.display();
-    let yaml =
-        std::fs::read_to_string(&args.config).with_context(|| format!("cannot read {path}"))?;
-    let config =
-        Control::read(&yaml).with_context(|| format!("{path} is no working configuration"))?;
+    let file = ConfigFile::read(&args.config)?;
+    let config = Control::read(&file.yaml).map_err(|error| file.refused(&error.problems))?;
     if args.check {
         print!("{}", config.print()?);
         return Ok(());
@@ -44,17 +42,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     runtime.block_on(async {
         let reload = hangup::reloads()?;
         // A pipe is read once.
-        let file = args.config.is_file().then(|| args.config.clone());
-        let given = meridian_control::serve::Given { config, file, reload };
+        let path = args.config.is_file().then(|| args.config.clone());
+        let given = meridian_control::serve::Given { config, file: path, reload };
         let served = meridian_control::serve::serve(given, announce, gateway::stopped()).await;
-        served.map_err(Into::into)
+        served.map_err(|error| file.cannot_start(&error.to_string()))
     })
 }
 
 /// The line that programs wait for.
 fn announce(ready: meridian_control::serve::Ready) {
     let mut out = std::io::stdout().lock();
-    // Nobody may be reading any more; serving goes on.
+    // The reader may have closed the pipe; the control plane serves on.
     let scheme = if ready.tls { "https" } else { "http" };
     let _ = writeln!(out, "admin on {scheme}://{}", ready.admin).and_then(|()| out.flush());
 }

@@ -4,7 +4,7 @@ use meridian_wire::engines::{ALL, Engine};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Shows how each one is recognized, which of its pages are read, and what it is sent
+    /// Show how each engine is detected, which of its pages the gateway reads, and its own fields
     #[arg(short, long)]
     verbose: bool,
 }

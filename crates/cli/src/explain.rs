@@ -8,11 +8,11 @@ const COLUMNS: usize = 100;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The request's id, from its x-request-id header
+    /// Id of the request, from the x-request-id header of its answer
     id: String,
     #[command(flatten)]
     admin: crate::admin::Admin,
-    /// Prints the answer as JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -23,15 +23,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         println!("{body}");
         return Ok(());
     }
-    let explanation: Explanation =
-        serde_json::from_str(&body).context("the gateway's answer is no explanation")?;
+    let explanation: Explanation = serde_json::from_str(&body).context(
+        "the gateway sent no valid explanation; check that --url is a gateway's admin address",
+    )?;
     print(&explanation);
     Ok(())
 }
 
 fn print(e: &Explanation) {
     let picked = e.picked.as_deref().unwrap_or("nothing");
-    let resumed = if e.resumed { ", going on with a broken answer" } else { "" };
+    let resumed = if e.resumed { ", resuming a broken answer" } else { "" };
     let head = format!(
         "{}: {} picked {picked} ({}), attempt {}{resumed}",
         e.id, e.policy, e.reason, e.attempt
@@ -76,7 +77,7 @@ fn peer(p: &PeerCandidate, prompt: Option<u32>, mark: char) -> String {
     let standing = p.unavailable.as_deref().unwrap_or("eligible");
     let of = prompt.map_or_else(String::new, |tokens| format!(" of {tokens}"));
     format!(
-        "{mark} peer {} {standing}: matched {:.0}{of} tokens, rtt {:.0} ms, {} replicas with room, held {}, forwarded since its report {}",
+        "{mark} peer {} {standing}: matched {:.0}{of} tokens, rtt {:.0} ms, {} replicas with free capacity, queued {}, forwarded since its report {}",
         p.name, p.matched_tokens, p.rtt_ms, p.eligible, p.held, p.since,
     )
 }

@@ -3,30 +3,29 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::Context;
 use meridian_gateway::{Given, Ready};
 use meridian_wire::config::Gateway;
 
+use crate::config_file::ConfigFile;
 use crate::{hangup, logs};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The configuration file
+    /// Configuration file
     #[arg(short, long, value_name = "FILE")]
     config: PathBuf,
-    /// How log lines look
+    /// Format of log lines
     #[arg(long, value_enum, default_value_t)]
     log_format: logs::Format,
 }
 
-pub(crate) fn read(path: &PathBuf) -> anyhow::Result<Gateway> {
-    let yaml =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    Gateway::read(&yaml).with_context(|| format!("{} is no working configuration", path.display()))
+pub(crate) fn read(file: &ConfigFile) -> anyhow::Result<Gateway> {
+    Gateway::read(&file.yaml).map_err(|error| file.refused(&error.problems))
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
-    let config = read(&args.config)?;
+    let file = ConfigFile::read(&args.config)?;
+    let config = read(&file)?;
     logs::start(args.log_format);
     let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let threads = if config.threads > 0 { config.threads } else { cores() };
@@ -34,9 +33,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let served = runtime.block_on(async {
         let reload = hangup::reloads()?;
         // A pipe is read once.
-        let file = args.config.is_file().then_some(args.config);
-        let given = Given { config, file, reload };
-        meridian_gateway::serve(given, threads, announce, stopped()).await.map_err(Into::into)
+        let path = args.config.is_file().then_some(args.config);
+        let given = Given { config, file: path, reload };
+        let served = meridian_gateway::serve(given, threads, announce, stopped()).await;
+        served.map_err(|error| file.cannot_start(&error.to_string()))
     });
     // A read of a file that never ends does not keep the process.
     runtime.shutdown_background();
@@ -46,7 +46,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 /// Lines that programs wait for.
 fn announce(ready: Ready) {
     let mut out = std::io::stdout().lock();
-    // Nobody may be reading any more; serving goes on.
+    // The reader may have closed the pipe; the gateway serves on.
     let scheme = if ready.tls { "https" } else { "http" };
     let admin_scheme = if ready.admin_tls { "https" } else { "http" };
     let Ready { listen, admin, .. } = ready;

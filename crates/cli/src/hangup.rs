@@ -36,7 +36,10 @@ pub(crate) fn survive(what: &'static str) -> anyhow::Result<()> {
     tokio::spawn(async move {
         while hangups.recv().await.is_some() {
             // The terminal may be gone.
-            let _ = writeln!(std::io::stderr(), "SIGHUP: {what} has nothing to reload and goes on");
+            let _ = writeln!(
+                std::io::stderr(),
+                "SIGHUP: {what} has nothing to reload, and keeps running"
+            );
         }
     });
     Ok(())

@@ -34,7 +34,7 @@ pub(crate) fn ask(
     body: String,
 ) -> anyhow::Result<(u16, String)> {
     let uri: http::Uri =
-        url.parse().with_context(|| format!("`{url}` is no URL; write http://host:port"))?;
+        url.parse().with_context(|| format!("`{url}` is not a URL; write http://host:port"))?;
     let mut request = http::Request::builder().method(method).uri(uri);
     if let Some(token) = token {
         request = request.header("authorization", format!("Bearer {token}"));
@@ -43,7 +43,8 @@ pub(crate) fn ask(
         request = request.header("content-type", "application/json");
     }
     let request = request.body(Full::new(Bytes::from(body)));
-    let request = request.with_context(|| format!("`{url}` can't be asked"))?;
+    let request =
+        request.with_context(|| format!("`{url}` can't be requested; write http://host:port"))?;
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
         let builder = Client::builder(TokioExecutor::new());
         let limit = || format!("no answer within {PATIENCE:?}");

@@ -16,27 +16,27 @@ mod workload;
 
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
-    /// Brings up a region on this machine, with a load to watch
+    /// Start regions on this machine, with a load and a page that shows it
     Up(up::Args),
-    /// Breaks a fleet on this machine on purpose, and judges what came of it
+    /// Inject faults into a fleet on this machine under load, and check the result
     Chaos(chaos::Args),
-    /// Runs a model of an inference engine behind vLLM's API
+    /// Run a model of an inference engine behind vLLM's API, without a GPU
     Engine(engine::Args),
-    /// Puts load on a live endpoint and measures it at the client
+    /// Load an OpenAI endpoint and measure it at the client
     Bench(Box<bench::Args>),
-    /// Fits a replica's TTFT over the length of its prompts, for a gateway to start from
+    /// Measure the TTFT of a replica by prompt length, for `ms_per_token`
     Calibrate(calibrate::Args),
-    /// Reproduces a published comparison, simulated, with the published figures beside it
+    /// Reproduce a published comparison in simulation, next to the published figures
     Experiment(experiment::Args),
-    /// Simulates which transfer of a prefill cluster goes first
+    /// Simulate the order of network transfers in a prefill cluster
     #[command(subcommand)]
     Flow(flow::Command),
-    /// Plans where GPUs go and which collective they use
+    /// Plan the placement of GPUs and their collectives
     Plan(Box<plan::Args>),
-    /// Describes, writes and converts workloads and traces
+    /// Describe, write and convert workloads and traces
     #[command(subcommand)]
     Workload(workload::Command),
-    /// Emulates the WAN between regions of one machine; docs/wan.md
+    /// Emulate the WAN between regions on one machine; see docs/wan.md
     #[command(hide = true)]
     Wan(wan::Args),
 }

@@ -6,10 +6,10 @@ use std::io::IsTerminal;
 use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
 
-/// How log lines look.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub(crate) enum Format {
-    /// For people.
+    /// Text for terminals.
     #[default]
     Text,
     /// One JSON object a line.

@@ -3,6 +3,7 @@
 mod admin;
 mod certs;
 mod check;
+mod config_file;
 mod control;
 mod engines;
 mod explain;
@@ -20,7 +21,7 @@ mod tenant_key;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-/// The network layer of LLM serving.
+/// Gateway for self-hosted LLMs: routes OpenAI requests to vLLM, SGLang, llama.cpp and TGI replicas
 #[derive(Parser)]
 #[command(name = "meridian", version = VERSION, about, max_term_width = 100)]
 struct Cli {
@@ -32,41 +33,41 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("MERIDIAN_CO
 
 #[derive(Subcommand)]
 enum Command {
-    /// Serves one region: an OpenAI-compatible endpoint in front of its replicas
+    /// Serve one region: an OpenAI-compatible endpoint in front of its replicas
     Gateway(gateway::Args),
-    /// Checks a gateway's or a control plane's configuration and the files that it names
+    /// Check the configuration of a gateway or a control plane, and the files that it names
     Check(check::Args),
-    /// Shows a gateway's configuration
+    /// Show a gateway's configuration
     #[command(subcommand)]
     Config(check::Show),
     Import(import::Args),
-    /// Tells why a request went where it did
+    /// Explain why a request went to its replica
     Explain(explain::Args),
-    /// Lists the routing policies
+    /// List the routing policies
     Policies(policies::Args),
-    /// Lists the inference engines that gateways know
+    /// List the supported inference engines
     Engines(engines::Args),
-    /// Makes the hash of a tenant's API key
+    /// Make the hash of a tenant's API key
     TenantKey(tenant_key::Args),
-    /// Issues and renews the certificates with which gateways know each other
+    /// Issue and renew the certificates of gateways, control planes and operators
     #[command(subcommand)]
     Certs(certs::Command),
-    /// Keeps the registry of a fleet, which its gateways follow
+    /// Run the control plane: the registry of a fleet, which its gateways follow
     Control(control::Args),
-    /// Lists and changes the replicas of a fleet
+    /// List and change the replicas of a fleet
     Replicas(registry::Replicas),
-    /// Lists and changes the regions of a fleet
+    /// List and change the regions of a fleet
     Regions(registry::Regions),
-    /// Lists the gateways of a fleet that live
+    /// List the running gateways of a fleet
     Gateways(registry::Gateways),
-    /// Shows and changes the policies of a fleet's regions
+    /// Show and change the policies of a fleet's regions
     Policy(registry::Policies),
     #[cfg(feature = "lab")]
     #[command(flatten)]
     Lab(lab::Command),
-    /// Prints a shell's completion script
+    /// Print the completion script of a shell
     Completions(man::Completions),
-    /// Writes the man pages
+    /// Write the man pages
     #[command(hide = true)]
     Man(man::Man),
 }
@@ -118,7 +119,7 @@ fn whole(error: &anyhow::Error) -> String {
     text
 }
 
-/// Whether all that failed is that nobody reads the output any more, as behind `| head`.
+/// Whether the only failure is that the reader of the output closed it, as `| head` does.
 fn is_unread(error: &anyhow::Error) -> bool {
     let error = error.downcast_ref::<std::io::Error>();
     error.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)

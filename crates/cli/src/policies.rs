@@ -4,7 +4,7 @@ use meridian_routing::policy::{self, Value};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Shows what each one does, where it comes from, and its knobs
+    /// Show the rule, the source and the parameters of each policy
     #[arg(short, long)]
     verbose: bool,
 }

@@ -6,10 +6,10 @@ use std::io::{BufRead, Read};
 
 use anyhow::bail;
 
-/// Makes the hash of a tenant's API key, for `tenants` in a gateway's configuration
+/// Make the hash of a tenant's API key, for `tenants` in a gateway's configuration
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Makes a key too, and prints it before its hash; without, the key is read from stdin
+    /// Make a new key, and print it before its hash; otherwise the key is read from stdin
     #[arg(long)]
     new: bool,
 }
@@ -40,7 +40,9 @@ fn hash(input: impl BufRead) -> anyhow::Result<String> {
         );
     }
     if key.len() > MOST || !key.bytes().all(|b| b.is_ascii_graphic()) {
-        bail!("stdin: is no key; give one line of at most {MOST} printable characters, no spaces");
+        bail!(
+            "stdin: is not a key; give one line of at most {MOST} printable characters without spaces"
+        );
     }
     Ok(meridian_gateway::hash_key(key.as_bytes()))
 }
@@ -59,8 +61,8 @@ mod tests {
         assert!(hashed.starts_with("sha256:") && hashed.len() == 71);
         for (bad, part) in [
             ("hunter2\n", "has 7 characters"),
-            ("0123456789 abcdefghij\n", "is no key"),
-            ("0123456789abcdefghij\nk2\n", "is no key"),
+            ("0123456789 abcdefghij\n", "is not a key"),
+            ("0123456789abcdefghij\nk2\n", "is not a key"),
         ] {
             let error = hash(bad.as_bytes()).expect_err("is none").to_string();
             assert!(error.contains(part) && !error.contains(bad.trim()), "{error}");

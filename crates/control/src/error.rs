@@ -7,8 +7,8 @@ use crate::store::{LeaseId, Revision};
 pub enum Error {
     /// The requested history is no longer kept.
     #[error(
-        "revision {asked} is compacted, the oldest kept is {oldest}; list the prefix again and \
-         watch from the revision of that list on"
+        "revision {asked} is compacted, and the oldest available one is {oldest}; list the prefix again \
+         and watch from the revision of that list"
     )]
     Compacted {
         /// The first requested revision.
@@ -17,7 +17,9 @@ pub enum Error {
         oldest: Revision,
     },
     /// A revision that has not been written yet.
-    #[error("revision {asked} is in the future, the newest is {newest}; compact at most up to it")]
+    #[error(
+        "revision {asked} does not exist yet, and the newest is {newest}; compact up to that one"
+    )]
     Future {
         /// The requested revision.
         asked: Revision,
@@ -25,7 +27,7 @@ pub enum Error {
         newest: Revision,
     },
     /// The lease ran out, was revoked or never existed.
-    #[error("lease {0} is not there: it ran out or was given back; ask for a new one")]
+    #[error("lease {0} does not exist: it expired or was released; request a new one")]
     NoLease(LeaseId),
     /// A part of a request exceeds a limit.
     #[error("{what} is {is}, the limit is {limit}; {remedy}")]
@@ -43,10 +45,12 @@ pub enum Error {
     #[error("key {0:?} is changed twice in one transaction; change it once")]
     Twice(String),
     /// Another process has opened the file.
-    #[error("{0} is open in another process; stop that one, or give this one a file of its own")]
+    #[error("{0} is open in another process; stop that process, or use another file here")]
     Locked(String),
     /// The file is damaged, or was not written by this program.
-    #[error("{path} is damaged: {why}; restore it from a copy, or remove it to begin anew")]
+    #[error(
+        "{path} is damaged: {why}; restore it from a backup, or remove it to start with an empty one"
+    )]
     Damaged {
         /// The file's path.
         path: String,
@@ -54,7 +58,7 @@ pub enum Error {
         why: String,
     },
     /// The file is of a later version of this program.
-    #[error("{path} has format {format}, this program reads {known}; start the newer program")]
+    #[error("{path} has format {format}, and this version reads {known}; use a newer version")]
     Format {
         /// The file's path.
         path: String,
@@ -64,7 +68,7 @@ pub enum Error {
         known: u64,
     },
     /// Reading or writing failed. Whether the change was made is unknown.
-    #[error("the store failed: {0}; look at the disk, then start again and read what is there")]
+    #[error("the store failed: {0}; check the disk, then restart the control plane")]
     Failed(String),
 }
 

@@ -36,7 +36,7 @@ pub enum Refused {
     #[error(transparent)]
     Store(#[from] Error),
     /// A name that can't be part of a key.
-    #[error("{what} {name:?} is no name; use 1 to 63 of a-z, 0-9, `.`, `_` and `-`")]
+    #[error("{what} {name:?} is not a name; use 1 to 63 of a-z, 0-9, `.`, `_` and `-`")]
     Name {
         /// The kind of record.
         what: &'static str,
@@ -45,11 +45,11 @@ pub enum Refused {
     },
     /// A region name that no certificate can contain and no gateway can send to its peers.
     #[error(
-        "region {0:?} is no name; use a letter, then letters, digits and hyphens, lower case, at most 63"
+        "region {0:?} is not a name; use lower-case letters, digits and hyphens, a letter first, at most 63 characters"
     )]
     Region(String),
     /// A record of that name exists already.
-    #[error("{what} `{name}` is there already; change it, or use another name")]
+    #[error("{what} `{name}` exists already; change it, or use another name")]
     There {
         /// The kind of record.
         what: &'static str,
@@ -57,7 +57,7 @@ pub enum Refused {
         name: String,
     },
     /// There is no record of that name.
-    #[error("there is no {what} `{name}`; list them to see those that are known")]
+    #[error("there is no {what} `{name}`; list them for the known names")]
     Unknown {
         /// The kind of record.
         what: &'static str,
@@ -81,7 +81,7 @@ pub enum Refused {
     #[error("{0}")]
     Record(String),
     /// The record has changed since the caller read it.
-    #[error("{what} {name} was changed at revision {now}; read it again and decide anew")]
+    #[error("{what} {name} was changed at revision {now}; read it again, then retry the change")]
     Changed {
         /// The kind of record.
         what: &'static str,
@@ -91,7 +91,7 @@ pub enum Refused {
         now: Revision,
     },
     /// The record kept changing during all attempts.
-    #[error("{what} {name} is changed by others all the time; try again")]
+    #[error("{what} {name} is changed by other clients at the same time; retry")]
     Busy {
         /// The kind of record.
         what: &'static str,
@@ -157,7 +157,7 @@ impl<S: Store> Registry<S> {
         };
         match view.replicas.iter().find(same) {
             Some((other, _)) => Err(Refused::Record(format!(
-                "spec.url: `{url}` is replica `{other}` already; remove that one first"
+                "spec.url: `{url}` is the address of replica `{other}`; remove that replica first"
             ))),
             None => Ok(()),
         }

@@ -34,6 +34,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use meridian_base::Time;
 use meridian_wire::admin::Guard;
+use meridian_wire::config::cannot_listen;
 use meridian_wire::peer::Party;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -65,7 +66,7 @@ pub enum ServeError {
     Registry(#[from] Refused),
     /// The store's file can't be opened or created.
     #[error(
-        "store: {}: {source}; name a file in a folder that is there and that this process may write to",
+        "store: {}: {source}; use a file in an existing folder that this process may write to",
         path.display()
     )]
     StoreFile {
@@ -78,9 +79,7 @@ pub enum ServeError {
     #[error(transparent)]
     Tls(#[from] meridian_tls::FileError),
     /// The control plane can't listen on an address.
-    #[error(
-        "cannot listen on {addr} ({field}): {source}; use another address, or stop what holds it"
-    )]
+    #[error("{}", cannot_listen(field, *addr, source))]
     Listen {
         /// The configuration's field.
         field: &'static str,
@@ -145,7 +144,7 @@ pub async fn serve(
     let listener = listen("admin", config.admin).await?;
     check::store(&config.store)?;
     for problem in check::doubts(&config) {
-        tracing::error!(problem, "the control plane starts nevertheless");
+        tracing::error!(problem, "the control plane starts with this problem");
     }
     let start = Instant::now();
     let store = Embedded::open(&config.store, Limits::default(), Arc::new(move || since(start)))?;
@@ -200,7 +199,7 @@ async fn accept(shared: Arc<Shared>, listener: TcpListener) {
             continue;
         };
         let Ok(place) = places.clone().try_acquire_owned() else {
-            tracing::warn!(limit = CONNECTIONS, "too many connections; one was turned away");
+            tracing::warn!(limit = CONNECTIONS, "too many connections; one was refused");
             continue;
         };
         let shared = shared.clone();

@@ -131,7 +131,7 @@ impl fmt::Display for Refusal {
                 write!(f, "{field} = {limit} are in use: raise it, or end what is over")
             }
             Refusal::Taken => write!(f, "id is in use: end what has it, or take a free one"),
-            Refusal::Unknown => write!(f, "id is unknown: it was never begun, or is over"),
+            Refusal::Unknown => write!(f, "id is unknown: it was never started, or it has ended"),
             Refusal::UnknownOwner(owner) => {
                 write!(f, "owner {owner} is unknown: announce its batch first")
             }

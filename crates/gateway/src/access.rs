@@ -100,8 +100,8 @@ impl Access {
         let has = has(&config);
         for ((section, had), has) in sections.into_iter().zip(had).zip(has) {
             if had.load(Ordering::Relaxed) && !has {
-                let remedy = "leave one, or restart the gateway without any";
-                return Err(unread(&format_args!("{section}: none is left; {remedy}")));
+                let remedy = "keep one, or restart the gateway to remove all";
+                return Err(unread(&format_args!("{section}: the file has none; {remedy}")));
             }
         }
         let access = Access::new(&config, kept).map_err(|e| unread(&e))?;

@@ -90,24 +90,33 @@ pub fn check(config: &Config) -> Vec<String> {
             Err(error) => found.push(error.to_string()),
         }
     }
+    let missing = files(config).into_iter().flat_map(|files| files.missing());
+    let missing = missing.map(|error| error.to_string());
+    let further: Vec<_> = missing.filter(|missing| !found.contains(missing)).collect();
+    found.extend(further);
     found.extend(doubts(config));
     found.extend(sources::problems(config));
     found.extend(check_descriptors(config).err().map(|e| e.to_string()));
     found
 }
 
-/// Problems of certificates that do not prevent a start.
-pub(crate) fn doubts(config: &Config) -> Vec<String> {
-    #[expect(clippy::disallowed_methods, reason = "certificates hold from one date to another")]
-    let now = SystemTime::now();
+/// The certificate files of each section.
+fn files(config: &Config) -> Vec<Files> {
     let mut files: Vec<Files> = Vec::new();
     files.extend(config.tls.as_ref().map(certificates::files));
     files.extend(config.admin_access.tls.as_ref().map(admin::files));
     files.extend(config.peers.as_ref().map(peers::files));
     let control = config.control.as_ref().and_then(|control| control.tls.as_ref());
     files.extend(control.map(registry::files));
+    files
+}
+
+/// Problems of certificates that do not prevent a start.
+pub(crate) fn doubts(config: &Config) -> Vec<String> {
+    #[expect(clippy::disallowed_methods, reason = "certificates hold from one date to another")]
+    let now = SystemTime::now();
     let mut found = Vec::new();
-    for files in &files {
+    for files in &files(config) {
         // An unreadable file is an error, and was reported before.
         let Ok(material) = files.read() else { continue };
         found.extend(files.doubts(&material, now).iter().map(ToString::to_string));
@@ -130,8 +139,7 @@ pub(crate) fn doubts(config: &Config) -> Vec<String> {
         && config.control.is_none()
     {
         found.push(
-            "peers: no gateway is listed, so none may connect; name some in peers.gateways or \
-             peers.accept, or follow a control plane"
+            "peers: no gateway is listed, so none may connect; list some in peers.gateways or peers.accept, or follow a control plane"
                 .to_owned(),
         );
     }

@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use meridian_routing::Outcome;
+use meridian_wire::config::cannot_listen;
 
 /// Why a gateway can't start or serve.
 #[derive(Debug, thiserror::Error)]
@@ -13,9 +14,7 @@ pub enum Error {
     #[error("{0}")]
     Config(#[from] meridian_wire::config::ConfigError),
     /// The gateway can't listen on an address.
-    #[error(
-        "cannot listen on {addr} ({field}): {source}; use another address, or stop what holds it"
-    )]
+    #[error("{}", cannot_listen(field, *addr, source))]
     Listen {
         /// The configuration's field.
         field: &'static str,

@@ -54,7 +54,7 @@ impl<G: DerefMut> DerefMut for Held<G> {
 impl<G> Drop for Held<G> {
     fn drop(&mut self) {
         if panicking() && !self.during_panic {
-            abort("a panic while the gateway's shared state was being changed");
+            abort("panic during a change of the shared state");
         }
     }
 }
@@ -62,7 +62,7 @@ impl<G> Drop for Held<G> {
 /// Ends the process with a last line in the log.
 pub(crate) fn abort(why: &str) -> ! {
     tracing::error!(
-        "{why}: the process ends, for nothing in it can be trusted now; its supervisor has to start it again, and the panic's own message above belongs into a bug report"
+        "{why}: the process exits, because its state may be inconsistent. Its supervisor must restart it. Please report the panic message above as a bug"
     );
     std::process::abort()
 }
@@ -72,7 +72,7 @@ pub(crate) fn abort(why: &str) -> ! {
 pub(crate) async fn abort_on_panic(background: &mut JoinSet<()>) {
     while let Some(ended) = background.join_next().await {
         if ended.is_err_and(|error| error.is_panic()) {
-            abort("a panic in a task that the gateway can't serve without");
+            abort("panic in a task that the gateway needs");
         }
     }
     std::future::pending().await

@@ -24,7 +24,7 @@ pub(crate) async fn somewhere_to_go(fleet: &Fleet, peers: Option<&Peers>) {
     };
     if timeout(PATIENCE, known).await.is_err() {
         tracing::warn!(
-            "neither the control plane nor a peer has told of a replica: clients are refused until one does"
+            "no replica is known from the control plane or from peers yet; the gateway refuses clients until one is"
         );
     }
 }

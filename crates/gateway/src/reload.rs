@@ -135,14 +135,14 @@ fn summary(has_file: bool, parts: &[Part]) {
     let unchanged = names(|look| *look == Look::Same);
     tracing::info!(changed, unchanged, "reloaded on SIGHUP");
     if !has_file {
-        tracing::info!("the configuration was read from a pipe, so a reload leaves it as it is");
+        tracing::info!("the configuration came from a pipe, so a reload does not read it again");
     }
 }
 
 fn problems(parts: &[Part]) {
     for part in parts {
         if let Look::Bad(problem) = &part.look {
-            tracing::error!(part = part.name, %problem, "cannot be reloaded; what was in force stays");
+            tracing::error!(part = part.name, %problem, "cannot be reloaded; the current version stays in use");
         }
     }
 }
@@ -153,7 +153,7 @@ fn restarts(sections: &[String]) {
         let sections = sections.join(", ");
         tracing::warn!(
             sections,
-            "these sections of the file changed; restart the gateway for them"
+            "these sections of the file changed; restart the gateway to apply them"
         );
     }
 }

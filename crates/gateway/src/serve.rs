@@ -66,7 +66,7 @@ pub async fn serve(
     for spec in gateway.config.replicas.clone() {
         // The configuration was checked: no duplicates, no invalid URL.
         if let Err(error) = gateway.replicas.join(spec) {
-            tracing::error!(error = %error, "replica left out");
+            tracing::error!(error = %error, "replica ignored");
         }
     }
     let workers = ServingThreads::start(&gateway.client_port(), threads)?;
@@ -163,7 +163,7 @@ async fn accept(
             Some(permit) => workers.serve(stream, permit),
             None => {
                 let limit = gateway.connections.most();
-                tracing::warn!(limit, "limits.connections is reached; a client was turned away");
+                tracing::warn!(limit, "limits.connections is reached; refused a client");
             }
         }
     }

@@ -102,7 +102,7 @@ impl Server {
             match timeout_at(serving.first_by, tls.accept(stream)).await {
                 Ok(Ok(stream)) => converse(stream, serving).await,
                 Ok(Err(error)) => tracing::debug!(error = %error, "no TLS"),
-                Err(_) => tracing::debug!("no TLS within timeouts.client"),
+                Err(_) => tracing::debug!("no TLS handshake within timeouts.client"),
             }
         };
         tokio::spawn(async move {
@@ -120,7 +120,7 @@ impl Server {
         let _ = self.closing.send(());
         if tokio::time::timeout(patience, self.closing.closed()).await.is_err() {
             let left = self.plane.driver.lock().requests.in_flight;
-            tracing::warn!(left, "timeouts.drain is over; what is left is cut short");
+            tracing::warn!(left, "timeouts.drain is over; running requests are cut off");
         }
     }
 }

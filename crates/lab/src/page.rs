@@ -85,7 +85,7 @@ fn forwards(status: &Status) -> String {
         return String::new();
     }
     let (sent, taken) = sent_and_taken(status);
-    format!("   sent on {sent}, taken {taken}")
+    format!("   forwarded {sent}, accepted {taken}")
 }
 
 fn sent_and_taken(status: &Status) -> (u64, u64) {
@@ -159,7 +159,7 @@ fn replicas(status: &Status) -> Table {
 
 /// Requests, forwards and losses by region.
 pub(crate) fn regions(seen: &[Seen], reports: &[Option<Report>]) -> Table {
-    let mut table = table(&["", "sent", "answered", "lost", "moved", "sent on", "taken in"]);
+    let mut table = table(&["", "sent", "answered", "lost", "moved", "forwarded", "accepted"]);
     for (seen, report) in seen.iter().zip(reports) {
         let counts = report.as_ref().map(|report| report.counts).unwrap_or_default();
         let (sent_on, taken) = seen.status.as_ref().map(sent_and_taken).unwrap_or_default();

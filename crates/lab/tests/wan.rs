@@ -374,7 +374,7 @@ async fn the_admin_port() {
     for (path, body, told) in [
         ("/admin/links/a/mars", "{}", "link a/mars: there is none of that name; use one of a/b"),
         ("/admin/links/a/b", r#"{"delay":"2h"}"#, "delay 7200s: use a minute or less"),
-        ("/admin/links/a/b", r#"{"rate":"0B/s"}"#, "is no rate; write a size a second"),
+        ("/admin/links/a/b", r#"{"rate":"0B/s"}"#, "is not a rate; write a size per second"),
         ("/admin/links/a/b", r#"{"dealy":"2s"}"#, "unknown field `dealy`"),
         ("/admin/routes/b-a", r#"{"target":"127.0.0.1:9"}"#, "route b-a: there is none"),
         ("/admin/routes/a-b", r#"{"target":"127.0.0.1:0"}"#, "target 127.0.0.1:0: give the"),

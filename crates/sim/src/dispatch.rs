@@ -100,7 +100,7 @@ impl World {
         let now = self.now;
         let known = self.gateways[usize::from(gateway)].knows.get(own.index()).copied().flatten();
         let Some(replica) = known else {
-            self.violated(format!("{id} was dispatched to {own}, which nobody is"));
+            self.violated(format!("{id} was dispatched to {own}, which is no replica"));
             return;
         };
         self.check_place(id, self.replicas[replica as usize].hardware.region, "dispatched to");

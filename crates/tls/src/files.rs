@@ -1,10 +1,11 @@
 //! The files of one side of a TLS connection: trusted CAs, revocation lists, certificate and key.
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use rustls::RootCertStore;
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::revoked::{self, Lists, Revoked};
@@ -78,7 +79,7 @@ impl Files {
             field,
             path: path.clone(),
             problem: problem.to_string(),
-            remedy: "make it with `meridian certs`",
+            remedy: "check the path, or make it with `meridian certs`",
         }
     }
 
@@ -100,8 +101,39 @@ impl Files {
         let chain = certificates(&self.certificate);
         let chain = chain.map_err(|problem| self.error("certificate", problem))?;
         let key = PrivateKeyDer::from_pem_file(&self.key);
-        let key = key.map_err(|error| self.error("key", error))?;
+        let key = key.map_err(|error| self.error("key", plain(&error, "private key")))?;
         Ok(Material { roots, authorities, lists, chain, key })
+    }
+
+    /// An error for each file that does not exist. [`Files::read`] reports the first only.
+    #[must_use]
+    pub fn missing(&self) -> Vec<FileError> {
+        let named = [
+            ("ca", self.ca.as_ref()),
+            ("crl", self.crl.as_ref()),
+            ("certificate", Some(&self.certificate)),
+            ("key", Some(&self.key)),
+        ];
+        let gone = |path: &&PathBuf| !path.as_os_str().is_empty() && !path.exists();
+        let fields = named.into_iter().filter(|(_, path)| path.as_ref().is_some_and(gone));
+        fields.map(|(field, _)| self.error(field, NO_FILE)).collect()
+    }
+}
+
+/// The problem of a file that does not exist.
+const NO_FILE: &str = "there is no such file";
+
+/// An error about a PEM file that should contain a `what`.
+pub(crate) fn plain(error: &pem::Error, what: &str) -> String {
+    match error {
+        pem::Error::Io(error) => match error.kind() {
+            ErrorKind::NotFound => NO_FILE.to_owned(),
+            ErrorKind::PermissionDenied => "this process may not read the file".to_owned(),
+            ErrorKind::IsADirectory => "is a directory".to_owned(),
+            kind => format!("cannot be read: {kind}"),
+        },
+        pem::Error::NoItemsFound => format!("contains no {what}"),
+        _ => "is not a valid PEM file".to_owned(),
     }
 }
 
@@ -120,7 +152,8 @@ impl Material {
 }
 
 pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let all = CertificateDer::pem_file_iter(path).map_err(|error| error.to_string())?;
-    let all: Vec<_> = all.collect::<Result<_, _>>().map_err(|error| error.to_string())?;
-    if all.is_empty() { Err("holds no certificate".to_owned()) } else { Ok(all) }
+    let unread = |error: pem::Error| plain(&error, "certificate");
+    let all = CertificateDer::pem_file_iter(path).map_err(unread)?;
+    let all: Vec<_> = all.collect::<Result<_, _>>().map_err(unread)?;
+    if all.is_empty() { Err("contains no certificate".to_owned()) } else { Ok(all) }
 }

@@ -27,11 +27,11 @@ impl Files {
             }
         }
         if material.chain.iter().any(|certificate| material.lists.revoked.has(certificate)) {
-            let problem = "is revoked, so every other side refuses it";
+            let problem = "is revoked, so all other programs refuse it";
             doubts.push(self.error("certificate", problem));
         }
         if material.lists.revoked.is_overdue(now) {
-            let problem = "should have been replaced by now; it stays in force";
+            let problem = "is past its next update; it stays in use";
             doubts.push(self.error("crl", problem));
         }
         doubts
@@ -41,7 +41,7 @@ impl Files {
     /// trust the same CAs.
     #[must_use]
     pub fn mismatch(&self, material: &Material) -> Option<FileError> {
-        let problem = "is not issued by an authority in `ca`, so every other side refuses it";
+        let problem = "is not issued by an authority in `ca`, so all other programs refuse it";
         (!is_issued_by_one(material)).then(|| self.error("certificate", problem))
     }
 
@@ -56,7 +56,7 @@ impl Files {
         let problem = if time(validity.not_before) > now {
             format!("`{subject}` is not valid before {}", validity.not_before)
         } else if time(validity.not_after) < now {
-            format!("`{subject}` ran out on {}", validity.not_after)
+            format!("`{subject}` expired on {}", validity.not_after)
         } else {
             return None;
         };

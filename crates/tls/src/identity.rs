@@ -8,7 +8,7 @@ use x509_parser::extensions::GeneralName;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// The client sent no certificate.
-    #[error("no certificate was shown")]
+    #[error("no certificate was sent")]
     None,
     /// The data is not a certificate.
     #[error("the certificate cannot be read")]
@@ -18,7 +18,7 @@ pub enum NameError {
     Names(usize),
     /// The certificate belongs to the fleet, but not to a gateway.
     #[error(
-        "the certificate is of {0}, and a gateway's is needed; use one of `meridian certs issue --gateway`"
+        "the certificate belongs to {0}, and must be a gateway's; use one from `meridian certs issue --gateway`"
     )]
     Other(Party),
 }

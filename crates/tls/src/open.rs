@@ -49,7 +49,7 @@ pub fn open_client(ca: &Path) -> Result<ClientConfig, FileError> {
         field: "ca",
         path: ca.to_owned(),
         problem,
-        remedy: "name the ca.crt of the authority that issued the port's certificate",
+        remedy: "use the ca.crt of the authority that issued the certificate of the port",
     };
     let mut roots = RootCertStore::empty();
     for root in crate::files::certificates(ca).map_err(error)? {

@@ -177,7 +177,7 @@ fn read(paths: &[PathBuf]) -> Bytes {
 fn regular(paths: &[PathBuf]) -> Result<(), Unread> {
     let Some(path) = paths.iter().find(|path| is_special(path)) else { return Ok(()) };
     let path = path.display();
-    Err(Unread(format!("{path}: is no regular file; put a file there, or a link to one")))
+    Err(Unread(format!("{path}: is not a regular file; use a file, or a link to one")))
 }
 
 fn is_special(path: &Path) -> bool {
@@ -250,7 +250,7 @@ mod tests {
         std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
         for look in [reread.look(), reread.reload()] {
             let Look::Bad(Unread(problem)) = look else { panic!("{look:?}") };
-            assert!(problem.ends_with("is no regular file; put a file there, or a link to one"));
+            assert!(problem.ends_with("is not a regular file; use a file, or a link to one"));
         }
         assert_eq!((reread.look(), reread.now().as_str()), (Look::Same, "1"));
         std::fs::remove_file(&path).unwrap();

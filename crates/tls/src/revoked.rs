@@ -12,11 +12,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 use x509_parser::revocation_list::CertificateRevocationList;
+
+use crate::files::plain;
 
 /// The revoked certificates: issuer and serial number, as encoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,13 +74,14 @@ fn serial(raw: &[u8]) -> Vec<u8> {
 /// Reads the lists at `path` for the trusted CAs. Of several lists of one CA, the one with the
 /// highest number counts.
 pub(crate) fn read(path: &Path, authorities: &[CertificateDer<'static>]) -> Result<Lists, String> {
-    let ders = CertificateRevocationListDer::pem_file_iter(path).map_err(|e| e.to_string())?;
-    let ders: Vec<_> = ders.collect::<Result<_, _>>().map_err(|e| e.to_string())?;
+    let unread = |error: pem::Error| plain(&error, "revocation list");
+    let ders = CertificateRevocationListDer::pem_file_iter(path).map_err(unread)?;
+    let ders: Vec<_> = ders.collect::<Result<_, _>>().map_err(unread)?;
     let mut newest: Vec<(CertificateRevocationList<'_>, &CertificateRevocationListDer<'static>)> =
         Vec::new();
     for der in &ders {
         let (_, list) = CertificateRevocationList::from_der(der)
-            .map_err(|_| "a revocation list in it cannot be read".to_owned())?;
+            .map_err(|_| "contains a damaged revocation list".to_owned())?;
         if !is_of_one(&list, authorities)? {
             continue;
         }
@@ -96,8 +99,8 @@ pub(crate) fn read(path: &Path, authorities: &[CertificateDer<'static>]) -> Resu
         lists.ders.push(der.clone());
     }
     match (ders.len(), lists.ders.len()) {
-        (0, _) => Err("holds no revocation list; expected -----BEGIN X509 CRL-----".to_owned()),
-        (_, 0) => Err("holds no revocation list of an authority that `ca` names".to_owned()),
+        (0, _) => Err("contains no revocation list (-----BEGIN X509 CRL-----)".to_owned()),
+        (_, 0) => Err("contains no revocation list of an authority in `ca`".to_owned()),
         _ => Ok(lists),
     }
 }

@@ -23,7 +23,7 @@ pub(crate) fn owned(protocols: Protocols<'_>) -> Vec<Vec<u8>> {
 
 fn roots(files: &Files, material: &mut Material) -> Result<Arc<RootCertStore>, FileError> {
     let roots = material.roots.take();
-    roots.map(Arc::new).ok_or_else(|| files.error("ca", "is not named; name the fleet's ca.crt"))
+    roots.map(Arc::new).ok_or_else(|| files.error("ca", "is missing; use the fleet's ca.crt"))
 }
 
 /// An error about the CAs or their revocation lists.

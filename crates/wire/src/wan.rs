@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{ConfigError, Size, Span, file};
+use crate::config::{ConfigError, Format, Size, Span, file};
 
 pub use check::{DELAY_REMEDY, is_delay};
 pub use rate::Rate;
@@ -136,7 +136,7 @@ impl Wan {
     /// # Errors
     /// See [`ConfigError`].
     pub fn read(yaml: &str) -> Result<Wan, ConfigError> {
-        file::read(yaml, Wan::problems)
+        file::read(yaml, Format::Wan, Wan::problems)
     }
 
     /// The configuration as YAML, defaults written out.

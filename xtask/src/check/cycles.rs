@@ -12,7 +12,6 @@
 mod circle;
 mod read;
 mod resolve;
-mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -247,7 +247,7 @@ pub(crate) fn held<'a>(port: &str, most: f64, of: impl Iterator<Item = Had<'a>>)
         }
         let share = |bytes: f64| format!("{:.1} %", 100.0 * bytes / most);
         let first = owners.into_iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0));
-        let (owner, (bytes, why)) = first.unwrap_or(("nobody".to_owned(), (0.0, "-".to_owned())));
+        let (owner, (bytes, why)) = first.unwrap_or(("none".to_owned(), (0.0, "-".to_owned())));
         let stages = stages.map(share);
         let rest = [owner, share(bytes), why];
         table.row(std::iter::once(policy.to_owned()).chain(stages).chain(rest));

@@ -20,7 +20,7 @@ pub fn build(named: &Policy) -> Result<Arc<dyn Generator>, Vec<String>> {
     for (name, value) in &named.params {
         match value {
             Scalar::Number(number) => given.push((name.clone(), *number)),
-            other => errors.push(format!("generator.{name}: {other} is no number; use one")),
+            other => errors.push(format!("generator.{name}: {other} is not a number; use one")),
         }
     }
     match spec.build(&given) {

@@ -89,7 +89,7 @@ fn line_table(lines: &[Line], (intercept, slope): (f64, f64)) -> Table {
             line.points.to_string(),
         ]);
     }
-    let even = ["256 to 8,192 tokens, every length alike".to_owned()];
+    let even = ["256 to 8,192 tokens, all lengths equally often".to_owned()];
     let values = [format!("{intercept:.2}"), format!("{slope:.4}")];
     let none = ["-", "-", "32"].map(str::to_owned);
     table.row(even.into_iter().chain(values).chain(none));

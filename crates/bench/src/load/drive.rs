@@ -189,7 +189,7 @@ async fn walk(load: &Arc<Load>, key: ProgramKey, due: Option<Instant>) -> bool {
             });
         }
         let Some(ended) = on.join_next().await else { break };
-        let (node, reply) = ended.expect("nobody aborts a request but by dropping its program");
+        let (node, reply) = ended.expect("a request is aborted only when its program is dropped");
         match reply {
             Ok(reply) => walk.answered(node, reply),
             Err(end) => {

@@ -250,7 +250,7 @@ impl Options {
         ensure!(!self.tick.is_zero(), "tick is 0: use 100ms or more");
         match self.arrivals {
             Arrivals::Closed { clients } => {
-                ensure!(clients > 0, "clients is 0: nobody would ask, use 1 or more");
+                ensure!(clients > 0, "clients is 0: no request would be sent, use 1 or more");
             }
             Arrivals::Programs { per_second } | Arrivals::Requests { per_second } => {
                 let ok = per_second > 0.0 && per_second <= 1e6;

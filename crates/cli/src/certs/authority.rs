@@ -51,11 +51,12 @@ impl Authority {
         Ok(Pair { crt, key: key.serialize_pem() })
     }
 
-    /// One that was made earlier.
+    /// Reads an authority that was made earlier.
     pub(super) fn load(facts: Facts, key_pem: &str) -> anyhow::Result<Authority> {
-        let key = KeyPair::from_pem(key_pem).context("is no private key in PEM form")?;
+        let key = KeyPair::from_pem(key_pem)
+            .context("is not a private key in PEM form; restore the .key file of the authority")?;
         if key.subject_public_key_info() != facts.key {
-            bail!("is not the key of `{}`; put the right one there", facts.subject);
+            bail!("is not the key of `{}`; restore the right one", facts.subject);
         }
         let issuer = Issuer::from_ca_cert_der(&facts.der.as_slice().into(), key);
         Ok(Authority { issuer: issuer.context("cannot issue")?, facts })

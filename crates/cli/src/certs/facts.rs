@@ -25,7 +25,7 @@ pub(super) struct Facts {
     pub(super) serial: String,
     pub(super) from: SystemTime,
     pub(super) until: SystemTime,
-    /// Whom it names.
+    /// The member of the fleet that it names.
     pub(super) party: Option<Party>,
     pub(super) dns: Vec<String>,
     pub(super) ips: Vec<IpAddr>,
@@ -44,21 +44,21 @@ impl Facts {
     pub(super) fn all(pem: &[u8]) -> anyhow::Result<Vec<Facts>> {
         let mut all = Vec::new();
         for block in Pem::iter_from_buffer(pem) {
-            let block = block.context("is no PEM file")?;
+            let block = block.context("is not a PEM file")?;
             match block.label.as_str() {
                 "CERTIFICATE" => all.push(Facts::of(&block.contents)?),
-                other => bail!("holds a {other}, and certificates are expected; name a .crt file"),
+                other => bail!("contains a {other} instead of certificates; name a .crt file"),
             }
         }
         if all.is_empty() {
-            bail!("holds no certificate; expected -----BEGIN CERTIFICATE-----");
+            bail!("contains no certificate (-----BEGIN CERTIFICATE-----); name a .crt file");
         }
         Ok(all)
     }
 
     fn of(der: &[u8]) -> anyhow::Result<Facts> {
         let (_, cert) = x509_parser::parse_x509_certificate(der)
-            .context("a certificate in it cannot be read")?;
+            .context("contains a damaged certificate; issue it again")?;
         let usage = cert.extended_key_usage().context("its usages cannot be read")?;
         let usage = usage.map(|usage| usage.value);
         let mut facts = Facts {
@@ -94,7 +94,7 @@ impl Facts {
         self.issuer == authority.subject && self.key_ids.1 == authority.key_ids.0
     }
 
-    /// How long it still holds; `None` once it has run out.
+    /// How long it still holds; `None` once it expired.
     pub(super) fn left(&self, now: SystemTime) -> Option<Duration> {
         self.until.duration_since(now).ok().filter(|left| !left.is_zero())
     }
@@ -143,7 +143,7 @@ impl Facts {
         }
         match self.left(now) {
             Some(left) => format!("{} days left", left.as_secs() / 86_400),
-            None => "has run out".to_owned(),
+            None => "expired".to_owned(),
         }
     }
 }

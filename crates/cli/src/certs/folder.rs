@@ -42,7 +42,7 @@ pub(super) struct Folder {
     dir: PathBuf,
 }
 
-/// Where somebody's files are.
+/// The files of one member of the fleet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Seat {
     dir: &'static str,
@@ -130,7 +130,7 @@ impl Folder {
         }
     }
 
-    /// Writes the bundle anew from these authorities, the issuing one first.
+    /// Rewrites the bundle from these authorities, the issuing one first.
     pub(super) fn trust(&self, numbers: &[u32]) -> anyhow::Result<()> {
         // A list of an authority that is not trusted yet is ignored, so the lists go first.
         self.publish(numbers)?;
@@ -231,12 +231,15 @@ impl Folder {
     pub(super) fn bundle(&self) -> anyhow::Result<Vec<Facts>> {
         let path = self.bundle_path();
         let pem = fs::read(&path).with_context(|| {
-            format!("{}: no authority is here; make one with `meridian certs init`", path.display())
+            format!(
+                "{}: the folder has no authority; make one with `meridian certs init`",
+                path.display()
+            )
         })?;
         let all = Facts::all(&pem).with_context(|| path.display().to_string())?;
         match all.iter().find(|facts| facts.authority.is_none()) {
             Some(other) => bail!(
-                "{}: `{}` is no authority that `meridian certs` made; take it out of the file",
+                "{}: `{}` was not made by `meridian certs`; remove it from the file",
                 path.display(),
                 other.subject
             ),
@@ -271,7 +274,7 @@ impl Folder {
         Ok((crt, key))
     }
 
-    /// Somebody's certificate, and whether the key beside it is its own.
+    /// A member's certificate, and whether the key next to it is its own.
     pub(super) fn certificate(&self, seat: &Seat) -> anyhow::Result<(Facts, bool)> {
         let path = self.path(seat, "crt");
         let facts = Facts::all(text(&path)?.as_bytes());
@@ -282,7 +285,7 @@ impl Folder {
         Ok((facts, fits))
     }
 
-    /// Everybody who has a certificate here, in order.
+    /// All members with a certificate here, in order.
     pub(super) fn seats(&self) -> anyhow::Result<Vec<Seat>> {
         let mut seats = Vec::new();
         for dir in SEATS {
@@ -311,7 +314,7 @@ fn make_dir(path: &Path) -> anyhow::Result<()> {
 
 fn may_write(path: &Path, replace: Replace) -> anyhow::Result<()> {
     if replace == Replace::Never && path.exists() {
-        bail!("{} is there already; --force replaces it", path.display());
+        bail!("{} exists already; use --force to replace it", path.display());
     }
     Ok(())
 }

@@ -26,7 +26,7 @@ pub(super) struct Wish {
 }
 
 impl Wish {
-    /// The same again as an earlier certificate, unless that names nobody.
+    /// The same again as an earlier certificate, unless that names no member of the fleet.
     pub(super) fn again(old: &Facts, lasts: Option<Duration>) -> Option<Wish> {
         let party = old.party.clone()?;
         let lasted = old.until.duration_since(old.from + BACKDATE).unwrap_or(BACKDATE);
@@ -38,7 +38,7 @@ impl Wish {
         })
     }
 
-    /// When it runs out: nobody trusts it longer than the authority.
+    /// When it expires: at the latest with its authority.
     pub(super) fn until(&self, authority: &Authority, now: SystemTime) -> SystemTime {
         (now + self.lasts).min(authority.facts.until)
     }
@@ -84,5 +84,7 @@ fn dns<T: for<'a> TryFrom<&'a str>>(name: &str) -> anyhow::Result<T> {
     let labels = name.strip_prefix("*.").unwrap_or(name);
     let fits = name.len() <= 253 && labels.split('.').all(label);
     let parsed = T::try_from(name).ok().filter(|_| fits);
-    parsed.with_context(|| format!("--dns: `{name}` is no DNS name; write it as eu.example.org"))
+    parsed.with_context(|| {
+        format!("--dns: `{name}` is not a DNS name; write one, as in eu.example.org")
+    })
 }

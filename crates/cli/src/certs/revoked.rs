@@ -18,9 +18,9 @@ use super::folder::{Folder, Seat};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Revoke {
-    /// The folder of the authority
+    /// Folder of the authority
     pub(super) dir: std::path::PathBuf,
-    /// Gateways, control planes and operators: NAME, or gateways/NAME where several have it
+    /// Gateways, control planes and operators: NAME, or gateways/NAME if several have the name
     #[arg(required = true, value_name = "NAME")]
     pub(super) names: Vec<String>,
 }
@@ -40,9 +40,9 @@ impl List {
     pub(super) fn all(pem: &[u8]) -> anyhow::Result<Vec<List>> {
         let mut all = Vec::new();
         for block in Pem::iter_from_buffer(pem) {
-            let block = block.context("is no PEM file")?;
+            let block = block.context("is not a PEM file")?;
             let (_, list) = x509_parser::parse_x509_crl(&block.contents)
-                .context("a revocation list in it cannot be read")?;
+                .context("contains a damaged revocation list")?;
             let number = list.crl_number().and_then(|n| n.to_u64_digits().first().copied());
             let entries = list.iter_revoked_certificates();
             all.push(List {
@@ -127,7 +127,7 @@ pub(super) fn revoke(args: &Revoke, now: SystemTime) -> anyhow::Result<String> {
     folder.publish(&numbers.map(|ours| ours.number).collect::<Vec<_>>())?;
     for (seat, (new, old)) in counts {
         said.push_str(&match (new, old) {
-            (0, _) => format!("{seat}: was revoked before\n"),
+            (0, _) => format!("{seat}: is revoked already\n"),
             (1, _) => format!("{seat}: its certificate is revoked\n"),
             (n, _) => format!("{seat}: its {n} certificates are revoked\n"),
         });
@@ -135,7 +135,7 @@ pub(super) fn revoke(args: &Revoke, now: SystemTime) -> anyhow::Result<String> {
     let path = folder.lists_path();
     let path = path.display();
     said.push_str(&format!(
-        "bring {path} to every gateway and control plane; those whose `crl` names it use it within 2 s\n"
+        "copy {path} to every gateway and control plane; those whose `crl` names it reload it within 2 s\n"
     ));
     Ok(said)
 }
@@ -152,11 +152,11 @@ fn seat(name: &str, issued: &[Issued]) -> anyhow::Result<Seat> {
         0 => {
             let known: BTreeSet<&Seat> = issued.iter().map(|one| &one.seat).collect();
             bail!(
-                "NAME: `{name}` has no valid certificate of this folder; known: {}",
+                "NAME: `{name}` has no valid certificate in this folder; use one of {}",
                 words(&known, ", ")
             )
         }
-        _ => bail!("NAME: `{name}` has several certificates; write {}", words(&found, " or ")),
+        _ => bail!("NAME: `{name}` has several certificates; use one of {}", words(&found, " or ")),
     }
 }
 
@@ -189,7 +189,7 @@ impl Issued {
 
 fn bytes(serial: &str) -> anyhow::Result<Vec<u8>> {
     let pairs = serial.split(':').map(|pair| u8::from_str_radix(pair, 16));
-    pairs.collect::<Result<_, _>>().with_context(|| format!("`{serial}` is no serial number"))
+    pairs.collect::<Result<_, _>>().with_context(|| format!("`{serial}` is not a serial number"))
 }
 
 fn time(at: ASN1Time) -> SystemTime {

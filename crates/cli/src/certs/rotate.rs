@@ -18,26 +18,26 @@ use super::revoked;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Rotate {
-    /// The folder of the authority
+    /// Folder of the authority
     pub(super) dir: PathBuf,
-    /// Renews what runs out within so many days
+    /// Renew certificates that expire within this many days
     #[arg(long, default_value_t = 30, value_name = "DAYS")]
     pub(super) within: u32,
-    /// Days until renewed certificates run out [default: as long as before]
+    /// Days until renewed certificates expire [default: as long as before]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=36500))]
     pub(super) days: Option<u32>,
-    /// A step of the exchange of the authority
+    /// Step of the replacement of the authority
     #[arg(long, value_enum, value_name = "STEP")]
     pub(super) ca: Option<Step>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Step {
-    /// Makes a second authority; it is trusted, the first one goes on issuing
+    /// Make a second authority and trust it; the first still issues certificates
     Add,
-    /// The second authority issues, and every certificate is renewed with it
+    /// Issue with the second authority, and renew every certificate with it
     Switch,
-    /// The old authority is no longer trusted
+    /// Stop trusting the old authority
     Drop,
 }
 
@@ -65,19 +65,19 @@ fn renew(folder: &Folder, args: &Rotate, now: SystemTime) -> anyhow::Result<Stri
         }
         if revoked::since(&lists, &old).is_some() {
             said.push_str(&format!(
-                "{seat} is revoked and not renewed; `meridian certs issue --force` lets it in again\n"
+                "{seat} is revoked, so it is not renewed; `meridian certs issue --force` issues a new certificate\n"
             ));
             continue;
         }
         let Some(wish) = Wish::again(&old, args.days.map(days)) else {
             bail!(
-                "{}: names nobody of a fleet, so it can't be renewed; issue it anew, or move it away",
+                "{}: names no member of the fleet, so it can't be renewed; issue it again, or move it out of the folder",
                 folder.path(&seat, "crt").display()
             );
         };
         if Seat::of(&wish.party) != seat || wish.party.fleet() != authority.fleet() {
             bail!(
-                "{}: is the certificate of {}; issue {} anew, or move the file away",
+                "{}: is the certificate of {}; issue {} again, or move the file out of the folder",
                 folder.path(&seat, "crt").display(),
                 wish.party.uri(),
                 seat.name()
@@ -88,10 +88,10 @@ fn renew(folder: &Folder, args: &Rotate, now: SystemTime) -> anyhow::Result<Stri
         said.push_str(&format!("renewed {} until {until}\n", wish.party));
     }
     if said.is_empty() {
-        said.push_str("nothing runs out so soon\n");
+        said.push_str("no certificate expires within that time\n");
     }
     if authority.facts.left(now).is_none_or(|left| left <= days(args.within)) {
-        said.push_str("the authority itself runs out: begin a new one with --ca add\n");
+        said.push_str("the authority itself expires; make a new one with --ca add\n");
     }
     Ok(said)
 }
@@ -100,7 +100,7 @@ fn add(folder: &Folder, args: &Rotate, now: SystemTime) -> anyhow::Result<String
     let bundle = folder.bundle()?;
     if bundle.len() > 1 {
         bail!(
-            "--ca add: {} has {} authorities already; finish that exchange with --ca switch and --ca drop",
+            "--ca add: {} has {} authorities already; finish their exchange with --ca switch and --ca drop",
             folder.bundle_path().display(),
             bundle.len()
         );
@@ -114,14 +114,14 @@ fn add(folder: &Folder, args: &Rotate, now: SystemTime) -> anyhow::Result<String
     folder.put_authority(number, &pair, Replace::Yes)?;
     folder.trust(&[number - 1, number])?;
     Ok(format!(
-        "authority {number} is trusted; bring ca.crt to every gateway, then go on with --ca switch\n"
+        "authority {number} is trusted; copy ca.crt to every gateway, then run --ca switch\n"
     ))
 }
 
 fn switch(folder: &Folder, args: &Rotate, now: SystemTime) -> anyhow::Result<String> {
     let mut numbers = numbers(&folder.bundle()?);
     if numbers.len() < 2 {
-        bail!("--ca switch: there is one authority only; begin with --ca add");
+        bail!("--ca switch: there is only one authority; run --ca add first");
     }
     if numbers[0] < numbers[1] {
         numbers.swap(0, 1);
@@ -129,17 +129,17 @@ fn switch(folder: &Folder, args: &Rotate, now: SystemTime) -> anyhow::Result<Str
     }
     // Interrupted half way, it renews the rest when it is called again.
     let said = renew(folder, args, now)?;
-    Ok(format!("{said}bring every gateway its new files and ca.crt, then go on with --ca drop\n"))
+    Ok(format!("{said}copy the new files and ca.crt to every gateway, then run --ca drop\n"))
 }
 
 fn retire(folder: &Folder) -> anyhow::Result<String> {
     let bundle = folder.bundle()?;
     let numbers = numbers(&bundle);
     if numbers.len() < 2 {
-        bail!("--ca drop: there is one authority only, and it is in use");
+        bail!("--ca drop: there is only one authority, and it is in use; run --ca add first");
     }
     if numbers[0] < numbers[1] {
-        bail!("--ca drop: the old authority still issues; go on with --ca switch first");
+        bail!("--ca drop: the old authority still issues certificates; run --ca switch first");
     }
     let lists = folder.lists()?;
     for seat in folder.seats()? {
@@ -152,7 +152,7 @@ fn retire(folder: &Folder) -> anyhow::Result<String> {
         }
     }
     folder.trust(&numbers[..1])?;
-    Ok("the old authority is no longer trusted; bring ca.crt to every gateway\n".to_owned())
+    Ok("the old authority is no longer trusted; copy ca.crt to every gateway\n".to_owned())
 }
 
 fn numbers(bundle: &[Facts]) -> Vec<u32> {

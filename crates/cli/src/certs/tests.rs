@@ -234,9 +234,9 @@ fn files_are_private_and_kept() {
     dir.issue("us-1", "us");
     let before = dir.party("us-1");
     let error = init(&dir.asked("prod"), now()).expect_err("is there").to_string();
-    assert!(error.contains("ca.crt is there already; --force replaces it"), "{error}");
+    assert!(error.contains("ca.crt exists already; use --force"), "{error}");
     let error = issue(&dir.wanted("us-1", "us"), now()).expect_err("is there").to_string();
-    assert!(error.contains("us-1.crt is there already; --force replaces it"), "{error}");
+    assert!(error.contains("us-1.crt exists already; use --force"), "{error}");
     assert_eq!(dir.party("us-1").key, before.key);
     issue(&Issue { force: true, ..dir.wanted("us-1", "us") }, now()).expect("is asked to");
     assert_ne!(dir.party("us-1").key, before.key);
@@ -259,18 +259,18 @@ fn errors_tell_the_remedy() {
         assert!(error.contains(part), "`{part}` is missing in: {error}");
     };
     says(issue(&dir.wanted("us-1", "us"), now()), "make one with `meridian certs init`");
-    says(init(&dir.asked("Prod"), now()), "--fleet: `Prod` is no name");
+    says(init(&dir.asked("Prod"), now()), "--fleet: `Prod` is not a name");
     dir.init("prod");
-    says(issue(&dir.wanted("us/1", "us"), now()), "gateway: `us/1` is no name");
+    says(issue(&dir.wanted("us/1", "us"), now()), "gateway: `us/1` is not a name");
     let odd = Issue { dns: vec!["two words".to_owned()], ..dir.wanted("us-1", "us") };
-    says(issue(&odd, now()), "--dns: `two words` is no DNS name");
-    says(dir.rotate(Some(Step::Switch), now()), "begin with --ca add");
+    says(issue(&odd, now()), "--dns: `two words` is not a DNS name");
+    says(dir.rotate(Some(Step::Switch), now()), "run --ca add first");
     says(dir.rotate(Some(Step::Drop), now()), "is in use");
     let shown = |path: &Path| show(&Show { files: vec![path.to_owned()] }, now());
-    says(shown(&dir.0.join("ca-1.key")), "holds a PRIVATE KEY");
+    says(shown(&dir.0.join("ca-1.key")), "contains a PRIVATE KEY");
     says(shown(&dir.0.join("none.crt")), "cannot read");
     fs::write(dir.0.join("ca-1.key"), "no key").expect("writes");
-    says(issue(&dir.wanted("us-1", "us"), now()), "ca-1.key: is no private key");
+    says(issue(&dir.wanted("us-1", "us"), now()), "ca-1.key: is not a private key");
 }
 
 // What is shown names the gateway, its region, what it may be used for and the days it has left.
@@ -291,7 +291,7 @@ fn shows_what_a_certificate_says() {
     ] {
         assert!(said.contains(part), "`{part}` is missing in: {said}");
     }
-    assert!(text(now() + days(91)).contains("(has run out)"));
+    assert!(text(now() + days(91)).contains("(expired)"));
     let ca = show(&Show { files: vec![dir.0.join("ca.crt")] }, now()).expect("is readable");
     assert!(ca.contains("authority 1 of fleet prod"), "{ca}");
 }
@@ -304,7 +304,7 @@ fn renews_what_runs_out() {
     dir.issue("us-1", "us");
     let before = dir.party("us-1");
     let said = dir.rotate(None, now() + days(59)).expect("looks");
-    assert!(said.contains("nothing runs out"), "{said}");
+    assert!(said.contains("no certificate expires"), "{said}");
     assert_eq!(dir.party("us-1").crt, before.crt);
     let later = now() + days(61);
     assert!(dir.rotate(None, later).expect("renews").contains("renewed us/us-1"));
@@ -323,7 +323,7 @@ fn renews_what_runs_out() {
     // Nothing outlives its authority, and the end of that is told in time.
     let late = now() + days(3640);
     let said = dir.rotate(None, late).expect("renews");
-    assert!(said.contains("the authority itself runs out"), "{said}");
+    assert!(said.contains("the authority itself expires"), "{said}");
     let last = Facts::all(&dir.party("us-1").crt).expect("is readable").swap_remove(0);
     assert_eq!(last.until, now() + days(3650));
 }
@@ -408,14 +408,14 @@ fn revokes_all_that_a_name_has() {
         assert_eq!(revoked::since(&lists, facts), is_revoked.then_some(later));
     }
     let said = revoke("gateways/us-1").expect("is known");
-    assert!(said.contains("was revoked before"), "{said}");
+    assert!(said.contains("is revoked already"), "{said}");
     assert!(revoke("eu-1").expect("revokes").contains("eu-1"));
     let error = revoke("asia-1").expect_err("is not known").to_string();
     assert!(error.contains("gateways/eu-1, gateways/us-1"), "{error}");
     let shown = |file: PathBuf| show(&Show { files: vec![file] }, later).expect("is readable");
     assert!(shown(folder.path(&seat("us-1"), "crt")).contains("revoked  since 2027-"));
     let said = dir.rotate(None, later + days(80)).expect("looks");
-    assert!(said.contains("gateways/us-1 is revoked and not renewed"), "{said}");
+    assert!(said.contains("gateways/us-1 is revoked, so it is not renewed"), "{said}");
 
     // Another authority comes and goes: the revoked do not hold it up, and the old list goes with it.
     for (step, lists) in [(Step::Add, 2), (Step::Switch, 2), (Step::Drop, 1)] {

@@ -120,11 +120,11 @@ impl Draft {
         }
         let mut yaml = String::from("version: 1\n");
         self.section(section, &mut yaml);
-        match Gateway::read(&yaml) {
-            Ok(_) => Ok(()),
-            Err(ConfigError::Invalid(problems)) => Err(problems.join(", ")),
-            Err(ConfigError::Unreadable(_)) => Err("its form is wrong".to_owned()),
-        }
+        let texts = |error: ConfigError| {
+            let texts = error.problems.into_iter().map(|problem| problem.text);
+            texts.collect::<Vec<_>>().join(", ")
+        };
+        Gateway::read(&yaml).map(drop).map_err(texts)
     }
 
     /// Whether a setting is there.
@@ -144,9 +144,11 @@ impl Draft {
     pub(super) fn count(&mut self, path: &'static str, n: Option<u64>, most: u64, from: &Found) {
         match n {
             Some(n) if (1..=most).contains(&n) => self.set(path, n, from),
-            _ => {
-                self.note(from, format!("it is no number from 1 to {most}"), format!("set {path}"))
-            }
+            _ => self.note(
+                from,
+                format!("it is not a number from 1 to {most}"),
+                format!("set {path}"),
+            ),
         }
     }
 

@@ -1,4 +1,4 @@
-//! `meridian bench`: loads an OpenAI endpoint and says what came back.
+//! `meridian bench`: loads an OpenAI endpoint and reports the answers.
 
 mod load;
 
@@ -24,43 +24,43 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// A replica that answers at once
+    /// Run a replica that answers immediately
     #[command(hide = true)]
     Mock {
-        /// Where to listen
+        /// Address to listen on
         #[arg(long, default_value = "127.0.0.1:0")]
         listen: String,
     },
-    /// Race this gateway against others, side by side
+    /// Compare this gateway with others, side by side
     Gateway(Race),
-    /// What a decision costs: hashing, matching, deciding, the index's memory
+    /// Measure the cost of a decision: hashing, matching, deciding, memory of the index
     Decision(Decision),
-    /// What a decision of the flow machine costs: submit, permit, completion, layers, passes
+    /// Measure the cost of a decision of the flow machine
     Flow(Flow),
-    /// What planning 9,600 GPUs costs: time, memory
+    /// Measure time and memory of planning 9,600 GPUs
     Plan {
-        /// Where the results go
+        /// Output file
         #[arg(long, default_value = "target/bench/plan.json")]
         json: PathBuf,
     },
-    /// What a simulated request costs: time, memory, beside a simulator in Python
+    /// Measure time and memory of a simulated request, next to a simulator in Python
     Sim(Sim),
-    /// What a forward costs beyond the round trip, over kernel TCP between network namespaces
+    /// Measure the cost of a forward beyond the round trip, over kernel TCP between namespaces
     Forward(Forward),
-    /// What digests cost: share of a core, bytes a second
+    /// Measure the cost of digests: share of a core, bytes per second
     Digests(Digests),
-    /// Distance between two network devices, which it makes
+    /// Make two network devices with a delay between them
     #[command(hide = true)]
     Bridge {
-        /// The one
+        /// First device
         here: String,
-        /// The other
+        /// Second device
         there: String,
-        /// One way
+        /// Delay in one direction
         #[arg(long, value_parser = seconds)]
         delay: Duration,
     },
-    /// How true the simulator is: live over simulated, on the wall clock
+    /// Measure the accuracy of the simulator against live processes
     Parity(Parity),
 }
 
@@ -72,23 +72,23 @@ struct Decision {
     /// Distinct blocks in the index
     #[arg(long, default_value_t = 1_000_000)]
     blocks: usize,
-    /// Where the results go
+    /// Output file
     #[arg(long, default_value = "target/bench/decision.json")]
     json: PathBuf,
 }
 
 #[derive(Debug, clap::Args)]
 struct Forward {
-    /// One way between the namespaces
+    /// Delay in one direction between the namespaces
     #[arg(long, default_value = "40ms", value_parser = seconds)]
     delay: Duration,
-    /// Rounds, in each of which each way has a block of requests
+    /// Rounds; in each, each way gets a block of requests
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
-    /// Requests of a block
+    /// Requests in a block
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     requests: u32,
-    /// Where the results go
+    /// Output file
     #[arg(long, default_value = "target/bench/forward.json")]
     json: PathBuf,
 }
@@ -105,13 +105,13 @@ struct Digests {
     /// Peers
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=64))]
     peers: u16,
-    /// Replicas of each region
+    /// Replicas in each region
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..=4096))]
     replicas: u16,
-    /// Simulated time of each row
+    /// Simulated time for each row
     #[arg(long, default_value = "10s", value_parser = seconds)]
     each: Duration,
-    /// Where the results go
+    /// Output file
     #[arg(long, default_value = "target/bench/digests.json")]
     json: PathBuf,
 }
@@ -131,7 +131,7 @@ struct Flow {
     /// Live flows
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1000..=1_000_000))]
     flows: u32,
-    /// Where the results go
+    /// Output file
     #[arg(long, default_value = "target/bench/flow.json")]
     json: PathBuf,
 }
@@ -154,10 +154,10 @@ struct Parity {
     /// Length of a run
     #[arg(long, default_value = "30s", value_parser = seconds)]
     each: Duration,
-    /// Runs, of which the median counts
+    /// Runs; the report has the median
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     runs: u64,
-    /// Where the results go
+    /// Output file
     #[arg(long, default_value = "target/bench/parity.json")]
     json: PathBuf,
 }
@@ -171,24 +171,24 @@ impl Parity {
 
 #[derive(Debug, clap::Args)]
 struct Sim {
-    /// Requests of the runs that compare systems
+    /// Requests in the runs that compare systems
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
     requests: u64,
-    /// Requests of the runs that show growth
+    /// Requests in the runs that show growth
     #[arg(long, value_delimiter = ',', default_value = "10000,100000,1000000",
           value_parser = clap::value_parser!(u64).range(1..))]
     growth: Vec<u64>,
-    /// System whose growth is shown
+    /// System in the runs that show growth
     #[arg(long, default_value = "skywalker", value_parser = simspeed::SYSTEMS)]
     system: String,
     /// Simulated time before the runs that show growth are measured: until then conversations grow
     /// longer and indexes fill up
     #[arg(long, default_value = "6h", value_parser = seconds)]
     warmup: Duration,
-    /// Requests of the trace that Vidur runs too; 0 leaves Vidur out
+    /// Requests in the trace that Vidur also runs; 0 for no run of Vidur
     #[arg(long, default_value_t = 2000)]
     peer: u64,
-    /// Where the results go
+    /// Output file
     #[arg(long, default_value = "target/bench/sim.json")]
     json: PathBuf,
     /// One run in this process: WORKLOAD/SYSTEM/REQUESTS
@@ -234,11 +234,11 @@ struct Race {
     /// Length of a measurement
     #[arg(long, default_value = "3s", value_parser = seconds)]
     each: Duration,
-    /// Systems to race, of direct, nginx, sglang-router, smg, vllm-router, meridian
+    /// Systems to compare: direct, nginx, sglang-router, smg, vllm-router, meridian
     /// [default: all]
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// Where the results go
+    /// Output file
     #[arg(long, default_value = "target/bench/gateway.json")]
     json: PathBuf,
 }
@@ -280,10 +280,13 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
         "s" => 1.0,
         "m" => 60.0,
         "h" => 3600.0,
-        _ => return Err(format!("{text:?} has no unit: write 250ms, 15s, 2m or 6h")),
+        _ => return Err(format!("`{text}` has no unit; write 250ms, 15s, 2m or 6h")),
     };
-    let number: f64 = digits.parse().map_err(|_| format!("{text:?} is no duration"))?;
-    Duration::try_from_secs_f64(number * scale).map_err(|_| format!("{text:?} is no duration"))
+    let number: f64 = digits
+        .parse()
+        .map_err(|_| format!("`{text}` is not a time; write 250ms, 15s, 2m or 6h"))?;
+    Duration::try_from_secs_f64(number * scale)
+        .map_err(|_| format!("`{text}` is not a time; write 250ms, 15s, 2m or 6h"))
 }
 
 #[cfg(test)]

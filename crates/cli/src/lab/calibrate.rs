@@ -10,33 +10,33 @@ use serde_json::json;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The replica itself, as http://host:port; nothing else should use it meanwhile
+    /// Replica, http://host:port; no other client should use it meanwhile
     url: String,
-    /// Model to ask for [default: the first of /v1/models]
+    /// Model [default: the first of /v1/models]
     #[arg(long)]
     model: Option<String>,
     /// API key
     #[arg(long, env = "OPENAI_API_KEY", hide_env_values = true)]
     api_key: Option<String>,
-    /// Tokens of the shortest prompt
+    /// Tokens in the shortest prompt
     #[arg(long, default_value_t = 256)]
     from: u32,
-    /// Tokens of the longest prompt
+    /// Tokens in the longest prompt
     #[arg(long, default_value_t = 8192)]
     to: u32,
-    /// How many lengths between them, both included
+    /// Number of lengths, including both
     #[arg(long, default_value_t = 12)]
     points: u32,
-    /// How often each length
+    /// Requests for each length
     #[arg(long, default_value_t = 3)]
     rounds: u32,
-    /// Another seed sends other prompts; by default they are new each time
+    /// Seed of the prompts [default: a new one each time]
     #[arg(long)]
     seed: Option<u64>,
-    /// Longest wait for a first token, in seconds
+    /// Timeout for a first token, in seconds
     #[arg(long, default_value_t = 120)]
     timeout: u64,
-    /// Write the points and the fit here
+    /// Write the points and the fit to this file
     #[arg(long)]
     json: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! `meridian chaos`: breaks a fleet of this machine on purpose, and judges what came of it.
+//! `meridian chaos`: injects faults into a fleet on this machine, and checks the result.
 
 use std::time::Duration;
 
@@ -7,21 +7,21 @@ use meridian_lab::up::chaos::{self, Options, RANDOM};
 
 use super::bench::seconds;
 
-/// Break a fleet on this machine on purpose, under load, and compare all books afterwards
+/// Inject faults into a fleet on this machine under load, and compare all counts afterwards
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Scenarios [default: all]
     scenarios: Vec<String>,
-    /// Seed of who is hit and when, and of the load
+    /// Seed of the faults and of the load
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How long faults come in the scenario `random` [default: 10m]
+    /// Length of the scenario `random` [default: 10m]
     #[arg(long = "for", value_name = "TIME", value_parser = seconds)]
     length: Option<Duration>,
-    /// The short form: one scenario with something of everything
+    /// Run one short scenario with every kind of fault
     #[arg(long, conflicts_with = "scenarios")]
     short: bool,
-    /// Names the scenarios
+    /// List the scenarios
     #[arg(long)]
     list: bool,
 }
@@ -29,10 +29,10 @@ pub(crate) struct Args {
 const DEFAULT_LENGTH: Duration = Duration::from_secs(600);
 const SHORTEST: Duration = Duration::from_secs(20);
 
-/// Runs the command. It succeeds only if every scenario kept what it promises.
+/// Runs the command. It succeeds only if every scenario kept its guarantees.
 ///
 /// # Errors
-/// When a fleet cannot be brought up, or something was found wrong.
+/// If a fleet cannot start, or a guarantee was broken.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     if args.list {
         for (name, what) in chaos::names() {
@@ -44,10 +44,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let random = scenarios.iter().any(|name| name == RANDOM);
     ensure!(
         random || length.is_none(),
-        "--for is of the scenario `{RANDOM}`: name it, or leave --for out"
+        "--for: applies to the scenario `{RANDOM}` only; name that scenario, or remove --for"
     );
     let length = length.unwrap_or(DEFAULT_LENGTH);
-    ensure!(length >= SHORTEST, "--for {length:?} is too short for a fault: use 20s or more");
+    ensure!(length >= SHORTEST, "--for: {length:?} is too short for a fault; use 20s or more");
     let options = Options { seed, only: scenarios, length, short, binary: None };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -57,6 +57,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     if !wrong.is_empty() {
         bail!("{}", wrong.join("\nerror: "));
     }
-    println!("every scenario kept what it promises (seed {seed})");
+    println!("every scenario kept its guarantees (seed {seed})");
     Ok(())
 }

@@ -9,7 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::hangup;
 
-/// Serve a model of an inference engine over vLLM's API.
+/// Run a model of an inference engine behind vLLM's API, without a GPU
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Model: llama-3.1-8b, mistral-7b, qwen2.5-7b, qwen2.5-14b or qwen3-32b.
@@ -21,28 +21,28 @@ pub(crate) struct Args {
     /// Tensor parallel degree: GPUs of the replica.
     #[arg(long, default_value_t = 1)]
     tp: u32,
-    /// Where to listen; port 0 is any free one.
+    /// Address to listen on; port 0 is any free one.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
-    /// Name of the replica, given in the `server` header.
+    /// Name of the replica, sent in the `server` header.
     #[arg(long, default_value = "meridian-engine")]
     name: String,
-    /// Name of the model in the API; the model's own by default.
+    /// Name of the model in the API [default: its own name].
     #[arg(long)]
     served_model_name: Option<String>,
-    /// How many times faster than real time the model runs.
+    /// Speed of the model, as a multiple of real time.
     #[arg(long, default_value_t = 1.0)]
     time_scale: f64,
-    /// KV blocks of 16 tokens; by default what fits beside the weights.
+    /// KV blocks of 16 tokens [default: the memory that the weights leave free].
     #[arg(long)]
     kv_blocks: Option<u32>,
-    /// Most sequences in a batch; vLLM's default for the GPU.
+    /// Most sequences in a batch [default: vLLM's for the GPU].
     #[arg(long)]
     max_num_seqs: Option<u32>,
-    /// Most tokens computed in a step; vLLM's default for the GPU.
+    /// Most tokens computed in a step [default: vLLM's for the GPU].
     #[arg(long, alias = "max-num-batched-tokens")]
     max_batched_tokens: Option<u32>,
-    /// Longest sequence, reply included; by default the context window, or what the KV holds.
+    /// Longest sequence, reply included [default: the context window, or the size of the KV cache].
     #[arg(long)]
     max_model_len: Option<u32>,
     /// Coefficient of variation of step times.
@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// Seed of reply texts, reply lengths and jitter.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Note the x-request-id of each request on stderr, as vLLM does with --enable-log-requests.
+    /// Log the x-request-id of each request to stderr, as vLLM does with --enable-log-requests.
     #[arg(long)]
     log_requests: bool,
 }
@@ -85,7 +85,7 @@ impl Args {
 /// Serves until SIGTERM or SIGINT, then lets running requests finish.
 ///
 /// # Errors
-/// When the settings do not go together or the address cannot be listened on.
+/// If the settings contradict each other, or the address is in use.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let options = args.options()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -107,7 +107,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     })
 }
 
-/// Tells whoever started us where we are. A closed stdout is no reason to stop serving.
+/// Prints the address. The engine serves on if stdout is closed.
 fn announce(address: SocketAddr) {
     let mut out = std::io::stdout();
     let _ = writeln!(out, "listening on http://{address}").and_then(|()| out.flush());

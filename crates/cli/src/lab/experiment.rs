@@ -10,22 +10,22 @@ use meridian_bench::experiment::{self, ALL, Entry, Options, Outcome};
 /// Reproduce a published comparison
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// An experiment, `all` of them, or `list` for their names
+    /// Name of an experiment; `all` runs all, `list` lists them
     name: String,
-    /// Seeds, from 1 on [default: the experiment's own number, 5 as a rule]
+    /// Number of seeds, from 1 [default: the experiment's own, usually 5]
     #[arg(long)]
     seeds: Option<u32>,
-    /// On real processes instead of simulated ones, where the experiment can
+    /// Run real processes instead of the simulation, if the experiment supports it
     #[arg(long)]
     live: bool,
-    /// Where the report, the plots and results.json go; with `all`, a folder for each below it
+    /// Folder for the report, the plots and results.json; `all` adds a folder for each
     /// [default: target/experiments/NAME]
     #[arg(long)]
     out: Option<PathBuf>,
-    /// A small variant, which shows that it runs and nothing else
+    /// Run a small variant, which only shows that the experiment works
     #[arg(long)]
     quick: bool,
-    /// A file in place of the experiment's own: a copy of it with other systems, fleets or workloads
+    /// File to use instead of the experiment's own, with other systems, fleets or workloads
     #[arg(long)]
     file: Option<PathBuf>,
 }
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             }
             Ok(())
         }
-        "all" if args.file.is_some() => bail!("--file: belongs to one experiment; name it"),
+        "all" if args.file.is_some() => bail!("--file: needs one experiment; give its name"),
         "all" => all(args),
         name => {
             let Some(entry) = experiment::find(name) else {
@@ -74,7 +74,7 @@ fn all(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs an experiment, shows and writes what came out, and fails when an invariant was broken.
+/// Runs an experiment, shows and writes its results, and fails if an invariant was broken.
 fn one(args: &Args, entry: &Entry, dir: PathBuf) -> anyhow::Result<Outcome> {
     let Args { seeds, live, quick, .. } = *args;
     let bar = bar(entry.name);
@@ -98,7 +98,7 @@ fn one(args: &Args, entry: &Entry, dir: PathBuf) -> anyhow::Result<Outcome> {
     writeln!(out, "{}\n\n{text}\n{}", outcome.spec.title, dir.join("report.md").display()).ok();
     match outcome.findings.violations.len() {
         0 => Ok(outcome),
-        n => bail!("{n} broken invariants, in words in {}", dir.join("report.md").display()),
+        n => bail!("{n} invariants do not hold; see {}", dir.join("report.md").display()),
     }
 }
 

@@ -10,51 +10,51 @@ use meridian_bench::{cluster::File, given};
 use meridian_flow::policy;
 use meridian_wire::config::Policy;
 
-/// The order of a cluster's transfers
+/// Simulate the order of network transfers in a prefill cluster
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Simulates a prefill cluster, or single flows, under flow policies: who is in time, a timeline
+    /// Simulate a prefill cluster, or single flows, under flow policies
     Sim(Box<Sim>),
-    /// Lists the flow policies
+    /// List the flow policies
     Policies,
 }
 
 /// Simulate a prefill cluster, or single flows, under flow policies
 #[derive(Debug, clap::Args)]
 pub(crate) struct Sim {
-    /// A cluster (servers, network, models, load) or flows on ports; docs/flow.md has one of each
+    /// File with a cluster (servers, network, models, load) or flows on ports; see docs/flow.md
     file: PathBuf,
-    /// Only this model of the file
+    /// Simulate only this model of the file
     #[arg(long)]
     model: Option<String>,
-    /// A generator in place of the file's load; `meridian workload list` names them
+    /// Generator to use instead of the file's load; `meridian workload list` lists them
     #[arg(long, conflicts_with = "trace")]
     generator: Option<String>,
-    /// A trace in place of the file's load
+    /// Trace to use instead of the file's load
     #[arg(long)]
     trace: Option<PathBuf>,
-    /// Requests a second for each GPU that computes prompts
+    /// Requests per second for each GPU that computes prompts
     #[arg(long)]
     rate: Option<f64>,
-    /// Policies, with commas between them [default: all]
+    /// Policies, separated by commas [default: all]
     #[arg(long, value_delimiter = ',')]
     policy: Vec<String>,
     /// Requests of each model
     #[arg(long)]
     requests: Option<usize>,
-    /// Seed of everything random
+    /// Seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The port of the timelines [default: the busiest]
+    /// Port of the timelines [default: the busiest]
     #[arg(long)]
     port: Option<String>,
-    /// When the timelines begin [default: in the middle of the arrivals; with the first flow]
+    /// Start of the timelines [default: the middle of the arrivals, or the first flow]
     #[arg(long, value_parser = humantime::parse_duration)]
     from: Option<Duration>,
-    /// How long the timelines are [default: 20ms; as long as there are flows]
+    /// Length of the timelines [default: 20ms, or until the last flow]
     #[arg(long, value_parser = humantime::parse_duration)]
     window: Option<Duration>,
-    /// Where the report, the timelines and results.json go
+    /// Folder for the report, the timelines and results.json
     #[arg(long, default_value = "target/flow-sim")]
     out: PathBuf,
 }
@@ -111,7 +111,7 @@ impl Sim {
         ];
         if let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
             bail!(
-                "{option} is for clusters, and {} lists flows: leave it out",
+                "{option}: applies to clusters, and {} lists flows; remove it",
                 self.file.display()
             );
         }
@@ -126,7 +126,7 @@ fn cluster(args: &Sim, text: &str) -> anyhow::Result<File> {
         let known: Vec<_> = file.models.iter().map(|served| served.model.clone()).collect();
         file.models.retain(|served| served.model == *model);
         if file.models.is_empty() {
-            bail!("--model `{model}` is not served; use one of {}", known.join(", "));
+            bail!("--model: `{model}` is not in the file; use one of {}", known.join(", "));
         }
     }
     for served in &mut file.models {

@@ -12,7 +12,7 @@ use meridian_plan::{
     TopologySpec, from_nccl, from_smi,
 };
 
-/// Plan where GPUs go and which collective they use; docs/planner.md
+/// Plan the placement of GPUs and their collectives; see docs/planner.md
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Args {
@@ -24,29 +24,29 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Checks a plan against a topology and names everything wrong with it
+    /// Check a plan against a topology, and list all problems
     Check(Check),
-    /// Shows the cheapest step out and in of a running plan
+    /// Show the cheapest way to grow and to shrink a running plan
     Step(Check),
-    /// Prints a server's topology file, from NCCL's dump or from `nvidia-smi topo -m`
+    /// Print the topology file of a server, from NCCL's dump or from `nvidia-smi topo -m`
     Import(Import),
 }
 
 #[derive(Debug, clap::Args)]
 struct Asked {
-    /// The topology: a file, or the name of one that comes along, as heroserve-testbed
+    /// Topology: a file, or the name of a built-in one, as heroserve-testbed
     #[arg(short, long, value_name = "FILE", required = true)]
     topology: Option<PathBuf>,
-    /// The model: a short name, or its config.json
+    /// Model: a short name, or its config.json
     #[arg(short, long, value_name = "NAME|FILE", required = true)]
     model: Option<String>,
-    /// Objective of the time to the first token
+    /// Objective for the TTFT
     #[arg(long, value_parser = span, default_value = "2.5s", allow_hyphen_values = true)]
     ttft: Span,
-    /// Objective of the time of each further token
+    /// Objective for the TPOT
     #[arg(long, value_parser = span, default_value = "150ms", allow_hyphen_values = true)]
     tpot: Span,
-    /// Share of requests that shall meet both
+    /// Share of requests that should meet both
     #[arg(long, default_value_t = 0.9, allow_negative_numbers = true)]
     attainment: f64,
     /// Mean length of prompts, in tokens
@@ -64,19 +64,19 @@ struct Asked {
     /// Requests a second to serve with the fewest GPUs [default: as many as the topology can]
     #[arg(long, allow_negative_numbers = true)]
     rate: Option<f64>,
-    /// The corrected planner, or the paper's as it is printed
+    /// The corrected planner, or the paper's as printed
     #[arg(long, value_enum, default_value_t)]
     mode: Mode,
     /// Plans to show
     #[arg(long, default_value_t = 3)]
     top: usize,
-    /// Write the best plan's file here
+    /// Write the best plan to this file
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Write what deploys the best plan into this folder
+    /// Write deployment files of the best plan to this folder
     #[arg(long, value_name = "DIR")]
     render: Option<PathBuf>,
-    /// Show what one more server or a faster link would buy
+    /// Show the gain of one more server or a faster link
     #[arg(long)]
     advise: bool,
 }
@@ -90,24 +90,24 @@ enum Mode {
 
 #[derive(Debug, clap::Args)]
 struct Check {
-    /// The plan file
+    /// Plan file
     plan: PathBuf,
-    /// The topology file
+    /// Topology file
     #[arg(short, long, value_name = "FILE")]
     topology: PathBuf,
-    /// The model, where it is not one of the short names: its config.json
+    /// config.json of the model, if it has no short name
     #[arg(short, long, value_name = "NAME|FILE")]
     model: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
 struct Import {
-    /// The dump, or what `nvidia-smi topo -m` printed
+    /// The dump, or the output of `nvidia-smi topo -m`
     file: PathBuf,
-    /// The GPUs' short name
+    /// Short name of the GPUs
     #[arg(long)]
     gpu: String,
-    /// A card's rate, which `nvidia-smi` does not tell
+    /// Rate of a network card, which `nvidia-smi` does not report
     #[arg(long, value_parser = rate, default_value = "100Gb/s")]
     card_rate: Rate,
 }
@@ -131,9 +131,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn plan(asked: &Asked) -> anyhow::Result<()> {
-    let spec = spec(asked.topology.as_deref().context("--topology: none; give a file")?)?;
+    let spec = spec(asked.topology.as_deref().context("--topology: is missing; give a file")?)?;
     let topology = all(spec.build(), "--topology")?;
-    let subject = subject(asked.model.as_deref().context("--model: none; give a name")?)?;
+    let subject = subject(asked.model.as_deref().context("--model: is missing; give a name")?)?;
     let task = asked.task(&topology, &subject);
     let mut said = String::new();
     let plans = match asked.mode {
@@ -211,7 +211,7 @@ impl Running {
         let topology = all(spec(&args.topology)?.build(), "--topology")?;
         let file = all(PlanFile::read(&read(&args.plan)?), "no plan")?;
         let subject = subject(args.model.as_ref().unwrap_or(&file.model))?;
-        let what = format!("{} does not work on {}", args.plan.display(), topology.name);
+        let what = format!("{} does not fit on {}", args.plan.display(), topology.name);
         let fleets = all(meridian_plan::check(&file, &topology, &subject), &what)?;
         Ok(Running { file, topology, subject, fleets })
     }
@@ -222,9 +222,9 @@ fn steps(args: &Check) -> anyhow::Result<()> {
     let task = meridian_plan::task_of(&running.file, &running.topology, &running.subject);
     let [fleet] = &running.fleets[..] else {
         let count = running.fleets.len();
-        bail!("cells: {count}; a step is of one cell: give a plan with that cell alone");
+        bail!("cells: {count}; a step changes one cell; give a plan with that cell alone");
     };
-    let verdict = fleet.judged(&task).context("the plan serves nothing")?;
+    let verdict = fleet.judged(&task).context("the plan serves no request")?;
     let ranked = Ranked { fleet: fleet.clone(), verdict };
     std::io::stdout().write_all(show::steps(&task, &ranked).as_bytes())?;
     Ok(())
@@ -239,7 +239,7 @@ fn import(args: &Import) -> anyhow::Result<()> {
     } else {
         from_smi(&text, &args.gpu, args.card_rate)
     };
-    let spec = all(spec, &format!("{} is no server", args.file.display()))?;
+    let spec = all(spec, &format!("{} does not describe a server", args.file.display()))?;
     std::io::stdout().write_all(spec.print().as_bytes())?;
     Ok(())
 }
@@ -253,11 +253,11 @@ fn spec(path: &Path) -> anyhow::Result<TopologySpec> {
             let known: Vec<&str> = TOPOLOGIES.iter().map(|(name, _)| *name).collect();
             let name = path.to_string_lossy();
             let remedy = format!("use a file, or {}", meridian_plan::one_of(&name, &known));
-            bail!("--topology: {name} is no file; {remedy}");
+            bail!("--topology: {name} is not a file; {remedy}");
         }
         None => read(path)?,
     };
-    all(TopologySpec::read(&text), &format!("{} is no working topology", path.display()))
+    all(TopologySpec::read(&text), &format!("{} is not a valid topology", path.display()))
 }
 
 /// A short name, or a file.
@@ -269,7 +269,10 @@ fn subject(model: &str) -> anyhow::Result<Subject> {
     // The folder has the model's name; config.json has none.
     let folder = path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
     let name = folder.unwrap_or("model");
-    all(Subject::from_config(name, &read(path)?), &format!("{model} is no model to plan for"))
+    all(
+        Subject::from_config(name, &read(path)?),
+        &format!("{model} is not a model that the planner knows"),
+    )
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {

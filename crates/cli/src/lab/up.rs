@@ -6,40 +6,40 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use meridian_lab::up::{self, Demand, Engines, Options};
 
-/// Bring up regions on this machine, with a load to watch
+/// Start regions on this machine, with a load and a page that shows it
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Regions: one, or several of us, eu and asia [default: us,eu,asia; of llamacpp us]
     #[arg(long, value_delimiter = ',')]
     regions: Vec<String>,
-    /// Which requests leave a region: two_layer or region_local; central has one gateway for all
+    /// Forwarding between regions: two_layer or region_local; central has one gateway for all
     #[arg(long, default_value = "two_layer")]
     topology: String,
-    /// How long a day of the clients lasts, which goes round the regions
+    /// Length of a day; the clients of the regions wake and sleep in turn
     #[arg(long, default_value = "120s", value_parser = duration)]
     day: Duration,
-    /// What the replicas are
+    /// Kind of replicas
     #[arg(long, value_enum, default_value_t = Engine::Model)]
     engine: Engine,
-    /// How many there are in a region
+    /// Replicas in each region
     #[arg(long, default_value_t = 4)]
     replicas: u32,
-    /// The gateways' policy; `meridian policies` lists them
+    /// Policy of the gateways; `meridian policies` lists them
     #[arg(long, default_value = "meridian")]
     policy: String,
-    /// How many times faster than real time the model engines run
+    /// Speed of the model engines, as a multiple of real time
     #[arg(long, default_value_t = 1.0)]
     time_scale: f64,
-    /// How much is asked of the region
+    /// Load on the regions
     #[arg(long, value_enum, default_value_t = Load::Mixed)]
     load: Load,
     /// Seed of the load
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// End by itself after this long [default: until Ctrl-C]
+    /// Stop after this time [default: at Ctrl-C]
     #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
     duration: Option<Duration>,
-    /// Where llama.cpp is installed, or will be [default: $MERIDIAN_HOME/llamacpp, or
+    /// Folder of llama.cpp, installed if missing [default: $MERIDIAN_HOME/llamacpp, or
     /// .venv/llamacpp in the repository]
     #[arg(long, value_name = "DIR")]
     llamacpp_home: Option<PathBuf>,
@@ -55,18 +55,18 @@ enum Engine {
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum Load {
-    /// None: the region is for your own requests
+    /// No load: the regions are free for your own requests
     None,
     /// A few sessions
     Light,
-    /// Sessions, trees and chats, enough to keep the replicas busy
+    /// Sessions, trees and chats that keep the replicas busy
     Mixed,
 }
 
-/// Runs the command. It succeeds only if every request ended well and all counts agree.
+/// Runs the command. It succeeds only if every request succeeded and all counts agree.
 ///
 /// # Errors
-/// When the region cannot be brought up, or its run did not end well.
+/// If the regions cannot start, or a request failed.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let mut options = args.options();
     options.beside = meridian_bench::beside::begin(&options);
@@ -81,9 +81,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     println!(
         "\n{}",
         match verdict.broken {
-            false => "every request ended well, and all counts agree",
+            false => "every request succeeded, and all counts agree",
             true =>
-                "every request ended; the counts of what was killed are gone, so none are compared",
+                "every request ended; killed processes took their counts with them, so none are compared",
         }
     );
     Ok(())
@@ -131,8 +131,10 @@ fn duration(text: &str) -> Result<Duration, String> {
         "ms" => 1e-3,
         "s" => 1.0,
         "m" => 60.0,
-        _ => return Err(format!("{text:?} has no unit: write 500ms, 15s or 2m")),
+        _ => return Err(format!("`{text}` has no unit; write 500ms, 15s or 2m")),
     };
-    let number: f64 = digits.parse().map_err(|_| format!("{text:?} is no duration"))?;
-    Duration::try_from_secs_f64(number * seconds).map_err(|_| format!("{text:?} is no duration"))
+    let number: f64 =
+        digits.parse().map_err(|_| format!("`{text}` is not a time; write 500ms, 15s or 2m"))?;
+    Duration::try_from_secs_f64(number * seconds)
+        .map_err(|_| format!("`{text}` is not a time; write 500ms, 15s or 2m"))
 }

@@ -8,21 +8,22 @@ use anyhow::Context;
 use meridian_lab::wan::Relay;
 use meridian_wire::wan::Wan;
 
+use crate::config_file::ConfigFile;
 use crate::{gateway, hangup, logs};
 
-/// Relays connections between regions of one machine, as late and as slow as a WAN would
+/// Relay connections between regions on one machine with the delay and the rate of a WAN
 ///
-/// For try-outs and tests: each byte is held back for the delay of its direction, links are cut,
-/// slowed and mended over the admin port. docs/wan.md has the configuration.
+/// For trials and tests: the relay delays each byte, and its admin port cuts, slows and restores
+/// links. docs/wan.md describes the configuration.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The configuration file
+    /// Configuration file
     #[arg(short, long, value_name = "FILE")]
     config: PathBuf,
-    /// Check the configuration, print it with its defaults written out, and end
+    /// Check the configuration, print it with all defaults, and exit
     #[arg(long)]
     check: bool,
-    /// How log lines look
+    /// Format of log lines
     #[arg(long, value_enum, default_value_t)]
     log_format: logs::Format,
 }
@@ -32,10 +33,8 @@ pub(crate) struct Args {
 /// # Errors
 /// When the configuration cannot work or an address cannot be listened on.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let path = args.config.display();
-    let yaml =
-        std::fs::read_to_string(&args.config).with_context(|| format!("cannot read {path}"))?;
-    let config = Wan::read(&yaml).with_context(|| format!("{path} is no working configuration"))?;
+    let file = ConfigFile::read(&args.config)?;
+    let config = Wan::read(&file.yaml).map_err(|error| file.refused(&error.problems))?;
     if args.check {
         print!("{}", config.print()?);
         return Ok(());
@@ -55,9 +54,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     })
 }
 
-/// Tells whoever started us that every address is listened on; the state tells the others.
+/// Prints the address; the state has the others. Every port is open now.
 fn announce(admin: SocketAddr) {
     let mut out = std::io::stdout();
-    // Nobody may be reading any more; relaying goes on.
+    // The reader may have closed the pipe; the relay keeps running.
     let _ = writeln!(out, "admin on http://{admin}").and_then(|()| out.flush());
 }

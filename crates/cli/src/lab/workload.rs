@@ -15,20 +15,20 @@ use meridian_workload::trace::{
 use files::Source;
 use made::Made;
 
-/// Describes, writes and converts workloads and traces
+/// Describe, write and convert workloads and traces
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Lists generators and formats
+    /// List generators and formats
     List {
-        /// Shows where each generator comes from, and its parameters
+        /// Show the source and the parameters of each generator
         #[arg(short, long)]
         verbose: bool,
     },
-    /// Says what a trace or a generator's requests are like
+    /// Show statistics of a trace or a generator
     Stats(StatsArgs),
-    /// Runs a generator into a trace
+    /// Write the requests of a generator to a trace
     Write(WriteArgs),
-    /// Reads a trace and writes it in another format, shaped
+    /// Convert a trace to another format, and change its times and sessions
     Convert(ConvertArgs),
 }
 
@@ -40,14 +40,14 @@ pub(crate) struct StatsArgs {
     made: Made,
     #[command(flatten)]
     shaping: shaping::Shaping,
-    /// Leading blocks that all requests may share without being turns of one conversation, where
-    /// the trace has no sessions
+    /// Leading blocks that all requests may share without being turns of one conversation, if the
+    /// trace has no sessions
     #[arg(long, default_value_t = 1)]
     opening_blocks: usize,
     /// Sizes of an LRU cache, in blocks
     #[arg(long, value_delimiter = ',', default_values_t = StatsOptions::default().cache_blocks)]
     cache_blocks: Vec<u64>,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -56,10 +56,10 @@ pub(crate) struct StatsArgs {
 pub(crate) struct WriteArgs {
     #[command(flatten)]
     made: Made,
-    /// The format: mooncake or journal
+    /// Format: mooncake or journal
     #[arg(long, default_value = "journal", value_parser = files::format)]
     format: Format,
-    /// Where to [default: standard output]; gzip if it ends in .gz
+    /// Output file [default: standard output]; compressed if the name ends in .gz
     #[arg(short, long)]
     output: Option<PathBuf>,
 }
@@ -70,13 +70,13 @@ pub(crate) struct ConvertArgs {
     source: Source,
     #[command(flatten)]
     shaping: shaping::Shaping,
-    /// The format: mooncake or journal
+    /// Format: mooncake or journal
     #[arg(long, value_parser = files::format)]
     to: Format,
-    /// Tokens of a block in the output [default: as in the trace]
+    /// Tokens in a block of the output [default: as in the trace]
     #[arg(long)]
     to_block_tokens: Option<u32>,
-    /// Where to [default: standard output]; gzip if it ends in .gz
+    /// Output file [default: standard output]; compressed if the name ends in .gz
     #[arg(short, long)]
     output: Option<PathBuf>,
 }
@@ -116,7 +116,7 @@ fn stats(args: StatsArgs) -> anyhow::Result<()> {
                 add(request, 0)?;
             }
         }
-        _ => bail!("name a FILE or a --generator, one of them"),
+        _ => bail!("FILE: give either a FILE or a --generator"),
     }
     let summary = stats.finish();
     match json {
@@ -157,11 +157,11 @@ fn convert(args: ConvertArgs) -> anyhow::Result<()> {
 }
 
 fn writer(out: files::Out, format: Format, block: u32) -> anyhow::Result<Writer<files::Out>> {
-    let refused = || format!("{} is a format to read; write mooncake or journal", format.name());
+    let refused = || format!("{} is an input format only; use mooncake or journal", format.name());
     Writer::new(out, format, block).with_context(refused)
 }
 
-/// Hands every request of a trace to `take`, with its number, and tells of skipped lines.
+/// Hands every request of a trace to `take`, with its number, and reports skipped lines.
 fn each(
     source: &Source,
     to: &Shape,

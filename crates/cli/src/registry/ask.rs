@@ -10,10 +10,10 @@ use serde::de::DeserializeOwned;
 
 use crate::http::{self, Secured};
 
-/// Where the control plane is.
+/// Address of the control plane.
 #[derive(clap::Args)]
 pub(crate) struct Control {
-    /// The control plane's admin address
+    /// Admin address of the control plane
     #[arg(
         long,
         global = true,
@@ -22,16 +22,16 @@ pub(crate) struct Control {
         value_name = "URL"
     )]
     control: String,
-    /// Its token, where it has one
+    /// Token of the control plane, if it has one
     #[arg(long, global = true, env = "MERIDIAN_TOKEN", hide_env_values = true)]
     token: Option<String>,
-    /// Certificates of the fleet's authority, where the address is https
+    /// Certificates of the fleet's CA, for an https address
     #[arg(long, global = true, env = "MERIDIAN_CA", value_name = "FILE", requires_all = ["certificate", "key"])]
     ca: Option<PathBuf>,
-    /// The certificate that is shown there
+    /// Client certificate
     #[arg(long, global = true, env = "MERIDIAN_CERTIFICATE", value_name = "FILE")]
     certificate: Option<PathBuf>,
-    /// Its key
+    /// Key of the client certificate
     #[arg(long, global = true, env = "MERIDIAN_KEY", value_name = "FILE")]
     key: Option<PathBuf>,
 }

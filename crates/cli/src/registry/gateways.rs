@@ -3,7 +3,7 @@
 use super::ask::Control;
 use super::table;
 
-/// Lists the gateways that live
+/// List the running gateways
 #[derive(clap::Args)]
 pub(crate) struct Gateways {
     #[command(flatten)]
@@ -14,7 +14,7 @@ pub(crate) struct Gateways {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Lists them, with their regions and addresses
+    /// List the gateways, with their regions and addresses
     List,
 }
 

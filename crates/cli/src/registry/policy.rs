@@ -5,7 +5,7 @@ use meridian_wire::config::{Policy, Scalar};
 use super::ask::Control;
 use super::{forced, pair, table};
 
-/// Shows and changes the policies of a fleet's regions
+/// Show and change the policies of a fleet's regions
 #[derive(clap::Args)]
 pub(crate) struct Policies {
     #[command(flatten)]
@@ -16,27 +16,27 @@ pub(crate) struct Policies {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Shows each region's policy and weights
+    /// Show the policy and parameters of each region
     Show,
-    /// Changes a region's policy and weights
+    /// Change the policy and parameters of a region
     Set(Set),
-    /// Leaves a region's policy to its gateways' own files
+    /// Remove the policy of a region; its gateways use their own files
     Unset {
-        /// The region
+        /// Region
         region: String,
     },
 }
 
 #[derive(clap::Args)]
 struct Set {
-    /// The region
+    /// Region
     region: String,
-    /// Sets the policy of a region that is not known yet, too
+    /// Allow a region that is not known yet
     #[arg(long)]
     force: bool,
-    /// One of those that `meridian policies` lists
+    /// Name of the policy; `meridian policies` lists them
     policy: String,
-    /// A weight, or another knob of the policy; the others are as published
+    /// Parameter of the policy; repeat for more. The others keep their defaults
     #[arg(value_name = "KNOB=VALUE", value_parser = pair)]
     knobs: Vec<(String, String)>,
 }

@@ -6,7 +6,7 @@ use meridian_wire::registry::{Region, Status};
 use super::ask::Control;
 use super::{forced, pair, table};
 
-/// Lists and changes the regions of a fleet
+/// List and change the regions of a fleet
 #[derive(clap::Args)]
 pub(crate) struct Regions {
     #[command(flatten)]
@@ -17,47 +17,47 @@ pub(crate) struct Regions {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Lists them, with their gateways, their replicas, and how many replicas their load asks for
+    /// List the regions, with gateways, replicas, and the replicas that the load needs
     List,
-    /// Says how far a region is from others, and who may adopt its replicas
+    /// Set the round-trip times of a region, and the regions that may adopt its replicas
     Set(Set),
-    /// Sends every new request of a region elsewhere
+    /// Drain a region: its new requests go to other regions
     Drain(Drain),
-    /// Lets a drained region serve again
+    /// Stop draining a region
     Undrain(Name),
-    /// Takes away the record of a region that has neither replicas nor gateways
+    /// Delete the record of a region without replicas and gateways
     Forget(Name),
 }
 
 #[derive(clap::Args)]
 struct Name {
-    /// The region's name
+    /// Name of the region
     name: String,
 }
 
 #[derive(clap::Args)]
 struct Drain {
-    /// The region's name
+    /// Name of the region
     name: String,
-    /// Drains a region that is not known yet, so that it begins drained
+    /// Allow a region that is not known yet; it then starts drained
     #[arg(long)]
     force: bool,
 }
 
 #[derive(clap::Args)]
 struct Set {
-    /// The region's name; made if it is not there
+    /// Name of the region, created if it does not exist
     name: String,
-    /// Round trip to another region in ms; may be given again
+    /// Round-trip time to another region in ms; repeat for more
     #[arg(long = "rtt", value_name = "REGION=MS", value_parser = pair)]
     rtts: Vec<(String, String)>,
-    /// Regions whose gateways may adopt its replicas, with commas between; `any` or `none`
+    /// Regions whose gateways may adopt its replicas, separated by commas; or `any`, or `none`
     #[arg(long, value_name = "REGIONS")]
     adopters: Option<String>,
-    /// Takes adopters that are not known yet, too
+    /// Allow adopters that are not known yet
     #[arg(long)]
     force: bool,
-    /// A fact that rules refer to; may be given again
+    /// Label for residency rules; repeat for more
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = pair)]
     labels: Vec<(String, String)>,
 }

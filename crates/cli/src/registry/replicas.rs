@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::ask::Control;
 use super::{forced, pair, table};
 
-/// Lists and changes the replicas of a fleet
+/// List and change the replicas of a fleet
 #[derive(clap::Args)]
 pub(crate) struct Replicas {
     #[command(flatten)]
@@ -22,65 +22,65 @@ pub(crate) struct Replicas {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Lists them, with who serves them and how they are seen
+    /// List the replicas, the gateways that serve them, and their state
     List,
-    /// Adds one
+    /// Add a replica
     Add(Add),
-    /// Lets one finish what it has and take nothing new
+    /// Drain a replica: it finishes its requests and gets no new ones
     Drain(Name),
-    /// Lets a draining one serve again
+    /// Stop draining a replica: it gets new requests again
     Undrain(Name),
-    /// Takes one out; what runs there ends as it may
+    /// Remove a replica; its running requests may fail
     Remove(Remove),
 }
 
 #[derive(clap::Args)]
 struct Name {
-    /// The replica's name
+    /// Name of the replica
     name: String,
 }
 
 #[derive(clap::Args)]
 struct Remove {
-    /// The replica's name
+    /// Name of the replica
     name: String,
-    /// Takes its record away too: gateways whose own files list it take it in at their next start
+    /// Delete its record too; gateways whose own files list the replica add it at their next start
     #[arg(long)]
     forget: bool,
 }
 
 #[derive(clap::Args)]
 struct Add {
-    /// A name that no other replica of the fleet has
+    /// Name, unique in the fleet
     name: String,
-    /// Its region
+    /// Region of the replica
     #[arg(long)]
     region: String,
-    /// Adds it to a region that is not known yet, too
+    /// Allow a region that is not known yet
     #[arg(long)]
     force: bool,
-    /// Its base address, http://host:port
+    /// Base address, http://host:port
     #[arg(long)]
     url: String,
-    /// Where the gateways of another region reach it, if not there; may be given again
+    /// Address for the gateways of another region, if different; repeat for more
     #[arg(long, value_name = "REGION=URL", value_parser = pair)]
     from: Vec<(String, String)>,
-    /// The engine behind it
+    /// Engine of the replica
     #[arg(long, default_value = "auto", value_parser = engines())]
     engine: EngineName,
-    /// A model that it serves, asked of it when none is given; may be given again
+    /// Model that it serves [default: its /v1/models]; repeat for more
     #[arg(long = "model", value_name = "MODEL")]
     models: Vec<String>,
-    /// KV cache size in tokens, where the engine does not tell
+    /// KV cache size in tokens, if the engine does not report it
     #[arg(long)]
     kv_tokens: Option<u64>,
-    /// Most requests at once, where the engine does not tell
+    /// Most requests at once, if the engine does not report it
     #[arg(long)]
     slots: Option<u32>,
     /// Relative capacity
     #[arg(long, default_value_t = 1)]
     weight: u32,
-    /// A fact that rules refer to; may be given again
+    /// Label for residency rules; repeat for more
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = pair)]
     labels: Vec<(String, String)>,
 }
@@ -152,12 +152,12 @@ impl Replicas {
     }
 }
 
-/// Who serves a replica, in words.
+/// The gateways that serve a replica.
 fn by(serving: &Serving<String>) -> String {
     match serving {
         Serving::Own(gateways) => gateways.join(", "),
         Serving::Adopted { by, .. } => format!("{by} (adopted)"),
-        Serving::Nobody => "nobody".to_owned(),
+        Serving::Nobody => "none".to_owned(),
     }
 }
 

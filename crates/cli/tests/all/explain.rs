@@ -30,7 +30,7 @@ fn peers_are_printed() {
     let body = r#"{"id": "r-1", "logged_as": "r-1", "policy": "meridian", "attempt": 0,
         "resumed": false, "picked": "eu/eu-1", "reason": "forwarded", "rules": ["eu-only"],
         "candidates": [{"id": 3, "url": "http://replica-3.us.example.internal:8000",
-            "ineligible": "full", "matched_tokens": 12.0, "prompt_tokens": 1024.0, "pending": 7,
+            "ineligible": "full", "matched_tokens": 12.0, "prompt_tokens": 1024, "pending": 7,
             "running": 256, "outstanding": 263, "front_tokens": 123456.0, "kv_used": 0.97,
             "terms": [["prefill", 812.25], ["queue", 1200.5]]}],
         "peers": [
@@ -45,13 +45,15 @@ fn peers_are_printed() {
         assert!(line.chars().count() <= 100, "{} columns: {line}", line.chars().count());
     }
     let row = |start: &str| said.lines().find(|line| line.contains(start)).unwrap_or_default();
-    assert!(row("eu/eu-1").starts_with("* peer eu/eu-1 eligible"), "{said}");
+    assert!(row("peer eu/eu-1").starts_with("* peer eu/eu-1 eligible"), "{said}");
     assert!(row("peer asia/asia-1").starts_with("  peer asia/asia-1 no room"), "{said}");
     assert!(
         row("r3 ").starts_with("  r3 http://replica-3.us.example.internal:8000 full"),
         "{said}"
     );
-    for part in ["matched 960 of 1024 tokens", "rtt 92 ms", "3 replicas with room", "eu-only"] {
+    for part in
+        ["matched 960 of 1024 tokens", "rtt 92 ms", "3 replicas with free capacity", "eu-only"]
+    {
         assert!(said.contains(part), "{part} is missing in {said}");
     }
 }

@@ -161,7 +161,7 @@ fn options_that_do_not_apply_are_refused() {
     let folder = Folder::new("flow-options");
     let rate = folder.refused(FLOWS, &["--rate", "2"]);
     assert!(
-        rate.contains("--rate is for clusters, and") && rate.contains("leave it out"),
+        rate.contains("--rate: applies to clusters, and") && rate.contains("remove it"),
         "{rate}"
     );
     let port = folder.refused(FLOWS, &["--port", "up"]);

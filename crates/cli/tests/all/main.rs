@@ -5,9 +5,11 @@
 #![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 
 mod check;
+mod examples;
 mod explain;
 mod flow;
 mod import;
 mod plan;
 mod wan;
 mod workload;
+mod wrong_configs;

@@ -150,7 +150,9 @@ fn errors() {
     assert!(fails(&["stats", "--generator", "sesions"]).contains("workload list"));
     let unknown = ["write", "--generator", "sessions", "--set", "turn=3"];
     assert!(fails(&unknown).contains("no parameter"));
-    assert!(fails(&["write", "--generator", "sessions", "--format", "azure"]).contains("to read"));
+    assert!(
+        fails(&["write", "--generator", "sessions", "--format", "azure"]).contains("input format")
+    );
     let half = ["stats", "--generator", "sessions", "--clients", "us=1,2"];
     assert!(fails(&half).contains("us=40,eu=20"));
 }

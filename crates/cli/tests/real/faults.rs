@@ -53,7 +53,7 @@ fn a_fleet_survives_suspended_processes() {
 #[test]
 fn the_length_belongs_to_the_random_scenario() {
     for (args, why) in [
-        (&["chaos", "storm", "--for", "1m"][..], "is of the scenario `random`"),
+        (&["chaos", "storm", "--for", "1m"][..], "applies to the scenario `random`"),
         (&["chaos", "random", "--for", "5s"], "use 20s or more"),
         (&["chaos", "random", "--for", "60"], "has no unit"),
     ] {

@@ -139,5 +139,8 @@ async fn what_the_page_kills_is_dead_and_comes_back() {
     let status = must(run.wait(LIMIT).await);
     let log = std::fs::read_to_string(run.log()).expect("there is a log");
     assert!(status.success(), "{log}");
-    assert!(log.contains("every request ended; the counts of what was killed are gone"), "{log}");
+    assert!(
+        log.contains("every request ended; killed processes took their counts with them"),
+        "{log}"
+    );
 }

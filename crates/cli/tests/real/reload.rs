@@ -111,7 +111,7 @@ async fn hangups_reload_and_end_nothing() {
         }
         log_has(&gateway.process, "part=\"tenants and residency\"", 1).await;
     }
-    log_has(&gateway.process, "cannot be reloaded; what was in force stays", 1).await;
+    log_has(&gateway.process, "cannot be reloaded; the current version stays in use", 1).await;
     log_has(&control, "restart the control plane for them sections=\"target\"", 1).await;
     assert_eq!(code(&client, &gateway, KEYS[1]).await, 200);
 

@@ -21,7 +21,7 @@ fn ends_well(args: &[&str]) -> String {
     let out = String::from_utf8_lossy(&output.stdout);
     let err = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "up {args:?}: {}\n{out}\n{err}", output.status);
-    assert!(out.contains("every request ended well, and all counts agree"), "{out}");
+    assert!(out.contains("every request succeeded, and all counts agree"), "{out}");
     assert!(!out.contains("DIFFER"), "{out}");
     // A run in which nothing was asked proves nothing.
     let row = out.lines().find(|line| line.contains("requests done"));
@@ -88,7 +88,7 @@ fn an_interrupt_ends_a_run_in_good_order() {
     out.read_to_string(&mut rest).unwrap();
     up.stderr.take().unwrap().read_to_string(&mut err).unwrap();
     assert!(up.wait().unwrap().success(), "{rest}\n{err}");
-    assert!(rest.contains("every request ended well, and all counts agree"), "{rest}\n{err}");
+    assert!(rest.contains("every request succeeded, and all counts agree"), "{rest}\n{err}");
 }
 
 // Where somebody listens at the usual address, another is taken and told of.
@@ -107,7 +107,7 @@ fn the_usual_port_may_be_taken() {
 fn senseless_settings_are_refused() {
     let cases: [(&[&str], &str); 6] = [
         (&["--replicas", "0"], "--replicas 0: use 1 to 64"),
-        (&["--regions", ""], "--regions \"\": region: `` is no name; use a letter"),
+        (&["--regions", ""], "--regions \"\": region: `` is not a name; use lower-case"),
         (&["--regions", "us,us"], "--regions us,us: name each region once"),
         (&["--regions", "us,atlantis"], "atlantis"),
         (&["--policy", "best"], "best"),

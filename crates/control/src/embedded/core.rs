@@ -81,7 +81,7 @@ impl Core {
         let table = read.open_table(META).map_err(failed)?;
         let number = |key| {
             let found = table.get(key).map_err(failed)?;
-            let why = format!("it does not say its {key}");
+            let why = format!("it has no {key}");
             let damaged = Error::Damaged { path: name.to_owned(), why };
             found.map(|guard| guard.value()).ok_or(damaged)
         };
@@ -219,7 +219,7 @@ impl Core {
     pub fn grant(&mut self, now: Time, ttl: Duration) -> Result<Lease, Error> {
         self.expire(now)?;
         let ttl = self.limits.grant(ttl)?;
-        let remedy = "give leases back that nobody needs";
+        let remedy = "release leases that are not needed";
         within("the number of leases", self.leases.len() + 1, self.limits.leases, remedy)?;
         let id = LeaseId(self.last_lease + 1);
         self.apply(&[], |write| {
@@ -339,7 +339,7 @@ impl Core {
             done = Writing::forget(&write, oldest);
         }
         if done.is_ok() {
-            let remedy = "delete keys that nobody needs";
+            let remedy = "delete keys that are not needed";
             let total = keys.saturating_add_signed(writing.grown);
             if writing.grown > 0 {
                 done = within("the number of keys", total, self.limits.keys, remedy);

@@ -160,8 +160,8 @@ fn admit(shared: &Shared, headers: &HeaderMap) -> Result<(), Refusal> {
         return Ok(());
     }
     let message = match given {
-        None => "this control plane has a token; send it as `Authorization: Bearer TOKEN`",
-        Some(_) => "the token is another one; use the `token` of the control plane's file",
+        None => "a token is required; send it as `Authorization: Bearer TOKEN`",
+        Some(_) => "the token is wrong; use the `token` of the control plane's configuration",
     };
     Err(Refusal::new(StatusCode::UNAUTHORIZED, "no_token", message))
 }
@@ -258,8 +258,8 @@ fn changed(status: StatusCode, revision: Revision) -> Answered {
     Ok(status_page(status, &Changed { revision: revision.0 }))
 }
 
-const REPLICA: &str = r#"{"region": "eu", "spec": {"url": "http://host:port"}}, with engine, models, kv_tokens, slots or weight in spec and labels beside it where wanted"#;
-const REGION: &str = r#"{}, with policy, rtt_ms, adopters, labels or wanted in it where wanted"#;
+const REPLICA: &str = r#"{"region": "eu", "spec": {"url": "http://host:port"}}, with optional engine, models, kv_tokens, slots and weight in spec, and optional labels next to it"#;
+const REGION: &str = r#"{}, with optional policy, rtt_ms, adopters, labels and wanted"#;
 const POLICY: &str = r#""gorgo", or {"name": "gorgo", "running_weight": 0.5}"#;
 
 async fn replica(shared: &Shared, method: &str, rest: &[&str], asked: &Asked) -> Answered {
@@ -282,8 +282,7 @@ async fn replica(shared: &Shared, method: &str, rest: &[&str], asked: &Asked) ->
             let view = registry.view().await?;
             if view.replicas.get(*name).is_some_and(|kept| kept.record.is_there()) {
                 let message = format!(
-                    "replica `{name}` is not removed; remove it first, so that \
-                    gateways whose own files list it leave it out"
+                    "replica `{name}` still serves; remove it first, so that gateways whose own files list it drop it"
                 );
                 return Err(Refusal::new(StatusCode::CONFLICT, "not_removed", message));
             }
@@ -330,10 +329,8 @@ async fn region(shared: &Shared, method: &str, rest: &[&str], asked: &Asked) -> 
             let replicas = view.replicas.values().any(|kept| kept.record.region == *name);
             let gateways = view.gateways.values().any(|kept| kept.record.region == *name);
             if replicas || gateways {
-                let message = format!(
-                    "region `{name}` has replicas or gateways; forget those, or \
-                    stop them, first"
-                );
+                let message =
+                    format!("region `{name}` has replicas or gateways; remove or stop them first");
                 return Err(Refusal::new(StatusCode::CONFLICT, "in_use", message));
             }
             changed(StatusCode::OK, registry.forget(&key).await?)

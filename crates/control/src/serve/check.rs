@@ -19,6 +19,10 @@ pub fn check(config: &Config) -> Vec<String> {
     if let Some(Err(error)) = config.tls.as_ref().map(Secured::load) {
         found.push(error.to_string());
     }
+    let missing = config.tls.as_ref().map(files).map(|files| files.missing()).unwrap_or_default();
+    let missing = missing.iter().map(ToString::to_string);
+    let further: Vec<_> = missing.filter(|missing| !found.contains(missing)).collect();
+    found.extend(further);
     found.extend(doubts(config));
     found.extend(store(&config.store).err().map(|error| error.to_string()));
     found

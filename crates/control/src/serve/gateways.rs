@@ -16,7 +16,8 @@ use crate::registry::{Key, region_name};
 use crate::store::LeaseId;
 
 const ANNOUNCE: &str = r#"{"gateway": {"region": "eu", "address": "http://host:port", "version": "0.1.0"}, "lease": "5s"}"#;
-const RENEW: &str = r#"{"lease": "1f"}, as it was granted, with held, replicas and rtt_ms"#;
+const RENEW: &str =
+    r#"{"lease": "1f"}, with the lease as it was granted, held, replicas and rtt_ms"#;
 /// Longest lease, and the longest texts in a gateway's record.
 const MOST_LEASE: Duration = Duration::from_secs(3600);
 const MOST_TEXT: usize = 512;
@@ -41,7 +42,7 @@ pub(super) async fn answer(
         "DELETE" => {
             let lease = asked.query.text("lease").unwrap_or_default();
             shared.registry.retire(name, parse(lease)?).await?;
-            tracing::info!(gateway = name, "a gateway has left");
+            tracing::info!(gateway = name, "a gateway left");
             Ok(page(&"left"))
         }
         _ => Err(unknown()),
@@ -57,14 +58,15 @@ async fn announce(shared: &Shared, name: &str, said: Announce) -> Answered {
     let gateway = said.gateway;
     let peer = gateway.peer_address.as_deref().unwrap_or_default();
     if [&gateway.address, &gateway.version, peer].iter().any(|text| text.len() > MOST_TEXT) {
-        let message =
-            format!("gateway: an address or version of over {MOST_TEXT} bytes; use a shorter one");
+        let message = format!(
+            "gateway: an address or version is longer than {MOST_TEXT} bytes; use a shorter one"
+        );
         return Err(Refusal::bad("invalid_record", message));
     }
     distances(&gateway.rtt_ms)?;
     let announced = shared.registry.announce(name, &gateway, lease, shared.now()).await?;
     shared.registry.found_region(&gateway.region).await?;
-    tracing::info!(gateway = name, region = gateway.region, "a gateway has come");
+    tracing::info!(gateway = name, region = gateway.region, "a gateway joined");
     Ok(status_page(StatusCode::CREATED, &leased(announced.lease, lease)))
 }
 
@@ -119,7 +121,8 @@ fn distances(rtt_ms: &BTreeMap<String, f64>) -> Result<(), Refusal> {
     for (region, ms) in rtt_ms {
         region_name(region)?;
         if !(ms.is_finite() && (0.0..=60_000.0).contains(ms)) {
-            let message = format!("rtt_ms.{region}: {ms} is no round trip; use 0 to 60000 ms");
+            let message =
+                format!("rtt_ms.{region}: {ms} is not a round-trip time; use 0 to 60000 ms");
             return Err(Refusal::bad("invalid_record", message));
         }
     }
@@ -129,7 +132,7 @@ fn distances(rtt_ms: &BTreeMap<String, f64>) -> Result<(), Refusal> {
 fn parse(lease: &str) -> Result<LeaseId, Refusal> {
     u64::from_str_radix(lease, 16).map(LeaseId).map_err(|_| {
         let shown: String = lease.chars().take(40).collect();
-        let message = format!("lease: `{shown}` is no lease; send it as it was granted");
+        let message = format!("lease: `{shown}` is not a lease; send it as it was granted");
         Refusal::bad("invalid_lease", message)
     })
 }

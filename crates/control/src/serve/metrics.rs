@@ -19,12 +19,12 @@ type Column = (&'static str, &'static str, fn(&RegionStatus) -> Option<f64>);
 
 /// One value per region.
 const COLUMNS: &[Column] = &[
-    ("region_gateways", "Gateways that live", |r| Some(r.gateways.len() as f64)),
-    ("region_replicas", "Replicas that are to serve", |r| Some(f64::from(r.replicas))),
-    ("region_replicas_up", "Of those, seen up by a gateway", |r| Some(f64::from(r.up))),
-    ("region_replicas_needed", "Replicas that the load asks for", |r| r.needed.map(f64::from)),
-    ("region_work", "Load in replicas that are fully used", |r| r.work),
-    ("region_held", "Requests held by the region's gateways", |r| Some(f64::from(r.held))),
+    ("region_gateways", "Running gateways", |r| Some(r.gateways.len() as f64)),
+    ("region_replicas", "Replicas that should serve", |r| Some(f64::from(r.replicas))),
+    ("region_replicas_up", "Of those, up according to a gateway", |r| Some(f64::from(r.up))),
+    ("region_replicas_needed", "Replicas that the load needs", |r| r.needed.map(f64::from)),
+    ("region_work", "Load, as a number of fully used replicas", |r| r.work),
+    ("region_held", "Requests in the queues of the region's gateways", |r| Some(f64::from(r.held))),
 ];
 
 /// The page for a scraper.

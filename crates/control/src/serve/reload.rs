@@ -36,9 +36,9 @@ pub(super) async fn keep(shared: Arc<Shared>, given: Given) {
         };
         let look = shared.tls.as_ref().map(|tls| tls.look(now));
         match &look {
-            Some(Look::New) => tracing::info!("certificates were reloaded"),
+            Some(Look::New) => tracing::info!("certificates reloaded"),
             Some(Look::Bad(problem)) => {
-                tracing::error!(%problem, "certificates cannot be reloaded; the old ones stay in force");
+                tracing::error!(%problem, "certificates cannot be reloaded; the old ones stay in use");
             }
             Some(Look::Same) if now => tracing::info!("certificates did not change"),
             None if now => tracing::info!("there are no certificates to reload"),
@@ -53,14 +53,14 @@ pub(super) async fn keep(shared: Arc<Shared>, given: Given) {
 /// Logs which other parts of the file changed.
 fn compare(started: &Config, file: Option<&Path>) {
     let Some(file) = file else {
-        tracing::info!("the configuration was read from a pipe, so a reload leaves it as it is");
+        tracing::info!("the configuration came from a pipe, so a reload does not read it again");
         return;
     };
     let read = std::fs::read_to_string(file).map_err(|error| error.to_string());
     match read.and_then(|yaml| Config::read(&yaml).map_err(|error| error.to_string())) {
         Err(problem) => {
             let file = file.display();
-            tracing::error!(%file, problem, "the file cannot be used; what was in force stays");
+            tracing::error!(%file, problem, "the file is invalid; the current configuration stays in use");
         }
         Ok(now) => match changed_sections(started, &now).join(", ") {
             none if none.is_empty() => {
@@ -69,7 +69,7 @@ fn compare(started: &Config, file: Option<&Path>) {
             sections => {
                 tracing::warn!(
                     sections,
-                    "these sections of the file changed; restart the control plane for them"
+                    "these sections of the file changed; restart the control plane to apply them"
                 );
             }
         },

@@ -37,7 +37,7 @@ impl Secured {
         let make = |files: &Files| {
             let named = files.read()?;
             if !matches!(party(named.certificate()), Ok(Party::Control { .. })) {
-                let problem = "is not a control plane's, so nobody who dials would accept it";
+                let problem = "is not a control plane's, so every gateway would refuse it";
                 return Err(files.error("certificate", problem));
             }
             let revoked = named.revoked().clone();
@@ -57,7 +57,7 @@ impl Secured {
     pub(super) async fn meet(&self, stream: TcpStream, patience: Duration) -> Option<Met> {
         let address = stream.peer_addr().map(|a| a.to_string()).unwrap_or_default();
         let refused = |error: &dyn std::fmt::Display| {
-            tracing::warn!(%address, %error, "a stranger was refused at the admin port");
+            tracing::warn!(%address, %error, "refused a connection without a valid certificate at the admin port");
         };
         let acceptor = self.0.now().acceptor.clone();
         let shaken = tokio::time::timeout(patience, acceptor.accept(stream)).await.ok()?;
@@ -98,8 +98,7 @@ pub(super) fn may_change(party: Option<&Party>, path: &[&str]) -> Result<(), Ref
         }
         (Some(party), _) => {
             let message = format!(
-                "{party} may not change this: a gateway changes its own lease, and operators the \
-                 rest; use a certificate of `meridian certs issue --operator`"
+                "{party} may not change this: a gateway may change its own lease only; use a certificate from `meridian certs issue --operator`"
             );
             Err(Refusal::new(StatusCode::FORBIDDEN, "not_yours", message))
         }
@@ -112,8 +111,7 @@ pub(super) fn may_serve(party: Option<&Party>, region: &str) -> Result<(), Refus
         Some(Party::Gateway(identity)) if identity.region() != region => {
             let own = identity.region();
             let message = format!(
-                "gateway.region: is {region}, and the certificate is of region {own}; a gateway \
-                 serves the region that its certificate names"
+                "gateway.region: is {region}, and the certificate is for region {own}; use a certificate for the region that the gateway serves"
             );
             Err(Refusal::new(StatusCode::FORBIDDEN, "not_yours", message))
         }

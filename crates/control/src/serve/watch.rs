@@ -48,13 +48,13 @@ pub(super) async fn begin(shared: &Arc<Shared>, query: &Query, last: Option<&str
     let other = query.text("store").is_some_and(|store| *store != shared.store);
     if other || from > head.next() {
         let message = format!(
-            "this store is {} at revision {head}; read /admin/registry anew and watch from there",
+            "this store is {} at revision {head}; read /admin/registry again and watch from there",
             shared.store
         );
         return Err(Refusal::new(StatusCode::CONFLICT, "other_store", message));
     }
     let place = Place::take(&shared.followers).ok_or_else(|| {
-        let message = format!("{MOST} follow already; try another time");
+        let message = format!("{MOST} watches are open already; retry later");
         Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_followers", message)
     })?;
     let (send, receive) = mpsc::channel(QUEUE);
@@ -85,7 +85,7 @@ fn from(query: &Query, last: Option<&str>, head: Revision) -> Result<Revision, R
     let number = |what: &str, text: &str| {
         text.parse().map(Revision).map_err(|_| {
             let shown: String = text.chars().take(40).collect();
-            let message = format!("{what}: `{shown}` is no revision; use a whole number");
+            let message = format!("{what}: `{shown}` is not a revision; use a whole number");
             Refusal::bad("invalid_revision", message)
         })
     };

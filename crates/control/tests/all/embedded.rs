@@ -129,7 +129,7 @@ async fn replicas_come_and_go() {
     let registry = Registry::new(store(Limits::default()));
     assert_eq!(registry.add_replica("r1", &replica("eu")).await, Ok(Revision(1)));
     let again = registry.add_replica("r1", &replica("us")).await.unwrap_err();
-    assert_eq!(again.to_string(), "replica `r1` is there already; change it, or use another name");
+    assert_eq!(again.to_string(), "replica `r1` exists already; change it, or use another name");
     assert_eq!(registry.want_replica("r1", Wanted::Draining).await, Ok(Revision(2)));
     assert_eq!(registry.view().await.unwrap().up("eu").count(), 0);
     assert_eq!(registry.want_replica("r1", Wanted::Removed).await, Ok(Revision(3)));
@@ -138,12 +138,9 @@ async fn replicas_come_and_go() {
     let key = Key::replica("r1").unwrap();
     assert_eq!(registry.forget(&key).await, Ok(Revision(5)));
     let missing = registry.want_replica("r1", Wanted::Up).await.unwrap_err();
-    assert_eq!(
-        missing.to_string(),
-        "there is no replica `r1`; list them to see those that are known"
-    );
+    assert_eq!(missing.to_string(), "there is no replica `r1`; list them for the known names");
     let bad = registry.add_replica("R 1", &replica("eu")).await.unwrap_err();
-    assert!(bad.to_string().starts_with("replica \"R 1\" is no name"), "{bad}");
+    assert!(bad.to_string().starts_with("replica \"R 1\" is not a name"), "{bad}");
 }
 
 // A region that an earlier version stored under an invalid name is still read, drained and deleted;

@@ -61,8 +61,8 @@ async fn parameters_are_read_strictly() {
     let plane = Plane::start("").await;
     let replica = json!({"region": "eu", "spec": {"url": "http://10.0.0.1:8000"}});
     for (path, part) in [
-        ("/admin/replicas/a?force=ture", "force: `ture` is no boolean"),
-        ("/admin/replicas/a?frce=true", "?frce: is no parameter of this request; use force"),
+        ("/admin/replicas/a?force=ture", "force: `ture` is not a yes or no"),
+        ("/admin/replicas/a?frce=true", "?frce: is not a parameter of this request; use force"),
     ] {
         let (status, said) = plane.ask("PUT", path, replica.clone()).await;
         assert_eq!((status, &said["error"]["code"]), (400, &json!("invalid_parameter")), "{path}");

@@ -14,7 +14,7 @@ use crate::why::Why;
 
 pub(super) static SPEC: Spec = Spec {
     name: "edf",
-    summary: "Handoffs by their deadline, the rest share alike below them.",
+    summary: "Handoffs by their deadline, the rest share equally below them.",
     source: "baseline of MFS section 6",
     needs: Needs { updates: false, layers: false, passes: false, loads: false, aging: false },
     build: |_| Box::new(Edf),

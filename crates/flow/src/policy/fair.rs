@@ -10,7 +10,7 @@ use crate::why::Why;
 
 pub(super) static SPEC: Spec = Spec {
     name: "fair",
-    summary: "All flows share alike.",
+    summary: "All flows share equally.",
     source: "baseline of MFS section 6",
     needs: Needs { updates: false, layers: false, passes: false, loads: false, aging: false },
     build: |_| Box::new(Fair),

@@ -14,7 +14,7 @@ use crate::why::Why;
 
 pub(super) static SPEC: Spec = Spec {
     name: "two_class",
-    summary: "Collectives above KV, each class shared alike.",
+    summary: "Collectives above KV, each class shared equally.",
     source: "static traffic classes",
     needs: Needs { updates: false, layers: false, passes: false, loads: false, aging: false },
     build: |_| Box::new(TwoClass),

@@ -116,7 +116,10 @@ fn rows() {
         Input::Ended(RequestId(5)),
     ] {
         let said = said(unknown.clone());
-        assert!(said.ends_with("id is unknown: it was never begun, or is over"), "{unknown:?}");
+        assert!(
+            said.ends_with("id is unknown: it was never started, or it has ended"),
+            "{unknown:?}"
+        );
     }
 }
 

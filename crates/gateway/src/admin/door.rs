@@ -86,7 +86,7 @@ impl Door {
                     StatusCode::FORBIDDEN,
                     "not_yours",
                     format!(
-                        "{party} may read here and change nothing; use a certificate of `meridian certs issue --operator`"
+                        "{party} may only read; use a certificate from `meridian certs issue --operator` for changes"
                     ),
                 )),
             };
@@ -103,7 +103,7 @@ impl Door {
             return Err(Refusal::new(
                 StatusCode::FORBIDDEN,
                 "no_csrf_token",
-                "a browser's change brings `x-meridian-csrf`; read it from GET /admin/session",
+                "a change from a browser needs the header `x-meridian-csrf`; read its value from GET /admin/session",
             ));
         }
         Ok(Who::Browser(session))
@@ -112,10 +112,10 @@ impl Door {
     fn nothing_came(&self) -> Refusal {
         let message = match self.tokens.is_empty() {
             true => {
-                "this port asks for a certificate of the fleet; use one of `meridian certs issue --operator`"
+                "this port needs a client certificate; use one from `meridian certs issue --operator`"
             }
             false => {
-                "this port asks for a token; send it as `Authorization: Bearer TOKEN` (`--token` or MERIDIAN_ADMIN_TOKEN), or log in at /login"
+                "this port needs a token; send it as `Authorization: Bearer TOKEN` (`--token` or MERIDIAN_ADMIN_TOKEN), or log in at /login"
             }
         };
         Refusal::new(StatusCode::UNAUTHORIZED, "no_token", message)
@@ -127,7 +127,7 @@ pub(super) fn wrong_token() -> Refusal {
     Refusal::new(
         StatusCode::UNAUTHORIZED,
         "wrong_token",
-        "the token is not one of this port's; check it, or add its hash to `admin_access.tokens`",
+        "the token is unknown; check it, or add its hash to `admin_access.tokens`",
     )
 }
 

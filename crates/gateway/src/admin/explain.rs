@@ -144,12 +144,12 @@ fn reason(decision: &Decision) -> &'static str {
         Some((_, why)) => why.word(),
         None if decision.candidates.is_empty() => "no replica serves the model",
         None if decision.candidates.iter().all(|c| c.ineligible == Some(Ineligible::Forbidden)) => {
-            "no replica here is permitted: held or refused"
+            "no replica here is permitted: queued or refused"
         }
         None if decision.candidates.iter().all(|c| c.ineligible.is_some()) => {
-            "no replica is eligible: held"
+            "no replica is eligible: queued"
         }
-        None => "waiting for a better replica: held",
+        None => "waiting for a better replica: queued",
     }
 }
 

@@ -80,14 +80,13 @@ async fn log_in(
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Refusal> {
     if door.tokens.is_empty() {
-        let message =
-            "this port has no tokens to log in with; add one's hash to `admin_access.tokens`";
+        let message = "this port has no tokens; add the hash of one to `admin_access.tokens`";
         return Err(Refusal::new(StatusCode::NOT_FOUND, "no_login", message));
     }
     let address = caller.address.ip();
     // The error shows nothing of the body: it may be the token.
     let bad = || {
-        let message = "the body is no log-in; send {\"token\": \"...\"}";
+        let message = "the body is not a log-in; send {\"token\": \"...\"}";
         Refusal::new(StatusCode::BAD_REQUEST, "invalid_login", message)
     };
     let body = Limited::new(request.into_body(), MOST_BODY).collect().await.map_err(|_| bad())?;
@@ -103,7 +102,8 @@ async fn log_in(
         return Err(wrong_token());
     };
     let begun = sessions.begin(token).ok_or_else(|| {
-        let message = "the system gives no randomness; send the token with each request instead";
+        let message =
+            "the system has no source of random numbers; send the token with each request instead";
         Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "no_randomness", message)
     });
     let (id, session) = begun?;

@@ -62,7 +62,7 @@ pub(crate) async fn serve(
                             // Checked first: the list may have changed during the handshake.
                             biased;
                             () = revoked => {
-                                tracing::warn!(%address, "a certificate is revoked; its connection to the admin port is closed");
+                                tracing::warn!(%address, "closed a connection to the admin port: its certificate is revoked");
                             }
                             () = answer_connection(&admin, met.stream, caller) => {}
                         }

@@ -86,7 +86,7 @@ impl AdminTls {
     pub(crate) async fn meet(&self, stream: TcpStream, patience: Duration) -> Option<Met> {
         let acceptor = self.0.now().acceptor.clone();
         let refused = |error: &dyn std::fmt::Display| {
-            tracing::debug!(%error, "a connection to the admin port was refused");
+            tracing::debug!(%error, "refused a connection to the admin port");
         };
         let shaken = tokio::time::timeout(patience, acceptor.accept(stream)).await.ok()?;
         let stream = shaken.map_err(|error| refused(&error)).ok()?;

@@ -89,9 +89,9 @@ fn unreadable(error: &hyper::Error) -> Refusal {
     let (code, message) = match kind {
         Some(io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput) => (
             "malformed_chunks",
-            "the body's chunks are not as HTTP/1.1 has them: each is its size in hex digits, CRLF, as many bytes and CRLF, and after the last come 0, CRLF and CRLF",
+            "the chunks of the body are malformed: send each as its size in hex digits, CRLF, the bytes and CRLF, and end with 0, CRLF and CRLF",
         ),
-        _ => ("body_cut_short", "the body ended before its announced length"),
+        _ => ("body_cut_short", "the body is shorter than its Content-Length; send all of it"),
     };
     Refusal::new(StatusCode::BAD_REQUEST, code, message)
 }

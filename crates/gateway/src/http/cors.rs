@@ -74,7 +74,7 @@ pub(super) fn preflight<B>(
         return Some(Err(Refusal::new(
             StatusCode::FORBIDDEN,
             "origin_not_allowed",
-            "pages of this origin may not send requests here; name it in cors.origins of the gateway's configuration",
+            "pages of this origin may not send requests here; add it to cors.origins in the gateway's configuration",
         )));
     };
     let mut response = Response::new(());

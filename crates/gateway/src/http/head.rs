@@ -28,7 +28,7 @@ fn one_host(headers: &HeaderMap) -> Result<(), Refusal> {
     Err(Refusal::new(
         StatusCode::BAD_REQUEST,
         "invalid_host",
-        format!("the request has {found}: HTTP/1.1 asks for exactly one"),
+        format!("the request has {found}: send exactly one"),
     ))
 }
 
@@ -41,7 +41,7 @@ fn plain_transfer(headers: &HeaderMap) -> Result<(), Refusal> {
     Err(Refusal::new(
         StatusCode::NOT_IMPLEMENTED,
         "unknown_transfer_encoding",
-        "Transfer-Encoding names more than `chunked`: send the body as it is, in chunks or with a Content-Length",
+        "Transfer-Encoding has more than `chunked`: send the body without another encoding, in chunks or with a Content-Length",
     ))
 }
 
@@ -58,6 +58,6 @@ fn plain_content(headers: &HeaderMap) -> Result<(), Refusal> {
     Err(Refusal::new(
         StatusCode::UNSUPPORTED_MEDIA_TYPE,
         "compressed_body",
-        "Content-Encoding says that the body is compressed, which is not read here: send it uncompressed, without Content-Encoding",
+        "the gateway does not accept compressed bodies (Content-Encoding): send the body uncompressed, without this header",
     ))
 }

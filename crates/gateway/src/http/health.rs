@@ -42,7 +42,7 @@ pub(crate) fn ready<B: From<Bytes>>(draining: &Draining, driver: &Driver) -> Res
         true => text(StatusCode::OK, "ready"),
         false => text(
             StatusCode::SERVICE_UNAVAILABLE,
-            "no replica takes requests; GET /admin/replicas at the admin port tells why",
+            "no replica accepts requests; GET /admin/replicas on the admin port shows the reason",
         ),
     }
 }

@@ -82,8 +82,7 @@ fn refusal(settings: &Settings, end: &End) -> Option<Refusal> {
         return Some(too_large(settings.head_bytes));
     }
     if error.is_incomplete_message() {
-        let message =
-            "the connection ended before the request's head did; end it with an empty line";
+        let message = "the connection ended before the end of the request's headers; end them with an empty line";
         return Some(Refusal::new(StatusCode::BAD_REQUEST, "head_cut_short", message));
     }
     error.is_parse().then(|| malformed(&error.to_string()))
@@ -95,7 +94,7 @@ fn too_large(bytes: usize) -> Refusal {
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
         "headers_too_large",
         format!(
-            "the request's head has more than {bytes} bytes or {fields} header fields, or a Content-Length beyond all bounds; send less, or raise limits.headers in the gateway's configuration (a field for each {PER_FIELD} bytes)"
+            "the request has more than {bytes} bytes of headers, more than {fields} headers, or an impossible Content-Length; send less, or raise limits.headers in the gateway's configuration (one header per {PER_FIELD} bytes)"
         ),
     )
 }
@@ -106,29 +105,29 @@ fn malformed(description: &str) -> Refusal {
         |message: &'static str| Refusal::new(StatusCode::BAD_REQUEST, "malformed_request", message);
     match description {
         "invalid HTTP method parsed" => bad(
-            "the request does not begin with a method: send `POST /v1/chat/completions HTTP/1.1`, and plain HTTP where this port has no TLS",
+            "the request does not start with a method: send `POST /v1/chat/completions HTTP/1.1`, and use http:// unless this port has TLS",
         ),
         "invalid URI" => bad(
-            "the request's target is no path: send printable ASCII, with everything else percent-encoded",
+            "the path of the request is invalid: send printable ASCII, and percent-encode all other characters",
         ),
         "invalid HTTP version parsed" => Refusal::new(
             StatusCode::HTTP_VERSION_NOT_SUPPORTED,
             "unknown_http_version",
-            "the request line is not `METHOD /path VERSION` with a version that is spoken here: send HTTP/1.1, HTTP/1.0, or HTTP/2 by prior knowledge or ALPN, and a target without spaces",
+            "the request line is not `METHOD /path VERSION` with a supported version: send HTTP/1.1, HTTP/1.0, or HTTP/2 by prior knowledge or ALPN, and a path without spaces",
         ),
-        "invalid content-length parsed" => bad(
-            "Content-Length is no number of bytes, or there are two that differ: send one, in digits",
-        ),
+        "invalid content-length parsed" => {
+            bad("Content-Length is not a number, or two headers differ: send one, in digits")
+        }
         "invalid transfer-encoding parsed" => bad(
-            "Transfer-Encoding does not end with `chunked`: send that alone, or a Content-Length",
+            "Transfer-Encoding does not end with `chunked`: send only `chunked`, or a Content-Length",
         ),
         "unexpected transfer-encoding parsed" => {
-            bad("HTTP/1.0 knows no Transfer-Encoding: send HTTP/1.1, or a Content-Length")
+            bad("HTTP/1.0 has no Transfer-Encoding: send HTTP/1.1, or a Content-Length")
         }
         "invalid HTTP header parsed" => bad(
-            "a header is no `name: value`: no space before the colon, no line that goes on in the next one, no control characters, each line ended by CRLF",
+            "a header is not `name: value`: send no space before the colon, no continued lines and no control characters, and end each line with CRLF",
         ),
-        _ => bad("the request's head is not HTTP: send HTTP/1.1 as RFC 9112 has it"),
+        _ => bad("the request is not HTTP: send HTTP/1.1 (RFC 9112)"),
     }
 }
 

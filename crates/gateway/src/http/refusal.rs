@@ -71,7 +71,7 @@ impl Refusal {
         let refusal = Refusal::new(
             StatusCode::METHOD_NOT_ALLOWED,
             "method_not_allowed",
-            format!("this path takes another method; use {allow}"),
+            format!("this path does not accept the method; use {allow}"),
         );
         Refusal { allow: Some(allow), ..refusal }
     }
@@ -80,7 +80,7 @@ impl Refusal {
         Refusal::new(
             StatusCode::NOT_FOUND,
             "unknown_path",
-            "this path is not served here; engine paths beside the OpenAI ones are allowed by `paths` in the gateway's configuration",
+            "the gateway does not serve this path; list engine paths other than OpenAI's under `paths` in the gateway's configuration",
         )
     }
 
@@ -110,7 +110,7 @@ impl Refusal {
         Refusal::new(
             StatusCode::TOO_MANY_REQUESTS,
             "gateway_full",
-            format!("the gateway holds as much as {what} allows; try again, or raise the limit"),
+            format!("the gateway has reached {what}; retry later, or raise the limit"),
         )
         .retry_after(Duration::from_secs(1))
     }
@@ -119,7 +119,7 @@ impl Refusal {
         Refusal::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "draining",
-            "this gateway is shutting down; send the request again, it will reach another",
+            "this gateway is shutting down; retry, and another gateway will answer",
         )
         .retry_after(Duration::from_secs(1))
     }
@@ -129,7 +129,7 @@ impl Refusal {
         Refusal::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "cannot_continue",
-            "some replica of this model here cannot be told to continue a message; ask another peer",
+            "a replica of this model here cannot continue a message; try another peer",
         )
     }
 
@@ -138,7 +138,7 @@ impl Refusal {
         Refusal::new(
             StatusCode::FORBIDDEN,
             "dry_run_off",
-            "dry runs are off for clients (`tell_clients: nothing`); leave out x-meridian-dry-run, or ask the operator",
+            "dry runs are off for clients (`tell_clients: nothing`); remove x-meridian-dry-run, or ask the operator",
         )
     }
 
@@ -150,7 +150,7 @@ impl Refusal {
             ..Refusal::new(
                 StatusCode::NOT_FOUND,
                 "previous_response_not_found",
-                "this gateway knows no response of this id for this API key; send the whole conversation",
+                "this gateway has no response with this id for this API key; send the whole conversation",
             )
         }
     }
@@ -161,7 +161,7 @@ impl Refusal {
             ..Refusal::new(
                 StatusCode::NOT_FOUND,
                 "model_not_found",
-                "no replica of this region serves the model asked for; GET /v1/models lists those that are served",
+                "no replica of this region serves the requested model; GET /v1/models lists the available models",
             )
         }
     }
@@ -181,20 +181,20 @@ impl Refusal {
             RejectWhy::NoReplica => wait(Refusal::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 code,
-                "no replica is known to serve this model yet; check the replicas at the gateway's /admin/status",
+                "no replica of this model has answered yet; check the replicas at /admin/status of the gateway",
             )),
             RejectWhy::PinnedGone => Refusal {
                 param: Some("previous_response_id"),
                 ..Refusal::new(
                     StatusCode::NOT_FOUND,
                     code,
-                    "the replica that held this response is gone; send the conversation anew",
+                    "the replica that stored this response is gone; send the whole conversation",
                 )
             },
             RejectWhy::NotPermitted => Refusal::new(
                 StatusCode::FORBIDDEN,
                 code,
-                "no replica stands where this request may be served; add one there, or widen its residency rule",
+                "no replica is in a place where this request may be served; add one there, or widen its residency rule",
             ),
             RejectWhy::HeldFull { .. }
             | RejectWhy::TenantHeldFull { .. }
@@ -211,15 +211,15 @@ impl Refusal {
                 StatusCode::BAD_GATEWAY,
                 code,
                 format!(
-                    "{attempts} attempts failed, the last one: {}",
-                    last.unwrap_or("no replica left to try")
+                    "{attempts} attempts failed, the last one with: {}",
+                    last.unwrap_or("no other replica is left")
                 ),
             )),
             RejectWhy::EngineDied { .. } => Refusal::new(
                 StatusCode::BAD_GATEWAY,
                 ENGINE_DIED,
                 format!(
-                    "an engine closed the connection under this request, and one more failed with it, so it is offered to no other: {}; look at the engines' logs before it is sent again",
+                    "two engines failed during this request, so the gateway does not retry it on another: {}; check the logs of the engines before you retry",
                     last.unwrap_or("the connection ended")
                 ),
             ),
@@ -232,7 +232,7 @@ impl Refusal {
             StatusCode::BAD_GATEWAY,
             "redirected",
             format!(
-                "the engine answered {status}, and redirects are not followed; correct the request's path, or the replicas' urls in the gateway's configuration"
+                "the engine answered {status}, and the gateway does not follow redirects; correct the path of the request, or the urls of the replicas in the gateway's configuration"
             ),
         )
     }
@@ -281,18 +281,18 @@ impl From<BadQuery> for Refusal {
 fn full(why: RejectWhy) -> Cow<'static, str> {
     match why {
         RejectWhy::HeldFull { limit } => format!(
-            "every replica is full and {limit} requests are held already; slow down, or add replicas"
+            "all replicas are full, and {limit} requests are queued already; send fewer requests, or add replicas"
         )
         .into(),
         RejectWhy::TenantHeldFull { limit } => format!(
-            "every replica is full and {limit} requests of this tenant are held already; slow down"
+            "all replicas are full, and {limit} requests of this tenant are queued already; send fewer requests"
         )
         .into(),
         RejectWhy::Displaced => {
-            "every replica is full, the queue as well, and a request of a higher priority took this one's place; try again later, or add replicas".into()
+            "all replicas and the queue are full, and a request with a higher priority took this one's place; retry later, or add replicas".into()
         }
         _ => {
-            "every replica is full, and a peer's requests are not held here; hold it, or ask another peer".into()
+            "all replicas are full, and requests from peers are not queued here; queue it there, or try another peer".into()
         }
     }
 }
@@ -301,7 +301,7 @@ fn full(why: RejectWhy) -> Cow<'static, str> {
 fn held_too_long(limit: Duration, closed: Option<Closed>) -> String {
     let Some(closed) = closed else {
         return format!(
-            "no replica took the request within {} ms; try again later",
+            "no replica had free capacity within {} ms; retry later",
             limit.as_millis()
         );
     };
@@ -315,14 +315,14 @@ fn held_too_long(limit: Duration, closed: Option<Closed>) -> String {
     let mut states: Vec<String> =
         states.iter().filter(|(n, _)| *n > 0).map(|(n, state)| format!("{n} {state}")).collect();
     if closed.peers > 0 {
-        states.push(format!("{} other regions' gateways without room", closed.peers));
+        states.push(format!("{} gateways of other regions without free capacity", closed.peers));
     }
     let remedy = match closed.is_outage() {
-        true => "see GET /admin/status for the replicas' state",
-        false => "try again later, or add replicas",
+        true => "see GET /admin/status for the state of the replicas",
+        false => "retry later, or add replicas",
     };
     let of = if states.is_empty() { "none is left".to_owned() } else { states.join(", ") };
-    format!("no replica took the request within {} ms: {of}; {remedy}", limit.as_millis())
+    format!("no replica accepted the request within {} ms: {of}; {remedy}", limit.as_millis())
 }
 
 /// A JSON answer of the gateway itself.

@@ -53,20 +53,19 @@ pub(crate) fn judge(
     }
     if let Some(&name) = headers.first() {
         let what = match name == REQUEST_ID {
-            true => format!("the header `{name}` names the addresses of engines"),
-            false => format!("only engines send each other the header `{name}`"),
+            true => format!("the header `{name}` has addresses of engines"),
+            false => format!("the header `{name}` is for engines only"),
         };
         return Err(refusal(name, &what));
     }
     let Some(field) = body.engine_fields().next() else { return Ok(()) };
-    let what = format!("only engines send each other the field `{}`", field.name());
+    let what = format!("the field `{}` is for engines only", field.name());
     Err(refusal(field.name(), &what))
 }
 
 fn refusal(name: &'static str, what: &str) -> Refusal {
     let message = format!(
-        "{what}; leave it out, or set engine_fields: strip in the gateway's configuration to have \
-         it removed"
+        "{what}; remove it, or set `engine_fields: strip` in the gateway's configuration, which removes it"
     );
     Refusal { param: Some(name), ..Refusal::new(StatusCode::BAD_REQUEST, "engine_field", message) }
 }

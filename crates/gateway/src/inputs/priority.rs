@@ -23,6 +23,6 @@ fn unknown() -> Refusal {
     Refusal::new(
         StatusCode::BAD_REQUEST,
         "invalid_request",
-        "x-meridian-priority: is no priority; send low, normal or high, or leave it out",
+        "x-meridian-priority: is unknown; send low, normal or high, or remove the header",
     )
 }

@@ -124,7 +124,7 @@ impl Rates {
         let Over { size, remaining, wait } = over;
         let seconds = wait.as_nanos().div_ceil(1_000_000_000).max(1);
         let message = format!(
-            "the limit of {size} {limit} a minute is reached: {remaining} are left and this request takes {asked}; try again in {seconds} s"
+            "the limit of {size} {limit} per minute is reached: {remaining} are left, and this request needs {asked}; retry in {seconds} s"
         );
         Refusal {
             limited: Some(self.limited(limit)),
@@ -135,7 +135,7 @@ impl Rates {
 
     fn never(&self, asked: u32, size: u32) -> Refusal {
         let message = format!(
-            "this request may take {asked} tokens, prompt and reply, and the limit is {size} a minute, so it can never pass; shorten the prompt, or bound the reply with max_tokens"
+            "this request may need {asked} tokens for prompt and reply, and the limit is {size} per minute, so no retry can succeed; shorten the prompt, or lower max_tokens"
         );
         Refusal {
             limited: Some(self.limited("request_size")),

@@ -76,7 +76,7 @@ pub(crate) struct Rules {
 
 impl Rules {
     pub(crate) fn new(residency: &config::Residency) -> Result<Rules, ConfigError> {
-        let rules = residency.rules().map_err(|e| ConfigError::Invalid(vec![e]))?;
+        let rules = residency.rules().map_err(|e| ConfigError::from(vec![e]))?;
         let names_models = rules.iter().any(|rule| !rule.names.models.is_empty());
         Ok(Rules { rules, names_models })
     }

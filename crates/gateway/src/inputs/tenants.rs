@@ -46,7 +46,7 @@ pub fn hash_key(key: &[u8]) -> String {
 
 /// The system provides no randomness.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("the system gives no randomness; make a key elsewhere")]
+#[error("the system has no source of random numbers; make a key on another machine")]
 pub struct NoChance;
 
 /// A new random key: 256 bits, in hex digits.
@@ -127,7 +127,7 @@ fn missing() -> Refusal {
     Refusal::new(
         StatusCode::UNAUTHORIZED,
         "missing_api_key",
-        "no API key came; send one as `Authorization: Bearer KEY`, or as `x-api-key` to /v1/messages",
+        "the request has no API key; send one as `Authorization: Bearer KEY`, or as `x-api-key` to /v1/messages",
     )
 }
 
@@ -135,7 +135,7 @@ fn unknown() -> Refusal {
     Refusal::new(
         StatusCode::UNAUTHORIZED,
         "invalid_api_key",
-        "the API key is not known here; check it, or let the operator add its hash to `tenants`",
+        "the API key is unknown; check it, or ask the operator to add its hash to `tenants`",
     )
 }
 

@@ -115,7 +115,7 @@ fn a_panic_while_held_ends_the_process() {
         let lives = String::from_utf8_lossy(&ended.stdout).contains("the process lives on");
         assert_eq!((ended.status.signal(), lives), (signal, signal.is_none()), "{held}: {log}");
         let last = log.lines().last().unwrap_or_default();
-        let says = last.contains("ERROR") && last.contains("the process ends");
+        let says = last.contains("ERROR") && last.contains("the process exits");
         assert_eq!(says, signal.is_some(), "{held}: {log}");
     }
 }

@@ -81,7 +81,7 @@ impl Metrics {
         let help = "Of those, requests over a limit of their tenant, by limit";
         r.register("rate_limited", help, self.limited.clone());
         r.register("retries", "Attempts repeated elsewhere, by cause", self.retries.clone());
-        r.register("resumes", "Streams that broke, by what came of it", self.resumes.clone());
+        r.register("resumes", "Streams that broke, by outcome", self.resumes.clone());
         let fields = "Fields and headers of clients that only engines send each other";
         r.register("engine_fields", fields, self.engine_fields.clone());
         r.register("probe_failures", "Probes without a usable answer", self.probe_failures.clone());

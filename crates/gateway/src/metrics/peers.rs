@@ -58,14 +58,14 @@ impl Peers {
         r.register("peer_eligible", "Its replicas with room", self.eligible.clone());
         r.register(
             "peer_sent",
-            "Requests sent on to it, by how they ended",
+            "Requests forwarded to the peer, by outcome",
             self.sent.ended.clone(),
         );
         r.register("peer_sent_in_flight", "Of those, not ended", self.sent.in_flight.clone());
         r.register("peer_sent_bytes", "Bytes of bodies", self.sent.bytes.clone());
         r.register(
             "peer_taken",
-            "Requests that it sent on to here, by how they ended",
+            "Requests forwarded by the peer, by outcome",
             self.taken.ended.clone(),
         );
         r.register("peer_taken_in_flight", "Of those, not ended", self.taken.in_flight.clone());

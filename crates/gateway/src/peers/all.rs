@@ -141,7 +141,7 @@ impl Peers {
         self.inbound.close();
         if tokio::time::timeout(patience, self.inbound.wait()).await.is_err() {
             let left = self.inbound.len();
-            tracing::warn!(left, "timeouts.drain is over; what peers sent on is cut short");
+            tracing::warn!(left, "timeouts.drain is over; forwarded requests of peers are cut off");
         }
     }
 }

@@ -24,7 +24,7 @@ pub(super) enum DialError {
     Connect(String, io::Error),
     #[error("{0}")]
     Named(#[from] meridian_tls::NameError),
-    #[error("the certificate is of {0}")]
+    #[error("the certificate belongs to {0}")]
     Other(Identity),
 }
 

@@ -46,7 +46,7 @@ impl StreamingService<Ask> for Follow {
         let permit = self.permit.take();
         Box::pin(async move {
             let permit = permit.ok_or_else(|| {
-                Status::resource_exhausted("the connection has a stream already; use that one")
+                Status::resource_exhausted("the connection already has a stream; use that one")
             })?;
             begin(region, peers, from, request.into_inner(), permit).await
         })
@@ -63,7 +63,7 @@ async fn begin(
 ) -> Result<Response<ReceiverStream<Told>>, Status> {
     let theirs = hello(&mut asks).await?;
     let agreed = peers.hello.meet(&theirs, &from).map_err(|refused| {
-        tracing::warn!(peer = %from, error = %refused, "a peer was refused");
+        tracing::warn!(peer = %from, error = %refused, "refused a peer");
         Status::failed_precondition(refused.to_string())
     })?;
     let (send, receive) = mpsc::channel(QUEUE);
@@ -72,13 +72,13 @@ async fn begin(
         link.lives.notify_waiters();
     }
     let follower = Follower { telling: Telling::default(), id: link.map(|link| link.id), send };
-    tracing::info!(peer = %from, prefixes = agreed.prefixes, "a peer follows");
+    tracing::info!(peer = %from, prefixes = agreed.prefixes, "a peer started following");
     let over = region.over.clone();
     tokio::spawn(async move {
         tokio::select! {
             ended = follower.tell(&region, &peers, asks) => {
                 let why = ended.err().map(|status| status.message().to_owned());
-                tracing::info!(peer = %from, error = why, "a peer follows no longer");
+                tracing::info!(peer = %from, error = why, "a peer stopped following");
             }
             () = over.cancelled() => {}
         }
@@ -90,7 +90,7 @@ async fn begin(
 async fn hello(asks: &mut Streaming<Ask>) -> Result<Hello, Status> {
     match timeout(PATIENCE, asks.message()).await {
         Ok(Ok(Some(Ask::Hello(hello)))) => Ok(hello),
-        Ok(Ok(_)) => Err(Status::invalid_argument("the first message is to be a hello")),
+        Ok(Ok(_)) => Err(Status::invalid_argument("the first message must be a hello")),
         Ok(Err(status)) => Err(status),
         Err(_) => Err(Status::deadline_exceeded("no hello within 5 s")),
     }
@@ -158,7 +158,7 @@ impl Follower {
                     room.send(Ok(Tell::News(news)));
                 },
                 changed = page.changed(), if !is_new => {
-                    changed.map_err(|_| Status::unavailable("the gateway is going down"))?;
+                    changed.map_err(|_| Status::unavailable("the gateway is shutting down"))?;
                     is_new = true;
                 }
             }

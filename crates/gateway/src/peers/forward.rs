@@ -52,7 +52,7 @@ impl Link {
         *request.uri_mut() = self
             .uri(out.path)
             .parse()
-            .map_err(|e| AttemptError::peer(format!("the path cannot be sent on: {e}")))?;
+            .map_err(|e| AttemptError::peer(format!("the path cannot be forwarded: {e}")))?;
         *request.headers_mut() = out.headers.clone();
         marks.write(request.headers_mut());
         self.line.send(request).await.map_err(|e| AttemptError::peer(e.to_string()))

@@ -48,7 +48,7 @@ enum Broken {
     Dial(#[from] DialError),
     #[error("{0}")]
     Http(#[from] hyper::Error),
-    #[error("it does not answer within 5 s")]
+    #[error("no answer within 5 s")]
     Silent,
     #[error("its certificate is revoked")]
     Revoked,
@@ -76,7 +76,7 @@ pub(super) async fn keep(peers: Arc<Peers>, link: Arc<Link>, seed: u64) {
         pause = if lasted { first } else { (pause * 2).min(most) };
         if let Some(unlogged) = told.due(&problem) {
             tracing::warn!(
-                peer = %link.identity, error = problem, unlogged, "no connection for requests"
+                peer = %link.identity, error = problem, unlogged, "cannot open a connection for requests"
             );
         }
         link.rest(pause, &mut rng).await;
@@ -151,7 +151,7 @@ async fn warm(mut sender: SendRequest<Parts>, link: &Link, bytes: usize) -> Resu
             return Err(refused(answer).await);
         }
         if sent == 0 {
-            tracing::info!(peer = %link.identity, "requests can be sent to a peer");
+            tracing::info!(peer = %link.identity, "the connection for requests is open");
         }
         (sent, step) = (end, step * 2);
     }
@@ -164,6 +164,6 @@ async fn refused(answer: Response<Incoming>) -> Broken {
     let body = Limited::new(answer.into_body(), 16 << 10).collect().await;
     let body = body.map(|body| body.to_bytes()).unwrap_or_default();
     let said: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
-    let said = said["error"]["message"].as_str().unwrap_or("it refuses this gateway");
+    let said = said["error"]["message"].as_str().unwrap_or("the peer refuses this gateway");
     Broken::Refused(said.chars().take(MOST_SAID).collect())
 }

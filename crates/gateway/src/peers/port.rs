@@ -72,7 +72,7 @@ pub(super) async fn serve<F: Forwards>(port: Port<F>, listener: TcpListener) {
             }
         };
         let Some(permit) = connections.take(1) else {
-            tracing::warn!(limit = CONNECTIONS, "too many peers; one was turned away");
+            tracing::warn!(limit = CONNECTIONS, "too many peers; refused one");
             continue;
         };
         tokio::spawn(one(port.clone(), stream, permit));
@@ -104,7 +104,7 @@ async fn one<F: Forwards>(port: Port<F>, stream: TcpStream, permit: Permit) {
             // Checked first: the list may have changed during the handshake.
             biased;
             () = revoked => {
-                tracing::warn!(peer = %from, "a peer's certificate is revoked; its connection is closed");
+                tracing::warn!(peer = %from, "closed a peer's connection: its certificate is revoked");
             }
             () = talk(port, stream, from.clone()) => {}
         }

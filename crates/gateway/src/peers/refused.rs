@@ -30,7 +30,7 @@ impl Refusals {
     /// A client without a gateway's certificate.
     pub(super) fn stranger(&self, address: &str, error: &dyn std::fmt::Display) {
         if let Some(unlogged) = self.0.due("") {
-            tracing::warn!(%address, %error, unlogged, "a stranger was refused at the peer port");
+            tracing::warn!(%address, %error, unlogged, "refused a connection without a valid certificate at the peer port");
         }
     }
 
@@ -39,8 +39,7 @@ impl Refusals {
         if let Some(unlogged) = self.0.due(&gateway.to_string()) {
             tracing::warn!(
                 %address, %gateway, unlogged,
-                "a gateway that is not listed was refused at the peer port; name it in \
-                 peers.gateways or peers.accept, or let both follow one control plane"
+                "refused a gateway that is not listed; add it to peers.gateways or peers.accept, or let both follow one control plane"
             );
         }
     }
@@ -57,8 +56,7 @@ pub(super) async fn unlisted(
 ) {
     refusals.unlisted(address, from);
     let message = format!(
-        "gateway {own} does not list {from}; name it there in peers.gateways or peers.accept, or \
-         let both follow one control plane"
+        "gateway {own} does not list {from}; add it there to peers.gateways or peers.accept, or let both follow one control plane"
     );
     let answered = Notify::new();
     let service = service_fn(|request: Request<Incoming>| {

@@ -51,7 +51,7 @@ enum Broken {
     Http(#[from] hyper::Error),
     #[error("{0}")]
     Refused(#[from] meridian_wire::peer::Refused),
-    #[error("it tells what can't be: {0}")]
+    #[error("the peer sent an invalid message: {0}")]
     News(#[from] PeerError),
     #[error("{0}")]
     Status(String),
@@ -122,7 +122,7 @@ impl<'a> Session<'a> {
         let (asks, queue) = mpsc::channel(4);
         let opening = timeout(PATIENCE, self.open(&asks, queue)).await;
         let (mut tells, mut connection, agreed) =
-            opening.map_err(|_| Broken::Silent("it does not answer within 5 s"))??;
+            opening.map_err(|_| Broken::Silent("no answer within 5 s"))??;
         self.hearing = Hearing::at(assumed(&agreed, self.link.region()));
         let beat = self.peers.config.beat.0;
         let mut beats = interval(beat);
@@ -174,7 +174,7 @@ impl<'a> Session<'a> {
         let path = PathAndQuery::from_static(FOLLOW);
         let mut tells = grpc.streaming(request, path, messages).await?.into_inner();
         let Some(Tell::Hello(theirs)) = tells.message().await? else {
-            return Err(Broken::Silent("its first message is no hello"));
+            return Err(Broken::Silent("its first message is not a hello"));
         };
         let agreed = self.peers.hello.meet(&theirs, &self.link.identity)?;
         let problem = self.peers.hello.has_other_secret(&theirs).then(|| {
@@ -242,7 +242,7 @@ impl<'a> Session<'a> {
         let Some(member) = self.region.fleet.at(replica) else { return };
         tracing::debug!(
             replica = %member.name, peer = %self.link.identity, blocks = holdings.blocks(),
-            ms_per_token = holdings.ms_per_token, "a peer tells what a replica holds"
+            ms_per_token = holdings.ms_per_token, "a peer reported the blocks of a replica"
         );
         let there = || !member.gone.is_cancelled();
         self.region.driver.tell_if(there, Input::Inherited { id: member.id, holdings });

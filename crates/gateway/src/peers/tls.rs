@@ -22,7 +22,7 @@ pub enum TlsError {
     File(#[from] FileError),
     /// The certificate is another region's.
     #[error(
-        "peers.certificate: is of region `{certified}`, and region is `{region}`; give the gateway a certificate of its own region"
+        "peers.certificate: is for region `{certified}`, and `region` is `{region}`; use a certificate for this region"
     )]
     Region {
         /// The region in the certificate.
@@ -32,7 +32,7 @@ pub enum TlsError {
     },
     /// The certificate was replaced by another gateway's.
     #[error(
-        "peers.certificate: is of {certified} now, and this gateway is {own}; restart it to make it another one"
+        "peers.certificate: is for {certified} now, and this gateway runs as {own}; restart it to change its name"
     )]
     Exchanged {
         /// The name in the certificate.

@@ -91,7 +91,7 @@ fn drain_others(replicas: &Replicas, drains: bool, state: &State) {
 /// Logs problems, each one once.
 fn tell(state: &mut State, wants: Wants) {
     for problem in wants.problems.difference(&state.problems) {
-        tracing::warn!(problem, "what the registry asks for can't be done");
+        tracing::warn!(problem, "cannot apply the registry");
     }
     state.problems = wants.problems;
 }
@@ -137,7 +137,7 @@ fn take(replicas: &Replicas, want: Want, address: &str, store: &str) -> Result<O
     let (member, is_new) = placed.map_err(|error| format!("replica {}: {error}", want.name))?;
     if is_new {
         let (name, adopted) = (&want.name, want.adopted.as_deref());
-        tracing::info!(replica = %member.name, name, adopted, "replica taken in");
+        tracing::info!(replica = %member.name, name, adopted, "replica added");
     }
     // The record overrides the list of a source and an earlier assignment to another gateway.
     replicas.resume(&member, Elsewhere);

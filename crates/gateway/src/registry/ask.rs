@@ -25,19 +25,19 @@ const MOST_SAID: usize = 400;
 /// Why a request to the control plane failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Lost {
-    #[error("it cannot be reached: {0}")]
+    #[error("cannot connect: {0}")]
     Connect(std::io::Error),
     #[error("{0}")]
     Http(#[from] hyper::Error),
     #[error("no answer within {0:?}")]
     Late(Duration),
-    #[error("it is silent")]
+    #[error("the control plane is silent")]
     Silent,
-    #[error("it closed the watch")]
+    #[error("the control plane closed the watch")]
     Closed,
-    #[error("what it says is of another form: {0}")]
+    #[error("the answer cannot be read: {0}")]
     Form(String),
-    #[error("it refuses ({status}): {message}")]
+    #[error("the control plane refuses ({status}): {message}")]
     Refused { status: u16, code: String, message: String },
 }
 

@@ -143,9 +143,9 @@ impl Following {
         drop(state);
         let (url, revision) = (&self.control.config.url, self.revision());
         if self.view.borrow().is_some() {
-            tracing::warn!(%url, revision, error = why, "the control plane is lost; this gateway goes on with its last view");
+            tracing::warn!(%url, revision, error = why, "lost the control plane; this gateway keeps its last view");
         } else {
-            tracing::warn!(%url, error = why, "the control plane does not answer; this gateway goes by its own file until it does");
+            tracing::warn!(%url, error = why, "the control plane does not answer; this gateway uses its own file until it does");
         }
     }
 
@@ -163,7 +163,7 @@ impl Following {
             drop(state);
             let lost_s = since.elapsed().as_secs_f64();
             let (url, revision) = (&self.control.config.url, self.revision());
-            tracing::info!(%url, revision, lost_s, "the control plane is there");
+            tracing::info!(%url, revision, lost_s, "connected to the control plane");
         }
     }
 
@@ -206,7 +206,7 @@ impl Following {
         match file.read() {
             Ok(found) => state.found = found,
             Err(problem) => {
-                tracing::warn!(problem, "no view to begin with");
+                tracing::warn!(problem, "no saved view");
                 state.unkept = Some(problem);
             }
         }
@@ -230,7 +230,7 @@ impl Following {
         if begins {
             let (url, age_s) = (&self.control.config.url, begun.age().as_secs());
             state.begun = Some(begun);
-            tracing::warn!(%url, revision, replicas, age_s, "the control plane does not answer; this gateway begins with the view that it kept");
+            tracing::warn!(%url, revision, replicas, age_s, "the control plane does not answer; this gateway starts with its saved view");
         }
     }
 
@@ -242,7 +242,7 @@ impl Following {
         state.found = None;
         if let Some(begun) = state.begun.take() {
             let age_s = begun.age().as_secs();
-            tracing::info!(age_s, "the control plane's view replaces the one that was kept");
+            tracing::info!(age_s, "the control plane's view replaces the saved one");
         }
         let mut before = None;
         self.view.send_if_modified(|held| {

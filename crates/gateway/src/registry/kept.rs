@@ -66,10 +66,12 @@ async fn put(
         Err(error) => error.to_string(),
     };
     let path = file.path.display();
-    let problem = format!("control.view: {path}: cannot be written: {error}; the one before stays");
+    let problem = format!(
+        "control.view: {path}: cannot be written: {error}; the previous view stays in the file"
+    );
     let mut state = following.state();
     if state.unkept.as_ref() != Some(&problem) {
-        tracing::error!(problem, "the view is not kept");
+        tracing::error!(problem, "the view is not saved");
     }
     state.unkept = Some(problem);
     false

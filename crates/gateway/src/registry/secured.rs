@@ -76,7 +76,7 @@ pub(crate) fn misnamed(files: &Files, own: &Party, region: &str, name: &str) -> 
     match own {
         Party::Gateway(own) if own.region() == region && own.gateway() == name => None,
         own => {
-            let problem = format!("is of {own}, and this gateway is {region}/{name}");
+            let problem = format!("is for {own}, and this gateway is {region}/{name}");
             Some(files.error("certificate", problem))
         }
     }
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(of("eu", "eu-1"), None);
         for (region, name) in [("eu", "eu-2"), ("us", "eu-1")] {
             let error = of(region, name).expect("is another gateway's");
-            assert!(error.starts_with("control.tls.certificate: eu-1.crt: is of "), "{error}");
+            assert!(error.starts_with("control.tls.certificate: eu-1.crt: is for "), "{error}");
             assert!(error.contains("and this gateway is eu/eu-1"), "{error}");
         }
     }

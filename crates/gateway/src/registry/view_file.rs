@@ -51,15 +51,15 @@ impl ViewFile {
         // view.
         let tried = file.beside(".try").and_then(|(new, _)| fs::remove_file(new));
         let is_file = match fs::metadata(path) {
-            Ok(there) if !there.is_file() => Err(io::Error::other("something else is there")),
+            Ok(there) if !there.is_file() => Err(io::Error::other("it is not a regular file")),
             _ => Ok(()),
         };
         tried.and(is_file).map_err(|error| FileError {
             section: "control",
             field: "view",
             path: path.to_owned(),
-            problem: format!("no file can be written there: {error}"),
-            remedy: "name a file in a folder that is there and that this gateway may write to",
+            problem: format!("cannot be written: {error}"),
+            remedy: "use a file in an existing folder that this gateway may write to",
         })?;
         Ok(file)
     }
@@ -69,7 +69,7 @@ impl ViewFile {
         let told = |error: String| {
             let path = self.path.display();
             format!(
-                "control.view: {path}: {error}; it is ignored until the control plane answers, which replaces it"
+                "control.view: {path}: {error}; the gateway ignores it, and replaces it when the control plane answers"
             )
         };
         let file = match File::open(&self.path) {

@@ -49,7 +49,7 @@ pub(super) fn wants(view: &Snapshot, name: &str, region: &str) -> Wants {
     for (replica, record) in &view.replicas {
         let Some(address) = authority(&record.spec.url) else {
             let url: String = record.spec.url.chars().take(200).collect();
-            wants.problems.insert(format!("replica {replica}: `{url}` is no address"));
+            wants.problems.insert(format!("replica {replica}: `{url}` is not an address"));
             continue;
         };
         let serving = serving.get(replica).filter(|serving| serving.includes(&name.to_owned()));
@@ -59,7 +59,7 @@ pub(super) fn wants(view: &Snapshot, name: &str, region: &str) -> Wants {
                 if let Some(twin) = wants.here.get(&address) {
                     let twin = &twin.name;
                     wants.problems.insert(format!(
-                        "replica {replica}: {address} is replica {twin} already; remove one"
+                        "replica {replica}: {address} is also replica {twin}; remove one"
                     ));
                 } else {
                     wants.away.remove(&address);
@@ -196,8 +196,8 @@ mod tests {
         assert_eq!(
             problems,
             [
-                "replica a: `nowhere` is no address",
-                "replica d: 10.0.0.2:80 is replica b already; remove one"
+                "replica a: `nowhere` is not an address",
+                "replica d: 10.0.0.2:80 is also replica b; remove one"
             ]
         );
     }

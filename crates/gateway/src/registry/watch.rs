@@ -95,7 +95,7 @@ async fn read(following: &Following) -> Result<Arc<Snapshot>, Lost> {
         tracing::warn!(
             store = view.store,
             revision = view.revision,
-            "the control plane has another store; replicas that it does not know stay as they are"
+            "the control plane has a different store; replicas that it does not know stay unchanged"
         );
     }
     Ok(view)
@@ -140,7 +140,7 @@ impl Events {
             let piece = timeout(SILENCE, piece(&mut self.answer.body)).await;
             let piece = piece.map_err(|_| Lost::Silent)??;
             if self.buffer.len() + piece.len() > MOST_EVENT {
-                return Err(Lost::Form(format!("an event of over {MOST_EVENT} bytes")));
+                return Err(Lost::Form(format!("an event is longer than {MOST_EVENT} bytes")));
             }
             self.buffer.extend_from_slice(&piece);
         }

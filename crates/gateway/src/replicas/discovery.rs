@@ -45,7 +45,7 @@ pub(super) async fn watch(driver: &Driver, fleet: &Fleet, questions: &Questions,
                 if member.discovered(Some(error.message.clone())) {
                     tracing::warn!(
                         replica = %member.name, url = %member.spec.url, error = %error,
-                        "replica does not answer yet; trying on"
+                        "replica does not answer yet; retrying"
                     );
                 }
                 tokio::time::sleep(RETRY).await;
@@ -114,12 +114,14 @@ async fn page(questions: &Questions, member: &Member, path: &str) -> Result<Byte
     let remedy = match page.status {
         s if s.is_success() => return Ok(page.body),
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            "; the replica asks for a key: set engine_key"
+            "; the replica needs a key: set engine_key"
         }
         StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
-            "; name the replica's `models` if its server has no list"
+            "; list the replica's `models` in the configuration if its server has no list"
         }
-        s if s.is_redirection() => "; redirects are not followed: correct the replica's url",
+        s if s.is_redirection() => {
+            "; the gateway does not follow redirects: correct the replica's url"
+        }
         _ => "",
     };
     Err(AttemptError::replica(format!("GET {path}: {}{remedy}", page.status)))

@@ -175,13 +175,15 @@ impl Inner {
 pub(crate) enum JoinError {
     #[error("url: {0}")]
     Url(String),
-    #[error("url: `{0}` is a replica of this region already; remove it first")]
+    #[error("url: `{0}` is a replica of this region already; remove that one first")]
     Twin(String),
     #[error(transparent)]
     Region(#[from] IdentityError),
-    #[error("weight: 0 would never be picked; use 1 or more")]
+    #[error("weight: 0 would never get a request; use 1 or more")]
     Weight,
-    #[error("limits.replicas: {0} replicas are there already; raise the limit or remove one")]
+    #[error(
+        "limits.replicas: the gateway has {0} replicas already; raise the limit, or remove one"
+    )]
     Full(usize),
 }
 
@@ -418,7 +420,7 @@ mod tests {
         for bad in ["ap_south", "EU", "EU!", "\u{e9}", "", "a\nb"] {
             let spec = AddReplica { region: Some(bad.to_owned()), ..spec("http://a:1") };
             let error = fleet.join(spec, Duration::ZERO, 9).expect_err("is refused").to_string();
-            assert!(error.starts_with(&format!("region: `{bad}` is no name; use")), "{error}");
+            assert!(error.starts_with(&format!("region: `{bad}` is not a name; use")), "{error}");
         }
         assert!(fleet.all().is_empty());
         let spec = AddReplica { region: Some("ap-south".to_owned()), ..spec("http://a:1") };

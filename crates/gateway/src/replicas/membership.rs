@@ -75,7 +75,7 @@ impl Replicas {
             let (replica, region) = (member.id, &member.place.region);
             tracing::warn!(
                 %replica, region, most = MOST_PLACES,
-                "replicas stand in too many places (a region with the replica's labels); until one is free, this replica serves only requests that no residency rule names; use fewer labels"
+                "too many different places (region and labels of a replica); until one is free, this replica serves only requests without a residency rule; use fewer labels"
             );
         }
         if let Some(handover) = &self.handover {

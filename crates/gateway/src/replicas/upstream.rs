@@ -175,7 +175,7 @@ impl Upstream {
             let status = answered.head.status;
             let body = Limited::new(answered.body, MOST_PAGE).collect().await;
             let body =
-                body.map_err(|e| AttemptError::replica(format!("the answer broke off: {e}")))?;
+                body.map_err(|e| AttemptError::replica(format!("the answer stopped early: {e}")))?;
             Ok(Page { status, body: body.to_bytes() })
         };
         match tokio::time::timeout(limit, whole).await {
@@ -233,7 +233,9 @@ impl Upstream {
         let Some(home) = &self.far else { return self.dial(replica).await };
         let (upstream, to) = (self.clone(), replica.clone());
         let opened = home.spawn(async move { upstream.dial(&to).await }).await;
-        opened.unwrap_or_else(|_| Err(AttemptError::of(Fault::Unreached, "this gateway ends")))
+        opened.unwrap_or_else(|_| {
+            Err(AttemptError::of(Fault::Unreached, "this gateway is shutting down"))
+        })
     }
 
     async fn dial(&self, replica: &Authority) -> Result<Line, AttemptError> {
@@ -246,7 +248,7 @@ impl Upstream {
             }
             Err(_) => {
                 let ms = self.connect.as_millis();
-                let message = format!("not connected within {ms} ms (timeouts.connect)");
+                let message = format!("no connection within {ms} ms (timeouts.connect)");
                 return Err(AttemptError::of(Fault::Unreached, message));
             }
         };
@@ -391,7 +393,7 @@ fn request(
     *request.method_mut() = method.clone();
     *request.uri_mut() = path
         .parse()
-        .map_err(|e| AttemptError::replica(format!("the path cannot be sent on: {e}")))?;
+        .map_err(|e| AttemptError::replica(format!("the path cannot be forwarded: {e}")))?;
     *request.headers_mut() = headers.clone();
     let host = HeaderValue::from_str(replica.as_str()).expect("an authority is a header value");
     request.headers_mut().insert(HOST, host);

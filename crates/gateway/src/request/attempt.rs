@@ -222,7 +222,7 @@ async fn at_replica(
         }
         Meaning::Fails => return Err(failed(EngineError::read(head, flow).await)),
         Meaning::Unfinished => {
-            let message = format!("the engine answered {status}, which was not asked for");
+            let message = format!("the engine sent an unexpected {status}");
             return Err(AttemptError::replica(message).into());
         }
     }
@@ -282,9 +282,11 @@ impl NoFirst {
         match (self, whose) {
             (NoFirst::Empty, _) => AttemptError::of(whose, "the answer is empty"),
             (NoFirst::Broke(e), Fault::Replica) if is_cut(&e) => {
-                AttemptError::of(Fault::Died, format!("the answer broke off: {e}"))
+                AttemptError::of(Fault::Died, format!("the answer stopped early: {e}"))
             }
-            (NoFirst::Broke(e), _) => AttemptError::of(whose, format!("the answer broke off: {e}")),
+            (NoFirst::Broke(e), _) => {
+                AttemptError::of(whose, format!("the answer stopped early: {e}"))
+            }
         }
     }
 }
@@ -294,7 +296,7 @@ fn failed(said: EngineError) -> Failure {
     let status = said.head.status;
     let message = match said.is_redirect() {
         true => format!(
-            "the engine answered {status}, and redirects are not followed; correct the replica's url or the request's path"
+            "the engine answered {status}, and the gateway does not follow redirects; correct the replica's url or the path of the request"
         ),
         false => format!("the engine answered {status}"),
     };

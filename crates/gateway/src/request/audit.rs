@@ -27,7 +27,7 @@ pub(crate) fn check_kept(
     if !kept {
         residency.counts.breach();
         let rules = residency::names(residence);
-        tracing::error!(?rules, ?region, "a residency rule was not kept");
+        tracing::error!(?rules, ?region, "a residency rule was violated");
     }
 }
 

@@ -37,7 +37,9 @@ impl Form {
     pub(crate) fn cut_short(self) -> Option<&'static str> {
         match self {
             Form::Events => Some("the replica ended the stream before its end marker"),
-            Form::UntilClose => Some("the replica closed the connection before its answer's end"),
+            Form::UntilClose => {
+                Some("the replica closed the connection before the end of its answer")
+            }
             Form::Whole => None,
         }
     }
@@ -156,7 +158,7 @@ impl Delivery {
         if self.form != Form::Events || self.report.is_some() {
             return Err(CutShort);
         }
-        let message = format!("{message}; send the request again");
+        let message = format!("{message}; retry the request");
         let event = error_event(self.endpoint, 502, "replica_failed", &message);
         // A half-sent event is ended first, or the client would read the error as part of it.
         Ok(Frame::data([rest, b"\n\n", &event].concat().into()))

@@ -32,7 +32,7 @@ pub(crate) enum Event {
 
 /// The answer was cut short after bytes were sent; the connection is closed to signal that.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("the replica's answer was cut short")]
+#[error("the replica's answer was cut off")]
 pub(crate) struct CutShort;
 
 impl Incoming {
@@ -60,7 +60,7 @@ impl Incoming {
                 }
             }
             Poll::Ready(None) => Event::End,
-            Poll::Ready(Some(Err(_))) => Event::Broken("the replica's answer broke off"),
+            Poll::Ready(Some(Err(_))) => Event::Broken("the replica's answer stopped early"),
             Poll::Pending => Event::Broken(ready!(self.silence.poll(cx))),
         })
     }

@@ -113,7 +113,7 @@ fn log(ids: &Ids, id: RequestId, target: &Target, failure: &Failure) {
             tracing::warn!(request, replica = %member.name, error = %error, "attempt failed");
         }
         Target::Peer(link) if matches!(error.fault, Fault::PeerFull | Fault::PeerNoRoom) => {
-            tracing::debug!(request, peer = ?link.label, error = %error, "a peer has no room");
+            tracing::debug!(request, peer = ?link.label, error = %error, "a peer has no free capacity");
         }
         Target::Peer(link) => {
             tracing::warn!(request, peer = ?link.label, error = %error, "attempt failed");

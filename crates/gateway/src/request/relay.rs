@@ -41,7 +41,7 @@ enum State {
 }
 
 /// Message if no replica resumes a stream.
-const NOWHERE: &str = "the replica's answer broke off, and nobody could go on with it";
+const NOWHERE: &str = "the replica's answer stopped early, and no other replica could continue it";
 
 type Piece = Option<Result<Frame<Bytes>, CutShort>>;
 

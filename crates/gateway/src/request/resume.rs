@@ -134,7 +134,7 @@ pub(crate) async fn search(
     if !head.status.is_success() || headers::is_json(&head.headers) {
         tracing::warn!(
             request = plane.ids.show(id), status = %head.status,
-            "a stream was to be continued, and the engine does not do it"
+            "the engine does not continue a stream"
         );
         ticket.broke_off(Some(Outcome::ClientError));
         return nowhere(&plane.metrics, &plane.ids, id);

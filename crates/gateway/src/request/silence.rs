@@ -50,7 +50,7 @@ impl Silence {
             let now = Instant::now();
             let idle = self.last + self.idle;
             if idle <= now {
-                return Poll::Ready("the replica fell silent (timeouts.idle)");
+                return Poll::Ready("the replica sent nothing for timeouts.idle");
             }
             self.wait = match self.member.as_ref().and_then(|member| member.life.down_since()) {
                 None => wait(self.member.as_deref(), idle),
@@ -58,7 +58,7 @@ impl Silence {
                     let due = self.last.max(since) + self.down;
                     if due <= now {
                         return Poll::Ready(
-                            "the replica is down, and its answer fell silent (timeouts.down)",
+                            "the replica is down, and sent nothing for timeouts.down",
                         );
                     }
                     // The replica may be up again by then.

@@ -248,21 +248,23 @@ fn data_plane(
 /// Logs problems that do not prevent a start.
 fn warn(config: &Config) {
     for problem in check::doubts(config) {
-        tracing::error!(problem, "the gateway starts nevertheless");
+        tracing::error!(problem, "the gateway starts with this problem");
     }
     if config.peers.is_some() && config.secret.is_none() {
-        tracing::warn!("no secret: prefixes are not shared with peers; give all gateways the same");
+        tracing::warn!(
+            "no `secret` is set, so prefixes are not shared with peers; set the same one on all gateways"
+        );
     }
     if !config.tenants.is_empty() && config.tls.is_none() && !config.listen.ip().is_loopback() {
         tracing::warn!(
-            "tenants' keys come in plain HTTP; name a certificate in tls, or let something in front of this gateway end TLS"
+            "clients send their keys in plain HTTP; set `tls`, or end TLS in front of this gateway"
         );
     }
     if config.tenants.is_empty()
         && config.cors.as_ref().is_some_and(meridian_wire::config::Cors::is_open)
     {
         tracing::warn!(
-            "cors.origins is `*` and no tenants are named: every page that a browser in this network opens can use the gateway; name the origins, or tenants"
+            "cors.origins is `*` and no tenants are configured: every page that a browser in this network opens can use the gateway; list the origins, or add tenants"
         );
     }
 }

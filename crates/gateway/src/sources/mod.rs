@@ -27,7 +27,7 @@ pub(crate) fn problems(config: &config::Gateway) -> Vec<String> {
     let sources = config.discovery.iter().enumerate();
     let of = |(at, source): (usize, &config::Source)| {
         let problem = file::list(file::read(source.file.as_ref()?), limit).err()?;
-        Some(format!("discovery[{at}].file: {problem}; write the list of replicas there"))
+        Some(format!("discovery[{at}].file: {problem}; write a list of replicas to the file"))
     };
     sources.filter_map(of).collect()
 }

@@ -66,7 +66,7 @@ pub(super) async fn keep(source: Arc<Source>) {
 fn resolver(server: Option<SocketAddr>) -> Result<TokioResolver, String> {
     let mut builder = match server {
         None => TokioResolver::builder_tokio()
-            .map_err(|error| format!("/etc/resolv.conf cannot be used: {error}; give `server`"))?,
+            .map_err(|error| format!("/etc/resolv.conf cannot be used: {error}; set `server`"))?,
         Some(server) => {
             let mut connections = [ConnectionConfig::udp(), ConnectionConfig::tcp()];
             connections.iter_mut().for_each(|connection| connection.port = server.port());
@@ -88,7 +88,7 @@ async fn look(resolver: &TokioResolver, source: &Source) -> Result<Found, String
     let mut addresses = Addresses::new();
     let until = match (&config.dns, &config.srv) {
         (Some(dns), _) => {
-            let (name, port) = name_and_port(dns).ok_or("it is no name with a port")?;
+            let (name, port) = name_and_port(dns).ok_or("it is not a name with a port")?;
             of_name(resolver, name, port, 1, &mut addresses).await?
         }
         (None, Some(name)) => of_services(resolver, name, &mut addresses).await?,

@@ -110,7 +110,7 @@ impl Source {
             source = self.label,
             replicas,
             error = why,
-            "no replicas can be read; those found last stay"
+            "cannot read replicas; the known ones stay"
         );
     }
 
@@ -119,7 +119,7 @@ impl Source {
         let mut state = self.state();
         state.good = Some(Instant::now());
         if state.trouble.take().is_some() {
-            tracing::info!(source = self.label, "replicas can be read again");
+            tracing::info!(source = self.label, "reading replicas works again");
         }
         self.apply(replicas, &mut state);
     }
@@ -146,7 +146,7 @@ impl Source {
             self.replicas.let_go(member, Unlisted);
         }
         for problem in problems.difference(&state.problems) {
-            tracing::warn!(source = self.label, problem, "a replica is left out");
+            tracing::warn!(source = self.label, problem, "replica ignored");
         }
         state.problems = problems;
     }

@@ -88,9 +88,9 @@ async fn parameters_are_read_strictly() {
     let (a, b) = (Replica::start().await, Replica::start().await);
     let region = Region::of(&[&a, &b]).await;
     for (query, part) in [
-        ("drain=ture", "drain: `ture` is no boolean; use true or false"),
-        ("drain=", "drain: `` is no boolean"),
-        ("dry=1", "?dry: is no parameter of this request; use drain"),
+        ("drain=ture", "drain: `ture` is not a yes or no; use true or false"),
+        ("drain=", "drain: `` is not a yes or no"),
+        ("dry=1", "?dry: is not a parameter of this request; use drain"),
         ("drain=1&drain=0", "?drain: is given twice"),
     ] {
         let answer = region.admin("DELETE", &format!("/admin/replicas/r0?{query}"), "").await;

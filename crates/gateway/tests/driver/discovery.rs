@@ -107,10 +107,10 @@ async fn a_bad_file_keeps_the_last_good_list() {
     let good = until(&region, &[&a]).await;
     assert_eq!((good.failures, good.trouble), (1, None));
     for (n, (text, why)) in [
-        ("", "it is empty"),
+        ("", "the list is empty"),
         ("- url: http://a:1\n- ur", "line 2"),
         ("- {url: http://a:1, wight: 2}", "wight"),
-        ("- url: ftp://a:1", "[0].url: `ftp://a:1`: ftp is not spoken"),
+        ("- url: ftp://a:1", "[0].url: `ftp://a:1` has the scheme ftp"),
     ]
     .into_iter()
     .enumerate()

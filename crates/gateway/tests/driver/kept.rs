@@ -101,8 +101,8 @@ async fn a_start_without_the_control_plane() {
     assert!(control.lost_s.unwrap() >= 60.0 && control.view_age_s.unwrap() >= 60.0);
     assert_eq!(control.losses, 1);
     let page = eu.admin("GET", "/metrics", "").await.text().to_owned();
-    assert!(page.contains("meridian_control_up 0"), "{page}");
-    let age = page.lines().find_map(|l| l.strip_prefix("meridian_control_view_age_seconds "));
+    assert!(page.contains("meridian_control_up{} 0"), "{page}");
+    let age = page.lines().find_map(|l| l.strip_prefix("meridian_control_view_age_seconds{} "));
     assert!(age.unwrap().parse::<f64>().unwrap() >= 60.0, "{age:?}");
 
     plane.start_again().await;
@@ -174,7 +174,7 @@ async fn bad_files_are_ignored() {
     let good = Kept { region: "eu".into(), at: 1_700_000_000, view: snapshot }.to_bytes();
     let other = String::from_utf8(good.clone()).unwrap().replacen("\"eu\"", "\"us\"", 1);
     for (bytes, part) in
-        [(&good[..good.len() - 9], "cut short"), (other.as_bytes(), "region: `us`")]
+        [(&good[..good.len() - 9], "incomplete"), (other.as_bytes(), "region: is `us`")]
     {
         let view = View::new();
         std::fs::write(&view.0, bytes).unwrap();
@@ -203,7 +203,7 @@ async fn a_place_that_cannot_be_written() {
     let config = keeper(&plane.url(), &inside);
     let error = meridian_gateway::serve(config, 0, |_| {}, std::future::pending()).await;
     let error = error.unwrap_err().to_string();
-    assert!(error.starts_with("control.view: ") && error.contains("; name a file in"), "{error}");
+    assert!(error.starts_with("control.view: ") && error.contains("; use a file in"), "{error}");
 
     std::fs::create_dir(&folder.0).unwrap();
     let eu = Region::start(keeper(&plane.url(), &inside)).await;

@@ -44,7 +44,7 @@ async fn a_gateway_that_is_not_listed_is_refused() {
     let (us, eu) = one_way(&fleet, &replica);
     let (us, eu) = (Region::start(us).await, Region::start(eu).await);
     let why =
-        "gateway us/us-1 does not list eu/eu-1; name it there in peers.gateways or peers.accept";
+        "gateway us/us-1 does not list eu/eu-1; add it there to peers.gateways or peers.accept";
     eu.until("eu is refused", refused(why)).await;
     assert_ne!(call(eu.listen, chat("hi")).await.status, 200);
     assert_eq!(replica.count(), 0);

@@ -69,13 +69,13 @@ async fn why_a_replica_does_not_join() {
         (Script::default().reset(), "GET /v1/models: "),
         (
             Script::answer(401, "", ""),
-            "GET /v1/models: 401 Unauthorized; the replica asks for a key: set engine_key",
+            "GET /v1/models: 401 Unauthorized; the replica needs a key: set engine_key",
         ),
-        (Script::answer(404, "", ""), "GET /v1/models: 404 Not Found; name the replica's `models`"),
+        (Script::answer(404, "", ""), "GET /v1/models: 404 Not Found; list the replica's `models`"),
         (Script::answer(500, "", ""), "GET /v1/models: 500"),
         (
             Script::answer(302, "location: /x\r\n", ""),
-            "GET /v1/models: 302 Found; redirects are not followed",
+            "GET /v1/models: 302 Found; the gateway does not follow redirects",
         ),
         (Script::answer(200, "", "<html>"), "GET /v1/models: "),
         (

@@ -223,7 +223,7 @@ async fn bad_files_are_told() {
     let mut moved = fleet.gateway("us", 1, &[]);
     moved.region = "eu".to_owned();
     let error = start(moved).await;
-    assert!(error.starts_with("peers.certificate: is of region `us`"), "{error}");
+    assert!(error.starts_with("peers.certificate: is for region `us`"), "{error}");
     let mut missing = fleet.gateway("us", 1, &[]);
     peers(&mut missing).ca = "none.crt".into();
     let error = start(missing).await;
@@ -251,9 +251,9 @@ async fn another_version_is_told_whom_to_update() {
     // A gateway whose hello differs from its certificate, and one that sends no hello.
     let other = Hello { identity: fleet.identity("asia"), ..hello.clone() };
     let answer = ask(&fleet, &Ask::Hello(other)).await;
-    assert!(answer.message.contains("hello of asia/asia-1"), "{}", answer.message);
+    assert!(answer.message.contains("hello to asia/asia-1"), "{}", answer.message);
     let answer = ask(&fleet, &Ask::Heartbeat(1)).await;
-    assert!(answer.message.contains("to be a hello"), "{}", answer.message);
+    assert!(answer.message.contains("must be a hello"), "{}", answer.message);
     let answer = ask(&fleet, &Ask::Hello(hello)).await;
     assert_eq!(answer.status, "", "the stream goes on");
     assert!(matches!(answer.first, Some(Tell::Hello(_))), "{:?}", answer.first);
@@ -292,8 +292,8 @@ async fn only_forwards_of_one_hop_are_served() {
     for (marks, says) in [
         (&[][..], "x-meridian-forward: is missing"),
         (&[("x-meridian-forward", "2"), ("x-meridian-hops", "1")], "version 2 of the peer"),
-        (&[("x-meridian-forward", "1"), ("x-meridian-hops", "2")], "x-meridian-hops: 2 came"),
-        (&[("x-meridian-forward", "1")], "x-meridian-hops: 0 came"),
+        (&[("x-meridian-forward", "1"), ("x-meridian-hops", "2")], "x-meridian-hops: is 2"),
+        (&[("x-meridian-forward", "1")], "x-meridian-hops: is 0"),
     ] {
         let (status, refused, body) = ask(marks).await;
         assert!((status, refused) == (400, true) && body.contains(says), "{status}: {body}");

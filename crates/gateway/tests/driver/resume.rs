@@ -249,7 +249,7 @@ async fn broken_again_and_again() {
             assert_eq!((status.requests.done, status.requests.failed), (1, 0));
         } else {
             let error = answer.text().strip_prefix(&*said).expect("what was said stands first");
-            assert!(error.contains("nobody could go on"), "{error}");
+            assert!(error.contains("no other replica could continue"), "{error}");
             assert_eq!((status.requests.done, status.requests.failed), (0, 1));
         }
     }
@@ -264,7 +264,7 @@ async fn refused_by_the_engine() {
     a.then(breaks(&[role("a"), say("a", "one")]));
     b.then(Script::json(400, "{}"));
     let answer = post(region.listen, "/v1/chat/completions", CHAT).await;
-    assert!(answer.text().contains("nobody could go on"), "{}", answer.text());
+    assert!(answer.text().contains("no other replica could continue"), "{}", answer.text());
     let status = region.settled().await;
     assert_eq!((status.requests.failed, status.requests.accepted), (1, 1));
     assert_eq!((status.replicas[0].failed, status.replicas[1].failed), (1, 0));
@@ -394,7 +394,7 @@ async fn a_peer_that_cannot_continue() {
     .await;
     own.then(breaks(&[role("a"), say("a", "one")]));
     let answer = post(regions[0].listen, "/v1/chat/completions", CHAT).await;
-    assert!(answer.text().contains("nobody could go on"), "{}", answer.text());
+    assert!(answer.text().contains("no other replica could continue"), "{}", answer.text());
     assert_eq!((a.count(), b.count()), (0, 0));
     let status = regions[0].settled().await;
     assert_eq!((status.requests.failed, status.peers[0].sent.refused), (1, 1));

@@ -199,7 +199,7 @@ async fn broken_openai_streams() {
         let rest = broken_stream(path, body, "data: {\"choices\":[{\"text\":\"a\"}]}\n\n").await;
         let last: serde_json::Value = serde_json::from_str(events(&rest)[0]).unwrap();
         assert_eq!(last["error"]["code"], "replica_failed", "{rest}");
-        assert!(last["error"]["message"].as_str().unwrap().contains("again"));
+        assert!(last["error"]["message"].as_str().unwrap().contains("retry"));
     }
 }
 

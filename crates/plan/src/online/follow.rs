@@ -46,7 +46,7 @@ pub enum Refused {
     #[error("epoch {0} has no row without an end; give a way for every size")]
     Gaps(u64),
     /// The ranks agreed on an epoch that this one does not have.
-    #[error("epoch {0} was agreed on and is not held; the communicator must be made anew")]
+    #[error("epoch {0} was agreed on and is not held; the communicator must be made again")]
     Unknown(u64),
 }
 

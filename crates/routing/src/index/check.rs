@@ -61,7 +61,7 @@ impl PrefixIndex {
         assert_eq!(self.runs[found].name(), run.name(), "under its own name");
         assert_eq!(run.blocks()[0], run.name(), "a run is named by its first block");
         let longest = run.holders().iter().map(|h| h.len as usize).max();
-        assert_eq!(longest, Some(run.blocks().len()), "a run is as long as somebody holds it");
+        assert_eq!(longest, Some(run.blocks().len()), "a run is as long as a replica holds it");
         assert!(run.holders().is_sorted_by_key(|h| h.target), "holders stand by target");
         for holder in run.holders() {
             let hold = &self.orders[holder.hold];

@@ -47,7 +47,7 @@ use crate::index::{Evict, IndexSpec, Insert};
 
 pub(super) static SPEC: Spec = Spec {
     name: "meridian",
-    summary: "least of prefill in front, unmatched prefill with whom it delays, and running requests",
+    summary: "least of prefill in front, unmatched prefill with the requests that it delays, and running requests",
     source: "Meridian; GORGO section 3.4, SkyWalker section 3.3, delay scheduling",
     params: &[
         Param::number(

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use crate::config::suggest;
 use crate::engines::{ALL, Engine, find};
 
 /// A replica's engine, or `auto` to detect it.
@@ -51,7 +52,7 @@ impl FromStr for EngineName {
 impl fmt::Display for UnknownEngine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = EngineName::all().map(EngineName::name).collect();
-        write!(f, "`{}` is no known engine; use one of {}", self.0, names.join(", "))
+        write!(f, "`{}` is not an engine; {}", self.0, suggest(&self.0, &names))
     }
 }
 
@@ -84,7 +85,7 @@ mod tests {
             assert_eq!(serde_saphyr::from_str::<EngineName>(engine.name()).unwrap(), engine);
         }
         let refused = serde_json::from_str::<EngineName>("\"VLLM\"").unwrap_err().to_string();
-        let wanted = "`VLLM` is no known engine; use one of auto, vllm, ";
+        let wanted = "`VLLM` is not an engine; did you mean `vllm`? Use one of auto, vllm, ";
         assert!(refused.starts_with(wanted), "{refused}");
     }
 }

@@ -28,12 +28,12 @@ pub struct Guard {
 pub enum Barred {
     /// The body is not JSON.
     #[error(
-        "Content-Type: {0}; a body is sent as application/json (curl -H 'content-type: application/json')"
+        "Content-Type: {0}; send the body as application/json (curl -H 'content-type: application/json')"
     )]
     MediaType(String),
     /// The request's `Host` is not a name of the port.
     #[error(
-        "Host: {host} is no name of this port; use its IP address or localhost, or list the name under {setting}"
+        "Host: {host} is not a name of this port; use its IP address or localhost, or add the name to {setting}"
     )]
     Host {
         /// The header as sent.
@@ -43,7 +43,7 @@ pub enum Barred {
     },
     /// A page of another origin sent the request.
     #[error(
-        "Origin: {origin} is not this port's; open the page under the address that it sends requests to, or list its name under {setting}"
+        "Origin: {origin} is not this port; open the page at the address that it sends requests to, or add its name to {setting}"
     )]
     Origin {
         /// The header as sent.
@@ -53,7 +53,7 @@ pub enum Barred {
     },
     /// The browser says that another site sent the request.
     #[error(
-        "Sec-Fetch-Site: {0}; another site may change nothing here; send the request from a page of this port, or without a browser"
+        "Sec-Fetch-Site: {0}; pages of other sites may not change anything here; use a page of this port, or no browser"
     )]
     Site(String),
 }

@@ -35,10 +35,11 @@ impl Query {
             };
             if !known.contains(&name) {
                 let known = match known {
-                    [] => "it takes none".to_owned(),
+                    [] => "it has none".to_owned(),
                     known => format!("use {}", known.join(", ")),
                 };
-                let message = format!("?{}: is no parameter of this request; {known}", shown(name));
+                let message =
+                    format!("?{}: is not a parameter of this request; {known}", shown(name));
                 return Err(BadQuery(message));
             }
             if found.insert(name.to_owned(), value).is_some() {
@@ -59,7 +60,7 @@ impl Query {
             "true" | "1" | "yes" | "on" => Ok(true),
             "false" | "0" | "no" | "off" => Ok(false),
             _ => Err(BadQuery(format!(
-                "{name}: `{}` is no boolean; use true or false",
+                "{name}: `{}` is not a yes or no; use true or false",
                 shown(given)
             ))),
         }
@@ -79,7 +80,7 @@ impl Query {
         number.map(Some).ok_or_else(|| {
             let (least, most) = (bounds.start(), bounds.end());
             let given = shown(given);
-            BadQuery(format!("{name}: `{given}` is no number from {least} to {most}; use one"))
+            BadQuery(format!("{name}: `{given}` is not a number from {least} to {most}; use one"))
         })
     }
 
@@ -114,7 +115,7 @@ mod tests {
         }
         for bad in ["drain=", "drain=ture", "drain=2", "drain=true%20"] {
             let error = flag(bad).expect_err(bad);
-            assert!(error.ends_with("is no boolean; use true or false"), "{error}");
+            assert!(error.ends_with("is not a yes or no; use true or false"), "{error}");
         }
     }
 
@@ -123,13 +124,13 @@ mod tests {
     #[test]
     fn unknown_parameters() {
         let said = flag("drian=1").expect_err("is unknown");
-        assert_eq!(said, "?drian: is no parameter of this request; use drain, force");
+        assert_eq!(said, "?drian: is not a parameter of this request; use drain, force");
         assert_eq!(
             flag("drain=1&drain=0").expect_err("twice"),
             "?drain: is given twice; give it once"
         );
-        let said = Query::read(Some("x"), &[]).expect_err("takes none").to_string();
-        assert_eq!(said, "?x: is no parameter of this request; it takes none");
+        let said = Query::read(Some("x"), &[]).expect_err("it has none").to_string();
+        assert_eq!(said, "?x: is not a parameter of this request; it has none");
         assert_eq!(Query::read(None, &[]), Ok(Query::default()));
     }
 
@@ -143,7 +144,7 @@ mod tests {
         assert_eq!((number("last=20"), number("")), (Ok(Some(20)), Ok(None)));
         for bad in ["last=0", "last=1001", "last=ten", "last=", "last"] {
             let error = number(bad).expect_err(bad);
-            assert!(error.ends_with("is no number from 1 to 1000; use one"), "{error}");
+            assert!(error.ends_with("is not a number from 1 to 1000; use one"), "{error}");
         }
     }
 }

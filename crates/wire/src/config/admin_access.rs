@@ -65,7 +65,7 @@ impl AdminAccess {
         check(
             admin.ip().is_loopback() || self.is_closed(),
             format!(
-                "admin_access: neither tokens nor tls.ca is set, and admin is {admin}; set one (`meridian tenant-key --new` makes a token), or keep admin on 127.0.0.1"
+                "admin: {admin} accepts connections from other machines, and admin_access has neither tokens nor tls.ca; set one (`meridian tenant-key --new` makes a token), or use 127.0.0.1"
             ),
         );
         let count = self.tokens.len();
@@ -75,7 +75,7 @@ impl AdminAccess {
         );
         check(
             self.tokens.iter().all(|token| token.0.is_some()),
-            "admin_access.tokens: one is no hash of a token; write what `meridian tenant-key` prints, sha256: and 64 hex digits".to_owned(),
+            "admin_access.tokens: one is not the hash of a token; copy the hash that `meridian tenant-key` prints, sha256: and 64 hex digits".to_owned(),
         );
         if let Some(tls) = &self.tls {
             let mut files = vec![("certificate", &tls.certificate), ("key", &tls.key)];
@@ -100,7 +100,9 @@ pub(super) fn check_hosts(at: &str, hosts: &[String], check: &mut impl FnMut(boo
         let shown: String = host.chars().take(MOST_NAME).collect();
         check(
             fits,
-            format!("{at}[{i}]: `{shown}` is no name; write a host name, as meridian.example.org"),
+            format!(
+                "{at}[{i}]: `{shown}` is not a host name; write one, as in meridian.example.org"
+            ),
         );
     }
 }
@@ -122,7 +124,7 @@ mod tests {
         assert_eq!(Gateway::read(&good.print().expect("prints")).expect("reads back"), good);
         for bad in ["", "http://x", "*.example.org", "a b"] {
             let error = hosts(&format!("['{bad}']")).expect_err(bad);
-            let part = format!("admin_access.hosts[0]: `{bad}` is no name");
+            let part = format!("admin_access.hosts[0]: `{bad}` is not a host name");
             assert!(error.starts_with(&part), "{error}");
             let yaml = format!("version: 1\nstore: a\nadmin_hosts: ['{bad}']\n");
             let error = Control::read(&yaml).expect_err(bad).to_string();
@@ -144,8 +146,8 @@ mod tests {
             let quoted = |more: &str| gateway(&format!("admin: '{admin}:8081'\n{more}"));
             for open in ["", server, "admin_access: {hosts: [a]}"] {
                 let error = quoted(open).expect_err(open);
-                assert!(error.starts_with("admin_access: neither tokens nor tls.ca"), "{error}");
-                assert!(error.contains(&format!("admin is {admin}:8081")), "{error}");
+                assert!(error.contains("admin_access has neither tokens nor tls.ca"), "{error}");
+                assert!(error.contains(&format!("admin: {admin}:8081")), "{error}");
             }
             for good in [closed.as_str(), fleet] {
                 let read = quoted(good).expect(good);
@@ -156,6 +158,6 @@ mod tests {
             assert!(at("127.0.0.1", open).is_ok(), "{open}");
         }
         let error = at("127.0.0.1", "admin_access: {tokens: [my-secret]}").expect_err("no hash");
-        assert!(error.contains("one is no hash") && !error.contains("my-secret"), "{error}");
+        assert!(error.contains("one is not the hash") && !error.contains("my-secret"), "{error}");
     }
 }

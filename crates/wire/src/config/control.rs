@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::admin_access::check_hosts;
-use super::{ConfigError, MutualTls, Span, VERSION, file};
+use super::{ConfigError, Format, MutualTls, Span, VERSION, file};
 use crate::peer::label;
 
 /// Shortest lease: a renewal may take a third of it.
@@ -23,7 +23,7 @@ pub struct Control {
     /// The store's file, created if missing.
     pub store: PathBuf,
     /// Address for operators, scrapers and the gateways of this machine. Port 0: any free one.
-    #[serde(default = "admin")]
+    #[serde(default = "admin", deserialize_with = "super::listening")]
     pub admin: SocketAddr,
     /// Names of the admin port, besides IP addresses and localhost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -77,23 +77,27 @@ impl Control {
     /// Whether a file is a control plane's configuration rather than a gateway's: it has a `store`.
     #[must_use]
     pub fn is_in(yaml: &str) -> bool {
-        file::parse::<serde_json::Value>(yaml).is_ok_and(|value| value.get("store").is_some())
-    }
-
-    /// Reads a configuration without checking it: [`Control::problems`] does.
-    ///
-    /// # Errors
-    /// If the text is not a configuration: syntax, an unknown key, a wrong type.
-    pub fn parse(yaml: &str) -> Result<Control, ConfigError> {
-        file::parse(yaml)
+        file::has_field(yaml, "store")
     }
 
     /// Reads and checks a configuration.
     ///
     /// # Errors
-    /// See [`ConfigError`].
+    /// All its problems.
     pub fn read(yaml: &str) -> Result<Control, ConfigError> {
-        file::read(yaml, Control::problems)
+        Control::examine(yaml, Control::problems)
+    }
+
+    /// Reads a configuration and checks it with `problems`, such as a check of the files that it
+    /// names.
+    ///
+    /// # Errors
+    /// All its problems.
+    pub fn examine(
+        yaml: &str,
+        problems: impl FnOnce(&Control) -> Vec<String>,
+    ) -> Result<Control, ConfigError> {
+        file::read(yaml, Format::Control, problems)
     }
 
     /// The whole effective configuration with defaults written out, without the token.
@@ -117,21 +121,22 @@ impl Control {
         };
         check(
             self.version == VERSION,
-            format!("version: {} is not known; use {VERSION}", self.version),
+            format!("version: {} is unknown; use {VERSION}", self.version),
         );
         check(
             !self.store.as_os_str().is_empty(),
-            "store: is empty; name the file that the registry is kept in".to_owned(),
+            "store: is empty; name the file of the registry, as in /var/lib/meridian/fleet.redb"
+                .to_owned(),
         );
         check(
             self.target > 0.0 && self.target <= 1.0,
-            format!("target: {} is no share; use a number above 0, at most 1", self.target),
+            format!("target: {} is not a share; use a number above 0 and at most 1", self.target),
         );
         let open = self.admin.ip().is_loopback() || self.token.is_some() || self.tls.is_some();
         check(
             open,
             format!(
-                "token: is missing, and admin is {}; set tls or a token, or keep admin on 127.0.0.1",
+                "admin: {} accepts connections from other machines, and neither token nor tls is set; set one, or use 127.0.0.1",
                 self.admin
             ),
         );
@@ -167,11 +172,14 @@ impl Registry {
     pub(super) fn check(&self, has_peers: bool, check: &mut impl FnMut(bool, String)) {
         check(
             self.authority().is_some(),
-            format!("control.url: `{}` is no address; write it as http://127.0.0.1:8090", self.url),
+            format!(
+                "control.url: `{}` is not an address; write it as http://127.0.0.1:8090",
+                self.url
+            ),
         );
         check(
             self.name.is_some() || has_peers,
-            "control.name: is missing; give this gateway a name that no other one of the fleet has"
+            "control.name: is missing; give this gateway a name that no other gateway of the fleet has"
                 .to_owned(),
         );
         if let Some(Err(error)) = self.name.as_ref().map(|name| label("name", name)) {
@@ -180,14 +188,17 @@ impl Registry {
         check_token("control.token", self.token.as_deref(), check);
         check(
             !self.is_https() || self.tls.is_some() || has_peers,
-            "control.tls: is missing; name the certificates to ask it with, or those of peers"
+            "control.tls: is missing, and control.url is https; add the client certificates here, or under peers"
                 .to_owned(),
         );
         if let Some(tls) = &self.tls {
             tls.check("control.tls", check);
             check(
                 self.is_https(),
-                format!("control.tls: is named, and control.url is `{}`; write https://", self.url),
+                format!(
+                    "control.tls: is set, and control.url is `{}`; write https:// there, or remove tls",
+                    self.url
+                ),
             );
         }
         check(
@@ -200,7 +211,7 @@ impl Registry {
         check(
             self.view.as_ref().is_none_or(|file| file.file_name().is_some()),
             format!(
-                "control.view: `{}` is no file; name one for this gateway alone, as /var/lib/meridian/us-1.view",
+                "control.view: `{}` is not a file name; use a file of this gateway alone, as in /var/lib/meridian/us-1.view",
                 self.view.as_deref().unwrap_or_else(|| "".as_ref()).display()
             ),
         );
@@ -212,7 +223,9 @@ fn check_token(field: &str, token: Option<&str>, check: &mut impl FnMut(bool, St
     let fits = |t: &str| (16..=512).contains(&t.len()) && t.bytes().all(|b| b.is_ascii_graphic());
     check(
         token.is_none_or(fits),
-        format!("{field}: is no token; use 16 to 512 printable characters without spaces"),
+        format!(
+            "{field}: does not have the form of a token; use 16 to 512 printable characters without spaces"
+        ),
     );
 }
 
@@ -237,21 +250,22 @@ mod tests {
     #[test]
     fn control_problems() {
         let yaml = "version: 2\nstore: ''\nadmin: 0.0.0.0:8090\ntarget: 1.5\n";
-        let ConfigError::Invalid(problems) = Control::read(yaml).unwrap_err() else {
-            panic!("is readable");
-        };
+        let problems = Control::read(yaml).unwrap_err().problems;
         for part in [
-            "version: 2 is not known",
+            "version: 2 is unknown",
             "store: is empty",
-            "target: 1.5 is no share",
-            "token: is missing, and admin is 0.0.0.0:8090",
+            "target: 1.5 is not a share",
+            "admin: 0.0.0.0:8090 accepts connections from other machines",
         ] {
-            assert!(problems.iter().any(|p| p.contains(part)), "{part}: {problems:#?}");
+            assert!(problems.iter().any(|p| p.text.contains(part)), "{part}: {problems:#?}");
         }
         let error = Control::read("version: 1\nstroe: a\n").unwrap_err().to_string();
         assert!(error.contains("stroe") && error.contains("line 2"), "{error}");
         let error = Control::read("version: 1\nstore: a\ntoken: short\n").unwrap_err().to_string();
-        assert!(error.starts_with("token: is no token") && !error.contains("short"), "{error}");
+        assert!(
+            error.starts_with("token: does not have the form") && !error.contains("short"),
+            "{error}"
+        );
     }
 
     // The gateway's section, valid and invalid.
@@ -268,13 +282,13 @@ mod tests {
             "control.tls: is missing",
             "control.name: `US`",
             "control.lease: 10ms is",
-            "control.view: `` is no file",
+            "control.view: `` is not a file name",
         ] {
             assert!(error.contains(part), "{part}: {error}");
         }
         for url in ["c:1", "http://c", "ftp://c:1", "http://c:1/x", "http://a@c:1"] {
             let error = read(&format!("{{url: '{url}', name: us-1}}")).unwrap_err().to_string();
-            assert!(error.contains(&format!("control.url: `{url}` is no address")), "{error}");
+            assert!(error.contains(&format!("control.url: `{url}` is not an address")), "{error}");
         }
         let error = read("{url: 'http://c:1'}").unwrap_err().to_string();
         assert!(error.contains("control.name: is missing"), "{error}");

@@ -29,12 +29,12 @@ impl Cors {
     pub(super) fn check(&self, check: &mut impl FnMut(bool, String)) {
         check(
             !self.origins.is_empty(),
-            "cors.origins: is empty; name the origins of pages that may send requests, or leave `cors` out"
+            "cors.origins: is empty; list the origins of pages that may send requests, or remove `cors`"
                 .to_owned(),
         );
         check(
             !self.is_open() || self.origins.len() == 1,
-            "cors.origins: `*` permits every page, whatever stands beside it; use `*` alone, or leave it out"
+            "cors.origins: `*` allows every page, so the other origins have no effect; use `*` alone, or remove it"
                 .to_owned(),
         );
         for (i, origin) in self.origins.iter().enumerate().filter(|(_, origin)| *origin != "*") {
@@ -57,10 +57,10 @@ fn is_origin(text: &str) -> Result<(), &'static str> {
     };
     let of_scheme = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"+-.".contains(&b);
     if scheme.is_empty() || !scheme.bytes().all(of_scheme) {
-        return Err("has a scheme that no browser sends");
+        return Err("has an unknown scheme");
     }
     if rest.contains(['/', '?', '#', '@', '*']) {
-        return Err("is more or less than scheme, host and port");
+        return Err("has more than scheme, host and port");
     }
     let (host, port) = match rest.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
@@ -68,14 +68,14 @@ fn is_origin(text: &str) -> Result<(), &'static str> {
     };
     let of_host = |b: u8| b.is_ascii_graphic() && !b.is_ascii_uppercase();
     if host.is_empty() || !host.bytes().all(of_host) {
-        return Err("has no host in lower case");
+        return Err("has no host, or one with capital letters");
     }
     match (scheme, port) {
         (_, None) => Ok(()),
         ("https", Some("443")) | ("http", Some("80")) => {
-            Err("has its scheme's own port, which browsers leave out")
+            Err("has the default port of its scheme, which browsers leave out")
         }
-        (_, Some(port)) => port.parse::<u16>().map(drop).map_err(|_| "has a port that is none"),
+        (_, Some(port)) => port.parse::<u16>().map(drop).map_err(|_| "has a port above 65535"),
     }
 }
 
@@ -104,13 +104,13 @@ mod tests {
             ("[]", "cors.origins: is empty"),
             (r#"["*", "https://a"]"#, "use `*` alone"),
             (r#"["app.example.org"]"#, "cors.origins[0]: `app.example.org` has no scheme"),
-            (r#"["https://a", "https://b/"]"#, "cors.origins[1]: `https://b/` is more or less"),
-            (r#"["https://*.example.org"]"#, "is more or less than scheme, host and port"),
-            (r#"["HTTPS://a"]"#, "has a scheme that no browser sends"),
-            (r#"["https://A"]"#, "has no host in lower case"),
-            (r#"["https://"]"#, "has no host in lower case"),
-            (r#"["https://a:443"]"#, "its scheme's own port"),
-            (r#"["http://a:99999"]"#, "has a port that is none"),
+            (r#"["https://a", "https://b/"]"#, "cors.origins[1]: `https://b/` has more"),
+            (r#"["https://*.example.org"]"#, "has more than scheme, host and port"),
+            (r#"["HTTPS://a"]"#, "has an unknown scheme"),
+            (r#"["https://A"]"#, "has no host, or one with capital letters"),
+            (r#"["https://"]"#, "has no host, or one with capital letters"),
+            (r#"["https://a:443"]"#, "the default port of its scheme"),
+            (r#"["http://a:99999"]"#, "has a port above 65535"),
         ] {
             let error = read(wrong).expect_err("can't work");
             assert!(error.contains(says), "{wrong}: {error}");

@@ -1,53 +1,82 @@
 //! Common parts of all configuration files: each is read in full, checked in full, and printed with
 //! its defaults written out.
 
+use std::fmt;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::ConfigError;
+use super::Format;
+use super::problem::Problem;
+use super::yaml::{Document, diagnose};
+
+/// All problems of a configuration.
+#[derive(Debug)]
+pub struct ConfigError {
+    /// In the order of the file.
+    pub problems: Vec<Problem>,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, problem) in self.problems.iter().enumerate() {
+            let end = if i == 0 { "" } else { "\n" };
+            write!(f, "{end}{problem}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl From<Vec<String>> for ConfigError {
+    fn from(texts: Vec<String>) -> ConfigError {
+        ConfigError { problems: texts.into_iter().map(Problem::from).collect() }
+    }
+}
 
 /// Reads a configuration and checks it.
 pub(crate) fn read<T: DeserializeOwned>(
     yaml: &str,
+    format: Format,
     problems: impl FnOnce(&T) -> Vec<String>,
 ) -> Result<T, ConfigError> {
-    let config = parse(yaml)?;
-    let problems = problems(&config);
-    if problems.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(problems)) }
-}
-
-/// Reads a configuration without checking it.
-pub(crate) fn parse<T: DeserializeOwned>(yaml: &str) -> Result<T, ConfigError> {
     // An error goes to a log, and the lines around it may contain a secret.
     let options = serde_saphyr::options! { with_snippet: false };
-    serde_saphyr::from_str_with_options(yaml, options)
-        .map_err(|e| ConfigError::Unreadable(named(yaml, &e)))
+    let found = match serde_saphyr::from_str_with_options::<T>(yaml, options) {
+        Ok(config) => {
+            let texts = problems(&config);
+            if texts.is_empty() {
+                return Ok(config);
+            }
+            locate(yaml, texts)
+        }
+        Err(error) => {
+            let found = diagnose(yaml, format, problems);
+            // The two readers differ; the first one decides.
+            if found.is_empty() { vec![error.to_string().into()] } else { found }
+        }
+    };
+    Err(ConfigError { problems: found })
 }
 
-/// An error that starts with the key of the wrong value. An error about a key already names it.
-fn named(yaml: &str, error: &serde_saphyr::Error) -> String {
-    let place = error.location().map(|at| (at.line(), at.column()));
-    match place.and_then(|(line, column)| key_before(yaml, line, column)) {
-        Some(key) => format!("{key}: {error}"),
-        None => error.to_string(),
+/// Adds the lines of the file to messages that start with the path of a field.
+#[must_use]
+pub fn locate(yaml: &str, messages: Vec<String>) -> Vec<Problem> {
+    match Document::read(yaml) {
+        Ok(document) => document.locate(messages),
+        Err(_) => messages.into_iter().map(Problem::from).collect(),
     }
 }
 
-/// The key of the value at a line and column, which count from 1.
-fn key_before(yaml: &str, line: u64, column: u64) -> Option<&str> {
-    let text = yaml.lines().nth(usize::try_from(line.checked_sub(1)?).ok()?)?;
-    let chars = usize::try_from(column.checked_sub(1)?).ok()?;
-    let end = text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at);
-    let before = text[..end].trim_end_matches(['"', '\'', ' ']).strip_suffix(':')?;
-    let start = before
-        .rfind(|c: char| !c.is_ascii_lowercase() && c != '_')
-        .map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
-    Some(&before[start..]).filter(|key| !key.is_empty())
+/// Whether a file has a field at its top.
+pub(crate) fn has_field(yaml: &str, name: &str) -> bool {
+    Document::read(yaml).is_ok_and(|document| document.has(name))
 }
 
 /// A configuration as a file.
 pub(crate) fn print(config: &impl Serialize) -> Result<String, ConfigError> {
-    serde_saphyr::to_string(config).map_err(|e| ConfigError::Unreadable(e.to_string()))
+    serde_saphyr::to_string(config).map_err(|e| ConfigError::from(vec![e.to_string()]))
 }
 
 /// The top-level fields in which two configurations differ, in order.

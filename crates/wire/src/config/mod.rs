@@ -1,32 +1,37 @@
 //! A gateway's configuration: one YAML file, strict, versioned, with units in the values.
 //!
-//! Reading fails with a line number at the first syntax error, unknown key or wrong type. Checking
-//! then finds all other problems at once.
+//! An error reports all problems at once, each with its line, field, value and remedy.
 
+mod address;
 mod admin_access;
 mod control;
 mod cors;
 pub(crate) mod file;
 mod peers;
 mod policy;
+mod problem;
 mod residency;
 mod sources;
 mod tenants;
 mod tls;
 mod topology;
 mod units;
+mod yaml;
 
 use std::net::SocketAddr;
 
 use meridian_routing::{Admission, BreakerConfig, Config, HeldConfig, ProbeConfig};
 use serde::{Deserialize, Serialize};
 
+pub use address::{authority, base_url, cannot_listen};
+pub(crate) use address::{listening, with_scheme};
 pub use admin_access::{AdminAccess, AdminTls};
 pub use control::{Control, Registry};
 pub use cors::Cors;
-pub use file::changed_sections;
+pub use file::{ConfigError, changed_sections, locate};
 pub use peers::{Accept, MOST_PEERS, Peer, Peers};
 pub use policy::{Policy, Scalar};
+pub use problem::Problem;
 pub use residency::{Residency, ResidencyRule};
 pub(crate) use sources::from_problems;
 pub use sources::{Source, name_and_port, replica_list};
@@ -34,6 +39,7 @@ pub use tenants::{KeyHash, PriorityClass, Tenant, TenantLimits};
 pub use tls::{MutualTls, Tls};
 pub use topology::Topology;
 pub use units::{Size, Span};
+pub use yaml::{Format, closest, suggest};
 
 pub use crate::admin::AddReplica;
 use crate::peer::label;
@@ -55,10 +61,10 @@ pub struct Gateway {
     #[serde(default = "defaults::region")]
     pub region: String,
     /// Address for clients. Port 0: any free one.
-    #[serde(default = "defaults::listen")]
+    #[serde(default = "defaults::listen", deserialize_with = "listening")]
     pub listen: SocketAddr,
     /// Address for operators and scrapers. Keep it off the public network.
-    #[serde(default = "defaults::admin")]
+    #[serde(default = "defaults::admin", deserialize_with = "listening")]
     pub admin: SocketAddr,
     /// Access to the admin port.
     #[serde(default, skip_serializing_if = "AdminAccess::is_empty")]
@@ -411,32 +417,25 @@ impl Default for Probe {
     }
 }
 
-/// A problem of a configuration.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// Not a configuration: a syntax error, an unknown key or a wrong type.
-    #[error("{0}")]
-    Unreadable(String),
-    /// Readable but invalid; every reason, each with its field and remedy.
-    #[error("{}", .0.join("\n"))]
-    Invalid(Vec<String>),
-}
-
 impl Gateway {
-    /// Reads a configuration without checking it: [`Gateway::problems`] does.
-    ///
-    /// # Errors
-    /// If the text is not a configuration: a syntax error, an unknown key or a wrong type.
-    pub fn parse(yaml: &str) -> Result<Gateway, ConfigError> {
-        file::parse(yaml)
-    }
-
     /// Reads and checks a configuration.
     ///
     /// # Errors
-    /// See [`ConfigError`].
+    /// All its problems.
     pub fn read(yaml: &str) -> Result<Gateway, ConfigError> {
-        file::read(yaml, Gateway::problems)
+        Gateway::examine(yaml, Gateway::problems)
+    }
+
+    /// Reads a configuration and checks it with `problems`, such as a check of the files that it
+    /// names.
+    ///
+    /// # Errors
+    /// All its problems.
+    pub fn examine(
+        yaml: &str,
+        problems: impl FnOnce(&Gateway) -> Vec<String>,
+    ) -> Result<Gateway, ConfigError> {
+        file::read(yaml, Format::Gateway, problems)
     }
 
     /// The whole effective configuration, with defaults written out.
@@ -459,27 +458,30 @@ impl Gateway {
         };
         check(
             self.version == VERSION,
-            format!("version: {} is not known; use {VERSION}", self.version),
+            format!("version: {} is unknown; use {VERSION}", self.version),
         );
         if let Err(error) = label("region", &self.region) {
             check(false, error.to_string());
         }
-        check(self.attempts >= 1, "attempts: 0 would send nothing; use 1 or more".to_owned());
+        check(self.attempts >= 1, "attempts: 0 would send no request; use 1 or more".to_owned());
         check(
             self.ms_per_token > 0.0 && self.ms_per_token.is_finite(),
-            format!("ms_per_token: {} is no prefill time; use a number above 0", self.ms_per_token),
+            format!(
+                "ms_per_token: {} is not a prefill time; use a number above 0",
+                self.ms_per_token
+            ),
         );
         let same = self.listen == self.admin && self.listen.port() != 0;
-        check(!same, format!("admin: {} is listen's address too; use another port", self.admin));
+        check(!same, format!("admin: {} is the address of `listen`; use another port", self.admin));
         for (i, path) in self.paths.iter().enumerate() {
             check(
                 path.starts_with('/'),
-                format!("paths[{i}]: `{path}` is no path; begin it with /"),
+                format!("paths[{i}]: `{path}` is not a path; start it with /"),
             );
             check(
                 !path.starts_with('/') || is_path(path),
                 format!(
-                    "paths[{i}]: `{path}` is in no request; use a path as it is sent, without a query"
+                    "paths[{i}]: `{path}` matches no request; write the path as clients send it, without a query"
                 ),
             );
         }
@@ -487,18 +489,20 @@ impl Gateway {
             check(
                 http::HeaderName::from_bytes(name.as_bytes()).is_ok(),
                 format!(
-                    "keys.headers[{i}]: `{name}` is no header; use letters, digits and hyphens"
+                    "keys.headers[{i}]: `{name}` is not a header name; use letters, digits and hyphens"
                 ),
             );
         }
         let tenant = &self.keys.tenant_header;
         check(
             tenant.is_empty() || http::HeaderName::from_bytes(tenant.as_bytes()).is_ok(),
-            format!("keys.tenant_header: `{tenant}` is no header; use letters, digits and hyphens"),
+            format!(
+                "keys.tenant_header: `{tenant}` is not a header name; use letters, digits and hyphens"
+            ),
         );
         check(
             self.secret.as_deref() != Some(""),
-            "secret: is empty; use a long random text, or leave it out".to_owned(),
+            "secret: is empty; use a long random text, or remove the line".to_owned(),
         );
         self.admin_access.check(self.admin, &mut check);
         self.check_bounds(&mut check);
@@ -523,7 +527,8 @@ impl Gateway {
         let sendable = |key: &String| !key.is_empty() && key.bytes().all(|b| b.is_ascii_graphic());
         check(
             self.engine_key.as_ref().is_none_or(sendable),
-            "engine_key: is no key; use printable characters without spaces".to_owned(),
+            "engine_key: is empty or has spaces; use printable characters without spaces"
+                .to_owned(),
         );
         if let Err(errors) = self.policy.resolve() {
             found.extend(errors);
@@ -548,7 +553,7 @@ impl Gateway {
         for (name, span) in spans {
             check(
                 !span.0.is_zero(),
-                format!("{name}: 0 would end everything at once; use a time above 0"),
+                format!("{name}: 0 would end every request at once; use a time above 0"),
             );
         }
         let counts = [
@@ -563,30 +568,34 @@ impl Gateway {
             ("held.look_ahead", self.held.look_ahead as usize),
         ];
         for (name, n) in counts {
-            check(n > 0, format!("{name}: 0 would admit nothing; use 1 or more"));
+            check(n > 0, format!("{name}: 0 would refuse every request; use 1 or more"));
         }
         for (name, n, most) in [
             ("explain_keep", self.explain_keep, MOST_EXPLAINED),
             ("threads", self.threads, MOST_THREADS),
         ] {
-            check(n <= most, format!("{name}: {n} is too many; use at most {most}"));
+            check(n <= most, format!("{name}: {n} is too large; use at most {most}"));
         }
         check(
             self.limits.headers.bytes() >= 8192,
             format!(
-                "limits.headers: {} bytes is too small to serve; use 8KiB or more",
+                "limits.headers: {} bytes is too small for usual requests; use 8KiB or more",
                 self.limits.headers.0
             ),
         );
         check(
             self.breaker.open <= self.breaker.open_max,
-            "breaker.open_max: is below breaker.open; use at least as much".to_owned(),
+            "breaker.open_max: is shorter than breaker.open; use the same time or a longer one"
+                .to_owned(),
         );
         if self.resume.is_some_and(|resume| resume.text.bytes() == 0) {
-            check(false, "resume.text: 0 would keep nothing to go on with; use 1KiB or more, or leave `resume` out".to_owned());
+            check(false, "resume.text: 0 would keep no text to resume from; use 1KiB or more, or remove `resume`".to_owned());
         }
         if self.admission == Some(AdmissionMode::Outstanding(0)) {
-            check(false, "admission.outstanding: 0 would admit nothing; use 1 or more".to_owned());
+            check(
+                false,
+                "admission.outstanding: 0 would admit no request; use 1 or more".to_owned(),
+            );
         }
     }
 
@@ -595,9 +604,9 @@ impl Gateway {
     /// # Errors
     /// The policy's problems; none for a configuration that was read.
     pub fn routing(&self) -> Result<Config, ConfigError> {
-        let (policy, params) = self.policy.resolve().map_err(ConfigError::Invalid)?;
+        let (policy, params) = self.policy.resolve().map_err(ConfigError::from)?;
         let mode = self.admission.map(Admission::from);
-        let topology = self.topology.resolve().map_err(|e| ConfigError::Invalid(vec![e]))?;
+        let topology = self.topology.resolve().map_err(|e| ConfigError::from(vec![e]))?;
         Ok(Config {
             admission: mode.unwrap_or(policy.admission),
             params,
@@ -646,35 +655,6 @@ impl From<AdmissionMode> for Admission {
 fn is_path(path: &str) -> bool {
     let parsed: Option<http::uri::PathAndQuery> = path.parse().ok();
     parsed.is_some_and(|parsed| parsed.as_str() == path && parsed.query().is_none())
-}
-
-/// Checks a replica's base address.
-///
-/// # Errors
-/// The problem and its remedy.
-pub fn base_url(url: &str) -> Result<http::Uri, String> {
-    let uri: http::Uri =
-        url.parse().map_err(|_| format!("`{url}` is no URL; write http://host:port"))?;
-    match uri.scheme_str() {
-        Some("http") => {}
-        Some(other) => {
-            return Err(format!(
-                "`{url}`: {other} is not spoken to replicas; write http://host:port"
-            ));
-        }
-        None => return Err(format!("`{url}` has no scheme; write http://host:port")),
-    }
-    if uri.path() != "/" || uri.query().is_some() {
-        return Err(format!("`{url}`: give the base address only, without a path"));
-    }
-    Ok(uri)
-}
-
-/// Host and port of a replica's address; none if it is not an address.
-#[must_use]
-pub fn authority(url: &str) -> Option<String> {
-    let uri = base_url(url).ok()?;
-    uri.authority().map(|authority| authority.as_str().to_owned())
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub const MOST_PEERS: usize = 64;
 #[serde(deny_unknown_fields)]
 pub struct Peers {
     /// Address for peers. Port 0: any free one.
-    #[serde(default = "listen")]
+    #[serde(default = "listen", deserialize_with = "super::listening")]
     pub listen: SocketAddr,
     /// Certificates of the fleet's CA, as PEM.
     pub ca: PathBuf,
@@ -77,7 +77,10 @@ impl Accept {
 
     fn problem(&self) -> Option<String> {
         let Some((region, name)) = self.0.split_once('/') else {
-            return Some(format!("`{}` is no gateway; write it as eu/eu-1, or eu/*", self.0));
+            return Some(format!(
+                "`{}` is not a gateway; write region and name, as in eu/eu-1, or eu/*",
+                self.0
+            ));
         };
         let name = if name == "*" { Ok(()) } else { label("name", name) };
         label("region", region).and(name).err().map(|error| error.to_string())
@@ -155,30 +158,27 @@ impl Peers {
         let spans =
             [("push", self.push), ("beat", self.beat), ("gone", self.gone), ("stale", self.stale)];
         for (name, span) in spans {
-            check(
-                !span.0.is_zero(),
-                format!("peers.{name}: 0 would leave no pause; use a time above 0"),
-            );
+            check(!span.0.is_zero(), format!("peers.{name}: 0 is too short; use a time above 0"));
         }
         check(
             self.push <= self.beat,
-            "peers.push: is above peers.beat; use at most as much".to_owned(),
+            "peers.push: is longer than peers.beat; use the same time or a shorter one".to_owned(),
         );
         check(
             self.beat < self.gone,
-            "peers.gone: is not above peers.beat; every peer would be gone at once".to_owned(),
+            "peers.gone: is not longer than peers.beat, so every peer would count as gone; use a longer time".to_owned(),
         );
         check(
             self.beat < self.stale,
-            "peers.stale: is not above peers.beat; no digest would ever be steered by".to_owned(),
+            "peers.stale: is not longer than peers.beat, so every digest would count as stale; use a longer time".to_owned(),
         );
         check(
             self.warm <= MOST_WARM,
-            format!("peers.warm: {} bytes is too much; use 16MiB or less", self.warm.0),
+            format!("peers.warm: {} bytes is too large; use 16MiB or less", self.warm.0),
         );
         check(
             self.gateways.len() <= MOST_PEERS,
-            format!("peers.gateways: {} are named; at most {MOST_PEERS}", self.gateways.len()),
+            format!("peers.gateways: {} are listed; use at most {MOST_PEERS}", self.gateways.len()),
         );
         self.check_gateways(check);
         for (i, accept) in self.accept.iter().enumerate() {
@@ -219,6 +219,8 @@ fn host_port(address: &str) -> Result<(), String> {
         |a: &http::uri::Authority| !a.host().is_empty() && a.port_u16().is_some_and(|p| p > 0);
     match authority.filter(|a| has(a) && !address.contains('@')) {
         Some(_) => Ok(()),
-        None => Err(format!("`{address}` is no address; write it as eu.example.org:8082")),
+        None => Err(format!(
+            "`{address}` is not an address; write host and port, as in eu.example.org:8082"
+        )),
     }
 }

@@ -8,6 +8,8 @@ use serde::de::{MapAccess, Visitor, value::MapAccessDeserializer};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::suggest;
+
 /// `policy: meridian` or `policy: {name: chwbl, load_factor: 1.25}`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
@@ -18,7 +20,7 @@ pub struct Policy {
 }
 
 /// A parameter's value.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Scalar {
     /// A number.
@@ -46,9 +48,9 @@ impl Policy {
         let Some(spec) = policy::find(&self.name) else {
             let names: Vec<_> = policy::ALL.iter().map(|s| s.name).collect();
             return Err(vec![format!(
-                "policy: `{}` is unknown; use one of {}",
+                "policy: `{}` is unknown; {}",
                 self.name,
-                names.join(", ")
+                suggest(&self.name, &names)
             )]);
         };
         let given: Vec<_> = self.params.iter().map(|(k, v)| (k.clone(), v.given())).collect();
@@ -62,15 +64,17 @@ impl Policy {
         match error {
             ParamError::Unknown(name) => {
                 let known: Vec<_> = spec.params.iter().map(|p| p.name).collect();
-                let known =
-                    if known.is_empty() { "it has none".to_owned() } else { known.join(", ") };
-                format!("policy.{name}: {} has no such knob; knobs: {known}", spec.name)
+                let remedy = match known.as_slice() {
+                    [] => "it has none; remove this one".to_owned(),
+                    known => suggest(name, known),
+                };
+                format!("policy.{name}: `{}` has no such parameter; {remedy}", spec.name)
             }
             ParamError::Invalid(name) => {
                 let param = spec.params.iter().find(|p| p.name == *name);
                 let given = self.params.get(*name).map(|v| format!("{v}")).unwrap_or_default();
                 let allowed = param.map(allowed).unwrap_or_default();
-                format!("policy.{name}: {given} is not allowed; {allowed}")
+                format!("policy.{name}: {given} is out of range; {allowed}")
             }
         }
     }
@@ -81,6 +85,34 @@ fn allowed(param: &policy::Param) -> String {
     match param.words {
         [] => range,
         words => format!("{range}, or one of {}", words.join(", ")),
+    }
+}
+
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Scalar, D::Error> {
+        struct Parameter;
+        impl Visitor<'_> for Parameter {
+            type Value = Scalar;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number or a word")
+            }
+            fn visit_bool<E>(self, flag: bool) -> Result<Scalar, E> {
+                Ok(Scalar::Flag(flag))
+            }
+            fn visit_i64<E>(self, number: i64) -> Result<Scalar, E> {
+                Ok(Scalar::Number(number as f64))
+            }
+            fn visit_u64<E>(self, number: u64) -> Result<Scalar, E> {
+                Ok(Scalar::Number(number as f64))
+            }
+            fn visit_f64<E>(self, number: f64) -> Result<Scalar, E> {
+                Ok(Scalar::Number(number))
+            }
+            fn visit_str<E>(self, word: &str) -> Result<Scalar, E> {
+                Ok(Scalar::Word(word.to_owned()))
+            }
+        }
+        from.deserialize_any(Parameter)
     }
 }
 
@@ -139,7 +171,7 @@ impl<'de> Deserialize<'de> for Policy {
         impl<'de> Visitor<'de> for NameOrMap {
             type Value = Policy;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a policy's name, or a map with `name` and its knobs")
+                f.write_str("a policy's name, or `name` and parameters below it")
             }
             fn visit_str<E>(self, name: &str) -> Result<Policy, E> {
                 Ok(Policy { name: name.to_owned(), params: BTreeMap::new() })

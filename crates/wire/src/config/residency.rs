@@ -79,7 +79,7 @@ impl Residency {
         }
         check(
             self.rules.len() <= MOST_RULES,
-            format!("residency.rules: {} are given; at most {MOST_RULES}", self.rules.len()),
+            format!("residency.rules: {} are listed; use at most {MOST_RULES}", self.rules.len()),
         );
         for (i, rule) in self.rules.iter().enumerate() {
             let at = format!("residency.rules[{i}]");
@@ -89,7 +89,10 @@ impl Residency {
             if let Some(j) = self.rules[..i].iter().position(|known| known.name == rule.name) {
                 check(
                     false,
-                    format!("{at}.name: `{}` is rules[{j}] already; rename one", rule.name),
+                    format!(
+                        "{at}.name: `{}` is the name of residency.rules[{j}] already; rename one",
+                        rule.name
+                    ),
                 );
             }
             rule.check(&at, tenants, check);
@@ -103,11 +106,11 @@ impl ResidencyRule {
             && self.labels.is_empty()
             && self.models.is_empty()
             && self.from.is_empty());
-        check(names, format!("{at}: names no request; give tenants, labels, models or from"));
+        check(names, format!("{at}: matches no request; add tenants, labels, models or from"));
         check(
             (1..=MOST_TERMS).contains(&self.run_in.len()),
             format!(
-                "{at}.run_in: names {} places; name 1 to {MOST_TERMS} regions or labels",
+                "{at}.run_in: has {} places; list 1 to {MOST_TERMS} regions or labels",
                 self.run_in.len()
             ),
         );
@@ -122,7 +125,7 @@ impl ResidencyRule {
             check(
                 is_known,
                 format!(
-                    "{at}.tenants: `{tenant}` is none of `tenants`; add it there, without keys where its clients come to other gateways"
+                    "{at}.tenants: `{tenant}` is not one of `tenants`; add it there, without keys if its clients use other gateways"
                 ),
             );
         }
@@ -132,7 +135,10 @@ impl ResidencyRule {
         for pair in &self.labels {
             check(
                 labelled(pair),
-                format!("{at}.labels: no tenant has {}: {}; give it to one", pair.0, pair.1),
+                format!(
+                    "{at}.labels: no tenant has the label {}: {}; add it to one in `tenants`",
+                    pair.0, pair.1
+                ),
             );
         }
         for region in &self.from {
@@ -151,7 +157,7 @@ pub(super) fn check_labels(at: &str, labels: &Labels, check: &mut impl FnMut(boo
         }
         let fits = name.len() <= MOST_LABEL && value.len() <= MOST_LABEL;
         let shown: String = name.chars().take(MOST_LABEL).collect();
-        check(fits, format!("{at}.{shown}: is over {MOST_LABEL} bytes; use a shorter one"));
+        check(fits, format!("{at}.{shown}: is longer than {MOST_LABEL} bytes; use a shorter text"));
     }
 }
 
@@ -194,15 +200,15 @@ mod tests {
         .to_string();
         for part in [
             "residency.labels: region: `EU`",
-            "rules[0]: names no request",
-            "rules[1].name: `a` is rules[0] already",
-            "rules[1].tenants: `amce` is none of `tenants`",
-            "rules[1].run_in: names 0 places",
+            "rules[0]: matches no request",
+            "rules[1].name: `a` is the name of residency.rules[0]",
+            "rules[1].tenants: `amce` is not one of `tenants`",
+            "rules[1].run_in: has 0 places",
             "rules[2].name: `B b`",
-            "rules[2].labels: no tenant has data: secret",
+            "rules[2].labels: no tenant has the label data: secret",
             "rules[2].from: `EU`",
-            "rules[2].run_in: `e u` is no place",
-            "rules[2].run_in: `=x` is no place",
+            "rules[2].run_in: `e u` is not a place",
+            "rules[2].run_in: `=x` is not a place",
         ] {
             assert!(error.contains(part), "{part}: {error}");
         }

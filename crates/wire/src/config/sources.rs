@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use meridian_routing::residency::Labels;
 
 use super::residency::check_labels;
-use super::{ConfigError, base_url};
+use super::{ConfigError, Format, base_url, file};
 use crate::admin::{AddReplica, EngineName};
 use crate::peer::label;
 
@@ -83,18 +83,22 @@ impl Source {
         let given = [self.file.is_some(), self.dns.is_some(), self.srv.is_some()];
         check(
             given.iter().filter(|given| **given).count() == 1,
-            format!("discovery[{at}]: give exactly one of file, dns and srv"),
+            format!("discovery[{at}]: needs exactly one of file, dns and srv"),
         );
         if let Some(name) = &self.dns {
             check(
                 name_and_port(name).is_some(),
-                format!("discovery[{at}].dns: `{name}` is no name with a port; write name:port"),
+                format!(
+                    "discovery[{at}].dns: `{name}` is not a name with a port; write name:port, as in vllm.local:8000"
+                ),
             );
         }
         if let Some(name) = &self.srv {
             check(
                 is_name(name),
-                format!("discovery[{at}].srv: `{name}` is no name; write _service._tcp.domain"),
+                format!(
+                    "discovery[{at}].srv: `{name}` is not a name; write it as _service._tcp.domain"
+                ),
             );
         }
         let of_names = self.server.is_some()
@@ -107,7 +111,7 @@ impl Source {
         check(
             self.file.is_none() || !of_names,
             format!(
-                "discovery[{at}]: a file's replicas are described in it; give {} there",
+                "discovery[{at}]: the file describes its replicas; move {} into the file",
                 "engine, region, labels, models, kv_tokens and slots"
             ),
         );
@@ -138,13 +142,13 @@ fn is_name(text: &str) -> bool {
 pub(super) fn check_all(sources: &[Source], check: &mut impl FnMut(bool, String)) {
     check(
         sources.len() <= MOST,
-        format!("discovery: {} is more than {MOST} sources; name fewer", sources.len()),
+        format!("discovery: {} sources are listed; use at most {MOST}", sources.len()),
     );
     for (at, source) in sources.iter().enumerate() {
         source.check(at, check);
         let twin = sources[..at].iter().position(|other| other.label() == source.label());
         if let Some(twin) = twin {
-            check(false, format!("discovery[{at}]: is discovery[{twin}] again; remove one"));
+            check(false, format!("discovery[{at}]: is the same as discovery[{twin}]; remove one"));
         }
     }
 }
@@ -155,17 +159,17 @@ pub(super) fn check_all(sources: &[Source], check: &mut impl FnMut(bool, String)
 /// Every problem of the list. A file without a list is an error, too: it may be half written.
 pub fn replica_list(text: &str, limit: usize) -> Result<Vec<AddReplica>, ConfigError> {
     if text.trim().is_empty() {
-        return Err(ConfigError::Unreadable("it is empty; write [] for no replicas".to_owned()));
+        return Err(vec!["the list is empty; write [] for no replicas".to_owned()].into());
     }
-    let list: Vec<AddReplica> =
-        serde_saphyr::from_str(text).map_err(|e| ConfigError::Unreadable(e.to_string()))?;
-    let mut found = Vec::new();
-    check_list("", &list, limit, &mut |ok, text| {
-        if !ok {
-            found.push(text);
-        }
-    });
-    if found.is_empty() { Ok(list) } else { Err(ConfigError::Invalid(found)) }
+    file::read(text, Format::Replicas, |list: &Vec<AddReplica>| {
+        let mut found = Vec::new();
+        check_list("", list, limit, &mut |ok, text| {
+            if !ok {
+                found.push(text);
+            }
+        });
+        found
+    })
 }
 
 /// Problems of a replica's addresses by region.
@@ -187,7 +191,13 @@ pub(super) fn check_list(
 ) {
     let what = if name.is_empty() { "the list" } else { name };
     let long = list.len() <= limit;
-    check(long, format!("{what}: {} is more than limits.replicas ({limit}); raise it", list.len()));
+    check(
+        long,
+        format!(
+            "{what}: {} replicas are listed, and limits.replicas is {limit}; raise the limit",
+            list.len()
+        ),
+    );
     for (i, replica) in list.iter().enumerate() {
         if let Err(problem) = base_url(&replica.url) {
             check(false, format!("{name}[{i}].url: {problem}"));
@@ -197,7 +207,7 @@ pub(super) fn check_list(
         }
         check(
             replica.weight > 0,
-            format!("{name}[{i}].weight: 0 would never be picked; use 1 or more"),
+            format!("{name}[{i}].weight: 0 would never get a request; use 1 or more"),
         );
         if let Some(Err(error)) = replica.region.as_ref().map(|r| label("region", r)) {
             check(false, format!("{name}[{i}].{error}"));
@@ -205,7 +215,7 @@ pub(super) fn check_list(
         check_labels(&format!("{name}[{i}].labels"), &replica.labels, check);
         if let Some(j) = list[..i].iter().position(|r| r.url == replica.url) {
             let url = &replica.url;
-            check(false, format!("{name}[{i}].url: `{url}` is {name}[{j}] already; remove one"));
+            check(false, format!("{name}[{i}].url: `{url}` is also {name}[{j}]; remove one"));
         }
     }
 }
@@ -225,14 +235,14 @@ mod tests {
         let labels: Vec<_> = config.discovery.iter().map(Source::label).collect();
         assert_eq!(labels, ["file r.yaml", "dns vllm.local:8000", "srv _http._tcp.vllm.local."]);
         for (yaml, part) in [
-            ("- {}", "discovery[0]: give exactly one of file, dns and srv"),
-            ("- {file: a, srv: b}", "discovery[0]: give exactly one of file, dns and srv"),
-            ("- dns: vllm.local", "discovery[0].dns: `vllm.local` is no name with a port"),
-            ("- dns: \"vllm.local:0\"", "is no name with a port"),
-            ("- dns: \"http://vllm:80\"", "is no name with a port"),
-            ("- srv: a..b", "discovery[0].srv: `a..b` is no name"),
-            ("- {file: a, engine: vllm}", "a file's replicas are described in it"),
-            ("- file: a\n- file: a", "discovery[1]: is discovery[0] again"),
+            ("- {}", "discovery[0]: needs exactly one of file, dns and srv"),
+            ("- {file: a, srv: b}", "discovery[0]: needs exactly one of file, dns and srv"),
+            ("- dns: vllm.local", "discovery[0].dns: `vllm.local` is not a name with a port"),
+            ("- dns: \"vllm.local:0\"", "is not a name with a port"),
+            ("- dns: \"http://vllm:80\"", "is not a name with a port"),
+            ("- srv: a..b", "discovery[0].srv: `a..b` is not a name"),
+            ("- {file: a, engine: vllm}", "the file describes its replicas"),
+            ("- file: a\n- file: a", "discovery[1]: is the same as discovery[0]"),
             ("- {file: a, weight: 2}", "weight"),
         ] {
             let found = read(yaml).expect_err("cannot work").to_string();
@@ -249,14 +259,14 @@ mod tests {
         assert_eq!(read(json), read(yaml));
         assert_eq!(read("[]"), []);
         for (text, part) in [
-            ("", "it is empty; write [] for no replicas"),
+            ("", "the list is empty; write [] for no replicas"),
             ("url: http://a:1", "line 1"),
             ("- url: http://a:1\n- ur", "line 2"),
             ("- {url: http://a:1, port: 2}", "port"),
             ("- url: a:1\n- {url: http://b:1, weight: 0}", "[1].weight: 0"),
             ("- {url: http://a:1, from: {eu: a}}", "[0].from.eu: `a` has no scheme"),
-            ("- url: http://a:1\n- url: http://a:1", "[1].url: `http://a:1` is [0] already"),
-            ("- url: http://a:1\n- url: http://b:1\n- url: http://c:1", "3 is more than"),
+            ("- url: http://a:1\n- url: http://a:1", "[1].url: `http://a:1` is also [0]"),
+            ("- url: http://a:1\n- url: http://b:1\n- url: http://c:1", "3 replicas are listed"),
         ] {
             let found = replica_list(text, 2).expect_err("is no list").to_string();
             assert!(found.contains(part), "{part} is missing in {found}");

@@ -139,12 +139,15 @@ impl From<KeyHash> for String {
 pub(super) fn check(tenants: &[Tenant], check: &mut impl FnMut(bool, String)) {
     let keys: Vec<(usize, &KeyHash)> =
         tenants.iter().enumerate().flat_map(|(i, t)| t.keys.iter().map(move |k| (i, k))).collect();
-    check(keys.len() <= MOST_KEYS, format!("tenants: {} keys; at most {MOST_KEYS}", keys.len()));
+    check(
+        keys.len() <= MOST_KEYS,
+        format!("tenants: {} keys are listed; use at most {MOST_KEYS}", keys.len()),
+    );
     for (at, (i, key)) in keys.iter().enumerate() {
         check(
             key.0.is_some(),
             format!(
-                "tenants[{i}].keys: one is no hash of a key; write what `meridian tenant-key` prints, sha256: and 64 hex digits"
+                "tenants[{i}].keys: one is not the hash of a key; copy the hash that `meridian tenant-key` prints, sha256: and 64 hex digits"
             ),
         );
         if key.0.is_none() {
@@ -155,7 +158,7 @@ pub(super) fn check(tenants: &[Tenant], check: &mut impl FnMut(bool, String)) {
             check(
                 false,
                 format!(
-                    "tenants[{i}].keys: a key of {this} is one of {other} already; give each tenant its own"
+                    "tenants[{i}].keys: {this} and {other} share a key; give each tenant its own"
                 ),
             );
         }
@@ -164,7 +167,7 @@ pub(super) fn check(tenants: &[Tenant], check: &mut impl FnMut(bool, String)) {
         check(
             is_name(&tenant.name),
             format!(
-                "tenants[{i}].name: `{}` is no name; use 1 to {MOST_NAME} letters, digits and . _ -",
+                "tenants[{i}].name: `{}` is not a name; use 1 to {MOST_NAME} letters, digits and . _ -",
                 tenant.name.chars().take(MOST_NAME).collect::<String>()
             ),
         );
@@ -172,7 +175,7 @@ pub(super) fn check(tenants: &[Tenant], check: &mut impl FnMut(bool, String)) {
         if let Some(j) = twin {
             check(
                 false,
-                format!("tenants[{i}].name: `{}` is tenants[{j}] already; remove one", tenant.name),
+                format!("tenants[{i}].name: `{}` is also tenants[{j}]; remove one", tenant.name),
             );
         }
         check_labels(&format!("tenants[{i}].labels"), &tenant.labels, check);
@@ -185,12 +188,14 @@ fn check_limits(i: usize, limits: &TenantLimits, check: &mut impl FnMut(bool, St
     for (name, limit) in [("requests_per_minute", requests), ("tokens_per_minute", tokens)] {
         let Some(limit) = *limit else { continue };
         let remedy = match limit {
-            0 => "to shut a tenant out take its keys away",
-            _ => "leave it out for no limit",
+            0 => "remove its keys to shut a tenant out",
+            _ => "remove the line for no limit",
         };
         check(
             (1..=MOST_A_MINUTE).contains(&limit),
-            format!("tenants[{i}].limits.{name}: {limit}; use 1 to {MOST_A_MINUTE}, and {remedy}"),
+            format!(
+                "tenants[{i}].limits.{name}: {limit} is out of range; use 1 to {MOST_A_MINUTE}, or {remedy}"
+            ),
         );
     }
 }
@@ -216,7 +221,7 @@ mod tests {
             let yaml = format!("version: 1\ntenants: [{{name: a, keys: ['{bad}']}}]\n");
             let error = Gateway::read(&yaml).unwrap_err().to_string();
             assert!(!error.contains(bad), "{error}");
-            assert!(error.starts_with("tenants[0].keys: one is no hash of a key"), "{error}");
+            assert!(error.starts_with("tenants[0].keys: one is not the hash of a key"), "{error}");
         }
     }
 
@@ -236,7 +241,7 @@ mod tests {
         );
         assert_eq!(Gateway::read(&read.print().expect("prints")).expect("reads back"), read);
         for (text, field) in [
-            ("limits: {requests_per_minute: 0}", "tenants[0].limits.requests_per_minute: 0;"),
+            ("limits: {requests_per_minute: 0}", "tenants[0].limits.requests_per_minute: 0 is"),
             ("limits: {tokens_per_minute: 2000000000}", "tenants[0].limits.tokens_per_minute: 2"),
             ("priority: urgent", "urgent"),
             ("limits: {rpm: 1}", "rpm"),
@@ -255,9 +260,9 @@ mod tests {
         );
         let error = Gateway::read(&yaml).unwrap_err().to_string();
         for part in [
-            "tenants[1].keys: a key of a is one of a already",
-            "tenants[1].name: `a` is tenants[0] already",
-            "tenants[2].name: `b c` is no name",
+            "tenants[1].keys: a and a share a key",
+            "tenants[1].name: `a` is also tenants[0]",
+            "tenants[2].name: `b c` is not a name",
         ] {
             assert!(error.contains(part), "{part}: {error}");
         }

@@ -49,7 +49,7 @@ pub(super) fn named(at: &str, files: &[(&str, &PathBuf)], check: &mut impl FnMut
     for (name, path) in files {
         check(
             !path.as_os_str().is_empty(),
-            format!("{at}.{name}: is empty; name a file, as `meridian certs` makes it"),
+            format!("{at}.{name}: is empty; name a PEM file, such as `meridian certs` makes"),
         );
     }
 }

@@ -7,7 +7,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::Peers;
+use super::{Peers, suggest};
 
 /// `topology: two_layer` or `topology: {waterfall: 0.8}`.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,23 +45,20 @@ impl Topology {
             // These describe how gateways are arranged, not a rule of one gateway.
             name @ ("central" | "flat") => {
                 return Err(format!(
-                    "topology: `{name}` is an arrangement of gateways; use region_local, and list the replicas of all regions in replicas"
+                    "topology: `{name}` is an arrangement of gateways, not a rule of one; use region_local, and list the replicas of all regions in replicas"
                 ));
             }
             name => {
-                return Err(format!(
-                    "topology: `{name}` is unknown; use one of {}",
-                    NAMES.join(", ")
-                ));
+                return Err(format!("topology: `{name}` is unknown; {}", suggest(name, &NAMES)));
             }
         };
         let bounded = matches!(machine, Machine::Waterfall { .. } | Machine::Continent { .. });
         match self.above {
             Some(_) if !bounded => {
-                Err(format!("topology.{}: has no bound; write `topology: {0}`", self.name))
+                Err(format!("topology.{}: takes no value; write `topology: {0}`", self.name))
             }
             _ if !(0.0..=1.0).contains(&above) => Err(format!(
-                "topology.{}: {above} is no utilisation; use a number from 0 to 1",
+                "topology.{}: {above} is not a utilisation; use a number from 0 to 1",
                 self.name
             )),
             _ => Ok(machine),
@@ -78,14 +75,14 @@ impl Topology {
         check(
             !leaves || peers.is_some_and(|p| !p.gateways.is_empty()),
             format!(
-                "topology: {} without peers sends nothing anywhere; name some in peers.gateways, or use region_local",
+                "topology: `{}` forwards to peers, and none is listed; list some in peers.gateways, or use region_local",
                 self.name
             ),
         );
         let placed = peers.is_none_or(|p| p.continent.is_some());
         check(
             !matches!(machine, Machine::Continent { .. }) || placed,
-            "peers.continent: is missing, and topology continent keeps requests on it; name it here and in peers.gateways".to_owned(),
+            "peers.continent: is missing, and `topology: continent` needs it; add it here and in peers.gateways".to_owned(),
         );
     }
 }
@@ -111,7 +108,7 @@ impl<'de> Visitor<'de> for Form {
     type Value = Topology;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a topology, as in two_layer or {waterfall: 0.8}")
+        f.write_str("a topology, as in `two_layer` or `{waterfall: 0.8}`")
     }
 
     fn visit_str<E>(self, name: &str) -> Result<Topology, E> {
@@ -119,7 +116,7 @@ impl<'de> Visitor<'de> for Form {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Topology, A::Error> {
-        let wrong = || serde::de::Error::custom("topology takes one name, as in {waterfall: 0.8}");
+        let wrong = || serde::de::Error::custom("takes one name, as in `{waterfall: 0.8}`");
         let (name, above) = map.next_entry::<String, f64>()?.ok_or_else(wrong)?;
         match map.next_key::<String>()? {
             Some(_) => Err(wrong()),

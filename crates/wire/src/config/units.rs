@@ -32,9 +32,12 @@ impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Span, D::Error> {
         let text = String::deserialize(d)?;
         humantime::parse_duration(&text).map(Span).map_err(|_| {
-            D::Error::custom(format!(
-                "`{text}` is no length of time; write it with a unit, as in 250ms, 10s, 2m"
-            ))
+            D::Error::custom(match text.parse::<f64>() {
+                Ok(_) => format!("`{text}` has no unit; write {text}s, {text}ms or {text}m"),
+                Err(_) => format!(
+                    "`{text}` is not a time; write a number and a unit, as in 250ms, 10s, 2m"
+                ),
+            })
         })
     }
 }
@@ -78,7 +81,7 @@ impl<'de> Deserialize<'de> for Size {
         let text = String::deserialize(d)?;
         text.parse::<bytesize::ByteSize>().map(|b| Size(b.0)).map_err(|_| {
             D::Error::custom(format!(
-                "`{text}` is no size; write it with a unit, as in 64KiB, 16MiB"
+                "`{text}` is not a size; write a number and a unit, as in 64KiB, 16MiB"
             ))
         })
     }

@@ -30,7 +30,7 @@ pub enum PeerError {
     #[error("the message has {0} bytes, over {MOST_MESSAGE}")]
     Long(usize),
     /// Too many of something.
-    #[error("{field}: {count} are told, at most {most} may be")]
+    #[error("{field}: {count} were sent; send at most {most}")]
     Many {
         /// The kind of thing.
         field: &'static str,
@@ -50,7 +50,7 @@ pub enum PeerError {
         allowed: &'static str,
     },
     /// The same replica twice in one message.
-    #[error("{field}: replica {id} is told twice")]
+    #[error("{field}: replica {id} was sent twice")]
     Twice {
         /// The list.
         field: &'static str,
@@ -58,7 +58,7 @@ pub enum PeerError {
         id: u16,
     },
     /// News based on another version than the last one received.
-    #[error("base: {base} is told on, and version {have} was the last")]
+    #[error("base: {base} was sent, and version {have} was the last")]
     Gap {
         /// The version it is based on.
         base: u64,

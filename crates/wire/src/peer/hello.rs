@@ -66,7 +66,7 @@ pub enum Refused {
     },
     /// Another fleet.
     #[error(
-        "{them} is of fleet `{theirs}`, and this gateway of `{ours}`; a peer is of the same fleet"
+        "{them} belongs to fleet `{theirs}`, and this gateway to `{ours}`; use certificates of one fleet"
     )]
     Fleet {
         /// The other side.
@@ -77,7 +77,9 @@ pub enum Refused {
         ours: String,
     },
     /// Its hello and its certificate name different gateways.
-    #[error("the certificate is of {certified}, and the hello of {said}; a gateway says who it is")]
+    #[error(
+        "the certificate belongs to {certified}, and the hello to {said}; use the certificate of the gateway itself"
+    )]
     Name {
         /// The name in its certificate.
         certified: String,
@@ -85,7 +87,7 @@ pub enum Refused {
         said: String,
     },
     /// It is this gateway itself.
-    #[error("{0} is this gateway itself; take it out of peers, or give each gateway its own name")]
+    #[error("{0} is this gateway itself; remove it from peers, or give each gateway its own name")]
     Itself(String),
 }
 

@@ -25,7 +25,7 @@ pub struct Identity {
 pub enum IdentityError {
     /// A part is not a valid label.
     #[error(
-        "{part}: `{value}` is no name; use a letter, then letters, digits and hyphens, lower case, at most {MOST}"
+        "{part}: `{value}` is not a name; use lower-case letters, digits and hyphens, a letter first, at most {MOST} characters"
     )]
     Label {
         /// `fleet`, `region` or `gateway`.
@@ -34,7 +34,7 @@ pub enum IdentityError {
         value: String,
     },
     /// The URI has another form.
-    #[error("`{0}` names no gateway; expected spiffe://FLEET/region/REGION/gateway/NAME")]
+    #[error("`{0}` does not name a gateway; use spiffe://FLEET/region/REGION/gateway/NAME")]
     Uri(String),
 }
 

@@ -61,22 +61,22 @@ pub struct Marks {
 pub enum MarksError {
     /// It is not marked as a forward.
     #[error(
-        "x-meridian-forward: is missing; only requests that a gateway sends on are served here"
+        "x-meridian-forward: is missing; this port serves only requests that a gateway forwards"
     )]
     None,
     /// Another major version of the protocol.
     #[error(
-        "x-meridian-forward: version {theirs} of the peer protocol came and {MAJOR} is spoken here; update the older gateway"
+        "x-meridian-forward: the peer uses version {theirs} of the peer protocol, and this gateway {MAJOR}; update the older one"
     )]
     Version {
         /// The version received.
         theirs: u32,
     },
     /// It was already forwarded once.
-    #[error("x-meridian-hops: {0} came; a request is sent on once, and then it is 1")]
+    #[error("x-meridian-hops: is {0}; a request is forwarded once, so it must be 1")]
     Hops(u8),
     /// A value that cannot be read.
-    #[error("{name}: `{value}` is no {wanted}")]
+    #[error("{name}: `{value}` is not a {wanted}")]
     Value {
         /// The header's name.
         name: &'static str,
@@ -257,10 +257,10 @@ mod tests {
         assert_eq!(set("x-meridian-hops", "2"), MarksError::Hops(2));
         assert_eq!(set("x-meridian-hops", "0"), MarksError::Hops(0));
         let error = set("x-meridian-budget-ms", "soon").to_string();
-        assert_eq!(error, "x-meridian-budget-ms: `soon` is no whole number");
+        assert_eq!(error, "x-meridian-budget-ms: `soon` is not a whole number");
         assert!(matches!(set("x-meridian-key", "-1"), MarksError::Value { .. }));
         // An unreadable rule is an error, not an ignored rule.
         let error = set("x-meridian-rules", "eu-only").to_string();
-        assert_eq!(error, "x-meridian-rules: `eu-only` is no list of residency rules");
+        assert_eq!(error, "x-meridian-rules: `eu-only` is not a list of residency rules");
     }
 }

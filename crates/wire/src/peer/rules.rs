@@ -21,7 +21,7 @@ pub fn term(text: &str) -> Result<Term, String> {
     let bad = || {
         let shown: String = text.chars().take(80).collect();
         format!(
-            "`{shown}` is no place; name a region (eu), or a label (jurisdiction=eu) of letters, digits and . _ - /"
+            "`{shown}` is not a place; write a region (eu), or a label (jurisdiction=eu) of letters, digits and . _ - /"
         )
     };
     let fits = |part: &str| {

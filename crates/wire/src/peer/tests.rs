@@ -193,9 +193,9 @@ fn impossible_lists_are_refused() {
     let far = proto::Replica { id: 65_536, ..one };
     let of = |changed| proto::News { changed, ..proto::News::default() };
     assert!(refused(of(vec![far])).starts_with("id: 65536 is not an id below 65536"));
-    assert!(refused(of(vec![one, one])).starts_with("changed: replica 1 is told twice"));
+    assert!(refused(of(vec![one, one])).starts_with("changed: replica 1 was sent twice"));
     let many = (0..=MOST_REPLICAS as u32).map(|id| proto::Replica { id, ..one }).collect();
-    assert!(refused(of(many)).starts_with("changed: 1025 are told, at most 1024"));
+    assert!(refused(of(many)).starts_with("changed: 1025 were sent; send at most 1024"));
     let gone = proto::News { gone: vec![0; MOST_REPLICAS + 1], ..proto::News::default() };
     assert!(refused(gone).starts_with("gone: 1025"));
 }
@@ -227,7 +227,7 @@ fn models_are_bounded() {
     let many = vec!["m".to_owned(); MOST_MODELS + 1];
     let said = Tell::decode(told(&Tell::Models(many.clone())).as_slice());
     assert_eq!(said, Ok(Tell::Models(many[1..].to_vec())));
-    assert_eq!(models(many), Err("models: 257 are told, at most 256 may be".to_owned()));
+    assert_eq!(models(many), Err("models: 257 were sent; send at most 256".to_owned()));
     assert_eq!(models(vec!["m".repeat(257)]), Err("models: 257 bytes, over 256".to_owned()));
 }
 

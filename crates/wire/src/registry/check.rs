@@ -16,21 +16,21 @@ impl Replica {
         }
         found.extend(from_problems(&self.spec.from).map(|problem| format!("spec.{problem}")));
         if self.spec.weight == 0 {
-            found.push("spec.weight: 0 would never be picked; use 1 or more".to_owned());
+            found.push("spec.weight: 0 would never get a request; use 1 or more".to_owned());
         }
         // The record itself has the region and the labels; they may not be given twice.
         if self.spec.region.is_some() || !self.spec.labels.is_empty() {
-            let remedy = "put them beside spec";
-            found.push(format!("spec: has a region or labels of its own; {remedy}"));
+            let remedy = "move them next to spec";
+            found.push(format!("spec: has a region or labels; {remedy}"));
         }
         if self.spec.slots == Some(0) {
             found.push(
-                "spec.slots: 0 would take nothing; use 1 or more, or leave it out".to_owned(),
+                "spec.slots: 0 would accept no request; use 1 or more, or remove it".to_owned(),
             );
         }
         if self.spec.kv_tokens == Some(0) {
-            let remedy = "use its size in tokens, or leave it out";
-            found.push(format!("spec.kv_tokens: 0 would hold nothing; {remedy}"));
+            let remedy = "use its size in tokens, or remove it";
+            found.push(format!("spec.kv_tokens: 0 would cache nothing; {remedy}"));
         }
         found
     }
@@ -44,14 +44,14 @@ impl Region {
         for (to, ms) in &self.rtt_ms {
             if !(ms.is_finite() && (0.0..=60_000.0).contains(ms)) {
                 let remedy = "use milliseconds from 0 to 60000";
-                found.push(format!("rtt_ms.{to}: {ms} is no round trip; {remedy}"));
+                found.push(format!("rtt_ms.{to}: {ms} is not a round-trip time; {remedy}"));
             }
         }
         for (name, value) in &self.labels {
             if name.is_empty() || name.len() > MOST_TEXT || value.len() > MOST_TEXT {
                 let shown: String = name.chars().take(40).collect();
                 found.push(format!(
-                    "labels.{shown}: a name or value of 0 or over {MOST_TEXT} bytes; use a shorter one"
+                    "labels.{shown}: the name or value is empty or longer than {MOST_TEXT} bytes; use 1 to {MOST_TEXT} bytes"
                 ));
             }
         }

@@ -44,13 +44,15 @@ struct Versioned {
 #[derive(Debug, thiserror::Error)]
 pub enum NotKept {
     /// The first line is not such a header.
-    #[error("it does not begin as a kept view does: {0}")]
+    #[error("it does not start like a saved view: {0}")]
     Header(serde_json::Error),
     /// Another version wrote it.
-    #[error("version: {0} is not known, {VERSION} is; a gateway of another version wrote it")]
+    #[error(
+        "version: {0} is unknown, and this gateway reads {VERSION}; a gateway of another version wrote it"
+    )]
     Version(u32),
     /// A gateway of another region wrote it.
-    #[error("region: `{of}` is not `{here}`; give each gateway a file of its own")]
+    #[error("region: is `{of}` instead of `{here}`; give each gateway its own file")]
     Region {
         /// The file's region.
         of: String,
@@ -58,7 +60,7 @@ pub enum NotKept {
         here: String,
     },
     /// The checksum does not match.
-    #[error("sum: `{said}` is not `{found}`, that of what follows; it is cut short or damaged")]
+    #[error("sum: `{said}` differs from `{found}`; the file is incomplete or damaged")]
     Sum {
         /// The header's checksum.
         said: String,
@@ -154,12 +156,14 @@ mod tests {
         let told =
             |file: &str, region| Kept::read(file.as_bytes(), region).unwrap_err().to_string();
         let other = file.replace(r#""version":1,"region""#, r#""version":2,"area""#);
-        assert!(told(&other, "eu").starts_with("version: 2 is not known, 1 is"));
-        assert!(told(&file, "us").starts_with("region: `eu` is not `us`; give each gateway"));
-        assert!(told("replicas: []\n", "eu").starts_with("it does not begin as a kept view does"));
-        assert!(told("", "eu").starts_with("it does not begin as a kept view does"));
+        assert!(told(&other, "eu").starts_with("version: 2 is unknown, and this gateway reads 1"));
+        assert!(
+            told(&file, "us").starts_with("region: is `eu` instead of `us`; give each gateway")
+        );
+        assert!(told("replicas: []\n", "eu").starts_with("it does not start like a saved view"));
+        assert!(told("", "eu").starts_with("it does not start like a saved view"));
         let later = file.replace("1800000000", "1800000001");
-        assert!(told(&later, "eu").contains("cut short or damaged"), "{}", told(&later, "eu"));
+        assert!(told(&later, "eu").contains("incomplete or damaged"), "{}", told(&later, "eu"));
     }
 
     proptest! {

@@ -28,12 +28,11 @@ impl Wan {
         };
         check(
             self.version == VERSION,
-            format!("version: {} is not known; use {VERSION}", self.version),
+            format!("version: {} is unknown; use {VERSION}", self.version),
         );
         check(
             !self.routes.is_empty(),
-            "routes: none is given, so nothing would be relayed; add one with from, to and target"
-                .to_owned(),
+            "routes: is empty; add a route with from, to and target".to_owned(),
         );
         self.check_bounds(&mut check);
         for (i, link) in self.links.iter().enumerate() {
@@ -53,17 +52,19 @@ impl Wan {
         );
         check(
             most >= start,
-            format!("window.most: {most}B is below window.start ({start}B); use at least as much"),
+            format!(
+                "window.most: {most}B is below window.start ({start}B); use the same size or a larger one"
+            ),
         );
         check(
             (LEAST_BUFFER..=MOST_BUFFER).contains(&buffer),
-            format!("buffer: {buffer}B does not work; use 64KiB to 1GiB"),
+            format!("buffer: {buffer}B is out of range; use 64KiB to 1GiB"),
         );
+        check(most <= MOST_BUFFER, format!("window.most: {most}B is too large; use 1GiB or less"));
         check(
-            most <= MOST_BUFFER,
-            format!("window.most: {most}B is no connection's window; use 1GiB or less"),
+            self.connections > 0,
+            "connections: 0 would refuse every connection; use 1 or more".to_owned(),
         );
-        check(self.connections > 0, "connections: 0 would admit nobody; use 1 or more".to_owned());
     }
 
     fn check_link(&self, i: usize, link: &LinkSpec, check: &mut impl FnMut(bool, String)) {
@@ -71,19 +72,19 @@ impl Wan {
         check_regions(&format!("links[{i}]"), from, to, check);
         let twin = self.links[..i].iter().position(|l| l.from == *from && l.to == *to);
         if let Some(j) = twin {
-            check(false, format!("links[{i}]: {from} to {to} is links[{j}] already; remove one"));
+            check(false, format!("links[{i}]: {from} to {to} is also links[{j}]; remove one"));
         }
         for (name, span) in [("delay", link.delay), ("jitter", Some(link.jitter))] {
             if let Some(span) = span {
                 check(
                     is_delay(span),
-                    format!("links[{i}].{name}: {:?} is no network's; {DELAY_REMEDY}", span.0),
+                    format!("links[{i}].{name}: {:?} is too long; {DELAY_REMEDY}", span.0),
                 );
             }
         }
         check(
             link.delay.is_some() || super::known_delay(from, to).is_some(),
-            format!("links[{i}].delay: is not known from {from} to {to}; give it, as in 40ms"),
+            format!("links[{i}].delay: is unknown from {from} to {to}; set it, as in 40ms"),
         );
     }
 
@@ -93,29 +94,35 @@ impl Wan {
         let name = route.name();
         check(
             is_name(&name),
-            format!("routes[{i}].name: `{name}` is no name; use letters, digits, - and _"),
+            format!("routes[{i}].name: `{name}` is not a name; use letters, digits, - and _"),
         );
         let twin = self.routes[..i].iter().position(|r| r.name() == name);
         if let Some(j) = twin {
             check(
                 false,
-                format!("routes[{i}].name: {name} is routes[{j}] already; give another one"),
+                format!(
+                    "routes[{i}].name: {name} is also the name of routes[{j}]; use another one"
+                ),
             );
         }
         let uses = |r: &&RouteSpec| r.listen == *listen && listen.port() != 0;
         if self.routes[..i].iter().any(|r| uses(&r))
             || (*listen == self.admin && listen.port() != 0)
         {
-            check(false, format!("routes[{i}].listen: {listen} is taken; use another port"));
+            check(false, format!("routes[{i}].listen: {listen} is used twice; use another port"));
         }
         check(
             route.target != Some(*listen),
-            format!("routes[{i}].target: {listen} is the route itself; name whom it reaches"),
+            format!(
+                "routes[{i}].target: {listen} is the route itself; use the address of the program behind it"
+            ),
         );
         if let Some(target) = route.target {
             check(
                 target.port() != 0,
-                format!("routes[{i}].target: {target} has no port; name the one listened on"),
+                format!(
+                    "routes[{i}].target: {target} has no port; add the port of the program behind it"
+                ),
             );
         }
         if from != to {
@@ -124,7 +131,7 @@ impl Wan {
                 check(
                     is_given || super::known_delay(a, b).is_some(),
                     format!(
-                        "routes[{i}]: the delay from {a} to {b} is not known; add a link with it"
+                        "routes[{i}]: the delay from {a} to {b} is unknown; add it under links"
                     ),
                 );
             }
@@ -136,10 +143,10 @@ fn check_regions(place: &str, from: &str, to: &str, check: &mut impl FnMut(bool,
     for (field, name) in [("from", from), ("to", to)] {
         check(
             is_name(name),
-            format!("{place}.{field}: `{name}` is no region; use letters, digits, - and _"),
+            format!("{place}.{field}: `{name}` is not a region; use letters, digits, - and _"),
         );
     }
-    check(from != to, format!("{place}.to: {to} is where it comes from; name another region"));
+    check(from != to, format!("{place}.to: {to} is the same region as `from`; use another one"));
 }
 
 /// Names are part of the admin port's paths.

@@ -31,7 +31,7 @@ impl<'de> Deserialize<'de> for Rate {
         match bytes.and_then(|bytes| NonZeroU64::new(bytes.0)) {
             Some(bytes) => Ok(Rate(Some(bytes))),
             None => Err(D::Error::custom(format!(
-                "`{text}` is no rate; write a size a second above 0, as in 64KiB/s or 10MB/s, or \
+                "`{text}` is not a rate; write a size per second above 0, as in 64KiB/s or 10MB/s, or \
                  {UNLIMITED}; to stop a link, cut it"
             ))),
         }

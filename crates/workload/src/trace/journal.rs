@@ -60,7 +60,7 @@ impl Journal {
         let version = fields.whole(HEADER)?;
         if version != Some(i64::from(VERSION)) {
             let is = version.map_or("null".to_owned(), |v| format!("version {v}"));
-            let remedy = format!("this program reads version {VERSION}; write the trace anew");
+            let remedy = format!("this program reads version {VERSION}; write the trace again");
             return Err(Fault::new(HEADER, is, remedy));
         }
         let missing = || Fault::new("block_tokens", "missing", "give the tokens of a block");

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::tokens::{Kind, Token, tokens};
+use crate::check::tokens::{Kind, Token, tokens};
 
 /// A module: a file, or an inline `mod` of one.
 #[derive(Default)]

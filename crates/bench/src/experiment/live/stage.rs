@@ -166,7 +166,7 @@ fn generator_args(generator: &Policy) -> anyhow::Result<Vec<String>> {
     let mut args = vec!["--generator".to_owned(), generator.name.clone()];
     for (name, value) in &generator.params {
         let Scalar::Number(number) = value else {
-            bail!("generator.{name}: {value} is no number; use one");
+            bail!("generator.{name}: {value} is not a number; use one");
         };
         args.extend(["--knob".to_owned(), format!("{name}={number}")]);
     }

@@ -162,7 +162,7 @@ fn system(system: &System, plan: &Plan) -> Vec<String> {
         _ => {}
     }
     if system.gateways == 0 {
-        found.push(format!("{name}.gateways: 0 would serve nobody; use 1 or more"));
+        found.push(format!("{name}.gateways: 0 would serve no client; use 1 or more"));
     }
     if system.admission == Some(AdmissionMode::Outstanding(0)) {
         found.push(format!("{name}.admission.outstanding: 0 would admit nothing; use 1 or more"));

@@ -36,11 +36,15 @@ fn errors_name_field_value_and_remedy() {
         ("topology: region_local", "topology: region_local, speed: 3", "unknown field `speed`"),
         // Unknown names.
         ("regions: one", "regions: mars", "regions: `mars` is not in the catalogue; use one of "),
-        ("round_robin", "wound_robin", "(s).policy: `wound_robin` is unknown; use one of "),
+        (
+            "round_robin",
+            "wound_robin",
+            "(s).policy: `wound_robin` is unknown; did you mean `round_robin`? Use one of ",
+        ),
         (
             "round_robin",
             "{name: round_robin, spin: 3}",
-            "policy.spin: round_robin has no such knob",
+            "policy.spin: `round_robin` has no such parameter; it has none",
         ),
         ("tree2", "shrub", "generator: `shrub` is unknown; use one of "),
         ("tree2", "{name: tree2, leaves: 3}", "leaves"),
@@ -68,7 +72,7 @@ fn errors_name_field_value_and_remedy() {
         ("title: t", "title: t\nseeds: 0", "seeds: 0 runs nothing; use 1 or more"),
         ("title: t", "title: t\nmeasure: {warmup: 1s, window: 0s}", "measure.window: 0s measures"),
         // Units and ranges.
-        ("title: t", "title: t\nmeasure: {warmup: 5, window: 9s}", "write it with a unit"),
+        ("title: t", "title: t\nmeasure: {warmup: 5, window: 9s}", "`5` has no unit; write 5s"),
         ("region_local", "{waterfall: 80}", "topology: 80 is no share; use 0 to 1"),
         ("topology:", "admission: {outstanding: 0}, topology:", "admission.outstanding: 0 would"),
         // Traces: none or two of the required values, shares that do not fit, a window longer than

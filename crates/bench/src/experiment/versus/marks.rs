@@ -41,7 +41,7 @@ impl Mark {
     }
 
     pub(super) fn among(&self) -> &'static str {
-        self.topology.unwrap_or("everybody")
+        self.topology.unwrap_or("all")
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) fn check(spec: &Spec, plan: &Plan) -> anyhow::Result<()> {
     let fleets: Vec<&str> = plan.fleets.iter().map(|f| f.name.as_str()).collect();
     let mut topologies: Vec<&str> =
         plan.systems.iter().map(|s| build::topology_name(&s.0.topology)).collect();
-    topologies.push("everybody");
+    topologies.push("all");
     let policies: Vec<&str> = plan.systems.iter().map(|s| s.1.name).collect();
     let mut problems = Vec::new();
     for (i, exception) in spec.exceptions.iter().enumerate() {
@@ -68,7 +68,7 @@ pub(super) fn summary(marks: &[Mark], seeds: u32) -> Table {
         let mut ratios: Vec<f64> = of.iter().map(|m| m.ratio.mean).collect();
         ratios.sort_by(f64::total_cmp);
         table.row([
-            kind.unwrap_or("everybody (ours: two_layer)").to_owned(),
+            kind.unwrap_or("all (ours: two_layer)").to_owned(),
             of.len().to_string(),
             count(|m| m.ratio.mean <= 1.0),
             count(Mark::holds),
@@ -89,7 +89,7 @@ type Place<'a> = (&'a str, &'a str);
 pub(super) fn by_workload(marks: &[Mark]) -> Table {
     let mut header = vec!["workload", "fleet", "first or within 1 %"];
     header.extend(METRICS);
-    let mut table = Table::new("Ours over the best of everybody (below 1: ours is first)", &header);
+    let mut table = Table::new("Ours over the best of all (below 1: ours is first)", &header);
     let mut rows: Vec<(Place<'_>, BTreeMap<&str, &Mark>)> = Vec::new();
     for mark in marks.iter().filter(|m| m.topology.is_none()) {
         let at = (mark.workload.as_str(), mark.fleet.as_str());
@@ -130,7 +130,7 @@ fn cause<'a>(mark: &Mark, exceptions: &'a [Exception]) -> &'a str {
 pub(super) fn by_cause(marks: &[Mark], exceptions: &[Exception]) -> Table {
     let mut table = Table::new(
         "Why ours is behind where it is",
-        &["cause", "among everybody", "in one topology", "worst"],
+        &["cause", "among all", "in one topology", "worst"],
     );
     let mut causes: BTreeMap<&str, Vec<&Mark>> = BTreeMap::new();
     for mark in marks.iter().filter(|m| !m.holds()) {

@@ -75,9 +75,9 @@ fn marks_are_against_who_answers() {
     let [summary, singles, by_workload, by_cause, behind] = &found.tables[..5] else {
         panic!("five")
     };
-    assert_eq!(cell(summary, "everybody (ours: two_layer)", "behind"), "8");
-    assert_eq!(cell(summary, "everybody (ours: two_layer)", "surely"), "8");
-    assert_eq!(cell(summary, "everybody (ours: two_layer)", "of"), "18");
+    assert_eq!(cell(summary, "all (ours: two_layer)", "behind"), "8");
+    assert_eq!(cell(summary, "all (ours: two_layer)", "surely"), "8");
+    assert_eq!(cell(summary, "all (ours: two_layer)", "of"), "18");
     let nearest = |column| cell(singles, "dynamo_kv@two_layer", column);
     assert_eq!(
         ["of", "ours ahead", "within 1 %", "ours behind"].map(nearest),
@@ -86,8 +86,8 @@ fn marks_are_against_who_answers() {
     assert!(singles.rows.iter().all(|row| !row[0].starts_with("skywalker@")), "{singles:?}");
     assert_eq!(cell(by_workload, "tot", "ttft_ms.mean"), "1.050");
     assert_eq!(cell(by_workload, "tot", "throughput_rps"), "1.000");
-    assert_eq!(cell(by_cause, "near ties", "among everybody"), "1");
-    assert_eq!(cell(by_cause, "not explained", "among everybody"), "7");
+    assert_eq!(cell(by_cause, "near ties", "among all"), "1");
+    assert_eq!(cell(by_cause, "not explained", "among all"), "7");
     assert!(behind.rows.iter().all(|row| row[6].starts_with("dynamo_kv@")), "{behind:?}");
     assert!(behind.rows.iter().all(|row| row[7] == "-"), "{behind:?}");
     assert_eq!(found.claims[0].verdict(), "agrees in 10 of 18");
@@ -99,7 +99,7 @@ fn exceptions_name_what_is_there() {
     let mut spec = spec();
     spec.systems.extend(field::all());
     let plan = Plan::new(&spec, false).unwrap();
-    let yaml = "{cause: c, workloads: [tote], metrics: [ttft], topologies: [everybody]}";
+    let yaml = "{cause: c, workloads: [tote], metrics: [ttft], topologies: [all]}";
     spec.exceptions = vec![read("test", yaml).unwrap()];
     let error = format!("{:#}", tables::check(&spec, &plan).unwrap_err());
     assert!(error.contains("exceptions[0].workloads: `tote` is unknown; use one of "), "{error}");

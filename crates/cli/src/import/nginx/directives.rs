@@ -270,7 +270,7 @@ fn headers(directive: &Directive, _: Option<&Path>, draft: &mut Draft) {
     let size = directive.args.get(1).and_then(|size| units::size(size));
     match number.zip(size).and_then(|(n, size)| n.checked_mul(size)) {
         Some(bytes) => draft.set("limits.headers", value::size(bytes), &from),
-        None => draft.note(&from, "it is no number of buffers and a size", "set limits.headers"),
+        None => draft.note(&from, "it is not a number of buffers and a size", "set limits.headers"),
     }
 }
 

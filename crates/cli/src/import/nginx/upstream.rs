@@ -111,7 +111,7 @@ fn server(args: &[&str], scheme: &str, found: &Found, draft: &mut Draft) {
     } else {
         let weight = option("weight=").map_or(Some(1), |n| n.parse().ok().filter(|n| *n > 0));
         let Some(weight) = weight else {
-            return draft.note(found, "its weight is no number above 0", "add it to `replicas`");
+            return draft.note(found, "its weight is not a number above 0", "add it to `replicas`");
         };
         if !draft.replica(&format!("{scheme}://{address}"), weight, found) {
             return;

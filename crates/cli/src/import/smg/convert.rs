@@ -90,7 +90,7 @@ pub(super) fn concurrent(given: &Given, values: &[String], from: &Found, draft: 
 pub(super) fn queue(_: &Given, values: &[String], from: &Found, draft: &mut Draft) {
     match number(values).filter(|n| *n <= u64::from(u32::MAX)) {
         Some(n) => draft.set("held.max", n, from),
-        None => draft.note(from, "it is no number", "set held.max"),
+        None => draft.note(from, "it is not a number", "set held.max"),
     }
 }
 

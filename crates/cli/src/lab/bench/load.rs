@@ -1,4 +1,4 @@
-//! What `meridian bench` measures of an endpoint: the command line of a load, and the load.
+//! The command line of a load on an endpoint, and the load.
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -16,52 +16,52 @@ use super::seconds;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Load {
-    /// The endpoint, as http://host:port
+    /// Endpoint, http://host:port
     #[arg(long, required_unless_present = "gateways")]
     url: Option<String>,
-    /// A gateway and where it stands; may be given again. Clients ask the nearest first
+    /// Gateway and its location; repeat for more. Clients use the nearest first
     #[arg(long = "gateway", value_name = "LAT,LON=URL", conflicts_with_all = ["url", "elsewhere"], requires = "at", allow_hyphen_values = true)]
     gateways: Vec<Site>,
-    /// Where clients stand; given again, they stand at one place after the other
+    /// Location of the clients; repeat for more, which take turns
     #[arg(long, value_name = "LAT,LON", requires = "gateways", conflicts_with_all = ["url", "elsewhere"], allow_hyphen_values = true)]
     at: Vec<Place>,
-    /// Further endpoints, nearest first: asked in turn when no byte of an answer came
+    /// Endpoints for retries, nearest first, tried when no byte of an answer came
     #[arg(long = "elsewhere", value_name = "URL", value_delimiter = ',')]
     elsewhere: Vec<String>,
-    /// Further endpoints that share the sessions with the first, each session at one of them
+    /// Further endpoints; each session uses one of all
     #[arg(long = "also", value_name = "URL", value_delimiter = ',', conflicts_with_all = ["gateways", "at"])]
     also: Vec<String>,
-    /// Model to ask for [default: the first of /v1/models]
+    /// Model [default: the first of /v1/models]
     #[arg(long)]
     model: Option<String>,
-    /// API key; given again, sessions are shared out among the keys
+    /// API key; repeat for more, each session uses one
     #[arg(long, env = "OPENAI_API_KEY", hide_env_values = true)]
     api_key: Vec<String>,
-    /// Name of what is measured, for the report
+    /// Name of the system in the report
     #[arg(long, default_value = "live")]
     system: String,
-    /// What to send: sessions, tree2, tree4, chat, mixed
+    /// Workload: sessions, tree2, tree4, chat, mixed
     #[arg(long, default_value = "sessions")]
     workload: String,
-    /// What the experiments send instead, by its name: `meridian workload list` has them
+    /// Generator to use instead; `meridian workload list` lists them
     #[arg(long, value_name = "NAME", conflicts_with_all = ["workload", "turns", "system_bytes", "question_bytes", "depth", "max_tokens"])]
     generator: Option<String>,
-    /// A knob of the generator; may be given again
+    /// Parameter of the generator; repeat for more
     #[arg(long = "knob", value_name = "NAME=NUMBER", value_parser = knob, requires = "generator")]
     knobs: Vec<(String, f64)>,
-    /// Turns of a session
+    /// Turns in a session
     #[arg(long, default_value_t = 8)]
     turns: u32,
-    /// Bytes of the system prompt that sessions share
+    /// Bytes in the system prompt that sessions share
     #[arg(long, default_value_t = 6144)]
     system_bytes: u32,
-    /// Bytes of a question
+    /// Bytes in a question
     #[arg(long, default_value_t = 160)]
     question_bytes: u32,
     /// Levels of a tree
     #[arg(long, default_value_t = 4)]
     depth: u32,
-    /// Most tokens of a reply
+    /// Most tokens in a reply
     #[arg(long, default_value_t = 64)]
     max_tokens: u32,
     /// Clients of a closed loop
@@ -70,28 +70,28 @@ pub(super) struct Load {
     /// Clients of the closed loop start within this time
     #[arg(long, default_value = "0s", value_parser = seconds)]
     ramp: Duration,
-    /// Number of the first client: loads beside each other have clients of their own
+    /// Number of the first client, so that parallel loads have different clients
     #[arg(long, default_value_t = 0)]
     first_client: u32,
-    /// A day of this length passes: clients of the closed loop wake and sleep
+    /// Length of a day, in which clients of the closed loop wake and sleep
     #[arg(long, value_name = "DURATION", value_parser = seconds)]
     day: Option<Duration>,
-    /// When most clients are awake, as a share of the day
+    /// Time with the most active clients, as a share of the day
     #[arg(long, default_value_t = 0.5, requires = "day")]
     peak: f64,
-    /// Share of the clients that are awake when fewest are
+    /// Smallest share of active clients
     #[arg(long, default_value_t = 0.3, requires = "day")]
     night: f64,
-    /// Open loop instead: programs (sessions, trees) a second
+    /// Open loop instead: programs (sessions, trees) per second
     #[arg(long, conflicts_with = "clients")]
     program_rate: Option<f64>,
-    /// Open loop instead: requests a second
+    /// Open loop instead: requests per second
     #[arg(long, conflicts_with_all = ["clients", "program_rate"])]
     rate: Option<f64>,
     /// Most programs at a time in an open loop
     #[arg(long, default_value_t = 10_000)]
     max_programs: usize,
-    /// Stop starting requests after this long [default: 30s, unless a count is given]
+    /// Start no more requests after this time [default: 30s, or none if a count is given]
     #[arg(long = "for", value_parser = seconds)]
     duration: Option<Duration>,
     /// Stop after this many programs
@@ -100,55 +100,55 @@ pub(super) struct Load {
     /// Stop after this many requests
     #[arg(long)]
     requests: Option<u64>,
-    /// Not measured at the start
+    /// Time at the start that is not measured
     #[arg(long, default_value = "0s", value_parser = seconds)]
     warmup: Duration,
-    /// Seed of everything random
+    /// Seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Region that the clients stand for
+    /// Region of the clients
     #[arg(long, default_value_t = 0)]
     region: u32,
-    /// Ask for whole answers instead of streams
+    /// Request whole answers instead of streams
     #[arg(long)]
     no_stream: bool,
-    /// Do not ask for usage in streams
+    /// Do not request usage in streams
     #[arg(long)]
     no_usage: bool,
-    /// Ask the engine for exactly the most tokens
+    /// Make the engine send exactly --max-tokens tokens
     #[arg(long)]
     ignore_eos: bool,
-    /// Header for the session's key; "none" sends none
+    /// Header for the session's key; "none" for no header
     #[arg(long, default_value = "x-session-id")]
     session_header: String,
-    /// Share of requests whose client hangs up
+    /// Share of requests that their client cancels
     #[arg(long, default_value_t = 0.0)]
     abort_share: f64,
-    /// They hang up within this time
+    /// Longest time until a client cancels
     #[arg(long, default_value = "2s", value_parser = seconds)]
     abort_within: Duration,
-    /// Longest request
+    /// Timeout of a request
     #[arg(long, default_value = "120s", value_parser = seconds)]
     timeout: Duration,
-    /// Longest connect
+    /// Timeout of a connect
     #[arg(long, default_value = "5s", value_parser = seconds)]
     connect_timeout: Duration,
-    /// Longest wait for the requests in flight at the end
+    /// Longest wait for running requests at the end
     #[arg(long, default_value = "30s", value_parser = seconds)]
     drain: Duration,
-    /// TTFT that counts as good
+    /// Longest TTFT that counts as good
     #[arg(long, value_parser = seconds)]
     slo_ttft: Option<Duration>,
-    /// Compare counts with the gateway whose admin address this is
+    /// Admin address of the gateway whose counts are compared
     #[arg(long)]
     check_gateway: Option<String>,
-    /// Write the report here
+    /// Write the report to this file
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Write a line of JSON for each request here: times and tokens
+    /// Write a line of JSON with times and tokens for each request to this file
     #[arg(long)]
     records: Option<PathBuf>,
-    /// Print running counts as a line of JSON a second, and no table
+    /// Print counts as one line of JSON per second, and no table
     #[arg(long)]
     live_json: bool,
     /// Threads
@@ -156,7 +156,7 @@ pub(super) struct Load {
     threads: usize,
 }
 
-/// Loads the endpoint and says what came back.
+/// Loads the endpoint and reports the answers.
 pub(super) fn run(load: Load) -> anyhow::Result<()> {
     let (json, live_json) = (load.json.clone(), load.live_json);
     let mut runtime = match load.threads {
@@ -184,11 +184,11 @@ pub(super) fn run(load: Load) -> anyhow::Result<()> {
     verdict(&report)
 }
 
-/// Fails when nothing was answered, or when the gateway counted something else.
+/// Fails if no request was answered, or if the counts of the gateway differ.
 fn verdict(report: &Report) -> anyhow::Result<()> {
     let counts = &report.counts;
     if counts.ok == 0 && counts.errors > 0 {
-        bail!("none of {} requests was answered by {}", counts.sent, report.options.url);
+        bail!("none of {} requests got an answer from {}", counts.sent, report.options.url);
     }
     let Some(check) = report.gateway.as_ref().filter(|check| !check.agrees()) else {
         return Ok(());
@@ -196,13 +196,12 @@ fn verdict(report: &Report) -> anyhow::Result<()> {
     let rows = check.rows.iter().filter(|r| !r.agrees());
     let names: Vec<&str> = rows.map(|r| r.name.as_str()).collect();
     bail!(
-        "the gateway's counts disagree with the client's ({}): requests were lost or counted \
-         twice, or somebody else used the gateway during the run",
+        "the gateway's counts differ from the client's ({}): requests were lost or counted twice, or another client used the gateway",
         names.join(", ")
     )
 }
 
-/// Resolves when somebody asks the run to end.
+/// Resolves at SIGTERM or Ctrl-C.
 fn stop() -> anyhow::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut term = signal(SignalKind::terminate())?;
@@ -305,11 +304,12 @@ impl Load {
     }
 }
 
-/// A knob and its value: `share=0.5`.
+/// A parameter and its value: `share=0.5`.
 fn knob(text: &str) -> Result<(String, f64), String> {
-    let (name, value) =
-        text.split_once('=').ok_or_else(|| format!("{text:?}: write NAME=NUMBER"))?;
-    let number = value.parse().map_err(|_| format!("{value:?} is no number"))?;
+    let (name, value) = text
+        .split_once('=')
+        .ok_or_else(|| format!("`{text}` is not a parameter; write NAME=NUMBER"))?;
+    let number = value.parse().map_err(|_| format!("`{value}` is not a number"))?;
     Ok((name.to_owned(), number))
 }
 

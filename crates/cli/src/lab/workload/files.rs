@@ -14,22 +14,22 @@ use meridian_workload::trace::{Format, ReadOptions};
 /// A trace to read.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Source {
-    /// The trace; `-` is standard input, and what ends in .gz is gzip
+    /// Trace file; `-` for standard input; decompressed if the name ends in .gz
     file: Option<PathBuf>,
-    /// Its format [default: told by its first line]
+    /// Format of the trace [default: detected from its first line]
     #[arg(long, value_parser = format)]
     from: Option<Format>,
-    /// Tokens of a block in the trace, where they are not the format's own
+    /// Tokens in a block of the trace, if not the format's default
     #[arg(long)]
     from_block_tokens: Option<u32>,
-    /// Skips bad lines and says how many
+    /// Skip bad lines and report their number
     #[arg(long)]
     lenient: bool,
 }
 
 pub(crate) fn format(name: &str) -> Result<Format, String> {
     let names = Format::ALL.map(Format::name).join(", ");
-    Format::named(name).ok_or_else(|| format!("{name:?} is no format; use one of {names}"))
+    Format::named(name).ok_or_else(|| format!("`{name}` is not a format; use one of {names}"))
 }
 
 impl Source {
@@ -57,7 +57,7 @@ impl Source {
     }
 }
 
-/// What to say of a trace that is not there. Who asks for `stats wildchat` means the generator.
+/// The error about a missing trace. `stats wildchat` probably means the generator.
 fn cannot_open(file: &Path) -> String {
     let name = file.display();
     match file.to_str().and_then(find_generator) {

@@ -9,19 +9,19 @@ use meridian_workload::trace::{
 };
 use meridian_workload::{GENERATORS, Generator, find_generator};
 
-/// A generator and who asks it.
+/// A generator and its clients.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Made {
-    /// The generator; `meridian workload list` names them
+    /// Generator; `meridian workload list` lists them
     #[arg(long)]
     generator: Option<String>,
-    /// A parameter of the generator, as key=value; may come again
+    /// Parameter of the generator, as key=value; repeat for more
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Stop after so many requests
+    /// Stop after this many requests
     #[arg(long, default_value_t = 10_000)]
     requests: usize,
-    /// Seed of everything random in it
+    /// Seed of the generator
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Clients, as 40, or by region as us=40,eu=20
@@ -61,8 +61,12 @@ impl Made {
     }
 
     pub(crate) fn generator(&self) -> anyhow::Result<Box<dyn Generator>> {
-        let name = self.generator.as_deref().context("name a --generator")?;
-        let unknown = || format!("{name:?} is no generator; `meridian workload list` names them");
+        let name = self
+            .generator
+            .as_deref()
+            .context("--generator: is missing; `meridian workload list` lists them")?;
+        let unknown =
+            || format!("--generator: `{name}` is unknown; `meridian workload list` lists them");
         let spec = find_generator(name).with_context(unknown)?;
         let params =
             self.set.iter().map(|set| parameter(set)).collect::<anyhow::Result<Vec<_>>>()?;
@@ -86,13 +90,16 @@ impl Made {
         let counts: Vec<u32> = self.clients.iter().map(|(_, n)| *n).collect();
         let names: Vec<_> = self.clients.iter().filter_map(|(name, _)| name.clone()).collect();
         if !names.is_empty() && names.len() != counts.len() {
-            bail!("--clients names some regions and not others; write us=40,eu=20");
+            bail!("--clients: some entries have a region and others do not; write us=40,eu=20");
         }
         if let Some(name) = names.iter().find(|name| !is_name(name)) {
-            bail!("--clients {name:?} is no name of a region; use letters, digits and ._:/@+-");
+            bail!("--clients: `{name}` is not a name of a region; use letters, digits and ._:/@+-");
         }
         if self.rate.is_some_and(|rate| !(rate > 0.0 && rate.is_finite())) {
-            bail!("--rate {:?} is no number above 0", self.rate.unwrap_or_default());
+            bail!(
+                "--rate: {:?} is out of range; use a number above 0",
+                self.rate.unwrap_or_default()
+            );
         }
         let load = match self.rate {
             None => Load::Closed { clients: counts },
@@ -112,7 +119,7 @@ impl Made {
 fn parameter(text: &str) -> anyhow::Result<(String, f64)> {
     let parts = text.split_once('=');
     let number = parts.and_then(|(_, value)| value.parse().ok());
-    let wrong = || format!("--set {text:?} is no parameter; write key=number");
+    let wrong = || format!("--set: `{text}` is not a parameter; write key=number");
     let (key, value) = (parts.map(|(key, _)| key.to_owned()), number);
     key.zip(value).with_context(wrong)
 }
@@ -123,6 +130,7 @@ fn clients(text: &str) -> Result<(Option<Arc<str>>, u32), String> {
         None => (None, text),
     };
     let number = number.parse().ok().filter(|n| (1..=1_000_000).contains(n));
-    let wrong = || format!("{text:?} is no number of clients from 1 to 1000000, as 40 or us=40");
+    let wrong =
+        || format!("`{text}` is not a number of clients; use 1 to 1000000, as in 40 or us=40");
     Ok((name, number.ok_or_else(wrong)?))
 }

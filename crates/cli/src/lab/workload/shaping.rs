@@ -8,28 +8,28 @@ use meridian_workload::trace::Shape;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Shaping {
-    /// Seed of spreading and of regions
+    /// Seed of --spread and --regions
     #[arg(long, default_value_t = 1)]
     shape_seed: u64,
-    /// The grid that arrivals sit on, to be spread over its steps: 3s for Mooncake's
+    /// Grid of the arrival times, which are spread over its steps: 3s for Mooncake's
     #[arg(long, default_value = "0s", value_parser = humantime::parse_duration)]
     spread: Duration,
-    /// Put lines in order that are out of it by less than this
+    /// Sort lines that are out of order by less than this
     #[arg(long, default_value = "10m", value_parser = humantime::parse_duration)]
     order_within: Duration,
-    /// Leave out what arrives before; what is left counts from here
+    /// Drop requests that arrive earlier; times count from here
     #[arg(long, default_value = "0s", value_parser = humantime::parse_duration)]
     after: Duration,
-    /// Leave out what arrives then or later
+    /// Drop requests that arrive then or later
     #[arg(long, value_parser = humantime::parse_duration)]
     before: Option<Duration>,
-    /// How many times as fast
+    /// Speed, as a multiple of the original
     #[arg(long, default_value_t = 1.0)]
     speed: f64,
-    /// Stop after so many requests
+    /// Stop after this many requests
     #[arg(long)]
     limit: Option<u64>,
-    /// Take a request without a session for a later turn if it shares more leading blocks than this
+    /// Treat a request without a session as a later turn if it shares more leading blocks than this
     /// with an earlier one
     #[arg(long)]
     sessions_beyond: Option<usize>,
@@ -56,6 +56,6 @@ impl Shaping {
 
 fn weight(text: &str) -> Result<(Arc<str>, f64), String> {
     let (name, weight) = text.split_once('=').ok_or("write name=weight")?;
-    let number = weight.parse().map_err(|_| format!("{weight:?} is no number"))?;
+    let number = weight.parse().map_err(|_| format!("`{weight}` is not a number"))?;
     Ok((Arc::from(name), number))
 }

@@ -13,7 +13,7 @@ use crate::http::refusal::Refusal;
 /// The rules permit no place that the configuration or the registry knows: final.
 pub(crate) fn not_permitted(residence: &Residence) -> Refusal {
     let text = format!(
-        "no configured region, peer or replica is where {} this request to be served; add one there, or widen the rule in residency.rules",
+        "no configured region, peer or replica is in a place where {} this request to be served; add one there, or widen the rule in residency.rules",
         permit(residence)
     );
     Refusal::new(StatusCode::FORBIDDEN, RejectWhy::NotPermitted.word(), text)
@@ -28,14 +28,13 @@ pub(crate) fn held_too_long(
     lost: &[String],
 ) -> Refusal {
     let text = format!(
-        "no replica had room within {} ms where {} this request to be served{}",
+        "no replica had free capacity within {} ms in a place where {} this request to be served{}",
         limit.as_millis(),
         permit(residence),
         match lost {
-            [] => "; try again later, bring a replica or a gateway there up, or add replicas there"
-                .to_owned(),
+            [] => "; retry later, start a replica or a gateway there, or add replicas".to_owned(),
             lost => format!(
-                ": {} not connected; try again later, and see `problem` of the peers in GET /admin/status",
+                ": {} not connected; retry later, and see `problem` of the peers in GET /admin/status",
                 peers(lost)
             ),
         }

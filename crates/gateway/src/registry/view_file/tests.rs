@@ -69,15 +69,18 @@ fn bad_files_are_told() {
     let large = File::create(folder.0.join("large")).unwrap();
     large.set_len(MOST + 1).unwrap();
     for (bytes, part) in [
-        (&whole[..whole.len() / 2], "cut short or damaged"),
-        (b"", "does not begin as a kept view does"),
-        (text.replace("\"version\":1,", "\"version\":2,").as_bytes(), "version: 2 is not known"),
-        (text.replace("\"eu\",\"at\"", "\"us\",\"at\"").as_bytes(), "region: `us` is not `eu`"),
+        (&whole[..whole.len() / 2], "incomplete or damaged"),
+        (b"", "does not start like a saved view"),
+        (text.replace("\"version\":1,", "\"version\":2,").as_bytes(), "version: 2 is unknown"),
+        (
+            text.replace("\"eu\",\"at\"", "\"us\",\"at\"").as_bytes(),
+            "region: is `us` instead of `eu`",
+        ),
     ] {
         fs::write(&path, bytes).unwrap();
         let told = file.read().unwrap_err();
         assert!(told.starts_with(&format!("control.view: {}: ", path.display())), "{told}");
-        assert!(told.contains(part) && told.contains("it is ignored until"), "{told}");
+        assert!(told.contains(part) && told.contains("the gateway ignores it"), "{told}");
     }
     fs::rename(folder.0.join("large"), &path).unwrap();
     assert!(file.read().unwrap_err().contains("is larger than"));
@@ -94,7 +97,7 @@ fn a_place_that_cannot_be_written_is_an_error() {
     {
         let error = ViewFile::new(&path, "eu").err().unwrap().to_string();
         assert!(
-            error.starts_with(&format!("control.view: {}: no file", path.display())),
+            error.starts_with(&format!("control.view: {}: cannot be written", path.display())),
             "{error}"
         );
         assert!(error.ends_with("that this gateway may write to"), "{error}");

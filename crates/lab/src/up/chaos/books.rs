@@ -179,7 +179,7 @@ impl Books {
                 let way = format!("{} to {}", from.name, to.name);
                 let lost = if excuses.links { sent.failed + sent.cancelled } else { 0 };
                 let least = sent.begun - lost.min(sent.begun);
-                self.line(format!("{way}: begun, as taken"), least, taken.begun, sent.begun);
+                self.line(format!("{way}: started, as accepted"), least, taken.begun, sent.begun);
                 let most = sent.done + lost.max(sent.cancelled);
                 self.line(format!("{way}: done, as taken"), sent.done, taken.done, most);
             }

@@ -99,7 +99,7 @@ pub(super) static ALL: &[Scenario] = &[
     ),
     two_layer(
         "rolling",
-        "everything is told to end and started again, one after the other",
+        "every process is stopped and started again, one after the other",
         Promise::NothingLost,
         Table::Lines(&[
             (0.0, "restart control"),

@@ -55,7 +55,7 @@ impl<S: Sink> Writer<S> {
         }
         for id in list.split(',') {
             let Ok(id) = id.trim_ascii().parse::<u32>() else {
-                let what = "an element is no token id: send integers from 0 to 4294967295";
+                let what = "an element is not a token id: send integers from 0 to 4294967295";
                 return Err(BadRequest::inside(self.param, what));
             };
             if self.head.len() < self.head_bytes {

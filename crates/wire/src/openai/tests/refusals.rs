@@ -146,7 +146,7 @@ fn other_endpoints() {
         Completions,
         br#"{"model":"m","prompt":[1,-2]}"#,
         expect![
-            "prompt: in `prompt`, an element is no token id: send integers from 0 to 4294967295"
+            "prompt: in `prompt`, an element is not a token id: send integers from 0 to 4294967295"
         ],
     );
     check(

@@ -1,4 +1,4 @@
-//! Splits Rust source into the few kinds of tokens that make up paths.
+//! Splits Rust source into the few kinds of tokens that the rules need.
 //!
 //! Comments are left out, and strings, numbers and lifetimes become one token each, so that their
 //! contents are not mistaken for paths.
@@ -10,7 +10,9 @@ pub(super) enum Kind<'a> {
     /// `::`
     Colons,
     Mark(char),
-    /// A string, a character, a number or a lifetime.
+    /// A string with its quotes.
+    Text(&'a str),
+    /// A character, a number or a lifetime.
     Literal,
 }
 
@@ -43,7 +45,7 @@ fn token(rest: &str, first: char) -> (usize, Option<Kind<'_>>) {
     } else if rest.starts_with("/*") {
         (block_comment(rest), None)
     } else if let Some(length) = string(rest) {
-        (length, Some(Kind::Literal))
+        (length, Some(Kind::Text(&rest[..length])))
     } else if first == '\'' {
         (quote(rest), Some(Kind::Literal))
     } else if first.is_alphabetic() || first == '_' {

@@ -1,0 +1,84 @@
+//! Configuration files: reading one, and the errors that say where it is wrong.
+
+use std::fmt::Write as _;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use anyhow::anyhow;
+use meridian_wire::config::{Problem, locate};
+
+/// A configuration file as text.
+pub(crate) struct ConfigFile {
+    path: PathBuf,
+    pub(crate) yaml: String,
+}
+
+impl ConfigFile {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// With the reason and the remedy.
+    pub(crate) fn read(path: &Path) -> anyhow::Result<ConfigFile> {
+        let shown = path.display();
+        if path.is_dir() {
+            return Err(anyhow!("{shown} is a directory; name a file, as in {}", example(path)));
+        }
+        let bytes = std::fs::read(path).map_err(|error| unreadable(path, &error))?;
+        let yaml = String::from_utf8(bytes).map_err(|error| {
+            let at = error.utf8_error().valid_up_to();
+            let line = 1 + error.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count();
+            anyhow!("{shown}:{line}: this line is not UTF-8 text; save the file as UTF-8")
+        })?;
+        Ok(ConfigFile { path: path.to_owned(), yaml })
+    }
+
+    /// The error that lists problems, each with the file and its line.
+    pub(crate) fn refused(&self, problems: &[Problem]) -> anyhow::Error {
+        if let [problem] = problems {
+            return anyhow!("{}", self.line(problem));
+        }
+        let mut text = format!("{} has {} problems:", self.path.display(), problems.len());
+        for problem in problems {
+            let _ = write!(text, "\n  {}", self.line(problem));
+        }
+        anyhow!(text)
+    }
+
+    /// The error that a start failed with, with lines for the fields that it names.
+    pub(crate) fn cannot_start(&self, error: &str) -> anyhow::Error {
+        let problems = locate(&self.yaml, error.lines().map(str::to_owned).collect());
+        self.refused(&problems)
+    }
+
+    fn line(&self, Problem { line, text }: &Problem) -> String {
+        let path = self.path.display();
+        match line {
+            Some(line) => format!("{path}:{line}: {text}"),
+            None => format!("{path}: {text}"),
+        }
+    }
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> anyhow::Error {
+    let shown = path.display();
+    match error.kind() {
+        ErrorKind::NotFound if path.is_absolute() => anyhow!("{shown}: there is no such file"),
+        ErrorKind::NotFound => {
+            let folder = std::env::current_dir().unwrap_or_default();
+            anyhow!("{shown}: there is no such file in {}", folder.display())
+        }
+        ErrorKind::PermissionDenied => {
+            anyhow!("{shown}: this user may not read the file; change its owner or its mode")
+        }
+        _ => anyhow!("{shown} cannot be read: {error}"),
+    }
+}
+
+/// A file in the folder: one that is there, or a usual name.
+fn example(folder: &Path) -> String {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_yaml =
+        |path: &PathBuf| path.extension().is_some_and(|end| end == "yaml" || end == "yml");
+    let found = entries.map(|entry| entry.path()).filter(is_yaml).min();
+    found.unwrap_or_else(|| folder.join("gateway.yaml")).display().to_string()
+}
