@@ -95,7 +95,7 @@ async fn hangups_reload_and_end_nothing() {
         process.hang_up();
     }
     log_has(&gateway.process, "reloaded on SIGHUP changed=\"tenants and residency, file", 1).await;
-    log_has(&gateway.process, "restart the gateway for them sections=\"limits\"", 1).await;
+    log_has(&gateway.process, "restart the gateway to apply them sections=\"limits\"", 1).await;
     assert_eq!(code(&client, &gateway, KEYS[1]).await, 200);
     status_when(&client, &gateway, "the second replica is up", up(2)).await;
     log_has(&control, "there are no certificates to reload", 1).await;
@@ -112,7 +112,7 @@ async fn hangups_reload_and_end_nothing() {
         log_has(&gateway.process, "part=\"tenants and residency\"", 1).await;
     }
     log_has(&gateway.process, "cannot be reloaded; the current version stays in use", 1).await;
-    log_has(&control, "restart the control plane for them sections=\"target\"", 1).await;
+    log_has(&control, "restart the control plane to apply them sections=\"target\"", 1).await;
     assert_eq!(code(&client, &gateway, KEYS[1]).await, 200);
 
     let mut done = false;
