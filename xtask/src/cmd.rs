@@ -37,9 +37,9 @@ pub(crate) fn stdout_of(mut command: Command) -> anyhow::Result<String> {
     let args = command.get_args().map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ");
     let name = format!("{} {args}", command.get_program().to_string_lossy());
     let out = command.output().with_context(|| format!("cannot start {name}"))?;
-    let told = String::from_utf8_lossy(&out.stderr);
-    anyhow::ensure!(out.status.success(), "{name} ended with {}: {}", out.status, told.trim());
-    String::from_utf8(out.stdout).with_context(|| format!("{name} printed bytes that are no text"))
+    let errors = String::from_utf8_lossy(&out.stderr);
+    anyhow::ensure!(out.status.success(), "{name} ended with {}: {}", out.status, errors.trim());
+    String::from_utf8(out.stdout).with_context(|| format!("{name} printed bytes that are not text"))
 }
 
 fn added_by_cargo(name: &str) -> bool {

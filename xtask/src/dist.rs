@@ -29,7 +29,7 @@ pub(crate) struct Args {
     /// Only these kinds of packages; all of them by default
     #[arg(value_enum)]
     kinds: Vec<Kind>,
-    /// How the binary is compiled; dev is quick and is what the tests use
+    /// How the binary is compiled; dev is quick, and the tests use it
     #[arg(long, value_enum, default_value_t)]
     profile: Profile,
 }

@@ -19,6 +19,12 @@ pub(crate) fn code(text: &str) -> Vec<Piece<'_>> {
     found
 }
 
+/// The lines inside fences.
+pub(crate) fn fenced(text: &str) -> Vec<Piece<'_>> {
+    let inside = lines(text).into_iter().filter(|(.., fenced)| *fenced);
+    inside.map(|(number, line, _)| (number, line)).collect()
+}
+
 /// The targets of `[text](target)` and `![text](target)` outside code.
 pub(crate) fn links(text: &str) -> Vec<Piece<'_>> {
     let mut found = Vec::new();

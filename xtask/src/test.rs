@@ -17,7 +17,7 @@ use tally::Tally;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Leave out what needs other software or runs a whole region: real, up and dist
+    /// Leave out parts that need other software or run a whole region: real, up and dist
     #[arg(long, conflicts_with = "parts")]
     fast: bool,
     /// Only these parts; all of them by default

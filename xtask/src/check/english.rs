@@ -4,11 +4,11 @@
 //! instead of replicas and requests, archaic forms, private words for common things. It is no
 //! grammar checker. A use that is right, such as a quotation, is an exception of its file.
 //!
-//! Checked are the prose of Markdown files outside code, the string literals of all crates, the
-//! help texts of the command line (`///` in `crates/cli`), and the first line of each source file.
-//! Tests are left out.
+//! Checked are the prose of Markdown files outside code, all comments (of sources, scripts and
+//! configurations, and inside code blocks of documents), and the string literals of all crates
+//! outside their tests. Comments that follow code on the same line are not checked.
 
-use super::tokens::{Kind, tokens};
+use super::tokens::{Kind, Token, tokens};
 use super::{Broken, Rule, at, of};
 use crate::house::File;
 use crate::md;
@@ -75,8 +75,6 @@ const CONTINUE: &str = "write `continue`, or `resume`";
 const EXCEPTIONS: &[(&str, &str)] = &[
     // The tables of words to avoid.
     ("STYLE.md", "send on"),
-    ("STYLE.md", "somebody"),
-    ("STYLE.md", "nobody"),
     ("STYLE.md", "what is held"),
 ];
 
@@ -104,29 +102,60 @@ fn broken(files: &[File], exceptions: &[(&str, &str)]) -> Vec<Broken> {
 /// The checked texts of a file, with their lines.
 fn pieces(file: &File) -> Vec<(usize, String)> {
     let text = file.text.as_deref().unwrap_or_default();
-    let owned = |(line, text): (usize, &str)| (line, text.to_owned());
     if file.path.ends_with(".md") {
-        return md::prose(text);
+        let mut pieces = md::prose(text);
+        pieces.extend(comments(md::fenced(text), "#"));
+        return pieces;
     }
-    let Some(inner) = file.path.strip_prefix("crates/").filter(|path| path.ends_with(".rs")) else {
-        return Vec::new();
+    let name = file.path.rsplit('/').next().unwrap_or_default();
+    let mark = match name.rsplit('.').next().unwrap_or_default() {
+        "rs" | "proto" => "//",
+        "yaml" | "yml" | "toml" | "sh" | "py" | "x" | "run" => "#",
+        _ => return Vec::new(),
     };
-    let Some((_, path)) = inner.split_once("/src/") else { return Vec::new() };
-    if path.ends_with("tests.rs") || path.contains("tests/") {
+    let mut pieces = comments((1..).zip(text.lines()), mark);
+    pieces.extend(messages(&file.path, text));
+    pieces
+}
+
+/// The comments that fill their lines, outside backticks; those on lines that follow each other are
+/// one text.
+fn comments<'a>(
+    lines: impl IntoIterator<Item = (usize, &'a str)>,
+    mark: &str,
+) -> Vec<(usize, String)> {
+    let mut found: Vec<(usize, String)> = Vec::new();
+    let mut last = 0;
+    for (number, line) in lines {
+        let Some(comment) = line.trim_start().strip_prefix(mark) else { continue };
+        let outside: Vec<&str> =
+            comment.trim_start_matches(['/', '!']).split('`').step_by(2).collect();
+        let outside = outside.join("`");
+        match found.last_mut().filter(|_| last + 1 == number) {
+            Some((_, text)) => {
+                text.push('\n');
+                text.push_str(&outside);
+            }
+            None => found.push((number, outside)),
+        }
+        last = number;
+    }
+    found
+}
+
+/// The string literals of a crate's source, without its tests.
+fn messages(path: &str, text: &str) -> Vec<(usize, String)> {
+    let inner = path.strip_prefix("crates/").and_then(|path| path.split_once("/src/"));
+    let is_test = |path: &str| path.ends_with("tests.rs") || path.contains("tests/");
+    if !path.ends_with(".rs") || inner.is_none_or(|(_, path)| is_test(path)) {
         return Vec::new();
     }
     let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
-    let first = text.lines().next().filter(|line| line.starts_with("//!"));
-    let mut pieces: Vec<_> = first.map(|line| (1, line.to_owned())).into_iter().collect();
-    if inner.starts_with("cli/") {
-        let lines = (1..).zip(text.lines());
-        pieces.extend(lines.filter(|(_, line)| line.trim_start().starts_with("///")).map(owned));
-    }
-    pieces.extend(tokens(text).into_iter().filter_map(|token| match token.kind {
+    let literal = |token: Token<'_>| match token.kind {
         Kind::Text(text) => Some((token.line, text.to_owned())),
         _ => None,
-    }));
-    pieces
+    };
+    tokens(text).into_iter().filter_map(literal).collect()
 }
 
 /// The line in a text where a phrase starts, from 0; the first line if that is unclear.
@@ -144,7 +173,8 @@ fn uses(text: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
     WORDS.iter().copied().filter(move |(word, _)| {
         text.match_indices(word).any(|(start, _)| {
             let before = text[..start].chars().next_back();
-            !is_letter(before) && !is_letter(text[start + word.len()..].chars().next())
+            let right = word.starts_with("is no ") && text[..start].ends_with("there ");
+            !right && !is_letter(before) && !is_letter(text[start + word.len()..].chars().next())
         })
     })
 }
@@ -158,28 +188,39 @@ mod tests {
         found.into_iter().map(|one| one.what.split(';').next().unwrap().to_owned()).collect()
     }
 
-    // Prose is checked, across line breaks and in any case; code in a document is not.
+    // Prose is checked, across line breaks and in any case; code in a document is not, but its
+    // comments are.
     #[test]
     fn documents() {
-        let text = "Nobody is sent\non. `nobody`\n```\nnobody\n```\nwhoever";
-        assert_eq!(words("docs/a.md", text), ["`nobody`", "`sent on`", "`whoever`"]);
+        let text = "Nobody is sent\non. `nobody`\n```\nnobody\n# anew\n```\nwhoever";
+        assert_eq!(words("docs/a.md", text), ["`nobody`", "`sent on`", "`whoever`", "`anew`"]);
     }
 
-    // Messages, help texts of the command line and first lines are checked; other comments, names
-    // and tests are not.
+    // Messages and comments are checked, comments across their lines; names and code in backticks
+    // are not, and messages of tests are not.
     #[test]
     fn sources() {
-        let text = "//! Sent on.\n// nobody\n/// nobody\nfn nobody() { f(\"ends\\\n  well\") }\n\
+        let text = "//! Sent\n//! on.\n// `nobody`\nfn nobody() { f(\"ends\\\n  well\") }\n\
                     #[cfg(test)]\nmod tests { const A: &str = \"nobody\"; }\n";
         assert_eq!(words("crates/wire/src/a.rs", text), ["`sent on`", "`ends well`"]);
-        assert_eq!(words("crates/cli/src/a.rs", text), ["`sent on`", "`nobody`", "`ends well`"]);
-        assert_eq!(words("crates/cli/src/certs/tests.rs", text), [""; 0]);
+        assert_eq!(words("crates/cli/src/certs/tests.rs", text), ["`sent on`"]);
+        assert_eq!(words("crates/cli/tests/all/a.rs", text), ["`sent on`"]);
+    }
+
+    // Comments of scripts and configurations are checked; their values are not.
+    #[test]
+    fn scripts() {
+        assert_eq!(words("x", "# anew\necho whoever\n"), ["`anew`"]);
+        assert_eq!(words("experiments/a.yaml", "a: 1\n  # begun\nb: anew\n"), ["`begun`"]);
     }
 
     // Part of a longer word is another word.
     #[test]
     fn longer_words() {
-        assert_eq!(words("a.md", "likewise renewal, Lesterly, consent only"), [""; 0]);
+        assert_eq!(
+            words("a.md", "likewise renewal, Lesterly, consent only; there is no file"),
+            [""; 0]
+        );
     }
 
     // An exception is for one word in one file, and goes when the word does.

@@ -13,7 +13,7 @@ pub(crate) const RULE: Rule = Rule {
 fn run(house: &House) -> anyhow::Result<Vec<Broken>> {
     let args = ["doc", "--workspace", "--no-deps", "--document-private-items", "--keep-going"];
     let mut doc = cargo(&house.root, &[&args[..], &["--quiet"]].concat());
-    // This build resolves links to private items, like the build of someone who reads the code.
+    // This build resolves links to private items, as a reader of the code needs them.
     doc.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links");
     let good = ends_well(doc)?;
     Ok(if good { vec![] } else { vec![of("workspace", "has the warnings of rustdoc above")] })

@@ -12,7 +12,7 @@ type Version = Vec<u32>;
 /// An error where the program needs a newer glibc than the documents promise.
 pub(crate) fn ensure_runs_on(house: &House, program: &Path) -> anyhow::Result<()> {
     let promised = house.pinned("DIST_GLIBC")?;
-    let most = version(promised).context("DIST_GLIBC in versions.env is no version")?;
+    let most = version(promised).context("DIST_GLIBC in versions.env is not a version")?;
     let mut readelf = cmd(&house.root, "readelf", &["--version-info", "--wide"]);
     readelf.arg(program);
     let needed = highest(&stdout_of(readelf)?);
@@ -27,7 +27,7 @@ pub(crate) fn ensure_runs_on(house: &House, program: &Path) -> anyhow::Result<()
     Ok(())
 }
 
-/// The highest `GLIBC_2.x` in what readelf prints.
+/// The highest `GLIBC_2.x` in the output of readelf.
 fn highest(printed: &str) -> Option<Version> {
     let words = printed.split(|c: char| c.is_whitespace() || "()@".contains(c));
     words.filter_map(|word| version(word.strip_prefix("GLIBC_")?)).max()

@@ -1,4 +1,4 @@
-//! The folders where packages are made, and what all packages carry: version and time.
+//! The folders where packages are made, and the version and time that all packages have.
 
 use std::path::{Path, PathBuf};
 
@@ -56,7 +56,7 @@ pub(crate) fn fresh(folder: &Path) -> anyhow::Result<()> {
 /// `SOURCE_DATE_EPOCH` where it is set, else the time of the commit, else the earliest.
 fn epoch(root: &Path) -> anyhow::Result<u64> {
     if let Ok(given) = std::env::var("SOURCE_DATE_EPOCH") {
-        let remedy = || format!("SOURCE_DATE_EPOCH={given} is no number of seconds; unset it");
+        let remedy = || format!("SOURCE_DATE_EPOCH={given} is not a number of seconds; unset it");
         return given.parse().with_context(remedy);
     }
     let commit = stdout_of(cmd(root, "git", &["log", "-1", "--format=%ct"]));

@@ -44,7 +44,7 @@ impl Part {
         &[Part::Build, Part::Check, Part::Unit, Part::Sim, Part::Real, Part::Up, Part::Dist];
     pub(crate) const FAST: &[Part] = &[Part::Build, Part::Check, Part::Unit];
 
-    /// What the part tests, in a line.
+    /// The subject of the part, in a line.
     pub(crate) fn what(self) -> &'static str {
         match self {
             Part::Build => "all programs and tests",
@@ -57,12 +57,12 @@ impl Part {
             Part::Chaos => {
                 "every scenario of faults, from a seed; faults by chance; 1,000 kills of the store"
             }
-            Part::Reference => "our policies beside the real routers, recorded anew",
+            Part::Reference => "our policies beside the real routers, recorded again",
         }
     }
 
-    /// Whether the part runs what the build makes. The check and the packages have builds of their
-    /// own.
+    /// Whether the part runs programs that the build makes. The check and the packages have builds
+    /// of their own.
     pub(crate) fn needs_build(self) -> bool {
         !matches!(self, Part::Check | Part::Dist)
     }

@@ -1,4 +1,4 @@
-//! Counts what the test programs report.
+//! Counts the results that test programs report.
 
 use std::fmt;
 use std::ops::AddAssign;

@@ -157,7 +157,7 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// `pub` or `pub(crate)`: what follows may be a re-export.
+    /// `pub` or `pub(crate)`: the next item may be a re-export.
     fn public(&mut self, id: usize) {
         self.at += 1;
         if self.is(0, '(') {

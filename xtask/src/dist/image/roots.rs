@@ -79,7 +79,7 @@ fn authorities(from: &Path) -> anyhow::Result<String> {
     }
     files.sort();
     let texts = files.iter().map(std::fs::read_to_string);
-    let texts: Vec<String> = texts.collect::<Result<_, _>>().context("an authority is no text")?;
+    let texts: Vec<String> = texts.collect::<Result<_, _>>().context("an authority is not text")?;
     Ok(texts.concat())
 }
 

@@ -39,7 +39,7 @@ pub(super) fn is_installed_serves_and_is_removed(house: &House, made: &Made) -> 
     Ok(())
 }
 
-/// Writes dpkg's list of installed packages for what `debian_11` unpacked.
+/// Writes dpkg's list of installed packages for the packages that `debian_11` unpacked.
 fn list_as_installed(house: &House, made: &Made, place: &Path) -> anyhow::Result<()> {
     let mut list = format!("{SYSTEMD}{INSTALLED}");
     for deb in debs::fetch(house, &made.place, "DIST_GLIBC_DEBS")? {

@@ -86,13 +86,13 @@ impl Installed {
 
 /// Sends requests until the gateway has found its replica; the answer with status 200.
 fn answer(address: &str) -> anyhow::Result<String> {
-    let begun = Instant::now();
+    let start = Instant::now();
     loop {
         let answer = ask(address)?;
         if answer.starts_with("HTTP/1.1 200 ") {
             return Ok(answer);
         }
-        let early = answer.starts_with("HTTP/1.1 503 ") && begun.elapsed() < LIMIT;
+        let early = answer.starts_with("HTTP/1.1 503 ") && start.elapsed() < LIMIT;
         ensure!(early, "the gateway answered {answer}");
         std::thread::sleep(Duration::from_millis(100));
     }

@@ -103,7 +103,7 @@ fn block<'a>(page: &'a str, language: &str) -> Option<&'a str> {
     rest.split_once("```").map(|(text, _)| text)
 }
 
-/// What the page types at its prompts up to the first request, continued lines joined.
+/// The commands of the page up to the first request, with continued lines joined.
 fn commands(page: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let mut continues = false;

@@ -52,8 +52,8 @@ impl Running {
         let id = self.child.id().to_string();
         let sent = Command::new("kill").args(["-TERM", &id]).status().context("kill")?;
         ensure!(sent.success(), "process {id} ended before SIGTERM: {}", self.messages());
-        let begun = Instant::now();
-        while begun.elapsed() < LIMIT {
+        let start = Instant::now();
+        while start.elapsed() < LIMIT {
             if let Some(status) = self.child.try_wait()? {
                 ensure!(status.success(), "{status} after SIGTERM: {}", self.messages());
                 return Ok(());
