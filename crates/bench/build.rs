@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::{env, fs, io};
 
 /// Files shared by experiments.
-const SHARED: [&str; 3] = ["common", "comparison", "tuned"];
+const SHARED: [&str; 4] = ["common", "comparison", "hard", "tuned"];
 
 fn main() -> io::Result<()> {
     let folder = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default())

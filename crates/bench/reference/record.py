@@ -26,7 +26,7 @@ LIMIT = 20
 
 
 class Replicas:
-    """Engines that hold every answer until they are told to give it."""
+    """Engines that hold every answer until the recorder releases it."""
 
     def __init__(self):
         self.arrived = asyncio.Queue()
@@ -55,11 +55,11 @@ class Replicas:
                     rendered = {"request_id": "r", "model": "m", "sampling_params": {}}
                     write(writer, 200, [{**rendered, "token_ids": tokens}])
                 else:
-                    # No load is told: the routers must count for themselves.
+                    # Reports no load: the routers must count on their own.
                     write(writer, 404, {})
                 await writer.drain()
         except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError, ValueError):
-            # The other side is gone, the run is over, or somebody tries whether this is gRPC.
+            # The peer has closed, the run is over, or a client probed for gRPC.
             writer.close()
 
 

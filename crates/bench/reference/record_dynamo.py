@@ -1,8 +1,8 @@
 """Asks Dynamo's selection service, request by request, which replica it would take.
 
 `python -m dynamo.select_service` is the scheduler of Dynamo's KV router without the proxy around
-it: it is asked over HTTP, books what it chose, and is told when a request's prefill is over and
-when the request is. Without KV events, it takes what it sent to a replica as held there for 120 s.
+it. It answers over HTTP, counts its choices as load, and gets a message at the end of a request's
+prefill and of the request. Without KV events, it assumes that a replica caches a prompt for 120 s.
 A prompt's tokens are its letters by four, in blocks of 16 tokens. A request's first token comes when
 three more have arrived, or with its end; the replay does the same.
 

@@ -128,7 +128,7 @@ def events(seed, arrivals=1500):
     while open_:
         end()
     while sent < arrivals:
-        # A phase: how many requests are outstanding, and what they ask.
+        # A phase: the number of outstanding requests, and their prompts.
         target = rng.choice([1, 4, 10, 25, 60])
         hot = source.segment(source.size(1000, 6000)) if rng.random() < 0.2 else None
         if hot:

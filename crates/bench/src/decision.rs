@@ -53,7 +53,7 @@ impl Default for Options {
 /// One figure with its target.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// What was measured.
+    /// The name of the measured quantity.
     pub name: &'static str,
     /// Its unit.
     pub unit: &'static str,

@@ -31,7 +31,7 @@ pub struct Options {
     pub replicas: u16,
     /// Simulated time of each row.
     pub each: Duration,
-    /// Where the results go.
+    /// Output file.
     pub json: PathBuf,
 }
 
@@ -115,11 +115,11 @@ fn row(options: &Options, case: &Case) -> anyhow::Result<Row> {
         change(&mut here, now, options, case, &mut rng);
         let began = cpu();
         let messages = tell(&here, &mut page, &mut tellings);
-        let told = cpu();
+        let middle = cpu();
         hear(&mut there, now, sent, &mut hearings, &messages)?;
         if sent > 1 {
-            telling += told - began;
-            hearing += cpu() - told;
+            telling += middle - began;
+            hearing += cpu() - middle;
             bytes += messages.first().map_or(0, |message| message.len() as u64);
         }
     }

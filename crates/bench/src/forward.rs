@@ -39,7 +39,7 @@ pub struct Options {
     pub rounds: u32,
     /// Requests of a block.
     pub requests: u32,
-    /// Where the results go.
+    /// Output file.
     pub json: PathBuf,
 }
 
@@ -67,7 +67,7 @@ struct Report {
 /// Measures, prints the table, writes the file.
 ///
 /// # Errors
-/// When there can be no namespaces, which is said loudly, or a process fails.
+/// If namespaces cannot be created, which the message says clearly, or a process fails.
 pub fn measure(options: &Options) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let rows = runtime.block_on(rows(options)).context(

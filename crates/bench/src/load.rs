@@ -6,7 +6,7 @@
 //! TPOT is (E2E - TTFT) / (n - 1).
 //!
 //! Clients with a location use the nearest gateway ([`Place`]). The generator retries only if a
-//! client has several addresses: it counts what a client would see. Prompts and replies are not
+//! client has several addresses, so its counts are the client's view. Prompts and replies are not
 //! kept beyond their program or shown anywhere.
 
 mod body;

@@ -38,7 +38,7 @@ pub struct Options {
     pub each: Duration,
     /// Number of runs, whose median counts.
     pub runs: u64,
-    /// Where the results go.
+    /// Output file.
     pub json: PathBuf,
 }
 

@@ -23,7 +23,7 @@ use serde::Serialize;
 use crate::decision::{Quantiles, Row, bounded, print, row, sample, write};
 use crate::simspeed::{processor, resident};
 
-/// Where the results go.
+/// Output file.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The file.

@@ -7,7 +7,7 @@
 //!
 //! The load is `wrk` on one thread: it also ends a request at the last chunk of the answer, takes
 //! 26 us of CPU per streamed request (our own generator takes 32), and is independent of all
-//! systems. It measures only complete answers, which is what is compared here; our own generator
+//! systems. It measures only complete answers, which are compared here; our own generator
 //! measures TTFT. Both numbers: `time` of either, `-c 32` on one core for 3 s, against `meridian
 //! bench mock`.
 //!
@@ -43,7 +43,7 @@ pub struct Options {
     pub each: Duration,
     /// Systems to race; empty for all.
     pub only: Vec<String>,
-    /// Where the results go.
+    /// Output file.
     pub json: PathBuf,
 }
 

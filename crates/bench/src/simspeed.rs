@@ -41,7 +41,7 @@ pub struct Options {
     pub warmup: Duration,
     /// Requests of the trace that Vidur also runs; 0 skips it.
     pub peer: u64,
-    /// Where the results go.
+    /// Output file.
     pub json: PathBuf,
 }
 
@@ -168,7 +168,7 @@ fn grow(workload: &str, options: &Options) -> anyhow::Result<Vec<Run>> {
     Ok(runs)
 }
 
-/// What one run simulates, written `WORKLOAD/SYSTEM/REQUESTS`.
+/// The workload, system and length of a run, written `WORKLOAD/SYSTEM/REQUESTS`.
 #[derive(Clone, Debug)]
 pub struct Cell {
     workload: String,
@@ -190,7 +190,7 @@ impl FromStr for Cell {
         let requests = parts.get(2).and_then(|n| n.parse().ok()).filter(|n| *n > 0);
         let (3, Some(requests)) = (parts.len(), requests) else {
             bail!(
-                "{text:?} is no run: write WORKLOAD/SYSTEM/REQUESTS, as in arena/skywalker/20000"
+                "{text:?} is not a run: write WORKLOAD/SYSTEM/REQUESTS, as in arena/skywalker/20000"
             );
         };
         Ok(Cell::new(parts[0], parts[1], requests))
@@ -283,7 +283,7 @@ fn row(name: String, unit: &'static str, value: f64, target: Option<f64>) -> Row
 pub(crate) fn processor() -> anyhow::Result<f64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat")?;
     let nanos: Option<f64> = text.split(' ').next().and_then(|n| n.parse().ok());
-    Ok(nanos.context("/proc/thread-self/schedstat begins with no number")? / 1e9)
+    Ok(nanos.context("/proc/thread-self/schedstat does not start with a number")? / 1e9)
 }
 
 /// A line of this process's status, in bytes.

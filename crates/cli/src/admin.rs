@@ -1,4 +1,4 @@
-//! One question to a gateway's admin port.
+//! One request to a gateway's admin port.
 
 use std::path::PathBuf;
 
@@ -28,7 +28,7 @@ pub(crate) struct Admin {
 }
 
 impl Admin {
-    /// The text of `GET path`; a refusal is an error in the gateway's words.
+    /// Returns the body of `GET path`. A refusal becomes an error with the gateway's message.
     pub(crate) fn get(&self, path: &str) -> anyhow::Result<String> {
         let url = format!("{}{path}", self.admin.trim_end_matches('/'));
         let files = self.ca.as_ref().zip(self.certificate.clone()).zip(self.key.clone());

@@ -1,10 +1,12 @@
-//! `meridian certs`: a fleet's certificate authority, and the certificates of those it knows.
+//! `meridian certs`: a fleet's certificate authority, and the certificates that it issues.
 //!
-//! A folder holds everything: `ca.crt` is what everybody trusts and `ca.crl` what is revoked,
-//! `ca-N.crt`, `ca-N.key` and `ca-N.crl` are the authorities, `gateways/NAME.crt` and `.key` the gateways', and likewise under `control` and
-//! `operators`. Each needs `ca.crt` and its own two files. Nothing is replaced unless `--force` says so; `rotate` replaces what it renews.
+//! One folder has all files. `ca.crt` has the trusted authorities' certificates, `ca.crl` their
+//! revocation lists, and `ca-N.crt`, `ca-N.key` and `ca-N.crl` belong to authority N. A gateway has
+//! `gateways/NAME.crt` and `.key`; control planes and operators have theirs under `control` and
+//! `operators`. Each needs `ca.crt` and its own two files. Existing files are replaced only with
+//! `--force`; `rotate` replaces the certificates that it renews.
 //!
-//! Deliberately not here: how files reach the gateways.
+//! Deliberately not here: copying the files to the gateways.
 
 mod authority;
 mod facts;
@@ -177,7 +179,7 @@ fn show(args: &Show, now: SystemTime) -> anyhow::Result<String> {
     Ok(said)
 }
 
-/// The revocation lists of the folder that a certificate's file lies in, or of the folder above.
+/// Reads the revocation lists in the folder of a certificate's file, or in the folder above it.
 fn lists_beside(file: &Path) -> anyhow::Result<Vec<revoked::List>> {
     let folders = file.ancestors().skip(1).take(2);
     let lists = folders.map(|dir| dir.join("ca.crl")).find(|path| path.exists());

@@ -14,8 +14,8 @@ pub(crate) struct Args {
     config: PathBuf,
 }
 
-/// Reports everything that would make a start fail, or the process do less than it should. Only a
-/// start shows whether the addresses are free: a running process holds its own.
+/// Reports every problem that would make a start fail or limit the process. Only a start shows
+/// whether the addresses are free, because a running process holds its own.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let file = ConfigFile::read(&args.config)?;
     let checked = if Control::is_in(&file.yaml) {
@@ -23,12 +23,25 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         config.map(|config| format!("control plane, store {}", config.store.display()))
     } else {
         let config = Gateway::examine(&file.yaml, meridian_gateway::check);
-        config.map(|c| format!("region {}, {} replicas", c.region, c.replicas.len()))
+        config.map(|c| format!("region {}, {}", c.region, replicas(&c)))
     };
     let what = checked.map_err(|error| file.refused(&error.problems))?;
     let shown = args.config.display();
     println!("{shown} is valid: {what}. Only a start shows whether its addresses are free.");
     Ok(())
+}
+
+/// The replicas that the gateway starts with.
+fn replicas(config: &Gateway) -> String {
+    let learns = !config.discovery.is_empty() || config.control.is_some();
+    match config.replicas.len() {
+        0 if !learns && config.peers.is_none() => {
+            "no replicas, so it refuses every request; list them in `replicas` or `discovery`"
+                .into()
+        }
+        1 => "1 replica".into(),
+        n => format!("{n} replicas"),
+    }
 }
 
 #[derive(Subcommand)]

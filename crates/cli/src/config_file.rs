@@ -1,4 +1,4 @@
-//! Configuration files: reading one, and the errors that say where it is wrong.
+//! Reads configuration files, and makes errors that name the line of a problem.
 
 use std::fmt::Write as _;
 use std::io::ErrorKind;
@@ -17,7 +17,7 @@ impl ConfigFile {
     /// Reads a file.
     ///
     /// # Errors
-    /// With the reason and the remedy.
+    /// If the file cannot be read; the error has the reason and the remedy.
     pub(crate) fn read(path: &Path) -> anyhow::Result<ConfigFile> {
         let shown = path.display();
         if path.is_dir() {
@@ -74,7 +74,7 @@ fn unreadable(path: &Path, error: &std::io::Error) -> anyhow::Error {
     }
 }
 
-/// A file in the folder: one that is there, or a usual name.
+/// A file name for an error message: an existing file of the folder, or a usual name.
 fn example(folder: &Path) -> String {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let is_yaml =

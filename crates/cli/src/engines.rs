@@ -23,7 +23,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the table says of an engine, as far as it says something.
+/// The non-empty facts about an engine, each with its label.
 fn facts(engine: Engine) -> impl Iterator<Item = (&'static str, String)> {
     let private = &engine.private;
     let is_alone = |field: &&str| !private.families.iter().any(|(p, _)| field.starts_with(p));

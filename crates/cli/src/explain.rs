@@ -72,7 +72,7 @@ fn replica(c: &Candidate, mark: char) -> String {
     )
 }
 
-/// Where this gateway has no replica of the model, the length of the prompt is not known here.
+/// One line for a peer. `prompt` is `None` if this gateway has no replica of the model.
 fn peer(p: &PeerCandidate, prompt: Option<u32>, mark: char) -> String {
     let standing = p.unavailable.as_deref().unwrap_or("eligible");
     let of = prompt.map_or_else(String::new, |tokens| format!(" of {tokens}"));
@@ -82,7 +82,7 @@ fn peer(p: &PeerCandidate, prompt: Option<u32>, mark: char) -> String {
     )
 }
 
-/// Breaks a line between words to fit [`COLUMNS`]; further lines begin with `indent`.
+/// Breaks a line between words to fit [`COLUMNS`]; further lines start with `indent`.
 fn wrapped(line: &str, indent: &str) -> String {
     let (mut text, mut width) = (String::new(), 0);
     for word in line.split_inclusive(' ') {

@@ -7,7 +7,7 @@ use meridian_gateway::{Given, Ready};
 use meridian_wire::config::Gateway;
 
 use crate::config_file::ConfigFile;
-use crate::{hangup, logs};
+use crate::{hangup, logs, service};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -29,24 +29,24 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     logs::start(args.log_format);
     let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let threads = if config.threads > 0 { config.threads } else { cores() };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = service::runtime()?;
     let served = runtime.block_on(async {
         let reload = hangup::reloads()?;
-        // A pipe is read once.
+        // A pipe can be read only once, so there is no file to reload.
         let path = args.config.is_file().then_some(args.config);
         let given = Given { config, file: path, reload };
-        let served = meridian_gateway::serve(given, threads, announce, stopped()).await;
+        let served = meridian_gateway::serve(given, threads, announce, service::stopped()).await;
         served.map_err(|error| file.cannot_start(&error.to_string()))
     });
-    // A read of a file that never ends does not keep the process.
+    // A blocked read of a file does not keep the process from ending.
     runtime.shutdown_background();
     served
 }
 
-/// Lines that programs wait for.
+/// Prints the addresses, in lines that scripts wait for.
 fn announce(ready: Ready) {
     let mut out = std::io::stdout().lock();
-    // The reader may have closed the pipe; the gateway serves on.
+    // The reader may have closed the pipe; the gateway keeps running.
     let scheme = if ready.tls { "https" } else { "http" };
     let admin_scheme = if ready.admin_tls { "https" } else { "http" };
     let Ready { listen, admin, .. } = ready;
@@ -55,14 +55,4 @@ fn announce(ready: Ready) {
         let _ = writeln!(out, "peers on https://{peers}");
     }
     let _ = out.flush();
-}
-
-/// SIGTERM or Ctrl-C.
-pub(crate) async fn stopped() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut term = signal(SignalKind::terminate()).expect("a runtime with signals is running");
-    tokio::select! {
-        _ = term.recv() => {}
-        _ = tokio::signal::ctrl_c() => {}
-    }
 }

@@ -1,8 +1,8 @@
-//! SIGHUP: what `systemctl reload` and log rotation send, and a terminal that is closed.
+//! SIGHUP, which `systemctl reload`, log rotation and a closed terminal send.
 //!
-//! Servers never end by it: the gateway and the control plane reload, a model engine and the WAN
-//! relay have nothing to reload and go on. Commands that a person runs to see their result end with
-//! their terminal, as the system does by default and `nohup` prevents.
+//! It never ends a server: the gateway and the control plane reload; a model engine and the WAN
+//! relay have nothing to reload and keep running. Commands that a user runs to see their result end
+//! with the terminal, which is the system's default and which `nohup` prevents.
 
 #[cfg(feature = "lab")]
 use std::io::Write as _;
@@ -16,7 +16,7 @@ fn hangups() -> anyhow::Result<Signal> {
     signal(SignalKind::hangup()).context("cannot watch for SIGHUP")
 }
 
-/// Notified at each SIGHUP from now on. Those that come before anyone looks are one.
+/// Notified at each SIGHUP from now on. Several before the next wait count as one.
 pub(crate) fn reloads() -> anyhow::Result<Arc<Notify>> {
     let mut hangups = hangups()?;
     let reload = Arc::new(Notify::new());

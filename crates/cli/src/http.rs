@@ -1,4 +1,4 @@
-//! One small request, for commands that ask a gateway or a control plane something.
+//! One small HTTP request, for commands that ask a gateway or a control plane.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,18 +14,18 @@ use meridian_tls::Files;
 use meridian_wire::peer::control_name;
 use rustls::pki_types::ServerName;
 
-/// The longest wait for an answer that costs nothing.
+/// Timeout of a request, whose answer is cheap for the server.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How an https address is asked.
+/// How the server of an https address is verified.
 pub(crate) enum Secured<'a> {
-    /// The control plane of the fleet that the own certificate names, whatever the address.
+    /// The control plane of the fleet in our own certificate, at any address.
     Control(&'a Files),
     /// A gateway, whose certificate names the host of the address.
     Gateway { ca: &'a Path, own: Option<&'a Files> },
 }
 
-/// The status and the text of what `url` answers to a request with JSON.
+/// Sends a request with a JSON body to `url`; returns the status and the body of the answer.
 pub(crate) fn ask(
     method: &str,
     url: &str,

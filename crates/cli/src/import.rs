@@ -1,12 +1,13 @@
 //! `meridian import`: a gateway's configuration from the file of another program.
 //!
-//! Each format reads its file into a [`Draft`]: settings with the place that each came from, and
-//! notes on everything that is not converted. The configuration goes to stdout, the notes to stderr.
-//! A setting that is not converted never fails the import; a file without replicas does.
+//! Each format reads its file into a [`Draft`]: settings, each with its place in the file, and
+//! notes on everything that is not converted. The configuration goes to stdout, the notes go to
+//! stderr. A setting that is not converted never fails the import; a file without replicas does.
 //!
 //! Keys and passwords appear in neither output. A note shows a value only where its setting cannot
 //! hold a secret, and a client's key becomes its hash.
 
+mod act;
 mod draft;
 mod key;
 mod litellm;

@@ -1,7 +1,7 @@
 //! The laboratory: commands that start fleets on this machine, simulate, benchmark and plan.
 //!
-//! Together they need the simulator, the planner and the engine model, which is more than half of
-//! the build. `--no-default-features` leaves them out; what remains serves a region.
+//! Together they need the simulator, the planner and the engine model, which are more than half of
+//! the build. With `--no-default-features`, the binary has only the commands of a real fleet.
 
 mod bench;
 mod calibrate;

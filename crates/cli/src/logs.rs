@@ -1,5 +1,5 @@
-//! Logs: to stderr, structured where asked, without prompts. Colours are for terminals only, and
-//! not where `NO_COLOR` is set (<https://no-color.org>).
+//! Logs go to stderr, as text or JSON, without prompts. Only terminals get colours, unless
+//! `NO_COLOR` is set (<https://no-color.org>).
 
 use std::io::IsTerminal;
 

@@ -1,4 +1,4 @@
-//! `meridian`: the one binary.
+//! `meridian`: the binary with all commands.
 
 mod admin;
 mod certs;
@@ -17,6 +17,7 @@ mod logs;
 mod man;
 mod policies;
 mod registry;
+mod service;
 mod tenant_key;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -73,7 +74,7 @@ enum Command {
 }
 
 fn main() -> std::process::ExitCode {
-    // A server needs a file for each connection and so does a load; other commands lose nothing.
+    // Servers and loads need a file descriptor for each connection; other commands are unaffected.
     meridian_gateway::raise_descriptors();
     let result = match Cli::parse().command {
         Command::Gateway(args) => gateway::run(args),

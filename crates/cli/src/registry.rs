@@ -1,4 +1,4 @@
-//! The commands that ask a control plane: replicas, regions, gateways, policies.
+//! The commands of a control plane's operators: replicas, regions, gateways and policies.
 
 mod ask;
 mod gateways;
@@ -12,12 +12,12 @@ pub(crate) use policy::Policies;
 pub(crate) use regions::Regions;
 pub(crate) use replicas::Replicas;
 
-/// A path of the control plane that goes ahead with names that are not known yet, where `force` is set.
+/// A path of the control plane that accepts unknown names if `force` is set.
 fn forced(path: String, force: bool) -> String {
     if force { path + "?force=true" } else { path }
 }
 
-/// Splits a name from what it is given, at the first `=`.
+/// Splits `NAME=VALUE` at the first `=`.
 fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),

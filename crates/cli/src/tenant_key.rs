@@ -1,6 +1,6 @@
-//! `meridian tenant-key`: the hash by which a configuration knows a tenant's key.
+//! `meridian tenant-key`: the hash of a tenant's API key, for the configuration.
 //!
-//! The key comes over stdin, where no list of processes and no shell's history shows it.
+//! The key is read from stdin, so no process list and no shell history shows it.
 
 use std::io::{BufRead, Read};
 
@@ -14,9 +14,9 @@ pub(crate) struct Args {
     new: bool,
 }
 
-/// Shortest key. What is shorter could be found by trying: the hash is a fast one.
+/// Shortest key. The hash is fast, so a shorter key could be found by trial.
 const LEAST: usize = 20;
-/// Longest key: a header has to hold it.
+/// Longest key that fits into a header.
 const MOST: usize = 1024;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -51,8 +51,8 @@ fn hash(input: impl BufRead) -> anyhow::Result<String> {
 mod tests {
     use super::*;
 
-    // A key's newline is not part of it; what could be guessed or could not be sent is refused
-    // without being shown.
+    // The newline is not part of a key. A key that could be guessed or cannot be sent is refused,
+    // and not shown.
     #[test]
     fn keys_are_read() {
         let key = "0123456789abcdefghij";

@@ -1,7 +1,7 @@
 //! The interface of a store, and the guarantees of every store.
 //!
-//! The model is etcd's, reduced to what is used: a flat map from keys to values; one revision for
-//! the whole store, which each changing transaction increments by one; transactions that are
+//! The model is etcd's, reduced to the parts in use: a flat map from keys to values; one revision
+//! for the whole store, which each changing transaction increments by one; transactions that are
 //! refused if a guard does not hold; leases with keys that end with them; watches that start at a
 //! revision. If etcd's behaviour leaves a choice, the guarantee here is the weaker one, so code
 //! that relies only on this page can move from the embedded store to etcd:

@@ -73,7 +73,7 @@ impl Config {
         }
     }
 
-    /// Sets the number of KV blocks, and lowers `max_model_len` to what fits.
+    /// Sets the number of KV blocks, and lowers `max_model_len` if it no longer fits.
     #[must_use]
     pub fn with_kv_blocks(mut self, blocks: u32) -> Config {
         self.kv_blocks = blocks;
@@ -86,7 +86,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// With the first field that is not.
+    /// If they are not; the error names the first such field.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let capacity = u64::from(self.kv_blocks) * u64::from(crate::BLOCK_TOKENS);
         let out = |field, value| Err(ConfigError::OutOfRange { field, value });

@@ -87,7 +87,7 @@ impl KvCache {
     /// match.
     #[must_use]
     pub fn share(&mut self, hashes: &[u64], blocks: u32, table: &mut Vec<u32>) -> Option<u32> {
-        debug_assert!(table.is_empty(), "a sequence shares what it begins with");
+        debug_assert!(table.is_empty(), "a sequence shares its first blocks");
         table.extend(hashes.iter().map_while(|hash| self.find(*hash)));
         let shared = table.len() as u32;
         let idle = |block: &&u32| self.blocks[**block as usize].references == 0;

@@ -176,12 +176,12 @@ impl Engine {
             assert!(sequence.computed <= held, "computed tokens are held");
             assert!(sequence.generated <= sequence.limit, "no reply beyond its limit");
             if sequence.place != Place::Running {
-                assert!(sequence.table.is_empty(), "who is not in the batch holds no KV");
+                assert!(sequence.table.is_empty(), "only running sequences have KV");
             }
         }
         assert!(self.step.is_some() || self.running.is_empty(), "a batch is in a step");
         for (slot, _) in &self.batch {
-            assert!(self.running.contains(slot), "a step computes what is in the batch");
+            assert!(self.running.contains(slot), "a step computes running sequences");
         }
     }
 

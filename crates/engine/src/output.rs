@@ -43,7 +43,7 @@ pub enum Output {
         at: Time,
         /// The request that needed blocks (perhaps itself).
         by: RequestId,
-        /// Blocks that one needed beyond what was free.
+        /// Blocks that this request needed beyond the free ones.
         short_blocks: u32,
     },
     /// A request has ended.

@@ -49,7 +49,7 @@ pub struct Stats {
     pub steps: u64,
     /// Time spent in steps.
     pub step_time: Duration,
-    /// The part of it that prefill added: step time less what the same decodes alone would take.
+    /// The part of it that prefill added: step time less the time of the same decodes alone.
     pub prefill_time: Duration,
 }
 

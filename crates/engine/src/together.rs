@@ -97,7 +97,7 @@ mod tests {
         work
     }
 
-    // One rank takes what an engine takes.
+    // One rank takes as long as an engine without ranks.
     #[test]
     fn one_rank_has_no_one_to_wait_for() {
         let terms = Profile::named("qwen3-30b-a3b", "h100", 1).unwrap().terms;

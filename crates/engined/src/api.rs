@@ -100,20 +100,20 @@ impl Common<'_> {
             prompt.push(tools.get());
             prompt.push("\n");
         }
-        let (messages, begun) = self.begun(messages)?;
+        let (messages, start) = self.messages_and_start(messages)?;
         for message in messages {
             message.push_to(&mut prompt);
         }
         prompt.push("assistant\n");
-        if let Some(text) = begun {
+        if let Some(text) = start {
             prompt.go_on(text);
         }
         Ok(prompt)
     }
 
-    /// The messages, and the beginning of the reply if it should be continued: the text of the last
+    /// The messages, and the start of the reply if it should be continued: the text of the last
     /// message, without a line end.
-    fn begun<'m>(
+    fn messages_and_start<'m>(
         &self,
         messages: &'m [Message<'_>],
     ) -> Result<(&'m [Message<'m>], Option<&'m str>), BadRequest> {

@@ -18,7 +18,7 @@ pub(crate) struct Prompt {
     /// Digest of all bytes, including the last incomplete block.
     digest: u64,
     /// Tokens of the reply that are already present.
-    begun: u32,
+    given: u32,
 }
 
 impl Prompt {
@@ -26,7 +26,7 @@ impl Prompt {
     pub(crate) fn new(salt: &str) -> Prompt {
         let scope = keyed(0, salt.as_bytes());
         let fingerprint = Fingerprinter::new(0, scope, BLOCK_BYTES);
-        Prompt { fingerprint, digest: keyed(0, b""), begun: 0 }
+        Prompt { fingerprint, digest: keyed(0, b""), given: 0 }
     }
 
     pub(crate) fn push(&mut self, text: &str) {
@@ -48,12 +48,12 @@ impl Prompt {
     /// the reply that the prompt alone would get.
     pub(crate) fn go_on(&mut self, text: &str) {
         self.fingerprint.push(text.as_bytes());
-        self.begun = (text.len() / TOKEN_BYTES) as u32;
+        self.given = (text.len() / TOKEN_BYTES) as u32;
     }
 
     /// The reply, determined by the engine's seed and the client's.
     pub(crate) fn reply(&self, seed: u64) -> Reply {
-        Reply::new(seed, self.digest).after(self.begun)
+        Reply::new(seed, self.digest).after(self.given)
     }
 
     /// The hashes of its blocks and of those that `tokens` tokens of `reply` will fill.

@@ -16,18 +16,18 @@ const VOWELS: &[u8; 4] = b"aeio";
 pub(crate) struct Reply {
     seed: u64,
     /// Tokens that were already given.
-    begun: u32,
+    given: u32,
 }
 
 impl Reply {
     /// The reply to the prompt with this fingerprint.
     pub(crate) fn new(seed: u64, prompt: u64) -> Reply {
-        Reply { seed: mix(seed, prompt), begun: 0 }
+        Reply { seed: mix(seed, prompt), given: 0 }
     }
 
-    /// The rest of it after `begun` tokens.
-    pub(crate) fn after(self, begun: u32) -> Reply {
-        Reply { begun, ..self }
+    /// The rest of it after `given` tokens.
+    pub(crate) fn after(self, given: u32) -> Reply {
+        Reply { given, ..self }
     }
 
     /// The length at which it ends without a limit: mean 220 tokens, coefficient of variation 0.8,
@@ -35,12 +35,12 @@ impl Reply {
     pub(crate) fn natural_tokens(&self) -> u32 {
         let mut rng = meridian_base::Rng::new(self.seed);
         let whole = rng.lognormal(220.0, 0.8).clamp(1.0, 4096.0) as u32;
-        whole.saturating_sub(self.begun).max(1)
+        whole.saturating_sub(self.given).max(1)
     }
 
     /// Appends the text of the tokens from `from` up to, not including, `until`.
     pub(crate) fn write(&self, from: u32, until: u32, text: &mut String) {
-        for token in self.begun.saturating_add(from)..self.begun.saturating_add(until) {
+        for token in self.given.saturating_add(from)..self.given.saturating_add(until) {
             let draw = mix(self.seed, u64::from(token)) as usize;
             text.push(char::from(CONSONANTS[draw & 15]));
             text.push(char::from(VOWELS[(draw >> 4) & 3]));

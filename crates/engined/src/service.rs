@@ -223,7 +223,7 @@ impl Service {
 fn note(headers: &HeaderMap) {
     let id = headers.get("x-request-id").and_then(|id| id.to_str().ok()).unwrap_or("-");
     let line = format!("received request {id}\n");
-    // A log that can't be written is no reason to refuse requests.
+    // Requests are served even if the log can't be written.
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 

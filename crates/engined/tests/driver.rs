@@ -262,7 +262,7 @@ async fn the_other_paths_answer() {
 // get, and with the beginning counted as prompt. One that can't be continued is refused with the
 // remedy.
 #[tokio::test(start_paused = true)]
-async fn a_begun_reply_is_continued() {
+async fn a_partial_reply_is_continued() {
     let service = Service::start(options()).unwrap();
     let mut client = Client::connect(&service).await;
     let text =
@@ -270,19 +270,19 @@ async fn a_begun_reply_is_continued() {
     let (_, whole) = client.json(CHAT, &chat(&[("user", "tell me")], r#","max_tokens":20"#)).await;
     let whole_text = text(&whole);
     let go_on = r#","max_tokens":15,"continue_final_message":true,"add_generation_prompt":false"#;
-    let begun = [("user", "tell me"), ("assistant", &whole_text[..20])];
-    let (status, rest) = client.json(CHAT, &chat(&begun, go_on)).await;
+    let partial = [("user", "tell me"), ("assistant", &whole_text[..20])];
+    let (status, rest) = client.json(CHAT, &chat(&partial, go_on)).await;
     assert_eq!((status, text(&rest)), (200, whole_text[20..].to_owned()));
     let tokens = |answer: &Value, of: &str| answer["usage"][of].as_u64().unwrap();
     assert_eq!(tokens(&rest, "prompt_tokens"), tokens(&whole, "prompt_tokens") + 5);
     let natural = |rest: &Value| tokens(rest, "completion_tokens");
     let (_, to_its_end) = client.json(CHAT, &chat(&[("user", "tell me")], "")).await;
     let free = go_on.replace("\"max_tokens\":15,", "");
-    let (_, from_there) = client.json(CHAT, &chat(&begun, &free)).await;
+    let (_, from_there) = client.json(CHAT, &chat(&partial, &free)).await;
     assert_eq!(natural(&from_there) + 5, natural(&to_its_end));
     let other = [("user", "tell me")];
     for (messages, rest, wanted) in [
-        (&begun[..], go_on.replace(",\"add_generation_prompt\":false", ""), "must be false"),
+        (&partial[..], go_on.replace(",\"add_generation_prompt\":false", ""), "must be false"),
         (&other[..], go_on.to_owned(), "must be an assistant's text"),
     ] {
         let (status, error) = client.json(CHAT, &chat(messages, &rest)).await;

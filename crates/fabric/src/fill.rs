@@ -11,7 +11,7 @@
 //! rate, and then their other ports follow (for one priority, the bottleneck structure of
 //! Ros-Giralt et al., "On the Bottleneck Structure of Congestion-Controlled Networks"). Once a
 //! priority group has absorbed a change, the groups after it keep their rates. The result equals
-//! that of a full fill, at a cost proportional to what changes.
+//! that of a full fill, at a cost proportional to the change.
 
 mod level;
 

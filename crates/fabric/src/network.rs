@@ -1,7 +1,7 @@
 //! Flows on ports: their rates, their remaining bytes, and when the next one ends.
 //!
 //! Changes of one instant are collected and settled together. Progress is lazy: a flow's bytes are
-//! counted when its rate changes or on request, so an event costs in proportion to what it changes,
+//! counted when its rate changes or on request, so an event costs in proportion to its changes,
 //! not to the number of flows.
 
 use alloc::collections::BinaryHeap;

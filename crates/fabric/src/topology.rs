@@ -139,7 +139,7 @@ impl Topology {
     /// Lays out the ports of a cluster.
     ///
     /// # Errors
-    /// With the first field that is out of range.
+    /// If a field is out of range; the error names the first one.
     pub fn new(cluster: Cluster) -> Result<Topology, TopologyError> {
         check(&cluster)?;
         let mut all = Topology {

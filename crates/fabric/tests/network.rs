@@ -211,7 +211,7 @@ fn bytes_are_conserved_on_every_port() {
         let mut rng = Rng::new(seed);
         let capacities: Vec<f64> = (0..8).map(|_| 1e6 * (1.0 + rng.unit() * 9.0)).collect();
         let mut network = Network::new(&capacities);
-        // What each port should have carried, from the flows' own sizes.
+        // Bytes that each port should have carried, from the flows' own sizes.
         let mut sent = [0.0; 8];
         let mut live: Vec<Option<(Vec<u32>, f64)>> = vec![None; 40];
         let mut now = Time::ZERO;

@@ -117,7 +117,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// With the first field that is not.
+    /// If they are not; the error names the first such field.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let within = |field, value: f64, least: f64, most: f64| {
             let fits = value >= least && value <= most;

@@ -218,7 +218,7 @@ mod tests {
             }
             assert_eq!(gates.permitted(0), out.iter().sum::<u64>());
             assert!(gates.permitted(0) <= 4);
-            assert!(naive.is_empty() || gates.permitted(0) == 4, "nobody waits beside free room");
+            assert!(naive.is_empty() || gates.permitted(0) == 4, "no flow waits in a free window");
         }
     }
 }

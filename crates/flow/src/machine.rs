@@ -94,14 +94,14 @@ pub enum Output {
         /// Why now.
         why: PermitWhy,
     },
-    /// A pass found that this request would make others late. Its handoff goes last; the lever says
-    /// what else the driver can do.
+    /// A pass found that this request would make others late. Its handoff goes last; the lever is
+    /// a further remedy for the driver.
     Pruned {
         /// The request.
         request: RequestId,
-        /// What the driver can do.
+        /// The remedy for the driver.
         lever: Lever,
-        /// What the pass found.
+        /// The finding of the pass.
         why: PruneWhy,
     },
     /// The request cannot meet its deadline, or has missed it: its handoff goes last.
@@ -238,7 +238,7 @@ impl Flows {
         let (mut live, mut released) = (0, 0);
         for (id, row) in self.world.flows.iter().enumerate() {
             let waits = self.gates.waits(id as u32);
-            assert!(row.live || !waits, "who waits for a permit is live");
+            assert!(row.live || !waits, "a request that waits for a permit is live");
             if !row.live {
                 continue;
             }
@@ -261,7 +261,7 @@ impl Flows {
                 at = self.world.uses[at as usize].next;
             }
         }
-        assert_eq!(sum, released, "what is released is what handoffs have left");
+        assert_eq!(sum, released, "the released bytes are those that handoffs have left");
         for port in 0..self.world.rates.len() as u32 {
             let most = u64::from(self.config.window);
             // Collectives that waited too long come on top: the gate fails open.

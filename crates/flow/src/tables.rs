@@ -90,7 +90,7 @@ pub(crate) struct RequestRow {
     /// Whether it was counted against the drop budget.
     pub(crate) counted: bool,
     /// Whether a flow of it was submitted, or its batch computes.
-    pub(crate) begun: bool,
+    pub(crate) started: bool,
     /// After its batch has ended, no update before this time can change anything.
     pub(crate) look_again: Time,
     /// First of its handoffs, and of its uses.
@@ -289,7 +289,7 @@ impl RequestRow {
             standing: Standing::In,
             strikes: 0,
             counted: false,
-            begun: false,
+            started: false,
             look_again: Time::ZERO,
             handoffs: NONE,
             uses: NONE,

@@ -105,6 +105,6 @@ mod tests {
         assert_eq!(edges.level(0.3), 1);
         assert_eq!(edges.level(0.5), 0);
         assert_eq!(edges.level(f64::INFINITY), 0);
-        assert_eq!(edges.level(f64::NAN), 7, "what can't be computed is not urgent");
+        assert_eq!(edges.level(f64::NAN), 7, "a flow without a utilisation is not urgent");
     }
 }

@@ -97,7 +97,7 @@ pub enum PermitWhy {
     FailOpen,
 }
 
-/// What the driver can do for the requests that a pruned request delays.
+/// The driver's remedy for the requests that a pruned request delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lever {
     /// No fetch has started: take the request out of the batch, or recompute its prefix.

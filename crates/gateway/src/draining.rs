@@ -12,22 +12,22 @@ pub(crate) struct Draining(Arc<State>);
 #[derive(Debug, Default)]
 struct State {
     /// Read for every request, without a lock.
-    has_begun: AtomicBool,
-    begun: CancellationToken,
+    has_started: AtomicBool,
+    started: CancellationToken,
 }
 
 impl Draining {
     pub(crate) fn begin(&self) {
-        self.0.has_begun.store(true, Ordering::Relaxed);
-        self.0.begun.cancel();
+        self.0.has_started.store(true, Ordering::Relaxed);
+        self.0.started.cancel();
     }
 
-    pub(crate) fn has_begun(&self) -> bool {
-        self.0.has_begun.load(Ordering::Relaxed)
+    pub(crate) fn has_started(&self) -> bool {
+        self.0.has_started.load(Ordering::Relaxed)
     }
 
     /// Completes when the shutdown starts.
-    pub(crate) async fn begun(&self) {
-        self.0.begun.cancelled().await;
+    pub(crate) async fn started(&self) {
+        self.0.started.cancelled().await;
     }
 }

@@ -1,5 +1,5 @@
-//! Errors of the gateway, with the two facts that decide how to handle one: who caused it, and
-//! whether a retry may help.
+//! Errors of the gateway, with the two facts that decide how to handle one: which side caused it,
+//! and whether a retry may help.
 
 use std::io;
 use std::net::SocketAddr;
@@ -32,9 +32,9 @@ pub enum Error {
         connections: u64,
         /// `limits.replicas`.
         replicas: u64,
-        /// Needed.
+        /// Descriptors needed.
         need: u64,
-        /// Allowed.
+        /// Descriptors allowed.
         allowed: u64,
         /// Smaller limits that pass, as the end of the message; empty if none do.
         fits: String,

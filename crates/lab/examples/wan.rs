@@ -58,9 +58,9 @@ impl Far {
     }
 
     async fn cpu(&self) -> Duration {
-        let (send, told) = oneshot::channel();
+        let (send, answer) = oneshot::channel();
         self.ask.send(send).expect("the relay runs");
-        told.await.expect("it answers")
+        answer.await.expect("it answers")
     }
 }
 
@@ -68,7 +68,7 @@ impl Drop for Far {
     fn drop(&mut self) {
         self.ask = mpsc::unbounded_channel().0;
         let thread = self.thread.take().expect("it ends once");
-        thread.join().expect("the relay ends well");
+        thread.join().expect("the relay does not panic");
     }
 }
 

@@ -2,8 +2,8 @@
 
     model.py OUT.gguf [--vocab 4096] [--layers 4] [--width 192] [--seed 0]
 
-What the model says is noise, and nobody reads it: the tests look at what a server does around
-the model (slots, prefix cache, counters, streams). So the weights are drawn from a seeded normal
+The answers are noise and are not read: the tests look at the server around the model (slots,
+prefix cache, counters, streams). So the weights are drawn from a seeded normal
 distribution and the tokenizer is a byte-level BPE trained on the sources of Python's own standard
 library, which every machine that runs this file has. Nothing is downloaded.
 

@@ -41,7 +41,7 @@ def parameters(args):
     p.endpoint_metrics = True
     p.endpoint_slots = True
     p.warmup = False
-    # Prefill in small batches, so that streams of other slots go on between them.
+    # Prefill in small batches, so that streams of other slots continue between them.
     p.n_batch = 512
     p.n_ubatch = 256
     p.cpuparams.n_threads = 1
@@ -75,7 +75,7 @@ def main():
     server = xllamacpp.Server(parameters(args))
     print(f"listening on {server.listening_address}", flush=True)
     signal.sigwait(signals)
-    # llama.cpp's teardown waits for open streams; whoever sent the signal has drained them.
+    # llama.cpp's teardown waits for open streams; the sender of the signal has drained them.
     os._exit(0)
 
 

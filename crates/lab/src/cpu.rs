@@ -1,6 +1,6 @@
 //! CPU use of the machine, and the fleet's share of it.
 //!
-//! A fleet that waits for the CPU shows how processes wait, not what its programs do. Results with
+//! On a busy machine, times show waits for the CPU instead of the programs' own work. Results with
 //! times therefore report how much of the machine was idle.
 
 use crate::{Error, Result};

@@ -1,7 +1,7 @@
 //! Fleets of real processes on one machine: model engines, real llama.cpp servers, gateways, load.
 //!
 //! Everything here starts programs and uses their own sockets. No program is linked in or imitated,
-//! so a fleet shows what the programs really do. A [`Fleet`] owns one run: a directory with every
+//! so a fleet shows the programs' real behaviour. A [`Fleet`] owns one run: a directory with every
 //! program's log, and a process group that ends with it, however that happens. `meridian up` is
 //! [`up::run`]; the tests with real processes use the same parts.
 //!

@@ -24,7 +24,7 @@ pub(crate) struct Seen {
     pub(crate) dead: Vec<String>,
 }
 
-/// Where the page is drawn.
+/// The output that the page is drawn on.
 #[derive(Debug)]
 pub(crate) struct Screen {
     terminal: bool,

@@ -51,7 +51,7 @@ pub struct Process {
     line: watch::Receiver<String>,
     /// Whether it is suspended.
     stopped: bool,
-    /// Whether it was told to end.
+    /// Whether it was asked to end.
     ending: bool,
     /// Copies its output into its log.
     copying: JoinHandle<()>,
@@ -197,7 +197,7 @@ impl Process {
         self.stopped
     }
 
-    /// Whether it was told to end.
+    /// Whether it was asked to end.
     pub fn is_ending(&self) -> bool {
         self.ending
     }

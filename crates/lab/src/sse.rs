@@ -81,7 +81,7 @@ mod tests {
 
     // Only an event with a non-null `error` is an error.
     #[test]
-    fn error_events_are_told_apart() {
+    fn error_events_are_recognized() {
         let is = |data: &str| Event { data: data.to_owned() }.is_error();
         assert!(is("{\"error\":{\"message\":\"gone\"}}"));
         assert!(!is("{\"error\":null}"));

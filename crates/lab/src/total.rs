@@ -52,13 +52,13 @@ pub fn total_of(gateways: &[&Status]) -> Status {
         let (sum, one) = (&mut all.prefix, &status.prefix);
         sum.prompt_tokens += one.prompt_tokens;
         sum.matched_tokens += one.matched_tokens;
-        let told = status.replicas.iter().fold(Prefix::default(), |mut sum, replica| {
+        let cached = status.replicas.iter().fold(Prefix::default(), |mut sum, replica| {
             sum.known_prompt_tokens += replica.prompt_tokens;
             sum.cached_tokens += replica.cached_tokens;
             sum
         });
-        sum.known_prompt_tokens += told.known_prompt_tokens;
-        sum.cached_tokens += told.cached_tokens;
+        sum.known_prompt_tokens += cached.known_prompt_tokens;
+        sum.cached_tokens += cached.cached_tokens;
         if let Some(residency) = &status.residency {
             add(all.residency.get_or_insert_default(), residency);
         }

@@ -42,7 +42,7 @@ pub fn home(start: &Path, name: &str) -> PathBuf {
 /// ask at once, one installs and the others wait.
 ///
 /// # Errors
-/// What failed, with the remedy.
+/// If a step fails; the error names it and the remedy.
 pub async fn install(home: &Path, pins: Pins) -> Result<PathBuf> {
     let home = home.to_owned();
     let work = tokio::task::spawn_blocking(move || {

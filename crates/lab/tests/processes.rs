@@ -49,7 +49,7 @@ async fn ready_lines_are_read_in_order() {
 
 // A program that ends before it is ready is an error with its status and its last output.
 #[tokio::test]
-async fn an_early_end_is_told_with_the_log() {
+async fn an_early_end_is_reported_with_the_log() {
     let fleet = Fleet::new("/bin/sh").unwrap();
     let program = shell("echo no such model >&2; exit 3").ready(&["listening on "]);
     let error = fleet.start(program).await.unwrap_err();
@@ -97,7 +97,7 @@ async fn a_dropped_fleet_leaves_nothing_behind() {
 
 // A suspended program does nothing until it is resumed; SIGTERM waits for that too.
 #[tokio::test]
-async fn a_suspended_program_goes_on_where_it_was() {
+async fn a_suspended_program_continues_where_it_was() {
     let fleet = Fleet::new("/bin/sh").unwrap();
     let script = "trap 'exit 7' TERM; echo ready; while :; do read -r line || sleep 0.01; done";
     let mut process = fleet.start(shell(script).ready(&["ready"])).await.unwrap();
@@ -157,7 +157,7 @@ fn die_as_owner() -> ! {
         let id = process.id().expect("it sleeps");
         process.stop();
         let note = format!("{id} {}", fleet.dir().display());
-        let file = std::env::var_os(OWNER).expect("the owner is told where to note it");
+        let file = std::env::var_os(OWNER).expect("the owner has the path of the note");
         std::fs::write(file, note).expect("the note can be written");
         let own = std::process::id().to_string();
         Command::new("/bin/sh")

@@ -96,7 +96,7 @@ fn noise(seed: u64, len: usize) -> Vec<u8> {
 
 async fn read_all(stream: &mut TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
-    soon("the stream ends", stream.read_to_end(&mut bytes)).await.expect("is no reset");
+    soon("the stream ends", stream.read_to_end(&mut bytes)).await.expect("is not reset");
     bytes
 }
 
@@ -177,7 +177,7 @@ async fn a_cancel_travels_back() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    soon("the sender is told", fails).await;
+    soon("the sender gets an error", fails).await;
     world.all_closed().await;
 }
 
@@ -197,8 +197,8 @@ async fn a_missing_target_refuses() {
     world.connect().await;
 }
 
-// A reader that does not read limits what the relay holds: the sender is slowed down, nothing is
-// lost, and everything arrives once the reader continues.
+// If the reader stops, the relay holds a limited number of bytes: the sender is slowed down, no
+// byte is lost, and all arrive once the reader continues.
 #[tokio::test]
 async fn a_slow_reader_bounds_memory() {
     let world = World::new("buffer: 64KiB\n").await;
@@ -362,8 +362,8 @@ async fn the_admin_port() {
     assert_eq!(status, 200);
     let state: State = client.json(&format!("{admin}/admin/wan")).await.unwrap();
     assert_eq!(state.links, world.relay.state().links);
-    let told = serde_json::to_string(&state.links[0]).unwrap();
-    assert!(told.contains(r#""delay":"80ms","jitter":"0s","rate":"1000000B/s""#), "{told}");
+    let link = serde_json::to_string(&state.links[0]).unwrap();
+    assert!(link.contains(r#""delay":"80ms","jitter":"0s","rate":"1000000B/s""#), "{link}");
 
     let (_, text) = post("/admin/regions/b", r#"{"state":"cut"}"#).await;
     let state: State = serde_json::from_str(&text).unwrap();
@@ -371,7 +371,7 @@ async fn the_admin_port() {
     let (_, text) = post("/admin/routes/a-b", r#"{"target":"127.0.0.1:9"}"#).await;
     assert!(text.contains(r#""target": "127.0.0.1:9""#), "{text}");
 
-    for (path, body, told) in [
+    for (path, body, part) in [
         ("/admin/links/a/mars", "{}", "link a/mars: there is none of that name; use one of a/b"),
         ("/admin/links/a/b", r#"{"delay":"2h"}"#, "delay 7200s: use a minute or less"),
         ("/admin/links/a/b", r#"{"rate":"0B/s"}"#, "is not a rate; write a size per second"),
@@ -380,7 +380,7 @@ async fn the_admin_port() {
         ("/admin/routes/a-b", r#"{"target":"127.0.0.1:0"}"#, "target 127.0.0.1:0: give the"),
     ] {
         let (status, text) = post(path, body).await;
-        assert!(status == 400 && text.contains(told), "{path} {body}: {status} {text}");
+        assert!(status == 400 && text.contains(part), "{path} {body}: {status} {text}");
     }
     assert_eq!(post("/admin/link", "{}").await.0, 404);
 }

@@ -70,7 +70,7 @@ pub(crate) struct Cell<'a> {
 type Key = (Phase, Parallel, Vec<GpuId>);
 
 /// Whether two servers of a unit are equal, including the rates of their links.
-pub(crate) fn alike(topology: &Topology, a: u32, b: u32) -> bool {
+pub(crate) fn equal(topology: &Topology, a: u32, b: u32) -> bool {
     same_build(topology, a, b) && topology.own_rates(a).eq(topology.own_rates(b))
 }
 
@@ -93,7 +93,7 @@ impl<'a> Cell<'a> {
         let mut classes: Vec<(Class, Vec<u32>)> = Vec::new();
         for at in servers {
             let gpus = task.topology.servers()[*at as usize].gpus;
-            match classes.iter_mut().find(|(_, of)| alike(task.topology, of[0], *at)) {
+            match classes.iter_mut().find(|(_, of)| equal(task.topology, of[0], *at)) {
                 Some((class, of)) => {
                     class.servers += 1;
                     of.push(*at);
@@ -310,7 +310,7 @@ impl<'a> Cell<'a> {
                     let other = |server: u32| parts.iter().all(|(taken, _)| *taken != server);
                     let fits = |(server, left): &&mut (u32, u8)| left == free && other(*server);
                     let slot = left[nth].iter_mut().find(fits);
-                    let slot = slot.expect("a packing takes what is free");
+                    let slot = slot.expect("a packing takes free slots");
                     slot.1 -= part;
                     parts.push((slot.0, *part));
                 }

@@ -196,8 +196,8 @@ mod tests {
         (topology, subject, file)
     }
 
-    // A plan that the planner writes reads back as the same plan, is valid, and claims what it is
-    // judged at.
+    // A plan that the planner writes reads back as the same plan, is valid, and claims the goodput
+    // that the check finds.
     #[test]
     fn a_plan_checks_out() {
         let (topology, subject, file) = planned();

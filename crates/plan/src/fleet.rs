@@ -1,6 +1,6 @@
 //! Judges a fleet: the load that its prefill and decode instances serve together.
 //!
-//! Every prefill instance sends to every decode instance, each in proportion to what it can serve.
+//! Every prefill instance sends to every decode instance, each in proportion to its capacity.
 //! A fleet's goodput is the minimum of the prefill capacity, the decode capacity and the capacity
 //! of its fullest link: at that rate, all traffic of all instances (all-reduces, hops and KV) must
 //! leave a fifth of every link free. Contention between instances thus counts as a capacity limit;

@@ -42,7 +42,7 @@ impl Subject {
     /// The model of a short name.
     ///
     /// # Errors
-    /// With the names that are known.
+    /// If the name is unknown; the error lists the known ones.
     pub fn named(name: &str) -> Result<Subject, Problems> {
         if let Some((_, config)) = CONFIGS.iter().find(|(known, _)| *known == name) {
             return Subject::from_config(name, config);

@@ -53,7 +53,7 @@ const MOST_GPUS: u32 = 512;
 ///
 /// # Errors
 ///
-/// What is wrong with the task, or that no candidate meets the objectives.
+/// If the task is invalid, or no candidate meets the objectives.
 pub fn paper(task: &Task<'_>) -> Result<(Plan, Printed), Problems> {
     task.check()?;
     let all = task.topology.gpus();

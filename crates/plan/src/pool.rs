@@ -179,7 +179,7 @@ mod tests {
     // A KV transfer that is shorter than the next prompt does not delay that one's: an instance
     // that is alone on its links hands over as fast with many prompts a second as with few.
     #[test]
-    fn nobody_is_in_its_own_way() {
+    fn no_instance_delays_its_own_transfers() {
         let (topology, subject) = (topology(), Subject::named("llama-3.1-8b").unwrap());
         let task = task(&topology, &subject);
         let fleet = fleet(&task, &[0]);

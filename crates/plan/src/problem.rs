@@ -83,13 +83,13 @@ fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     }
     let part = known.iter().filter(|one| name.contains(**one)).max_by_key(|one| one.len());
     let whole = known.iter().filter(|one| one.contains(&name)).min_by_key(|one| one.len());
-    let alike = |one: &&&str| strsim::jaro_winkler(&name, one);
-    let most = known.iter().max_by(|a, b| alike(a).total_cmp(&alike(b)));
-    part.or(whole).or(most.filter(|one| alike(one) > ALIKE)).copied()
+    let similarity = |one: &&&str| strsim::jaro_winkler(&name, one);
+    let most = known.iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
+    part.or(whole).or(most.filter(|one| similarity(one) > SIMILAR)).copied()
 }
 
 /// From this similarity on, a name counts as a misspelling.
-const ALIKE: f64 = 0.8;
+const SIMILAR: f64 = 0.8;
 
 #[cfg(test)]
 mod tests {

@@ -9,7 +9,7 @@ use core::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::cell::{Cell, Found, Ranked, SMALL_TOPOLOGY, Smallest, alike, better_first, smaller};
+use crate::cell::{Cell, Found, Ranked, SMALL_TOPOLOGY, Smallest, better_first, equal, smaller};
 use crate::explain::why_none;
 use crate::fleet::{FULL, Fleet};
 use crate::instance::{Instance, Rated};
@@ -61,8 +61,8 @@ const SIZES: [usize; 9] = [1, 2, 3, 4, 6, 8, 12, 16, 32];
 ///
 /// # Errors
 ///
-/// What is wrong with the task, or why nothing can serve it and the nearest task that could be
-/// served.
+/// If the task is invalid, or no plan can serve it; the error then gives the reason and the nearest
+/// task that could be served.
 pub fn plan(task: &Task<'_>) -> Result<Vec<Plan>, Problems> {
     task.check()?;
     let (mut plans, found) = searched(task);
@@ -209,7 +209,7 @@ fn cut(topology: &Topology, size: usize) -> Vec<Vec<u32>> {
 fn taking_turns(topology: &Topology, unit: &[u32]) -> Vec<u32> {
     let mut classes: Vec<Vec<u32>> = Vec::new();
     for at in unit {
-        let same = |class: &&mut Vec<u32>| alike(topology, class[0], *at);
+        let same = |class: &&mut Vec<u32>| equal(topology, class[0], *at);
         match classes.iter_mut().find(same) {
             Some(class) => class.push(*at),
             None => classes.push(vec![*at]),

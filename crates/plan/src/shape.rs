@@ -87,9 +87,9 @@ mod tests {
 
     // Four GPUs on two servers of four: 4, 3+1, 2+2; on two servers that differ, each way round.
     #[test]
-    fn servers_that_are_alike_count_once() {
-        let alike = shapes(&[class(2, 4)], 4);
-        assert_eq!(alike, [vec![vec![4]], vec![vec![3, 1]], vec![vec![2, 2]]]);
+    fn equal_servers_count_once() {
+        let equal = shapes(&[class(2, 4)], 4);
+        assert_eq!(equal, [vec![vec![4]], vec![vec![3, 1]], vec![vec![2, 2]]]);
         assert_eq!(shapes(&[class(1, 4), class(1, 4)], 4).len(), 5);
         assert!(shapes(&[class(1, 4)], 5).is_empty());
     }

@@ -201,7 +201,7 @@ mod tests {
     }
 
     // In a pipeline a short prompt waits longer for those ahead than a long one; with equal prompts
-    // none waits longer, and one stage is no pipeline.
+    // none waits longer, and one stage is not a pipeline.
     #[test]
     fn short_ones_are_held_up() {
         let times = Spread::new(VARIED, 1e6, |tokens| 1e-4 * tokens);

@@ -6,6 +6,7 @@ use core::hash::{BuildHasherDefault, Hasher};
 use hashbrown::HashMap;
 use meridian_base::{PeerId, ReplicaId, RequestId, Time, mix};
 
+use crate::growth::growth;
 use crate::peer::MOST;
 use crate::places::Permitted;
 use crate::recall::Recall;
@@ -65,6 +66,9 @@ pub(crate) struct Active {
     /// Prompt tokens matched and not matched at the replica it was sent to.
     pub(crate) matched: f32,
     pub(crate) unmatched: f32,
+    /// Expected tokens of its reply, and the KV tokens to keep free for it.
+    pub(crate) reply: f32,
+    pub(crate) growth: f32,
     /// Tokens ahead of it: together with its TTFT they give the prefill speed. `None` if other
     /// clients' requests are ahead as well, or if the answer arrives in one piece.
     pub(crate) in_front: Option<f32>,
@@ -115,9 +119,11 @@ impl Active {
         }
     }
 
-    pub(crate) fn new(now: Time, number: u64, request: Request) -> Active {
+    pub(crate) fn new(now: Time, number: u64, request: Request, reply: f32) -> Active {
         Active {
             permitted: Permitted::at_first(&request),
+            growth: growth(1.0, reply, request.prompt_tokens as f32),
+            reply,
             request,
             number,
             arrived: now,
@@ -234,9 +240,16 @@ impl Actives {
         }
     }
 
-    /// Marks a request as overdue at `replica`; false when it is no longer waiting there.
-    pub(crate) fn mark_overdue(&mut self, id: RequestId, replica: ReplicaId) -> bool {
+    /// Marks a request as overdue at `replica`; false when it is no longer waiting there, or when
+    /// `streams_only` and its answer does not stream.
+    pub(crate) fn mark_overdue(
+        &mut self,
+        id: RequestId,
+        replica: ReplicaId,
+        streams_only: bool,
+    ) -> bool {
         match self.get_mut(id) {
+            Some(a) if streams_only && !a.request.streams => false,
             Some(a) if a.place == Place::At(replica) && !a.first_token && !a.overdue => {
                 a.overdue = true;
                 true

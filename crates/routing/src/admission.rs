@@ -2,7 +2,8 @@
 //!
 //! SkyWalker section 3.3 compares the first three; the fourth is ours. A paged engine with no
 //! pending requests may still be full, and one with pending requests may only have used up its
-//! step's token budget.
+//! step's token budget. But a request that stays pending shows that the engine is full, and memory
+//! is also kept for the growth of replies (`growth.rs`) and for cached prefixes (`reuse.rs`).
 
 use crate::replica::Row;
 
@@ -18,8 +19,9 @@ pub enum Admission {
     },
     /// SP-P: the engine reported nothing pending.
     Pending,
-    /// KV fit: the prompt's unmatched tokens fit into the KV cache next to the tokens in use, those
-    /// dispatched since the last report, and those reserved for growth.
+    /// KV fit: the prompt's unmatched tokens and the reply fit into the KV cache next to the tokens
+    /// in use, those dispatched since the last report, and those kept for the growth of replies and
+    /// for cached prefixes. No request of ours is pending for longer than prefill explains.
     PendingKv,
 }
 
@@ -51,6 +53,7 @@ impl Admission {
             Admission::Pending => all_or_none(row.reported_pending == 0),
             Admission::PendingKv if row.outstanding == 0 => f32::INFINITY,
             Admission::PendingKv if row.free_slots == 0 => -1.0,
+            Admission::PendingKv if row.kv_free <= 0.0 => -1.0,
             Admission::PendingKv if row.kv_free.is_finite() => row.kv_free,
             Admission::PendingKv => all_or_none(row.reported_pending == 0),
         }

@@ -34,7 +34,7 @@ pub enum Serving<G> {
         rtt: Option<Duration>,
     },
     /// No gateway that may serve them is alive.
-    Nobody,
+    NoGateway,
 }
 
 impl<G: PartialEq> Serving<G> {
@@ -44,7 +44,7 @@ impl<G: PartialEq> Serving<G> {
         match self {
             Serving::Own(gateways) => gateways.contains(gateway),
             Serving::Adopted { by, .. } => by == gateway,
-            Serving::Nobody => false,
+            Serving::NoGateway => false,
         }
     }
 }
@@ -76,7 +76,7 @@ pub fn serving<G: Ord, R: PartialEq>(
     match nearest {
         _ if !own.is_empty() => Serving::Own(own),
         Some((_, rtt, by)) => Serving::Adopted { by, rtt },
-        None => Serving::Nobody,
+        None => Serving::NoGateway,
     }
 }
 

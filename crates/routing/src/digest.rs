@@ -70,4 +70,6 @@ pub struct Remote {
     pub ms_per_token: f32,
     /// Weight of inferred prefix matches there, 0 to 1.
     pub trust: f32,
+    /// Requests that it can run besides those it has; `u32::MAX` if no limit is known.
+    pub free_slots: u32,
 }

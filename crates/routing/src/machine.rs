@@ -29,6 +29,7 @@ use crate::admission::Admission;
 use crate::breaker::BreakerConfig;
 use crate::digest::Digest;
 use crate::explain::{CandidateRow, Decision, Journal};
+use crate::growth::Replies;
 use crate::held::{Held, HeldConfig};
 use crate::index::{Insert, PrefixIndex};
 use crate::peer::Peers;
@@ -110,7 +111,7 @@ pub enum Input {
     Joined {
         /// Its id.
         id: ReplicaId,
-        /// What it serves.
+        /// Its description.
         spec: ReplicaSpec,
     },
     /// A replica drains: it finishes its requests and receives no new ones.
@@ -290,6 +291,7 @@ pub struct Routing {
     best_scratch: Scratch,
     pub(crate) peers: Peers,
     pub(crate) places: Places,
+    replies: Replies,
     pub(crate) snapshot: Option<Snapshot>,
     /// Whether there are peers, and a topology that uses them.
     pub(crate) second_layer: bool,
@@ -347,6 +349,7 @@ impl Routing {
             best_scratch: Scratch::default(),
             peers: Peers::default(),
             places: Places::new(),
+            replies: Replies::default(),
             snapshot: None,
             second_layer: false,
             schedule: Schedule::default(),
@@ -423,11 +426,14 @@ impl Routing {
         times.into_iter().flatten().min()
     }
 
-    /// Does what is due at `now`.
+    /// Runs everything that is due at `now`.
     pub fn handle_timeout(&mut self, now: Time) {
         self.write_dispatch();
         while let Some(id) = self.schedule.pop(now) {
-            self.mark_overdue(now, id);
+            // An engine that reports its load is judged when a report comes.
+            if !self.replicas.reports(id) {
+                self.mark_overdue(now, now, id);
+            }
             if let Some(index) = &mut self.index {
                 index.set_now(now);
                 index.expire(id.0);
@@ -510,7 +516,7 @@ impl Routing {
     /// When one does not hold, which is a defect of the machine.
     pub fn check_invariants(&mut self) {
         self.checks_credits = true;
-        assert_eq!(self.held.len() as usize, self.actives.held(), "who is held has not left");
+        assert_eq!(self.held.len() as usize, self.actives.held(), "a held request has not left");
         if self.peers.is_empty() {
             return;
         }
@@ -533,9 +539,15 @@ impl Routing {
     /// Decides about `request` as if it arrived now, without changing state: later decisions are
     /// the same as without the call.
     pub fn dry_run(&mut self, now: Time, request: Request) -> Decision {
-        let mut active = Active::new(now, self.arrivals, request);
+        let mut active = self.activate(now, request);
         let choice = self.choose(now, &mut active);
         self.decision(now, &active, active.attempt + 1, choice.pick())
+    }
+
+    /// A request that arrives now.
+    fn activate(&self, now: Time, request: Request) -> Active {
+        let reply = self.replies.expected(&request);
+        Active::new(now, self.arrivals, request, reply)
     }
 
     /// The random stream of one decision, separate for each attempt of a request. It does not

@@ -43,6 +43,8 @@ pub struct PeerRow {
     pub outstanding: u32,
     /// Our own forwards that its digest does not include.
     pub since: u32,
+    /// KV tokens that those need, for unmatched prompts and replies.
+    pub since_tokens: f32,
     /// Its replicas, as far as its digest lists them.
     pub remotes: Vec<RemoteRow>,
 }
@@ -56,6 +58,8 @@ pub struct RemoteRow {
     pub own: u32,
     /// Unmatched prompt tokens of those forwards that have no first token yet.
     pub own_tokens: f32,
+    /// KV tokens that those forwards need.
+    pub own_need: f32,
     /// Its index in the snapshot's matches; `None` if the snapshot does not track it.
     pub slot: Option<u16>,
 }
@@ -81,7 +85,21 @@ struct Since {
     at: Time,
     id: RequestId,
     meant: Option<ReplicaId>,
+    /// Unmatched prompt tokens, until its first token.
     tokens: f32,
+    /// KV tokens that it needs.
+    need: f32,
+}
+
+/// A forward's target and size.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    /// The peer's replica that it is meant for, if the policy names one.
+    pub(crate) meant: Option<ReplicaId>,
+    /// Unmatched tokens of its prompt.
+    pub(crate) unmatched: f32,
+    /// KV tokens that its reply will take beyond that.
+    pub(crate) growth: f32,
 }
 
 #[derive(Debug)]
@@ -149,18 +167,25 @@ impl Peer {
         (row.held, row.eligible) = (digest.held, digest.eligible);
         (row.usable, row.utilisation) = (digest.usable, digest.utilisation);
         row.remotes.clear();
-        let remote =
-            |told: &Remote| RemoteRow { told: *told, own: 0, own_tokens: 0.0, slot: slot(told.id) };
+        let remote = |told: &Remote| RemoteRow {
+            told: *told,
+            own: 0,
+            own_tokens: 0.0,
+            own_need: 0.0,
+            slot: slot(told.id),
+        };
         row.remotes.extend(digest.replicas.iter().map(remote));
         let rtt = self.rtt;
         while self.since.front().is_some_and(|s| s.at + rtt <= now) {
             self.since.pop_front();
         }
         row.since = self.since.len() as u32;
+        row.since_tokens = self.since.iter().map(|since| since.need).sum();
         for since in &self.since {
             if let Some(remote) = remote_of(&mut self.row.remotes, since.meant) {
                 remote.own += 1;
                 remote.own_tokens += since.tokens;
+                remote.own_need += since.need;
             }
         }
     }
@@ -284,23 +309,20 @@ impl Peers {
         moved
     }
 
-    /// Records a forward, meant for one of the peer's replicas if the policy names one.
-    pub(crate) fn sent(
-        &mut self,
-        now: Time,
-        id: PeerId,
-        request: RequestId,
-        meant: Option<ReplicaId>,
-        tokens: f32,
-    ) {
+    /// Records a forward.
+    pub(crate) fn sent(&mut self, now: Time, id: PeerId, request: RequestId, sent: Sent) {
         let Some(peer) = self.map.get_mut(&id) else { return };
-        peer.since.push_back(Since { at: now, id: request, meant, tokens });
+        let Sent { meant, unmatched: tokens, growth } = sent;
+        let need = tokens + growth;
+        peer.since.push_back(Since { at: now, id: request, meant, tokens, need });
         peer.row.since += 1;
+        peer.row.since_tokens += need;
         peer.row.outstanding += 1;
         peer.totals.forwarded += 1;
         if let Some(remote) = remote_of(&mut peer.row.remotes, meant) {
             remote.own += 1;
             remote.own_tokens += tokens;
+            remote.own_need += need;
         }
     }
 

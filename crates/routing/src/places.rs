@@ -177,23 +177,10 @@ mod tests {
         let mut residence = Residence::default();
         residence.add([Rule { name: "kept".to_string(), run_in, ..Rule::default() }]);
         Request {
-            id: RequestId(1),
-            model: ModelId(0),
-            tenant: 0,
-            priority: crate::priority::Priority::Normal,
-            key: 0,
-            head: 0,
-            blocks: Vec::new(),
             prompt_tokens: 1,
             block_tokens: 1.0,
-            deadline: None,
-            pinned: None,
-            streams: true,
-            hops: 0,
-            peers: u64::MAX,
-            here: true,
             residence,
-            elsewhere: false,
+            ..Request::plain(RequestId(1), ModelId(0))
         }
     }
 

@@ -11,8 +11,10 @@ use meridian_base::{Duration, ModelId, RequestId, Time};
 
 use crate::breaker::{Breaker, BreakerConfig, BreakerState};
 use crate::cost::Ewma;
+use crate::growth::growth;
 use crate::request::Usage;
 use crate::residency::Place;
+use crate::reuse::{Reuse, Used};
 use crate::speed::PrefillSpeed;
 use crate::why::Ineligible;
 
@@ -76,7 +78,8 @@ pub struct Row {
     pub outstanding_tokens: f32,
     /// Share of KV in use as reported, 0 to 1.
     pub kv_used: f32,
-    /// KV tokens free for new work: size - in use - own unreported - reserve for growth.
+    /// KV tokens free for new work: size - in use - own unreported - growth of the replies - what
+    /// the prefix cache needs.
     pub kv_free: f32,
     /// Smoothed utilisation u of the default policy, 0 to 1.
     pub utilisation: f32,
@@ -84,7 +87,8 @@ pub struct Row {
     pub ms_per_token: f32,
     /// Pending as the engine last reported it, without our own additions (SkyWalker's signal).
     pub reported_pending: u32,
-    /// Free slots by the last report and our dispatches since; `u32::MAX` if not limited by slots.
+    /// Free slots by the last report and our dispatches since, 0 while a request waits there for
+    /// longer than prefill explains; `u32::MAX` if no limit is known.
     pub free_slots: u32,
     /// Weight of the inferred prefix matches here, 0 to 1: lowered when engines report fewer
     /// cached tokens than were predicted.
@@ -97,16 +101,15 @@ pub struct Row {
 
 /// Reports whose drift is kept: a correction needs this many in a row to agree.
 const DRIFT_MEMORY: usize = 4;
-/// Tokens of growth reserved for each outstanding request, in addition to its prompt.
-const GROWTH_TOKENS: f32 = 128.0;
 /// Predicted matches shorter than this are too short to judge predictions by, tokens.
 const TRUSTED_FROM: f32 = 64.0;
 /// Weight of one answer in the trust.
 const TRUST_GAIN: f32 = 0.05;
-/// Wait after the second refusal of an engine that has nothing to do, and the longest wait after more
-/// of them.
+/// Wait after the second refusal of an idle engine, and the longest wait after more of them.
 const FULL_AGAIN: Duration = Duration::from_millis(200);
 const FULL_AGAIN_MOST: Duration = Duration::from_secs(5);
+/// Most of the KV memory that is kept for the prefix cache.
+const MOST_CACHE: f32 = 0.25;
 /// Time constant of the utilisation u.
 const UTILISATION_TAU: Duration = Duration::from_secs(2);
 
@@ -134,7 +137,7 @@ pub(crate) struct Replica {
     /// When the newest report was requested: later dispatches are not in it.
     pub(crate) reported: Option<Time>,
     pub(crate) probe_misses: u32,
-    /// It missed so many probes that the driver was told it is down.
+    /// It missed so many probes that the driver was informed that it is down.
     pub(crate) silent: bool,
     pub(crate) probing: bool,
     pub(crate) next_probe: Time,
@@ -143,18 +146,19 @@ pub(crate) struct Replica {
     pub(crate) waiting: u32,
     pub(crate) outstanding_tokens: f32,
     pub(crate) front_tokens: f32,
+    /// Expected tokens of the replies to our outstanding requests.
+    reply_tokens: f32,
+    reuse: Reuse,
     /// Own dispatches since the newest report was requested: time and unmatched tokens.
     recent: VecDeque<(Time, f32)>,
-    /// Dispatches by the time their first token is due, and how many are past it (for engines that
-    /// report no load).
+    /// Dispatches by the time their first token is due, and how many are past it.
     pub(crate) due: VecDeque<(Time, RequestId)>,
     pub(crate) overdue: u32,
     /// The request that is promised the next free capacity here.
     pub(crate) promised: Option<Promise>,
     /// The engine has answered 429 or 503 since its last report.
     said_full: bool,
-    /// How often in a row it said so while it had nothing to do, and until when it then gets no
-    /// request.
+    /// Number of such answers in a row while it was idle, and until when it then gets no request.
     idle_refusals: u32,
     full_until: Time,
     /// Reported running + pending minus ours, for the last reports.
@@ -220,6 +224,8 @@ impl Replica {
             waiting: 0,
             outstanding_tokens: 0.0,
             front_tokens: 0.0,
+            reply_tokens: 0.0,
+            reuse: Reuse::default(),
             recent: VecDeque::new(),
             due: VecDeque::new(),
             overdue: 0,
@@ -236,9 +242,10 @@ impl Replica {
     }
 
     /// Records that a request of ours was sent here.
-    pub(crate) fn sent(&mut self, now: Time, prompt_tokens: f32, unmatched: f32) {
+    pub(crate) fn sent(&mut self, now: Time, prompt_tokens: f32, unmatched: f32, reply: f32) {
         self.outstanding += 1;
         self.waiting += 1;
+        self.reply_tokens += reply;
         self.outstanding_tokens += prompt_tokens;
         self.front_tokens += unmatched;
         self.recent.push_back((now, unmatched));
@@ -246,8 +253,12 @@ impl Replica {
         self.breaker.sent(now);
     }
 
-    /// When the first token of one more request would be late, for engines that report no load:
-    /// twice the prediction and a bit.
+    /// Records how a dispatch uses the prefix cache.
+    pub(crate) fn used_cache(&mut self, now: Time, used: Used) {
+        self.reuse.add(now, used);
+    }
+
+    /// When the first token of one more request would be late: twice the prediction and a bit.
     pub(crate) fn first_token_due(&self, now: Time, unmatched: f32) -> Time {
         let ms = 2.0 * self.speed.predict_ms(f64::from(self.front_tokens + unmatched)) + 50.0;
         now + self.spec.rtt + Duration::from_nanos((ms * 1e6) as u64)
@@ -261,13 +272,15 @@ impl Replica {
     }
 
     /// Records a request's end.
-    pub(crate) fn ended(&mut self, prompt_tokens: f32) {
+    pub(crate) fn ended(&mut self, prompt_tokens: f32, reply: f32) {
         self.outstanding -= 1;
+        self.reply_tokens = (self.reply_tokens - reply).max(0.0);
         self.outstanding_tokens = (self.outstanding_tokens - prompt_tokens).max(0.0);
         if self.outstanding == 0 {
             // Sums of floats do not return to exactly zero.
             self.outstanding_tokens = 0.0;
             self.front_tokens = 0.0;
+            self.reply_tokens = 0.0;
         }
     }
 
@@ -320,8 +333,8 @@ impl Replica {
     }
 
     /// Records that the engine refused a request as full. A full engine gets the next request after
-    /// its next report. One that has nothing to do refuses for another reason: with each such refusal
-    /// in a row it waits twice as long.
+    /// its next report. An idle engine refuses for another reason: each such refusal in a row
+    /// doubles the wait.
     pub(crate) fn refused(&mut self, now: Time) {
         self.said_full = true;
         self.totals.full += 1;
@@ -415,10 +428,21 @@ impl Replica {
             return f32::INFINITY;
         };
         let size = size as f32;
-        size * (1.0 - used) - self.unreported_tokens() - GROWTH_TOKENS * self.outstanding as f32
+        let taken = size * used + self.unreported_tokens();
+        // Others may have requests there, too; their replies count as ours do.
+        let there = self.load.running.unwrap_or(0) + self.load.pending.unwrap_or(0);
+        let n = (there + self.unreported()).max(self.outstanding).max(1) as f32;
+        let reply = self.reply_tokens / self.outstanding.max(1) as f32;
+        let cache = self.reuse.tokens().min(MOST_CACHE * size);
+        size - taken - cache - growth(n, reply, taken / n)
     }
 
     fn free_slots(&self) -> u32 {
+        // A request that is still pending although it should have its first token shows that the
+        // engine is full, whether of slots, memory or work. Few engines report their slots.
+        if self.overdue > 0 && self.load.pending.is_some_and(|pending| pending > 0) {
+            return 0;
+        }
         match (self.spec.slots, self.load.running) {
             (Some(slots), Some(running)) => {
                 slots.saturating_sub(running + self.load.pending.unwrap_or(0) + self.unreported())

@@ -28,6 +28,8 @@ pub struct Request {
     pub prompt_tokens: u32,
     /// Prompt tokens per block.
     pub block_tokens: f32,
+    /// Most tokens of the reply, if the request limits them.
+    pub max_tokens: Option<u32>,
     /// When the first token is due; `None` without an objective. Held requests with less laxity go
     /// first.
     pub deadline: Option<Time>,
@@ -48,6 +50,34 @@ pub struct Request {
     /// Whether a peer reports that it serves the model: then the lack of a replica here may be
     /// temporary.
     pub elsewhere: bool,
+}
+
+impl Request {
+    /// A streaming request without a prompt, a key, a deadline or rules, sent by a client. It may go
+    /// to any replica and any peer.
+    #[must_use]
+    pub fn plain(id: RequestId, model: ModelId) -> Request {
+        Request {
+            id,
+            model,
+            tenant: 0,
+            priority: Priority::Normal,
+            key: 0,
+            head: 0,
+            blocks: Vec::new(),
+            prompt_tokens: 0,
+            block_tokens: 16.0,
+            max_tokens: None,
+            deadline: None,
+            pinned: None,
+            streams: true,
+            hops: 0,
+            peers: u64::MAX,
+            here: true,
+            residence: Residence::default(),
+            elsewhere: false,
+        }
+    }
 }
 
 /// Token counts of an answer (`usage`), as far as the engine reported them.

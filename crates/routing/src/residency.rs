@@ -206,8 +206,8 @@ mod tests {
         assert!(!of(&|n| n.models = vec!["other".into()]));
         assert!(!of(&|n| n.from = vec!["us".into()]));
         assert!(!of(&|n| n.tenants = vec!["x".into()]));
-        let nobody = Subject { tenant: None, ..subject };
-        assert!(!Names { tenants: vec!["acme".into()], ..Names::default() }.fit(&nobody));
+        let no_tenant = Subject { tenant: None, ..subject };
+        assert!(!Names { tenants: vec!["acme".into()], ..Names::default() }.fit(&no_tenant));
     }
 
     // Without a rule nothing is denied. Once a rule applies, everything it does not permit is

@@ -100,7 +100,7 @@ impl World {
         let now = self.now;
         let known = self.gateways[usize::from(gateway)].knows.get(own.index()).copied().flatten();
         let Some(replica) = known else {
-            self.violated(format!("{id} was dispatched to {own}, which is no replica"));
+            self.violated(format!("{id} was dispatched to {own}, which is not a replica"));
             return;
         };
         self.check_place(id, self.replicas[replica as usize].hardware.region, "dispatched to");
@@ -196,6 +196,9 @@ impl World {
             blocks,
             prompt_tokens: flight.prompt_tokens,
             block_tokens,
+            // A limit would be the exact length of the reply, which no policy knows. Only the
+            // clients that a twin is compared with send it.
+            max_tokens: self.twin.map(|_| flight.reply_tokens),
             deadline: flight.slo.map(|slo| flight.sent + slo),
             pinned: None,
             streams: true,

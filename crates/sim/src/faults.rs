@@ -170,7 +170,7 @@ impl World {
                 |_| true,
             ) {
                 Serving::Adopted { by, .. } => Some(by),
-                Serving::Own(_) | Serving::Nobody => None,
+                Serving::Own(_) | Serving::NoGateway => None,
             };
             for at in 0..self.gateways.len() {
                 // A suspended gateway does nothing, and keeps its replicas.

@@ -47,7 +47,7 @@ pub(crate) struct Gateway {
     pub(crate) claims: Claims,
     seed: u64,
     /// Blocks that all replicas of the world can hold, which the index must never exceed.
-    entries: usize,
+    sizes: Sizes,
 }
 
 /// The policy's requirements on fingerprints.
@@ -74,14 +74,14 @@ impl Gateway {
     pub(crate) fn new(
         region: usize,
         system: &System,
-        entries: usize,
+        sizes: Sizes,
         seed: u64,
         at: usize,
     ) -> Gateway {
         let seed = mix(seed, 0x4741_5445 + at as u64);
         Gateway {
             region,
-            machine: Routing::new(config(system, entries), seed),
+            machine: Routing::new(config(system, sizes), seed),
             up: true,
             stopped: None,
             timer: None,
@@ -94,7 +94,7 @@ impl Gateway {
             shown: Shown::default(),
             claims: Claims::default(),
             seed,
-            entries,
+            sizes,
         }
     }
 
@@ -106,7 +106,7 @@ impl Gateway {
 
     /// Discards all state, like a restarted process.
     pub(crate) fn restart(&mut self, system: &System) {
-        self.machine = Routing::new(config(system, self.entries), self.seed);
+        self.machine = Routing::new(config(system, self.sizes), self.seed);
         self.timer = None;
         self.stopped = None;
         self.knows.clear();
@@ -185,11 +185,21 @@ impl Gateway {
     }
 }
 
-/// The most entries that an index over `replicas` replicas can have: the blocks of each one's KV, as
-/// the machine bounds it.
-pub(crate) fn entries(system: &System, replicas: &[Replica], most: usize) -> usize {
-    let each = replicas.iter().map(|replica| most_blocks(system, replica).unwrap_or(0));
-    most.saturating_mul(each.max().unwrap_or(0))
+/// The sizes of a gateway's tables.
+#[derive(Clone, Copy)]
+pub(crate) struct Sizes {
+    replicas: u16,
+    /// Entries of the prefix index: the blocks of each replica's KV, as the machine bounds it.
+    entries: usize,
+}
+
+impl Sizes {
+    /// For a gateway that may have all of `replicas`, and at most `most`.
+    pub(crate) fn new(system: &System, replicas: &[Replica], most: usize) -> Sizes {
+        let each = replicas.iter().map(|replica| most_blocks(system, replica).unwrap_or(0));
+        let entries = most.saturating_mul(each.max().unwrap_or(0));
+        Sizes { replicas: u16::try_from(most).unwrap_or(u16::MAX), entries }
+    }
 }
 
 /// The most blocks that an index may hold of a replica: its own bound, or the replica's KV
@@ -203,7 +213,7 @@ pub(crate) fn most_blocks(system: &System, replica: &Replica) -> Option<usize> {
     Some(spec.per_target_blocks.unwrap_or(tokens / block_tokens + 1))
 }
 
-fn config(system: &System, entries: usize) -> Config {
+fn config(system: &System, sizes: Sizes) -> Config {
     let topology = match system.topology {
         Topology::TwoLayer => meridian_routing::Topology::TwoLayer,
         Topology::Waterfall { above } => meridian_routing::Topology::Waterfall { above },
@@ -223,7 +233,8 @@ fn config(system: &System, entries: usize) -> Config {
         topology,
         explain_keep: 0,
         explain_candidates: 0,
-        index_entries: entries,
+        index_entries: sizes.entries,
+        max_replicas: sizes.replicas,
         ..Config::new(system.policy)
     }
 }

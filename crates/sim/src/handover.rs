@@ -24,8 +24,8 @@ impl World {
             };
             let holdings = there.machine.holdings(id);
             if !holdings.is_empty() {
-                let told = self.now + self.network.rtt(own, there.region);
-                self.queue.push(told, Event::Inherited { gateway: at, replica, holdings });
+                let arrival = self.now + self.network.rtt(own, there.region);
+                self.queue.push(arrival, Event::Inherited { gateway: at, replica, holdings });
             }
         }
     }

@@ -42,6 +42,12 @@ pub enum Impossible {
         /// Number of regions.
         regions: usize,
     },
+    /// More replicas than a gateway can number.
+    #[error("a gateway numbers 65535 replicas, and there are {replicas}: use fewer")]
+    Replicas {
+        /// Number of replicas, with those that an autoscaler may add.
+        replicas: usize,
+    },
     /// Nothing to send or nowhere to send it.
     #[error("the scenario has no {0}: add at least one")]
     Empty(&'static str),
@@ -55,6 +61,11 @@ pub(crate) fn validate(scenario: &Scenario) -> Result<(), Impossible> {
     }
     if scenario.replicas.is_empty() {
         return Err(Impossible::Empty("replicas"));
+    }
+    let added = scenario.autoscaler.as_ref().map_or(0, |scaler| scaler.max as usize * regions);
+    let replicas = scenario.replicas.len() + added;
+    if replicas > usize::from(u16::MAX) {
+        return Err(Impossible::Replicas { replicas });
     }
     let matrix = &scenario.wan.rtt_ms;
     let odd = matrix.iter().map(Vec::len).chain([matrix.len()]).find(|n| *n != regions);

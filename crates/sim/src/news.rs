@@ -21,7 +21,7 @@ pub(crate) struct Shown {
     digests: VecDeque<(Time, u64, Arc<Digest>)>,
     /// When the newest digest was made, and when its machine last received an input.
     made: Time,
-    told: Time,
+    last_input: Time,
     /// Counts changes that may affect its newest digest.
     version: u64,
     /// When it wakes for the next message.

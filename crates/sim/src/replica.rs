@@ -121,10 +121,11 @@ impl Replica {
     }
 }
 
-/// Whether a replica may accept more than before: after anything except arrivals and growing KV. An
-/// admission counts, since the sender assumed more than it takes.
+/// Whether a replica may accept more than before: after anything except growing KV. An arrival and
+/// an admission count, since the sender assumed more than they take.
 fn opens(before: Load, load: Load) -> bool {
-    load.pending < before.pending || load.running != before.running || load.kv_used < before.kv_used
+    let (requests, were) = ((load.pending, load.running), (before.pending, before.running));
+    requests != were || load.kv_used < before.kv_used
 }
 
 /// How long reports are kept for probes.

@@ -87,7 +87,7 @@ impl Rules {
         self.regions[region].clone()
     }
 
-    /// What a gateway's configuration contains about these regions.
+    /// The labels and places of these regions in a gateway's configuration.
     pub(crate) fn atlas(&self, known: impl Iterator<Item = usize>) -> Atlas {
         let places = known.map(|region| (*self.regions[region]).clone()).collect();
         Atlas { labels: self.labels.clone(), places }

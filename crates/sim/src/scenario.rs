@@ -156,7 +156,7 @@ pub enum Topology {
     Oracle(Objective),
 }
 
-/// What an oracle minimises or maximises.
+/// The objective of an oracle.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Objective {
     /// Least mean TTFT; the number weighs added work against the request's own TTFT (0: greedy).

@@ -363,7 +363,7 @@ impl World {
             let record = self.record(&flight, fate);
             self.report.requests.push(record);
         }
-        self.told(flight.program, flight.node, fate == Fate::Done);
+        self.request_ended(flight.program, flight.node, fate == Fate::Done);
     }
 
     fn record(&self, flight: &crate::flight::Flight, fate: Fate) -> Record {

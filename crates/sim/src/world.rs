@@ -8,7 +8,7 @@ use meridian_routing::Input;
 use crate::clients::Clients;
 use crate::event::Event;
 use crate::flight::Flights;
-use crate::gateway::{Gateway, Granularity};
+use crate::gateway::{Gateway, Granularity, Sizes};
 use crate::impossible::{Impossible, validate};
 use crate::network::Network;
 use crate::oracle::Oracle;
@@ -123,11 +123,11 @@ impl World {
         };
         let added = self.scaling.as_ref().map_or(0, Scaling::most) * self.regions.len();
         let most = self.replicas.len() + added;
-        let entries = crate::gateway::entries(&self.system, &self.replicas, most);
+        let sizes = Sizes::new(&self.system, &self.replicas, most);
         for region in places {
             for _ in 0..self.system.gateways.max(1) {
                 let at = self.gateways.len();
-                let mut gateway = Gateway::new(region, &self.system, entries, self.seed, at);
+                let mut gateway = Gateway::new(region, &self.system, sizes, self.seed, at);
                 if let Some(twin) = self.twin {
                     gateway.reseed(&self.system, twin.gateway_seed);
                 }

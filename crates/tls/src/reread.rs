@@ -68,7 +68,7 @@ impl<T> Reread<T> {
         let bytes = read(&paths);
         let first = make()?;
         let make = move || make().map_err(|error| Unread(error.to_string()));
-        Ok(Reread::begun(paths, bytes, first, Box::new(make)))
+        Ok(Reread::build(paths, bytes, first, Box::new(make)))
     }
 
     /// Like [`Reread::new`] for a value that was made from the files earlier. [`Reread::reload`]
@@ -79,10 +79,10 @@ impl<T> Reread<T> {
         make: impl Fn() -> Result<T, Unread> + Send + Sync + 'static,
     ) -> Reread<T> {
         let bytes = read(&paths);
-        Reread::begun(paths, bytes, first, Box::new(make))
+        Reread::build(paths, bytes, first, Box::new(make))
     }
 
-    fn begun(paths: Vec<PathBuf>, bytes: Bytes, first: T, make: Make<T>) -> Reread<T> {
+    fn build(paths: Vec<PathBuf>, bytes: Bytes, first: T, make: Make<T>) -> Reread<T> {
         Reread {
             paths,
             make,
@@ -151,7 +151,7 @@ impl<T> Reread<T> {
         }
         looked.unsettled = None;
         let made = regular(&self.paths).and_then(|()| (self.make)());
-        let told = looked.problem.take();
+        let reported = looked.problem.take();
         match made {
             Ok(made) => {
                 self.now.send_replace(Arc::new(made));
@@ -161,7 +161,7 @@ impl<T> Reread<T> {
             Err(problem) => {
                 looked.bytes = bytes;
                 looked.problem = Some(problem.clone());
-                let is_known = told.as_ref() == Some(&problem);
+                let is_known = reported.as_ref() == Some(&problem);
                 if is_known && !asked { Look::Same } else { Look::Bad(problem) }
             }
         }

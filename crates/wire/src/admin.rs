@@ -149,7 +149,7 @@ pub struct Replica {
     /// The region of the replica.
     #[serde(default)]
     pub region: String,
-    /// What is wrong with its model list or its newest probe.
+    /// The problem with its model list or its newest probe.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
     /// The engine, as configured or detected.

@@ -28,8 +28,8 @@ pub mod trace;
 mod walk;
 
 pub use arrivals::{
-    Arrival, ArrivalProcess, Day, Diurnal, DiurnalArrivals, DiurnalRegion, Gaps, Poisson, Renewal,
-    ServeGen, Step, Stepped, open_loop, servegen_clients, servegen_hourly, servegen_steps,
+    Arrival, ArrivalProcess, Bursts, Day, Diurnal, DiurnalArrivals, DiurnalRegion, Gaps, Poisson,
+    Renewal, ServeGen, Step, Stepped, open_loop, servegen_clients, servegen_hourly, servegen_steps,
 };
 pub use content::content_blocks;
 pub use generators::chat::Chat;

@@ -17,7 +17,7 @@ use crate::{BYTES_PER_TOKEN, Generator, Program, ProgramKey, Segment};
 pub struct Sample {
     /// The seed of the programs.
     pub seed: u64,
-    /// Number of regions, taken in turn.
+    /// Number of regions; programs go to them in turn.
     pub regions: u32,
     /// Programs, over all regions.
     pub programs: u64,

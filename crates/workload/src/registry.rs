@@ -25,6 +25,11 @@ pub static GENERATORS: &[&GeneratorSpec] = &[
     &tool_loop::SPEC,
     &chat::SPEC,
     &first_prompts::SPEC,
+    &served::LONG_REPLIES,
+    &served::UNLIKE_REPLIES,
+    &served::LONG_REUSE,
+    &served::FLIPS,
+    &trees::WIDE_TREE,
 ];
 
 /// The generator called `name`.

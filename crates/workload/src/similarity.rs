@@ -175,7 +175,7 @@ mod tests {
     // Means are taken over the right pairs: one pair within a user, one across users of a region,
     // two across regions; the heatmap has the same and omits users with a single request.
     #[test]
-    fn pairs_are_told_apart() {
+    fn pairs_are_distinguished() {
         let asked = [
             Asked { region: 0, user: 1, prompt: prompt(&[(1, 10)]) },
             Asked { region: 0, user: 1, prompt: prompt(&[(1, 20)]) },

@@ -9,16 +9,16 @@ use std::collections::BTreeMap;
 /// Relative errors of the points of one group on one side.
 #[derive(Clone, Debug, Default)]
 pub struct Errors {
-    /// Of TTFT.
+    /// Errors of the TTFT.
     pub ttft: Vec<f64>,
-    /// Of TPOT.
+    /// Errors of the TPOT.
     pub tpot: Vec<f64>,
 }
 
-/// GPU, engine, model and format: what shares one set of coefficients.
+/// GPU, engine, model and format, which share one set of coefficients.
 pub type Group = (&'static str, &'static str, &'static str, &'static str);
 
-/// All errors, and what was not judged.
+/// All errors, and the points that were not judged.
 #[derive(Clone, Debug, Default)]
 pub struct Silicon {
     /// Errors by group and side.

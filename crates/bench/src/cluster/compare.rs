@@ -72,7 +72,7 @@ pub struct Compared {
 /// Runs a cluster under each policy.
 ///
 /// # Errors
-/// What is wrong with the file or the options.
+/// If the file or the options are invalid.
 pub fn run(file: &File, compare: &Compare) -> anyhow::Result<Compared> {
     compare.check()?;
     let mut setups = Vec::new();

@@ -173,9 +173,9 @@ impl Default for KvLayers {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Slo {
-    /// Of the tight tier.
+    /// Objective of the tight tier.
     pub tight: f64,
-    /// Of the loose tier.
+    /// Objective of the loose tier.
     pub loose: f64,
     /// Share of requests in the tight tier.
     pub tight_share: f64,
@@ -237,7 +237,7 @@ pub enum Thresholds {
     Own {
         /// Utilisation from which a handoff is critical.
         top: f64,
-        /// From one level to the next.
+        /// Factor from one level to the next.
         ratio: f64,
     },
 }
@@ -246,7 +246,7 @@ pub enum Thresholds {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Named {
-    /// As printed.
+    /// As printed in the paper.
     Paper,
     /// From 0.5.
     Corrected,
@@ -322,7 +322,7 @@ impl<'de> Deserialize<'de> for Rate {
                 "`{text}` is the rate of a dead port: give one above 0, or leave the port out"
             ))),
             None => Err(D::Error::custom(format!(
-                "`{text}` is no rate: write it with a unit, as in 200Gbps or 25GB/s"
+                "`{text}` is not a rate: write it with a unit, as in 200Gbps or 25GB/s"
             ))),
         }
     }

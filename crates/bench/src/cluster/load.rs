@@ -48,7 +48,7 @@ pub struct Wanted {
 /// The requests of a load, by time.
 ///
 /// # Errors
-/// What is wrong with the load or the trace, with the remedy.
+/// If the load or the trace is invalid; the error names the remedy.
 pub fn requests(load: &Load, wanted: Wanted) -> anyhow::Result<Asked> {
     let Wanted { known, requests: count, gpus, seed, .. } = wanted;
     ensure!(count > 0, "requests: 0 asks nothing; use 1 or more");

@@ -28,7 +28,7 @@ fn rtx_3090() -> Option<Gpu> {
 ///
 /// # Errors
 ///
-/// What is wrong with the file, with the field, its value and the remedy.
+/// If the file is invalid; the error names the field, its value and the remedy.
 pub fn setup(file: &File, policy: &str, seed: u64) -> anyhow::Result<Setup> {
     ensure!(!file.models.is_empty(), "models is empty: name at least one");
     ensure!(

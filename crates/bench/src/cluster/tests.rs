@@ -54,7 +54,7 @@ fn a_file_is_compared() {
 fn a_bad_file_names_what_is_wrong() {
     for (from, to, words) in [
         ("card: 200Gbps", "card: 0Gbps", "`0Gbps` is the rate of a dead port"),
-        ("card: 200Gbps", "card: fast", "`fast` is no rate: write it with a unit"),
+        ("card: 200Gbps", "card: fast", "`fast` is not a rate: write it with a unit"),
         (
             "card: 200Gbps",
             "card: 200Gbps\nslow_cards: [{server: 9, card: 0, rate: 1Gbps}]",

@@ -78,24 +78,13 @@ impl Fleet {
 
     /// A request with this prompt.
     pub(super) fn request(&self, blocks: Vec<u64>) -> Request {
+        let id = RequestId(blocks.last().copied().unwrap_or(0));
         Request {
-            id: RequestId(blocks.last().copied().unwrap_or(0)),
-            model: MODEL,
-            tenant: 0,
-            priority: meridian_routing::Priority::Normal,
-            key: 0,
-            head: 0,
             prompt_tokens: (blocks.len() * BLOCK / 4) as u32,
             block_tokens: (BLOCK / 4) as f32,
             blocks,
-            deadline: None,
-            pinned: None,
-            streams: true,
-            hops: 0,
             peers: 0,
-            here: true,
-            residence: Default::default(),
-            elsewhere: false,
+            ..Request::plain(id, MODEL)
         }
     }
 

@@ -25,7 +25,7 @@ const SHOWN: [&str; 5] =
 /// Runs the ablation.
 ///
 /// # Errors
-/// What is wrong with the YAML; a workload of neither half.
+/// If the YAML is invalid, or a workload belongs to neither half.
 pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     let plan = Plan::new(&context.spec, context.quick)?;
     halves(&plan)?;

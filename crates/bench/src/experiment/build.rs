@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
-use meridian_base::{Duration, Rng, mix};
+use meridian_base::{Duration, Rng, Time, mix};
 use meridian_engine::{BLOCK_TOKENS, Config, Profile};
 use meridian_routing::{Admission, HeldConfig, ProbeConfig};
 use meridian_sim as sim;
 use meridian_wire::config::Span;
-use meridian_workload::{Generator, Poisson, open_loop};
+use meridian_workload::{Bursts, Generator, Poisson, open_loop};
 
 use super::plan::{Cell, Feed, Plan};
 use super::price;
@@ -26,7 +26,10 @@ pub fn scenario(plan: &Plan, cell: Cell, seed: u64) -> anyhow::Result<sim::Scena
     let mut loads = Vec::new();
     for (i, (load, feed)) in workload.loads.iter().zip(feeds).enumerate() {
         loads.extend(match feed {
-            Feed::Generator(generator) => sources(i, load, generator, plan, seed),
+            Feed::Generator(generator) => {
+                let rates = load.rates(workload.level);
+                sources(i, load, rates.as_deref(), generator, plan, seed)
+            }
             Feed::Trace(recorded) => recorded_sources(i, load, recorded, plan, seed)?,
         });
     }
@@ -41,7 +44,7 @@ pub fn scenario(plan: &Plan, cell: Cell, seed: u64) -> anyhow::Result<sim::Scena
         replicas: replicas(&plan.fleets[cell.fleet])?,
         system: system(plan, cell.system)?,
         loads,
-        faults: Vec::new(),
+        faults: faults(&plan.fleets[cell.fleet]),
         autoscaler: None,
         measure: sim::Measure { warmup: measure.warmup.0, window: measure.window.0 },
         paranoid: false,
@@ -84,6 +87,19 @@ fn replicas(fleet: &Fleet) -> anyhow::Result<Vec<sim::Hardware>> {
         }
     }
     Ok(replicas)
+}
+
+/// The starts and ends of degraded replicas, in order of time; an end comes before a start at the
+/// same time.
+fn faults(fleet: &Fleet) -> Vec<(Time, sim::Fault)> {
+    let ends = fleet.degraded.iter().map(|d| (d.until, d.replica, 1.0));
+    let starts = fleet.degraded.iter().map(|d| (d.at, d.replica, d.factor));
+    let slow = |(at, replica, factor): (Span, usize, f64)| {
+        (Time::ZERO + at.0, sim::Fault::ReplicaSlow(replica, factor))
+    };
+    let mut faults: Vec<(Time, sim::Fault)> = ends.chain(starts).map(slow).collect();
+    faults.sort_by_key(|(at, _)| *at);
+    faults
 }
 
 /// Mean cost of a replica in USD an hour over the fleet; `None` without a price.
@@ -181,6 +197,7 @@ pub fn topology_name(topology: &Topology) -> &'static str {
 fn sources(
     place: usize,
     load: &Load,
+    rates: Option<&[f64]>,
     generator: &Arc<dyn Generator>,
     plan: &Plan,
     seed: u64,
@@ -188,7 +205,7 @@ fn sources(
     let regions = 0..plan.regions.regions.len();
     regions
         .filter_map(|region| {
-            let source = match (&load.clients, &load.rate) {
+            let source = match (&load.clients, rates) {
                 (Some(clients), _) if clients[region] > 0 => sim::Source::Closed {
                     clients: clients[region],
                     generator: generator.clone(),
@@ -198,10 +215,10 @@ fn sources(
                 },
                 (None, Some(rate)) if rate[region] > 0.0 => {
                     let chance = mix(mix(seed, place as u64), region as u64);
-                    let arrivals =
-                        Poisson::new(chance, rate[region] / generator.mean_requests().max(1.0));
+                    let programs = rate[region] / generator.mean_requests().max(1.0);
                     let region = region as u32;
-                    let arrivals = rising(arrivals, load.rise, mix(chance, 1));
+                    let arrivals =
+                        rising(arrivals(load, chance, programs), load.rise, mix(chance, 1));
                     let programs = open_loop(generator.clone(), arrivals, seed, region);
                     sim::Source::Open(Box::new(programs))
                 }
@@ -210,6 +227,14 @@ fn sources(
             Some(sim::Load { region, source, may_run_in: None })
         })
         .collect()
+}
+
+/// The start times of an open loop's programs in a region.
+fn arrivals(load: &Load, seed: u64, per_second: f64) -> Box<dyn Iterator<Item = Duration> + Send> {
+    match load.bursts {
+        Some(bursts) => Box::new(Bursts::from(bursts).arrivals(seed, per_second)),
+        None => Box::new(Poisson::new(seed, per_second)),
+    }
 }
 
 /// The recorded load of every region that has a share of it.
@@ -247,6 +272,22 @@ fn rising(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // A degraded replica's steps take longer from its start to its end, and two times of one replica
+    // that touch leave it slow at the second factor.
+    #[test]
+    fn degraded_replicas_are_faults() {
+        let fleet: Fleet = crate::experiment::spec::read(
+            "test",
+            "{name: f, groups: [{gpu: l4, model: llama-3.1-8b, count: [2]}], degraded: [\
+             {replica: 1, factor: 2, at: 9s, until: 12s}, {replica: 1, factor: 3, at: 5s, until: \
+             9s}]}",
+        )
+        .unwrap();
+        let slow = |at, factor| (Time::from_millis(at), sim::Fault::ReplicaSlow(1, factor));
+        let expected = [slow(5000, 3.0), slow(9000, 1.0), slow(9000, 2.0), slow(12_000, 1.0)];
+        assert_eq!(faults(&fleet), expected);
+    }
 
     // Within the rise half of the arrivals are dropped, with few left at its start; after it none.
     #[test]

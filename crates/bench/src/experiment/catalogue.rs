@@ -1,12 +1,12 @@
-//! Definitions that experiments share: by name (`experiments/common.yaml`), the world in which
-//! policies are compared (`experiments/comparison.yaml`), and policies as a sweep tuned them
-//! (`experiments/tuned.yaml`).
+//! Definitions that experiments share: by name (`experiments/common.yaml`), the worlds in which
+//! policies are compared (`experiments/comparison.yaml`, `experiments/hard.yaml`), and policies as
+//! a sweep tuned them (`experiments/tuned.yaml`).
 
 use std::sync::OnceLock;
 
 use serde::Deserialize;
 
-use super::spec::{Fleet, Ref, Regions, Spec, System, Tuned, Workload, read};
+use super::spec::{Fleet, KnownWorld, Ref, Regions, Spec, System, Tuned, Workload, read};
 
 /// Everything that can be referenced by name.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -36,7 +36,7 @@ pub fn catalogue() -> &'static Catalogue {
     })
 }
 
-/// The world in which policies are compared.
+/// A world in which policies are compared.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct World {
@@ -62,19 +62,42 @@ impl World {
         }
         spec
     }
+
+    /// Everything that an experiment in this world can reference by name: the world's own fleets
+    /// and workloads first, then those of the catalogue.
+    #[must_use]
+    pub fn names(&self) -> Catalogue {
+        let mut names = catalogue().clone();
+        names.fleets = own(&self.fleets).chain(names.fleets).collect();
+        names.workloads = own(&self.workloads).chain(names.workloads).collect();
+        names
+    }
 }
 
-/// The built-in world.
+fn own<T: Clone>(list: &[Ref<T>]) -> impl Iterator<Item = T> {
+    list.iter().filter_map(|one| match one {
+        Ref::Own(own) => Some(own.clone()),
+        Ref::Named(_) => None,
+    })
+}
+
+/// A built-in world.
 ///
 /// # Panics
 ///
-/// Never in a program that passed its tests: the file is part of the program.
+/// Never in a program that passed its tests: the files are part of the program.
 #[must_use]
-pub fn comparison() -> &'static World {
-    static READ: OnceLock<World> = OnceLock::new();
-    READ.get_or_init(|| {
-        read("comparison", include_str!("../../../../experiments/comparison.yaml"))
-            .expect("the world is part of the program and a test reads it")
+pub fn world(known: KnownWorld) -> &'static World {
+    static COMPARISON: OnceLock<World> = OnceLock::new();
+    static HARD: OnceLock<World> = OnceLock::new();
+    let (world, name, yaml) = match known {
+        KnownWorld::Comparison => {
+            (&COMPARISON, "comparison", include_str!("../../../../experiments/comparison.yaml"))
+        }
+        KnownWorld::Hard => (&HARD, "hard", include_str!("../../../../experiments/hard.yaml")),
+    };
+    world.get_or_init(|| {
+        read(name, yaml).expect("the world is part of the program and a test reads it")
     })
 }
 

@@ -25,7 +25,7 @@ const SHOW: [&str; 9] = [
 ///
 /// # Errors
 ///
-/// What is wrong with the YAML, or a plot that can't be drawn.
+/// If the YAML is invalid, or a plot can't be drawn.
 pub fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     let plan = Plan::new(&context.spec, context.quick)?;
     let grid = simulate(context, &plan)?;

@@ -96,7 +96,7 @@ pub fn logs(grid: &Grid<'_>, pairs: &[(usize, usize)], metrics: &[&str]) -> Vec<
     (0..grid.seeds.len()).filter_map(of).collect()
 }
 
-/// The geometric mean over the seeds of what [`logs`] gives, with its interval.
+/// The geometric mean over the seeds of the ratios whose [`logs`] are given, with its interval.
 #[must_use]
 pub fn geometric(logs: &[f64]) -> Option<Mean> {
     let Mean { mean, low, high } = stats::mean(logs)?;

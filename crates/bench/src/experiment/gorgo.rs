@@ -28,7 +28,7 @@ const SLOPE_WITHIN: f64 = 0.05;
 /// Table 1: TTFT over input tokens on an idle engine.
 ///
 /// # Errors
-/// What is wrong with the file, or a run without two different prompts.
+/// If the file is invalid, or a run has no two different prompts.
 pub(super) fn fit(context: &Context<'_>) -> anyhow::Result<Findings> {
     let plan = Plan::new(&context.spec, context.quick)?;
     let cell = *plan.cells().first().context("a plan has a cell")?;
@@ -115,7 +115,7 @@ fn line_claims(lines: &[Line], (_, even): (f64, f64)) -> Vec<Claim> {
 /// Tables 2 to 5.
 ///
 /// # Errors
-/// What is wrong with the file, or a plot that can't be drawn.
+/// If the file is invalid, or a plot can't be drawn.
 pub(super) fn tables(context: &Context<'_>) -> anyhow::Result<Findings> {
     let plan = Plan::new(&context.spec, context.quick)?;
     let grid = cells::simulate(context, &plan)?;

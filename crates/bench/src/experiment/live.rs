@@ -28,7 +28,7 @@ const QUICK: Measure = Measure { warmup: Span::secs(2), window: Span::secs(8) };
 ///
 /// # Errors
 ///
-/// What is wrong with its file, or a process that misbehaves.
+/// If its file is invalid, or a process misbehaves.
 pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     let plan = plan(&context.spec, context.quick)?;
     let cells = plan.cells();

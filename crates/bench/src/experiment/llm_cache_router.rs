@@ -54,7 +54,7 @@ fn published() -> Vec<Row> {
 /// The experiment.
 ///
 /// # Errors
-/// What is wrong with the file, or a plot that can't be drawn.
+/// If the file is invalid, or a plot can't be drawn.
 pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     let plan = Plan::new(&context.spec, context.quick)?;
     let whole = |scenario: Scenario| (context.simulate)(scenario).map(until_the_end);

@@ -40,7 +40,7 @@ struct Sweep<'a> {
 /// Runs the file's sweep.
 ///
 /// # Errors
-/// What is wrong with the file.
+/// If the file is invalid.
 pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     let spec = context.spec.flow.as_ref().context("flow: missing; say what is compared")?;
     let mut small = spec.clone();

@@ -18,6 +18,7 @@ pub mod compare;
 pub mod dist;
 pub mod figures;
 pub mod generator;
+mod goal;
 mod gorgo;
 pub mod grid;
 mod heroserve;
@@ -30,6 +31,7 @@ pub mod params;
 pub mod plan;
 pub mod plot;
 pub mod price;
+mod rates;
 mod registry;
 mod report;
 pub mod results;
@@ -139,7 +141,7 @@ pub struct Outcome {
     pub live: bool,
     /// The options given.
     pub given: Options,
-    /// What it found.
+    /// Its results.
     pub findings: Findings,
 }
 

@@ -15,7 +15,8 @@ pub fn lines(grid: &Grid<'_>) -> Vec<String> {
     (0..grid.cells.len()).filter_map(|cell| line(grid, cell)).collect()
 }
 
-fn line(grid: &Grid<'_>, cell: usize) -> Option<String> {
+/// The line of one cell; `None` if it kept up.
+pub(super) fn line(grid: &Grid<'_>, cell: usize) -> Option<String> {
     let runs = grid.observed[cell].len().max(1) as f64;
     let named = |name| grid.named(cell, name).map_or(0.0, |mean| mean.mean);
     let sent = named("requests");

@@ -24,6 +24,9 @@ pub fn hash(plan: &Plan) -> anyhow::Result<String> {
         for group in &fleet.groups {
             add(&format!("{:?} {:?}", group.count, build::engine(group)?));
         }
+        if !fleet.degraded.is_empty() {
+            add(&serde_json::to_string(&fleet.degraded)?);
+        }
     }
     for (workload, feeds) in &plan.workloads {
         add(&serde_json::to_string(workload)?);

@@ -8,7 +8,7 @@ use anyhow::bail;
 use meridian_routing::policy::{Params, Spec as PolicySpec};
 use meridian_workload::Generator;
 
-use super::catalogue::{catalogue, comparison};
+use super::catalogue::{self, World, catalogue};
 use super::generator;
 use super::spec::{Fleet, Load, Measure, Regions, Smaller, Spec, System, Workload};
 use super::trace::Recorded;
@@ -98,13 +98,10 @@ impl Plan {
 
     /// `None` if a required value is missing; errors are added to `problems`.
     fn resolve(spec: &Spec, problems: &mut Vec<String>) -> Option<Plan> {
-        let known = catalogue();
-        let world = comparison();
         let mut note = |problem: String| problems.push(problem);
-        let spec = &match spec.comparison {
-            true => world.within(spec),
-            false => spec.clone(),
-        };
+        let world = spec.world.map(catalogue::world);
+        let known = world.map_or_else(|| catalogue().clone(), World::names);
+        let spec = &world.map_or_else(|| spec.clone(), |world| world.within(spec));
         let Some(regions) = &spec.regions else {
             note("regions: missing; name a set, as in `regions: skywalker`".to_owned());
             return None;
@@ -142,6 +139,8 @@ impl Plan {
             Ok((system, policy, params))
         });
         let (regions, fleets, workloads, systems) = (regions?, fleets?, workloads?, systems?);
+        let workloads =
+            workloads.into_iter().flat_map(|one| at_levels(one, &spec.levels)).collect();
         Some(Plan { regions, fleets, workloads, systems, measure: spec.measure })
     }
 
@@ -192,15 +191,31 @@ impl Plan {
         for group in self.fleets.iter_mut().flat_map(|f| &mut f.groups) {
             group.count.iter_mut().for_each(whole);
         }
+        for fleet in &mut self.fleets {
+            let replicas = fleet.replicas();
+            fleet.degraded.retain(|degraded| degraded.replica < replicas);
+        }
         for load in self.workloads.iter_mut().flat_map(|w| &mut w.0.loads) {
             load.clients.iter_mut().flatten().for_each(whole);
             load.rate.iter_mut().flatten().for_each(|rate| *rate *= quick.share);
+            load.capacity.iter_mut().for_each(|rate| *rate *= quick.share);
             load.trace.iter_mut().for_each(|trace| trace.speed *= quick.share);
         }
         self.measure = quick.measure;
         self.workloads.iter_mut().for_each(|w| w.0.measure = None);
         self
     }
+}
+
+/// A workload once for each level; alone if it has no capacity, or if there are no levels.
+fn at_levels(
+    (workload, feeds): (Workload, Vec<Feed>),
+    levels: &[f64],
+) -> Vec<(Workload, Vec<Feed>)> {
+    if levels.is_empty() || workload.loads.iter().all(|load| load.capacity.is_none()) {
+        return vec![(workload, feeds)];
+    }
+    levels.iter().map(|level| (workload.at(*level), feeds.clone())).collect()
 }
 
 /// Resolves a whole list; `None` when any of it failed.

@@ -15,7 +15,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 
 pub use category::{bars, boxes};
-pub use curve::{Line, cdf, lines, timeline};
+pub use curve::{Line, cdf, lines, points, timeline};
 pub use heatmap::heatmap;
 pub use scatter::scatter;
 
@@ -24,7 +24,7 @@ pub use scatter::scatter;
 pub struct Figure {
     /// Its name, without the ending.
     pub name: String,
-    /// What it shows.
+    /// Its title.
     pub title: String,
     /// The SVG text.
     pub svg: String,

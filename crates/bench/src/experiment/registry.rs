@@ -2,8 +2,8 @@
 //! is [`cells::run`] unless [`OWN`] has another.
 
 use super::{
-    Context, Findings, ablation, calibration, cells, gorgo, heroserve, live, llm_cache_router, mfs,
-    saturation, skywalker_cost, skywalker_load, tuning, versus,
+    Context, Findings, ablation, calibration, cells, goal, gorgo, heroserve, live,
+    llm_cache_router, mfs, rates, saturation, skywalker_cost, skywalker_load, tuning, versus,
 };
 
 /// The function that runs an experiment.
@@ -51,6 +51,8 @@ const OWN: &[(&str, Code, Option<Code>)] = &[
     ("meridian-ablation", ablation::run, None),
     ("meridian-saturation", saturation::run, None),
     ("meridian-vs-all", versus::run, None),
+    ("goal", goal::run, None),
+    ("open-loop-rates", rates::run, None),
 ];
 
 /// Every experiment, by name. `build.rs` lists the files.

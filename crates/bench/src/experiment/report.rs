@@ -112,7 +112,7 @@ impl Outcome {
         if self.live {
             return live::how(&self.spec, self.quick) + " ";
         }
-        if self.spec.regions.is_none() && !self.spec.comparison {
+        if self.spec.regions.is_none() && self.spec.world.is_none() {
             return String::new();
         }
         let small = if self.quick { "**Small variant: its figures say nothing.** " } else { "" };

@@ -27,7 +27,7 @@ const STARTS: [&str; 2] = ["cold", "warm"];
 /// Runs the seeds.
 ///
 /// # Errors
-/// What is wrong with the YAML.
+/// If the YAML is invalid.
 pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     let mut spec = context.spec.clone();
     let rise = context.knob("warm_rise_s")?;

@@ -36,7 +36,7 @@ const RATES: [u32; 16] = [4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 3
 /// The experiment.
 ///
 /// # Errors
-/// What is wrong with the file, or a plot that can't be drawn.
+/// If the file is invalid, or a plot can't be drawn.
 pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     let plan = Plan::new(&context.spec, context.quick)?;
     let day = Day::new(Diurnal::published());

@@ -10,7 +10,9 @@
 mod compare;
 mod fleets;
 mod flow;
+mod load;
 mod reference;
+mod replicas;
 mod trace;
 
 use std::collections::BTreeMap;
@@ -21,7 +23,9 @@ use serde::{Deserialize, Serialize};
 pub use compare::{Exception, Half, Sweep, Tuned};
 pub use fleets::{Exchanges, FleetCase, FleetClaim, FleetMetric, Fleets, Spread};
 pub use flow::{Case, Compared, FlowClaim, FlowSweep, FlowSystem};
+pub use load::{Bursts, Load, Workload};
 pub use reference::{Ref, read, read_file};
+pub use replicas::{Degraded, Fleet, Group};
 pub use trace::Trace;
 
 /// One experiment.
@@ -32,9 +36,8 @@ pub struct Spec {
     pub title: String,
     /// The result it reproduces: paper, figure, section.
     pub reproduces: String,
-    /// Take regions, fleets and workloads from `experiments/comparison.yaml`.
-    #[serde(default)]
-    pub comparison: bool,
+    /// The world that gives the regions, fleets and workloads which the file leaves out.
+    pub world: Option<KnownWorld>,
     /// The regions of clients and replicas; absent in an experiment without a simulation.
     pub regions: Option<Ref<Regions>>,
     /// The replicas.
@@ -43,6 +46,10 @@ pub struct Spec {
     /// The workloads.
     #[serde(default)]
     pub workloads: Vec<Ref<Workload>>,
+    /// Shares of its capacity at which each workload with a `capacity` runs, above 0; once at 1
+    /// without a list.
+    #[serde(default)]
+    pub levels: Vec<f64>,
     /// The systems to compare.
     #[serde(default)]
     pub systems: Vec<Ref<System>>,
@@ -89,6 +96,16 @@ pub struct Spec {
     pub notes: String,
 }
 
+/// A file of `experiments/` with regions, fleets and workloads for several experiments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KnownWorld {
+    /// `experiments/comparison.yaml`: published and recorded workloads.
+    Comparison,
+    /// `experiments/hard.yaml`: workloads that are hard on routing policies.
+    Hard,
+}
+
 /// A set of regions and the network between them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -115,82 +132,6 @@ pub struct Place {
     pub name: String,
     /// Its continent.
     pub continent: String,
-}
-
-/// The replicas of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Fleet {
-    /// Its name.
-    pub name: String,
-    /// Groups of equal replicas.
-    pub groups: Vec<Group>,
-}
-
-/// Equal replicas.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Group {
-    /// GPU, by the engine model's short name.
-    pub gpu: String,
-    /// Model, by its short name.
-    pub model: String,
-    /// Tensor parallel degree.
-    #[serde(default = "one")]
-    pub tp: u32,
-    /// Number in each region.
-    pub count: Vec<u32>,
-    /// KV tokens, if different from the profile's.
-    pub kv_tokens: Option<u32>,
-    /// Most tokens computed in a step, if different from the engine's default.
-    pub max_num_batched_tokens: Option<u32>,
-    /// Most sequences in a batch, if different from the engine's default.
-    pub max_num_seqs: Option<u32>,
-    /// Coefficient of variation of a step's time.
-    #[serde(default)]
-    pub jitter: f64,
-}
-
-/// A workload.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Workload {
-    /// Its name.
-    pub name: String,
-    /// Its loads, each in one or more regions.
-    pub loads: Vec<Load>,
-    /// Fleets that it runs on; all of the experiment's if empty.
-    #[serde(default)]
-    pub fleets: Vec<String>,
-    /// The measured part of its runs, if different from the experiment's.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub measure: Option<Measure>,
-    /// Whether it is used for tuning or for judging. It does not affect the run.
-    #[serde(skip_serializing)]
-    pub half: Option<Half>,
-}
-
-/// A load: a closed loop (`clients`), an open one (`rate`), or a recorded one (`trace`).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Load {
-    /// The generator of their programs: a name, or a map with `name` and its knobs.
-    pub generator: Option<Policy>,
-    /// Recorded requests in place of a generator's, each at its own time.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub trace: Option<Trace>,
-    /// Clients in each region, each with one program at a time.
-    pub clients: Option<Vec<u32>>,
-    /// Requests a second in each region, regardless of earlier ones.
-    pub rate: Option<Vec<f64>>,
-    /// Clients of a closed loop start within this time.
-    #[serde(default = "ramp")]
-    pub ramp: Span,
-    /// An open loop reaches its rate linearly within this time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rise: Option<Span>,
-    /// Programs that each client runs; without a number, until the window ends.
-    pub programs: Option<u64>,
 }
 
 /// A routing system.
@@ -289,7 +230,7 @@ impl Default for Measure {
 pub struct Smaller {
     /// The measured part.
     pub measure: Measure,
-    /// Clients, rates and replicas are multiplied by this; what was above 0 stays at least 1.
+    /// Clients, rates and replicas are multiplied by this; positive counts stay at least 1.
     pub share: f64,
     /// Fleets that stay; all when empty.
     pub fleets: Vec<String>,
@@ -371,7 +312,7 @@ impl Value {
 pub struct Plot {
     /// Its kind.
     pub kind: Kind,
-    /// What it shows: a metric (`throughput_rps`), or a distribution (`ttft_ms`).
+    /// A metric (`throughput_rps`), or a distribution (`ttft_ms`).
     pub metric: String,
     /// Logarithmic axis of values.
     #[serde(default)]
@@ -404,10 +345,6 @@ fn one_u64() -> u64 {
 
 fn five() -> u32 {
     5
-}
-
-fn ramp() -> Span {
-    Span::secs(10)
 }
 
 fn unbounded() -> Held {

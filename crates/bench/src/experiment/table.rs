@@ -7,7 +7,7 @@ use crate::load::table;
 /// A table with its title.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// What it shows.
+    /// Its title.
     pub title: String,
     /// The names of the columns.
     pub header: Vec<String>,

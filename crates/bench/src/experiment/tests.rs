@@ -232,3 +232,34 @@ fn overload_is_said() {
         assert!(said.contains(refused), "{said}");
     }
 }
+
+// The settings of hard workloads reach the simulator: a replica that is degraded for the whole run
+// makes its answers slower, and bursts make the answers of a loaded replica wait longer.
+#[test]
+fn hard_settings_cost_time() {
+    let yaml = "
+title: t
+reproduces: r
+regions: one
+fleets:
+  - {name: whole, groups: [{gpu: l4, model: llama-3.1-8b, count: [2]}]}
+  - name: degraded
+    groups: [{gpu: l4, model: llama-3.1-8b, count: [2]}]
+    degraded: [{replica: 1, factor: 4, at: 0s, until: 500s}]
+workloads:
+  - {name: even, loads: [{generator: single, capacity: 6, share: [1]}]}
+  - name: bursts
+    loads: [{generator: single, capacity: 6, share: [1], bursts: {times: 10, length: 10s, every: 60s}}]
+    fleets: [whole]
+systems:
+  - {name: s, policy: round_robin, admission: blind, topology: flat}
+measure: {warmup: 0s, window: 120s}
+";
+    let entry = Entry { name: "test", yaml, code: cells::run, live: None };
+    let options = Options { seeds: Some(1), ..Options::default() };
+    let found = run(&entry, options, &runner::simulate, &|_, _, _| ()).unwrap().findings;
+    let e2e = |row: &Value| row["e2e_ms"]["mean"].as_f64().unwrap();
+    let [even, degraded, bursts] = [0, 1, 2].map(|row| e2e(&found.rows[row]));
+    assert!(degraded > 1.5 * even, "{degraded} ms degraded, {even} ms whole");
+    assert!(bursts > 1.2 * even, "{bursts} ms in bursts, {even} ms even");
+}

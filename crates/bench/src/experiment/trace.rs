@@ -34,11 +34,11 @@ impl Recorded {
     ///
     /// # Errors
     ///
-    /// What is wrong with the load or with the trace, with the remedy.
+    /// If the load or the trace is invalid; the error names the remedy.
     pub fn read(spec: &Trace, measure: Measure) -> anyhow::Result<Recorded> {
         ensure!(
             spec.speed > 0.0 && spec.speed.is_finite(),
-            "speed: {} is no speed; use a number above 0",
+            "speed: {} is not a speed; use a number above 0",
             spec.speed
         );
         let run = (measure.warmup.0 + measure.window.0).as_secs_f64() * spec.speed;
@@ -120,7 +120,7 @@ impl Recorded {
 fn excerpt(name: &str) -> anyhow::Result<Vec<TraceRequest>> {
     let found = find_excerpt(name).with_context(|| {
         let names: Vec<_> = EXCERPTS.iter().map(|e| e.name).collect();
-        format!("name: `{name}` is no excerpt; use one of {}, or a file", names.join(", "))
+        format!("name: `{name}` is not an excerpt; use one of {}, or a file", names.join(", "))
     })?;
     Ok(found.requests())
 }
@@ -129,7 +129,7 @@ fn excerpt(name: &str) -> anyhow::Result<Vec<TraceRequest>> {
 fn from_file(spec: &Trace, end: Time) -> anyhow::Result<Vec<TraceRequest>> {
     let format = spec.format.as_deref().map(|name| {
         let names = Format::ALL.map(Format::name).join(", ");
-        Format::named(name).with_context(|| format!("`{name}` is no format; use one of {names}"))
+        Format::named(name).with_context(|| format!("`{name}` is not a format; use one of {names}"))
     });
     let format = format.transpose()?;
     let file = spec.file.as_deref().context("no file")?;

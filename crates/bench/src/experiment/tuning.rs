@@ -31,7 +31,7 @@ const TOPOLOGIES: [Topology; 2] = [Topology::TwoLayer, Topology::Flat];
 /// Runs the sweeps.
 ///
 /// # Errors
-/// What is wrong with the YAML.
+/// If the YAML is invalid.
 pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     let candidates = candidates(&context.spec);
     let mut spec = context.spec.clone();
@@ -230,7 +230,7 @@ fn all(grid: &Grid<'_>, candidates: &[Tuned], contests: &[Contest]) -> Table {
 fn file(spec: &Spec, candidates: &[Tuned], contests: &[Contest]) -> String {
     let mut text = format!(
         "# {}\n# Written by `meridian experiment baseline-grid`; do not edit. A line a policy and \
-         topology;\n# what is not named is as published.\n\ntuned:\n",
+         topology;\n# other parameters are as published.\n\ntuned:\n",
         spec.title
     );
     for contest in contests {
@@ -280,7 +280,7 @@ mod tests {
         spec.systems.extend(all.iter().enumerate().map(|(i, one)| Ref::Own(system(i, one))));
         halves(&Plan::new(&spec, false).unwrap()).unwrap();
         for line in tuned() {
-            assert!(all.contains(line), "{line:?} is no candidate: run the sweep again");
+            assert!(all.contains(line), "{line:?} is not a candidate: run the sweep again");
         }
         for sweep in &spec.sweeps {
             for topology in TOPOLOGIES {

@@ -9,8 +9,8 @@
 //! own settings and of every system, so no system beats it; the distance to it is the possible
 //! gain.
 
-mod field;
-mod marks;
+pub(super) mod field;
+pub(super) mod marks;
 mod singles;
 mod tables;
 
@@ -23,7 +23,7 @@ use marks::{Mark, SAME};
 /// Runs the comparison.
 ///
 /// # Errors
-/// What is wrong with the YAML.
+/// If the YAML is invalid.
 pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     let mut spec = context.spec.clone();
     spec.systems.extend(field::all());

@@ -16,7 +16,7 @@ use crate::experiment::{plot::Figure, results};
 /// Runs a file of flows under each policy.
 ///
 /// # Errors
-/// What is wrong with the file or the options.
+/// If the file or the options are invalid.
 pub fn run(file: &File, compare: &Compare) -> anyhow::Result<Compared> {
     compare.check()?;
     let all = compare.policies.iter().map(|policy| super::given(file, policy, compare.seed));

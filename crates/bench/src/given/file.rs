@@ -113,9 +113,11 @@ impl<'de> Deserialize<'de> for Volume {
             split.and_then(|(number, size)| Some(number.trim().parse::<f64>().ok()? * size));
         match number {
             Some(bytes) if (0.0..=MOST).contains(&bytes) => Ok(Volume(bytes as u64)),
-            Some(_) => Err(D::Error::custom(format!("`{text}` is no size: use 1B to 1000000GB"))),
+            Some(_) => {
+                Err(D::Error::custom(format!("`{text}` is not a size: use 1B to 1000000GB")))
+            }
             None => Err(D::Error::custom(format!(
-                "`{text}` is no size: write it with a unit, as in 64KiB or 2MB"
+                "`{text}` is not a size: write it with a unit, as in 64KiB or 2MB"
             ))),
         }
     }

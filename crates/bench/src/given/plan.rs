@@ -21,7 +21,7 @@ pub(super) const LONGEST: Duration = Duration::from_secs(3600);
 ///
 /// # Errors
 ///
-/// What is wrong with the file, with the field, its value and the remedy.
+/// If the file is invalid; the error names the field, its value and the remedy.
 pub fn given(file: &File, policy: &str, seed: u64) -> anyhow::Result<Given> {
     ensure!(!file.flows.is_empty(), "flows is empty: name at least one");
     ensure!(file.flows.len() <= FLOWS, "flows are {}: use at most {FLOWS}", file.flows.len());
@@ -134,7 +134,7 @@ impl<'a> Numbers<'a> {
             let found = self.flows.get(name.as_str());
             after.push(*found.with_context(|| {
                 format!(
-                    "after names `{name}`, which is no flow: use the name of one, or leave it out"
+                    "after names `{name}`, which is not a flow: use a flow's name, or leave it out"
                 )
             })?);
         }
@@ -186,7 +186,7 @@ fn order(file: &File, flows: &[GivenFlow]) -> anyhow::Result<Vec<Duration>> {
 fn cycle(file: &File, flows: &[GivenFlow], from: usize, left: &[usize]) -> anyhow::Error {
     let waits = |nth: usize| {
         let found = flows[nth].after.iter().find(|other| left.contains(&(**other as usize)));
-        *found.expect("who waits for ever waits for one that does") as usize
+        *found.expect("a flow that never starts waits for one that never starts") as usize
     };
     // After as many steps as there are flows the search is inside the cycle.
     let first = left.iter().fold(from, |at, _| waits(at));

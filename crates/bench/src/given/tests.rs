@@ -88,8 +88,8 @@ fn a_bad_file_names_what_is_wrong() {
     for (from, to, words) in [
         (c, "{name: C, stage: handoff, ports: [link]}", "flows[2] (C): size is missing"),
         ("300MB", "0B", "flows[2] (C): size is 0B: give at least 1B"),
-        ("300MB", "300", "`300` is no size: write it with a unit"),
-        ("300MB", "-3MB", "`-3MB` is no size: use 1B to"),
+        ("300MB", "300", "`300` is not a size: write it with a unit"),
+        ("300MB", "-3MB", "`-3MB` is not a size: use 1B to"),
         ("1GB/s", "0GB/s", "`0GB/s` is the rate of a dead port"),
         ("700ms", "0s", "flows[2] (C): deadline is 0ns, and the flow begins at 0ns"),
         (
@@ -105,7 +105,7 @@ fn a_bad_file_names_what_is_wrong() {
         ),
         ("ports: [link], deadline: 700ms", "ports: []", "ports is empty"),
         ("ports: [link], deadline: 700ms", "ports: [link, link]", "names one twice"),
-        ("700ms", "700ms, after: [D]", "after names `D`, which is no flow"),
+        ("700ms", "700ms, after: [D]", "after names `D`, which is not a flow"),
         ("700ms", "700ms, after: [C]", "flows[2] (C).after is a cycle, C after C"),
         (
             "700ms",

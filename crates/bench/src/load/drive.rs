@@ -221,18 +221,18 @@ async fn request(
     body: Bytes,
     due: Option<Instant>,
 ) -> Result<Reply, End> {
-    let begun = load.begin(due);
+    let start = load.begin(due);
     let hang_up = load.hangs_up(asked.key, asked.node);
     let most = hang_up.unwrap_or(load.options.timeout);
     let mut seen = Seen::default();
-    let work = somewhere(load, asked, body, begun.from, &mut seen);
+    let work = somewhere(load, asked, body, start.from, &mut seen);
     let end = match tokio::time::timeout(most, work).await {
         Ok(Ok(())) => End::Ok,
         Ok(Err(kind)) => End::Error(kind),
         Err(_) if hang_up.is_some() => End::Aborted,
         Err(_) => End::Error(ErrorKind::Timeout),
     };
-    load.end(begun, end, &seen);
+    load.end(start, end, &seen);
     match end {
         End::Ok => Ok(body::as_reply(&seen.reply)),
         end => Err(end),

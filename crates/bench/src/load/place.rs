@@ -34,7 +34,8 @@ impl FromStr for Place {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Place, String> {
-        let wanted = || format!("{text:?} is no place: write LAT,LON in degrees, as in 50.1,8.7");
+        let wanted =
+            || format!("{text:?} is not a place: write LAT,LON in degrees, as in 50.1,8.7");
         let (latitude, longitude) = text.split_once(',').ok_or_else(wanted)?;
         let number = |text: &str| text.trim().parse::<f64>().map_err(|_| wanted());
         let place = Place { latitude: number(latitude)?, longitude: number(longitude)? };
@@ -60,7 +61,7 @@ impl FromStr for Site {
         let (place, url) = text
             .split_once('=')
             .filter(|(_, url)| !url.is_empty())
-            .ok_or_else(|| format!("{text:?} is no gateway: write LAT,LON=URL"))?;
+            .ok_or_else(|| format!("{text:?} is not a gateway: write LAT,LON=URL"))?;
         Ok(Site { place: place.parse()?, url: url.to_owned() })
     }
 }

@@ -16,7 +16,7 @@ use super::options::{Arrivals, Options};
 use super::outcome::{End, ErrorKind, Seen};
 use super::records::{Record, Records};
 use super::report::{Report, Row};
-use super::tally::{Begun, Tally};
+use super::tally::{Started, Tally};
 use crate::commit;
 
 /// The random paths that decide whether and when a node's client disconnects.
@@ -63,7 +63,7 @@ impl Load {
             anyhow::Ok(value)
         };
         let name = |name: &String| {
-            name.parse().with_context(|| format!("session_header {name:?} is no header name"))
+            name.parse().with_context(|| format!("session_header {name:?} is not a header name"))
         };
         Ok(Load {
             orders: endpoints(&options)?,
@@ -134,7 +134,7 @@ impl Load {
         !self.stopped.load(Relaxed)
     }
 
-    pub(super) fn begin(&self, due: Option<Instant>) -> Begun {
+    pub(super) fn begin(&self, due: Option<Instant>) -> Started {
         let now = Instant::now();
         let from = due.unwrap_or(now);
         let warm = from < self.start + self.options.warmup;
@@ -143,14 +143,14 @@ impl Load {
         if due.is_some() && !warm {
             tally.lateness.record(now.saturating_duration_since(from));
         }
-        Begun { from, warm }
+        Started { from, warm }
     }
 
     /// Records the end of a request.
-    pub(super) fn end(&self, begun: Begun, end: End, seen: &Seen) {
-        self.tally().end(begun, end, seen, self.options.slo_ttft);
+    pub(super) fn end(&self, start: Started, end: End, seen: &Seen) {
+        self.tally().end(start, end, seen, self.options.slo_ttft);
         if let Some(records) = &self.records {
-            records.write(&Record::of(begun.from - self.start, begun.from.elapsed(), end, seen));
+            records.write(&Record::of(start.from - self.start, start.from.elapsed(), end, seen));
         }
     }
 

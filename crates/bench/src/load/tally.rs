@@ -49,7 +49,7 @@ impl Times {
 
 /// When a request started, and how it counts.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Begun {
+pub(super) struct Started {
     /// The start that TTFT and E2E count from.
     pub(super) from: Instant,
     /// Whether it falls in the warm-up.
@@ -105,7 +105,7 @@ impl Tally {
     }
 
     /// Records the end of a request.
-    pub(super) fn end(&mut self, begun: Begun, end: End, seen: &Seen, slo: Option<Duration>) {
+    pub(super) fn end(&mut self, start: Started, end: End, seen: &Seen, slo: Option<Duration>) {
         match end {
             End::Ok => self.counts.ok += 1,
             End::Aborted => self.counts.aborted += 1,
@@ -120,8 +120,8 @@ impl Tally {
             return;
         }
         self.tokens(seen);
-        if !begun.warm {
-            self.times(begun.from.elapsed(), seen, slo);
+        if !start.warm {
+            self.times(start.from.elapsed(), seen, slo);
         }
     }
 

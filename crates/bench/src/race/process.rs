@@ -24,7 +24,7 @@ impl Process {
         Ok(Process { child, log })
     }
 
-    /// What the program has written so far.
+    /// The output of the program so far.
     pub(super) fn output(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }

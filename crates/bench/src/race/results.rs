@@ -46,7 +46,7 @@ impl Spread {
 /// rounds.
 const NO_SLOWER: f64 = 1.05;
 
-/// What is measured in a case.
+/// Reads one metric from a sample.
 type Field = fn(&Sample) -> f64;
 
 /// All measurements of a race.

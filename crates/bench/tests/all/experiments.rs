@@ -53,7 +53,7 @@ fn tables_are_as_before() {
 fn golden_files_have_their_experiments() {
     for file in std::fs::read_dir(golden()).expect("the folder is there").flatten() {
         let name = file.file_name().to_string_lossy().trim_end_matches(".txt").to_owned();
-        assert!(experiment::find(&name).is_some(), "{name} is no experiment; remove its file");
+        assert!(experiment::find(&name).is_some(), "{name} is not an experiment; remove its file");
     }
 }
 

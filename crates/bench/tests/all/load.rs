@@ -81,7 +81,7 @@ async fn errors_by_kind() {
 
 // No listener: connect errors, counted exactly, without a panic.
 #[tokio::test]
-async fn nobody_listens() {
+async fn without_a_listener() {
     let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", taken.local_addr().unwrap());
     drop(taken);

@@ -1,7 +1,7 @@
 //! A certificate authority: one key, one certificate that it signed itself.
 //!
-//! It may sign gateways' certificates and no further authorities. The fleet's name stands in it,
-//! so that a folder says of itself whose it is.
+//! It may sign certificates of gateways, control planes and operators, but no further authorities.
+//! Its certificate contains the name of the fleet, so a folder shows which fleet it belongs to.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,10 +13,10 @@ use rcgen::{
 
 use super::facts::Facts;
 
-/// Begins the common name of each; a number follows.
+/// The start of every authority's common name; its number follows.
 pub(super) const COMMON_NAME: &str = "Meridian CA ";
 
-/// Certificates begin to hold this long before they are made: clocks differ.
+/// Certificates are valid from this long before they are issued, because clocks differ.
 pub(super) const BACKDATE: Duration = Duration::from_secs(3600);
 
 /// A certificate and its key, as PEM.
@@ -31,7 +31,7 @@ pub(super) struct Authority {
 }
 
 impl Authority {
-    /// Makes a fleet's authority of this number.
+    /// Makes authority `number` of a fleet.
     pub(super) fn make(
         fleet: &str,
         number: u32,

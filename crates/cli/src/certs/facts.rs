@@ -1,4 +1,4 @@
-//! What a certificate says, read from its bytes.
+//! The contents of a certificate, read from its bytes.
 
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
@@ -94,18 +94,18 @@ impl Facts {
         self.issuer == authority.subject && self.key_ids.1 == authority.key_ids.0
     }
 
-    /// How long it still holds; `None` once it expired.
+    /// The time until it expires; `None` once it has expired.
     pub(super) fn left(&self, now: SystemTime) -> Option<Duration> {
         self.until.duration_since(now).ok().filter(|left| !left.is_zero())
     }
 
-    /// DNS names beyond the one that follows from whose it is.
+    /// DNS names besides the one that follows from its subject.
     pub(super) fn further_dns(&self) -> Vec<String> {
         let own = self.party.as_ref().and_then(Party::dns_name);
         self.dns.iter().filter(|name| Some(*name) != own.as_ref()).cloned().collect()
     }
 
-    /// A few lines for people.
+    /// Its contents as text for operators.
     pub(super) fn text(&self, now: SystemTime) -> String {
         let mut lines = vec![self.subject.clone()];
         let mut add = |name: &str, value: String| lines.push(format!("  {name:<8} {value}"));

@@ -1,8 +1,8 @@
-//! The folder: which file holds what, and how one is written.
+//! The folder of a fleet's authority: its files, and how they are written.
 //!
-//! `ca.crt` holds the authorities that gateways trust, the one that issues first, and `ca.crl` their
-//! revocation lists. `issued` lists the certificates that have not run out. Every file is
-//! readable by its owner only and appears whole: it is written beside its place and then renamed.
+//! `ca.crt` holds the trusted authorities, the issuing one first, and `ca.crl` their revocation
+//! lists. `issued` lists the certificates that have not expired. Only its owner can read a file. It
+//! is written under a temporary name and then renamed, so a reader never sees a part of it.
 
 use std::fmt;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -20,7 +20,7 @@ use super::authority::{Authority, Pair};
 use super::facts::Facts;
 use super::revoked::{self, Issued, List};
 
-/// Whether a file that is there may be replaced.
+/// Whether an existing file may be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Replace {
     Never,
@@ -33,7 +33,7 @@ impl Replace {
     }
 }
 
-/// So many days.
+/// A duration of `n` days.
 pub(super) fn days(n: u32) -> Duration {
     Duration::from_secs(u64::from(n) * 86_400)
 }
@@ -49,7 +49,7 @@ pub(super) struct Seat {
     name: String,
 }
 
-/// Folders of those who have certificates.
+/// Subfolders with certificates: of gateways, control planes and operators.
 const SEATS: [&str; 3] = ["gateways", "control", "operators"];
 
 impl Seat {
@@ -66,7 +66,7 @@ impl Seat {
         &self.name
     }
 
-    /// One as it is written, `gateways/us-1`.
+    /// Parses its text form, `gateways/us-1`.
     pub(super) fn read(text: &str) -> Option<Seat> {
         let (dir, name) = text.split_once('/')?;
         let dir = SEATS.into_iter().find(|known| *known == dir)?;
@@ -101,13 +101,13 @@ impl Folder {
     pub(super) fn begin(&self, authority: &Pair, replace: Replace) -> anyhow::Result<()> {
         may_write(&self.bundle_path(), replace)?;
         self.put_authority(1, authority, replace)?;
-        // Of an authority that was there before; mostly there was none.
+        // The list of an earlier authority's certificates, if there was one.
         let _ = fs::remove_file(self.dir.join("issued"));
         self.trust(&[1])
     }
 
-    /// Writes an authority's two files; it is trusted once the bundle has it. A revocation list under its
-    /// number is of another authority's key, and goes.
+    /// Writes an authority's two files; it is trusted once the bundle has it. An older revocation
+    /// list with its number was signed with another key, so it is removed.
     pub(super) fn put_authority(
         &self,
         number: u32,
@@ -191,7 +191,7 @@ impl Folder {
             .with_context(|| key.display().to_string())
     }
 
-    /// Certificates that have not run out: those on record, and those that lie here, which may be
+    /// Certificates that have not expired: the recorded ones and those in the folder, which may be
     /// older than the record.
     pub(super) fn issued(&self, now: SystemTime) -> anyhow::Result<Vec<Issued>> {
         let record = fs::read_to_string(self.dir.join("issued")).unwrap_or_default();
@@ -210,7 +210,7 @@ impl Folder {
         Ok(all)
     }
 
-    /// Puts a certificate on record.
+    /// Adds a certificate to the record.
     fn record(
         &self,
         authority: &Authority,
@@ -256,7 +256,7 @@ impl Folder {
         Authority::load(first, &key).with_context(|| path.display().to_string())
     }
 
-    /// Writes a certificate and its key, and puts it on record; returns where they are.
+    /// Writes a certificate and its key, and records it; returns the paths of both files.
     pub(super) fn put(
         &self,
         authority: &Authority,
@@ -268,7 +268,7 @@ impl Folder {
         let (crt, key) = (self.path(seat, "crt"), self.path(seat, "key"));
         make_dir(&self.dir.join(seat.dir))?;
         may_write(&crt, replace)?;
-        // On record first: one that is not there can be revoked too.
+        // Recorded first: a certificate can be revoked even if its file was never written.
         self.record(authority, seat, pair, now)?;
         put(&crt, &key, pair, replace)?;
         Ok((crt, key))
@@ -319,8 +319,8 @@ fn may_write(path: &Path, replace: Replace) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes a certificate and its key. A crash between the two leaves a pair that does not fit, which
-/// `rotate` mends, but for authorities.
+/// Writes a certificate and its key. A crash between the two leaves a key without its certificate;
+/// `rotate` repairs that, except for authorities.
 fn put(crt: &Path, key: &Path, pair: &Pair, replace: Replace) -> anyhow::Result<()> {
     may_write(crt, replace)?;
     may_write(key, replace)?;
@@ -337,7 +337,7 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
     let put = || -> std::io::Result<()> {
-        // What an earlier crash left there may have other permissions.
+        // A file that a crash left there may have other permissions.
         let _ = fs::remove_file(&beside);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
         file.write_all(text.as_bytes())?;

@@ -1,7 +1,7 @@
-//! A certificate: whose it is, how they are reached, and for how long.
+//! A new certificate: its subject, the names and addresses of that subject, and its lifetime.
 //!
-//! The same certificate serves both ends of a connection between peers, so it may be shown by a
-//! server and by a client; an operator's only by a client.
+//! A gateway uses one certificate for both ends of a connection between peers, so it is valid for
+//! servers and for clients. An operator's is valid for clients only.
 
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
@@ -16,17 +16,17 @@ use rcgen::{
 use super::authority::{Authority, BACKDATE, Pair};
 use super::facts::Facts;
 
-/// What is asked for.
+/// A certificate to issue.
 pub(super) struct Wish {
     pub(super) party: Party,
-    /// Further names that it is reached by.
+    /// Further DNS names of the subject.
     pub(super) dns: Vec<String>,
     pub(super) ips: Vec<IpAddr>,
     pub(super) lasts: Duration,
 }
 
 impl Wish {
-    /// The same again as an earlier certificate, unless that names no member of the fleet.
+    /// A renewal of `old`; `None` if `old` does not name a member of the fleet.
     pub(super) fn again(old: &Facts, lasts: Option<Duration>) -> Option<Wish> {
         let party = old.party.clone()?;
         let lasted = old.until.duration_since(old.from + BACKDATE).unwrap_or(BACKDATE);
@@ -80,7 +80,7 @@ impl Wish {
 fn dns<T: for<'a> TryFrom<&'a str>>(name: &str) -> anyhow::Result<T> {
     let inner = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
     let label = |l: &str| !l.is_empty() && l.len() <= 63 && l.bytes().all(inner);
-    // A name of one piece may begin with a wildcard.
+    // A name may start with a wildcard.
     let labels = name.strip_prefix("*.").unwrap_or(name);
     let fits = name.len() <= 253 && labels.split('.').all(label);
     let parsed = T::try_from(name).ok().filter(|_| fits);

@@ -1,8 +1,8 @@
-//! Revocation lists: one for each authority (`ca-N.crl`), and `ca.crl` with those of the authorities
-//! that are trusted, which gateways and control planes read.
+//! Revocation lists: one for each authority (`ca-N.crl`), and `ca.crl` with the lists of all
+//! trusted authorities, which gateways and control planes read.
 //!
-//! A certificate that was renewed is valid until it runs out, so `revoke NAME` revokes every
-//! certificate that was issued to that name. `issued` keeps their serial numbers.
+//! A renewed certificate is valid until it expires, so `revoke NAME` revokes every certificate that
+//! was issued to that name. `issued` keeps their serial numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
@@ -56,7 +56,7 @@ impl List {
         Ok(all)
     }
 
-    /// The next list of `authority`, as PEM. It need not be replaced before the authority is.
+    /// The next list of `authority`, as PEM. It is valid as long as the authority.
     fn sign(&self, authority: &Authority, at: SystemTime) -> anyhow::Result<String> {
         let mut revoked_certs = Vec::with_capacity(self.entries.len());
         for (serial, since) in &self.entries {
@@ -86,13 +86,13 @@ pub(super) fn empty(authority: &Authority) -> anyhow::Result<String> {
     List::default().sign(authority, authority.facts.from)
 }
 
-/// Whether a list of `all` revokes a certificate, and since when.
+/// The time since which a list of `all` revokes a certificate; `None` if none does.
 pub(super) fn since(all: &[List], certificate: &Facts) -> Option<SystemTime> {
     let of_issuer = all.iter().filter(|list| list.issuer == certificate.issuer);
     of_issuer.filter_map(|list| list.entries.get(&certificate.serial)).min().copied()
 }
 
-/// Revokes every certificate that the names have of trusted authorities.
+/// Revokes every certificate that trusted authorities issued to these names.
 pub(super) fn revoke(args: &Revoke, now: SystemTime) -> anyhow::Result<String> {
     let folder = Folder::at(&args.dir);
     let bundle = folder.bundle()?;
@@ -140,7 +140,7 @@ pub(super) fn revoke(args: &Revoke, now: SystemTime) -> anyhow::Result<String> {
     Ok(said)
 }
 
-/// The one that `name` means.
+/// Finds the member that `name` means.
 fn seat(name: &str, issued: &[Issued]) -> anyhow::Result<Seat> {
     let fits = |seat: &Seat| seat.name() == name || seat.to_string() == name;
     let found: BTreeSet<&Seat> = issued.iter().map(|one| &one.seat).filter(|s| fits(s)).collect();
@@ -160,7 +160,7 @@ fn seat(name: &str, issued: &[Issued]) -> anyhow::Result<Seat> {
     }
 }
 
-/// A certificate that was issued and has not run out.
+/// A certificate that was issued and has not expired.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Issued {
     pub(super) seat: Seat,

@@ -1,9 +1,9 @@
-//! Renewal, and the exchange of an authority without a moment in which gateways refuse each other.
+//! Renews certificates, and replaces an authority while gateways keep accepting each other.
 //!
-//! An authority is exchanged in three steps, with the files brought to every gateway after each:
-//! `add` makes a second one that is trusted and issues nothing yet; `switch` lets it issue, and
-//! renews every certificate with it; `drop` ends the trust in the old one. At each step both what
-//! a gateway has and what its peers may already have are trusted by everybody.
+//! An authority is replaced in three steps. After each, operators copy the files to every gateway.
+//! `add` makes a second authority that is trusted but issues nothing yet; `switch` makes it the
+//! issuing one and renews every certificate with it; `drop` ends the trust in the old one. At each
+//! step, every gateway trusts all certificates that its peers may have at that time.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -51,7 +51,7 @@ pub(super) fn rotate(args: &Rotate, now: SystemTime) -> anyhow::Result<String> {
     }
 }
 
-/// Renews what runs out soon, what the issuing authority did not issue, and what lost its key.
+/// Renews certificates that expire soon, that another authority issued, or that lost their key.
 fn renew(folder: &Folder, args: &Rotate, now: SystemTime) -> anyhow::Result<String> {
     let authority = folder.authority()?;
     let lists = folder.lists()?;
@@ -110,7 +110,7 @@ fn add(folder: &Folder, args: &Rotate, now: SystemTime) -> anyhow::Result<String
     let number = numbers(&bundle)[0] + 1;
     let lasts = args.days.map_or(was, days);
     let pair = Authority::make(old.fleet(), number, lasts, now)?;
-    // What stands there under this number was never trusted: an earlier try was cut short.
+    // Existing files of this number are of an interrupted attempt, and were never trusted.
     folder.put_authority(number, &pair, Replace::Yes)?;
     folder.trust(&[number - 1, number])?;
     Ok(format!(
@@ -127,7 +127,7 @@ fn switch(folder: &Folder, args: &Rotate, now: SystemTime) -> anyhow::Result<Str
         numbers.swap(0, 1);
         folder.trust(&numbers)?;
     }
-    // Interrupted half way, it renews the rest when it is called again.
+    // If it is interrupted, the next call renews the rest.
     let said = renew(folder, args, now)?;
     Ok(format!("{said}copy the new files and ca.crt to every gateway, then run --ca drop\n"))
 }

@@ -15,7 +15,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, Server
 use super::rotate::{Rotate, Step, rotate};
 use super::*;
 
-/// A folder that goes with its test.
+/// A folder that is removed at the end of its test.
 struct Dir(PathBuf);
 
 impl Dir {
@@ -70,7 +70,7 @@ impl Drop for Dir {
     }
 }
 
-/// A gateway's.
+/// The seat of a gateway.
 fn seat(name: &str) -> Seat {
     Seat::of(&Party::Gateway(Identity::new("prod", "any", name).expect("are labels")))
 }
@@ -79,7 +79,7 @@ fn now() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000)
 }
 
-/// What a gateway has.
+/// The files of a gateway.
 #[derive(Clone)]
 struct Files {
     trust: Vec<u8>,
@@ -114,7 +114,7 @@ impl TimeProvider for At {
     }
 }
 
-/// Shakes hands in memory; what either side says against it is the error.
+/// Makes a TLS handshake in memory; returns the error of either side.
 fn meet(client: &Files, server: &Files, name: &str, at: SystemTime) -> Result<(), rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let clients = WebPkiClientVerifier::builder_with_provider(server.roots(), provider.clone());
@@ -147,8 +147,8 @@ fn refused(result: Result<(), rustls::Error>) -> String {
     result.expect_err("is to be refused").to_string()
 }
 
-// Two gateways of a fleet accept each other, by the name of who they are and by those they were
-// given; nobody passes for another gateway.
+// Two gateways of a fleet accept each other under their fleet names and under their further names.
+// A gateway is refused under the name of another one.
 #[test]
 fn gateways_of_a_fleet_accept_each_other() {
     let dir = Dir::new("accept");
@@ -163,7 +163,7 @@ fn gateways_of_a_fleet_accept_each_other() {
     assert!(refused(meet(&us, &eu, "us-1.us.prod", now())).contains("not valid for name"));
 }
 
-// A certificate of another fleet's authority is refused by both sides, though it has every name.
+// Both sides refuse a certificate of another fleet's authority, although its names are right.
 #[test]
 fn strangers_are_refused() {
     let (ours, theirs) = (Dir::new("ours"), Dir::new("theirs"));
@@ -173,7 +173,7 @@ fn strangers_are_refused() {
         dir.issue("eu-1", "eu");
     }
     let (us, stranger) = (ours.party("us-1"), theirs.party("eu-1"));
-    // Each trusts the other's authority in turn, so that the refusal is the one side's.
+    // One side at a time trusts the other's authority, so that only the other side refuses.
     let naive =
         |party: &Files, other: &Files| Files { trust: other.trust.clone(), ..party.clone() };
     let as_client = refused(meet(&naive(&stranger, &us), &us, "us-1.us.prod", now()));
@@ -182,7 +182,7 @@ fn strangers_are_refused() {
     assert!(as_server.contains("certificate"), "{as_server}");
 }
 
-// A certificate holds an hour before it was made, for clocks that are slow, and not after its end.
+// A certificate is valid from an hour before it was issued, for slow clocks, until it expires.
 #[test]
 fn expired_ones_are_refused() {
     let dir = Dir::new("expired");
@@ -201,7 +201,7 @@ fn expired_ones_are_refused() {
     }
 }
 
-// A certificate for servers alone does not pass for a client.
+// A certificate for servers only is refused from a client.
 #[test]
 fn a_servers_certificate_is_no_clients() {
     let dir = Dir::new("usage");
@@ -226,7 +226,7 @@ fn a_servers_certificate_is_no_clients() {
     assert!(error.contains("client authentication"), "{error}");
 }
 
-// Nothing that is there is replaced unasked, and every file is its owner's alone.
+// Existing files are replaced only with `--force`, and only their owner can read them.
 #[test]
 fn files_are_private_and_kept() {
     let dir = Dir::new("files");
@@ -250,7 +250,7 @@ fn files_are_private_and_kept() {
     }
 }
 
-// What cannot be done is refused with what to do about it.
+// Every error names its remedy.
 #[test]
 fn errors_tell_the_remedy() {
     let dir = Dir::new("errors");
@@ -273,7 +273,7 @@ fn errors_tell_the_remedy() {
     says(issue(&dir.wanted("us-1", "us"), now()), "ca-1.key: is not a private key");
 }
 
-// What is shown names the gateway, its region, what it may be used for and the days it has left.
+// `show` prints the gateway, its region, the uses of its certificate and the days until it expires.
 #[test]
 fn shows_what_a_certificate_says() {
     let dir = Dir::new("show");
@@ -296,7 +296,7 @@ fn shows_what_a_certificate_says() {
     assert!(ca.contains("authority 1 of fleet prod"), "{ca}");
 }
 
-// What runs out soon is renewed with its names and its length of life; the rest is left alone.
+// A certificate that expires soon is renewed with its names and lifetime; others stay.
 #[test]
 fn renews_what_runs_out() {
     let dir = Dir::new("renew");
@@ -314,13 +314,13 @@ fn renews_what_runs_out() {
     assert_eq!(meet(&after, &after, "us-1.example.org", end), Ok(()));
     assert_eq!(meet(&before, &after, "us-1.us.prod", later), Ok(()));
 
-    // A key that is not the certificate's, as a crash between two writes leaves it, is mended.
+    // A key without its certificate, which a crash between two writes leaves, is replaced.
     fs::write(Folder::at(&dir.0).path(&seat("us-1"), "key"), &before.key).expect("writes");
     assert!(dir.rotate(None, later).expect("renews").contains("renewed us/us-1"));
     let mended = dir.party("us-1");
     assert_eq!(meet(&mended, &after, "us-1.us.prod", later), Ok(()));
 
-    // Nothing outlives its authority, and the end of that is told in time.
+    // No certificate is valid longer than its authority, whose own expiry is announced in time.
     let late = now() + days(3640);
     let said = dir.rotate(None, late).expect("renews");
     assert!(said.contains("the authority itself expires"), "{said}");
@@ -328,8 +328,8 @@ fn renews_what_runs_out() {
     assert_eq!(last.until, now() + days(3650));
 }
 
-// At every step of the exchange, gateways that already have the new files and those that still
-// have the old ones accept each other; in the end the old authority is worth nothing.
+// At every step of the exchange, gateways with the new files and gateways with the old ones accept
+// each other. At the end, certificates of the old authority are refused.
 #[test]
 fn the_authority_is_exchanged_without_a_gap() {
     let dir = Dir::new("exchange");
@@ -338,7 +338,7 @@ fn the_authority_is_exchanged_without_a_gap() {
     dir.issue("eu-1", "eu");
     let mut states = vec![(dir.party("us-1"), dir.party("eu-1"))];
     for step in [Step::Add, Step::Switch, Step::Drop] {
-        dir.rotate(Some(step), now()).expect("goes on");
+        dir.rotate(Some(step), now()).expect("succeeds");
         states.push((dir.party("us-1"), dir.party("eu-1")));
         let two = &states[states.len() - 2..];
         for (us, eu) in [(&two[0].0, &two[1].1), (&two[1].0, &two[0].1), (&two[1].0, &two[1].1)] {
@@ -355,8 +355,8 @@ fn the_authority_is_exchanged_without_a_gap() {
     assert!(error.contains("--ca switch first"), "{error}");
 }
 
-// An exchange that was cut short before the new authority was trusted begins again: its list is of the
-// key that counts now.
+// An exchange that was interrupted before the new authority was trusted starts again, with a new
+// key and a revocation list signed with that key.
 #[test]
 fn an_exchange_begins_again() {
     let dir = Dir::new("again");
@@ -367,7 +367,7 @@ fn an_exchange_begins_again() {
     dir.rotate(Some(Step::Add), now()).expect("begins");
     fs::write(dir.0.join("ca.crt"), bundle).expect("the old bundle");
     for step in [Step::Add, Step::Switch] {
-        dir.rotate(Some(step), now()).expect("goes on");
+        dir.rotate(Some(step), now()).expect("succeeds");
     }
     let (ca, crl) = (dir.0.join("ca.crt"), dir.0.join("ca.crl"));
     let seat = |kind: &str| dir.0.join(format!("gateways/us-1.{kind}"));
@@ -381,8 +381,8 @@ fn an_exchange_begins_again() {
     files.read().expect("every list is signed with its authority's key");
 }
 
-// What is revoked is every certificate that a name has, renewed ones too, in a list whose number
-// grows; it is not renewed, and is shown as revoked. Lists go with their authority.
+// `revoke` revokes every certificate of a name, renewed ones too. They are not renewed any more,
+// and are shown as revoked. The list of a removed authority is removed too.
 #[test]
 fn revokes_all_that_a_name_has() {
     let dir = Dir::new("revoke");
@@ -417,9 +417,9 @@ fn revokes_all_that_a_name_has() {
     let said = dir.rotate(None, later + days(80)).expect("looks");
     assert!(said.contains("gateways/us-1 is revoked, so it is not renewed"), "{said}");
 
-    // Another authority comes and goes: the revoked do not hold it up, and the old list goes with it.
+    // Revoked certificates do not stop an exchange, which removes the old authority's list.
     for (step, lists) in [(Step::Add, 2), (Step::Switch, 2), (Step::Drop, 1)] {
-        dir.rotate(Some(step), later).expect("goes on");
+        dir.rotate(Some(step), later).expect("succeeds");
         assert_eq!(folder.lists().expect("is there").len(), lists, "{step:?}");
     }
     assert!(folder.lists().expect("is there")[0].entries.is_empty());

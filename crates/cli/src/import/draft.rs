@@ -1,8 +1,8 @@
-//! A gateway's configuration in the making: settings, each with the place that it comes from.
+//! Builds a gateway's configuration: settings, each with its place in the imported file.
 //!
-//! A draft holds no value that the gateway's own check refuses: what would be refused becomes a note.
-//! It also keeps a gateway closed that was closed before. Where access control is not converted, the
-//! drafted gateway listens on loopback only.
+//! A draft never holds a value that the gateway's own check refuses; it has a note instead. It also
+//! keeps access restricted: if access control is not converted, the drafted gateway listens on
+//! loopback only.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Write as _};
@@ -37,7 +37,7 @@ const SECTIONS: [&str; 18] = [
     "probe",
     "threads",
 ];
-/// Column at which comments start, where the line is not longer.
+/// Column at which comments start, unless the line is longer.
 const COMMENTS: usize = 36;
 
 #[derive(Default)]
@@ -93,8 +93,8 @@ impl Draft {
         self.unguarded.get_or_insert_with(|| found.clone());
     }
 
-    /// A setting, written as YAML. The first one found is in force, a different second one a note; so
-    /// is one that the gateway's check refuses.
+    /// Adds a setting, written as YAML. The first value of a setting counts; a different second one
+    /// becomes a note, and so does a value that the gateway's check refuses.
     pub(super) fn set(&mut self, path: &'static str, value: impl Display, from: &Found) {
         let value = value.to_string();
         if let Some(first) = self.settings.iter().find(|setting| setting.path == path) {
@@ -127,20 +127,20 @@ impl Draft {
         Gateway::read(&yaml).map(drop).map_err(texts)
     }
 
-    /// Whether a setting is there.
+    /// Whether the draft has this setting.
     pub(super) fn has(&self, path: &str) -> bool {
         self.settings.iter().any(|setting| setting.path == path)
     }
 
-    /// A setting that is a length of time.
+    /// Adds a setting that is a duration.
     pub(super) fn span(&mut self, path: &'static str, time: Option<Duration>, from: &Found) {
         match time {
             Some(time) if !time.is_zero() => self.set(path, value::span(time), from),
-            _ => self.note(from, "it is no time above 0", format!("set {path}, as in 30s")),
+            _ => self.note(from, "it is not a time above 0", format!("set {path}, as in 30s")),
         }
     }
 
-    /// A setting that is a number from 1 to `most`.
+    /// Adds a setting that is a number from 1 to `most`.
     pub(super) fn count(&mut self, path: &'static str, n: Option<u64>, most: u64, from: &Found) {
         match n {
             Some(n) if (1..=most).contains(&n) => self.set(path, n, from),
@@ -152,7 +152,7 @@ impl Draft {
         }
     }
 
-    /// How long a breaker stays open; the longest such time follows it.
+    /// Adds the time that a breaker stays open, and raises the limit of that time if necessary.
     pub(super) fn breaker_open(&mut self, time: Option<Duration>, from: &Found) {
         const OPEN_MAX: Duration = Duration::from_secs(30);
         if let Some(time) = time.filter(|time| *time > OPEN_MAX && !self.has("breaker.open")) {
@@ -161,7 +161,7 @@ impl Draft {
         self.span("breaker.open", time, from);
     }
 
-    /// Where clients connect.
+    /// Adds the address for clients. The first one counts.
     pub(super) fn listen(&mut self, address: SocketAddr, from: &Found) {
         match &self.listen {
             None => self.listen = Some((address, from.clone())),
@@ -178,12 +178,12 @@ impl Draft {
         self.listen.as_ref().is_some_and(|(address, _)| address.port() == port)
     }
 
-    /// A server of the OpenAI API. One that is there already is not added again.
+    /// Adds a server of the OpenAI API, unless the draft has it already.
     pub(super) fn replica(&mut self, url: &str, weight: u32, from: &Found) -> bool {
         self.replica_of(url, weight, None, from)
     }
 
-    /// The same, with the engine's name where it is known.
+    /// The same, with the engine's name if it is known.
     pub(super) fn replica_of(
         &mut self,
         url: &str,
@@ -194,7 +194,7 @@ impl Draft {
         let url = match value::address(url) {
             Ok(url) => url,
             Err((why, remedy)) => {
-                // A user name may come with a password, and a word that is no URL may be anything.
+                // A user name may come with a password, and a word that is not a URL may be secret.
                 let is_url = ["http://", "https://", "grpc://"].iter().any(|s| url.starts_with(s));
                 let is_shown = is_url && !url.contains('@');
                 let from = if is_shown { from.clone() } else { from.hide() };
@@ -208,7 +208,7 @@ impl Draft {
         true
     }
 
-    /// A DNS name with the replicas' addresses: `kind` is `dns` or `srv`.
+    /// Adds a DNS name with the replicas' addresses; `kind` is `dns` or `srv`.
     pub(super) fn source(&mut self, kind: &str, name: &str, from: &Found) {
         let line = format!("{kind}: {}", value::quoted(name));
         if !self.sources.iter().any(|(known, _)| *known == line) {
@@ -216,8 +216,8 @@ impl Draft {
         }
     }
 
-    /// A client that sends a key. Where the key cannot be hashed, the tenant has none yet, and the
-    /// gateway refuses its requests until it has one.
+    /// Adds a tenant for a client that sends a key. If the key cannot be hashed, the tenant has no
+    /// key yet, and the gateway refuses its requests until it has one.
     pub(super) fn tenant(&mut self, name: &str, key: &Key, from: &Found) {
         let fits = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
         let name: String = name.chars().map(fits).take(64).collect();
@@ -263,7 +263,7 @@ impl Draft {
         for section in SECTIONS {
             self.section(section, &mut yaml);
         }
-        Gateway::read(&yaml).context("the converted file is no working configuration")?;
+        Gateway::read(&yaml).context("the converted file is not a valid configuration")?;
         let mut lines: Vec<String> = self.notes.iter().map(Note::to_string).collect();
         if !self.needless.is_empty() {
             let names: Vec<&str> = self.needless.iter().map(String::as_str).collect();
@@ -280,7 +280,7 @@ impl Draft {
         }
     }
 
-    /// A gateway that loses its access control is reachable from this machine only.
+    /// Makes a gateway that loses its access control reachable from this machine only.
     fn close(&mut self) {
         let (Some(from), true) = (self.unguarded.take(), self.tenants.is_empty()) else { return };
         let port = self.listen.as_ref().map_or(8080, |(address, _)| address.port());
@@ -295,7 +295,7 @@ impl Draft {
         self.listen = Some((loopback, Found::new("access control", "is missing", "see the notes")));
     }
 
-    /// The admin port, which is 8081 by default, is not the clients' port.
+    /// Moves the admin port, 8081 by default, if clients use the same port.
     fn separate_ports(&mut self) {
         let Some((listen, from)) = self.listen.clone() else { return };
         let admin = self.settings.iter().find(|setting| setting.path == "admin");
@@ -308,7 +308,7 @@ impl Draft {
         }
     }
 
-    /// Weights count where the policy hashes.
+    /// Notes weights under a policy that does not hash, because only hashing policies use them.
     fn weigh(&mut self) {
         let hashes = self.settings.iter().any(|setting| {
             let is_policy = ["policy", "policy.name"].contains(&setting.path);
@@ -321,7 +321,7 @@ impl Draft {
         }
     }
 
-    /// A certificate and its key are of use together only.
+    /// Removes a certificate without its key, and a key without its certificate.
     fn complete_tls(&mut self) {
         for (one, other) in [("tls.certificate", "tls.key"), ("tls.key", "tls.certificate")] {
             if self.has(other) {

@@ -1,14 +1,14 @@
-//! Keys in files to import: only their hashes are printed.
+//! API keys in files to import; only their hashes are printed.
 
-/// A key of clients, as another program's file has it.
+/// An API key for clients in another program's file.
 pub(super) enum Key {
     /// The key itself.
     Text(String),
-    /// The environment variable that holds it.
+    /// The environment variable that contains the key.
     Variable(String),
 }
 
-/// The shortest key that is hashed: a hash of a shorter one could be guessed back.
+/// The shortest key that is hashed. A shorter one could be found from its hash by trial.
 const LEAST: usize = 20;
 const MOST: usize = 1024;
 
@@ -16,7 +16,7 @@ impl Key {
     /// Its hash, as `tenants[].keys` takes it.
     ///
     /// # Errors
-    /// Why there is none, without the key.
+    /// The reason why there is no hash, without the key.
     pub(super) fn hash(&self) -> Result<String, String> {
         let key = match self {
             Key::Text(text) => text.clone(),

@@ -1,8 +1,8 @@
-//! LiteLLM: deployments with an `api_base` of one's own become replicas.
+//! LiteLLM: deployments with a self-hosted `api_base` become replicas.
 //!
-//! Models of a cloud stay with LiteLLM, which then runs in front of Meridian (docs/migration.md). The
-//! YAML is read without a schema: LiteLLM's has hundreds of keys, and it changes. A key that is not in
-//! the tables becomes a note without its value.
+//! Models of a cloud stay with LiteLLM, which then runs in front of Meridian (docs/migration.md).
+//! The YAML is read without a schema, because LiteLLM's has hundreds of keys, and it changes. A key
+//! that is not in the tables becomes a note without its value.
 
 mod deployment;
 mod settings;
@@ -27,7 +27,7 @@ const SECTIONS: [(&str, Read); 3] = [
 pub(super) fn read(source: &Source, draft: &mut Draft) -> anyhow::Result<()> {
     let config = super::source::yaml(&source.text)?;
     let Value::Object(config) = config else {
-        anyhow::bail!("it is no map; name the file that `litellm --config` reads");
+        anyhow::bail!("it is not a map; name the file that `litellm --config` reads");
     };
     let models = config.get("model_list").and_then(Value::as_array);
     let models =
@@ -36,7 +36,7 @@ pub(super) fn read(source: &Source, draft: &mut Draft) -> anyhow::Result<()> {
     let default = Found::new("litellm", "port 4000, its default", "");
     draft.listen(([0, 0, 0, 0], 4000).into(), &default);
     deployment::read(models, draft);
-    // Where sections set the same, the router's come first, as in LiteLLM.
+    // If several sections have the same setting, the router's counts, as in LiteLLM.
     for (name, read) in SECTIONS {
         if let Some(section) = config.get(name).and_then(Value::as_object) {
             read(section, draft);
@@ -78,7 +78,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// A number, also one written as a string.
+/// A number, possibly written as a string.
 fn number(value: &Value) -> Option<f64> {
     let text = value.as_str().and_then(|text| text.trim().parse().ok());
     value.as_f64().or(text)

@@ -1,9 +1,9 @@
 //! nginx: the server with a `proxy_pass` to engines, and the upstreams behind it.
 //!
-//! A gateway has one address and one set of replicas, so one `server` is converted: the first with TLS
-//! among those that proxy the engines' API, or else the first. Of its locations those count that cover
-//! `/`, a path with `/v1`, or another path of an engine. Directives are inherited as in nginx: a
-//! location's come before its server's, and those before the ones of `http`.
+//! A gateway has one address and one set of replicas, so one `server` is converted: the first with
+//! TLS among those that proxy the engines' API, or else the first. Its locations are converted if
+//! they cover `/`, a path with `/v1`, or another path of an engine. Directives are inherited as in
+//! nginx: a location's come before its server's, and those before the ones of `http`.
 
 mod directives;
 mod include;
@@ -16,7 +16,7 @@ use anyhow::ensure;
 use super::draft::Draft;
 use super::note::Found;
 use super::source::Source;
-use directives::{Act, act};
+use directives::act;
 use include::Includes;
 use tokens::Directive;
 
@@ -118,11 +118,11 @@ fn choose<'s, 'a>(servers: &'s [Server<'a>]) -> &'s Server<'a> {
     let rank = |server: &&Server<'_>| {
         (server.serves_engines(), !server.routes.is_empty(), server.has_tls())
     };
-    // The first of equals: max_by_key takes the last.
+    // Reversed, because max_by_key returns the last of several equal servers.
     servers.iter().rev().max_by_key(rank).unwrap_or(&servers[0])
 }
 
-/// Paths that engines serve beside those of OpenAI.
+/// Paths that engines serve besides those of OpenAI.
 const ENGINE_PATHS: [&str; 8] = [
     "/generate",
     "/tokenize",
@@ -159,7 +159,7 @@ impl Reading<'_, '_> {
         for route in others {
             let found = Found::new("location", &route.path, &route.location.place);
             let remedy = "keep nginx for it, on another port or host name";
-            self.draft.note(&found, "it is no path of an engine's API", remedy);
+            self.draft.note(&found, "it is not a path of an engine's API", remedy);
         }
         for location in server.block().iter().filter(|d| d.name == "location") {
             self.plain_location(location, server);
@@ -168,7 +168,7 @@ impl Reading<'_, '_> {
         self.scopes(server, &engines);
     }
 
-    /// A location without proxy_pass, which answers by itself.
+    /// Notes a location without proxy_pass, which nginx answers itself.
     fn plain_location(&mut self, location: &Directive, server: &Server<'_>) {
         let path = location.args.last().map_or("", String::as_str);
         let proxies = server.routes.iter().any(|route| std::ptr::eq(route.location, location));
@@ -201,7 +201,7 @@ impl Reading<'_, '_> {
         }
     }
 
-    /// Where a location proxies to.
+    /// Converts the target of a location.
     fn pass(&mut self, route: &Route<'_>) {
         let target = route.pass.args.first().map_or("", String::as_str);
         let found = Found::new("proxy_pass", target, &route.pass.place);
@@ -251,7 +251,7 @@ impl Reading<'_, '_> {
         }
     }
 
-    /// The directives in force at the locations, the nearest first.
+    /// Converts the directives in force at the locations, the nearest first.
     fn scopes(&mut self, server: &Server<'_>, engines: &[&Route<'_>]) {
         let mut done: Vec<&str> = Vec::new();
         for route in engines {
@@ -277,17 +277,9 @@ impl Reading<'_, '_> {
         if name.starts_with("ssl_certificate") && !has_tls {
             return self.draft.needless(name);
         }
-        match act(name) {
-            Act::Elsewhere => {}
-            Act::Needless => self.draft.needless(name),
-            Act::Do(convert) => convert(directive, self.folder, self.draft),
-            Act::Say(why, remedy) => {
-                self.draft.note(&Found::new(name, &args.join(" "), place), why, remedy);
-            }
-            Act::Hide(why, remedy) => self.draft.note(&Found::hidden(name, place), why, remedy),
-            Act::Guard(why, remedy) => {
-                self.draft.unguarded(&Found::hidden(name, place), why, remedy);
-            }
-        }
+        let (value, folder) = (args.join(" "), self.folder);
+        act(name).apply((name, &value, place), self.draft, |convert, _, draft| {
+            convert(directive, folder, draft);
+        });
     }
 }

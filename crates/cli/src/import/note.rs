@@ -1,4 +1,4 @@
-//! Where a setting stands in the file, and what to say about one that is not converted.
+//! The place of a setting in the file, and the note about one that is not converted.
 
 use std::fmt;
 
@@ -7,9 +7,9 @@ use std::fmt;
 pub(super) struct Found {
     /// Its name: a directive, a flag, a path in the YAML.
     field: String,
-    /// Its value where it can be shown.
+    /// Its value, if it can be shown.
     value: Option<String>,
-    /// File and line; empty where the field says enough.
+    /// File and line; empty if the field is enough to find it.
     place: String,
 }
 
@@ -30,7 +30,7 @@ impl Found {
     }
 }
 
-/// One line of it: values can be long, and a comment ends with its line.
+/// Cuts a text to one short line, because values can be long and a comment ends with its line.
 fn cut(text: &str) -> String {
     const MOST: usize = 60;
     let plain =

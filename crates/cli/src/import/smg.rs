@@ -1,4 +1,4 @@
-//! smg, sglang-router and vllm-router: one command line, whose flags are nearly the same.
+//! smg, sglang-router and vllm-router: three programs with nearly the same flags.
 //!
 //! The flags are those of `--help` of smg 1.13.0, sglang-router 0.3.2 and vllm-router 0.1.17. A flag
 //! that is not in the table becomes a note without its value.
@@ -16,7 +16,6 @@ use super::draft::Draft;
 use super::note::Found;
 use super::source::Source;
 use command::Line;
-use flags::Act;
 use given::Given;
 
 /// Reads the first command line of a router in the file.
@@ -43,21 +42,10 @@ pub(super) fn read(source: &Source, draft: &mut Draft) -> anyhow::Result<()> {
     convert::listen(&given, draft);
     policy::policy(&given, draft);
     for (flag, values) in &given.flags {
-        let act = flags::act(flag);
-        apply(flag, values, act, &given, draft);
+        let first = values.first().map_or("", String::as_str);
+        flags::act(flag).apply((flag, first, ""), draft, |convert, found, draft| {
+            convert(&given, values, found, draft);
+        });
     }
     Ok(())
-}
-
-fn apply(flag: &str, values: &[String], act: Act, given: &Given, draft: &mut Draft) {
-    let first = values.first().map_or("", String::as_str);
-    let found = Found::new(flag, first, "");
-    match act {
-        Act::Elsewhere => {}
-        Act::Needless => draft.needless(flag),
-        Act::Do(convert) => convert(given, values, &found, draft),
-        Act::Say(why, remedy) => draft.note(&found, why, remedy),
-        Act::Hide(why, remedy) => draft.note(&Found::hidden(flag, ""), why, remedy),
-        Act::Guard(why, remedy) => draft.unguarded(&Found::hidden(flag, ""), why, remedy),
-    }
 }

@@ -1,4 +1,4 @@
-//! The file to import: read whole, within bounds, as text.
+//! Reads the file to import as text, up to a limit.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,9 +11,9 @@ pub(super) const MOST_BYTES: u64 = 1 << 20;
 
 /// A text with its name.
 pub(super) struct Source {
-    /// The file's name without its folder, or `stdin`: it begins the place in a comment.
+    /// The file's name without its folder, or `stdin`. The place in a comment starts with it.
     pub(super) name: String,
-    /// The folder that relative paths start from; none for stdin.
+    /// The folder where relative paths start; none for stdin.
     pub(super) folder: Option<PathBuf>,
     /// The text.
     pub(super) text: String,
@@ -33,7 +33,7 @@ impl Source {
     }
 }
 
-/// The text of a file. Pipes work, folders and devices without an end do not.
+/// The text of a file. Pipes can be read; folders and endless devices can not.
 pub(super) fn file(path: &Path) -> anyhow::Result<String> {
     let shown = path.display();
     let file = File::open(path).with_context(|| format!("cannot read {shown}"))?;
@@ -55,18 +55,18 @@ fn text(input: impl Read) -> anyhow::Result<String> {
     let odd = |c: char| c.is_control() && !matches!(c, '\t' | '\n' | '\r');
     ensure!(
         !text.contains(odd),
-        "the file has control characters and is no text; name the program's configuration file"
+        "the file has control characters and is not text; name the program's configuration file"
     );
     Ok(text.to_owned())
 }
 
-/// YAML without a schema. An error shows its place and nothing of the text, which may be a secret.
+/// Parses YAML without a schema. Errors show the place, but not the text, which may be secret.
 pub(super) fn yaml(text: &str) -> anyhow::Result<serde_json::Value> {
     let options = serde_saphyr::options! { with_snippet: false };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let place =
             error.location().map(|at| format!("line {}, column {}: ", at.line(), at.column()));
         let place = place.unwrap_or_default();
-        anyhow::anyhow!("{place}this is no YAML; look for indentation, brackets and quotes there")
+        anyhow::anyhow!("{place}this is not YAML; look for indentation, brackets and quotes there")
     })
 }

@@ -1,4 +1,4 @@
-//! Files that are damaged: an import gives a working configuration or an error, and shows no secret.
+//! Damaged files: an import gives a working configuration or an error, and shows no secret.
 
 use meridian_wire::config::Gateway;
 
@@ -6,7 +6,7 @@ use super::draft::Draft;
 use super::source::Source;
 use super::{FORMATS, Format};
 
-/// The inputs of the scenarios, which are files of the formats.
+/// The scenarios, whose inputs are files of the formats.
 const SCENARIOS: [(&str, &str); 3] = [
     ("nginx", include_str!("../../tests/scenarios/import/nginx")),
     ("litellm", include_str!("../../tests/scenarios/import/litellm")),
@@ -35,7 +35,7 @@ fn inputs(scenarios: &str) -> Vec<String> {
     inputs
 }
 
-/// A generator of numbers with a seed: SplitMix64.
+/// A random generator with a seed: SplitMix64.
 struct Random(u64);
 
 impl Random {
@@ -47,7 +47,7 @@ impl Random {
     }
 }
 
-/// Lines are lost, doubled and exchanged, and the end is cut off.
+/// Removes, doubles and exchanges lines, and cuts off the end.
 fn damaged(input: &str, random: &mut Random) -> String {
     let mut lines: Vec<&str> = input.lines().collect();
     for _ in 0..=random.below(4) {
@@ -74,8 +74,8 @@ fn import(format: &Format, text: &str) -> Result<(String, String), String> {
     done.map(|(yaml, notes)| (yaml, notes.join("\n"))).map_err(|error| format!("{error:#}"))
 }
 
-// 6,000 damaged files: each import gives a configuration that passes the gateway's check and reads back
-// unchanged, or an error about the file. Neither shows a secret.
+// 6,000 damaged files: each import gives a configuration that passes the gateway's check and reads
+// back unchanged, or an error about the file. Neither shows a secret.
 #[test]
 fn damaged_files() {
     let mut random = Random(1);
@@ -95,7 +95,7 @@ fn damaged_files() {
                     yaml + &notes
                 }
                 Err(error) => {
-                    let ours = "the converted file is no working configuration";
+                    let ours = "the converted file is not a valid configuration";
                     assert!(!error.contains(ours), "{error}\n{text}");
                     error
                 }

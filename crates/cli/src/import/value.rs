@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use meridian_wire::config::{Size, Span, base_url};
 
-/// A string in YAML. Double quotes take every text, with what YAML cannot hold escaped.
+/// A string in YAML, in double quotes, with escapes for characters that YAML cannot contain.
 pub(super) fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
@@ -24,7 +24,7 @@ pub(super) fn list<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     format!("[{}]", texts.join(", "))
 }
 
-/// A length of time in the configuration's form.
+/// A duration in the configuration's form.
 pub(super) fn span(time: Duration) -> String {
     plain(&Span(time))
 }
@@ -34,7 +34,7 @@ pub(super) fn size(bytes: u64) -> String {
     plain(&Size(bytes))
 }
 
-/// Spans and sizes are written as strings of letters and digits, which need no quotes.
+/// A span or size as text. It consists of letters and digits, so it needs no quotes.
 fn plain(value: &impl serde::Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(text)) => text,
@@ -44,19 +44,19 @@ fn plain(value: &impl serde::Serialize) -> String {
 
 /// Seconds, possibly with a fraction; none for any other number.
 pub(super) fn seconds(seconds: f64) -> Option<Duration> {
-    // Longer than any timeout, and far from where milliseconds would be lost.
+    // Longer than any timeout, and small enough to keep milliseconds exact.
     const MOST: f64 = 1e8;
     let fits = (0.0..=MOST).contains(&seconds);
     fits.then(|| Duration::from_millis((seconds * 1e3).round() as u64))
 }
 
-/// The address of an OpenAI-compatible server as a replica's, without the API's path.
+/// The address of an OpenAI-compatible server as a replica's URL, without the API's path.
 ///
 /// # Errors
-/// Why it cannot be a replica, and the remedy.
+/// The reason why it cannot be a replica, and the remedy.
 pub(super) fn address(url: &str) -> Result<String, (&'static str, &'static str)> {
     const FORM: &str = "write http://HOST:PORT in replicas[].url";
-    let uri: http::Uri = url.trim().parse().map_err(|_| ("it is no URL", FORM))?;
+    let uri: http::Uri = url.trim().parse().map_err(|_| ("it is not a URL", FORM))?;
     match uri.scheme_str() {
         Some("http") => {}
         Some("https") => {
@@ -81,14 +81,14 @@ pub(super) fn address(url: &str) -> Result<String, (&'static str, &'static str)>
         return Err(("the path of a replica cannot be configured", remedy));
     }
     let url = format!("http://{authority}");
-    base_url(&url).map(|_| url).map_err(|_| ("it is no address", FORM))
+    base_url(&url).map(|_| url).map_err(|_| ("it is not an address", FORM))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    // Every text comes back from YAML as it was; addresses lose the API's path and nothing else.
+    // Every text reads back from YAML unchanged; addresses lose only the API's path.
     #[test]
     fn texts_and_addresses() {
         for text in ["", "a b", "\"\\'#: {}", "ü\u{2028}\u{7f}\u{1f600}", "null", "1e3"] {

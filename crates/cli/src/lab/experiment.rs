@@ -1,4 +1,4 @@
-//! `meridian experiment`: what the papers show, and what the simulator shows beside it.
+//! `meridian experiment`: published results next to the simulator's.
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -57,7 +57,7 @@ fn folder() -> PathBuf {
     PathBuf::from("target/experiments")
 }
 
-/// Every experiment. One that fails does not keep the others from running.
+/// Runs every experiment, even after one fails.
 fn all(args: &Args) -> anyhow::Result<()> {
     let base = args.out.clone().unwrap_or_else(folder);
     let entries = ALL.iter().filter(|entry| !args.live || entry.live.is_some());
@@ -92,7 +92,7 @@ fn one(args: &Args, entry: &Entry, dir: PathBuf) -> anyhow::Result<Outcome> {
     bar.finish_and_clear();
     let outcome = outcome?;
     outcome.write(&dir).with_context(|| format!("--out {}", dir.display()))?;
-    // Whoever read the tables may be gone; the files are written.
+    // The reader may have closed the pipe; the files are written.
     let text = outcome.text();
     let mut out = std::io::stdout().lock();
     writeln!(out, "{}\n\n{text}\n{}", outcome.spec.title, dir.join("report.md").display()).ok();

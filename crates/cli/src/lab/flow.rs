@@ -1,4 +1,4 @@
-//! `meridian flow`: the order of a cluster's transfers.
+//! `meridian flow`: simulates the order of transfers in a prefill cluster.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -94,13 +94,13 @@ fn sim(args: Sim) -> anyhow::Result<()> {
     let found = found.with_context(|| name)?;
     found.write(&args.out, args.seed)?;
     let mut out = std::io::stdout().lock();
-    // Whoever read the tables may be gone; the files are written.
+    // The reader may have closed the pipe; the files are written.
     writeln!(out, "{}\n{}", found.text(), args.out.join("report.md").display()).ok();
     Ok(())
 }
 
 impl Sim {
-    /// Refuses options that single flows have no use for.
+    /// Refuses options that do not apply to a file of single flows.
     fn only_of_a_cluster(&self) -> anyhow::Result<()> {
         let given = [
             ("--model", self.model.is_some()),
@@ -119,7 +119,7 @@ impl Sim {
     }
 }
 
-/// The cluster file with what the command line puts in its place.
+/// The cluster file, with the command line's replacements.
 fn cluster(args: &Sim, text: &str) -> anyhow::Result<File> {
     let mut file = File::read(text)?;
     if let Some(model) = &args.model {

@@ -1,4 +1,4 @@
-//! `meridian plan`: where GPUs go and which collective they use.
+//! `meridian plan`: the placement of GPUs and their collectives.
 
 mod show;
 
@@ -152,12 +152,12 @@ fn plan(asked: &Asked) -> anyhow::Result<()> {
         let advice = meridian_plan::advice(&spec, &task);
         said.push_str(&show::advice(best, &advice));
     }
-    // Files first: whoever reads what is said may stop reading.
+    // Files first, because the reader of stdout may close the pipe.
     said.push_str(&written(asked, &task, best)?);
     Ok(std::io::stdout().write_all(said.as_bytes())?)
 }
 
-/// Writes the files that are asked for; says so.
+/// Writes the requested files; returns a line for each.
 fn written(asked: &Asked, task: &Task<'_>, best: &Plan) -> anyhow::Result<String> {
     let mut said = String::new();
     if let Some(path) = &asked.out {
@@ -198,7 +198,7 @@ fn check(args: &Check) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A plan that was read and is sound.
+/// A plan from a file that passed the check.
 struct Running {
     file: PlanFile,
     topology: Topology,
@@ -244,7 +244,7 @@ fn import(args: &Import) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A topology that comes along, by its name, or a file.
+/// A built-in topology by its name, or a file.
 fn spec(path: &Path) -> anyhow::Result<TopologySpec> {
     let named = TOPOLOGIES.iter().find(|(name, _)| Path::new(name) == path);
     let text = match named {
@@ -266,7 +266,7 @@ fn subject(model: &str) -> anyhow::Result<Subject> {
     if path.extension().is_none_or(|end| end != "json") {
         return all(Subject::named(model), "--model");
     }
-    // The folder has the model's name; config.json has none.
+    // The name of the folder is the model's name; config.json has none.
     let folder = path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
     let name = folder.unwrap_or("model");
     all(
@@ -279,7 +279,7 @@ fn read(path: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// Every problem on a line of its own.
+/// Puts every problem into the error, each on its own line.
 fn all<T>(result: Result<T, Problems>, what: &str) -> anyhow::Result<T> {
     match result {
         Ok(value) => Ok(value),

@@ -1,4 +1,4 @@
-//! `meridian workload`: what workloads and traces there are, what they are like, and files of them.
+//! `meridian workload`: lists, describes, writes and converts workloads and traces.
 
 mod files;
 mod made;

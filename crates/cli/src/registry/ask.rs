@@ -1,4 +1,4 @@
-//! One question to a control plane.
+//! One request to a control plane.
 
 use std::path::PathBuf;
 
@@ -37,30 +37,30 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Everything.
+    /// The whole registry.
     pub(super) fn snapshot(&self) -> anyhow::Result<Snapshot> {
         self.get("/admin/registry")
     }
 
-    /// The answer to a question, as what it is.
+    /// The answer to `GET path`, parsed.
     pub(super) fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
         let body = self.ask("GET", path, String::new())?;
-        let what = || format!("what {} answers is of another form", self.url(path));
+        let what = || format!("the answer of {} has an unknown form", self.url(path));
         serde_json::from_str(&body)
             .with_context(|| format!("{}; is it a control plane of this version?", what()))
     }
 
-    /// Makes a change.
+    /// Makes a change without a body.
     pub(super) fn change(&self, method: &str, path: &str) -> anyhow::Result<()> {
         self.ask(method, path, String::new()).map(drop)
     }
 
-    /// Makes a change that has something to say.
+    /// Makes a change with `value` as its body.
     pub(super) fn put(&self, path: &str, value: &impl Serialize) -> anyhow::Result<()> {
         self.ask("PUT", path, serde_json::to_string(value)?).map(drop)
     }
 
-    /// The certificates to ask an https address with.
+    /// The certificates for an https address; `None` for http.
     fn tls(&self, url: &str) -> anyhow::Result<Option<Files>> {
         if !url.starts_with("https://") {
             return Ok(None);

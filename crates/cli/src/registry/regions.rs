@@ -102,7 +102,7 @@ impl Regions {
         Ok(())
     }
 
-    /// The region's record with what is to change; what is not named stays.
+    /// The region's record with the changes; fields that are not named stay.
     fn changed(&self, set: &Set) -> anyhow::Result<Region> {
         let mut region = self.control.snapshot()?.regions.remove(&set.name).unwrap_or_default();
         for (to, ms) in &set.rtts {

@@ -157,7 +157,7 @@ fn by(serving: &Serving<String>) -> String {
     match serving {
         Serving::Own(gateways) => gateways.join(", "),
         Serving::Adopted { by, .. } => format!("{by} (adopted)"),
-        Serving::Nobody => "none".to_owned(),
+        Serving::NoGateway => "none".to_owned(),
     }
 }
 
@@ -172,7 +172,7 @@ impl Add {
                 kv_tokens: self.kv_tokens,
                 slots: self.slots,
                 weight: self.weight,
-                // The record itself says where it stands.
+                // The region and the labels are in the record, not in the spec.
                 ..AddReplica::at(&self.url)
             },
             labels: self.labels.iter().cloned().collect(),

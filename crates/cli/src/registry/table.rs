@@ -1,8 +1,8 @@
-//! Tables without lines, for people and for `cut`.
+//! Tables without lines, for operators and for `cut`.
 
 use comfy_table::{Table, presets};
 
-/// Prints rows under their heads; says `none` where there are no rows.
+/// Prints rows under their heads, or `none` if there are no rows.
 pub(super) fn print(heads: &[&str], rows: Vec<Vec<String>>) {
     if rows.is_empty() {
         println!("none");

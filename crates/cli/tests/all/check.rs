@@ -1,9 +1,9 @@
-//! `meridian check` finds what a start would find, and names all of it at once.
+//! `meridian check` finds every problem that a start would find, and names all of them at once.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A folder that goes with its test.
+/// A folder that is removed at the end of its test.
 struct Dir(PathBuf);
 
 impl Dir {
@@ -50,8 +50,8 @@ const PEERS: &str = "version: 1\nregion: us\npeers:\n  ca: DIR/fleet/ca.crt\n  c
      certificate: DIR/fleet/gateways/us-1.crt\n  key: DIR/fleet/gateways/us-1.key\n  \
      gateways: [{name: eu-1, region: eu, address: 'eu:1'}]\n";
 
-// Files that are missing are all named, each with its field and remedy, with what is wrong in the
-// file itself; with the files there it is valid.
+// All missing files are named, each with its field and remedy, together with mistakes in the
+// configuration itself. Once the files exist, the configuration is valid.
 #[test]
 fn missing_files() {
     let dir = Dir::new("missing");
@@ -80,8 +80,8 @@ fn missing_files() {
     assert!(error.contains("control.view: ") && error.contains("cannot be written"), "{error}");
 }
 
-// Certificates that can be read and would not do: of another region, of another authority, with
-// another's key, revoked, and run out.
+// Readable certificates that peers would refuse: of another region, of another authority, with the
+// wrong key, revoked, and expired.
 #[test]
 fn certificates_that_would_be_refused() {
     let dir = Dir::new("refused");
@@ -105,7 +105,7 @@ fn certificates_that_would_be_refused() {
     says(PEERS.to_owned(), "is not issued by an authority in `ca`");
 }
 
-// A control plane's file is checked as one: its certificate, and the folder of its store.
+// For a control plane, the check covers its certificate and the folder of its store.
 #[test]
 fn control_planes() {
     let dir = Dir::new("control");
@@ -152,4 +152,20 @@ fn open_files() {
         said.split('`').find(|part| part.starts_with("limits: ")).expect("limits that fit");
     let passed = check(limits);
     assert!(passed.status.success(), "{}", String::from_utf8_lossy(&passed.stderr));
+}
+
+// The line about a valid file counts the replicas, and says so if the gateway has none to use.
+#[test]
+fn replicas_are_counted() {
+    let dir = Dir::new("count");
+    for (replicas, expected) in [
+        ("", "no replicas, so it refuses every request; list them in `replicas` or `discovery`"),
+        ("replicas: [{url: 'http://a:1'}]\n", "region us, 1 replica."),
+        ("replicas: [{url: 'http://a:1'}, {url: 'http://a:2'}]\n", "region us, 2 replicas."),
+        ("discovery: [{dns: 'engines:8000'}]\n", "region us, 0 replicas."),
+    ] {
+        let said = check(&dir.0, &format!("version: 1\nregion: us\n{replicas}"));
+        let said = said.unwrap_or_else(|error| panic!("{error}"));
+        assert!(said.contains(expected), "{said}");
+    }
 }

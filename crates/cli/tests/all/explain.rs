@@ -1,11 +1,11 @@
-//! `meridian explain` at an admin port that this test plays.
+//! `meridian explain` against an admin port that this test mocks.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::process::{Command, Output};
 
-/// Answers one request with `body`, and returns what `meridian explain` prints. The environment has
-/// the variables with which the fleet's commands ask a control plane.
+/// Answers one request with `body`, and returns the output of `meridian explain`. The environment
+/// has the variables for commands that ask a control plane.
 fn explain(body: &'static str) -> Output {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let admin = format!("http://{}", listener.local_addr().expect("it listens"));

@@ -1,9 +1,9 @@
-//! `meridian flow sim` as somebody types it: the paper's examples, and what is wrong with a file.
+//! `meridian flow sim` as a command: the paper's examples, and the errors about wrong files.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A folder of the test's own, gone with it.
+/// A folder that is removed at the end of its test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -19,7 +19,7 @@ impl Folder {
         command.output().expect("the binary was built for this test")
     }
 
-    /// What is said of a file that cannot be run, which is all that is said.
+    /// Returns the error about a file that cannot be run; nothing else is printed.
     fn refused(&self, yaml: &str, more: &[&str]) -> String {
         let file = self.0.join("bad.yaml");
         std::fs::write(&file, yaml).expect("the folder is there");
@@ -73,8 +73,8 @@ known: 8
 requests: 16
 ";
 
-// Bad input is refused with the field, its value and the remedy, in a file of flows and in one of a
-// cluster alike: a flow without size, a deadline in the past, a cycle of layers, a dead port.
+// Bad input is refused with the field, its value and the remedy, both in a file of flows and in one
+// of a cluster: a flow without size, a deadline in the past, a cycle of layers, a dead port.
 #[test]
 fn bad_files_name_field_value_and_remedy() {
     let folder = Folder::new("flow-bad");
@@ -130,8 +130,8 @@ fn bad_files_name_field_value_and_remedy() {
     }
 }
 
-// A trace that ends in the middle of a line is refused by its line, and one that is shorter than the
-// run by its length.
+// A trace that ends in the middle of a line is refused with the line, and a trace that is shorter
+// than the run with its length.
 #[test]
 fn a_trace_cut_short_is_refused() {
     let folder = Folder::new("flow-trace");
@@ -155,7 +155,8 @@ fn a_trace_cut_short_is_refused() {
     assert!(cut.contains("line 24") && cut.contains("the trace was cut short"), "{cut}");
 }
 
-// Options of a cluster are refused beside a file of flows, and an unknown port by the known ones.
+// Options of a cluster are refused with a file of flows. An unknown port is refused with the known
+// ones.
 #[test]
 fn options_that_do_not_apply_are_refused() {
     let folder = Folder::new("flow-options");

@@ -1,4 +1,4 @@
-//! `meridian import`: files of other programs and the configurations that come of them.
+//! `meridian import`: files of other programs, and the configurations made from them.
 //!
 //! The scenarios hold the files, each with the configuration, the notes and the error that it gives.
 //! In every one of them all secrets contain the same word, and no output may contain it.
@@ -41,7 +41,7 @@ fn meridian(args: &[&str], input: &[u8]) -> Output {
     let mut child =
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
     let mut stdin = child.stdin.take().expect("is a pipe");
-    // A program that refuses its arguments does not read.
+    // A program that refuses its arguments does not read stdin.
     let _ = stdin.write_all(input);
     drop(stdin);
     child.wait_with_output().expect("it ends")
@@ -101,7 +101,7 @@ fn scenarios(name: &str) {
                 String::new()
             }
             "import" => import(&dir, case),
-            other => panic!("{other} is no command; use import or file"),
+            other => panic!("{other} is not a command; use import or file"),
         });
     });
 }
@@ -118,13 +118,13 @@ fn litellm() {
     scenarios("litellm");
 }
 
-// smg, sglang-router and vllm-router: command lines where they are found.
+// smg, sglang-router and vllm-router: command lines in scripts, units and YAML.
 #[test]
 fn smg() {
     scenarios("smg");
 }
 
-// Files that are no configurations give an error that shows nothing of their contents.
+// Files that are not configurations give an error that shows nothing of their contents.
 #[test]
 fn bad_files() {
     let dir = Dir::new("import-bad");
@@ -151,14 +151,14 @@ fn bad_files() {
             assert!(said.contains(part) && !said.contains(SECRET), "{format}: {part}: {said}");
         }
         let output = meridian(&["import", format, dir.text()], b"");
-        assert!(text(output.stderr).contains("cannot read"), "a folder is no file");
+        assert!(text(output.stderr).contains("cannot read"), "a folder is not a file");
         let gone = Path::new(dir.text()).join("none");
         let output = meridian(&["import", format, gone.to_str().expect("is text")], b"");
-        assert!(text(output.stderr).contains("cannot read"), "no file is no file");
+        assert!(text(output.stderr).contains("cannot read"), "a missing file");
     }
 }
 
-// A key in the environment becomes its hash, and an address there is read.
+// A key in an environment variable becomes its hash, and an address in one is used.
 #[test]
 fn environment() {
     let yaml = "model_list:\n  - {model_name: a, litellm_params: {model: openai/a, api_base: os.environ/IMPORT_BASE}}\n\
@@ -186,8 +186,8 @@ fn blocks(page: &str) -> Vec<(&str, &str)> {
     parts.chunks(2).filter_map(|pair| pair.get(1)?.split_once('\n')).collect()
 }
 
-// The examples of docs/migration.md: the import of each file gives the configuration that the page shows
-// after it, apart from keys, which no import prints, and from the admin port, which no file sets.
+// The examples of docs/migration.md: importing each file gives the configuration that the page
+// shows after it, except keys, which no import prints, and the admin port, which no file sets.
 #[test]
 fn documented_examples() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/migration.md");

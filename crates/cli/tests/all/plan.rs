@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-// Who stops reading, as `| head` does, still gets the files, and no error.
+// If the reader closes the pipe, as `| head` does, the files are written and there is no error.
 #[test]
-fn files_are_written_though_nobody_reads() {
+fn files_are_written_although_stdout_is_closed() {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("unread-plan.yaml");
     std::fs::remove_file(&file).ok();
     let mut command = Command::new(env!("CARGO_BIN_EXE_meridian"));

@@ -1,4 +1,4 @@
-//! `meridian wan` as a process: it says where it is, relays, is told over its admin port, and ends.
+//! `meridian wan` as a process: it prints its address, relays, follows its admin port, and ends.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use meridian_wire::wan::{LinkState, State};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A guard for what should take milliseconds.
+/// A limit for steps that should take milliseconds.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Three regions, each reached from both others, all by the same target.
+/// Three regions, each with a route from both others. All routes have the same target.
 const REGIONS: [&str; 3] = ["us", "eu", "asia"];
 
 fn fleet() -> Fleet {
@@ -25,7 +25,8 @@ async fn start(fleet: &Fleet, yaml: &str) -> meridian_lab::Result<Process> {
 }
 
 // Three regions in one process: each directed pair has its route, both of its links carry its
-// bytes, a link is cut and mended over HTTP, and SIGTERM ends it well although connections are open.
+// bytes, a link is cut and restored over HTTP, and SIGTERM ends the process with success although
+// connections are open.
 #[tokio::test]
 async fn three_regions_in_one_process() {
     let target = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
@@ -66,9 +67,9 @@ async fn three_regions_in_one_process() {
     assert_eq!(open[0].0.read(&mut [0; 1]).await.map_err(|e| e.kind()).ok(), None);
 }
 
-// A configuration that cannot work ends it before it listens, with everything that is wrong.
+// An invalid configuration ends the process before it listens, with all problems in one error.
 #[tokio::test]
-async fn a_bad_configuration_is_told_whole() {
+async fn all_problems_of_a_configuration_are_reported() {
     let yaml = "version: 2\nroutes:\n  - {from: us, to: us}\n";
     let error = start(&fleet(), yaml).await.expect_err("it cannot work");
     assert!(matches!(error, Error::EndedEarly { .. }), "{error}");

@@ -1,4 +1,4 @@
-//! `meridian workload` as somebody types it.
+//! `meridian workload` as a command.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -20,7 +20,7 @@ fn fixture(name: &str) -> String {
     root.join("workload/tests/fixtures").join(name).display().to_string()
 }
 
-/// A folder of the test's own, gone with it.
+/// A folder that is removed at the end of its test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -54,8 +54,8 @@ fn list() {
     }
 }
 
-// A generator written, compressed or not and in either format, is what the generator's own figures
-// say; and the same seed writes the same bytes.
+// A trace that a generator writes, compressed or not and in either format, has the same statistics
+// as the generator. The same seed writes the same bytes.
 #[test]
 fn write_and_read() {
     let folder = Folder::new("workload-write");
@@ -79,7 +79,7 @@ fn write_and_read() {
     let file = folder.file("c.jsonl");
     let write = ["write", "--format", "mooncake", "--block-tokens", "16", "-o", &file];
     text(&[&write, &made[..], &clients].concat());
-    // Mooncake's format has no sessions, so turns are told by prefixes there.
+    // Mooncake's format has no sessions, so turns are recognized by their prefixes.
     let reuse =
         |text: &str| text.lines().find(|line| line.starts_with("prefix")).map(str::to_owned);
     let got = figures(&[&file, "--from-block-tokens", "16"]);
@@ -87,7 +87,7 @@ fn write_and_read() {
     assert!(reuse(&want).is_some());
 }
 
-// Converted to a journal and back, Mooncake's requests are the same, but for the spaces.
+// Mooncake's requests converted to a journal and back are the same, except for spaces.
 #[test]
 fn convert() {
     let folder = Folder::new("workload-convert");
@@ -103,7 +103,7 @@ fn convert() {
     assert_eq!(stats["requests"], 100);
 }
 
-// A compressed file that stops in the middle is told, and read up to there if that is wished.
+// A truncated compressed file is an error, and with --lenient it is read as far as it goes.
 #[test]
 fn cut_short() {
     let folder = Folder::new("workload-cut");
@@ -120,7 +120,7 @@ fn cut_short() {
     assert!((100..400).contains(&read), "{read} of 500");
 }
 
-// What goes wrong ends with an error that names the file, the place and the remedy.
+// Every error names the file, the place and the remedy.
 #[test]
 fn errors() {
     let folder = Folder::new("workload-errors");

@@ -16,7 +16,7 @@ fn meridian(args: &[&str]) -> Output {
     command.args(args).current_dir(folder()).output().expect("the binary runs")
 }
 
-/// Files that are valid, and the command that they are wrong for. All others are wrong for `check`.
+/// Valid files, each with a command that must refuse it. `check` refuses all others.
 const OF_OTHERS: [(&str, &str); 2] =
     [("control-plane.yaml", "gateway"), ("gateway.yaml", "control")];
 
@@ -90,7 +90,7 @@ fn messages_are_plain() {
     }
 }
 
-// A file that is not there, and a directory, are named with the remedy.
+// A missing file, and a directory in its place, are reported with the remedy.
 #[test]
 fn not_a_file() {
     let message = said(&meridian(&["check", "-c", "none.yaml"]));

@@ -1,5 +1,5 @@
-//! A headless Chromium, asked over a pipe: Chrome's DevTools protocol, a JSON object and a zero byte
-//! a message.
+//! A headless Chromium, controlled over a pipe with the DevTools protocol: each message is a JSON
+//! object and a zero byte.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use crate::common::LIMIT;
 
-/// Chromium reads orders from descriptor 3 and answers on 4; the shell puts our pipe there.
+/// Chromium reads commands from descriptor 3 and answers on 4; the shell connects them to our pipe.
 const START: &str = "exec \"$0\" --headless --no-sandbox --disable-gpu --no-first-run \
     --user-data-dir=\"$1\" --remote-debugging-pipe 3<&0 4>&1 1>/dev/null 2>&1";
-/// Its names on Debian and elsewhere.
+/// Chromium's names on Debian and elsewhere.
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
 /// A browser with one page open.
@@ -28,7 +28,7 @@ impl Browser {
     /// Opens a page; `profile` is a directory of the browser's own.
     ///
     /// # Panics
-    /// When there is no Chromium: nothing that a browser would show can be tested then.
+    /// If Chromium is not installed, because the page cannot be tested without a browser.
     pub(crate) fn open(url: &str, profile: &std::path::Path) -> Browser {
         let there = |name: &&&str| {
             let mut asked = Command::new(name);
@@ -54,7 +54,7 @@ impl Browser {
         browser
     }
 
-    /// What a script evaluates to, as JSON.
+    /// The value of a script, as JSON.
     pub(crate) fn evaluate(&mut self, script: &str) -> Value {
         let script = json!({ "expression": script, "returnByValue": true, "awaitPromise": true });
         let answer = self.ask("Runtime.evaluate", script);
@@ -71,7 +71,7 @@ impl Browser {
         }
     }
 
-    /// Clicks on what a selector finds.
+    /// Clicks on the element of a selector.
     pub(crate) fn click(&mut self, selector: &str) {
         let selector = json!(selector);
         self.evaluate(&format!("document.querySelector({selector}).click()"));

@@ -1,7 +1,7 @@
 //! Replicas die and come back under load while clients hang up, and nothing is lost.
 //!
-//! Model engines suffice: they are processes that die like any other. What happens is drawn from a
-//! seed; when it meets which request is the machine's affair, and must not matter.
+//! Model engines suffice, because they die like any other process. A seed determines the kills.
+//! Their timing relative to the requests depends on the machine, and must not matter.
 
 use std::time::Duration;
 
@@ -14,21 +14,21 @@ use meridian_lab::{
 const SEED: u64 = 20;
 const REPLICAS: usize = 4;
 const KILLS: usize = 10;
-/// Longest rest between two kills.
+/// Longest pause between two kills.
 const REST_MS: usize = 400;
 /// Another process may hold the port of a dead engine for a moment.
 const TRIES: usize = 50;
 
-/// What a client may see of a request that a killed replica took along: an error event in a stream
-/// that had begun, or a refusal where no other replica was left to try. Every other kind is a fault
-/// of the gateway.
+/// Permitted failures of requests on a killed replica, as a client sees them: an error event in a
+/// stream that had started, or a refusal if no other replica was left to try. Any other failure is
+/// a fault of the gateway.
 const HONEST: [&str; 3] = ["error_event", "http_503", "http_5xx"];
 
 fn spec(listen: &str) -> EngineSpec {
     EngineSpec { listen: listen.to_owned(), time_scale: 16.0, ..EngineSpec::default() }
 }
 
-/// Starts an engine anew at the address of the one that died.
+/// Starts an engine again at the address of the one that was killed.
 async fn revive(fleet: &Fleet, name: &str, url: &str) -> Process {
     let address = url.trim_start_matches("http://");
     for _ in 1..TRIES {
@@ -40,7 +40,7 @@ async fn revive(fleet: &Fleet, name: &str, url: &str) -> Process {
     must(fleet.engine(name, &spec(address)).await)
 }
 
-/// Ten times: kills an engine, rests, revives it, rests. Now and then a second one is dead too.
+/// Kills an engine, pauses, restarts it and pauses, ten times. Sometimes a second one is dead too.
 async fn kill_and_revive(fleet: &Fleet, engines: &mut [Process]) {
     let mut rng = Rng::new(SEED);
     for _ in 0..KILLS / 2 {
@@ -73,9 +73,9 @@ async fn region(fleet: &Fleet, client: &Client) -> (Vec<Process>, Gateway) {
     (engines, gateway)
 }
 
-// Ten kills and revivals of replicas under load with clients that hang up: every request ends
-// exactly once, by the client's and by the gateway's account, and afterwards nothing is in flight
-// anywhere: not in the gateway, not in its account of a replica, not in an engine.
+// Ten kills and restarts of replicas under load, with clients that hang up: every request ends
+// exactly once, by the client's counts and by the gateway's. Afterwards nothing is in flight
+// anywhere: not in the gateway, not in its counts for a replica, not in an engine.
 #[tokio::test]
 async fn kills_and_revivals_lose_nothing() {
     let (fleet, client) = (fleet(), Client::new());
@@ -110,7 +110,7 @@ async fn kills_and_revivals_lose_nothing() {
         assert!(honest, "{count} requests ended with {kind}: {report:?}");
     }
 
-    // The gateway comes to rest, with all replicas back, and has an end for every request.
+    // The gateway becomes idle with all replicas back, and has counted the end of every request.
     let status = status_when(&client, &gateway, "rest, and all replicas back", |status| {
         up(REPLICAS)(status) && status.requests.in_flight == 0
     })

@@ -1,4 +1,4 @@
-//! A control plane, gateways and engines as processes, and the commands that operators give.
+//! A control plane, gateways and engines as processes, and the commands of their operators.
 
 use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt;
@@ -10,13 +10,13 @@ use meridian_lab::{Client, EngineSpec, Fleet, Gateway, Process};
 use meridian_wire::admin::Status;
 use meridian_wire::registry::Kept;
 
-/// A loopback address of this test's own: what is started again keeps its port.
+/// A loopback address that only this test uses, so a restarted process can have the same port.
 fn host(part: u8) -> Ipv4Addr {
     let [.., high, low] = std::process::id().to_be_bytes();
     Ipv4Addr::new(127, high.max(1), low, part)
 }
 
-/// What a command says: whether it went well, and its words.
+/// Runs a command; returns whether it succeeded, and its output.
 fn meridian(url: &str, args: &[&str]) -> (bool, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_meridian"));
     let output = command.args(args).args(["--control", url]).output().expect("the binary runs");
@@ -30,7 +30,7 @@ fn done(url: &str, args: &[&str]) -> String {
     said
 }
 
-/// Starts the control plane with the file that it had, if it had one.
+/// Starts the control plane, with its earlier store if there is one.
 async fn control(fleet: &Fleet, part: u8) -> Process {
     let yaml = format!(
         "version: 1\nstore: {}\nadmin: {}:8090\ntarget: 0.5\n",
@@ -43,7 +43,8 @@ async fn control(fleet: &Fleet, part: u8) -> Process {
     must(fleet.meridian("control", args, &["admin on "]).await)
 }
 
-/// Starts a region's gateway, which knows no replica but what the control plane tells it, or told it.
+/// Starts a region's gateway, which gets its replicas from the control plane or from its saved
+/// view.
 async fn gateway(fleet: &Fleet, url: &str, region: &str) -> Gateway {
     let view = fleet.dir().join(format!("{region}.view"));
     let yaml = format!(
@@ -63,7 +64,7 @@ fn word(status: &Status) -> &str {
     &status.control.as_ref().expect("is configured").state
 }
 
-/// A request that has to end well.
+/// Sends a request, which must succeed.
 async fn served(client: &Client, gateway: &Gateway) {
     let url = format!("{}/v1/chat/completions", gateway.url);
     let body = chat(&text(7, 40), 4, false).replace("meridian-tiny", "llama-3.1-8b");
@@ -71,9 +72,10 @@ async fn served(client: &Client, gateway: &Gateway) {
     assert_eq!(answer.status, 200, "{}", answer.value());
 }
 
-// Operators add replicas by command and gateways serve them. The control plane is killed: gateways
-// serve on and say so; it comes back with its file and knows what it knew. A region's gateway is
-// killed: the other one adopts its replica, serves it, and hands it back when it is there again.
+// Operators add replicas by command, and gateways serve them. The control plane is killed: gateways
+// continue to serve and report the loss. It restarts from its store with the same replicas. A
+// region's gateway is killed: the other one adopts its replica and returns it when that gateway is
+// back.
 #[tokio::test]
 async fn a_fleet_lives_through_kills() {
     let (fleet, client) = (fleet(), Client::new());
@@ -102,7 +104,7 @@ async fn a_fleet_lives_through_kills() {
     must(plane.kill().await);
     let lost = |s: &Status| word(s) == "lost" && up(1)(s);
     for gateway in [&us, &eu] {
-        status_when(&client, gateway, "it goes on without the control plane", lost).await;
+        status_when(&client, gateway, "it serves without the control plane", lost).await;
         served(&client, gateway).await;
     }
     let plane = control(&fleet, 11).await;
@@ -129,7 +131,8 @@ async fn a_fleet_lives_through_kills() {
     assert!(done(&url, &["regions", "list"]).contains("draining"));
 }
 
-/// Waits until a region's gateway has kept a view with as many replicas; the file's mode comes back.
+/// Waits until a region's gateway has saved a view with `replicas` replicas; returns the file's
+/// mode.
 async fn kept(fleet: &Fleet, region: &str, replicas: usize) -> u32 {
     let file = fleet.dir().join(format!("{region}.view"));
     let start = Instant::now();
@@ -143,9 +146,10 @@ async fn kept(fleet: &Fleet, region: &str, replicas: usize) -> u32 {
     }
 }
 
-// The control plane and a gateway are killed. The gateway alone is started again: it serves by the
-// view that it kept, and says so. The control plane comes back: the gateway goes on with what it says,
-// and keeps that. A file cut short in the meantime keeps it from nothing.
+// The control plane and a gateway are killed. Only the gateway is restarted: it serves by its saved
+// view and reports that. The control plane comes back: the gateway follows it again and saves its
+// new view. Then the file is truncated: the gateway reports that, starts, and follows the control
+// plane.
 #[tokio::test]
 async fn a_gateway_starts_without_the_control_plane() {
     let (fleet, client) = (fleet(), Client::new());
@@ -163,7 +167,7 @@ async fn a_gateway_starts_without_the_control_plane() {
     let mut eu = gateway(&fleet, &url, "eu").await;
     served(&client, &eu).await;
     let alone = |s: &Status| word(s) == "kept" && up(1)(s);
-    let status = status_when(&client, &eu, "it serves by the view that it kept", alone).await;
+    let status = status_when(&client, &eu, "it serves by its saved view", alone).await;
     let control_plane = status.control.expect("is configured");
     assert!(control_plane.view_age_s.is_some() && !control_plane.leased, "{control_plane:?}");
     let log = std::fs::read_to_string(eu.process.log()).expect("there is a log");
@@ -182,17 +186,17 @@ async fn a_gateway_starts_without_the_control_plane() {
     let whole = std::fs::read(&file).expect("it is there");
     std::fs::write(&file, &whole[..whole.len() / 2]).expect("writes");
     let eu = gateway(&fleet, &url, "eu").await;
-    let told = |s: &Status| {
+    let damaged = |s: &Status| {
         let problems = &s.control.as_ref().expect("is configured").problems;
         word(s) == "unseen" && problems.iter().any(|p| p.contains("incomplete or damaged"))
     };
-    status_when(&client, &eu, "it starts and tells of the file", told).await;
+    status_when(&client, &eu, "it starts and reports the file", damaged).await;
     let _plane = control(&fleet, 14).await;
-    status_when(&client, &eu, "it follows all the same", follows).await;
+    status_when(&client, &eu, "it follows again", follows).await;
     served(&client, &eu).await;
 }
 
-// Commands that can't be done fail, with the reason and the remedy in their words.
+// Commands that can't be done fail with the reason and the remedy.
 #[tokio::test]
 async fn commands_say_what_is_wrong() {
     let fleet = fleet();
@@ -225,8 +229,8 @@ async fn commands_say_what_is_wrong() {
         let (well, said) = meridian(url, args);
         assert!(!well && said.contains(part), "{args:?}: {part:?} is not in {said:?}");
     }
-    let nobody = format!("http://{}:1", host(13));
-    let (well, said) = meridian(&nobody, &["replicas", "list"]);
+    let closed = format!("http://{}:1", host(13));
+    let (well, said) = meridian(&closed, &["replicas", "list"]);
     assert!(!well && said.contains("start `meridian control`, or name another"), "{said}");
     let file = fleet.dir().join("bad.yaml");
     std::fs::write(&file, "version: 1\nstore: a\nadmin: 0.0.0.0:1\n").expect("writes");

@@ -1,4 +1,4 @@
-//! The chaos suite's short form, a minute of faults by chance, and the clocks that it sets.
+//! The chaos suite: its short scenario, a minute of random faults, and the clocks that it sets.
 
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -6,10 +6,10 @@ use std::sync::{Mutex, PoisonError};
 use crate::common::{LIMIT, fleet, must};
 use meridian_lab::{Program, clocks};
 
-/// A fleet of sixteen processes at a time is enough for a small machine.
+/// One fleet at a time, because each has sixteen processes and test machines may be small.
 static ONE_FLEET: Mutex<()> = Mutex::new(());
 
-/// Plays scenarios, which must keep what they promise: the command says so by its status.
+/// Runs scenarios. The exit status shows that every guarantee was kept.
 fn chaos(args: &[&str]) -> String {
     let _one = ONE_FLEET.lock().unwrap_or_else(PoisonError::into_inner);
     let mut command = Command::new(env!("CARGO_BIN_EXE_meridian"));
@@ -20,8 +20,8 @@ fn chaos(args: &[&str]) -> String {
     out
 }
 
-// Something of everything goes wrong under load, and every request ends once, nothing without a
-// byte is lost, nothing stays in flight, and all books agree.
+// Every kind of fault happens under load. Every request ends once, no request without a byte is
+// lost, none stays in flight, and all counts agree.
 #[test]
 fn a_fleet_survives_something_of_everything() {
     let out = chaos(&["--short"]);
@@ -29,9 +29,9 @@ fn a_fleet_survives_something_of_everything() {
     assert!(out.contains("agrees") && !out.contains("DIFFERS"), "{out}");
 }
 
-// A minute of faults by chance, half of it with resume: no request is lost, no stream ends without
-// saying so, no answer is another one's or comes twice, none is given where a rule forbids it, and
-// no request is refused for good.
+// A minute of random faults, half of it with resume: no request is lost, every broken stream has an
+// error, no client gets another one's answer or an answer twice, no region answers against a rule,
+// and no request is refused permanently.
 #[test]
 fn a_fleet_survives_a_minute_of_chance() {
     let out = chaos(&["random", "--for", "1m"]);
@@ -42,14 +42,14 @@ fn a_fleet_survives_a_minute_of_chance() {
     assert!(faults >= 10, "{faults} faults\n{out}");
 }
 
-// What is suspended is not waited for, and what goes on does no harm.
+// No gateway waits for a suspended process, and a resumed one does no harm.
 #[test]
 fn a_fleet_survives_suspended_processes() {
     let out = chaos(&["stopped"]);
     assert!(out.contains("no gateway waits for") && !out.contains("DIFFERS"), "{out}");
 }
 
-// How long faults come is a setting of one scenario alone, and long enough for one.
+// The length of faults is a setting of one scenario only, and has a minimum.
 #[test]
 fn the_length_belongs_to_the_random_scenario() {
     for (args, why) in [
@@ -64,7 +64,7 @@ fn the_length_belongs_to_the_random_scenario() {
     }
 }
 
-// What makes no sense is refused, with the names of what there is.
+// An unknown scenario is refused with the names of the known ones.
 #[test]
 fn an_unknown_scenario_is_refused() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_meridian"));
@@ -73,8 +73,8 @@ fn an_unknown_scenario_is_refused() {
     assert!(!output.status.success() && err.contains("flood: use one of replicas, "), "{err}");
 }
 
-// A program whose clock is set reads that time, and another one beside it does not: the scenario
-// `clocks` sets something.
+// A program whose clock is set reads that time, and another program does not. So the scenario
+// `clocks` has an effect.
 #[tokio::test]
 async fn a_program_sees_the_clock_that_is_set_for_it() {
     let mut fleet = fleet();

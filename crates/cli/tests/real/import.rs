@@ -15,8 +15,8 @@ fn free_address() -> String {
     listener.local_addr().expect("has an address").to_string()
 }
 
-/// A configuration as nginx's guides advise it for streamed answers, with limits that both programs
-/// know.
+/// A configuration that follows nginx's guides for streamed answers, with limits that both programs
+/// have.
 fn nginx_conf(dir: &Path, listen: &str, engines: &[Process]) -> String {
     let dir = dir.display();
     let servers: String = engines
@@ -39,7 +39,7 @@ fn nginx_conf(dir: &Path, listen: &str, engines: &[Process]) -> String {
     )
 }
 
-/// nginx on this file. Debian keeps it out of the PATH of users.
+/// Starts nginx with this file. On Debian it is not in the PATH of users.
 async fn nginx(fleet: &Fleet, conf: &Path) -> Process {
     let path =
         ["/usr/sbin/nginx", "/usr/bin/nginx"].into_iter().find(|path| Path::new(path).is_file());
@@ -49,7 +49,7 @@ async fn nginx(fleet: &Fleet, conf: &Path) -> Process {
     must(fleet.start(Program::new("nginx", path).args(args)).await)
 }
 
-/// The parts of an answer that are the same for two equal requests: no id, no time.
+/// The parts of an answer that are the same for two equal requests: everything but id and time.
 #[derive(Debug, PartialEq)]
 struct Seen {
     status: u16,
@@ -63,7 +63,7 @@ async fn ask(client: &Client, url: &str, body: String) -> Answer {
     let start = Instant::now();
     loop {
         match client.post(&format!("{url}/v1/chat/completions"), body.clone()).await {
-            // A gateway that has just started knows no replica yet.
+            // A gateway that has just started has no healthy replica yet.
             Ok(answer) if answer.status != 503 => return answer,
             other => assert!(start.elapsed() < LIMIT, "{url}: {other:?}"),
         }
@@ -83,8 +83,8 @@ async fn seen(client: &Client, url: &str, body: String) -> Seen {
     }
 }
 
-/// The text of a stream, and whether it ended as it should. How many words an event has is a matter of
-/// time.
+/// The text of a stream, and whether it ended properly. The number of words in an event depends on
+/// timing, so events are not compared.
 async fn streamed(client: &Client, url: &str, body: String) -> (String, bool) {
     let answer = ask(client, url, body).await;
     let text = String::from_utf8_lossy(&answer.body).into_owned();
@@ -96,9 +96,9 @@ async fn streamed(client: &Client, url: &str, body: String) -> (String, bool) {
     (events.iter().filter_map(content).collect(), events.last() == Some(&"[DONE]"))
 }
 
-// nginx serves two engines from a file. Then the gateway serves them from what the import made of the
-// same file, at the same address: clients get the same answers, whole and streamed, and the same
-// refusal of a body that is too large.
+// nginx serves two engines from a file. Then the gateway serves them at the same address, from the
+// configuration that the import made of this file. Clients get the same answers, whole and
+// streamed, and the same refusal of a body that is too large.
 #[tokio::test]
 async fn a_gateway_takes_the_place_of_nginx() {
     let fleet = fleet();

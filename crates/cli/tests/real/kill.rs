@@ -1,4 +1,4 @@
-//! A real llama.cpp server is killed in mid-run: what was on it ends as promised, counted exactly.
+//! A real llama.cpp server is killed under load: its requests end as documented, counted exactly.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,38 +11,38 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 const REPLICAS: usize = 3;
-/// Requests that a server runs at once; more than that wait in it.
+/// Requests that a server runs at once; further ones wait in its queue.
 const SLOTS: u32 = 2;
-/// Six to a replica: two streaming, four without a byte.
+/// Six for each replica: two streaming, four without a byte.
 const REQUESTS: u64 = 18;
-/// Enough that none ends while the test looks for a replica to kill.
+/// Enough that no request ends before the test has found a replica to kill.
 const TOKENS: u32 = 500;
 
-/// Streams that have begun, by replica.
-type Begun = BTreeMap<String, u32>;
+/// Streams that have started, by replica.
+type Started = BTreeMap<String, u32>;
 
 /// How a request ended at the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum End {
     /// A whole stream.
     Done,
-    /// An error event within the stream, which then ended in good order.
+    /// An error event within the stream, which then ended properly.
     ErrorEvent,
     /// Anything else: a status, a broken connection, a stream that just stops.
     Wrong,
 }
 
-/// What the client saw of a request.
+/// The client's view of a request.
 #[derive(Debug)]
 struct Seen {
-    /// Where the answer came from, by its header.
+    /// The replica that answered, from the header of the answer.
     replica: String,
     end: End,
     note: String,
 }
 
-/// Sends one request and reads it to its end; counts it in `began` when its first piece is here.
-async fn ask(client: Client, url: String, n: u64, began: Arc<watch::Sender<Begun>>) -> Seen {
+/// Sends one request and reads its answer; counts it in `started` when the first piece arrives.
+async fn ask(client: Client, url: String, n: u64, started: Arc<watch::Sender<Started>>) -> Seen {
     let body = chat(&text(n, 40), TOKENS, true);
     let mut stream = match client.open(&format!("{url}/v1/chat/completions"), body, &[]).await {
         Ok(stream) => stream,
@@ -59,7 +59,7 @@ async fn ask(client: Client, url: String, n: u64, began: Arc<watch::Sender<Begun
             Ok(Some(event)) => {
                 done |= event.is_done();
                 if std::mem::take(&mut first) {
-                    began.send_modify(|begun| *begun.entry(replica.clone()).or_default() += 1);
+                    started.send_modify(|all| *all.entry(replica.clone()).or_default() += 1);
                 }
             }
             Ok(None) => break,
@@ -77,12 +77,12 @@ fn seen(replica: &str, end: End, note: impl ToString) -> Seen {
     Seen { replica: replica.to_owned(), end, note: note.to_string() }
 }
 
-// Eighteen streams over three servers of two slots, so that on each some stream and some wait
-// without a byte out. The first server whose slots all stream is killed. Its streams end with an error
-// event, all others end well, wherever they then run, and the gateway's counts say the same to the
-// last request.
+// Eighteen streams run on three servers with two slots, so that on each server some stream and some
+// wait without a byte sent. The first server whose slots all stream is killed. Its streams end with
+// an error event, and all other requests succeed, on any server. The gateway's counts agree
+// exactly.
 #[tokio::test]
-async fn a_killed_replica_costs_only_the_streams_that_had_begun() {
+async fn a_killed_replica_costs_only_the_streams_that_had_started() {
     let (fleet, client, installed) = (fleet(), Client::new(), llamacpp().await);
     let spec = ServerSpec { slots: SLOTS, context: 2048, port: 0 };
     let mut servers = Vec::new();
@@ -90,7 +90,7 @@ async fn a_killed_replica_costs_only_the_streams_that_had_begun() {
         servers.push(must(fleet.llamacpp(&format!("server-{n}"), &installed, spec).await));
     }
     let spec = GatewaySpec {
-        // Everything is pushed at once and evenly, so that requests wait in the servers.
+        // All requests are dispatched at once and evenly, so that some wait in the servers.
         policy: "round_robin".into(),
         admission: Some("blind".into()),
         replicas: servers.iter().map(|server| server.said(0).to_owned()).collect(),
@@ -99,20 +99,19 @@ async fn a_killed_replica_costs_only_the_streams_that_had_begun() {
     let gateway = must(fleet.gateway("gateway", &spec).await);
     status_when(&client, &gateway, "all replicas up", up(REPLICAS)).await;
 
-    let (began, mut streaming) = watch::channel(Begun::new());
-    let began = Arc::new(began);
+    let (started, mut streaming) = watch::channel(Started::new());
+    let started = Arc::new(started);
     let mut requests = JoinSet::new();
     for n in 0..REQUESTS {
-        requests.spawn(ask(client.clone(), gateway.url.clone(), n, began.clone()));
+        requests.spawn(ask(client.clone(), gateway.url.clone(), n, started.clone()));
     }
     status_when(&client, &gateway, "all requests dispatched", |status| {
         status.replicas.iter().map(|replica| replica.dispatched).sum::<u64>() == REQUESTS
     })
     .await;
-    let busy = |begun: &Begun| begun.iter().find(|(_, n)| **n >= SLOTS).map(|(id, _)| id.clone());
-    let begun =
-        streaming.wait_for(|begun| busy(begun).is_some()).await.expect("streams run").clone();
-    let replica = busy(&begun).expect("it was waited for");
+    let busy = |all: &Started| all.iter().find(|(_, n)| **n >= SLOTS).map(|(id, _)| id.clone());
+    let all = streaming.wait_for(|all| busy(all).is_some()).await.expect("streams run").clone();
+    let replica = busy(&all).expect("it was waited for");
     let before = status(&client, &gateway).await;
     let killed = before.replicas.iter().find(|row| replica == format!("r{}", row.id));
     let killed = killed.unwrap_or_else(|| panic!("{replica} names no replica")).url.clone();
@@ -138,12 +137,12 @@ async fn a_killed_replica_costs_only_the_streams_that_had_begun() {
     assert!(broken > 0 && broken <= u64::from(SLOTS), "the killed server streamed: {ends:?}");
     assert_eq!(done + broken, REQUESTS);
 
-    // The gateway's account is the client's.
+    // The gateway's counts are the client's.
     let r = status.requests;
     assert_eq!((r.accepted, r.done, r.failed), (REQUESTS, done, broken), "{r:?}");
     assert_eq!((r.client_error, r.rejected, r.cancelled), (0, 0, 0), "{r:?}");
-    // What was on the killed server and not done there failed there: streams that had begun, and
-    // those without a byte, each of which was dispatched once more.
+    // All requests that were running or waiting on the killed server failed there: streams that had
+    // started, and requests without a byte, each of which was dispatched once more.
     let of_killed = status.replicas.iter().find(|replica| replica.url == killed).unwrap();
     let sum = |of: fn(&Replica) -> u64| status.replicas.iter().map(of).sum::<u64>();
     let again = sum(|replica| replica.dispatched) - REQUESTS;

@@ -10,9 +10,9 @@ use meridian_lab::{Answer, Client, EngineSpec, Fleet, Gateway, Process, Program}
 use serde_json::{Value, json};
 
 const PINS: Pins = Pins { name: "LiteLLM", key: "LITELLM_PIP", module: "uvicorn" };
-/// The key of LiteLLM at the gateway, whose hash the example has.
+/// LiteLLM's key for the gateway. The example contains its hash.
 const KEY: &str = "example-key-of-litellm-never-use-it";
-/// The key of clients at LiteLLM.
+/// The clients' key for LiteLLM.
 const MASTER: &str = "sk-0123456789abcdef0123456789abcdef0123456789abcdef";
 
 fn example(name: &str) -> String {
@@ -20,13 +20,13 @@ fn example(name: &str) -> String {
     std::fs::read_to_string(root.join(name)).expect("the example is there")
 }
 
-/// The text with one part replaced, which has to be there.
+/// Replaces one part of a text; the text must contain it.
 fn with(text: &str, from: &str, to: &str) -> String {
     assert!(text.contains(from), "the example has no `{from}`: {text}");
     text.replace(from, to)
 }
 
-/// The gateway of the example, in front of these engines.
+/// Starts the gateway of the example in front of these engines.
 async fn gateway(fleet: &Fleet, engines: &[Process]) -> (Gateway, PathBuf) {
     let mut yaml = example("gateway.yaml");
     yaml = with(&yaml, "http://127.0.0.1:8000", engines[0].said(0));
@@ -40,7 +40,7 @@ async fn gateway(fleet: &Fleet, engines: &[Process]) -> (Gateway, PathBuf) {
     (Gateway { process, url, admin, peers: None }, path)
 }
 
-/// LiteLLM with the example's file, its `api_base` at this gateway; returns when it answers.
+/// Starts LiteLLM with the example's file and this gateway as `api_base`; waits until it answers.
 async fn litellm(fleet: &Fleet, client: &Client, gateway: &str) -> (Process, String) {
     let home = venv::home(Path::new(env!("CARGO_MANIFEST_DIR")), "litellm");
     let python = must(venv::install(&home, PINS).await);
@@ -62,7 +62,7 @@ async fn litellm(fleet: &Fleet, client: &Client, gateway: &str) -> (Process, Str
     let env = [
         ("MERIDIAN_API_KEY", KEY),
         ("LITELLM_MASTER_KEY", MASTER),
-        // The list of prices of the package, not a newer one of the network.
+        // Use the price list of the package, and do not download a newer one.
         ("LITELLM_LOCAL_MODEL_COST_MAP", "True"),
     ];
     program.env = env.map(|(name, value)| (name.into(), value.into())).into();
@@ -87,7 +87,7 @@ fn hello(stream: bool) -> String {
     chat("hello", 8, stream).replace("meridian-tiny", "llama-3.1-8b")
 }
 
-/// Limits the tenant of the example, by a reload.
+/// Sets a rate limit for the tenant of the example, by a reload.
 async fn limit(gateway: &Gateway, path: &Path) {
     let yaml = std::fs::read_to_string(path).expect("reads");
     let yaml =
@@ -102,9 +102,9 @@ async fn limit(gateway: &Gateway, path: &Path) {
     }
 }
 
-// A client of LiteLLM gets the engines' answers through the gateway, whole and streamed. LiteLLM's own
-// key opens the gateway, a client's does not. The request id reaches the gateway, and the gateway's
-// refusals reach the client with their status and their reason.
+// A client of LiteLLM gets the engines' answers through the gateway, whole and streamed. The
+// gateway accepts LiteLLM's own key and refuses a client's. The request id reaches the gateway, and
+// the gateway's refusals reach the client with their status and reason.
 #[tokio::test]
 async fn litellm_in_front() {
     let fleet = fleet();
@@ -141,7 +141,7 @@ async fn litellm_in_front() {
     assert_eq!(json!(streamed), direct["choices"][0]["message"]["content"], "{text}");
     assert_eq!(events.last(), Some(&"[DONE]"), "{text}");
 
-    // Without its database LiteLLM answers an unknown key by 400.
+    // Without its database, LiteLLM answers 400 to an unknown key.
     for (url, key, status) in [(&url, KEY, 400), (&gateway.url, MASTER, 401)] {
         let answer = post(&client, url, key, hello(false), "key").await;
         assert_eq!(answer.status, status, "{}", answer.value());
@@ -167,7 +167,7 @@ async fn litellm_in_front() {
     let start = Instant::now();
     let answer = loop {
         let answer = post(&client, &url, MASTER, hello(false), "none").await;
-        // Until the reload.
+        // Retried until the reload.
         if answer.status != 429 {
             break answer;
         }

@@ -3,9 +3,9 @@
 use crate::common::{LIMIT, fleet, must};
 use serde_json::Value;
 
-// Two systems of an experiment run on processes: one gateway for all sites behind the emulated WAN,
-// and one a site that are each other's peers. It fails where the books of clients, gateways and
-// engines differ. The report has both columns, and every live request has its end.
+// Two systems of an experiment run on real processes: one gateway for all sites behind the emulated
+// WAN, and one gateway for each site, which are peers. The run fails if the counts of clients,
+// gateways and engines differ. The report has both columns, and every live request has ended.
 #[tokio::test]
 async fn live_stands_beside_simulated() {
     let fleet = fleet();

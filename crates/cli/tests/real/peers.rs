@@ -8,7 +8,7 @@ use crate::common::{fleet, must, status_when};
 use meridian_lab::{Client, EngineSpec, Fleet, Gateway};
 use meridian_wire::admin::Status;
 
-/// A loopback address of this test's own: gateways that are started again keep their ports.
+/// A loopback address that only this test uses, so a restarted gateway can have the same port.
 fn host(part: u8) -> Ipv4Addr {
     let [.., high, low] = std::process::id().to_be_bytes();
     Ipv4Addr::new(127, high.max(1), low, part)
@@ -21,7 +21,7 @@ fn certs(args: &[&str], dir: &Path) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Starts a region's gateway, which follows the other one's.
+/// Starts a region's gateway, which follows the other region's.
 async fn gateway(
     fleet: &Fleet,
     certs: &Path,
@@ -50,8 +50,9 @@ async fn gateway(
     Gateway { process, url, admin, peers: None }
 }
 
-// Two processes see each other's replicas and measure the way between them; one that is killed is
-// gone, and followed again when it is back; a third with another fleet's certificate learns nothing.
+// Two gateways see each other's replicas and measure the round trip. A killed one is reported as
+// lost, and followed again when it is back. A third one with another fleet's certificate learns
+// nothing.
 #[tokio::test]
 async fn gateways_follow_each_other_through_a_kill() {
     let (fleet, client) = (fleet(), Client::new());

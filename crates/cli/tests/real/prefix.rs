@@ -1,4 +1,4 @@
-//! The gateway before real llama.cpp servers: prefix caches are used, and bytes are left alone.
+//! The gateway in front of real llama.cpp servers: it uses prefix caches and changes no bytes.
 
 use crate::common::{LIMIT, chat, fleet, llamacpp, must, status_when, text, up};
 use meridian_lab::llamacpp::ServerSpec;
@@ -6,16 +6,16 @@ use meridian_lab::{Answer, Client, Fleet, Gateway, GatewaySpec, LoadSpec, Proces
 
 const REPLICAS: usize = 3;
 
-/// Policies, and how much higher than round robin's the cached share of the prompt tokens must be, at
-/// least. Far below what is seen, 17 to 24 points for those that follow prefixes alone. Ours weighs them
-/// against load, and moves a session to a server that does nothing where its prefill is short, as it is
-/// here: 12 to 17 points.
+/// Policies, and the least by which their cached share of the prompt tokens must exceed round
+/// robin's. The margins are far below the measured ones: 17 to 24 points for policies that follow
+/// only prefixes, and 12 to 17 points for ours, which weighs prefixes against load. It moves a
+/// session to an idle server if the prefill there is short, as it is here.
 const MARGINS: [(&str, f64); 3] = [("prefix_aware", 0.10), ("skywalker", 0.10), ("meridian", 0.05)];
 
-/// Clients, each with one session at a time. Not a multiple of the replicas: clients that run in
-/// step would bring every session back to the same replica under round robin too.
+/// Clients, each with one session at a time. Not a multiple of the replicas: otherwise, clients in
+/// lockstep would return every session to the same replica even under round robin.
 const CLIENTS: u32 = 5;
-/// Sessions in all.
+/// Total number of sessions.
 const SESSIONS: u32 = 30;
 /// Turns of a session; each sends the whole conversation so far.
 const TURNS: u32 = 4;
@@ -66,9 +66,9 @@ async fn cached_share(fleet: &Fleet, policy: &str) -> f64 {
     share
 }
 
-// Sessions with a shared system prompt, before three real servers that keep what
-// their slots served last. Policies that look at prefixes find more cached than round robin does,
-// by the servers' own count. Every policy starts with fresh servers and the same sessions.
+// Sessions with a shared system prompt run on three real servers, whose slots cache their last
+// prompt. By the servers' own counts, prefix-aware policies get more cached tokens than round
+// robin. Every policy starts with fresh servers and the same sessions.
 #[tokio::test]
 async fn prefix_policies_find_more_cached_than_round_robin() {
     let fleet = fleet();
@@ -83,8 +83,9 @@ async fn prefix_policies_find_more_cached_than_round_robin() {
     }
 }
 
-// An answer through the gateway is the server's own, byte for byte, but for what differs between
-// any two answers of the server: ids and clocks. Whole and streamed, with usage asked for and not.
+// An answer through the gateway is byte for byte the server's own, except ids and times, which
+// differ between any two answers. This holds for whole and streamed answers, with and without
+// usage.
 #[tokio::test]
 async fn answers_pass_unchanged() {
     let fleet = fleet();
@@ -94,7 +95,7 @@ async fn answers_pass_unchanged() {
         .replace("\"stream\":true", "\"stream\":true,\"stream_options\":{\"include_usage\":true}");
     for body in [chat(&prompt, 12, false), chat(&prompt, 12, true), usage] {
         let path = "/v1/chat/completions";
-        // Every server has seen the prompt, so that all answers say the same of the cache.
+        // Every server gets the prompt first, so that all answers report the same cached tokens.
         let mut direct = Vec::new();
         for server in servers.iter().chain(&servers) {
             direct
@@ -108,7 +109,7 @@ async fn answers_pass_unchanged() {
     }
 }
 
-/// The body with ids and clocks taken out of it, and nothing else.
+/// The body without ids and times, and otherwise unchanged.
 fn steady(answer: &Answer) -> String {
     let mut text = String::from_utf8(answer.body.to_vec()).expect("an answer is text");
     for key in ["\"id\":", "\"created\":", "\"timings\":"] {
@@ -117,7 +118,7 @@ fn steady(answer: &Answer) -> String {
         while let Some((before, after)) = rest.split_once(key) {
             steady.push_str(before);
             steady.push_str(key);
-            // A value is a string or number, or an object of such: none holds a brace or comma.
+            // A value is a string or number, or an object of such; none contains a brace or comma.
             let end = match after.starts_with('{') {
                 true => after.find('}').expect("objects end") + 1,
                 false => after.find([',', '}']).expect("members end"),

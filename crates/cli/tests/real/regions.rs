@@ -1,4 +1,4 @@
-//! `meridian up` with three regions, broken by its page in a browser and by the page's orders.
+//! `meridian up` with three regions: faults from its page in a browser and from the page's API.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ impl Page {
         must(self.client.post(&format!("{}/orders", self.url), order).await).value()
     }
 
-    /// Waits until the state is as it should be; returns that state.
+    /// Waits until the state fulfils a condition; returns that state.
     async fn when(&self, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
         let start = Instant::now();
         loop {
@@ -39,7 +39,7 @@ fn region<'a>(state: &'a Value, name: &str) -> &'a Value {
     regions.iter().find(|r| r["name"] == name).unwrap_or(&Value::Null)
 }
 
-/// How many replicas a region's gateway sees up.
+/// The number of replicas that are up for a region's gateway.
 fn up(state: &Value, name: &str) -> usize {
     let replicas = region(state, name)["status"]["replicas"].as_array();
     replicas.map_or(0, |all| all.iter().filter(|r| r["state"] == "up").count())
@@ -55,11 +55,11 @@ fn processes(text: &str) -> usize {
     .count()
 }
 
-// Beside a run in real time stands what keeping to one's region would have shown.
+// The page shows a run in real time next to a simulation of the region_local topology.
 #[tokio::test]
 async fn the_other_topology_stands_beside() {
     let fleet = fleet();
-    // Long enough that a slow machine, too, has simulated it before the run ends.
+    // Long enough that even a slow machine finishes the simulation before the run ends.
     let args = ["up", "--load", "light", "--for", "60s"];
     let mut run = must(fleet.meridian("up", args, &["  page     "]).await);
     let page = Page { url: run.said(0).to_owned(), client: Client::new() };
@@ -71,10 +71,10 @@ async fn the_other_topology_stands_beside() {
     assert!(must(run.wait(LIMIT).await).success());
 }
 
-// The page shows every region and replica. A gateway that its button kills is a process less; the nearest living gateway adopts its replicas,
-// and hands them back when it is revived. A replica, a link: likewise. Orders about what is not
-// there are refused by name. Every request has its end, and the run says that counts were not
-// compared.
+// The page shows every region and replica. Its buttons kill the process of a gateway; the nearest
+// living gateway adopts the replicas and returns them when the gateway is restarted. Replicas and
+// links can be killed and restored too. Orders for unknown ones are refused with their names. Every
+// request ends, and the run reports that counts were not compared.
 #[tokio::test]
 async fn what_the_page_kills_is_dead_and_comes_back() {
     let fleet = fleet();

@@ -1,4 +1,4 @@
-//! SIGHUP as service managers and log rotation send it: processes reload and nothing ends.
+//! SIGHUP, as service managers and log rotation send it: processes reload, and no request ends.
 
 use std::io::Write;
 use std::path::Path;
@@ -58,9 +58,9 @@ async fn open(client: &Client, gateway: &Gateway, key: &str, tokens: u32) -> Str
     must(client.open(&format!("{}/v1/chat/completions", gateway.url), body, &headers).await)
 }
 
-// A stream runs from before the first SIGHUP to after the last: to its gateway, its engine and the
-// control plane, several of them in a row. A tenant that was added is served at once, a replica too;
-// what needs a restart and what is wrong is in the log, and changes nothing. Logs have no colours.
+// A stream runs from before the first SIGHUP until after the last; the gateway, the engine and the
+// control plane get several. An added tenant is served at once, and so is an added replica. Invalid
+// changes, and changes that need a restart, are logged and have no effect. Logs have no colours.
 #[tokio::test]
 async fn hangups_reload_and_end_nothing() {
     let (fleet, client) = (fleet(), Client::new());
@@ -87,7 +87,7 @@ async fn hangups_reload_and_end_nothing() {
     let mut pieces = u32::from(must(stream.next().await).is_some());
     assert_eq!(code(&client, &gateway, KEYS[1]).await, 401);
 
-    // Both changes at once: what can be reloaded is, the other one is for a restart.
+    // Two changes at once: one is reloaded, and the other one needs a restart.
     gateway_file(&file, &KEYS, 65, &list);
     let both = format!("- url: {}\n- url: {}\n", engine.said(0), second.said(0));
     std::fs::write(&list, both).expect("writes");
@@ -102,7 +102,7 @@ async fn hangups_reload_and_end_nothing() {
     log_has(&control, "the rest of the configuration did not change", 1).await;
     log_has(&engine, "a model engine has nothing to reload", 1).await;
 
-    // Several in a row, and a file that is wrong.
+    // Several SIGHUPs in a row, with invalid files.
     std::fs::write(&file, "version: 1\ntenants: [").expect("writes");
     std::fs::write(&store, format!("{yaml}target: 0.5\n")).expect("writes");
     for _ in 0..5 {

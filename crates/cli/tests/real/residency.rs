@@ -1,5 +1,5 @@
 //! Two regions as processes: clients over TLS with keys that `meridian tenant-key` made, a tenant
-//! whose requests stay in one region, and certificates that are exchanged while all of it serves.
+//! whose requests stay in one region, and certificates that are replaced under load.
 
 use std::io::Write;
 use std::net::Ipv4Addr;
@@ -21,7 +21,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
-/// A loopback address of this test's own.
+/// A loopback address that only this test uses.
 fn host(part: u8) -> Ipv4Addr {
     let [.., high, low] = std::process::id().to_be_bytes();
     Ipv4Addr::new(127, high.max(1), low, part)
@@ -37,7 +37,7 @@ fn meridian(args: &[&str], input: &str) -> String {
     String::from_utf8(output.stdout).expect("is text").trim().to_owned()
 }
 
-/// The certificates of both gateways, with the name that clients know.
+/// Issues the certificates of both gateways, with the name that clients use.
 fn certificates(dir: &Path, force: &[&str]) {
     let dir = dir.to_str().expect("is text");
     for region in ["us", "eu"] {
@@ -47,7 +47,7 @@ fn certificates(dir: &Path, force: &[&str]) {
     }
 }
 
-/// A control plane that asks for certificates, and what an operator names it by.
+/// Starts a control plane that requires certificates; returns the arguments of operators' commands.
 async fn control(fleet: &Fleet, certs: &Path) -> (Process, Vec<String>) {
     let (dir, at) = (certs.display(), fleet.dir().display());
     let yaml = format!(
@@ -65,7 +65,7 @@ async fn control(fleet: &Fleet, certs: &Path) -> (Process, Vec<String>) {
     (process, named.map(ToOwned::to_owned).into())
 }
 
-/// A region's gateway, which follows the other one's and knows both tenants.
+/// Starts a region's gateway, which follows the other region's and has both tenants.
 async fn gateway(
     fleet: &Fleet,
     certs: &Path,
@@ -101,7 +101,7 @@ async fn gateway(
     Gateway { process, url, admin, peers: None }
 }
 
-/// An answer to a client that trusts the fleet's authority: its status, its headers and its body.
+/// Sends a request as a client that trusts the fleet's authority; returns status, headers and body.
 async fn ask(gateway: &Gateway, ca: &Path, key: Option<&str>) -> (u16, HeaderMap, String) {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(ca).expect("is PEM")).expect("is an authority");
@@ -112,7 +112,7 @@ async fn ask(gateway: &Gateway, ca: &Path, key: Option<&str>) -> (u16, HeaderMap
         .with_root_certificates(roots)
         .with_no_client_auth();
     let https = HttpsConnectorBuilder::new().with_tls_config(config).https_only().enable_http1();
-    // A client of its own each time: nothing goes over a connection of before.
+    // A new client each time, so that no earlier connection is reused.
     let asking = Hyper::builder(TokioExecutor::new()).build(https.build());
     let mut request = Request::post(format!("{}/v1/chat/completions", gateway.url));
     if let Some(key) = key {
@@ -134,7 +134,7 @@ fn log(gateway: &Gateway) -> String {
     std::fs::read_to_string(gateway.process.log()).expect("there is a log")
 }
 
-/// Waits until a gateway has said how often its certificates were exchanged.
+/// Waits until a gateway has logged this many reloads of certificates.
 async fn exchanged(gateway: &Gateway, times: usize) {
     let start = Instant::now();
     while log(gateway).matches("reloaded part=\"certificate").count() < times {
@@ -143,9 +143,10 @@ async fn exchanged(gateway: &Gateway, times: usize) {
     }
 }
 
-// A tenant's requests are served in eu alone, wherever they come in; without a key nobody is served;
-// with eu gone they wait and are refused for now, though us has room; the keys are in no log. Certificates are
-// exchanged under the running gateways, and the next clients and peers meet with the new ones.
+// A tenant's requests are served only in eu, whichever gateway receives them. Requests without a
+// key are refused. Without eu, the tenant's requests wait and are refused with a retryable error,
+// although us has free capacity. No log has the keys. Certificates are replaced while the gateways
+// run, and later clients and peers get the new ones.
 #[tokio::test]
 async fn a_tenant_stays_in_its_region() {
     let (fleet, client) = (fleet(), Client::new());
@@ -185,7 +186,7 @@ async fn a_tenant_stays_in_its_region() {
 
     let ca = certs.join("ca.crt");
     assert_eq!(ask(&us, &ca, None).await.0, 401);
-    let (code, _, body) = ask(&us, &ca, Some("a-key-that-nobody-has")).await;
+    let (code, _, body) = ask(&us, &ca, Some("a-key-of-no-such-tenant")).await;
     assert!(code == 401 && body.contains("invalid_api_key"), "{body}");
     for gateway in [&us, &eu] {
         let (code, headers, body) = ask(gateway, &ca, Some(&acme)).await;
@@ -197,7 +198,7 @@ async fn a_tenant_stays_in_its_region() {
 
     certificates(&certs, &["--force", "--days", "9"]);
     for gateway in [&us, &eu] {
-        // On the clients' port, on the peers', and towards the control plane.
+        // Once for the clients' port, once for the peers', and once for the control plane.
         exchanged(gateway, 3).await;
     }
     let (code, headers, body) = ask(&us, &ca, Some(&acme)).await;
@@ -212,9 +213,9 @@ async fn a_tenant_stays_in_its_region() {
     assert_eq!(ask(&us, &ca, Some(&acme)).await.0, 200);
 
     let status = status(&client, &us).await;
-    let told = status.residency.expect("there is a rule");
-    let row = &told.rules[0];
-    assert_eq!((row.served, row.sent, row.refused, told.breaches), (0, 3, 0, 0));
+    let residency = status.residency.expect("there is a rule");
+    let row = &residency.rules[0];
+    assert_eq!((row.served, row.sent, row.refused, residency.breaches), (0, 3, 0, 0));
     assert_eq!(status.replicas[0].dispatched, 1);
     for gateway in [&us, &eu] {
         assert!(!log(gateway).contains(&acme) && !log(gateway).contains(&other));

@@ -1,5 +1,5 @@
-//! Servers are killed in mid-stream, and their streams go on elsewhere with the text that an
-//! unbroken run gives.
+//! Servers are killed in mid-stream, and their streams continue on other servers with the text of
+//! an unbroken run.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 const CHAT: &str = "/v1/chat/completions";
 const COMPLETION: &str = "/v1/completions";
 
-/// Tokens of an answer: enough that none ends before the kill has come through.
+/// Tokens of an answer: enough that no answer ends before the kill takes effect.
 const TOKENS: u64 = 300;
 /// Pieces after which the server is killed.
-const BEGUN: usize = 20;
+const BEFORE_KILL: usize = 20;
 
-/// What a client saw of a stream.
+/// A client's view of a stream.
 #[derive(Debug, Default, PartialEq)]
 struct Said {
     text: String,
@@ -28,7 +28,7 @@ struct Said {
     usage: Value,
 }
 
-/// Asks for a stream and reads it to its end; `at` is called after so many pieces.
+/// Requests a stream and reads it to its end; `after` kills a process after that many pieces.
 async fn say(url: &str, body: &Value, mut after: Option<(usize, &mut Process)>) -> Said {
     let mut stream = must(Client::new().open(url, body.to_string(), &[]).await);
     assert_eq!(stream.status, 200, "{url}");
@@ -64,7 +64,7 @@ impl Said {
         }
     }
 
-    /// Compares with what an unbroken run said.
+    /// Compares it with the answer of an unbroken run.
     fn is(&self, whole: &Said) {
         assert_eq!(self.text, whole.text);
         let once = |said: &Said| (said.ids.len(), said.roles, said.finish.clone(), said.done);
@@ -88,9 +88,9 @@ fn body(path: &str, prompt: &str) -> Value {
     body
 }
 
-/// A request whose answer a tokenizer cuts into the tokens that it was generated in, wherever it
-/// breaks off; and the answer. A model with random weights says much that nobody would write so, and
-/// such a text, sent back, is another prompt.
+/// A request with its answer, such that every prefix of the answer is tokenized into the tokens
+/// that were generated. A model with random weights often generates other tokens than the tokenizer
+/// would choose for the same text. Such a text, sent back, is a different prompt.
 async fn faithful(server: &str, path: &str) -> (Value, Said) {
     'prompts: for seed in 0..400 {
         let mut body = body(path, &text(seed, 12));
@@ -99,10 +99,10 @@ async fn faithful(server: &str, path: &str) -> (Value, Said) {
         if whole.pieces.len() as u64 != TOKENS {
             continue;
         }
-        let mut begun = String::new();
+        let mut prefix = String::new();
         for (n, piece) in whole.pieces.iter().enumerate() {
-            begun.push_str(piece);
-            let asked = json!({"content": begun}).to_string();
+            prefix.push_str(piece);
+            let asked = json!({"content": prefix}).to_string();
             let tokens = must(Client::new().post(&format!("{server}/tokenize"), asked).await);
             if tokens.value()["tokens"].as_array().map(Vec::len) != Some(n + 1) {
                 continue 'prompts;
@@ -113,7 +113,7 @@ async fn faithful(server: &str, path: &str) -> (Value, Said) {
     panic!("no prompt of 400 has an answer that is tokenized as it was generated");
 }
 
-/// A gateway that sends one stream after another to one replica after another.
+/// Starts a gateway that dispatches streams to its replicas in turn.
 async fn gateway(fleet: &Fleet, servers: &[Process]) -> Gateway {
     let spec = GatewaySpec {
         policy: "round_robin".into(),
@@ -127,7 +127,8 @@ async fn gateway(fleet: &Fleet, servers: &[Process]) -> Gateway {
     gateway
 }
 
-/// Kills whoever serves a stream once it has begun; what it said in the end is the same.
+/// Kills the server of a stream after its start; the whole answer must be the same as an unbroken
+/// one.
 async fn broken(
     gateway: &Gateway,
     servers: &mut [Process],
@@ -137,13 +138,13 @@ async fn broken(
 ) {
     let client = Client::new();
     let before = status_when(&client, gateway, "rest", |s| s.requests.in_flight == 0).await;
-    // The next in turn is not known from here: whoever is asked tells by its header.
+    // The header of an answer shows which replica is the next in turn.
     let mut peek = asked.clone();
     peek["max_tokens"] = 1.into();
     let url = format!("{}{path}", gateway.url);
     let living = before.replicas.iter().filter(|r| r.state == "up").count();
     let mut next = String::new();
-    // A whole round, so that the one after it begins where this one did.
+    // A whole round, so that the next one starts with the same replica.
     for n in 0..living {
         let stream = must(client.open(&url, peek.to_string(), &[]).await);
         if n == 0 {
@@ -152,7 +153,7 @@ async fn broken(
         must(stream.whole().await);
     }
     let at: usize = next.trim_start_matches('r').parse().expect("a replica's id");
-    let said = say(&url, asked, Some((BEGUN, &mut servers[at]))).await;
+    let said = say(&url, asked, Some((BEFORE_KILL, &mut servers[at]))).await;
     said.is(whole);
     let after = status_when(&client, gateway, "rest", |s| s.requests.in_flight == 0).await;
     assert_eq!(after.requests.failed, 0, "{:?}", after.requests);
@@ -161,9 +162,9 @@ async fn broken(
     status_when(&client, gateway, "it is down", |s| s.replicas[at].state == "down").await;
 }
 
-// Real llama.cpp: a completion and a chat, each of whose servers is killed in mid-stream.
+// Real llama.cpp: a completion and a chat; the server of each is killed in mid-stream.
 #[tokio::test]
-async fn llamacpp_streams_go_on() {
+async fn llamacpp_streams_are_resumed() {
     let (fleet, installed) = (fleet(), llamacpp().await);
     let spec = ServerSpec { slots: 1, context: 2048, port: 0 };
     let mut servers = Vec::new();
@@ -182,9 +183,9 @@ async fn llamacpp_streams_go_on() {
     }
 }
 
-// Model engines, which put several tokens into one event when they are behind: they are counted.
+// Model engines put several tokens into one event when they are late; all tokens are counted.
 #[tokio::test]
-async fn model_engines_streams_go_on() {
+async fn model_engines_streams_are_resumed() {
     let fleet = fleet();
     let spec = EngineSpec { time_scale: 10.0, ..EngineSpec::default() };
     let mut engines = Vec::new();

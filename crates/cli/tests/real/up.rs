@@ -16,41 +16,41 @@ fn up(args: &[&str]) -> Output {
     command(args).output().expect("the binary runs")
 }
 
-fn ends_well(args: &[&str]) -> String {
+fn succeeds(args: &[&str]) -> String {
     let output = up(args);
     let out = String::from_utf8_lossy(&output.stdout);
     let err = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "up {args:?}: {}\n{out}\n{err}", output.status);
     assert!(out.contains("every request succeeded, and all counts agree"), "{out}");
     assert!(!out.contains("DIFFER"), "{out}");
-    // A run in which nothing was asked proves nothing.
+    // A run without requests would prove nothing.
     let row = out.lines().find(|line| line.contains("requests done"));
     let client = row.and_then(|row| row.split_whitespace().nth(2)?.parse::<u64>().ok());
     assert!(client.is_some_and(|client| client > 0), "{out}");
     out.into_owned()
 }
 
-// Regions of model engines under load end by themselves, with every request well and the three
-// counts equal; the tenant that is to stay in eu was served, and nowhere else.
+// Regions of model engines under load end on their own; every request succeeds, and the three
+// counts are equal. The tenant with a rule for eu was served there and nowhere else.
 #[test]
-fn model_engines_end_well_and_counts_agree() {
-    let out = ends_well(&["--for", "5s", "--time-scale", "4"]);
+fn model_engines_succeed_and_counts_agree() {
+    let out = succeeds(&["--for", "5s", "--time-scale", "4"]);
     let rule = out.lines().find_map(|line| line.strip_prefix("residency rule eu-only: "));
-    let rule = rule.unwrap_or_else(|| panic!("no rule is told of: {out}"));
+    let rule = rule.unwrap_or_else(|| panic!("no rule is reported: {out}"));
     assert!(!rule.starts_with("0 ") && rule.ends_with(", 0 refused"), "{rule}");
     assert!(out.contains("answers given where a rule forbids: 0"), "{out}");
 }
 
-// The same with real llama.cpp servers, which it sets up itself.
+// The same with real llama.cpp servers, which `meridian up` installs.
 #[test]
-fn llamacpp_servers_end_well_and_counts_agree() {
-    ends_well(&["--for", "5s", "--engine", "llamacpp", "--replicas", "3"]);
+fn llamacpp_servers_succeed_and_counts_agree() {
+    succeeds(&["--for", "5s", "--engine", "llamacpp", "--replicas", "3"]);
 }
 
-/// The command behind `control` lists the replicas; without certificates the same port says nothing.
+/// The command after `control` lists the replicas; without certificates, the same port refuses it.
 fn the_control_plane_wants_certificates(said: &str) {
     let shown = said.lines().find_map(|line| line.trim().strip_prefix("control  meridian "));
-    let shown = shown.unwrap_or_else(|| panic!("no control plane is told of: {said}"));
+    let shown = shown.unwrap_or_else(|| panic!("no control plane is reported: {said}"));
     let run = |args: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_meridian"));
         command.args(args).output().expect("the binary runs")
@@ -64,8 +64,8 @@ fn the_control_plane_wants_certificates(said: &str) {
     assert!(!output.status.success(), "{plain}: {output:?}");
 }
 
-// Ctrl-C stops a run without an end of its own: requests in flight end, the summary is printed, and
-// the run is judged like any other. Until then its control plane answers who has a certificate.
+// Ctrl-C stops a run without a time limit: requests in flight end, the summary is printed, and the
+// run is judged like any other. Until then, its control plane answers clients with a certificate.
 #[test]
 fn an_interrupt_ends_a_run_in_good_order() {
     let mut up = command(&["--time-scale", "4", "--replicas", "2", "--load", "light"])
@@ -75,7 +75,7 @@ fn an_interrupt_ends_a_run_in_good_order() {
         .unwrap();
     let mut out = BufReader::new(up.stdout.take().unwrap());
     let (mut line, mut said) = (String::new(), String::new());
-    // Interrupted while there is something to end: a line tells of requests that were answered.
+    // Interrupted while requests are in flight: a line has reported answered requests.
     while !line.contains(" done, ") || line.contains(" 0 done, ") {
         line.clear();
         assert!(out.read_line(&mut line).unwrap() > 0, "ended by itself");
@@ -91,18 +91,18 @@ fn an_interrupt_ends_a_run_in_good_order() {
     assert!(rest.contains("every request succeeded, and all counts agree"), "{rest}\n{err}");
 }
 
-// Where somebody listens at the usual address, another is taken and told of.
+// If another process listens at the usual address, the gateway uses and prints another one.
 #[test]
 fn the_usual_port_may_be_taken() {
-    // Should it be another program's already, that is as good.
+    // It is just as good if another program has the port already.
     let _taken = TcpListener::bind("127.0.0.1:8080");
-    let out = ends_well(&["--for", "2s", "--time-scale", "4", "--regions", "us"]);
+    let out = succeeds(&["--for", "2s", "--time-scale", "4", "--regions", "us"]);
     let gateway = out.lines().find_map(|line| line.trim().strip_prefix("gateway  http://"));
-    let gateway = gateway.unwrap_or_else(|| panic!("no gateway is told of: {out}"));
+    let gateway = gateway.unwrap_or_else(|| panic!("no gateway is reported: {out}"));
     assert!(gateway.starts_with("127.0.0.1:") && !gateway.contains(":8080/"), "{gateway}");
 }
 
-// What makes no sense is refused with the name of the setting and what to do.
+// Invalid settings are refused with the name of the setting and the remedy.
 #[test]
 fn senseless_settings_are_refused() {
     let cases: [(&[&str], &str); 6] = [

@@ -10,8 +10,8 @@ use crate::registry::View;
 
 /// Most names that an error lists.
 const LISTED: usize = 8;
-/// Names with at least this similarity count as alike (Jaro-Winkler).
-const ALIKE: f64 = 0.7;
+/// Names with at least this similarity count as similar (Jaro-Winkler).
+const SIMILAR: f64 = 0.7;
 
 /// Refuses the first of `names` that is not a region of the fleet; `field` is their place in the
 /// request.
@@ -37,9 +37,9 @@ pub(super) fn known<'a>(
 }
 
 fn nearest<'a>(name: &str, regions: &BTreeSet<&'a str>) -> Option<&'a str> {
-    let alike = |one: &&&str| strsim::jaro_winkler(name, one);
-    let most = regions.iter().max_by(|a, b| alike(a).total_cmp(&alike(b)));
-    most.filter(|one| alike(one) >= ALIKE).copied()
+    let similarity = |one: &&&str| strsim::jaro_winkler(name, one);
+    let most = regions.iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
+    most.filter(|one| similarity(one) >= SIMILAR).copied()
 }
 
 fn list(regions: &BTreeSet<&str>) -> String {

@@ -116,12 +116,12 @@ impl Follower {
                 next = timeout_at(due, self.watch.next()) => next,
                 () = self.send.closed() => return,
             };
-            let told = match next {
+            let sent = match next {
                 Ok(Ok(batch)) => self.news(&batch).await,
                 Ok(Err(error)) => return self.end(&error).await,
                 Err(_) => self.beat().await,
             };
-            if told.is_none() {
+            if sent.is_none() {
                 return;
             }
             due = Instant::now() + BEAT;

@@ -239,7 +239,7 @@ async fn reports_become_lists_and_metrics() {
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(plane.get("/admin/replicas").await[0]["seen"], json!({}));
     let page = plane.text("/metrics").await;
-    assert!(!page.contains("replicas_needed{"), "nobody tells of eu any more:\n{page}");
+    assert!(!page.contains("replicas_needed{"), "no gateway reports eu any more:\n{page}");
 }
 
 // After a restart with its file, a control plane has all acknowledged changes and the same name.

@@ -22,7 +22,7 @@ fn put(key: &str, value: &str) -> Txn {
     Txn { guards: Vec::new(), changes: vec![Change::put(key, value)] }
 }
 
-fn told(batch: &Batch) -> Vec<String> {
+fn shown(batch: &Batch) -> Vec<String> {
     let tell = |event: &Event| match event {
         Event::Put(entry) => format!("{}={}", entry.key, String::from_utf8_lossy(&entry.value)),
         Event::Deleted(key) => format!("-{key}"),
@@ -36,7 +36,7 @@ async fn a_watch_shows_changes_in_order() {
     let store = store(Limits::default());
     store.commit(put("a/1", "x")).await.unwrap();
     let mut watch = store.watch("a/", Revision(1));
-    assert_eq!(told(&watch.next().await.unwrap()), ["a/1=x"]);
+    assert_eq!(shown(&watch.next().await.unwrap()), ["a/1=x"]);
     let writer = store.clone();
     let later = tokio::spawn(async move {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -46,7 +46,7 @@ async fn a_watch_shows_changes_in_order() {
         writer.commit(both).await.unwrap();
     });
     let batch = watch.next().await.unwrap();
-    assert_eq!((batch.revision, told(&batch)), (Revision(3), vec!["a/2=y".into(), "-a/1".into()]));
+    assert_eq!((batch.revision, shown(&batch)), (Revision(3), vec!["a/2=y".into(), "-a/1".into()]));
     later.await.unwrap();
 }
 
@@ -60,8 +60,8 @@ async fn a_watch_that_fell_behind_says_so() {
     }
     let behind = Error::Compacted { asked: Revision(1), oldest: Revision(5) };
     assert_eq!(watch.next().await, Err(behind));
-    let mut anew = store.watch("", store.list("").await.unwrap().revision);
-    assert_eq!(told(&anew.next().await.unwrap()), ["k=8"]);
+    let mut resumed = store.watch("", store.list("").await.unwrap().revision);
+    assert_eq!(shown(&resumed.next().await.unwrap()), ["k=8"]);
 }
 
 // A lease without keep-alives ends in time, its keys are deleted at one revision, and watches are
@@ -84,7 +84,7 @@ async fn a_lease_ends_in_time() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     store.keep_alive(lease.id).await.unwrap();
     let gone = watch.next().await.unwrap();
-    assert_eq!(told(&gone), ["-one", "-two"]);
+    assert_eq!(shown(&gone), ["-one", "-two"]);
     let after = start.elapsed();
     let due = Duration::from_secs(5);
     assert!(after >= due && after < due + Duration::from_millis(20), "{after:?}");

@@ -48,7 +48,7 @@ async fn unknown_regions_are_refused_with_the_nearest() {
     let put = async |path: &str, body: Value| plane.ask("PUT", path, body).await.0;
     assert_eq!(put("/admin/replicas/a?force=true", replica).await, 201);
     assert_eq!(put("/admin/regions/us?force=true", adopters.clone()).await, 200);
-    assert_eq!(put("/admin/regions/us", adopters).await, 200, "those that it had are prepared");
+    assert_eq!(put("/admin/regions/us", adopters).await, 200, "its previous adopters may stay");
     let drained = plane.ask("POST", "/admin/regions/mars/drain?force=1", Value::Null).await;
     assert_eq!(drained.0, 200, "{}", drained.1);
     assert_eq!(plane.snapshot().await.regions["mars"].wanted.name(), "draining");

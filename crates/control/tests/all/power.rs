@@ -95,7 +95,7 @@ fn opens_honestly(bytes: Vec<u8>, states: &[State], what: &str) -> bool {
     match open(&Disk::holding(bytes)) {
         Ok(mut core) => {
             let found = state(&mut core, Time::ZERO);
-            assert!(states.contains(&found), "{what}: {found:#?} never was");
+            assert!(states.contains(&found), "{what}: {found:#?} is not a state it had");
             true
         }
         Err(Error::Damaged { .. } | Error::Failed(_) | Error::Format { .. }) => false,

@@ -132,7 +132,7 @@ impl Flows {
             if again {
                 self.policy.restarted(&mut self.world, request);
             }
-            self.world.requests[request as usize].begun = true;
+            self.world.requests[request as usize].started = true;
             self.update(now, request);
             if again {
                 self.place_list(now, self.world.request(request).handoffs);

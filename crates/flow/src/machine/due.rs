@@ -70,7 +70,7 @@ impl Due {
 }
 
 impl Flows {
-    /// Does what is due at `now`.
+    /// Does all work that is due at `now`.
     pub fn handle_timeout(&mut self, now: Time) {
         self.updates_due(now);
         self.aging_due(now);

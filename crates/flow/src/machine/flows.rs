@@ -119,7 +119,7 @@ impl Flows {
             }
         }
         let row = &mut self.world.requests[request as usize];
-        (row.begun, row.look_again) = (true, now);
+        (row.started, row.look_again) = (true, now);
         Ok(uses)
     }
 

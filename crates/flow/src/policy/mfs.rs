@@ -114,8 +114,8 @@ fn handoff(world: &World, row: &FlowRow) -> Rule {
             let level = uses.map(|one| one.level).min().unwrap_or(lowest);
             rule(level, Why::Mlu { mlu: busiest.mlu, port: busiest.port })
         }
-        // It will be late and must not delay what computation waits for: it goes right behind that,
-        // and before all flows that can wait.
+        // It will be late and must not delay flows that computation waits for: it goes right behind
+        // them, and before all flows that can wait.
         Standing::Spared => {
             Rule { level: 1, with_early: true, order: order | BEHIND, why: infeasible }
         }

@@ -77,7 +77,7 @@ pub(crate) trait Policy: Send {
     /// The flow's place now, and why.
     fn place(&self, world: &World, now: Time, flow: u32) -> (Place, Why);
 
-    /// A flow was submitted: updates what depends on it before it is placed.
+    /// A flow was submitted: updates the policy's state before the flow is placed.
     fn submitted(&mut self, _world: &mut World, _now: Time, _flow: u32) {}
 
     /// A layer of the request's batch started, or time has passed: true if the places of its

@@ -69,7 +69,8 @@ fn correction_1_a_flow_stands_by_all_that_its_request_needs() {
 // Correction 1: a handoff rises by its own suffix, and the request's feasibility is judged by all
 // suffixes. Each of four layers has 0.5 ms of bytes; the last is ready at 30 ms and needs half of
 // the port until 31, which the first layers cannot help with. With 0.25 ms left for it the request
-// can't be in time. No request may be given up here, so it goes behind what computation waits for.
+// can't be in time. No request may be given up here, so it goes behind flows that computation waits
+// for.
 #[test]
 fn correction_1_a_handoff_rises_by_its_own_suffix() {
     let after_two_updates = |deadline_ms: f64| {
@@ -122,7 +123,7 @@ fn correction_2_rho_counts_higher_classes_and_not_itself() {
         flows.handle(ms(100), sized(2, REQUEST, Stage::Handoff, 0, 99_900));
         match placed(&mut flows, 2).unwrap().1 {
             Why::Mlu { mlu, .. } => mlu,
-            other => panic!("{other:?} is no need"),
+            other => panic!("{other:?} is not a need"),
         }
     };
     let idle = need_beside(Stage::Handoff, REQUEST);
@@ -188,9 +189,9 @@ fn correction_5_black_hole_goes_to_the_scavenger_after_two_updates() {
 }
 
 // Correction 5: if the budget is used up the request is not given up, but does not get the top
-// level either, which would be the black hole again. It goes right behind what computation waits
-// for, before all flows that can wait. No drop is reported, and once it can be in time it gets the
-// top level again.
+// level either, which would be the black hole again. It goes right behind the flows that
+// computation waits for, before all flows that can wait. No drop is reported, and once it can be in
+// time it gets the top level again.
 #[test]
 fn correction_5_the_drop_budget_bounds_the_scavenger() {
     let mut flows = black_hole(5);
@@ -204,8 +205,8 @@ fn correction_5_the_drop_budget_bounds_the_scavenger() {
     flows.handle(ms(20), Input::Completed { flow: FlowId(1), bytes: 80_000 });
     (21..23).for_each(|at| flows.handle_timeout(ms(at)));
     assert_eq!(level(&flows, 1), 0);
-    let told = |one: &Output| matches!(one, Output::Demoted { .. } | Output::Reinstated(_));
-    assert!(!outputs(&mut flows).iter().any(told));
+    let is_change = |one: &Output| matches!(one, Output::Demoted { .. } | Output::Reinstated(_));
+    assert!(!outputs(&mut flows).iter().any(is_change));
 }
 
 // Correction 5: a request is reinstated after two updates, and with a margin: at a need of 1 it
@@ -279,7 +280,7 @@ fn correction_8_karuna_is_least_rate_then_smallest() {
 // falls. With a new one reuse is placed by its distance again, and a handoff by its need; events of
 // an old generation are ignored.
 #[test]
-fn correction_13_a_new_generation_begins_anew() {
+fn correction_13_a_new_generation_starts_again() {
     let mut flows = machine(config("mfs"));
     let layer = |generation, layer| Input::Layer { batch: BatchId(1), generation, layer };
     flows.handle(Time::ZERO, Input::BatchArrived(batch(1, 8, &[(1, 1.0)])));

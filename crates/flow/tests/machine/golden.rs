@@ -49,7 +49,7 @@ fn table_1_of_the_paper() {
 // At its last moment C has no slack, so its progress must be reported: with a driver that reports
 // only a flow's end it looks infeasible, and waits for A.
 #[test]
-fn table_1_needs_progress_to_be_told() {
+fn table_1_needs_reports_of_progress() {
     assert_eq!(table_1(last_moment(), false), [6.0, 4.0, 9.0]);
 }
 

@@ -57,7 +57,7 @@ struct Sending {
     size: u64,
     left: f64,
     /// Bytes reported to the machine.
-    told: u64,
+    reported: u64,
 }
 
 /// The link, the machine and the active flows.
@@ -89,7 +89,7 @@ impl Link {
         self.flows.handle(at(self.now), input);
         if let Some((id, size)) = submitted {
             let place = self.flows.place(FlowId(id)).expect("the flow was taken");
-            self.sending.insert(id, Sending { place, size, left: size as f64, told: 0 });
+            self.sending.insert(id, Sending { place, size, left: size as f64, reported: 0 });
         }
         self.follow();
     }
@@ -115,7 +115,7 @@ impl Link {
         for equals in order.chunk_by(|a, b| {
             (a.1.place.class, a.1.place.order) == (b.1.place.class, b.1.place.order)
         }) {
-            // Those with the smallest caps first: the rest share what they leave.
+            // Flows with the smallest caps first: the rest share the remaining rate.
             let mut equals: Vec<_> = equals.to_vec();
             let cap = |one: &Sending| one.place.rate.unwrap_or(f64::INFINITY);
             equals.sort_by(|a, b| cap(a.1).total_cmp(&cap(b.1)));
@@ -155,14 +155,14 @@ impl Link {
             let one = self.sending.get_mut(&id).expect("is under way");
             let (flow, over) = (FlowId(id), one.left < 0.5);
             let sent = if over { one.size } else { one.size - one.left.ceil() as u64 };
-            let bytes = sent - one.told;
+            let bytes = sent - one.reported;
             if over {
                 self.sending.remove(&id);
                 self.ended.insert(id, (self.now * 1e6).round() / 1e6);
             } else if !self.reports || bytes == 0 {
                 continue;
             } else {
-                one.told = sent;
+                one.reported = sent;
             }
             self.tell(Input::Completed { flow, bytes });
         }

@@ -125,7 +125,7 @@ fn a_collective_is_held_5_ms_at_most() {
 // Correction 8: deferral is work-conserving. Through random submissions, asks, completions and
 // ends, under every policy, no flow waits at a port with free window.
 #[test]
-fn correction_8_nobody_waits_beside_free_room() {
+fn correction_8_no_flow_waits_beside_a_free_window() {
     for policy in meridian_flow::policy::ALL {
         let mut flows = machine(config(policy.name));
         let chunk = u64::from(flows.config().chunk);

@@ -94,7 +94,7 @@ impl Storm {
         Batch { id, layers, layer_time, collectives, requests }
     }
 
-    /// Passes in the next event and handles what is due by then.
+    /// Handles all work that is due, then the next event.
     fn step(&mut self) -> (Input, Vec<Output>) {
         let input = self.next();
         self.flows.handle_timeout(self.now);
@@ -142,7 +142,7 @@ fn promotion_is_monotonic() {
                     levels.remove(&flow.id.0);
                 }
             }
-            let anew = matches!(input, Input::Layer { generation: 1.., .. });
+            let fresh = matches!(input, Input::Layer { generation: 1.., .. });
             for output in outputs {
                 let Output::Placed { flow, place, why } = output else { continue };
                 let level = place.level.0;
@@ -150,7 +150,7 @@ fn promotion_is_monotonic() {
                 rises += u32::from(level < before && before != u8::MAX);
                 if level > before {
                     let given_up = matches!(why, Why::Infeasible { .. } | Why::Pruned | Why::Late);
-                    assert!(given_up || anew, "{flow} fell from {before} to {level} for {why}");
+                    assert!(given_up || fresh, "{flow} fell from {before} to {level} for {why}");
                     falls += 1;
                 }
             }
@@ -193,7 +193,7 @@ fn promotion_is_monotonic_where_needs_fall_and_flows_age() {
             {
                 stands.insert(flow.id.0, (flow.owner, u8::MAX));
             }
-            let anew = matches!(input, Input::Layer { generation: 1.., .. });
+            let fresh = matches!(input, Input::Layer { generation: 1.., .. });
             give_up(&mut given_up, &outputs);
             for output in outputs {
                 let Output::Placed { flow, place, why } = output else { continue };
@@ -201,7 +201,7 @@ fn promotion_is_monotonic_where_needs_fall_and_flows_age() {
                 let level = place.level.0;
                 stands.insert(flow.0, (owner, level));
                 let given_up = matches!(owner, Owner::Request(id) if given_up.contains(&id));
-                assert!(level <= before || given_up || anew, "{flow}: {before} to {level}, {why}");
+                assert!(level <= before || given_up || fresh, "{flow}: {before} to {level}, {why}");
                 rises += u32::from(level < before && before != u8::MAX);
                 aged += u32::from(matches!(why, Why::Aged { .. }));
             }

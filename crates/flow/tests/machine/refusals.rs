@@ -29,7 +29,7 @@ fn said(input: Input) -> String {
         }
     }
     flows.check_invariants();
-    assert!(flows.is_empty(), "what is refused is not entered");
+    assert!(flows.is_empty(), "a refused flow is not entered");
     said.join("; ")
 }
 
@@ -72,7 +72,7 @@ fn ports_of_a_flow() {
         let said = ports(&[0, unknown]);
         assert!(said.starts_with(&format!("flow-7: ports names port-{unknown}, which")), "{said}");
     }
-    assert_eq!(Ports::new(&[PORT; 5]), None, "more than four are no ports of one flow");
+    assert_eq!(Ports::new(&[PORT; 5]), None, "a flow has at most four ports");
 }
 
 // A flow's owner has been announced, and its layer exists in the model.

@@ -14,7 +14,7 @@ use crate::http::refusal::{Refusal, json};
 
 /// Largest login body, bytes.
 const MOST_BODY: usize = 4096;
-/// What the pages may load: only their own script.
+/// The Content-Security-Policy of the pages: they may load only their own script.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -101,12 +101,12 @@ async fn log_in(
         tracing::warn!(%address, "a log-in at the admin port failed");
         return Err(wrong_token());
     };
-    let begun = sessions.begin(token).ok_or_else(|| {
+    let started = sessions.begin(token).ok_or_else(|| {
         let message =
             "the system has no source of random numbers; send the token with each request instead";
         Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "no_randomness", message)
     });
-    let (id, session) = begun?;
+    let (id, session) = started?;
     tracing::info!(%address, "a browser logged in at the admin port");
     let mut response = json(StatusCode::OK, said(&Who::Browser(session)));
     set_cookie(&mut response, caller, &id, LASTS.as_secs());

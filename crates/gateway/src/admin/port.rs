@@ -35,7 +35,7 @@ pub(crate) async fn serve(
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            () = admin.draining.begun() => return,
+            () = admin.draining.started() => return,
         };
         let Ok((stream, address)) = accepted else {
             tokio::time::sleep(Duration::from_millis(10)).await;

@@ -161,14 +161,14 @@ mod tests {
         let sessions = Sessions::default();
         let (first, session) = sessions.begin(TOKEN).expect("there is randomness");
         assert!(sessions.find(&first, &[TOKEN]).is_some());
-        assert!(sessions.find(&first, &[[8; 32]]).is_none(), "its token was taken back");
+        assert!(sessions.find(&first, &[[8; 32]]).is_none(), "its token was removed");
         assert!(sessions.find("another", &[TOKEN]).is_none());
         assert!(session.allows(Some(session.csrf.as_bytes())));
         assert!(!session.allows(None) && !session.allows(Some(b"")));
         tokio::time::advance(Duration::from_secs(1)).await;
         let later: Vec<_> = (0..MOST).filter_map(|_| sessions.begin(TOKEN)).collect();
         assert_eq!(sessions.inner().sessions.len(), MOST);
-        assert!(sessions.find(&first, &[TOKEN]).is_none(), "the oldest made room");
+        assert!(sessions.find(&first, &[TOKEN]).is_none(), "the oldest has ended");
         let (id, _) = &later[0];
         sessions.end(id);
         assert!(sessions.find(id, &[TOKEN]).is_none());

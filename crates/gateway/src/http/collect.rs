@@ -57,7 +57,7 @@ async fn read(
     if let Some(n) = announced {
         take(n as usize)?;
     }
-    // A body that arrives in one piece is passed on without a copy.
+    // A body that arrives in one piece is not copied.
     let mut whole: Option<Bytes> = None;
     let mut buffer = BytesMut::new();
     while let Some(frame) = body.frame().await {

@@ -40,7 +40,7 @@ pub(super) struct Turn {
     /// Requests being served.
     open: AtomicU32,
     /// Counts requests; wraps around to 0.
-    begun: AtomicU32,
+    started: AtomicU32,
 }
 
 /// No request is being served.
@@ -56,7 +56,7 @@ impl Turn {
         self.spoke.store(true, Relaxed);
         self.state.store(SERVING, Relaxed);
         self.http2.store(version == Version::HTTP_2, Relaxed);
-        self.begun.fetch_add(1, Relaxed);
+        self.started.fetch_add(1, Relaxed);
         self.open.fetch_add(1, Relaxed);
         Served(self.clone())
     }
@@ -74,9 +74,9 @@ impl Turn {
 /// its last request ended.
 pub(super) async fn unused(turn: &Turn, patience: Duration) {
     loop {
-        let begun = turn.begun.load(Relaxed);
+        let started = turn.started.load(Relaxed);
         tokio::time::sleep(patience).await;
-        let is_same = turn.begun.load(Relaxed) == begun && turn.open.load(Relaxed) == 0;
+        let is_same = turn.started.load(Relaxed) == started && turn.open.load(Relaxed) == 0;
         if is_same && turn.http2.load(Relaxed) {
             return;
         }
@@ -132,7 +132,7 @@ pub(super) struct Left<S> {
 
 /// The socket as given to hyper.
 pub(super) struct Framing<S> {
-    /// Present until it is handed on.
+    /// None once it has been handed over.
     io: Option<S>,
     turn: Arc<Turn>,
     back: Option<oneshot::Sender<Left<S>>>,

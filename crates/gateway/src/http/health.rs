@@ -35,7 +35,7 @@ pub(super) fn answer<B: From<Bytes>>(
 
 /// Whether at least one replica takes requests.
 pub(crate) fn ready<B: From<Bytes>>(draining: &Draining, driver: &Driver) -> Response<B> {
-    if draining.has_begun() {
+    if draining.has_started() {
         return text(StatusCode::SERVICE_UNAVAILABLE, "draining");
     }
     match driver.takes_requests() {

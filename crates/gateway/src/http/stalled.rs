@@ -7,8 +7,9 @@
 //! waited for its client for too long; the stream is then reset.
 //!
 //! The task and the answer are polled on one thread, one within the other, so a thread-local flag
-//! tells the task what its answer did. A piece costs one store; a timer is made only when a client
-//! does not take a piece at once. HTTP/1 needs none of this: TCP_USER_TIMEOUT ends its connections.
+//! shows the task its answer's last action. A piece costs one store; a timer is made only when a
+//! client does not take a piece at once. HTTP/1 needs none of this: TCP_USER_TIMEOUT ends its
+//! connections.
 
 use std::cell::Cell;
 use std::future::poll_fn;

@@ -226,7 +226,7 @@ mod tests {
         assert_eq!((refused.code, refused.status.as_u16()), ("rate_limit_exceeded", 429));
         let never = rates.admit(50, Some(51), 1).expect_err("is 101");
         assert_eq!((never.code, never.status.as_u16()), ("request_exceeds_limit", 400));
-        let _second = rates.admit(40, Some(0), 1).expect("both limits have place");
+        let _second = rates.admit(40, Some(0), 1).expect("both limits admit it");
         assert_eq!(limit_of(rates.admit(0, Some(0), 1)), "requests");
     }
 

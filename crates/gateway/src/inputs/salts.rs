@@ -53,7 +53,7 @@ mod tests {
     fn keyed() {
         let a = salts("isolation: tenant\nsecret: abcdefghijklmnop\n");
         let b = salts("isolation: tenant\nsecret: abcdefghijklmnoq\n");
-        let of = |salts: &Salts, tenant, own| salts.of(tenant, own).expect("tenants are apart");
+        let of = |salts: &Salts, tenant, own| salts.of(tenant, own).expect("tenants have salts");
         assert_eq!(of(&a, Some(b"t"), None), of(&a, Some(b"t"), None));
         assert_eq!(of(&a, Some(b"t"), None).len(), 2 * BYTES);
         let all = [

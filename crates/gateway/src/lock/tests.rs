@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::machine::driver::Driver;
 
-/// Marks a process as the test's child, and says what it should do.
+/// Marks a process as the test's child; its value selects the case.
 const CHILD: &str = "MERIDIAN_TEST_PANIC";
 /// This test's name, for a process that runs only this test.
 const TEST: &str = "lock::tests::a_panic_while_held_ends_the_process";
@@ -22,23 +22,10 @@ fn driver() -> Arc<Driver> {
 
 fn request(id: u64) -> Request {
     Request {
-        id: RequestId(id),
-        model: ModelId(0),
-        tenant: 0,
-        priority: meridian_routing::Priority::Normal,
-        key: 0,
-        head: 0,
-        blocks: Vec::new(),
         prompt_tokens: 1,
-        block_tokens: 16.0,
-        deadline: None,
-        pinned: None,
         streams: false,
-        hops: 0,
         peers: 0,
-        here: true,
-        residence: Default::default(),
-        elsewhere: false,
+        ..Request::plain(RequestId(id), ModelId(0))
     }
 }
 

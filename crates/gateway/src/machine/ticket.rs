@@ -17,18 +17,17 @@ pub(crate) enum End {
     Cancelled,
 }
 
-/// Facts about an ended attempt besides its outcome.
+/// Details of an ended attempt, besides its outcome.
 #[derive(Default)]
-pub(crate) struct Told {
+pub(crate) struct Details {
     pub(crate) usage: Option<Usage>,
     pub(crate) extended: Option<Vec<u64>>,
     /// For a forward: the peer's own id of the replica that served it.
     pub(crate) served: Option<ReplicaId>,
 }
 
-/// A request in flight. If it is dropped without an end, it counts as cancelled by its client. That
-/// is the only way a handler stops early, be it by a hang-up, a timeout or a panic, so nothing
-/// leaks.
+/// A request in flight. If it is dropped without an end, it counts as cancelled by its client. A
+/// handler that stops early, after a disconnect, a timeout or a panic, drops it, so nothing leaks.
 pub(crate) struct Ticket {
     driver: Arc<Driver>,
     pub(crate) id: RequestId,
@@ -70,14 +69,14 @@ impl Ticket {
     }
 
     /// Ends the request after an attempt.
-    pub(crate) fn finish(mut self, outcome: Outcome, told: Told) {
+    pub(crate) fn finish(mut self, outcome: Outcome, details: Details) {
         let end = match outcome {
             Outcome::Done => End::Done,
             Outcome::ClientError => End::ClientError,
             Outcome::Full | Outcome::NoRoom => End::Rejected,
             _ => End::Failed,
         };
-        let Told { usage, extended, served } = told;
+        let Details { usage, extended, served } = details;
         let input = Input::Finished { id: self.id, outcome, retry: false, usage, extended, served };
         self.close(end, Some(input), usage);
     }

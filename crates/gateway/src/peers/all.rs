@@ -56,7 +56,7 @@ impl Peers {
         let ids = (0..).map(PeerId);
         let link = |(id, peer): (_, &config::Peer)| Link::new(id, peer, &peers, &tls).map(Arc::new);
         let links = ids.zip(&peers.gateways).map(link).collect::<Result<Vec<_>, _>>()?;
-        let told_block_bytes = usize::try_from(hello.block_bytes).unwrap_or(0);
+        let announced_block_bytes = usize::try_from(hello.block_bytes).unwrap_or(0);
         let listed = Listed::new(&tls.identity, &peers);
         Ok(Some(Peers {
             listed,
@@ -66,7 +66,7 @@ impl Peers {
             tls,
             outbox: Arc::new(Outbox::new(links.len())),
             bulletin: Bulletin::default(),
-            handover: Arc::new(Handover::new(told_block_bytes, links.len())),
+            handover: Arc::new(Handover::new(announced_block_bytes, links.len())),
             links,
             models: Models::default(),
             others: Arc::default(),

@@ -58,7 +58,7 @@ impl Bulletin {
                 sleep_until(looked + push).await;
                 continue;
             }
-            let digest = match draining.has_begun() {
+            let digest = match draining.has_started() {
                 false => driver.digest(),
                 true => Digest::default(),
             };

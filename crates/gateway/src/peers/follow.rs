@@ -33,13 +33,13 @@ pub(super) struct Follow {
     pub(super) permit: Option<Permit>,
 }
 
-type Told = Result<Tell, Status>;
+type Item = Result<Tell, Status>;
 
 impl StreamingService<Ask> for Follow {
     type Response = Tell;
-    type ResponseStream = ReceiverStream<Told>;
+    type ResponseStream = ReceiverStream<Item>;
     type Future =
-        Pin<Box<dyn Future<Output = Result<Response<ReceiverStream<Told>>, Status>> + Send>>;
+        Pin<Box<dyn Future<Output = Result<Response<ReceiverStream<Item>>, Status>> + Send>>;
 
     fn call(&mut self, request: Request<Streaming<Ask>>) -> Self::Future {
         let (region, peers, from) = (self.region.clone(), self.peers.clone(), self.from.clone());
@@ -60,7 +60,7 @@ async fn begin(
     from: Identity,
     mut asks: Streaming<Ask>,
     permit: Permit,
-) -> Result<Response<ReceiverStream<Told>>, Status> {
+) -> Result<Response<ReceiverStream<Item>>, Status> {
     let theirs = hello(&mut asks).await?;
     let agreed = peers.hello.meet(&theirs, &from).map_err(|refused| {
         tracing::warn!(peer = %from, error = %refused, "refused a peer");
@@ -105,7 +105,7 @@ struct Follower {
     telling: Telling,
     /// Its row, if this gateway follows it too.
     id: Option<PeerId>,
-    send: mpsc::Sender<Told>,
+    send: mpsc::Sender<Item>,
 }
 
 impl Follower {
@@ -118,7 +118,7 @@ impl Follower {
     ) -> Result<(), Status> {
         let mut page = peers.bulletin.follow(&region.driver);
         self.send.send(Ok(Tell::Hello(peers.hello.clone()))).await.map_err(gone)?;
-        let mut told_models = None;
+        let mut sent_models = None;
         let mut is_new = true;
         loop {
             tokio::select! {
@@ -136,8 +136,8 @@ impl Follower {
                     Some(Ask::Holdings(replica)) => {
                         let here = region.fleet.at(&replica);
                         let here = here.map(|member| region.driver.holdings(member.id));
-                        for told in peers.handover.tell(&replica, here) {
-                            self.send.send(Ok(told)).await.map_err(gone)?;
+                        for tell in peers.handover.tell(&replica, here) {
+                            self.send.send(Ok(tell)).await.map_err(gone)?;
                         }
                     }
                     Some(Ask::Hello(_) | Ask::Unknown) => {}
@@ -148,7 +148,7 @@ impl Follower {
                     // Sent before any numbers, so the follower forwards no request for a model that
                     // is not served here.
                     let models = region.fleet.version();
-                    if told_models.replace(models) != Some(models) {
+                    if sent_models.replace(models) != Some(models) {
                         room.send(Ok(Tell::Models(region.fleet.served(MOST_MODELS))));
                         continue;
                     }

@@ -46,7 +46,7 @@ pub(crate) trait Forwards: Clone + Send + Sync + 'static {
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Serves a request that the gateway `from` sent on.
+/// Serves a request that the gateway `from` forwarded.
 pub(super) async fn take<F: Forwards>(
     forwards: &F,
     peers: &Peers,

@@ -64,7 +64,7 @@ pub(super) async fn keep(peers: Arc<Peers>, link: Arc<Link>, seed: u64) {
     let mut rng = Rng::new(seed);
     let (first, most) = PAUSES;
     let mut pause = first;
-    let told = Rarely::default();
+    let log = Rarely::default();
     loop {
         let mut opened = None;
         let problem = match one(&peers, &link, &mut opened).await {
@@ -74,7 +74,7 @@ pub(super) async fn keep(peers: Arc<Peers>, link: Arc<Link>, seed: u64) {
         // A peer that accepts connections and closes them soon is no better than one that is down.
         let lasted = opened.is_some_and(|at: Instant| at.elapsed() > most);
         pause = if lasted { first } else { (pause * 2).min(most) };
-        if let Some(unlogged) = told.due(&problem) {
+        if let Some(unlogged) = log.due(&problem) {
             tracing::warn!(
                 peer = %link.identity, error = problem, unlogged, "cannot open a connection for requests"
             );
@@ -125,7 +125,7 @@ async fn one(peers: &Peers, link: &Link, opened: &mut Option<Instant>) -> Result
     }
 }
 
-/// However the connection ends, no request is sent on it afterwards.
+/// However the connection ends, it gets no request afterwards.
 struct Down<'a>(&'a Line);
 
 impl Drop for Down<'_> {

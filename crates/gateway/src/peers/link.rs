@@ -145,7 +145,7 @@ impl Link {
     }
 
     pub(super) fn status(&self, driver: &Driver, models: &Models) -> admin::Peer {
-        let told = {
+        let from_machine = {
             let inner = driver.lock();
             inner.routing.peers().row(self.id).map(|row| admin::Peer {
                 rtt_ms: row.rtt_ms,
@@ -176,7 +176,7 @@ impl Link {
             sent: self.sent.read(),
             taken: self.taken.read(),
             problem: state.problem.clone(),
-            ..told.unwrap_or_default()
+            ..from_machine.unwrap_or_default()
         }
     }
 

@@ -19,7 +19,7 @@ pub(crate) struct Models(RwLock<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     /// The peers that reported their models, one bit each.
-    told: u64,
+    reported: u64,
     /// By model, the peers that reported it.
     serve: HashMap<ModelId, u64>,
     /// Each peer's report, and the same as a model list.
@@ -30,7 +30,7 @@ impl Models {
     /// The peers that may serve a model, one bit each.
     pub(crate) fn serving(&self, model: ModelId) -> u64 {
         let inner = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        !inner.told | inner.serve.get(&model).copied().unwrap_or(0)
+        !inner.reported | inner.serve.get(&model).copied().unwrap_or(0)
     }
 
     /// Whether any peer reported a model.
@@ -45,7 +45,7 @@ impl Models {
         let ids: Vec<ModelId> = names.iter().filter_map(|name| fleet.intern(name)).collect();
         let page = model_list(&names);
         let mut inner = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        inner.told |= bit;
+        inner.reported |= bit;
         inner.serve.values_mut().for_each(|peers| *peers &= !bit);
         for id in ids {
             *inner.serve.entry(id).or_default() |= bit;
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn masks() {
         let (models, fleet) = (Models::default(), Fleet::default());
-        let m = fleet.intern("m").expect("there is room");
+        let m = fleet.intern("m").expect("there is capacity");
         assert_eq!(models.serving(m), u64::MAX);
         assert!(!models.knows(m));
         models.tell(PeerId(0), vec!["m".to_owned()], &fleet);

@@ -54,14 +54,14 @@ pub(super) struct Port<F> {
     pub(super) header_bytes: usize,
 }
 
-/// Accepts peers until the shutdown starts, so that a successor can listen on the address while this
-/// gateway drains. Accepted connections go on.
+/// Accepts peers until the shutdown starts, so that a successor can listen on the address while
+/// this gateway drains. Accepted connections stay open.
 pub(super) async fn serve<F: Forwards>(port: Port<F>, listener: TcpListener) {
     let connections = Bound::new(usize::from(CONNECTIONS));
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            () = port.region.draining.begun() => return,
+            () = port.region.draining.started() => return,
         };
         let stream = match accepted {
             Ok((stream, _)) => stream,

@@ -15,9 +15,9 @@ const MOST: usize = 64;
 
 /// Time of the last log line, by cause; the empty name stands for all others.
 #[derive(Default)]
-pub(super) struct Rarely(Mutex<BTreeMap<String, Told>>);
+pub(super) struct Rarely(Mutex<BTreeMap<String, Logged>>);
 
-struct Told {
+struct Logged {
     at: Instant,
     since: u64,
 }
@@ -26,20 +26,20 @@ impl Rarely {
     /// Whether to log a cause now, and how many earlier ones were not logged.
     pub(super) fn due(&self, cause: &str) -> Option<u64> {
         let now = Instant::now();
-        let mut told = self.0.lock();
-        told.retain(|_, told| now - told.at < 10 * PAUSE);
-        let cause = if told.len() < MOST || told.contains_key(cause) { cause } else { "" };
-        match told.get_mut(cause) {
-            Some(told) if now - told.at < PAUSE => {
-                told.since += 1;
+        let mut logged = self.0.lock();
+        logged.retain(|_, logged| now - logged.at < 10 * PAUSE);
+        let cause = if logged.len() < MOST || logged.contains_key(cause) { cause } else { "" };
+        match logged.get_mut(cause) {
+            Some(logged) if now - logged.at < PAUSE => {
+                logged.since += 1;
                 None
             }
-            Some(told) => {
-                told.at = now;
-                Some(std::mem::take(&mut told.since))
+            Some(logged) => {
+                logged.at = now;
+                Some(std::mem::take(&mut logged.since))
             }
             None => {
-                told.insert(cause.to_owned(), Told { at: now, since: 0 });
+                logged.insert(cause.to_owned(), Logged { at: now, since: 0 });
                 Some(0)
             }
         }

@@ -38,7 +38,7 @@ use super::link::Link;
 use super::rarely::Rarely;
 use super::region::Region;
 
-/// How two gateways come to share prefixes.
+/// The remedy if two gateways do not share prefixes.
 const REMEDY: &str = "set the same `secret` in the files of all gateways, and restart those \
                       whose files changed";
 
@@ -75,13 +75,13 @@ pub(super) async fn keep(region: Region, peers: Arc<Peers>, link: Arc<Link>) {
     let mut rng = Rng::new(link.name_hash ^ region.seed);
     let (first, most) = PAUSES;
     let mut pause = first;
-    let told = Rarely::default();
+    let log = Rarely::default();
     loop {
         let mut session = Session::new(&region, &peers, &link);
         let broken = session.run().await;
         pause = if session.took { first } else { (pause * 2).min(most) };
         let problem = error_chain(&broken);
-        if let Some(unlogged) = told.due(&problem) {
+        if let Some(unlogged) = log.due(&problem) {
             tracing::warn!(
                 peer = %link.identity, error = problem, unlogged, "a peer is not connected"
             );
@@ -99,7 +99,7 @@ struct Session<'a> {
     hearing: Hearing,
     /// The shortest round trip since the last digest.
     rtt: Option<Duration>,
-    /// Replicas that it will be asked about.
+    /// Replicas about which the peer has not been asked yet.
     unasked: VecDeque<Authority>,
     /// Whether one of its digests was received.
     took: bool,
@@ -133,7 +133,7 @@ impl<'a> Session<'a> {
             let ask = tokio::select! {
                 tell = tells.message() => {
                     let tell = tell?.ok_or(Broken::Silent("it closed the stream"))?;
-                    self.told(tell)?;
+                    self.receive(tell)?;
                     silent.as_mut().reset(Instant::now() + gone);
                     continue;
                 }
@@ -216,7 +216,7 @@ impl<'a> Session<'a> {
         Ok((Channel(sender), Connection { task, revoked: Box::pin(revoked) }))
     }
 
-    fn told(&mut self, tell: Tell) -> Result<(), Broken> {
+    fn receive(&mut self, tell: Tell) -> Result<(), Broken> {
         match tell {
             Tell::Echo(stamp) => {
                 let rtt = self.region.driver.clock.now().since(Time::from_nanos(stamp));

@@ -48,8 +48,8 @@ pub(super) async fn keep(following: Arc<Following>, applied: Applied) {
     }
 }
 
-/// Takes one step towards the state in the view. Returns whether another step may follow without a new
-/// view: replicas are about to leave, or more may join while the region drains.
+/// Takes one step towards the state in the view. Returns whether another step may follow without a
+/// new view: replicas are about to leave, or more may join while the region drains.
 fn apply(applied: &Applied, following: &Following, view: &Snapshot, state: &mut State) -> bool {
     applied.residency.registered(&applied.driver, view);
     if let Some(peers) = &applied.peers {
@@ -88,7 +88,7 @@ fn drain_others(replicas: &Replicas, drains: bool, state: &State) {
     }
 }
 
-/// Logs problems, each one once.
+/// Logs each problem once.
 fn tell(state: &mut State, wants: Wants) {
     for problem in wants.problems.difference(&state.problems) {
         tracing::warn!(problem, "cannot apply the registry");
@@ -96,7 +96,7 @@ fn tell(state: &mut State, wants: Wants) {
     state.problems = wants.problems;
 }
 
-/// Lets replicas leave that this gateway should not have. Returns whether some are still here.
+/// Removes or drains the replicas that this gateway should not have. Returns whether some remain.
 fn let_go(replicas: &Arc<Replicas>, wants: &Wants, view: &Snapshot, state: &mut State) -> bool {
     let ours = state.ours.keys().filter(|address| !wants.here.contains_key(*address));
     let away: BTreeSet<_> = ours.chain(wants.away.keys()).cloned().collect();

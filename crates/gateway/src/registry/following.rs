@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::ask::{ControlPlane, Lost};
 use super::ours::Ours;
 use super::secured::Secured;
-use super::view_file::{Begun, ViewFile};
+use super::view_file::{SavedView, ViewFile};
 use crate::lock::{Mutex, MutexGuard};
 
 /// The first pause after a failure; the longest is the interval between two renewals.
@@ -42,11 +42,11 @@ pub(super) struct State {
     /// Why the lease is not held, or the watch is not connected.
     trouble: BTreeMap<Task, String>,
     /// When the control plane last confirmed the view.
-    told: Option<Instant>,
+    confirmed: Option<Instant>,
     /// The file's contents at the start, until a view is in force.
     found: Option<Kept>,
     /// The file's view, if it is in force.
-    begun: Option<Begun>,
+    saved: Option<SavedView>,
     /// Why the view could not be saved.
     pub(super) unkept: Option<String>,
     lost: Option<Instant>,
@@ -173,12 +173,12 @@ impl Following {
         let state = self.state();
         let word = match (&view, state.lost) {
             (None, _) => "unseen",
-            _ if state.begun.is_some() => "kept",
+            _ if state.saved.is_some() => "kept",
             (Some(_), Some(_)) => "lost",
             (Some(_), None) => "up",
         };
-        let told = || state.told.map(|at| at.elapsed());
-        let age = state.begun.as_ref().map(Begun::age).or_else(told);
+        let confirmed = || state.confirmed.map(|at| at.elapsed());
+        let age = state.saved.as_ref().map(SavedView::age).or_else(confirmed);
         let adopted: Vec<_> = state.present().filter_map(|o| o.adopted.clone()).collect();
         let adopted_replicas = adopted.len();
         let adopted: BTreeSet<_> = adopted.into_iter().collect();
@@ -217,7 +217,7 @@ impl Following {
     pub(super) fn begin_with_kept(&self) {
         let mut state = self.state();
         let Some(kept) = state.found.take() else { return };
-        let begun = Begun::with(kept.at);
+        let saved = SavedView::with(kept.at);
         let (revision, replicas) = (kept.view.revision, kept.view.replicas.len());
         let view = Arc::new(kept.view);
         let begins = self.view.send_if_modified(|held| {
@@ -228,8 +228,8 @@ impl Following {
             first
         });
         if begins {
-            let (url, age_s) = (&self.control.config.url, begun.age().as_secs());
-            state.begun = Some(begun);
+            let (url, age_s) = (&self.control.config.url, saved.age().as_secs());
+            state.saved = Some(saved);
             tracing::warn!(%url, revision, replicas, age_s, "the control plane does not answer; this gateway starts with its saved view");
         }
     }
@@ -238,10 +238,10 @@ impl Following {
     /// the previous one.
     pub(super) fn hear(&self, view: &Arc<Snapshot>, changed: bool) -> Option<Arc<Snapshot>> {
         let mut state = self.state();
-        state.told = Some(Instant::now());
+        state.confirmed = Some(Instant::now());
         state.found = None;
-        if let Some(begun) = state.begun.take() {
-            let age_s = begun.age().as_secs();
+        if let Some(saved) = state.saved.take() {
+            let age_s = saved.age().as_secs();
             tracing::info!(age_s, "the control plane's view replaces the saved one");
         }
         let mut before = None;
@@ -255,8 +255,8 @@ impl Following {
     /// The control plane's view, and when it was last confirmed.
     pub(super) fn heard(&self) -> Option<(Arc<Snapshot>, Instant)> {
         let state = self.state();
-        let told = state.told.filter(|_| state.begun.is_none())?;
-        Some((self.view.borrow().clone()?, told))
+        let confirmed = state.confirmed.filter(|_| state.saved.is_none())?;
+        Some((self.view.borrow().clone()?, confirmed))
     }
 
     /// Pauses after failures: longer each time, and different for each gateway.

@@ -32,11 +32,11 @@ pub(super) async fn keep(following: Arc<Following>) {
     }
     let mut last = None;
     loop {
-        if let Some((view, told)) = following.heard()
-            && last != Some(told)
-            && put(&following, file, view, told).await
+        if let Some((view, confirmed)) = following.heard()
+            && last != Some(confirmed)
+            && put(&following, file, view, confirmed).await
         {
-            last = Some(told);
+            last = Some(confirmed);
         }
         sleep(PAUSE).await;
         let _ = timeout(REFRESH, view.changed()).await;
@@ -48,9 +48,9 @@ async fn put(
     following: &Arc<Following>,
     file: &ViewFile,
     view: Arc<Snapshot>,
-    told: Instant,
+    confirmed: Instant,
 ) -> bool {
-    let at = unix_seconds().saturating_sub(told.elapsed().as_secs());
+    let at = unix_seconds().saturating_sub(confirmed.elapsed().as_secs());
     let following_too = following.clone();
     let written = tokio::task::spawn_blocking(move || {
         let file = following_too.file.as_ref()?;

@@ -1,7 +1,7 @@
 //! The lease: the control plane considers this gateway alive while it is renewed.
 //!
 //! It is renewed with two thirds of its time left. Each renewal reports the replicas as this
-//! gateway sees them, which is what lists and autoscalers show. If the lease is lost after a long
+//! gateway sees them, as lists and autoscalers show them. If the lease is lost after a long
 //! interruption, a new one is requested at once.
 
 use std::collections::BTreeMap;

@@ -30,10 +30,10 @@ impl Secured {
         let files = files(tls);
         let paths = files.paths().into_iter().map(ToOwned::to_owned).collect();
         let (region, name) = (region.to_owned(), name.to_owned());
-        let has_begun = AtomicBool::new(false);
+        let has_started = AtomicBool::new(false);
         let make = move || {
             let (side, own) = side(&files)?;
-            let is_reload = has_begun.swap(true, Ordering::Relaxed);
+            let is_reload = has_started.swap(true, Ordering::Relaxed);
             match misnamed(&files, &own, &region, &name).filter(|_| is_reload) {
                 Some(error) => Err(error),
                 None => Ok(side),

@@ -20,18 +20,18 @@ pub(super) struct ViewFile {
     pub(super) region: String,
 }
 
-/// The file's view, in force until the control plane answers.
-pub(super) struct Begun {
-    /// Its age.
+/// A view loaded from the file, in force until the control plane answers.
+pub(super) struct SavedView {
+    /// Its age when it was loaded.
     age: Duration,
     since: Instant,
 }
 
-impl Begun {
-    /// For a view that was current at `at`, in seconds of Unix time; it is in force from now on.
-    pub(super) fn with(at: u64) -> Begun {
+impl SavedView {
+    /// A view that was current at `at`, in seconds of Unix time, and is in force from now on.
+    pub(super) fn with(at: u64) -> SavedView {
         let age = Duration::from_secs(unix_seconds().saturating_sub(at));
-        Begun { age, since: Instant::now() }
+        SavedView { age, since: Instant::now() }
     }
 
     pub(super) fn age(&self) -> Duration {
@@ -66,7 +66,7 @@ impl ViewFile {
 
     /// Its contents; none if it does not exist.
     pub(super) fn read(&self) -> Result<Option<Kept>, String> {
-        let told = |error: String| {
+        let problem = |error: String| {
             let path = self.path.display();
             format!(
                 "control.view: {path}: {error}; the gateway ignores it, and replaces it when the control plane answers"
@@ -75,15 +75,15 @@ impl ViewFile {
         let file = match File::open(&self.path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(told(error.to_string())),
+            Err(error) => return Err(problem(error.to_string())),
         };
         let mut bytes = Vec::new();
         let read = file.take(MOST + 1).read_to_end(&mut bytes);
-        read.map_err(|error| told(error.to_string()))?;
+        read.map_err(|error| problem(error.to_string()))?;
         if bytes.len() as u64 > MOST {
-            return Err(told(format!("it is larger than {MOST} bytes")));
+            return Err(problem(format!("it is larger than {MOST} bytes")));
         }
-        Kept::read(&bytes, &self.region).map(Some).map_err(|error| told(error.to_string()))
+        Kept::read(&bytes, &self.region).map(Some).map_err(|error| problem(error.to_string()))
     }
 
     /// A new file next to it, readable only by its owner. A crash may have left an earlier one.

@@ -91,7 +91,7 @@ fn want(
     let serves = region.is_none_or(|region| region.wanted == Wanted::Up);
     let (adopted, rtt) = match serving {
         Serving::Adopted { rtt, .. } => (Some(record.region.clone()), *rtt),
-        Serving::Own(_) | Serving::Nobody => (None, None),
+        Serving::Own(_) | Serving::NoGateway => (None, None),
     };
     // The record determines its region.
     let region = (record.region != here).then(|| record.region.clone());

@@ -50,7 +50,7 @@ async fn follow(
             view = read(following).await?;
             begin(following, &view).await?
         }
-        begun => begun?,
+        watch => watch?,
     };
     loop {
         let event = watch.event().await?;

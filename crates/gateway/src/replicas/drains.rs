@@ -75,16 +75,16 @@ mod tests {
     #[test]
     fn reasons_add_up() {
         use DrainReason::{Region, Removed};
-        let (drains, begun, ended) = (Drains::default(), Cell::new(0), Cell::new(0));
-        let begin = || begun.set(begun.get() + 1);
+        let (drains, started, ended) = (Drains::default(), Cell::new(0), Cell::new(0));
+        let begin = || started.set(started.get() + 1);
         let end = || ended.set(ended.get() + 1);
         drains.withdraw(Region, end);
         assert!(drains.add(Region, begin) && !drains.add(Region, begin));
         assert!(drains.add(Removed, begin));
         drains.withdraw(Region, end);
-        assert_eq!((begun.get(), ended.get(), drains.has(Removed)), (1, 0, true));
+        assert_eq!((started.get(), ended.get(), drains.has(Removed)), (1, 0, true));
         drains.withdraw(Removed, end);
         drains.withdraw(Removed, end);
-        assert_eq!((begun.get(), ended.get(), drains.has(Removed)), (1, 1, false));
+        assert_eq!((started.get(), ended.get(), drains.has(Removed)), (1, 1, false));
     }
 }

@@ -408,7 +408,7 @@ mod tests {
         fleet.left(&a, Time::ZERO);
         let c = join("http://c:1").expect("joins");
         assert_eq!(c.id, ReplicaId(0));
-        assert!(!fleet.leave(&a), "its id is another's");
+        assert!(!fleet.leave(&a), "another replica has its id");
         assert!(!c.gone.is_cancelled() && fleet.leave(&c));
     }
 

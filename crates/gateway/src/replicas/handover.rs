@@ -30,7 +30,7 @@ const MOST_REMEMBERED: usize = 1 << 19;
 #[derive(Debug)]
 pub(crate) struct Handover {
     /// The block size announced to peers; 0 for none.
-    told_block_bytes: usize,
+    announced_block_bytes: usize,
     /// Whether the current policy uses that block size.
     compares: AtomicBool,
     /// Cache contents of replicas that have left.
@@ -53,10 +53,10 @@ struct Departed {
 }
 
 impl Handover {
-    /// For a gateway with `peers` peers, whose hello announces `told_block_bytes`.
-    pub(crate) fn new(told_block_bytes: usize, peers: usize) -> Handover {
+    /// For a gateway with `peers` peers, whose hello announces `announced_block_bytes`.
+    pub(crate) fn new(announced_block_bytes: usize, peers: usize) -> Handover {
         Handover {
-            told_block_bytes,
+            announced_block_bytes,
             compares: AtomicBool::new(true),
             left: Mutex::default(),
             joined: (0..peers).map(|_| Joined::default()).collect(),
@@ -67,7 +67,7 @@ impl Handover {
     /// size than announced mean nothing to peers, nor theirs to this gateway, so none are exchanged
     /// while that policy is in force.
     pub(crate) fn read_in(&self, block_bytes: Option<usize>) {
-        let compares = block_bytes == Some(self.told_block_bytes);
+        let compares = block_bytes == Some(self.announced_block_bytes);
         self.compares.store(compares, Ordering::Relaxed);
     }
 

@@ -111,8 +111,8 @@ impl Replicas {
         }
     }
 
-    /// Removes a replica at once. Its requests in flight continue until they end. Returns false if it
-    /// had left before.
+    /// Removes a replica at once. Its requests in flight continue until they end. Returns false if
+    /// it had left before.
     pub(crate) fn leave(&self, member: &Member) -> bool {
         if !self.fleet.leave(member) {
             return false;

@@ -27,7 +27,7 @@ struct Seen {
     before: Option<Duration>,
     least: Option<Duration>,
     count: u32,
-    told: Duration,
+    reported: Duration,
 }
 
 impl Way {
@@ -36,18 +36,18 @@ impl Way {
         let mut seen = self.0.lock();
         seen.take(took);
         let Some(now) = seen.now() else { return false };
-        let told = seen.told;
-        let apart = now.abs_diff(told).as_secs_f64();
-        let changed = apart > CHANGE * now.max(told).as_secs_f64();
+        let reported = seen.reported;
+        let apart = now.abs_diff(reported).as_secs_f64();
+        let changed = apart > CHANGE * now.max(reported).as_secs_f64();
         if changed {
-            seen.told = now;
+            seen.reported = now;
         }
         changed
     }
 
     /// The round trip as last reported; zero if it is short.
     pub(crate) fn rtt(&self) -> Duration {
-        self.0.lock().told
+        self.0.lock().reported
     }
 }
 
@@ -84,7 +84,7 @@ mod tests {
         assert!(!way.probed(ms(270)) && !way.probed(ms(95)) && !way.probed(ms(92)));
         assert!(way.probed(ms(130)));
         assert_eq!(way.rtt(), ms(92));
-        assert!(!way.probed(ms(90)), "nearly the same is the same");
+        assert!(!way.probed(ms(90)), "a small change is not reported");
         assert_eq!(way.rtt(), ms(92));
     }
 

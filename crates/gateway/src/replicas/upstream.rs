@@ -261,7 +261,7 @@ impl Upstream {
         Ok(Line { sender, connection, look })
     }
 
-    /// Sends on a connection and polls it until the head of the answer has arrived.
+    /// Sends a request over a connection and polls it until the head of the answer has arrived.
     async fn exchange(
         &self,
         mut line: Line,

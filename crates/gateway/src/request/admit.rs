@@ -109,7 +109,7 @@ struct Received {
 
 /// Reads the body in full, within the gateway's limits.
 async fn receive(plane: &DataPlane, request: Request<Incoming>) -> Result<Received, Refusal> {
-    if plane.limits.draining.has_begun() {
+    if plane.limits.draining.has_started() {
         return Err(Refusal::draining());
     }
     let room = plane.limits.requests.take(1).ok_or_else(|| Refusal::busy("limits.requests"))?;
@@ -164,6 +164,7 @@ fn question(
         blocks: prompt.info.fingerprint.blocks().to_vec(),
         prompt_tokens: prompt.tokens,
         block_tokens,
+        max_tokens: prompt.info.max_tokens,
         deadline: terms.deadline,
         pinned: reach.pinned,
         streams: prompt.info.stream,

@@ -10,7 +10,7 @@ use meridian_routing::Outcome;
 use meridian_wire::openai::{Answer, Summary, Usage};
 use meridian_wire::peer::usage_of;
 
-use crate::machine::ticket::{Ticket, Told};
+use crate::machine::ticket::{Details, Ticket};
 use crate::request::attempt::{AnsweredBy, Opened};
 use crate::request::choice::Target;
 use crate::request::delivery::{Delivery, Form};
@@ -27,14 +27,14 @@ pub(crate) struct Answering {
     by: AnsweredBy,
     sent: Instant,
     /// The usage in a peer's trailers.
-    told: Option<Usage>,
+    reported: Option<Usage>,
     /// The state needed to resume the stream if it breaks.
     resume: Option<Box<Resume>>,
 }
 
 /// The next piece or the end of an answer.
 pub(crate) enum Step {
-    /// Bytes to send on; may be empty.
+    /// Bytes for the client; may be empty.
     Pass(Bytes),
     /// The same, and the answer is complete.
     Whole(Bytes),
@@ -61,7 +61,7 @@ impl Answering {
         let oddity = member.is_some().then(|| Oddity::new(json));
         let silence = Silence::new(&delivery.plane.settings.timeouts, member);
         let incoming = Incoming::new(flow, first, silence, oddity);
-        Answering { incoming, reader, ticket, by, sent, told: None, resume }
+        Answering { incoming, reader, ticket, by, sent, reported: None, resume }
     }
 
     pub(crate) fn by(&self) -> &AnsweredBy {
@@ -120,14 +120,14 @@ impl Answering {
     /// A peer's report on its answer, after the last byte; engines send none.
     fn trailers(&mut self, trailers: &HeaderMap) {
         if let AnsweredBy::Peer { .. } = self.by {
-            self.told = usage_of(trailers);
+            self.reported = usage_of(trailers);
         }
     }
 
     /// Reports the end of the attempt to the machine. Returns the rest of the transfer, and bytes
     /// that were buffered until now.
     pub(crate) fn settle(self, outcome: Outcome, delivery: &mut Delivery) -> (Incoming, Bytes) {
-        let Answering { mut incoming, mut reader, ticket, by, sent, told, mut resume } = self;
+        let Answering { mut incoming, mut reader, ticket, by, sent, reported, mut resume } = self;
         let held = resume
             .as_mut()
             .map_or_else(Bytes::new, |resume| reader.feed(resume.thread.rest()).pass);
@@ -138,7 +138,7 @@ impl Answering {
         }
         let continued = resume.filter(|resume| resume.is_later());
         let usage = usage.or_else(|| {
-            told.map(|told| continued.as_ref().map_or(told, |resume| resume.total_usage(told)))
+            reported.map(|part| continued.as_ref().map_or(part, |resume| resume.total_usage(part)))
         });
         let usage = usage.map(|usage| delivery.counted(usage));
         delivery.reserved.settle(usage, pieces);
@@ -155,7 +155,7 @@ impl Answering {
         // The usage of the whole answer does not describe this replica's part, so it is not judged
         // by it.
         let usage = usage.filter(|_| continued.is_none());
-        ticket.finish(outcome, Told { usage, extended, served });
+        ticket.finish(outcome, Details { usage, extended, served });
         (incoming, join(held, rest))
     }
 

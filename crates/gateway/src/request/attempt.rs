@@ -29,7 +29,7 @@ use crate::request::engine_error::{EngineError, Meaning, meaning};
 use crate::request::plane::{Settings, ThreadPlane};
 
 /// An answer that has started.
-pub(crate) struct Begun {
+pub(crate) struct Started {
     pub(crate) head: response::Parts,
     pub(crate) opened: Opened,
 }
@@ -117,15 +117,15 @@ pub(crate) async fn attempt(
     context: &RequestContext,
     payload: &Payload,
     target: &Target,
-) -> Result<Begun, Failure> {
+) -> Result<Started, Failure> {
     let patience = plane.settings.timeouts.first_byte.0;
     match target {
         Target::Replica(member) => {
             let down = member.life.down();
             tokio::select! {
                 biased;
-                begun = tokio::time::timeout(patience, at_replica(plane, context, payload, member)) => {
-                    begun.unwrap_or_else(|_| Err(AttemptError::replica(late(patience)).into()))
+                started = tokio::time::timeout(patience, at_replica(plane, context, payload, member)) => {
+                    started.unwrap_or_else(|_| Err(AttemptError::replica(late(patience)).into()))
                 }
                 () = down.cancelled() => {
                     let message = "the replica stopped answering its probes";
@@ -141,16 +141,16 @@ pub(crate) async fn attempt(
             });
             let leg = link.sent.begin(body.left());
             let lost = link.lost();
-            let begun = tokio::select! {
-                begun = tokio::time::timeout(patience, at_peer(plane, context, payload.continues, link, body)) => {
-                    begun.unwrap_or_else(|_| Err(AttemptError::peer(late(patience))))
+            let started = tokio::select! {
+                started = tokio::time::timeout(patience, at_peer(plane, context, payload.continues, link, body)) => {
+                    started.unwrap_or_else(|_| Err(AttemptError::peer(late(patience))))
                 }
                 () = lost.cancelled() => Err(AttemptError::peer("the peer is gone")),
             };
-            match begun {
+            match started {
                 Ok(FromPeer { head, flow, first, sent }) => {
                     let by = AnsweredBy::Peer { peer: link.id, leg, served: served(&head) };
-                    Ok(Begun { head, opened: Opened { flow, first, sent, by } })
+                    Ok(Started { head, opened: Opened { flow, first, sent, by } })
                 }
                 Err(error) => {
                     leg.end(match error.fault {
@@ -196,7 +196,7 @@ async fn at_replica(
     context: &RequestContext,
     payload: &Payload,
     member: &Arc<Member>,
-) -> Result<Begun, Failure> {
+) -> Result<Started, Failure> {
     let call = &context.call;
     let body = body(payload, |purpose| match purpose {
         Purpose::Strip(_) | Purpose::Usage => true,
@@ -229,7 +229,7 @@ async fn at_replica(
     let first = first(call.endpoint, status, &mut flow).await;
     let first = first.map_err(|e| e.at(Fault::Replica))?;
     let by = AnsweredBy::Replica(member.clone());
-    Ok(Begun { head, opened: Opened { flow, first, sent, by } })
+    Ok(Started { head, opened: Opened { flow, first, sent, by } })
 }
 
 /// A peer's answer that has started.
@@ -327,8 +327,8 @@ async fn first(
 
 /// A peer's own refusal is worth a retry elsewhere, whatever its status: another gateway may have
 /// the capacity, the model or the permission that this one lacks. The peer has failed only if its
-/// replicas failed. An engine's answer that a peer passes on, including an error, is passed on
-/// here.
+/// replicas failed. An engine's answer that a peer relays, including an error, goes to the
+/// client.
 fn refused_by_peer(head: &response::Parts) -> Result<(), AttemptError> {
     let status = head.status;
     let Some(code) = head.headers.get(&REFUSED) else { return Ok(()) };

@@ -1,5 +1,5 @@
 //! Checks answers against the residency rules of their requests, and adds headers that say where
-//! they were given and by which replica.
+//! they were generated and by which replica.
 
 use http::{HeaderMap, HeaderValue};
 use meridian_routing::residency::Residence;
@@ -8,8 +8,8 @@ use crate::http::headers;
 use crate::inputs::residency::{self, Residency, RuleOutcome};
 use crate::request::choice::{Choice, Target};
 
-/// Counts a breach if an answer, or a continuation of one, was given at a place that the rules do
-/// not permit.
+/// Counts a breach if an answer, or a continuation of one, was generated at a place that the rules
+/// do not permit.
 pub(crate) fn check_kept(
     residency: &Residency,
     residence: &Residence,

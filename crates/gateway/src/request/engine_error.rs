@@ -1,5 +1,5 @@
-//! Error answers of engines: which ones go to the client unchanged, and what is kept of the others
-//! while the request is retried on another replica.
+//! Error answers of engines: which ones go to the client unchanged, and the parts of the others
+//! that are kept while the request is retried on another replica.
 //!
 //! A 5xx may be caused by the replica or the request. Some statuses say which. For the others a
 //! second replica is tried: if both answer the same, the request is the cause, and the client gets

@@ -14,7 +14,7 @@ use crate::error::Fault;
 use crate::ids::Ids;
 use crate::machine::driver::Verdict;
 use crate::machine::ticket::Ticket;
-use crate::request::attempt::{Begun, Failure, attempt};
+use crate::request::attempt::{Failure, Started, attempt};
 use crate::request::choice::{Choice, Chosen, Target, choose};
 use crate::request::context::{Payload, RequestContext};
 use crate::request::engine_error::EngineError;
@@ -44,7 +44,7 @@ pub(crate) async fn follow(
     payload: &Payload,
     ticket: &Ticket,
     verdict: Verdict,
-) -> Result<(Choice, Begun), Unanswered> {
+) -> Result<(Choice, Started), Unanswered> {
     let mut failures = Failures::default();
     let mut state = State::Deciding(verdict);
     loop {
@@ -67,7 +67,7 @@ pub(crate) async fn follow(
             State::Attempting(choice) => {
                 plane.metrics.decided(&choice.why);
                 let failure = match attempt(plane, context, payload, &choice.target).await {
-                    Ok(begun) => return Ok((choice, begun)),
+                    Ok(started) => return Ok((choice, started)),
                     Err(failure) => failure,
                 };
                 log(&plane.ids, ticket.id, &choice.target, &failure);

@@ -11,9 +11,9 @@ use meridian_wire::openai::Answer;
 use crate::http::headers;
 use crate::http::refusal::Refusal;
 use crate::inputs::residency::{self, RuleOutcome};
-use crate::machine::ticket::{Ticket, Told};
+use crate::machine::ticket::{Details, Ticket};
 use crate::request::answering::Answering;
-use crate::request::attempt::{Begun, Failure, Opened, undoes};
+use crate::request::attempt::{Failure, Opened, Started, undoes};
 use crate::request::audit::{self, audit};
 use crate::request::body::AnswerBody;
 use crate::request::choice::{Choice, Target};
@@ -36,9 +36,9 @@ pub(crate) fn answered(
     payload: Payload,
     mut reserved: Reserved,
     ticket: Ticket,
-    (choice, begun): (Choice, Begun),
+    (choice, started): (Choice, Started),
 ) -> Response<AnswerBody> {
-    let Begun { mut head, opened } = begun;
+    let Started { mut head, opened } = started;
     let form = form(&context, &choice.target, &head);
     let ok = head.status.is_success();
     // An error event added at a break would exceed the length.
@@ -100,7 +100,7 @@ fn dress(
     }
 }
 
-/// No answer started.
+/// The response if no answer started.
 pub(crate) fn unanswered(
     plane: &DataPlane,
     context: &RequestContext,
@@ -111,7 +111,7 @@ pub(crate) fn unanswered(
     reserved.unserved();
     let refusal = match why {
         Unanswered::SameFailure(choice, said) => {
-            ticket.finish(Outcome::ClientError, Told::default());
+            ticket.finish(Outcome::ClientError, Details::default());
             match said.is_redirect() {
                 true => Refusal::redirected(said.head.status),
                 false => return engine_failed(plane, context, &reserved, &choice, &said),
@@ -160,7 +160,7 @@ fn refusal(
     }
 }
 
-/// The engine's own error goes to the client.
+/// Sends the engine's own error to the client.
 fn engine_failed(
     plane: &DataPlane,
     context: &RequestContext,

@@ -19,7 +19,7 @@ use crate::machine::driver::Verdict;
 use crate::machine::ticket::Ticket;
 use crate::metrics::Metrics;
 use crate::replicas::fleet::Fleet;
-use crate::request::attempt::{Begun, Opened};
+use crate::request::attempt::{Opened, Started};
 use crate::request::audit::check_kept;
 use crate::request::choice::Target;
 use crate::request::context::{Payload, RequestContext};
@@ -119,7 +119,7 @@ pub(crate) async fn search(
 ) -> Option<Box<Resumed>> {
     let id = ticket.id;
     let followed = follow(&plane, &resume.context, &resume.payload, &ticket, verdict).await;
-    let (choice, begun) = match followed {
+    let (choice, started) = match followed {
         Ok(answer) => answer,
         Err(why) => {
             match why {
@@ -130,7 +130,7 @@ pub(crate) async fn search(
             return nowhere(&plane.metrics, &plane.ids, id);
         }
     };
-    let Begun { head, opened } = begun;
+    let Started { head, opened } = started;
     if !head.status.is_success() || headers::is_json(&head.headers) {
         tracing::warn!(
             request = plane.ids.show(id), status = %head.status,

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http_body::Frame;
 use meridian_routing::Outcome;
 
-use crate::machine::ticket::{Ticket, Told};
+use crate::machine::ticket::{Details, Ticket};
 use crate::request::attempt::AnsweredBy;
 use crate::request::incoming::{CutShort, Event, Incoming};
 use crate::request::reserved::Reserved;
@@ -63,7 +63,7 @@ impl Unread {
     fn end(&mut self) {
         let Some(Open { ticket, by, .. }) = self.open.take() else { return };
         by.end(Outcome::ClientError);
-        ticket.finish(Outcome::ClientError, Told::default());
+        ticket.finish(Outcome::ClientError, Details::default());
     }
 }
 

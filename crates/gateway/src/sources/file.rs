@@ -20,9 +20,9 @@ const MOST: u64 = 4 << 20;
 
 pub(super) async fn keep(source: Arc<Source>, path: PathBuf, limit: usize) {
     loop {
-        let told = source.trouble();
+        let reported = source.trouble();
         if let Look::Bad(Unread(why)) = look(&source, &path, limit).await
-            && told.as_ref() != Some(&why)
+            && reported.as_ref() != Some(&why)
         {
             source.log_trouble(&why);
         }

@@ -127,8 +127,8 @@ impl Source {
     /// Applies the replicas that were found.
     fn apply(&self, replicas: Vec<AddReplica>, state: &mut State) {
         let decided = self.registry.as_ref().map(|r| r.decided()).unwrap_or_default();
-        // A replica that was removed or replaced by other means no longer belongs to this source, nor
-        // does one of which the registry has a record.
+        // A replica that was removed or replaced by other means no longer belongs to this source,
+        // and neither does one of which the registry has a record.
         state
             .ours
             .retain(|address, member| !member.gone.is_cancelled() && !decided.contains(address));

@@ -68,8 +68,8 @@ async fn replicas_come_and_go() {
     assert_eq!(region.admin("DELETE", "/admin/replicas/r0?drain=true", "").await.status, 202);
     let before = a.count();
     region.until("it has ended and left", |s| s.replicas.len() == 1).await;
-    region.until("the other serves on", |s| s.replicas[0].done > 60).await;
-    assert_eq!(a.count(), before, "a draining replica takes nothing new");
+    region.until("the other keeps serving", |s| s.replicas[0].done > 60).await;
+    assert_eq!(a.count(), before, "a draining replica gets no new requests");
     assert_eq!(add(&region, &a).await.id, 0, "the lowest free id");
     traffic.await.unwrap();
     let status = region.settled().await;
@@ -236,7 +236,7 @@ fn tells_nothing(what: &str, text: &str) {
     for secret in
         [PROMPT, "walrus", "carpenter", SESSION, TENANT, "alice", "Bearer", "a test's secret", ID]
     {
-        assert!(!text.contains(secret), "{what} tells {secret:?}: {text}");
+        assert!(!text.contains(secret), "{what} shows {secret:?}: {text}");
     }
 }
 
@@ -402,6 +402,6 @@ async fn explanations_name_the_replicas_of_their_time() {
     assert_eq!(add(&region, &b).await.id, 0);
     tokio::time::sleep(10 * MS).await;
     let second = call(region.listen, chat("hi")).await.header("x-request-id").to_owned();
-    assert_eq!(of(&first).await, (a.url(), a.url()), "its id is another's");
+    assert_eq!(of(&first).await, (a.url(), a.url()), "another replica has its id");
     assert_eq!(of(&second).await, (b.url(), b.url()));
 }

@@ -358,7 +358,7 @@ async fn a_reload_leaves_the_port_as_it_listens() {
     let region = reloaded(&open, "open-port", &closed).await;
     assert_eq!(region.admin("GET", "/admin/status", "").await.status, 200);
     let page = region.admin("GET", "/admin/config", "").await.json();
-    assert!(page["admin_access"]["tls"].is_null(), "what is in force: {page}");
+    assert!(page["admin_access"]["tls"].is_null(), "settings in force: {page}");
 }
 
 // A body that never arrives is awaited for ten seconds, before a login is checked as well as after
@@ -377,7 +377,7 @@ async fn a_body_that_never_comes() {
         let mut said = String::new();
         let read =
             tokio::time::timeout(Duration::from_secs(3600), client.read_to_string(&mut said));
-        read.await.expect("the gateway hangs up within an hour").unwrap();
+        read.await.expect("the gateway disconnects within an hour").unwrap();
         assert!(said.starts_with("HTTP/1.1 408 ") && said.contains("client_too_slow"), "{said}");
     }
 }

@@ -162,8 +162,8 @@ async fn what_a_client_sends() {
         assert_eq!(seen(&world), (before.0, before.1 + to_eu), "{what}");
         assert_eq!(answer.header("x-meridian-region"), served, "{what}");
     }
-    let told = regions[0].status().await.residency.expect("there is a rule");
-    assert_eq!(told.breaches, 0);
+    let residency = regions[0].status().await.residency.expect("there is a rule");
+    assert_eq!(residency.breaches, 0);
 }
 
 /// Sends bytes on a new connection; returns the status line.
@@ -213,9 +213,9 @@ async fn how_a_client_frames_it() {
         .unwrap();
     let (head, body) = sender.send_request(request).await.unwrap().into_parts();
     let answer = body.collect().await.unwrap().to_bytes();
-    let told = String::from_utf8_lossy(&answer);
-    assert_eq!(head.status, 200, "HTTP/2: {told}");
-    assert_eq!(head.headers["x-meridian-region"], "eu", "HTTP/2: {told}");
+    let text = String::from_utf8_lossy(&answer);
+    assert_eq!(head.status, 200, "HTTP/2: {text}");
+    assert_eq!(head.headers["x-meridian-region"], "eu", "HTTP/2: {text}");
     assert_eq!(seen(&world), (0, 4));
 }
 

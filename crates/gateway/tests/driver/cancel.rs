@@ -17,14 +17,16 @@ async fn hang_up(region: &Region, when: impl Fn(&Status) -> bool) {
         std::future::pending::<()>().await;
         drop(answer);
     });
-    region.until("the moment to hang up", when).await;
+    region.until("the moment to disconnect", when).await;
     client.abort();
     assert!(client.await.is_err_and(|e| e.is_cancelled()));
 }
 
 async fn sees_hangup(replica: &Replica, count: usize) {
-    eventually("the replica sees the hang-up", async || (replica.hangups() == count).then_some(()))
-        .await;
+    eventually("the replica sees a disconnect", async || {
+        (replica.hangups() == count).then_some(())
+    })
+    .await;
 }
 
 // A client that disconnects while its request is queued leaves the queue; the request was never

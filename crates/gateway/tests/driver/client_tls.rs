@@ -159,7 +159,7 @@ async fn silence_is_bounded() {
         let mut stream = TcpStream::connect(region.listen).await.unwrap();
         stream.write_all(begins).await.unwrap();
         let mut rest = Vec::new();
-        // A reset ends it as well.
+        // A reset also ends the connection.
         let _ = stream.read_to_end(&mut rest).await;
         assert!(rest.is_empty());
     }

@@ -37,8 +37,8 @@ async fn until(region: &Region, wanted: &[&Replica]) -> SourceStatus {
 }
 
 async fn failing(region: &Region, why: &str) -> SourceStatus {
-    let told = |s: &Status| s.discovery[0].trouble.as_ref().is_some_and(|t| t.contains(why));
-    region.until(why, told).await.discovery[0].clone()
+    let shown = |s: &Status| s.discovery[0].trouble.as_ref().is_some_and(|t| t.contains(why));
+    region.until(why, shown).await.discovery[0].clone()
 }
 
 /// A list in its own file, deleted after the test.
@@ -139,7 +139,7 @@ async fn a_bad_file_keeps_the_last_good_list() {
 }
 
 // A replica that is no longer listed finishes its requests and takes no new ones. If it is listed
-// again meanwhile, it serves on, and none of its requests was cut.
+// again meanwhile, it keeps serving, and no request is cut.
 #[tokio::test(start_paused = true)]
 async fn who_is_listed_no_more_drains() {
     let (a, b) = (Replica::start().await, Replica::start().await);
@@ -160,7 +160,7 @@ async fn who_is_listed_no_more_drains() {
     for _ in 0..3 {
         assert_eq!(call(region.listen, chat("hi")).await.status, 200);
     }
-    assert_eq!((a.count(), b.count()), (1, 3), "nothing new goes to who drains");
+    assert_eq!((a.count(), b.count()), (1, 3), "a draining replica gets no new requests");
     list.of(&[&a, &b]);
     region.until("both serve", |s| up(s).len() == 2).await;
     assert_eq!(
@@ -197,8 +197,8 @@ async fn no_room() {
     config.limits.replicas = 1;
     config.discovery = vec![list.source()];
     let region = Region::start(config).await;
-    let told = |s: &Status| s.discovery[0].problems.iter().any(|p| p.contains("limits.replicas"));
-    region.until("it is told", told).await;
+    let shown = |s: &Status| s.discovery[0].problems.iter().any(|p| p.contains("limits.replicas"));
+    region.until("the problem is reported", shown).await;
     assert_eq!(region.status().await.replicas.len(), 1);
 }
 
@@ -269,7 +269,7 @@ async fn failed_resolution_keeps_the_last_view() {
         assert_eq!((source.replicas, source.good_s.is_some()), (1, true), "{code}");
         assert_eq!(call(region.listen, chat("hi")).await.status, 200);
         server.fails(None);
-        region.until("it is well again", |s| s.discovery[0].trouble.is_none()).await;
+        region.until("the trouble is over", |s| s.discovery[0].trouble.is_none()).await;
     }
     until(&region, &[&a]).await;
 }

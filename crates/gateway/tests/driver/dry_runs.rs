@@ -32,7 +32,7 @@ async fn decisions(policy: &str, dry_runs: usize) -> Vec<(String, String)> {
         decided.push((header("x-meridian-replica"), header("x-meridian-prefix-match")));
     }
     let settled = region.settled().await;
-    assert_eq!(settled.requests.accepted, REQUESTS as u64, "dry runs are no requests");
+    assert_eq!(settled.requests.accepted, REQUESTS as u64, "dry runs do not count as requests");
     decided
 }
 

@@ -135,7 +135,7 @@ async fn a_body_that_kills() {
         }
         let answer = call(region.listen, chat("hi")).await;
         assert_eq!((answer.status, answer.code().as_str()), (502, "engine_died"), "{what}");
-        assert_eq!(answer.header("retry-after"), "", "{what}: it is not to be sent again");
+        assert_eq!(answer.header("retry-after"), "", "{what}: no retry is suggested");
         assert_eq!(sent(&replicas), 2, "{what}");
         let status = region.settled().await;
         assert_eq!((status.requests.failed, status.requests.accepted), (1, 1), "{what}");

@@ -41,11 +41,11 @@ const FATAL: [(&str, &str); 8] = [
         r#""kv_transfer_params":{"do_remote_prefill":true,"do_remote_decode":false,"remote_block_ids":[[1]],"remote_engine_id":"00000000-0000-0000-0000-000000000000","remote_request_id":"cmpl-x","remote_host":"10.0.0.9","remote_port":15600}"#,
     ),
     (
-        "a room that is in use",
+        "a bootstrap room in use",
         r#""bootstrap_host":"10.0.0.9","bootstrap_port":8998,"bootstrap_room":7,"bootstrap_room":7"#,
     ),
     (
-        "inside what is merged into the sampling parameters",
+        "inside fields merged into the sampling parameters",
         r#""vllm_xargs":{"kv_transfer_params":"x","\u0065c_transfer_params":{}},"disaggregated_params":{"request_type":"generation_only"},"routed_dp_rank":3"#,
     ),
 ];

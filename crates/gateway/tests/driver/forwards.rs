@@ -58,7 +58,7 @@ impl World {
                 };
                 s.replicas.len() == own && s.replicas.iter().all(up) && s.peers.iter().all(seen)
             };
-            region.until("everybody knows everybody", known).await;
+            region.until("all regions are connected", known).await;
         }
         regions
     }
@@ -122,7 +122,7 @@ async fn agreed(us: &Region, eu: &Region) -> Forwards {
 }
 
 // If the own replica is full, the request is forwarded as the client sent it, with its headers and
-// its trace, and the answer's headers say which replica gave it. The peer's replica receives none
+// its trace, and the answer's headers name the replica. The peer's replica receives none
 // of the headers between gateways.
 #[tokio::test(start_paused = true)]
 async fn goes_on_when_full() {
@@ -231,16 +231,16 @@ async fn a_cancel_travels() {
     let mut answer = open(us.listen, stream_chat("hi")).await;
     answer.read_to("data").await;
     drop(answer);
-    eventually("the replica sees it", async || (there.hangups() == 1).then_some(())).await;
-    eu.until("it has room again", |s| s.replicas[0].outstanding == 0).await;
-    us.until("the entry knows", |s| s.peers[0].eligible == 1).await;
+    eventually("the connection is closed", async || (there.hangups() == 1).then_some(())).await;
+    eu.until("it has capacity again", |s| s.replicas[0].outstanding == 0).await;
+    us.until("us sees that it has capacity", |s| s.peers[0].eligible == 1).await;
 
     there.then(Script::silence());
     let listen = us.listen;
     let waiting = tokio::spawn(async move { call(listen, chat("hi")).await.status });
     eventually("it is at the replica", async || (there.count() == 2).then_some(())).await;
     waiting.abort();
-    eventually("the replica sees it", async || (there.hangups() == 2).then_some(())).await;
+    eventually("the connection is closed", async || (there.hangups() == 2).then_some(())).await;
     let both = agreed(us, eu).await;
     assert_eq!((both.begun, both.cancelled), (2, 2));
     assert_eq!(eu.settled().await.requests.cancelled, 2);
@@ -264,7 +264,7 @@ async fn one_hop_and_no_more() {
     assert_eq!((first.status, second.status), (200, 200));
     assert_eq!((replicas[0].count(), replicas[2].count()), (1, 1), "only eu served");
     let at = async |from: &Region, to: &str| sent(from, to).await.begun;
-    assert_eq!((at(eu, "us").await, at(eu, "asia").await), (0, 0), "eu sent nothing on");
+    assert_eq!((at(eu, "us").await, at(eu, "asia").await), (0, 0), "eu forwarded nothing");
     assert_eq!((at(asia, "us").await, at(asia, "eu").await), (0, 0));
     assert_eq!(agreed(us, eu).await.done, 2);
 }
@@ -347,16 +347,16 @@ async fn a_killed_peer() {
     let [us, eu] = &regions[..] else { panic!("two regions") };
     let busy = occupy(us, &replicas[0]).await;
     replicas[1].then(Script::sse().event(EVENT).hang()).then(Script::silence());
-    let mut begun = open(us.listen, stream_chat("hi")).await;
-    begun.read_to("data").await;
+    let mut stream = open(us.listen, stream_chat("hi")).await;
+    stream.read_to("data").await;
     // The second request does not fit there, so it gets capacity here.
     let listen = us.listen;
     eu.served.abort();
-    let rest = begun.rest().await;
+    let rest = stream.rest().await;
     assert!(!rest.cut && rest.text().contains("replica_failed"), "{}", rest.text());
     assert_eq!(rest.text().matches("data: {\"error\"").count(), 1, "{}", rest.text());
     let waiting = tokio::spawn(async move { call(listen, chat("hi")).await });
-    us.until("nobody else is left", |s| s.held == 1).await;
+    us.until("the second request is queued", |s| s.held == 1).await;
     drop(busy);
     assert_eq!(waiting.await.unwrap().status, 200);
     let out = sent(us, "eu").await;
@@ -410,7 +410,7 @@ async fn clients_cannot_pass_for_peers() {
     assert_eq!(call(us.listen, spoofed()).await.status, 200);
     let ours = |(name, _): &&(String, String)| name.starts_with("x-meridian");
     assert_eq!(here.last().headers.iter().find(ours), None);
-    // With a hop it could not leave the region, but it does.
+    // A request with a hop could not leave the region; this one does.
     let _busy = occupy(us, &here).await;
     let answer = call(us.listen, spoofed()).await;
     assert_eq!((answer.status, answer.header("x-meridian-peer")), (200, "eu/eu-1"));
@@ -431,7 +431,7 @@ async fn a_region_without_replicas() {
     assert!(crate::common::get(us.listen, "/v1/models").await.text().contains("\"m\""));
     let mut other = chat("hi");
     *other.body_mut() = r#"{"model":"unknown","messages":[]}"#.into();
-    assert_eq!(call(us.listen, other).await.status, 503, "nobody here said what it serves");
+    assert_eq!(call(us.listen, other).await.status, 503, "no model list is known here");
 }
 
 // A peer that does not serve a model gets no request for it.
@@ -470,9 +470,9 @@ async fn state_at_a_peer() {
     };
     assert_eq!(call(us.listen, ask("")).await.header("x-meridian-peer"), "eu/eu-1");
     drop(busy);
-    us.until("there is room here", |s| s.replicas[0].outstanding == 0).await;
+    us.until("us has capacity", |s| s.replicas[0].outstanding == 0).await;
     let next = r#","previous_response_id":"resp_1""#;
-    us.until("and there", |s| s.peers[0].eligible == 1).await;
+    us.until("eu has capacity", |s| s.peers[0].eligible == 1).await;
     assert_eq!(call(us.listen, ask(next)).await.header("x-meridian-peer"), "eu/eu-1");
     assert_eq!(there.count(), 2);
     eu.served.abort();
@@ -493,7 +493,7 @@ async fn a_drain_waits_for_peers() {
     answer.read_to("data").await;
     regions[1].shut_down();
     let us = &regions[0];
-    us.until("it has room for nothing", |s| s.peers[0].usable == 0).await;
+    us.until("it has no capacity", |s| s.peers[0].usable == 0).await;
     let rest = answer.rest().await;
     assert!(!rest.cut && rest.text().ends_with(DONE), "{}", rest.text());
     regions.remove(1).served.await.unwrap().unwrap();

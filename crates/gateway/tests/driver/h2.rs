@@ -83,7 +83,7 @@ async fn a_reset_cancels() {
     let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
     assert!(first.starts_with(b"data: "));
     drop(body);
-    eventually("the replica sees it", async || (replica.hangups() == 1).then_some(())).await;
+    eventually("the connection is closed", async || (replica.hangups() == 1).then_some(())).await;
     assert_eq!(region.settled().await.requests.cancelled, 1);
     let response = client.send_request(chat(&region, false)).await.unwrap();
     assert_eq!(response.status(), 200);
@@ -157,7 +157,7 @@ async fn answers_that_are_not_taken_end() {
         replica.then((0..4).fold(Script::sse(), |said, _| said.event(event)).hang());
         let response = client.send_request(chat(&region, true)).await.unwrap();
         hangups += 1;
-        eventually("the replica is hung up on", async || {
+        eventually("the replica's connection is closed", async || {
             (replica.hangups() == hangups).then_some(())
         })
         .await;

@@ -32,7 +32,7 @@ impl View {
     /// Waits until it contains this many replicas.
     async fn holds(&self, replicas: usize) -> Kept {
         let held = async || self.read().filter(|kept| kept.view.replicas.len() == replicas);
-        eventually("the view is kept", held).await
+        eventually("the view is saved", held).await
     }
 }
 
@@ -132,12 +132,12 @@ async fn the_control_plane_replaces_the_file() {
     let eu = Region::start(keeper(&plane.url(), &view)).await;
     let status = eu.until("it serves", serve(1)).await;
     assert_eq!((word(&status), &status.replicas[0].url), ("kept", &two.url()));
-    assert_eq!(view.read(), Some(stale), "what it began with stays as it is");
+    assert_eq!(view.read(), Some(stale), "the saved view is unchanged");
     plane.start_again().await;
     let replaced = |s: &Status| word(s) == "up" && serve(1)(s) && s.replicas[0].url == one.url();
     eu.until("the file is replaced", replaced).await;
     let now = async || view.read().filter(|kept| kept.at > 0);
-    let kept = eventually("the file is another one", now).await;
+    let kept = eventually("the file was written again", now).await;
     assert_eq!(kept.view.replicas["a"].spec.url, one.url());
 }
 
@@ -180,7 +180,7 @@ async fn bad_files_are_ignored() {
         std::fs::write(&view.0, bytes).unwrap();
         plane.stop().await;
         let eu = Region::start(keeper(&plane.url(), &view)).await;
-        let status = eu.until("it is told", |s| problems(s).contains("control.view: ")).await;
+        let status = eu.until("it is reported", |s| problems(s).contains("control.view: ")).await;
         assert!(word(&status) == "unseen" && problems(&status).contains(part), "{status:#?}");
         plane.start_again().await;
         eu.until("it serves", serve(1)).await;
@@ -210,8 +210,8 @@ async fn a_place_that_cannot_be_written() {
     inside.holds(0).await;
     std::fs::remove_dir_all(&folder.0).unwrap();
     add(&plane, "a", &replica).await;
-    let told = |s: &Status| problems(s).contains("cannot be written");
-    eu.until("it is told", told).await;
+    let is_reported = |s: &Status| problems(s).contains("cannot be written");
+    eu.until("the problem is reported", is_reported).await;
     eu.until("it serves", serve(1)).await;
     std::fs::create_dir(&folder.0).unwrap();
     sleep(Duration::from_secs(40)).await;
@@ -244,5 +244,5 @@ async fn changes_are_gathered() {
     view.holds(40).await;
     std::fs::write(&view.0, "").unwrap();
     sleep(Duration::from_secs(40)).await;
-    assert!(view.read().is_some(), "it is written anew though nothing changed");
+    assert!(view.read().is_some(), "an unchanged view is rewritten");
 }

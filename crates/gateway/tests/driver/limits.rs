@@ -174,7 +174,7 @@ async fn held_and_served() {
     let mut calls = Vec::new();
     for n in 0..5 {
         calls.push(tokio::spawn(async move { call(listen, chat(&format!("n{n}"))).await.status }));
-        region.until("it is in", |s| s.requests.accepted == n + 1).await;
+        region.until("it is accepted", |s| s.requests.accepted == n + 1).await;
     }
     for call in calls {
         assert_eq!(call.await.unwrap(), 200);
@@ -208,7 +208,7 @@ async fn bad_requests() {
     let answer = post(region.listen, "/v1/messages", "{}").await;
     assert_eq!((answer.status, &answer.json()["type"]), (400, &"error".into()));
     assert_eq!(answer.json()["error"]["type"], "invalid_request_error");
-    assert_eq!(replica.count(), 0, "none was sent on");
+    assert_eq!(replica.count(), 0, "no replica got a request");
     region.settled().await;
 }
 

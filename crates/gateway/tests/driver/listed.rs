@@ -27,7 +27,7 @@ fn is_up(status: &Status) -> bool {
     status.peers[0].state == "up" && status.peers[0].eligible == 1
 }
 
-/// It is not connected, for this reason.
+/// Whether the peer is not connected, for this reason.
 fn refused(why: &str) -> impl Fn(&Status) -> bool {
     move |status| {
         let problem = status.peers[0].problem.as_deref().unwrap_or_default();
@@ -51,7 +51,7 @@ async fn a_gateway_that_is_not_listed_is_refused() {
     assert!(us.status().await.peers.is_empty());
 }
 
-/// Passes connections on to `to`, and counts them.
+/// Forwards connections to `to`, and counts them.
 async fn counted(to: SocketAddr) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, count) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));

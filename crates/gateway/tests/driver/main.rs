@@ -1,4 +1,4 @@
-//! Tests of the gateway in one process: real sockets on both sides, and only the replicas are
+//! Tests of the gateway in one process: real sockets on both sides; only the replicas are
 //! scripted.
 //!
 //! Everything here runs on one thread under paused time, so a timeout of minutes passes at once and

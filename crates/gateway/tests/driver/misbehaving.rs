@@ -79,7 +79,7 @@ fn heads() -> Vec<Way> {
         whole("too many headers", Elsewhere, json(&lines, "").hang()),
         whole("a huge header", Elsewhere, json(&huge, "").hang()),
         whole("two lengths", Elsewhere, json("content-length: 2\r\ncontent-length: 3\r\n", "{}")),
-        whole("a length that is no number", Elsewhere, json("content-length: x\r\n", "{}")),
+        whole("a length that is not a number", Elsewhere, json("content-length: x\r\n", "{}")),
         whole("100 interim answers", Passes, raw(&continues).send(&json_text(&long))),
         whole(
             "an upgrade",

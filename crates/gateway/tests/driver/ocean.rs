@@ -22,7 +22,7 @@ async fn crossing(warm: u64) -> Duration {
     eu.admission = Some(AdmissionMode::Blind);
     let (_eu, us) = (Region::start(eu).await, Region::start(us).await);
     let known = |s: &meridian_wire::admin::Status| s.peers[0].eligible == 1;
-    let status = us.until("us knows eu", known).await;
+    let status = us.until("us is connected to eu", known).await;
     assert!(status.peers[0].rtt_ms >= 200.0, "it is far away: {:?}", status.peers[0]);
     // The first request may arrive while the connection is still being warmed.
     tokio::time::sleep(Duration::from_secs(5)).await;
@@ -56,7 +56,7 @@ async fn tokens_do_not_wait() {
     follow(&mut us, "eu", ocean.door);
     let (_eu, us) =
         (Region::start(fleet.gateway("eu", 2, &[&there])).await, Region::start(us).await);
-    us.until("us knows eu", |s| s.peers[0].eligible == 1).await;
+    us.until("us is connected to eu", |s| s.peers[0].eligible == 1).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
     let event = "data: {\"choices\":[{\"delta\":{\"content\":\"w\"}}]}\n\n";
     let gap = Duration::from_millis(10);

@@ -255,7 +255,7 @@ async fn another_version_is_told_whom_to_update() {
     let answer = ask(&fleet, &Ask::Heartbeat(1)).await;
     assert!(answer.message.contains("must be a hello"), "{}", answer.message);
     let answer = ask(&fleet, &Ask::Hello(hello)).await;
-    assert_eq!(answer.status, "", "the stream goes on");
+    assert_eq!(answer.status, "", "the stream continues");
     assert!(matches!(answer.first, Some(Tell::Hello(_))), "{:?}", answer.first);
 }
 

@@ -199,7 +199,8 @@ async fn counted_once() {
     assert_eq!(ask(&regions[1], KEY, None).await.status, 200, "each gateway counts for itself");
 }
 
-// An engine's failure that is passed on tells its tenant what is left, as every other answer does.
+// An engine's error that reaches the client names the tenant's remaining limits, like every other
+// answer.
 #[tokio::test(start_paused = true)]
 async fn an_engines_failure_tells_what_is_left() {
     let (a, b) = (Replica::start().await, Replica::start().await);

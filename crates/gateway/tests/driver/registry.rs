@@ -71,14 +71,14 @@ async fn the_registry_is_done() {
     let found = Replica::start().await;
     let spec = format!(r#"{{"url": "{}"}}"#, found.url());
     eu.admin("POST", "/admin/replicas", &spec).await;
-    eu.until("what is found meanwhile drains too", |s| states(s) == ["draining"; 3]).await;
+    eu.until("a replica added meanwhile drains too", |s| states(s) == ["draining"; 3]).await;
     let peer = call(eu.listen, chat("hi")).await;
     assert_eq!(peer.status, 503, "{}", peer.text());
     eu.admin("DELETE", "/admin/replicas/r2", "").await;
     let other = Replica::start().await;
     let spec = format!(r#"{{"url": "{}"}}"#, other.url());
     eu.admin("POST", "/admin/replicas", &spec).await;
-    eu.until("what joins under its id drains too", |s| states(s) == ["draining"; 3]).await;
+    eu.until("the next replica with its id drains too", |s| states(s) == ["draining"; 3]).await;
     eu.admin("DELETE", "/admin/replicas/2", "").await;
     change(&plane, "POST", "/admin/regions/eu/undrain").await;
     eu.until("its region serves again", |s| states(s) == both).await;
@@ -121,7 +121,7 @@ async fn the_gateway_is_seen() {
         let eu = status["regions"]["eu"].clone();
         (eu["work"].as_f64()? > 0.5).then_some(eu)
     };
-    let eu = eventually("its load is told", needed).await;
+    let eu = eventually("its load is reported", needed).await;
     assert_eq!((&eu["up"], &eu["gateways"][0]), (&json!(1), &json!("eu-1")), "{eu}");
     assert!(eu["needed"].as_u64().unwrap() >= 1, "{eu}");
 }
@@ -136,11 +136,11 @@ async fn the_first_client_waits_for_the_first_replica() {
     plane.stop().await;
     let eu = Region::start(follower(&plane, "eu", &[])).await;
     let (asked, start) = (call(eu.listen, chat("hi")), Instant::now());
-    let told = async {
+    let restart = async {
         sleep(Duration::from_secs(1)).await;
         plane.start_again().await;
     };
-    let (answer, ()) = tokio::join!(asked, told);
+    let (answer, ()) = tokio::join!(asked, restart);
     assert_eq!(answer.status, 200);
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 
@@ -161,7 +161,7 @@ async fn the_control_plane_may_be_gone() {
     add(&plane, "a", "eu", &far).await;
     plane.stop().await;
     let eu = Region::with(&[&own], |config| *config = follower(&plane, "eu", &[&own])).await;
-    let status = eu.until("it is told", |s| s.control.as_ref().unwrap().lost_s.is_some()).await;
+    let status = eu.until("it is shown", |s| s.control.as_ref().unwrap().lost_s.is_some()).await;
     assert_eq!((word(&status), states(&status)), ("unseen", vec!["up"]));
     assert_eq!(call(eu.listen, chat("hi")).await.status, 200);
 
@@ -176,7 +176,7 @@ async fn the_control_plane_may_be_gone() {
     assert_eq!((word(&status), states(&status)), ("lost", vec!["up", "up"]));
     let problems = status.control.unwrap().problems;
     assert!(problems.iter().all(|p| p.contains("cannot connect")), "{problems:?}");
-    assert_eq!(problems.len(), 2, "neither the lease nor the watch goes on");
+    assert_eq!(problems.len(), 2, "both the lease and the watch have failed");
     assert_eq!(call(eu.listen, chat("hi")).await.status, 200);
     let page = eu.admin("GET", "/metrics", "").await;
     let page = String::from_utf8(page.body.to_vec()).unwrap();
@@ -222,7 +222,7 @@ async fn three(plane: &Plane) {
     }
 }
 
-// A gateway that vanishes is missed when its lease has run out. Then exactly one gateway, the
+// A gateway that vanishes counts as gone when its lease has run out. Then exactly one gateway, the
 // nearest, adopts its replica. When its own gateway is back, the adopter sends no new requests
 // there, waits for its current ones, and drops the replica. The counts of both agree.
 #[tokio::test(start_paused = true)]
@@ -236,8 +236,8 @@ async fn a_lost_gateways_replica_is_adopted_once_and_handed_back() {
     let eu = Region::start(follower(&plane, "eu", &[])).await;
     eu.until("eu serves its own", serves).await;
     let three = |s: &Status| s.control.as_ref().unwrap().gateways.len() == 3;
-    us.until("us knows all", three).await;
-    asia.until("asia knows all", three).await;
+    us.until("us sees all gateways", three).await;
+    asia.until("asia sees all gateways", three).await;
 
     eu.served.abort();
     let start = Instant::now();
@@ -271,7 +271,7 @@ async fn a_lost_gateways_replica_is_adopted_once_and_handed_back() {
     eu.until("eu serves its own again", serves).await;
     us.until("us drains it", |s| states(s) == ["draining"]).await;
     sleep(Duration::from_secs(5)).await;
-    assert_eq!(us.status().await.requests.in_flight, 1, "what runs there goes on");
+    assert_eq!(us.status().await.requests.in_flight, 1, "the running request continues");
     open.abort();
     let handed = |s: &Status| s.replicas.is_empty();
     let status = us.until("us has handed it back", handed).await;
@@ -360,7 +360,7 @@ async fn the_token_is_not_shown() {
     let mut config = follower(&plane, "eu", &[]);
     config.control.as_mut().unwrap().token = Some(TOKEN.to_owned());
     let eu = Region::start(config).await;
-    eu.until("it is let in", |s| s.control.as_ref().unwrap().leased).await;
+    eu.until("it is admitted", |s| s.control.as_ref().unwrap().leased).await;
     for path in ["/admin/config", "/admin/status", "/metrics"] {
         let page = eu.admin("GET", path, "").await;
         assert!(!page.text().contains(TOKEN), "{path}: {}", page.text());
@@ -406,8 +406,8 @@ async fn a_region_that_serves_again_resumes_no_removed_replica() {
     eu.until("it is gone", |s| states(s) == ["up"]).await;
 }
 
-// A replica that a source removes and lists again keeps draining while its region drains, and one that
-// the source removes keeps draining when the region serves again.
+// A replica that a source removes and lists again keeps draining while its region drains, and one
+// that the source removes keeps draining when the region serves again.
 #[tokio::test(start_paused = true)]
 async fn a_source_and_a_region_drain_apart() {
     let plane = Plane::start("").await;
@@ -421,14 +421,14 @@ async fn a_source_and_a_region_drain_apart() {
     let running = [hang(&eu, &a).await, hang(&eu, &b).await];
     let listed = |n: usize| move |s: &Status| s.discovery[0].replicas == n;
     list.of(&[&b]);
-    eu.until("a is listed no more", listed(1)).await;
+    eu.until("a is no longer listed", listed(1)).await;
     change(&plane, "POST", "/admin/regions/eu/drain").await;
     eu.until("the region drains", |s| states(s) == ["draining"; 2]).await;
     list.of(&[&a, &b]);
     let status = eu.until("a is listed again", listed(2)).await;
     assert_eq!(states(&status), ["draining"; 2]);
     list.of(&[&a]);
-    eu.until("b is listed no more", listed(1)).await;
+    eu.until("b is no longer listed", listed(1)).await;
     change(&plane, "POST", "/admin/regions/eu/undrain").await;
     let status = eu.until("a serves again", |s| state_of(s, &a) == "up").await;
     assert_eq!(state_of(&status, &b), "draining");

@@ -76,7 +76,7 @@ impl World {
                 let seen = |p: &meridian_wire::admin::Peer| p.state == "up" && p.eligible > 0;
                 up && s.peers.iter().all(seen)
             };
-            region.until("everybody knows everybody", known).await;
+            region.until("all regions are connected", known).await;
         }
         regions
     }
@@ -92,9 +92,9 @@ pub(crate) async fn ask(region: &Region, key: &str) -> Answer {
 
 /// Counts of the rule: served, sent and refused. Breaches must be 0.
 async fn books(region: &Region) -> (u64, u64, u64) {
-    let told = region.status().await.residency.expect("there are rules");
-    assert_eq!(told.breaches, 0);
-    let row = &told.rules[0];
+    let residency = region.status().await.residency.expect("there are rules");
+    assert_eq!(residency.breaches, 0);
+    let row = &residency.rules[0];
     (row.served, row.sent, row.refused)
 }
 
@@ -122,11 +122,11 @@ async fn served_where_permitted() {
         assert_eq!(books(&regions[0]).await, (0, 1, 0));
         assert_eq!(books(&regions[1]).await, (2, 0, 0));
         let id = answer.header("x-request-id");
-        let told = regions[0].admin("GET", &format!("/admin/explain/{id}"), "").await;
-        let told: Explanation = serde_json::from_slice(&told.body).unwrap();
-        assert_eq!(told.rules, ["kept"]);
-        assert_eq!(told.candidates[0].ineligible.as_deref(), Some("not-permitted"));
-        let asia = told.peers.iter().find(|p| p.name == "asia/asia-1").unwrap();
+        let answer = regions[0].admin("GET", &format!("/admin/explain/{id}"), "").await;
+        let explained: Explanation = serde_json::from_slice(&answer.body).unwrap();
+        assert_eq!(explained.rules, ["kept"]);
+        assert_eq!(explained.candidates[0].ineligible.as_deref(), Some("not-permitted"));
+        let asia = explained.peers.iter().find(|p| p.name == "asia/asia-1").unwrap();
         assert_eq!(asia.unavailable.as_deref(), Some("not-permitted"));
         let metrics = regions[0].admin("GET", "/metrics", "").await;
         assert!(
@@ -154,8 +154,8 @@ async fn refused_where_nobody_may() {
         let text = answer.text();
         assert!(text.contains("rule `kept` (in mars, jurisdiction=mars)"), "{text}");
         assert!(text.contains("residency.rules"), "{text}");
-        let told = regions[0].admin("GET", "/admin/decisions?last=1", "").await;
-        assert!(told.text().contains("no replica here is permitted"), "{}", told.text());
+        let page = regions[0].admin("GET", "/admin/decisions?last=1", "").await;
+        assert!(page.text().contains("no replica here is permitted"), "{}", page.text());
         assert_eq!((world.counts(), books(&regions[0]).await), (vec![0, 0], (0, 0, 1)));
     }
 }
@@ -174,7 +174,7 @@ async fn what_passes_is_waited_for() {
     let busy = open(regions[1].listen, bearing(chat("busy"), OTHER));
     let busy = tokio::spawn(busy);
     eventually("eu is full", async || (world.replicas[1].count() == 1).then_some(())).await;
-    regions[0].until("us knows it", |s| s.peers[0].eligible == 0).await;
+    regions[0].until("us sees that eu is full", |s| s.peers[0].eligible == 0).await;
     let answer = ask(&regions[0], KEY).await;
     assert_eq!((answer.status, answer.code().as_str()), (503, "held_too_long"));
     busy.abort();
@@ -230,8 +230,8 @@ async fn rules_travel_with_the_request() {
         assert_eq!((answer.status, answer.header("x-meridian-region")), (200, "eu"));
         assert_eq!((elsewhere.count(), world.replicas[1].count()), (0, n));
     }
-    let told = regions[1].status().await.residency.expect("rules were brought");
-    assert_eq!((told.rules[0].rule.as_str(), told.rules[0].served), ("others", 3));
+    let residency = regions[1].status().await.residency.expect("rules were brought");
+    assert_eq!((residency.rules[0].rule.as_str(), residency.rules[0].served), ("others", 3));
 }
 
 // One gateway with the replicas of all regions: each replica has its own place, by region and by
@@ -336,12 +336,12 @@ async fn takes_in_and_sends_nothing_out() {
         drop(busy);
         world.replicas[at].load(0, 0, 0.0);
         regions[0].settled().await;
-        regions[1 - at].until("there is room again", |s| s.peers[0].eligible == 1).await;
+        regions[1 - at].until("there is capacity again", |s| s.peers[0].eligible == 1).await;
     }
 }
 
-// A response stored at a peer bypasses no rule: a rule made after it was given keeps its tenant
-// from continuing it there.
+// A response stored at a peer bypasses no rule: a rule added later keeps its tenant from continuing
+// it there.
 #[tokio::test(start_paused = true)]
 async fn state_elsewhere_is_no_way_round() {
     let mut world = World::of(2).await.each(|config| kept(config, &["us"]));
@@ -383,8 +383,8 @@ async fn state_elsewhere_is_no_way_round() {
 #[tokio::test(start_paused = true)]
 async fn an_unknown_peer_gets_nothing() {
     let mut world = World::of(2).await.each(|config| kept(config, &["eu"]));
-    let nobody = world.fleet.address(9).to_string();
-    peers(&mut world.configs[0]).gateways[0].address = nobody;
+    let unused = world.fleet.address(9).to_string();
+    peers(&mut world.configs[0]).gateways[0].address = unused;
     let region = Region::start(world.configs[0].clone()).await;
     region.until("it is up", |s| s.replicas.iter().all(|r| r.state == "up")).await;
     let answer = ask(&region, KEY).await;

@@ -248,7 +248,7 @@ async fn broken_again_and_again() {
             assert!(all[2].last().text().contains("\"one two\""));
             assert_eq!((status.requests.done, status.requests.failed), (1, 0));
         } else {
-            let error = answer.text().strip_prefix(&*said).expect("what was said stands first");
+            let error = answer.text().strip_prefix(&*said).expect("the delivered text comes first");
             assert!(error.contains("no other replica could continue"), "{error}");
             assert_eq!((status.requests.done, status.requests.failed), (0, 1));
         }
@@ -305,7 +305,7 @@ async fn the_client_hangs_up_meanwhile() {
     b.then(Script::silence());
     let mut stream = open(region.listen, request("POST", "/v1/chat/completions", CHAT)).await;
     stream.read_to("one").await;
-    region.until("it is asked for elsewhere", |s| s.replicas[1].outstanding == 1).await;
+    region.until("the other replica has the request", |s| s.replicas[1].outstanding == 1).await;
     drop(stream);
     let status = region.settled().await;
     assert_eq!((status.requests.cancelled, status.requests.accepted), (1, 1));
@@ -354,11 +354,11 @@ async fn broken_at_a_peer() {
     own.then(whole(&[role("b"), say("b", " upon"), stop("b"), usage("b", 11, 1), DONE.to_owned()]));
     let mut stream = open(regions[0].listen, request("POST", "/v1/chat/completions", CHAT)).await;
     assert_eq!(stream.head.headers["x-meridian-peer"], "eu/eu-1");
-    let begun = stream.read_to("Once").await;
+    let start = stream.read_to("Once").await;
     drop(busy);
     let rest = stream.rest().await;
     let expected = role("a") + &say("a", "Once") + &say("a", " upon") + &stop("a") + DONE;
-    assert_eq!(begun + rest.text(), expected);
+    assert_eq!(start + rest.text(), expected);
     let status = regions[0].settled().await;
     assert_eq!(
         (status.requests.done, status.requests.cancelled, status.requests.failed),

@@ -182,7 +182,7 @@ async fn broken_stream(path: &str, body: &str, event: &str) -> String {
     let answer = post(region.listen, path, body).await;
     assert_eq!((answer.status, answer.cut), (200, false), "{path}");
     assert_eq!(a.count() + b.count(), 1, "{path}: not repeated after the first byte");
-    let rest = answer.text().strip_prefix(event).expect("what came first stands first");
+    let rest = answer.text().strip_prefix(event).expect("the first event comes first");
     let status = region.settled().await;
     assert_eq!((status.requests.failed, status.requests.done), (1, 0), "{path}");
     assert_eq!(status.replicas[0].failed + status.replicas[1].failed, 1, "{path}");
@@ -298,7 +298,7 @@ async fn kept_connections_send_once() {
     }
     let answer = call(region.listen, chat("hi")).await;
     assert_eq!(answer.status, 502);
-    assert_eq!((a.count(), b.count()), (2, 2), "each took it once");
+    assert_eq!((a.count(), b.count()), (2, 2), "each received it once");
     let status = region.settled().await;
     assert_eq!((status.replicas[0].failed, status.replicas[1].failed), (1, 1));
 }

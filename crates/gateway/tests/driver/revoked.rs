@@ -76,7 +76,7 @@ async fn a_revoked_gateway_is_cut_off() {
             let (state, problem) = state(s, "eu");
             state == "gone" && problem.to_lowercase().contains("revoked")
         };
-        region.until("eu is cut off, and the reason is told", cut).await;
+        region.until("eu is disconnected, and the reason is reported", cut).await;
     }
     let gone = |s: &Status| ["us", "asia"].iter().all(|region| state(s, region).0 == "gone");
     eu.until("eu follows no gateway", gone).await;
@@ -107,7 +107,7 @@ async fn the_newest_list_counts() {
         let (us, _) = start(&fleet, ALL[0], &[]).await;
         let (_eu, _) = start(&fleet, ALL[1], &[]).await;
         let (_asia, _) = start(&fleet, ALL[2], &[]).await;
-        us.until("asia is followed, which the newer list lets in", |s| state(s, "asia").0 == "up")
+        us.until("asia is followed: the newer list admits it", |s| state(s, "asia").0 == "up")
             .await;
         let refused = |s: &Status| state(s, "eu").1.to_lowercase().contains("revoked");
         us.until("eu is refused", refused).await;

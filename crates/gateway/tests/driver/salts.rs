@@ -62,7 +62,7 @@ async fn no_client_names_another_tenants_space() {
     let number = all.len();
     all.sort_unstable();
     all.dedup();
-    assert_eq!(all.len(), number, "two are alike");
+    assert_eq!(all.len(), number, "two salts are the same");
     // A client's own salt still divides its tenant's space, with the same result the next time.
     let mine = salt(&region, &replica, "acme", &own("mine")).await;
     assert_eq!(mine, salt(&region, &replica, "acme", &own("mine")).await);

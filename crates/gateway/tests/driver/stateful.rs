@@ -211,8 +211,8 @@ async fn no_tenant_names_a_response() {
     region.settled().await;
 }
 
-// A response given by a peer belongs to its tenant, too: it is continued at the peer, and refused
-// to another tenant at either gateway.
+// A response from a peer belongs to its tenant, too: it is continued at the peer, and refused to
+// another tenant at either gateway.
 #[tokio::test(start_paused = true)]
 async fn at_a_peer() {
     let (here, there) = (Replica::start().await, Replica::start().await);

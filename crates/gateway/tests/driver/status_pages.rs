@@ -50,7 +50,7 @@ async fn slow_pages_everywhere() {
         assert_eq!(states, ["up", "up"]);
         assert_eq!(call(region.listen, chat("hi")).await.status, 200);
     }
-    assert!(a.probes() - probes >= 10, "it is asked on");
+    assert!(a.probes() - probes >= 10, "probes continue");
     for reader in readers {
         reader.await.unwrap();
     }
@@ -71,7 +71,7 @@ fn page(what: &'static str, script: Script, trouble: &'static str) -> Page {
     Page { what, script, pending: 0, kv_used: 0.0, trouble: Some(trouble) }
 }
 
-fn told(what: &'static str, text: &str, (pending, kv_used): (u32, f32)) -> Page {
+fn reported(what: &'static str, text: &str, (pending, kv_used): (u32, f32)) -> Page {
     Page { what, script: Script::answer(200, "", text), pending, kv_used, trouble: None }
 }
 
@@ -156,13 +156,13 @@ async fn values_that_cannot_be() {
     of_another.push_str("vllm:lora_requests_info{model_name=\"other\"} 9\n");
     let twice = format!("{0}{0}", gauges("2", "1", "0.25"));
     for Page { what, script, pending, kv_used, .. } in [
-        told("NaN", &gauges("NaN", "NaN", "NaN"), (0, 0.0)),
-        told("negative", &gauges("-5", "-1", "-0.5"), (0, 0.0)),
-        told("overflowing", &gauges("1e300", "1e300", "1e300"), (1 << 24, 1.0)),
-        told("infinite", &gauges("+Inf", "+Inf", "+Inf"), (0, 0.0)),
-        told("missing", "vllm:num_requests_waiting{engine=\"0\"} 2\n", (0, 0.0)),
-        told("another model's", &of_another, (2, 0.25)),
-        told("duplicated", &twice, (4, 0.25)),
+        reported("NaN", &gauges("NaN", "NaN", "NaN"), (0, 0.0)),
+        reported("negative", &gauges("-5", "-1", "-0.5"), (0, 0.0)),
+        reported("overflowing", &gauges("1e300", "1e300", "1e300"), (1 << 24, 1.0)),
+        reported("infinite", &gauges("+Inf", "+Inf", "+Inf"), (0, 0.0)),
+        reported("missing", "vllm:num_requests_waiting{engine=\"0\"} 2\n", (0, 0.0)),
+        reported("another model's", &of_another, (2, 0.25)),
+        reported("duplicated", &twice, (4, 0.25)),
     ] {
         let (odd, good) = (Replica::start().await, Replica::start().await);
         let region = region(&[&odd, &good]).await;

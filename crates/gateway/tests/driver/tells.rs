@@ -33,7 +33,7 @@ async fn curious(region: &Region, key: &str, dry_run: bool) -> Answer {
     call(region.listen, request).await
 }
 
-fn told(answer: &Answer) -> Vec<&'static str> {
+fn revealed(answer: &Answer) -> Vec<&'static str> {
     TELLING.into_iter().filter(|name| answer.headers.contains_key(*name)).collect()
 }
 
@@ -59,7 +59,7 @@ async fn tenants_learn_nothing() {
     assert_eq!((unknown.status, unknown.text()), (known.status, known.text()));
     let second = curious(&region, OTHER, false).await;
     for answer in [&unknown, &known, &first, &second] {
-        assert_eq!(told(answer), Vec::<&str>::new());
+        assert_eq!(revealed(answer), Vec::<&str>::new());
     }
     assert_eq!((second.status, second.header("x-meridian-region")), (200, "local"));
     assert_eq!(replica.count(), 2, "dry runs send nothing");
@@ -71,7 +71,7 @@ async fn tenants_learn_nothing() {
 // Refusals don't reveal the number of replicas or peers to a tenant.
 #[tokio::test(start_paused = true)]
 async fn refusals_tell_nothing() {
-    for (tells, told) in [(None, false), (Some(TellClients::All), true)] {
+    for (tells, is_shown) in [(None, false), (Some(TellClients::All), true)] {
         let replica = Replica::start().await;
         let region = Region::with(&[&replica], |config| {
             config.tenants = vec![tenant("acme", KEY), tenant("other", OTHER)];
@@ -83,7 +83,7 @@ async fn refusals_tell_nothing() {
         let _busy = occupy_with(&region, &replica, KEY).await;
         let answer = call(region.listen, bearing(chat("hi"), OTHER)).await;
         assert_eq!((answer.status, answer.code().as_str()), (503, "held_too_long"));
-        assert_eq!(answer.text().contains("1 full"), told, "{}", answer.text());
+        assert_eq!(answer.text().contains("1 full"), is_shown, "{}", answer.text());
         assert!(answer.text().contains("within 1000 ms"), "{}", answer.text());
     }
 }
@@ -105,7 +105,7 @@ async fn told_where_configured() {
     for change in [all, unnamed] {
         let region = Region::with(&[&replica], change).await;
         let answer = curious(&region, KEY, false).await;
-        assert_eq!(told(&answer).len(), 4, "{:?}", answer.headers);
+        assert_eq!(revealed(&answer).len(), 4, "{:?}", answer.headers);
         let dry = curious(&region, OTHER, true).await.json();
         assert_eq!(dry["candidates"][0]["url"], replica.url());
         assert!(dry["candidates"][0]["matched_tokens"].as_f64().unwrap() > 100.0, "{dry}");
@@ -116,7 +116,7 @@ async fn told_where_configured() {
         config.tell_clients = Some(TellClients::Nothing);
     })
     .await;
-    assert_eq!(told(&curious(&region, KEY, false).await), Vec::<&str>::new());
+    assert_eq!(revealed(&curious(&region, KEY, false).await), Vec::<&str>::new());
     assert_eq!(curious(&region, KEY, true).await.code(), "dry_run_off");
 }
 
@@ -133,5 +133,5 @@ async fn peers_are_told_and_clients_are_not() {
     let _busy = occupy_with(&regions[0], &here, KEY).await;
     let answer = call(regions[0].listen, bearing(chat("hi"), OTHER)).await;
     assert_eq!((answer.status, answer.header("x-meridian-region")), (200, "eu"));
-    assert_eq!((there.count(), told(&answer)), (1, Vec::new()));
+    assert_eq!((there.count(), revealed(&answer)), (1, Vec::new()));
 }

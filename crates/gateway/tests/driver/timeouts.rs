@@ -29,11 +29,11 @@ async fn first_byte() {
         assert!(answer.text().contains("timeouts.first_byte"), "{}", answer.text());
         let status = region.settled().await;
         assert_eq!((status.requests.done, status.requests.failed), (1, 1));
-        assert_eq!((mute.hangups(), good.hangups()), (2, 1), "given up is hung up");
+        assert_eq!((mute.hangups(), good.hangups()), (2, 1), "abandoned requests are closed");
     }
 }
 
-/// The good replica answers plain JSON, which both kinds of request accept.
+/// A request that suits the script. The good replica answers both kinds with plain JSON.
 fn stream_or_plain(script: &Script) -> http::Request<http_body_util::Full<bytes::Bytes>> {
     if script.0.len() > 1 { stream_chat("hi") } else { chat("hi") }
 }
@@ -67,7 +67,7 @@ async fn silence_after(region: &Region, sent: &str) -> (String, Duration) {
     let began = Instant::now();
     let mut said = Vec::new();
     let read = tokio::time::timeout(3600 * 1000 * MS, client.read_to_end(&mut said)).await;
-    read.expect("the gateway hangs up within an hour").unwrap();
+    read.expect("the gateway disconnects within an hour").unwrap();
     (String::from_utf8(said).unwrap(), began.elapsed())
 }
 
@@ -138,8 +138,8 @@ async fn black_holes() {
     spec.models = vec!["m".to_owned()];
     config.replicas.insert(0, spec);
     let region = Region::start(config).await;
-    region.until("the good one is known", |s| s.replicas[1].state == "up").await;
-    region.until("its models too", |s| !s.replicas[1].models.is_empty()).await;
+    region.until("the good replica is up", |s| s.replicas[1].state == "up").await;
+    region.until("its models are known", |s| !s.replicas[1].models.is_empty()).await;
     let mut slow = 0;
     for _ in 0..2 {
         let began = Instant::now();
@@ -148,6 +148,6 @@ async fn black_holes() {
         slow += u32::from(began.elapsed() >= 2000 * MS);
         assert!(began.elapsed() < 3000 * MS);
     }
-    assert_eq!(slow, 2, "the turn was the hole's both times");
+    assert_eq!(slow, 2, "the unreachable replica was picked both times");
     assert_eq!(region.settled().await.replicas[0].failed, 2);
 }

@@ -36,7 +36,7 @@ pub(super) type Asked = (Order, oneshot::Sender<std::result::Result<(), String>>
 
 /// The page's server and its channels.
 pub(super) struct Board {
-    /// Where it is.
+    /// Its address.
     pub(super) address: SocketAddr,
     /// The state in JSON, as the pages see it.
     pub(super) state: watch::Sender<Bytes>,
@@ -132,9 +132,9 @@ async fn order(
              \"region\" or \"link\", \"name\": \"us-engine-0\", \"us\" or \"us/eu\"}}"
         ))
     })?;
-    let (told, outcome) = oneshot::channel();
+    let (reply, outcome) = oneshot::channel();
     let over = || (StatusCode::SERVICE_UNAVAILABLE, "the run is over".to_owned());
-    ends.orders.send((order, told)).await.map_err(|_| over())?;
+    ends.orders.send((order, reply)).await.map_err(|_| over())?;
     outcome.await.map_err(|_| over())?.map_err(bad)
 }
 

@@ -76,7 +76,7 @@ impl fmt::Display for Order {
             Act::Revive => "revived",
             Act::Restart => "restarted",
             Act::Stop => "stopped",
-            Act::End => "told to end:",
+            Act::End => "asked to end:",
             Act::Reload => "reloaded",
             Act::Edit => "edited the file of",
             Act::Cut => "cut",

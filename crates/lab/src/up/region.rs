@@ -22,7 +22,7 @@ pub(super) struct Region {
     /// Settings to restart the gateway at the addresses that others know; none if another region's
     /// gateway serves this one too.
     pub(super) spec: Option<GatewaySpec>,
-    /// Times the gateway was killed or told to end.
+    /// Times the gateway was killed or asked to end.
     pub(super) restarts: u32,
     /// Times its file was changed.
     pub(super) edits: u32,
@@ -35,7 +35,7 @@ pub(super) struct Replica {
     pub(super) url: String,
     /// None while it is dead.
     pub(super) process: Option<Process>,
-    /// Times it was killed or told to end.
+    /// Times it was killed or asked to end.
     pub(super) restarts: u32,
 }
 
@@ -212,7 +212,7 @@ impl Region {
     }
 }
 
-/// An error if the process has ended without being told to.
+/// An error if the process has ended on its own.
 pub(super) fn still_runs(process: &mut Process) -> std::result::Result<(), String> {
     match process.ended().filter(|_| !process.is_ending()) {
         None => Ok(()),

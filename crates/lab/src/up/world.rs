@@ -194,13 +194,13 @@ impl World {
     }
 
     /// Performs a page's order, and reports the outcome.
-    async fn order(&mut self, options: &Options, elapsed: Duration, (order, told): Asked) {
+    async fn order(&mut self, options: &Options, elapsed: Duration, (order, reply): Asked) {
         let outcome = self.obey(options, &order).await.map_err(|error| error.to_string());
         if outcome.is_ok() {
             self.orders.insert(0, format!("{:.0} s: {order}", elapsed.as_secs_f64()));
         }
         // The page may have been closed meanwhile.
-        let _ = told.send(outcome);
+        let _ = reply.send(outcome);
     }
 
     pub(super) fn none_died(&mut self) -> std::result::Result<(), String> {

@@ -74,16 +74,16 @@ async fn answer(shared: &Shared, request: Request<Incoming>) -> Answer {
             let name = format!("{from}/{to}");
             let is_meant = |link: &Directed| link.from == *from && link.to == *to;
             let set = body::<SetLink>(request).await;
-            set.and_then(|set| told(shared.set_links(&name, &set, is_meant)))
+            set.and_then(|set| as_refusal(shared.set_links(&name, &set, is_meant)))
         }
         (&Method::POST, ["admin", "regions", region]) => {
             let is_meant = |link: &Directed| link.from == *region || link.to == *region;
             let set = body::<SetLink>(request).await;
-            set.and_then(|set| told(shared.set_links(region, &set, is_meant)))
+            set.and_then(|set| as_refusal(shared.set_links(region, &set, is_meant)))
         }
         (&Method::POST, ["admin", "routes", name]) => {
             let set = body::<SetRoute>(request).await;
-            set.and_then(|set| told(shared.set_route(name, set)))
+            set.and_then(|set| as_refusal(shared.set_route(name, set)))
         }
         _ => Err(Refusal {
             status: StatusCode::NOT_FOUND,
@@ -117,7 +117,7 @@ impl Refusal {
     }
 }
 
-fn told(result: crate::Result<()>) -> Result<(), Refusal> {
+fn as_refusal(result: crate::Result<()>) -> Result<(), Refusal> {
     result.map_err(|error| Refusal::bad("invalid_setting", error.to_string()))
 }
 

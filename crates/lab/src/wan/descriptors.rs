@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn too_many_connections_are_refused() {
         ensure(1, 1).expect("a few always fit");
-        let error = ensure(usize::MAX, 1).expect_err("nobody has so many").to_string();
+        let error = ensure(usize::MAX, 1).expect_err("no limit is so high").to_string();
         assert!(error.starts_with(&format!("connections {}: they need ", usize::MAX)), "{error}");
     }
 }

@@ -279,7 +279,7 @@ impl Flow {
         }
     }
 
-    /// Sends what may leave at `at`, or at the repair if that was later.
+    /// Sends the bytes that may leave at `at`, or at the repair if that was later.
     fn send(&mut self, at: Time, link: &mut Link) {
         if !link.is_up() {
             return;

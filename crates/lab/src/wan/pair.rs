@@ -37,7 +37,7 @@ impl Side {
     }
 }
 
-/// What the driver has to do.
+/// An action for the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Connect to the far side and report it with [`Pair::dialled`].
@@ -258,12 +258,12 @@ impl Pair {
         true
     }
 
-    /// Passes on the end of a side whose bytes have all been written.
+    /// Forwards the end of a side whose bytes have all been written.
     fn pass_end(&mut self) -> Option<Step> {
         [Side::Near, Side::Far].into_iter().find_map(|to| {
             let is_due = self.towards(to).ended() == Some(Mark::End);
-            let told = &mut self.told_end[to.index()];
-            (is_due && !std::mem::replace(told, is_due)).then_some(Step::End(to))
+            let was_told = &mut self.told_end[to.index()];
+            (is_due && !std::mem::replace(was_told, is_due)).then_some(Step::End(to))
         })
     }
 

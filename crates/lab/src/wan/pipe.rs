@@ -1,8 +1,9 @@
 //! One connection's sockets: reads bytes from one side, holds them as long as its machine says, and
 //! writes them to the other.
 //!
-//! One task owns both sockets and follows the machine. It reads only what the machine has capacity
-//! for, so TCP itself applies backpressure to a sender that is faster than the link or the reader.
+//! One task owns both sockets and follows the machine. It reads only as much as the machine has
+//! capacity for, so TCP itself applies backpressure to a sender that is faster than the link or the
+//! reader.
 
 use std::collections::VecDeque;
 use std::future::pending;
@@ -44,7 +45,7 @@ struct Pipe {
     timer: Timer,
 }
 
-/// What woke the task.
+/// The event that woke the task.
 enum Event {
     Readable(Side),
     Writable(Side),

@@ -112,7 +112,7 @@ fn above(fullest: impl Fn(&Case) -> f64) -> Vec<f64> {
         .collect();
     all.sort_by(f64::total_cmp);
     assert!(all.len() > 150, "{}", all.len());
-    assert!(all[0] > -1e-6, "nobody is below the optimum: {}", all[0]);
+    assert!(all[0] > -1e-6, "no placement is below the optimum: {}", all[0]);
     all
 }
 

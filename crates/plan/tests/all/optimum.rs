@@ -27,8 +27,8 @@ fn plans_are_within_two_percent_of_the_optimum() {
 /// Tests the first cases. Each core takes the next one, since their times differ a thousandfold,
 /// starting with the last: the longest (484) should not start last.
 fn each(cases: u64, show: fn(u64)) {
-    let (begun, cores) = (AtomicU64::new(0), std::thread::available_parallelism().unwrap().get());
-    let next = || (cases - 1).checked_sub(begun.fetch_add(1, Ordering::Relaxed));
+    let (taken, cores) = (AtomicU64::new(0), std::thread::available_parallelism().unwrap().get());
+    let next = || (cases - 1).checked_sub(taken.fetch_add(1, Ordering::Relaxed));
     std::thread::scope(|scope| {
         for _ in 0..cores {
             scope.spawn(|| std::iter::from_fn(next).for_each(show));
@@ -50,7 +50,7 @@ fn is_near(seed: u64) {
 // decode instance, not needed for its rate, takes KV off the first one's cards. Without it 53.4 are
 // served.
 #[test]
-fn what_a_link_limits_is_cut_anew() {
+fn a_packing_that_a_link_limits_is_changed() {
     let case = crate::suite::case(337);
     let ours = plan(&case.task()).unwrap()[0].goodput();
     assert!(ours >= 58.96, "{ours}");

@@ -168,7 +168,7 @@ fn steps_change_as_little_as_will_do() {
     let out = step_out(&task, &small).unwrap();
     assert!(out.after.verdict.goodput > small.verdict.goodput);
     let kept = small.fleet.all().all(|one| out.after.fleet.all().any(|other| other == one));
-    assert!(kept, "what runs stays where it is");
+    assert!(kept, "running instances stay where they are");
     let grown = out.after;
     let back = step_in(&task, &grown).unwrap();
     assert_eq!(back.after.fleet.all().count() + 1, grown.fleet.all().count());

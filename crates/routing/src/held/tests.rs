@@ -5,28 +5,9 @@ use alloc::vec;
 use meridian_base::{ModelId, Rng};
 
 use super::*;
-use crate::residency::Residence;
 
 fn request(id: u64, tenant: u64, deadline: Option<Time>, tokens: u32) -> Request {
-    Request {
-        id: RequestId(id),
-        model: ModelId(0),
-        tenant,
-        priority: Priority::Normal,
-        key: 0,
-        head: 0,
-        blocks: Vec::new(),
-        prompt_tokens: tokens,
-        block_tokens: 16.0,
-        deadline,
-        pinned: None,
-        streams: true,
-        hops: 0,
-        peers: u64::MAX,
-        here: true,
-        residence: Residence::default(),
-        elsewhere: false,
-    }
+    Request { tenant, prompt_tokens: tokens, deadline, ..Request::plain(RequestId(id), ModelId(0)) }
 }
 
 fn of(priority: Priority, id: u64, tenant: u64) -> Request {
@@ -56,7 +37,7 @@ fn fifo_within_a_tenant() {
     }
     assert_eq!(order(&h, Time::from_millis(5)), vec![0, 1, 2]);
     assert!(h.remove(&request(1, 1, None, 100)));
-    assert!(!h.remove(&request(1, 1, None, 100)), "gone is gone");
+    assert!(!h.remove(&request(1, 1, None, 100)), "it has left the queue");
     assert_eq!(order(&h, Time::from_millis(5)), vec![0, 2]);
 }
 

@@ -26,6 +26,11 @@ impl Ages {
         self.now_ms
     }
 
+    /// The time since `used`, in ms.
+    pub(super) fn since(&self, used: u32) -> u64 {
+        u64::from(self.now_ms.wrapping_sub(used))
+    }
+
     /// Whether an entry last used then is too old.
     pub(super) fn is_old(&self, used: u32) -> bool {
         self.ttl_ms.is_some_and(|ttl| self.now_ms.wrapping_sub(used) >= ttl)

@@ -32,14 +32,14 @@ impl PrefixIndex {
             let hold = &self.orders[at];
             assert_eq!(hold.target, target, "an order has one target");
             assert_eq!(hold.newer, newer, "an order reads the same from both ends");
-            let holder = self.runs[hold.run].holder(target).expect("a hold's run knows it");
+            let holder = self.runs[hold.run].holder(target).expect("a hold's run lists its target");
             assert_eq!(holder.hold, at, "a hold's run leads to it");
             if hold.parent != NONE {
                 let seen = children.get_mut(&hold.parent);
-                *seen.expect("a hold stands behind the one it hangs from") += 1;
+                *seen.expect("a hold is behind its parent in the order") += 1;
                 let parent = &self.orders[hold.parent];
                 let whole = self.runs[parent.run].blocks().len();
-                assert_eq!(self.held_of(hold.parent), whole, "holds hang from ends of runs");
+                assert_eq!(self.held_of(hold.parent), whole, "children follow whole runs");
             }
             children.insert(at, 0);
             (newer, held, listed) = (at, held + self.held_of(at), listed + 1);
@@ -48,8 +48,8 @@ impl PrefixIndex {
         for (hold, count) in children {
             assert_eq!(self.orders[hold].children, count, "children are counted");
         }
-        assert_eq!(self.orders.oldest(target).unwrap_or(NONE), newer, "an order has an end");
-        assert_eq!(held, self.orders.held(target), "a target's count is true");
+        assert_eq!(self.orders.oldest(target).unwrap_or(NONE), newer, "the oldest hold is last");
+        assert_eq!(held, self.orders.held(target), "a target's count is right");
         assert!(held <= self.orders.cap(target), "target {target} is within its cap");
         (held, listed)
     }
@@ -62,7 +62,7 @@ impl PrefixIndex {
         assert_eq!(run.blocks()[0], run.name(), "a run is named by its first block");
         let longest = run.holders().iter().map(|h| h.len as usize).max();
         assert_eq!(longest, Some(run.blocks().len()), "a run is as long as a replica holds it");
-        assert!(run.holders().is_sorted_by_key(|h| h.target), "holders stand by target");
+        assert!(run.holders().is_sorted_by_key(|h| h.target), "holders are sorted by target");
         for holder in run.holders() {
             let hold = &self.orders[holder.hold];
             assert_eq!((hold.run, hold.target), (at, holder.target), "a holder has its hold");

@@ -166,8 +166,8 @@ mod tests {
             let known = chain(&mut rng);
             to.insert(0, &known);
             let before = depth(&to, &known);
-            let told = from.holdings(0, rng.below(40));
-            to.inherit(0, &told);
+            let holdings = from.holdings(0, rng.below(40));
+            to.inherit(0, &holdings);
             to.check_invariants();
             assert!(depth(&to, &known) >= before, "seed {seed}");
             for _ in 0..50 {
@@ -177,7 +177,7 @@ mod tests {
                 assert!(depth(&to, &prompt) <= most, "seed {seed}");
             }
             to.set_cap(0, before as usize);
-            assert_eq!(depth(&to, &known), before, "seed {seed}: what came later goes first");
+            assert_eq!(depth(&to, &known), before, "seed {seed}: later entries are evicted first");
         }
     }
 }

@@ -19,6 +19,15 @@ pub(super) struct Place {
     pub(super) newer: u32,
 }
 
+/// The blocks of a chain that a target held.
+struct Renewed {
+    known: usize,
+    /// The hold of the last one.
+    parent: u32,
+    /// The time since the last use of each, in ms, summed.
+    idle_ms: u64,
+}
+
 impl PrefixIndex {
     /// Notes that `target` holds the chain `blocks`, given from its root.
     ///
@@ -28,24 +37,30 @@ impl PrefixIndex {
     /// evicted. Beyond the total, the fullest (size relative to cap) of 8 targets in turn loses 16
     /// leaves at a time. A chain longer than the cap is stored up to the cap.
     pub fn insert(&mut self, target: u16, blocks: &[u64]) {
+        self.reuse(target, blocks);
+    }
+
+    /// As [`insert`](Self::insert). Returns the time since the last use of each block that `target`
+    /// held, in ms, summed.
+    pub fn reuse(&mut self, target: u16, blocks: &[u64]) -> u64 {
         if !self.knows(target) {
-            return;
+            return 0;
         }
         let most = self.orders.cap(target).min(self.capacity);
         let blocks = &blocks[..blocks.len().min(most)];
         if self.evict == Evict::EarliestInserted
             && self.longest(blocks, target) as usize == blocks.len()
         {
-            return;
+            return 0;
         }
-        let (known, parent) = self.renew(target, blocks);
+        let Renewed { known, parent, idle_ms } = self.renew(target, blocks);
         self.add(target, blocks, known, parent);
+        idle_ms
     }
 
-    /// Makes the blocks of a chain that a target holds its most recent. Returns their number and
-    /// the last hold.
-    fn renew(&mut self, target: u16, blocks: &[u64]) -> (usize, u32) {
-        let (mut at, mut parent) = (0, NONE);
+    /// Makes the blocks of a chain that a target holds its most recent.
+    fn renew(&mut self, target: u16, blocks: &[u64]) -> Renewed {
+        let (mut at, mut parent, mut idle_ms) = (0, NONE, 0);
         while let Some(step) = self.step(&blocks[at..], target, parent) {
             // Blocks that are not in the chain keep their position in the order.
             let hold = match step.agreed < step.len {
@@ -53,10 +68,11 @@ impl PrefixIndex {
                 false => step.hold,
             };
             self.orders.place(hold, parent);
+            idle_ms += self.ages.since(self.orders[hold].used) * step.agreed as u64;
             self.orders[hold].used = self.ages.now_ms();
             (at, parent) = (at + step.agreed, hold);
         }
-        (at, parent)
+        Renewed { known: at, parent, idle_ms }
     }
 
     /// Adds the blocks of a chain, from `at` on, that a target does not hold, below `parent`.

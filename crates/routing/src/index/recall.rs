@@ -198,7 +198,7 @@ mod tests {
         index.matches_again(&chain, &mut depth, &mut kept);
         assert!(kept.is_good(&index, depth.len()), "nothing has changed");
         index.insert(0, &chain[..2]);
-        assert!(!kept.is_good(&index, depth.len()), "something has");
+        assert!(!kept.is_good(&index, depth.len()), "a target has changed");
         index.matches_again(&chain, &mut depth, &mut kept);
         assert_eq!((depth[0], depth[1]), (2, 2));
     }

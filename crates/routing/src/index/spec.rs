@@ -1,4 +1,4 @@
-//! What a policy requires of its index (sizes, eviction order, time of insertion), and the form in
+//! The index that a policy requires (sizes, eviction order, time of insertion), and the form in
 //! which one index sends chains to another.
 
 use alloc::vec::Vec;

@@ -2,8 +2,8 @@
 //!
 //! The machine's own state stays: replicas, load, held requests, and the prefix index if the new
 //! policy requires the same one. A different index starts empty. The policy's own state, such as a
-//! counter or a ring, starts with the requests that are at replicas, which the new policy receives
-//! as if it had dispatched them. Earlier requests were fingerprinted for the old policy. If
+//! counter or a ring, starts with the requests that are at replicas, which are reported to the new
+//! policy as if it had dispatched them. Earlier requests were fingerprinted for the old policy. If
 //! the block size differs they match nothing, which costs them one prefill.
 //!
 //! Deliberately not here: topology, the bounds of the held queue and the pace of probes.
@@ -53,8 +53,8 @@ impl Routing {
         self.release(now);
     }
 
-    /// Reports the requests at replicas to a new policy, in the order of their dispatch. The policy
-    /// hears of their ends, and may count what it hears.
+    /// Reports the requests at replicas to a new policy, in the order of their dispatch. Their
+    /// ends are reported too, so the policy may count them.
     fn replay_dispatches(&mut self) {
         for active in self.actives.dispatched() {
             let Place::At(replica) = active.place else { continue };

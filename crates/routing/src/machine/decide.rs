@@ -75,6 +75,7 @@ pub(crate) struct Scratch {
     matched: Vec<u32>,
     block_tokens: f32,
     prompt_tokens: f32,
+    growth: f32,
     pub(crate) beyond: Beyond,
     /// The earlier matches of a held request.
     recall: Option<Box<Recall>>,
@@ -149,6 +150,7 @@ impl Routing {
     pub(crate) fn match_prefix(&self, active: &Active, scratch: &mut Scratch) {
         scratch.block_tokens = active.request.block_tokens;
         scratch.prompt_tokens = active.request.prompt_tokens as f32;
+        scratch.growth = active.growth;
         scratch.matched.resize(self.replicas.width(), 0);
         match &self.index {
             Some(index) => {
@@ -222,14 +224,14 @@ impl Routing {
     /// bytes a replica, many at once, without mispredicted branches. If no replica is eligible, the
     /// slower pass finds the reason.
     fn scan(&self, candidates: &[ReplicaId], scratch: &mut Scratch) {
-        let Scratch { eligible, full, matched, block_tokens, prompt_tokens, .. } = scratch;
+        let Scratch { eligible, full, matched, block_tokens, prompt_tokens, growth, .. } = scratch;
         let rooms = self.replicas.rooms();
         let matched = &matched[..rooms.len()];
-        let (block, prompt) = (*block_tokens, *prompt_tokens);
+        let (block, prompt, growth) = (*block_tokens, *prompt_tokens, *growth);
         let fits = |blocks: u32, room: f32| {
             // Counts stay far below 2^31, and the signed conversion is the one that vectorises.
             let known = blocks as i32 as f32 * block;
-            prompt - if known < prompt { known } else { prompt } <= room
+            prompt - if known < prompt { known } else { prompt } + growth <= room
         };
         let each = |id: ReplicaId| fits(matched[id.index()], rooms[id.index()]);
         eligible.resize(candidates.len(), ReplicaId(0));
@@ -280,7 +282,7 @@ impl Routing {
             return Some(Ineligible::Tried);
         }
         let unmatched = scratch.prompt_tokens - scratch.matched_tokens(id);
-        (unmatched > self.config.admission.room(row)).then_some(Ineligible::Full)
+        (unmatched + scratch.growth > self.config.admission.room(row)).then_some(Ineligible::Full)
     }
 
     /// The conditions that exclude replicas from serving a request.

@@ -105,13 +105,18 @@ impl Routing {
     }
 
     pub(super) fn reported(&mut self, now: Time, id: ReplicaId, asked: Time, load: Load) {
-        let before = self.replicas.kv_tokens(id);
+        // A report can arrive from a replica that is not yet, or no longer, in the fleet.
+        if self.replicas.get(id).is_none() {
+            return;
+        }
         let busy = self.is_busy(now, id);
+        let before = self.replicas.kv_tokens(id);
         let probed = self.replicas.update(now, id, |r| {
             r.report(now, asked, load);
             core::mem::take(&mut r.probing)
         });
         let Some(probed) = probed else { return };
+        self.mark_overdue(now, asked, id);
         self.say_up(now, id);
         if self.replicas.kv_tokens(id) != before {
             self.set_cap(id);
@@ -188,7 +193,7 @@ impl Routing {
     }
 
     /// Whether a fresh report of this replica can change a decision.
-    pub(super) fn is_busy(&self, now: Time, id: ReplicaId) -> bool {
+    fn is_busy(&self, now: Time, id: ReplicaId) -> bool {
         let outstanding = self.replicas.row(id).outstanding > 0;
         let coming = self.last_arrival.is_some_and(|at| now.since(at) < IDLE_AFTER);
         self.held.len() > 0 || outstanding || (coming && self.replicas.ids().len() > 1)
@@ -201,12 +206,16 @@ impl Routing {
         self.replicas.update(now, id, |r| r.next_probe = at);
     }
 
-    pub(super) fn mark_overdue(&mut self, now: Time, id: ReplicaId) {
+    /// Counts the requests at a replica whose first token was due at `due`.
+    pub(super) fn mark_overdue(&mut self, now: Time, due: Time, id: ReplicaId) {
         let actives = &mut self.actives;
         self.replicas.update(now, id, |r| {
-            while r.due.front().is_some_and(|(at, _)| *at <= now) {
+            // An answer that does not stream shows no first token before its end, so reports are
+            // the better sign.
+            let reports = r.load.pending.is_some();
+            while r.due.front().is_some_and(|(at, _)| *at <= due) {
                 let Some((_, request)) = r.due.pop_front() else { break };
-                if actives.mark_overdue(request, id) {
+                if actives.mark_overdue(request, id, reports) {
                     r.overdue += 1;
                 }
             }

@@ -7,6 +7,7 @@ use meridian_base::{PeerId, ReplicaId, Time};
 use super::{Output, Routing};
 use crate::active::{Active, Away, Place};
 use crate::explain::Target;
+use crate::peer::Sent;
 use crate::policy::Forward;
 use crate::request::{Outcome, Usage};
 
@@ -51,7 +52,8 @@ impl Routing {
         if by_policy && self.checks_credits {
             self.check_credit(peer);
         }
-        self.peers.sent(now, peer, id, meant, active.unmatched);
+        let sent = Sent { meant, unmatched: active.unmatched, growth: active.growth };
+        self.peers.sent(now, peer, id, sent);
         if let Some(snapshot) = &mut self.snapshot {
             snapshot.index().set_now(now);
             snapshot.sent(peer, meant, &active.request.blocks);
@@ -61,8 +63,8 @@ impl Routing {
     /// Records a forward beyond the policy's credit, for [`Self::check_invariants`].
     fn check_credit(&mut self, peer: PeerId) {
         let Some(row) = self.peers.row(peer) else { return };
-        let overdrawn =
-            self.policy.forwarding().credit(row).is_some_and(|credit| row.since as f32 >= credit);
+        let credit = self.policy.forwarding().credit(row);
+        let overdrawn = credit.is_some_and(|credit| row.since_tokens >= credit);
         if let Some(known) = self.peers.get_mut(peer) {
             known.overdrawn |= overdrawn;
         }

@@ -84,7 +84,7 @@ impl Routing {
         let mut best: Option<(f64, Sending, RequestId)> = None;
         for id in order.iter().copied() {
             if self.stays(id, beyond) {
-                debug_assert!(self.would_stay(now, id), "a request passed over would stay held");
+                debug_assert!(self.would_stay(now, id), "a skipped request would stay held");
                 continue;
             }
             let Some(mut active) = self.actives.take(id) else { continue };
@@ -126,10 +126,10 @@ impl Routing {
         let (Some(depths), Some(ids)) = (depths, self.serves.get(&request.model)) else {
             return false;
         };
-        let prompt = request.prompt_tokens as f32;
+        let (prompt, growth) = (request.prompt_tokens as f32, active.growth);
         ids.iter().all(|id| {
             let matched = (depths[id.index()] as f32 * request.block_tokens).min(prompt);
-            prompt - matched > rooms[id.index()]
+            prompt - matched + growth > rooms[id.index()]
         })
     }
 

@@ -12,13 +12,14 @@ use crate::index::Insert;
 use crate::policy::{Chosen, Dispatched};
 use crate::replica::State;
 use crate::request::{Outcome, Request, Usage};
+use crate::reuse::Used;
 use crate::why::{RejectWhy, Why};
 
 impl Routing {
     pub(super) fn arrived(&mut self, now: Time, request: Request) {
         debug_assert!(!self.actives.contains(request.id), "an id arrives once");
         self.last_arrival = Some(now);
-        let active = Active::new(now, self.arrivals, request);
+        let active = self.activate(now, request);
         self.arrivals += 1;
         self.route(now, Box::new(active));
     }
@@ -133,26 +134,30 @@ impl Routing {
         let Some(Sent { at, id, replica, why }) = self.unwritten.take() else { return };
         let Some(active) = self.actives.take(id) else { return };
         self.write_down(at, &active, active.attempt, Some((Target::Replica(replica), why)));
-        self.book(at, &active, replica);
         if self.insert != Insert::OnAnswer
             && let Some(index) = &mut self.index
         {
-            index.insert(replica.0, &active.request.blocks);
+            let idle_ms = index.reuse(replica.0, &active.request.blocks) as f32;
+            let used = Used {
+                token_seconds: idle_ms * active.request.block_tokens / 1e3,
+                matched: active.matched,
+                all: active.request.prompt_tokens as f32 + active.reply,
+            };
+            self.replicas.update(at, replica, |r| r.used_cache(at, used));
         }
+        self.book(at, &active, replica);
         self.actives.insert(active);
     }
 
     /// Adds a dispatch to its replica's counts.
     pub(super) fn book(&mut self, now: Time, active: &Active, replica: ReplicaId) {
-        let (id, unmatched) = (active.request.id, active.unmatched);
+        let (id, unmatched, reply) = (active.request.id, active.unmatched, active.reply);
         let prompt = active.request.prompt_tokens as f32;
         let wanted = now + self.config.probe.busy;
         let schedule = &mut self.schedule;
         self.replicas.update(now, replica, |r| {
-            if r.load.pending.is_none() {
-                r.due.push_back((r.first_token_due(now, unmatched), id));
-            }
-            r.sent(now, prompt, unmatched);
+            r.due.push_back((r.first_token_due(now, unmatched), id));
+            r.sent(now, prompt, unmatched, reply);
             if !r.probing {
                 r.next_probe = schedule.hasten(r.next_probe, wanted, replica);
             }
@@ -226,6 +231,10 @@ impl Routing {
         }
         if outcome == Outcome::Done {
             self.blame_suspect(now, &active);
+            let tokens = usage.map_or(0, |usage| usage.completion_tokens);
+            if tokens > 0 {
+                self.replies.learn(&active.request, tokens);
+            }
         }
         if retry && !matches!(outcome, Outcome::Done | Outcome::ClientError) {
             active.goes_on(now, extended);
@@ -241,6 +250,7 @@ impl Routing {
         active.place = Place::Nowhere;
         let (unmatched, first, overdue) = (active.unmatched, active.first_token, active.overdue);
         let (id, prompt) = (active.request.id, active.request.prompt_tokens as f32);
+        let reply = active.reply;
         active.overdue = false;
         self.policy.on_ended(&active.request, replica);
         self.replicas.update(now, replica, |r| {
@@ -248,7 +258,7 @@ impl Routing {
                 r.first_token(id, unmatched);
             }
             r.overdue -= u32::from(overdue);
-            r.ended(prompt);
+            r.ended(prompt, reply);
         });
     }
 
@@ -380,8 +390,8 @@ impl Routing {
         self.release(now);
     }
 
-    /// Refuses a request, which ends it. Nothing will show any more whether its suspect was to blame,
-    /// so the failure counts.
+    /// Refuses a request, which ends it. No later attempt can show whether its suspect was to
+    /// blame, so the failure counts.
     pub(super) fn refuse(&mut self, now: Time, active: &Active, why: RejectWhy) {
         self.blame_suspect(now, active);
         let (id, retry_after) = (active.request.id, self.retry_after());

@@ -15,7 +15,7 @@ use super::Routing;
 /// Time until the next search if no replica's capacity has grown.
 const AGAIN: Duration = Duration::from_millis(250);
 
-/// What the machine remembers of its last search.
+/// State of the last search of the queue.
 #[derive(Debug, Default)]
 pub(super) struct Search {
     /// When to search again although no capacity has grown; `None` if the last search released a

@@ -60,7 +60,7 @@ pub(super) static SPEC: Spec = Spec {
     build: |p| {
         Box::new(AibrixPrefix {
             imbalance: p.count("imbalance"),
-            deviations: p.number("deviations").expect("asked of a knob without words"),
+            deviations: p.number("deviations").expect("the parameter takes no words"),
         })
     },
 };

@@ -42,7 +42,7 @@ pub(super) static SPEC: Spec = Spec {
     build: |p| {
         Box::new(Chwbl {
             vnodes: p.count("virtual_nodes"),
-            factor: p.number("load_factor").expect("asked of a knob without words"),
+            factor: p.number("load_factor").expect("the parameter takes no words"),
             ring: Ring::new(&[], 1),
         })
     },

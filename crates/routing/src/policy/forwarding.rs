@@ -37,7 +37,7 @@ pub trait Forwarding {
         false
     }
 
-    /// How many forwards a peer may get between two digests; `None` if the policy sets no bound.
+    /// KV tokens that forwards to a peer may need between two of its digests; `None` without a bound.
     fn credit(&self, _peer: &PeerRow) -> Option<f32> {
         None
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! score = t_p * front                              prefill that is before this one
-//!       + t_p * (p - m) * (1 + 0.05 * running)     its own unmatched prefill, and whom it delays
+//!       + t_p * (p - m) * (1 + 0.05 * running)     its own unmatched prefill, and delays of others
 //!       + 10 ms * running * t_p / mean t_p         slower steps for all
 //! ```
 //!
@@ -105,10 +105,10 @@ pub(super) static SPEC: Spec = Spec {
             "bound forwards to a peer between two of its digests",
         ),
         Param::number(
-            "credit_tokens",
-            2000.0,
-            (1.0, 1e9),
-            "KV tokens free at a peer's replicas with room that allow one forward",
+            "credit_share",
+            0.1,
+            (0.0, 100.0),
+            "share of the KV tokens free at a peer's replicas that forwards may need between two of its digests",
         ),
         Param::word(
             "count_own",

@@ -93,7 +93,7 @@ pub(super) static SPEC: Spec = Spec {
     build: |p| {
         Box::new(CacheAware {
             threshold: p.f32("cache_threshold"),
-            abs: p.number("balance_abs_threshold").expect("asked of a knob without words"),
+            abs: p.number("balance_abs_threshold").expect("the parameter takes no words"),
             rel: p.f32("balance_rel_threshold"),
             spill_match: p.is("spill", "match"),
             smallest_tree: p.is("miss", "smallest_tree"),

@@ -139,17 +139,17 @@ impl Params {
 
     /// The number under `name`, for parameters that take no words.
     pub(super) fn f32(&self, name: &str) -> f32 {
-        self.number(name).expect("asked of a knob without words") as f32
+        self.number(name).expect("the parameter takes no words") as f32
     }
 
     /// The whole number under `name`, for parameters that count something and take no words.
     pub(super) fn count(&self, name: &str) -> u32 {
-        self.number(name).expect("asked of a knob without words") as u32
+        self.number(name).expect("the parameter takes no words") as u32
     }
 
     /// The time under `name`, given in seconds, for parameters that take no words.
     pub(super) fn seconds(&self, name: &str) -> Duration {
-        Duration::from_secs_f64(self.number(name).expect("asked of a knob without words"))
+        Duration::from_secs_f64(self.number(name).expect("the parameter takes no words"))
     }
 
     /// Whether the value under `name` is `word`.

@@ -17,7 +17,8 @@ pub struct View<'a> {
     pub waited: Duration,
     /// Whether it may be queued although a replica is eligible: there is time left.
     pub may_wait: bool,
-    /// The candidates: eligible replicas in ascending id. Never empty in [`Policy::pick`](super::Policy::pick).
+    /// The candidates: eligible replicas in ascending id. Never empty in
+    /// [`Policy::pick`](super::Policy::pick).
     pub eligible: &'a [ReplicaId],
     /// Replicas that could serve it but are full by the admission mode, in ascending id.
     pub full: &'a [ReplicaId],

@@ -45,7 +45,7 @@ impl Window {
         (self.newest + 1..=at).take(SLICES).map(|gone| (gone % SLICES as u64) as usize)
     }
 
-    /// Adds a request of `cost_ms` for `replica` now, and drops what is older than the window.
+    /// Adds a request of `cost_ms` for `replica` now, and drops work older than the window.
     pub(super) fn add(&mut self, now: Time, replica: ReplicaId, cost_ms: f32) {
         let at = self.slice_at(now);
         for i in self.expired(at) {

@@ -69,7 +69,7 @@ proptest! {
                     let place = |g: u16| (far(all.gateways[&g]), g);
                     prop_assert!(fosters.iter().all(|one| place(*by) <= place(*one)));
                 }
-                Serving::Nobody => {
+                Serving::NoGateway => {
                     prop_assert!(fosters.is_empty() && of(home.region).count() == 0);
                 }
             }
@@ -148,5 +148,5 @@ fn adoption_passes_from_near_to_far() {
     assert_eq!(by(who(&["eu-1"], &anywhere)), "eu-2");
     assert_eq!(by(who(&["eu-1", "eu-2"], &anywhere)), "asia-1");
     assert_eq!(by(who(&[], &|at| *at == "us")), "us-1");
-    assert_eq!(who(&["us-1"], &|at| *at == "us"), Serving::Nobody);
+    assert_eq!(who(&["us-1"], &|at| *at == "us"), Serving::NoGateway);
 }

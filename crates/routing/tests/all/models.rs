@@ -1,5 +1,5 @@
 //! Tests of the machine's data structures against naive twins, with random event lists from seeds
-//! and every short event list over a small alphabet. The twins are slow and obvious. After each
+//! and every short event list over a small alphabet. The twins are slow and simple. After each
 //! event the real structure must agree in every query, and its invariants must hold.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,7 +68,7 @@ impl Twin {
                 best = Some(t);
             }
         }
-        best.expect("somebody holds something")
+        best.expect("some target holds a block")
     }
 
     fn insert(&mut self, target: u16, blocks: &[u64]) {

@@ -1,17 +1,17 @@
-//! Scenarios of the policies: what each picks and why, as readable text.
+//! Scenarios of the policies: each policy's picks and reasons, as readable text.
 //!
-//! `REWRITE=1 cargo test -p meridian-routing --test all policies` rewrites the outputs; read the diff
-//! before you commit it. Commands:
+//! `REWRITE=1 cargo test -p meridian-routing --test all policies` rewrites the outputs; read the
+//! diff before you commit it. Commands:
 //!
-//! - `policy NAME [knob=value ...] [seed=N]` builds one and prints what it declares;
+//! - `policy NAME [knob=value ...] [seed=N]` builds one and prints its declaration;
 //! - `replicas` takes one replica a line, `FIELD=NUMBER ...` (fields of `Row`, and `matched` blocks
 //!   of the request at hand, `slots`, `weight`, `tree` blocks held in the index);
 //! - `pick [prompt=N] [key=N] [head=N] [at=S] [waited=MS] [eligible=(..)] [full=(..)] [dispatch]`
-//!   decides once, with blocks of 16 tokens, and with `dispatch` tells the policy it was sent; the
+//!   decides once, with blocks of 16 tokens, and with `dispatch` reports a dispatch; the
 //!   request's own blocks are `[blocks=N] [family=N]`, and those of one family share a prefix;
-//! - `ended replica=R [blocks=N] [family=N]` tells the policy that the request is over;
+//! - `ended replica=R [blocks=N] [family=N]` reports the end of the request to the policy;
 //! - `spread times=N ...` decides N times and counts, which shows how ties fall;
-//! - `terms [prompt=N]` prints what the explain endpoint would show;
+//! - `terms [prompt=N]` prints the terms of the explain endpoint;
 //! - `first_tokens replica=N ms=X times=N` reports latencies.
 
 use std::collections::BTreeMap;
@@ -297,23 +297,12 @@ impl Bench {
 /// The request that a command describes.
 fn request(id: u64, args: &Args) -> Request {
     Request {
-        id: RequestId(id),
-        model: ModelId(0),
-        tenant: 0,
-        priority: meridian_routing::Priority::Normal,
         key: args.key,
         head: args.head,
         blocks: chain(args.family, args.blocks),
         prompt_tokens: args.prompt,
         block_tokens: BLOCK_TOKENS,
-        deadline: None,
-        pinned: None,
-        streams: true,
-        hops: 0,
-        peers: u64::MAX,
-        here: true,
-        residence: Default::default(),
-        elsewhere: false,
+        ..Request::plain(RequestId(id), ModelId(0))
     }
 }
 

@@ -4,8 +4,8 @@
 use meridian_base::{Duration, ModelId, PeerId, ReplicaId, RequestId, Rng, Time};
 use meridian_routing::policy::{self, Spec};
 use meridian_routing::{
-    Admission, Config, Digest, Input, Load, Outcome, Output, PeerSpec, Priority, Remote,
-    ReplicaSpec, Request, Routing, Why,
+    Admission, Config, Digest, Input, Load, Outcome, Output, PeerSpec, Remote, ReplicaSpec,
+    Request, Routing, Why,
 };
 
 const REPLICAS: u16 = 4;
@@ -16,23 +16,12 @@ fn request(id: u64, rng: &mut Rng) -> Request {
     let family = rng.below(5) as u64;
     let blocks: Vec<u64> = (0..rng.below(12) as u64).map(|at| family * 1000 + at).collect();
     Request {
-        id: RequestId(id),
-        model: ModelId(0),
         tenant: rng.below(3) as u64,
-        priority: Priority::Normal,
         key: family,
         head: family,
         prompt_tokens: 16 * blocks.len() as u32 + 8,
         blocks,
-        block_tokens: 16.0,
-        deadline: None,
-        pinned: None,
-        streams: true,
-        hops: 0,
-        peers: u64::MAX,
-        here: true,
-        residence: Default::default(),
-        elsewhere: false,
+        ..Request::plain(RequestId(id), ModelId(0))
     }
 }
 
@@ -80,6 +69,7 @@ fn digest(rng: &mut Rng) -> Digest {
         kv_tokens: 10_000.0,
         ms_per_token: 0.1,
         trust: 1.0,
+        free_slots: u32::MAX,
     };
     Digest {
         held: rng.below(3) as u32,

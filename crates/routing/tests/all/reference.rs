@@ -47,7 +47,7 @@ fn sglang_router_cache_aware() {
     let [default, tight] = cache_aware("sglang-router", "fleet", 1);
     default.holds();
     tight.holds();
-    assert!(default.same >= 99.0, "{default:?}: ties are decided as they are there");
+    assert!(default.same >= 99.0, "{default:?}: ties are broken as in the original");
 }
 
 // vllm-router's rule is the same, but on a tie of matches it takes any.
@@ -79,11 +79,11 @@ fn power_of_two() {
 }
 
 // sglang-router counts requests for cache_aware only, so its power_of_two compares zeros, and the
-// most loaded gets its fifth like any other. Ours compares requests.
+// most loaded replica gets a fifth of the requests like any other. Ours compares requests.
 #[test]
 fn sglang_routers_power_of_two_is_blind() {
     let agreement = judge("sglang-router", "power_of_two", "p2c", MANY);
-    assert!(agreement.percent < 90.0, "{agreement:?}: it does see loads");
+    assert!(agreement.percent < 90.0, "{agreement:?}: it compares loads");
 }
 
 // Round robin.

@@ -177,7 +177,7 @@ impl World {
         self.carry(at);
     }
 
-    /// Carries a region's outputs out.
+    /// Executes a region's outputs.
     fn carry(&mut self, at: usize) {
         while let Some(output) = self.regions[at].routing.poll() {
             self.log.push(format!("{at}: {output:?}"));
@@ -235,23 +235,13 @@ impl World {
         let session = self.rng.below(10) as u64;
         let blocks: Vec<u64> = (0..1 + self.rng.below(20) as u64).collect();
         Request {
-            id: RequestId(id),
-            model: ModelId(0),
             tenant: session % 2,
-            priority: meridian_routing::Priority::Normal,
             key: session,
             head: session,
             prompt_tokens: 16 * blocks.len() as u32 + 5,
             blocks: blocks.into_iter().map(|b| mix(session, b)).collect(),
-            block_tokens: 16.0,
-            deadline: None,
-            pinned: None,
-            streams: true,
-            hops: 0,
             peers: [u64::MAX, 0b101, 0][self.rng.below(3)],
-            here: true,
-            residence: Default::default(),
-            elsewhere: false,
+            ..Request::plain(RequestId(id), ModelId(0))
         }
     }
 
@@ -389,7 +379,7 @@ impl World {
         }
         assert!(self.open.is_empty(), "{:?} never ended; {}", self.open, self.log[0]);
         for (at, region) in self.regions.iter().enumerate() {
-            assert_eq!(region.routing.active_len(), 0, "region {at} forgot; {}", self.log[0]);
+            assert_eq!(region.routing.active_len(), 0, "region {at} has requests; {}", self.log[0]);
         }
         self.log
     }

@@ -15,8 +15,8 @@
 //!   cached=N]`, `cancel id=N`; `blocks` are those of prompt and reply together
 //! - peers: see `peers.rs`
 //! - `tick` calls the machine's timeout; probes stay unanswered unless the scenario answers them
-//! - `state` prints the replicas, `totals` how their requests ended, `why id=N` the newest decision's
-//!   candidates
+//! - `state` prints the replicas, `totals` the outcomes of their requests, `why id=N` the
+//!   candidates of the newest decision
 
 mod peers;
 
@@ -37,7 +37,7 @@ struct Region {
 
 fn arg<T: std::str::FromStr>(t: &TestCase, name: &str) -> Option<T> {
     let text = t.args.get(name)?.first()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no value")))
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a value")))
 }
 
 fn ms(t: &TestCase, name: &str) -> Option<Time> {
@@ -51,14 +51,14 @@ fn admission(text: &str) -> Admission {
             "blind" => Admission::Blind,
             "pending" => Admission::Pending,
             "pending_kv" => Admission::PendingKv,
-            other => panic!("{other} is no admission mode"),
+            other => panic!("{other} is not an admission mode"),
         },
     }
 }
 
 fn region(t: &TestCase) -> Region {
     let name: String = arg(t, "policy").expect("region names a policy");
-    let spec = policy::find(&name).unwrap_or_else(|| panic!("{name} is no policy"));
+    let spec = policy::find(&name).unwrap_or_else(|| panic!("{name} is not a policy"));
     let mut config = Config::new(spec);
     config.params = knobs(t, spec);
     config.topology = peers::topology(t);
@@ -76,7 +76,7 @@ fn region(t: &TestCase) -> Region {
 
 fn configured(t: &TestCase) -> Input {
     let name: String = arg(t, "policy").expect("names a policy");
-    let policy = policy::find(&name).unwrap_or_else(|| panic!("{name} is no policy"));
+    let policy = policy::find(&name).unwrap_or_else(|| panic!("{name} is not a policy"));
     let mode = arg::<String>(t, "admission");
     let admission = mode.map_or(policy.admission, |mode| admission(&mode));
     Input::Configured { policy, params: knobs(t, policy), admission }
@@ -116,6 +116,7 @@ fn request(t: &TestCase) -> Request {
         blocks,
         prompt_tokens: prompt,
         block_tokens: 16.0,
+        max_tokens: arg(t, "max_tokens"),
         deadline: ms(t, "deadline"),
         pinned: arg(t, "pinned").map(ReplicaId),
         streams: arg(t, "streams").unwrap_or(true),
@@ -172,7 +173,7 @@ fn input(t: &TestCase, now: Time) -> Input {
                 Some("died") => Outcome::Died,
                 Some("unreached") => Outcome::Unreached,
                 Some("client") => Outcome::ClientError,
-                Some(other) => panic!("{other} is no outcome"),
+                Some(other) => panic!("{other} is not an outcome"),
             },
             retry: t.args.contains_key("retry"),
             usage: arg(t, "prompt").map(|prompt_tokens| Usage {

@@ -5,7 +5,7 @@
 //! - `peer p=N [rtt=MS] [far]` joins, `unpeer p=N` leaves
 //! - `digest p=N sent=N [held=N] [rtt=MS] [util=X] [part]` with one replica a line: `r=N` and then
 //!   `full`, or figures (`front=`, `running=`, `outstanding=`, `outstanding_tokens=`, `pending=`,
-//!   `util=`, `kv_free=`, `kv=`, `speed=`); without lines, one idle replica
+//!   `util=`, `kv_free=`, `kv=`, `slots=`, `speed=`); without lines, one idle replica
 //! - places have numbers, and `places=BITS` is a list of them: `digest` takes those of the peer's
 //!   replicas, `atlas` those in the configuration, `arrive` those that a rule permits
 //! - `stolen p=N count=N`: the peer asks for this many
@@ -29,7 +29,7 @@ pub(crate) fn topology(t: &TestCase) -> Topology {
         Some("local") => Topology::Local,
         Some("waterfall") => Topology::Waterfall { above },
         Some("continent") => Topology::Continent { above },
-        Some(other) => panic!("{other} is no topology"),
+        Some(other) => panic!("{other} is not a topology"),
     }
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn input(t: &TestCase) -> Input {
             digest: told(t).into(),
         },
         "stolen" => Input::StealAsked { by: peer, count: arg(t, "count").expect("count=N") },
-        other => panic!("{other} is no command"),
+        other => panic!("{other} is not a command"),
     }
 }
 
@@ -124,6 +124,7 @@ fn remote(line: &str) -> Remote {
         kv_tokens: 100_000.0,
         ms_per_token: 0.1,
         trust: 1.0,
+        free_slots: u32::MAX,
     };
     for field in line.split_whitespace() {
         let (name, value) = field.split_once('=').unwrap_or((field, "0"));
@@ -139,6 +140,7 @@ fn remote(line: &str) -> Remote {
             "util" => remote.utilisation = n,
             "kv_free" => (remote.kv_free, remote.room) = (n, n),
             "kv" => remote.kv_tokens = n,
+            "slots" => remote.free_slots = n as u32,
             "speed" => remote.ms_per_token = n,
             _ => panic!("no such field: {name}"),
         }

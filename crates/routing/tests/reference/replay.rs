@@ -114,23 +114,13 @@ impl Replay {
         fingerprint.push(&prompt);
         let head = (self.spec.head_bytes)(&self.params).min(prompt.len());
         Request {
-            id: RequestId(arrival.id),
-            model: MODEL,
-            tenant: 0,
-            priority: meridian_routing::Priority::Normal,
             key: keyed(SEED, &arrival.session.to_le_bytes()),
             head: keyed(SEED, &prompt[..head]),
             blocks: fingerprint.into_blocks(),
             prompt_tokens: (prompt.len() / TOKEN_BYTES) as u32,
             block_tokens: block as f32 / TOKEN_BYTES as f32,
-            deadline: None,
-            pinned: None,
-            streams: true,
-            hops: 0,
             peers: 0,
-            here: true,
-            residence: Default::default(),
-            elsewhere: false,
+            ..Request::plain(RequestId(arrival.id), MODEL)
         }
     }
 

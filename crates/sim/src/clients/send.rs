@@ -189,7 +189,7 @@ impl World {
     }
 
     /// The client has the whole answer, or learns that there will be none.
-    pub(crate) fn told(&mut self, program: u32, node: u32, answered: bool) {
+    pub(crate) fn request_ended(&mut self, program: u32, node: u32, answered: bool) {
         let Some(running) = &mut self.clients.programs[program as usize] else { return };
         let node = node as usize;
         if answered {

@@ -72,8 +72,8 @@ impl Routing {
         self.kv
     }
 
-    /// Bytes from rank to rank, on one lane. `context` is the number of tokens that the ring passes
-    /// on.
+    /// Bytes from rank to rank, on one lane. `context` is the number of tokens that go around the
+    /// ring.
     fn bytes(
         &self,
         way: Way,

@@ -65,7 +65,7 @@ pub struct GivenFlow {
 /// A batch in progress.
 #[derive(Debug, Default)]
 struct Progress {
-    begun: bool,
+    started: bool,
     /// Unfinished flows of stages 1 and 2, by layer.
     early: BTreeMap<u16, u32>,
     layer: Option<u16>,
@@ -159,7 +159,7 @@ impl<'a> World<'a> {
     fn release(&mut self, now: Time, nth: u32) -> Result<(), Impossible> {
         let one = &self.given.flows[nth as usize];
         let batch = self.given.requests[one.request as usize].batch;
-        if !self.batches[batch as usize].begun {
+        if !self.batches[batch as usize].started {
             self.begin(now, batch)?;
         }
         let owner = if one.stage == Stage::Collective { batch } else { one.request };
@@ -175,7 +175,7 @@ impl<'a> World<'a> {
     }
 
     fn begin(&mut self, now: Time, batch: u32) -> Result<(), Impossible> {
-        self.batches[batch as usize].begun = true;
+        self.batches[batch as usize].started = true;
         self.wires.begin_batch(now, self.plan(now, batch))?;
         self.compute(now, batch)
     }

@@ -24,7 +24,7 @@ pub(crate) struct Carried {
     /// How many flows started before it.
     pub(crate) nth_flow: u64,
     pub(crate) bytes: u64,
-    told: u64,
+    reported: u64,
     /// Its index among the live ones.
     nth: u32,
     pub(crate) place: Place,
@@ -116,7 +116,7 @@ impl Wires {
             layer: load.layer,
             nth_flow: self.flows,
             bytes,
-            told: 0,
+            reported: 0,
             nth: self.live.len() as u32,
             place: Place { level: flow::Level(0), class: 0, order: 0, rate: None },
             why: Why::Equal,
@@ -182,7 +182,7 @@ impl Wires {
             moved.nth = carried.nth;
         }
         self.free.push(id.0);
-        let bytes = carried.bytes - carried.told;
+        let bytes = carried.bytes - carried.reported;
         self.tell(now, Input::Completed { flow: id, bytes })?;
         Ok(Some((id, carried)))
     }
@@ -211,11 +211,11 @@ impl Wires {
         let left = self.net(carried.stage).left(now, FlowId(row));
         let sent = (carried.bytes as f64 - left).max(0.0) as u64;
         let sent = sent.min(carried.bytes - 1);
-        if sent <= carried.told {
+        if sent <= carried.reported {
             return Ok(());
         }
-        self.carried[row as usize] = Some(Carried { told: sent, ..carried });
-        self.tell(now, Input::Completed { flow: FlowId(row), bytes: sent - carried.told })
+        self.carried[row as usize] = Some(Carried { reported: sent, ..carried });
+        self.tell(now, Input::Completed { flow: FlowId(row), bytes: sent - carried.reported })
     }
 
     /// Recomputes the network's rates.

@@ -137,7 +137,7 @@ fn lanes_fill_a_pipeline() {
 // A run that is cut short reports unfinished requests as such; the same setup gives the same
 // report.
 #[test]
-fn a_run_ends_when_told() {
+fn a_run_can_be_cut_short() {
     let mut cut = setup(vec![fixed(0.2)], vec![fixed(0.03)], 0.1, 20);
     cut.until = seconds(2.0);
     let report = run(&cut, &mut First);

@@ -162,7 +162,7 @@ impl World {
         let every = self.digest_gap();
         let at = usize::from(gateway);
         let shown = &self.gateways[at].shown;
-        let first = beat_from(shown.told, phase(u64::from(gateway) + 1000, every), every);
+        let first = beat_from(shown.last_input, phase(u64::from(gateway) + 1000, every), every);
         let newest = shown.digests.back().map(|d| d.0);
         let valid = match (newest, beat) {
             (Some(newest), Some(beat)) if newest >= first => {
@@ -195,7 +195,7 @@ impl World {
     fn digest_due(&self, gateway: u16) -> Time {
         let every = self.digest_gap();
         let shown = &self.gateways[usize::from(gateway)].shown;
-        let first = beat_from(shown.told, phase(u64::from(gateway) + 1000, every), every);
+        let first = beat_from(shown.last_input, phase(u64::from(gateway) + 1000, every), every);
         let made = shown.digests.back().is_some_and(|newest| newest.0 >= first);
         if made { Time::MAX } else { first }
     }
@@ -205,7 +205,7 @@ impl World {
         if self.lazy() && self.forwards() {
             self.make_digest(gateway, None);
             let shown = &mut self.gateways[usize::from(gateway)].shown;
-            shown.told = self.now;
+            shown.last_input = self.now;
             shown.version += 1;
         }
     }

@@ -244,8 +244,8 @@ impl World {
         };
         for id in self.flights.ids(here) {
             let Some(flight) = self.flights.get(id) else { continue };
-            let (attempt, begun) = (flight.attempt, flight.streamed);
-            let at = if begun { self.now + GRACE } else { self.now };
+            let (attempt, started) = (flight.attempt, flight.streamed);
+            let at = if started { self.now + GRACE } else { self.now };
             self.queue.push(at, Event::Broken { id, gateway, replica, attempt });
         }
     }

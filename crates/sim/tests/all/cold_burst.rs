@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use meridian_engine::{Config, Profile};
-use meridian_routing::policy;
-use meridian_sim::{Hardware, Load, Measure, Region, Scenario, Source, System, Topology, Wan, run};
+use meridian_sim::{Load, News, Scenario, Source, System, Topology, Wan, run};
 use meridian_workload::{Chat, Mixed, Sessions, Tree};
+
+use crate::world::three_regions;
 
 const REPLICAS: usize = 4;
 
@@ -31,26 +31,17 @@ fn load(region: usize) -> Load {
 
 /// The 99th percentile of TTFT, in seconds of the simulation.
 fn p99(seed: u64, topology: Topology) -> f64 {
-    let policy = policy::find("meridian").expect("the default policy");
-    let profile = Profile::named("llama-3.1-8b", "l4", 1).expect("a known GPU");
-    let replica =
-        |at| Hardware { region: at / REPLICAS, engine: Config::new(profile), kv_tokens: None };
-    let region = |name: &str| Region { name: name.into(), continent: name.into() };
+    let cold = three_regions(seed, topology, "meridian", REPLICAS);
     let report = run(Scenario {
-        seed,
-        regions: ["us", "eu", "asia"].map(region).into(),
         wan: Wan {
             rtt_ms: vec![vec![0.0, 92.0, 167.0], vec![92.0, 0.0, 230.0], vec![167.0, 230.0, 0.0]],
             jitter: 0.0,
             loss: 0.0,
         },
-        replicas: (0..3 * REPLICAS).map(replica).collect(),
-        system: System::usual(policy, topology),
+        system: System { news: News::Lazy, ..cold.system },
         loads: (0..3).map(load).collect(),
-        faults: Vec::new(),
-        autoscaler: None,
-        measure: Measure { warmup: Duration::ZERO, window: Duration::from_secs(60) },
         paranoid: false,
+        ..cold
     })
     .expect("a possible scenario");
     assert_eq!(report.violations, Vec::<String>::new());

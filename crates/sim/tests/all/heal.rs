@@ -131,9 +131,9 @@ fn kinds() -> Vec<(&'static str, Vec<(f64, Fault)>)> {
     ]
 }
 
-// A part is lost for 15 s, or restarted. This many seconds after it is back, the median TTFT is
-// what it was before, and the tail is near it, over ten seeds. While it was lost they were not, or
-// there would be nothing to recover from.
+// A part is lost for 15 s, or restarted. This many seconds after it is back, the median TTFT is the
+// same as before, and the tail is near its earlier value, over ten seeds. While the part was lost,
+// both were worse: otherwise there would be nothing to recover from.
 #[test]
 fn ttft_recovers_within_seconds_of_a_heal() {
     let mut worst: f64 = 0.0;

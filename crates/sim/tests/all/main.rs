@@ -1,4 +1,4 @@
-//! Simulated worlds: what they keep, how they heal, what they cost.
+//! Simulated worlds: their invariants, their recovery from faults, and their cost.
 //!
 //! One test program, so that the libraries are linked once.
 

@@ -106,8 +106,7 @@ pub struct Gateway {
     /// Prefix sharing between tenants.
     #[serde(default)]
     pub isolation: Isolation,
-    /// What answers reveal about the fleet. By default everything, or nothing if tenants are
-    /// configured.
+    /// Information about the fleet in answers. By default all, or none if tenants are configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tell_clients: Option<TellClients>,
     /// How to treat fields and headers that are only for engines.
@@ -194,7 +193,7 @@ pub enum Isolation {
     Tenant,
 }
 
-/// What answers reveal about prefix matches and the fleet.
+/// The information about prefix matches and the fleet in answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TellClients {
@@ -205,7 +204,7 @@ pub enum TellClients {
 }
 
 impl Gateway {
-    /// What answers reveal to clients.
+    /// The information that answers give to clients.
     #[must_use]
     pub fn tells_clients(&self) -> TellClients {
         self.tell_clients.unwrap_or(match self.tenants.is_empty() {
@@ -448,7 +447,6 @@ impl Gateway {
 
     /// Every problem of the configuration.
     #[must_use]
-    #[expect(clippy::too_many_lines, reason = "one check after another")]
     pub fn problems(&self) -> Vec<String> {
         let mut found = Vec::new();
         let mut check = |ok: bool, text: String| {
@@ -456,6 +454,19 @@ impl Gateway {
                 found.push(text);
             }
         };
+        self.check_identity(&mut check);
+        self.check_paths(&mut check);
+        self.check_headers(&mut check);
+        self.check_secrets(&mut check);
+        self.check_bounds(&mut check);
+        self.check_sections(&mut check);
+        if let Err(errors) = self.policy.resolve() {
+            found.extend(errors);
+        }
+        found
+    }
+
+    fn check_identity(&self, check: &mut impl FnMut(bool, String)) {
         check(
             self.version == VERSION,
             format!("version: {} is unknown; use {VERSION}", self.version),
@@ -463,16 +474,11 @@ impl Gateway {
         if let Err(error) = label("region", &self.region) {
             check(false, error.to_string());
         }
-        check(self.attempts >= 1, "attempts: 0 would send no request; use 1 or more".to_owned());
-        check(
-            self.ms_per_token > 0.0 && self.ms_per_token.is_finite(),
-            format!(
-                "ms_per_token: {} is not a prefill time; use a number above 0",
-                self.ms_per_token
-            ),
-        );
         let same = self.listen == self.admin && self.listen.port() != 0;
         check(!same, format!("admin: {} is the address of `listen`; use another port", self.admin));
+    }
+
+    fn check_paths(&self, check: &mut impl FnMut(bool, String)) {
         for (i, path) in self.paths.iter().enumerate() {
             check(
                 path.starts_with('/'),
@@ -485,58 +491,67 @@ impl Gateway {
                 ),
             );
         }
-        for (i, name) in self.keys.headers.iter().enumerate() {
+    }
+
+    fn check_headers(&self, check: &mut impl FnMut(bool, String)) {
+        let listed = self.keys.headers.iter().enumerate();
+        let listed = listed.map(|(i, name)| (format!("headers[{i}]"), name));
+        let tenant = Some(&self.keys.tenant_header).filter(|name| !name.is_empty());
+        let tenant = tenant.map(|name| ("tenant_header".to_owned(), name));
+        for (key, name) in listed.chain(tenant) {
             check(
                 http::HeaderName::from_bytes(name.as_bytes()).is_ok(),
                 format!(
-                    "keys.headers[{i}]: `{name}` is not a header name; use letters, digits and hyphens"
+                    "keys.{key}: `{name}` is not a header name; use letters, digits and hyphens"
                 ),
             );
         }
-        let tenant = &self.keys.tenant_header;
-        check(
-            tenant.is_empty() || http::HeaderName::from_bytes(tenant.as_bytes()).is_ok(),
-            format!(
-                "keys.tenant_header: `{tenant}` is not a header name; use letters, digits and hyphens"
-            ),
-        );
+    }
+
+    fn check_secrets(&self, check: &mut impl FnMut(bool, String)) {
         check(
             self.secret.as_deref() != Some(""),
             "secret: is empty; use a long random text, or remove the line".to_owned(),
         );
-        self.admin_access.check(self.admin, &mut check);
-        self.check_bounds(&mut check);
-        let limit = usize::from(self.limits.replicas);
-        sources::check_list("replicas", &self.replicas, limit, &mut check);
-        sources::check_all(&self.discovery, &mut check);
-        if let Some(peers) = &self.peers {
-            peers.check(&mut check);
-        }
-        if let Some(control) = &self.control {
-            control.check(self.peers.is_some(), &mut check);
-        }
-        self.topology.check(self.peers.as_ref(), &mut check);
-        if let Some(tls) = &self.tls {
-            tls.check("tls", &mut check);
-        }
-        if let Some(cors) = &self.cors {
-            cors.check(&mut check);
-        }
-        tenants::check(&self.tenants, &mut check);
-        self.residency.check(&self.tenants, &mut check);
         let sendable = |key: &String| !key.is_empty() && key.bytes().all(|b| b.is_ascii_graphic());
         check(
             self.engine_key.as_ref().is_none_or(sendable),
             "engine_key: is empty or has spaces; use printable characters without spaces"
                 .to_owned(),
         );
-        if let Err(errors) = self.policy.resolve() {
-            found.extend(errors);
+        self.admin_access.check(self.admin, check);
+    }
+
+    fn check_sections(&self, check: &mut impl FnMut(bool, String)) {
+        let limit = usize::from(self.limits.replicas);
+        sources::check_list("replicas", &self.replicas, limit, check);
+        sources::check_all(&self.discovery, check);
+        if let Some(peers) = &self.peers {
+            peers.check(check);
         }
-        found
+        if let Some(control) = &self.control {
+            control.check(self.peers.is_some(), check);
+        }
+        self.topology.check(self.peers.as_ref(), check);
+        if let Some(tls) = &self.tls {
+            tls.check("tls", check);
+        }
+        if let Some(cors) = &self.cors {
+            cors.check(check);
+        }
+        tenants::check(&self.tenants, check);
+        self.residency.check(&self.tenants, check);
     }
 
     fn check_bounds(&self, check: &mut impl FnMut(bool, String)) {
+        check(self.attempts >= 1, "attempts: 0 would send no request; use 1 or more".to_owned());
+        check(
+            self.ms_per_token > 0.0 && self.ms_per_token.is_finite(),
+            format!(
+                "ms_per_token: {} is not a prefill time; use a number above 0",
+                self.ms_per_token
+            ),
+        );
         let spans = [
             ("timeouts.connect", self.timeouts.connect),
             ("timeouts.first_byte", self.timeouts.first_byte),

@@ -172,7 +172,7 @@ mod tests {
         Gateway::read(&format!("{TENANTS}residency:\n{rules}"))
     }
 
-    // A rule becomes its form for the routing machine, with regions and labels told apart.
+    // A rule becomes its form for the routing machine, with separate regions and labels.
     #[test]
     fn rules_are_read() {
         let config = read(
@@ -189,7 +189,7 @@ mod tests {
     // A rule that matches nothing, or could not be applied, is reported with its field and the
     // remedy.
     #[test]
-    fn problems_are_told() {
+    fn problems_are_reported() {
         let error = read(concat!(
             "  labels: {EU: {}}\n  rules:\n",
             "    - {name: a, run_in: [eu]}\n",

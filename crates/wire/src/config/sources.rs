@@ -268,7 +268,7 @@ mod tests {
             ("- url: http://a:1\n- url: http://a:1", "[1].url: `http://a:1` is also [0]"),
             ("- url: http://a:1\n- url: http://b:1\n- url: http://c:1", "3 replicas are listed"),
         ] {
-            let found = replica_list(text, 2).expect_err("is no list").to_string();
+            let found = replica_list(text, 2).expect_err("is not a list").to_string();
             assert!(found.contains(part), "{part} is missing in {found}");
         }
     }

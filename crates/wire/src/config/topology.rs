@@ -34,7 +34,7 @@ impl Topology {
     /// The routing machine's topology.
     ///
     /// # Errors
-    /// What is wrong with the name or its bound, with the remedy.
+    /// If the name or its bound is invalid; the error names the remedy.
     pub fn resolve(&self) -> Result<Machine, String> {
         let above = self.above.unwrap_or(ABOVE);
         let machine = match self.name.as_str() {

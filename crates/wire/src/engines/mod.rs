@@ -1,8 +1,8 @@
 //! The inference engines that Meridian knows.
 //!
 //! An engine is one file here and one line in [`ALL`]: how to detect it, which pages report its
-//! load and capacity and how to read them, and what the gateway may send to it. Configuration, the
-//! admin API, the command line, `docs/engines.md` and the tests follow from that line.
+//! load and capacity and how to read them, and which fields the gateway may send. Configuration,
+//! the admin API, the command line, `docs/engines.md` and the tests follow from that line.
 //!
 //! Everything here is pure: bytes in, numbers out. The gateway fetches the pages and checks their
 //! age.

@@ -41,7 +41,7 @@ pub struct LoadPage {
     /// Parses the page. On success a probe's page yields `pending` and `running`, and further
     /// values if the engine reports them.
     pub read: fn(&[u8]) -> Result<Load, SignalError>,
-    /// What an operator can do if the page is missing or incomplete.
+    /// The remedy for operators if the page is missing or incomplete.
     pub remedy: &'static str,
 }
 
@@ -75,7 +75,7 @@ impl EngineSpec {
     /// Reads the page at the path of `capacity`; an empty load if the engine has no such page.
     ///
     /// # Errors
-    /// If the page is not what the engine documents.
+    /// If the page differs from the engine's documentation.
     pub fn read_capacity(&self, page: &[u8]) -> Result<Load, SignalError> {
         self.capacity.map_or_else(|| Ok(Load::default()), |capacity| (capacity.read)(page))
     }

@@ -56,7 +56,7 @@ pub struct Feed {
 /// Facts about an answer after its last byte.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Bytes still to be passed on: a buffered event that never finished.
+    /// Bytes still to be forwarded: a buffered event that never finished.
     pub rest: Bytes,
     /// Token counts, if the engine reported them.
     pub usage: Option<Usage>,

@@ -62,8 +62,8 @@ pub(crate) fn usage_asked(json: &str, body: &Body<'_>, counts: bool) -> Result<A
     let [include, continuous] = Object::open(&OPTIONS, "stream_options", options)?;
     let asked = include.is_some_and(|value| value.get() == "true");
     if !asked && continuous.is_some_and(|value| value.get() == "true") {
-        // Asking would enable usage in every chunk, which could not be told from usage that the
-        // client asked for.
+        // Asking would enable usage in every chunk, which could not be distinguished from usage
+        // that the client asked for.
         return Ok(Asked { include_usage: false, splice: None, counts: false });
     }
     let counts = counts && continuous.is_none();

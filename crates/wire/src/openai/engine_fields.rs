@@ -68,7 +68,7 @@ impl EngineField {
     }
 }
 
-/// What a member's name says about its value.
+/// The treatment of a member, according to its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// A member to read: the index of its name in the list.

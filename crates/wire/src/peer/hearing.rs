@@ -69,8 +69,8 @@ fn apply(changes: &Changes, before: &[Remote], after: &mut Vec<Remote>) {
     let (mut rest, mut changed, mut gone) = (before, changes.changed(), changes.gone());
     after.clear();
     loop {
-        let told = [changed.first().map(|new| new.id), gone.first().copied()];
-        let Some(id) = told.into_iter().flatten().min() else { break };
+        let ids = [changed.first().map(|new| new.id), gone.first().copied()];
+        let Some(id) = ids.into_iter().flatten().min() else { break };
         let from = rest.iter().position(|old| old.id >= id).unwrap_or(rest.len());
         let (same, from) = rest.split_at(from);
         after.extend_from_slice(same);

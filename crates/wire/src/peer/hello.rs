@@ -1,6 +1,6 @@
 //! The first message: the sender's identity, its version, and whether prefix hashes are comparable.
 //!
-//! Within one major version, each side uses what both support. Another major version is refused,
+//! Within one major version, each side uses the features of both. Another major version is refused,
 //! and the error says which side to update. Two gateways with different secrets or block sizes
 //! still share load, but no prefixes: their hashes of one text differ.
 

@@ -16,19 +16,19 @@ pub fn parts(holdings: &Holdings) -> Vec<Holdings> {
     let ms_per_token = holdings.ms_per_token;
     let part = || Holdings { branches: Vec::new(), ms_per_token };
     let mut parts = vec![part()];
-    let (mut chain, mut told, mut room) = (Vec::new(), 0, MOST_BLOCKS);
+    let (mut chain, mut sent, mut room) = (Vec::new(), 0, MOST_BLOCKS);
     for Branch { keep, blocks } in &holdings.branches {
         chain.truncate(*keep as usize);
         chain.extend_from_slice(blocks);
         let (mut keep, mut blocks) = (*keep as usize, blocks.as_slice());
-        if keep > told {
+        if keep > sent {
             continue;
         }
         if blocks.len() > room {
             parts.push(part());
             (keep, blocks, room) = (0, &chain[..chain.len().min(MOST_BLOCKS)], MOST_BLOCKS);
         }
-        (told, room) = (keep + blocks.len(), room - blocks.len());
+        (sent, room) = (keep + blocks.len(), room - blocks.len());
         let branch = Branch { keep: keep as u32, blocks: blocks.to_vec() };
         parts.last_mut().expect("has one").branches.push(branch);
     }
@@ -47,15 +47,15 @@ pub(super) fn write(replica: &str, holdings: &Holdings) -> proto::Holdings {
     }
 }
 
-pub(super) fn read(told: proto::Holdings) -> Result<(String, Holdings), PeerError> {
-    name("replica", &told.replica, MOST_HOST)?;
-    at_most("blocks", told.blocks.len(), MOST_BLOCKS)?;
-    at_most("lengths", told.lengths.len(), MOST_BLOCKS)?;
-    let speed = amount("ms_per_token", told.ms_per_token)?;
+pub(super) fn read(sent: proto::Holdings) -> Result<(String, Holdings), PeerError> {
+    name("replica", &sent.replica, MOST_HOST)?;
+    at_most("blocks", sent.blocks.len(), MOST_BLOCKS)?;
+    at_most("lengths", sent.lengths.len(), MOST_BLOCKS)?;
+    let speed = amount("ms_per_token", sent.ms_per_token)?;
     let ms_per_token = Some(speed).filter(|ms| *ms > 0.0);
     Ok((
-        told.replica,
-        Holdings { branches: branches(&told.blocks, &told.lengths, &told.keeps)?, ms_per_token },
+        sent.replica,
+        Holdings { branches: branches(&sent.blocks, &sent.lengths, &sent.keeps)?, ms_per_token },
     ))
 }
 
@@ -72,7 +72,7 @@ fn branches(blocks: &[u64], lengths: &[u32], keeps: &[u32]) -> Result<Vec<Branch
             return Err(PeerError::Value { field: "keeps", value, allowed });
         }
         let Some((these, after)) = rest.split_at_checked(length as usize) else {
-            let (value, allowed) = (f64::from(length), "within the blocks told");
+            let (value, allowed) = (f64::from(length), "within the blocks sent");
             return Err(PeerError::Value { field: "lengths", value, allowed });
         };
         (rest, chain) = (after, keep as usize + these.len());
@@ -111,42 +111,42 @@ mod tests {
     // Holdings read back as sent.
     #[test]
     fn holdings_go_over() {
-        let told = holdings(vec![branch(0, 1..4), branch(2, 7..9), branch(4, 9..10)]);
-        let (replica, heard) = read(write("gpu:1", &told)).expect("reads");
-        assert_eq!((replica.as_str(), heard), ("gpu:1", told));
+        let sent = holdings(vec![branch(0, 1..4), branch(2, 7..9), branch(4, 9..10)]);
+        let (replica, heard) = read(write("gpu:1", &sent)).expect("reads");
+        assert_eq!((replica.as_str(), heard), ("gpu:1", sent));
     }
 
     // Blocks without chains, as sent before minor version 4, are ignored.
     #[test]
     fn blocks_alone_are_passed_over() {
-        let told = proto::Holdings {
+        let sent = proto::Holdings {
             lengths: vec![],
             keeps: vec![],
             ..write("gpu:1", &holdings(vec![branch(0, 1..4)]))
         };
-        assert_eq!(read(told).expect("reads").1, holdings(vec![]));
+        assert_eq!(read(sent).expect("reads").1, holdings(vec![]));
     }
 
     // Lists that do not fit together are refused; the error names the problem.
     #[test]
     fn broken_lists_are_refused() {
-        let told = write("gpu:1", &holdings(vec![branch(0, 1..4), branch(2, 7..9)]));
+        let sent = write("gpu:1", &holdings(vec![branch(0, 1..4), branch(2, 7..9)]));
         let wrong = |lengths: &[u32], keeps: &[u32]| {
             let (lengths, keeps) = (lengths.to_vec(), keeps.to_vec());
-            let told = proto::Holdings { lengths, keeps, ..told.clone() };
-            read(told).expect_err("is broken").to_string()
+            let sent = proto::Holdings { lengths, keeps, ..sent.clone() };
+            read(sent).expect_err("is broken").to_string()
         };
         assert_eq!(wrong(&[3, 2], &[0]), "keeps: 1 is not as many as lengths");
         assert_eq!(wrong(&[3, 2], &[0, 4]), "keeps: 4 is not within the chain before");
-        assert_eq!(wrong(&[3, 3], &[0, 2]), "lengths: 3 is not within the blocks told");
+        assert_eq!(wrong(&[3, 3], &[0, 2]), "lengths: 3 is not within the blocks sent");
     }
 
     // Chains that fit into a message are sent in full, in as many messages as needed. A longer
     // chain is truncated to one message.
     #[test]
-    fn large_holdings_are_told_in_parts() {
+    fn large_holdings_are_sent_in_parts() {
         let most = MOST_BLOCKS as u64;
-        let told = holdings(vec![
+        let sent = holdings(vec![
             branch(0, 0..most - 1_000),
             branch(5_000, most..most + 900),
             branch(5_500, 20_000..20_500),
@@ -154,12 +154,12 @@ mod tests {
             branch(most as u32 + 500, 90_000..90_001),
             branch(50, 100_000..100_001),
         ]);
-        let parts = parts(&told);
+        let parts = parts(&sent);
         let most = MOST_BLOCKS;
         for part in &parts {
             assert!(part.blocks() <= most && part.ms_per_token == Some(0.5));
         }
-        let mut whole = chains(&[told]);
+        let mut whole = chains(&[sent]);
         whole.remove(4);
         whole[3].truncate(most);
         assert_eq!(chains(&parts), whole);

@@ -142,7 +142,7 @@ mod tests {
     fn no_label_is_refused() {
         let long = "a".repeat(64);
         for bad in ["", "EU", "eu.1", "eu/1", "-eu", "eu-", "1eu", "eu 1", "\u{fc}", &long] {
-            let error = Identity::new("prod", bad, "a").expect_err("is no label");
+            let error = Identity::new("prod", bad, "a").expect_err("is not a label");
             assert!(error.to_string().starts_with("region: "), "{error}");
         }
         for bad in ["spiffe://prod/region/eu", "https://prod/region/eu/gateway/a", ""] {

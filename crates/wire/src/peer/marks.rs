@@ -249,7 +249,7 @@ mod tests {
             Marks::take(&mut written(|h| {
                 h.insert(name, HeaderValue::from_static(value));
             }))
-            .expect_err("is no forward")
+            .expect_err("is not a forward")
         };
         let none = Marks::take(&mut HeaderMap::new());
         assert_eq!(none, Err(MarksError::None));

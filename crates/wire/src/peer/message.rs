@@ -121,8 +121,8 @@ impl Tell {
                 names.iter().try_for_each(|model| name("models", model, MOST_MODEL))?;
                 Tell::Models(names)
             }
-            Some(tell::Kind::Holdings(told)) => {
-                let (replica, held) = holdings::read(told)?;
+            Some(tell::Kind::Holdings(sent)) => {
+                let (replica, held) = holdings::read(sent)?;
                 Tell::Holdings(replica, held)
             }
             None => Tell::Unknown,

@@ -7,8 +7,8 @@
 //!
 //! A digest is sent as news:
 //! - a [`Page`] is the content for all followers,
-//! - [`Telling`] tracks what one peer was sent and computes the difference,
-//! - [`Hearing`] tracks what one peer sent and restores the digest.
+//! - [`Telling`] tracks the digest that one peer has, and computes the difference,
+//! - [`Hearing`] applies the news from one peer, and restores the digest.
 //!
 //! Forwarded requests are ordinary HTTP on the same port. Their additional headers are in
 //! `marks.rs`, and the additional trailers of the answer in `account.rs`.

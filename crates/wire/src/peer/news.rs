@@ -133,6 +133,7 @@ impl From<&Remote> for proto::Replica {
             kv_tokens: remote.kv_tokens,
             ms_per_token: remote.ms_per_token,
             trust: clamped(remote.trust),
+            free_slots: (remote.free_slots < u32::MAX).then_some(remote.free_slots),
         }
     }
 }
@@ -156,6 +157,7 @@ impl TryFrom<&proto::Replica> for Remote {
             kv_tokens: amount("kv_tokens", replica.kv_tokens)?,
             ms_per_token: amount("ms_per_token", replica.ms_per_token)?,
             trust: share("trust", replica.trust)?,
+            free_slots: replica.free_slots.unwrap_or(u32::MAX),
         })
     }
 }

@@ -43,8 +43,8 @@ impl Page {
     /// The changes for a follower that last received `before`.
     pub(super) fn since(&self, before: Option<&Arc<Digest>>) -> Arc<Changes> {
         match (before, &self.before) {
-            (Some(told), Some(before)) if Arc::ptr_eq(told, before) => self.changes.clone(),
-            (Some(told), _) => Arc::new(Changes::between(told, &self.digest)),
+            (Some(last), Some(before)) if Arc::ptr_eq(last, before) => self.changes.clone(),
+            (Some(last), _) => Arc::new(Changes::between(last, &self.digest)),
             (None, _) => Arc::new(Changes::between(&Digest::default(), &self.digest)),
         }
     }

@@ -46,13 +46,13 @@ fn one(place: &Place) -> proto::Place {
     proto::Place { region: place.region.clone(), labels: place.labels.iter().map(label).collect() }
 }
 
-pub(super) fn read(told: proto::Places) -> Result<Vec<Arc<Place>>, PeerError> {
-    at_most("places", told.places.len(), MOST_PLACES)?;
+pub(super) fn read(sent: proto::Places) -> Result<Vec<Arc<Place>>, PeerError> {
+    at_most("places", sent.places.len(), MOST_PLACES)?;
     let place = |place: proto::Place| {
         let labels = place.labels.into_iter().map(|label| (label.name, label.value));
         Place { region: place.region, labels: labels.collect() }
     };
-    let places: BTreeSet<Place> = told.places.into_iter().map(place).filter(fits).collect();
+    let places: BTreeSet<Place> = sent.places.into_iter().map(place).filter(fits).collect();
     Ok(places.into_iter().map(Arc::new).collect())
 }
 

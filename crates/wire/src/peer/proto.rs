@@ -79,14 +79,14 @@ pub struct Steal {
     #[prost(uint32, tag = "1")]
     pub count: u32,
 }
-/// A gateway that was given a replica asks what is known of it. Who knows nothing does not answer.
+/// A gateway with a new replica asks for its cached blocks. A peer without any does not answer.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct OfReplica {
     /// Its host and port.
     #[prost(string, tag = "1")]
     pub replica: ::prost::alloc::string::String,
 }
-/// What the replica is thought to hold, maybe in several messages, each behind the one before.
+/// Blocks that the replica probably caches. Large sets come in several messages, in order.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Holdings {
     #[prost(string, tag = "1")]
@@ -118,7 +118,7 @@ pub struct News {
     /// Counts up by one.
     #[prost(uint64, tag = "1")]
     pub version: u64,
-    /// The version that the changes are to be applied to; 0 for none, and then it is told in full.
+    /// The version that the changes apply to; 0 for none: then the news is complete.
     #[prost(uint64, tag = "2")]
     pub base: u64,
     /// Requests held in the gateway.
@@ -142,7 +142,7 @@ pub struct News {
     /// Replicas that are new or have changed.
     #[prost(message, repeated, tag = "9")]
     pub changed: ::prost::alloc::vec::Vec<Replica>,
-    /// Ids of replicas that are not told of any longer.
+    /// Ids of replicas that are no longer reported.
     #[prost(uint32, repeated, tag = "10")]
     pub gone: ::prost::alloc::vec::Vec<u32>,
     /// Mean prefill time of the replicas whose answers taught it, ms a token; 0 without any.
@@ -210,4 +210,7 @@ pub struct Replica {
     /// Weight of inferred prefix matches, 0 to 1.
     #[prost(float, tag = "14")]
     pub trust: f32,
+    /// Requests that it can run besides those it has; absent if no limit is known.
+    #[prost(uint32, optional, tag = "15")]
+    pub free_slots: ::core::option::Option<u32>,
 }

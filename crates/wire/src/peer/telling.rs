@@ -25,8 +25,8 @@ impl Telling {
         let base = self.version;
         self.version += 1;
         let changes = page.since(self.digest.as_ref());
-        let told = self.digest.as_ref().map(|told| &told.places);
-        let places = (told != Some(&digest.places)).then(|| digest.places.clone());
+        let before = self.digest.as_ref().map(|before| &before.places);
+        let places = (before != Some(&digest.places)).then(|| digest.places.clone());
         self.digest = Some(digest.clone());
         News {
             version: self.version,

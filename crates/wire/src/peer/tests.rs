@@ -17,14 +17,14 @@ fn eu() -> Identity {
     Identity::new("prod", "eu", "eu-1").expect("are labels")
 }
 
-fn told(tell: &Tell) -> Vec<u8> {
+fn encoded(tell: &Tell) -> Vec<u8> {
     let mut bytes = Vec::new();
     tell.encode(&mut bytes);
     bytes
 }
 
 fn over_the_wire(news: News) -> News {
-    match Tell::decode(told(&Tell::News(news)).as_slice()).expect("is within bounds") {
+    match Tell::decode(encoded(&Tell::News(news)).as_slice()).expect("is within bounds") {
         Tell::News(news) => news,
         other => panic!("{other:?}"),
     }
@@ -38,7 +38,7 @@ fn remote(id: u16) -> impl Strategy<Value = Remote> {
     let room = prop_oneof![Just(f32::INFINITY), -1e6..1e6_f32];
     let kv_free = prop_oneof![Just(f32::INFINITY), 0.0..1e6_f32];
     let shares = [0.0..=1.0_f32, 0.0..=1.0, 0.0..=1.0];
-    let counts = (any::<bool>(), any::<[u32; 3]>());
+    let counts = (any::<bool>(), any::<[u32; 4]>());
     (room, kv_free, shares, counts, amount(), amount(), amount(), amount()).prop_map(
         move |(room, kv_free, shares, (eligible, counts), a, b, c, d)| Remote {
             id: ReplicaId(id),
@@ -55,6 +55,7 @@ fn remote(id: u16) -> impl Strategy<Value = Remote> {
             kv_tokens: c,
             ms_per_token: d,
             trust: shares[2],
+            free_slots: counts[3],
         },
     )
 }
@@ -85,7 +86,7 @@ proptest! {
     // Whatever the state of a region, its peer's digests are the same after each message of a
     // stream.
     #[test]
-    fn digests_arrive_as_they_were_told(digests in proptest::collection::vec(digest(), 1..6)) {
+    fn digests_arrive_as_they_were_sent(digests in proptest::collection::vec(digest(), 1..6)) {
         let mut telling = Telling::default();
         let mut hearing = Hearing::default();
         let mut page = Page::default();
@@ -109,7 +110,7 @@ proptest! {
         let models = Tell::Models(vec!["org/model".to_owned(), "adapter".to_owned()]);
         let hello_back = Tell::Hello(hello.clone());
         for tell in [hello_back, Tell::Echo(stamp), Tell::News(news), models, Tell::Unknown] {
-            prop_assert_eq!(Tell::decode(told(&tell).as_slice()), Ok(tell));
+            prop_assert_eq!(Tell::decode(encoded(&tell).as_slice()), Ok(tell));
         }
         for ask in [Ask::Hello(hello), Ask::Heartbeat(stamp), Ask::Steal(count), Ask::Unknown] {
             let mut bytes = Vec::new();
@@ -153,6 +154,7 @@ fn replica(id: u16) -> Remote {
         kv_tokens: 100.0,
         ms_per_token: 0.1,
         trust: 1.0,
+        free_slots: 6,
     }
 }
 
@@ -209,9 +211,9 @@ fn long_messages_are_refused() {
         changes: changes((0..MOST_REPLICAS as u16).map(|n| u16::MAX - n), []),
         ..News::default()
     };
-    assert!(told(&Tell::News(largest)).len() <= MOST_MESSAGE);
+    assert!(encoded(&Tell::News(largest)).len() <= MOST_MESSAGE);
     let models = Tell::Models(vec!["m".repeat(256); MOST_MODELS]);
-    let bytes = told(&models);
+    let bytes = encoded(&models);
     assert!(bytes.len() <= MOST_MESSAGE);
     assert_eq!(Tell::decode(bytes.as_slice()), Ok(models));
 }
@@ -225,7 +227,7 @@ fn models_are_bounded() {
         Tell::decode(proto::Tell { kind }.encode_to_vec().as_slice()).map_err(|e| e.to_string())
     };
     let many = vec!["m".to_owned(); MOST_MODELS + 1];
-    let said = Tell::decode(told(&Tell::Models(many.clone())).as_slice());
+    let said = Tell::decode(encoded(&Tell::Models(many.clone())).as_slice());
     assert_eq!(said, Ok(Tell::Models(many[1..].to_vec())));
     assert_eq!(models(many), Err("models: 257 were sent; send at most 256".to_owned()));
     assert_eq!(models(vec!["m".repeat(257)]), Err("models: 257 bytes, over 256".to_owned()));
@@ -242,7 +244,7 @@ fn news_follow_each_other() {
     assert_eq!(
         (first.changes.changed().len(), second.changes.changed().len()),
         (2, 0),
-        "only changes are told"
+        "only changes are sent"
     );
     let mut hearing = Hearing::default();
     assert_eq!(hearing.take(second.clone()), Err(PeerError::Gap { base: 1, have: 0 }));
@@ -253,7 +255,7 @@ fn news_follow_each_other() {
     assert_eq!(hearing.take(second).map(|d| d.replicas.len()), Ok(2));
 }
 
-// A peer of an older minor version works with what it supports. The error for another major version
+// A peer of an older minor version works with its own features. The error for another major version
 // says which side to update.
 #[test]
 fn versions_are_served_or_refused() {
@@ -297,7 +299,7 @@ fn impostors_are_refused() {
 // Additions of a newer peer are ignored: fields of known messages, and whole messages.
 #[test]
 fn additions_are_passed_over() {
-    let mut bytes = told(&Tell::Echo(5));
+    let mut bytes = encoded(&Tell::Echo(5));
     bytes.extend([0xFA, 0x01, 0x03, 1, 2, 3]); // field 31, three bytes
     assert_eq!(Tell::decode(bytes.as_slice()), Ok(Tell::Echo(5)));
     assert_eq!(Tell::decode(&[0xFA, 0x01, 0x03, 1, 2, 3][..]), Ok(Tell::Unknown));
@@ -327,10 +329,10 @@ fn a_seed_check_is_not_the_seed() {
 
 // An idle region costs few bytes: its replicas are sent once.
 #[test]
-fn an_unchanged_region_is_told_in_a_few_bytes() {
+fn an_unchanged_region_costs_a_few_bytes() {
     let digest = Digest { replicas: (0..1000).map(replica).collect(), ..Digest::default() };
     let mut telling = Telling::default();
-    let full = told(&Tell::News(telling.news(&digest.clone().into()))).len();
-    let same = told(&Tell::News(telling.news(&digest.clone().into()))).len();
+    let full = encoded(&Tell::News(telling.news(&digest.clone().into()))).len();
+    let same = encoded(&Tell::News(telling.news(&digest.clone().into()))).len();
     assert!(full > 40_000 && same < 20, "{full} bytes, then {same}");
 }

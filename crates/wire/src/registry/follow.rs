@@ -111,7 +111,7 @@ impl Snapshot {
     }
 
     /// The round trip between two regions, in both directions: the shortest that gateways of the
-    /// first measured; else what operators wrote for the first, or for the second.
+    /// first measured; else the value that operators set for the first, or for the second.
     fn rtts(&self) -> BTreeMap<(String, String), Duration> {
         let mut rtts = BTreeMap::new();
         let mut enter = |from: &str, to: &str, ms: f64| {
@@ -198,7 +198,7 @@ mod tests {
         world.regions.get_mut("eu").unwrap().adopters = Some(vec!["us".to_owned()]);
         assert_eq!(server(&world), adopted("us-1", 92));
         world.regions.get_mut("eu").unwrap().adopters = Some(Vec::new());
-        assert_eq!(server(&world), Serving::Nobody);
+        assert_eq!(server(&world), Serving::NoGateway);
     }
 
     // A distance that only the other side's record contains counts in both directions.

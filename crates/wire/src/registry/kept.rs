@@ -153,17 +153,17 @@ mod tests {
     #[test]
     fn foreign_files() {
         let file = String::from_utf8(kept().to_bytes()).unwrap();
-        let told =
+        let error =
             |file: &str, region| Kept::read(file.as_bytes(), region).unwrap_err().to_string();
         let other = file.replace(r#""version":1,"region""#, r#""version":2,"area""#);
-        assert!(told(&other, "eu").starts_with("version: 2 is unknown, and this gateway reads 1"));
+        assert!(error(&other, "eu").starts_with("version: 2 is unknown, and this gateway reads 1"));
         assert!(
-            told(&file, "us").starts_with("region: is `eu` instead of `us`; give each gateway")
+            error(&file, "us").starts_with("region: is `eu` instead of `us`; give each gateway")
         );
-        assert!(told("replicas: []\n", "eu").starts_with("it does not start like a saved view"));
-        assert!(told("", "eu").starts_with("it does not start like a saved view"));
+        assert!(error("replicas: []\n", "eu").starts_with("it does not start like a saved view"));
+        assert!(error("", "eu").starts_with("it does not start like a saved view"));
         let later = file.replace("1800000000", "1800000001");
-        assert!(told(&later, "eu").contains("incomplete or damaged"), "{}", told(&later, "eu"));
+        assert!(error(&later, "eu").contains("incomplete or damaged"), "{}", error(&later, "eu"));
     }
 
     proptest! {

@@ -24,7 +24,7 @@ pub enum SignalError {
         engine: &'static str,
         /// The missing names.
         missing: Missing,
-        /// What the operator can do.
+        /// The remedy for operators.
         remedy: &'static str,
     },
     /// A required line has no value, or one that cannot be a load.
@@ -48,7 +48,7 @@ pub enum SignalError {
         expected: &'static str,
         /// The path it came from.
         path: &'static str,
-        /// What the operator can do.
+        /// The remedy for operators.
         remedy: &'static str,
     },
     /// The ORCA header has an unsupported form.

@@ -11,9 +11,9 @@ routes:
 fn known_regions_bring_their_delays() {
     let wan = Wan::read(SHORT).expect("is valid");
     let links = wan.all_links();
-    let told: Vec<_> = links.iter().map(|l| (l.from.as_str(), l.to.as_str(), l.delay)).collect();
+    let found: Vec<_> = links.iter().map(|l| (l.from.as_str(), l.to.as_str(), l.delay)).collect();
     let delay = Some(Span::millis(46));
-    assert_eq!(told, [("us", "eu", delay), ("eu", "us", delay)]);
+    assert_eq!(found, [("us", "eu", delay), ("eu", "us", delay)]);
     assert_eq!(wan.routes[0].name(), "us-eu");
     // An odd round trip is not rounded.
     assert_eq!(known_delay("asia", "us"), Some(Span(std::time::Duration::from_micros(83_500))));
@@ -96,7 +96,7 @@ fn strict_keys_and_units() {
     assert!(error.contains("tagret"), "{error}");
     for rate in ["10MB", "0B/s", "fast"] {
         let yaml = format!("{SHORT}links:\n  - {{from: us, to: eu, rate: {rate}}}\n");
-        let error = Wan::read(&yaml).expect_err("is no rate").to_string();
+        let error = Wan::read(&yaml).expect_err("is not a rate").to_string();
         assert!(error.contains(&format!("`{rate}` is not a rate")), "{error}");
     }
 }

@@ -5,6 +5,7 @@
 //! on the programs it starts. [`ArrivalProcess`] is one with its parameters, and [`open_loop`]
 //! assigns programs to the times. A list of recorded times is also such an iterator.
 
+mod bursts;
 mod day;
 mod diurnal;
 mod gaps;
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 use meridian_base::Time;
 
+pub use bursts::Bursts;
 pub use day::Day;
 pub use diurnal::{Diurnal, DiurnalArrivals, DiurnalRegion};
 pub use gaps::{Gaps, Renewal};

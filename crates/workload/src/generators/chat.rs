@@ -44,7 +44,7 @@ const LONGER_THAN: [f64; 20] = [
 /// The mean of those turns.
 pub(crate) const MEAN_TURNS: f64 = 2.35;
 
-/// Most tokens a prompt adds in one turn unless told otherwise.
+/// Default of the most tokens that a prompt adds in one turn.
 pub(crate) const MAX_PROMPT: u32 = 4096;
 
 /// Generates chats.

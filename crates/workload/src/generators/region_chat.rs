@@ -1,4 +1,4 @@
-//! Chat of users in regions: what SkyWalker measured in ChatBot Arena and WildChat.
+//! Chat of users in regions, as SkyWalker measured it in ChatBot Arena and WildChat.
 //!
 //! Turns and lengths are those of [`Chat`](crate::Chat). Each conversation belongs to a user of its
 //! region, drawn by Zipf's law, so a busy user has several conversations at a time, and hashing by

@@ -13,6 +13,10 @@
 //! instruction that requests sent at random to 12 unbounded caches find 59 % of their tokens,
 //! SkyWalker's figure for round robin and least load. One cache for all would find 96 %;
 //! SkyWalker's own policy reached 90 %. All text is made up.
+//!
+//! The wide tree is ours: a long question that no other tree shares, and 24 steps that start at the
+//! same time. A policy that sends each step to the least loaded replica computes the question many
+//! times.
 
 use std::time::Duration;
 
@@ -26,7 +30,7 @@ pub(crate) static TREE2: GeneratorSpec = GeneratorSpec {
     summary: "Trees of thoughts with 2 branches: 15 requests.",
     source: "SkyWalker section 5.1; lengths of GSM8K",
     load: PublishedLoad::Clients(&[40, 20, 20]),
-    params: &params(2.0),
+    params: &params([2.0, 4.0], 235.0, NARROW),
     make: |params| Box::new(Tree::of(params)),
 };
 
@@ -36,21 +40,38 @@ pub(crate) static TREE4: GeneratorSpec = GeneratorSpec {
     summary: "Trees of thoughts with 4 branches: 85 requests.",
     source: "SkyWalker section 5.1; lengths of GSM8K",
     load: PublishedLoad::Clients(&[2, 0, 0]),
-    params: &params(4.0),
+    params: &params([4.0, 4.0], 235.0, NARROW),
     make: |params| Box::new(Tree::of(params)),
 };
 
-const fn params(branch: f64) -> [GeneratorParam; 6] {
+/// The generator of trees with many children.
+pub(crate) static WIDE_TREE: GeneratorSpec = GeneratorSpec {
+    name: "wide_tree",
+    summary: "A long question and 24 steps that start at once: 25 requests.",
+    source: "ours: the children of one root scatter over replicas",
+    load: PublishedLoad::Any,
+    params: &params([24.0, 2.0], 24_000.0, WIDE),
+    make: |params| Box::new(Tree::of(params)),
+};
+
+/// Most children and most levels: together they bound the requests of a tree.
+const NARROW: [f64; 2] = [8.0, 6.0];
+const WIDE: [f64; 2] = [64.0, 3.0];
+
+/// Children and levels; mean bytes of a question.
+const fn params(shape: [f64; 2], question_bytes: f64, most: [f64; 2]) -> [GeneratorParam; 7] {
+    const BYTES: (f64, f64) = (1.0, 1e6);
     [
-        knob("branch", branch, (1.0, 8.0), "children of a node"),
-        knob("depth", 4.0, (1.0, 6.0), "levels, the root's included"),
+        knob("branch", shape[0], (1.0, most[0]), "children of a node"),
+        knob("depth", shape[1], (1.0, most[1]), "levels, the root's included"),
         knob(
             "system_bytes",
             732.0,
             (0.0, 1e6),
             "bytes of the worked examples that all trees share",
         ),
-        knob("instruction_bytes", 64.0, (1.0, 1e6), "bytes of the instruction that opens a child"),
+        knob("question_bytes", question_bytes, BYTES, "mean bytes of the question at the root"),
+        knob("instruction_bytes", 64.0, BYTES, "bytes of the instruction that opens a child"),
         knob("thought_tokens", 72.0, (1.0, 1e5), "mean tokens of a reply"),
         knob("thought_cv", 0.5, (0.0, 5.0), "coefficient of variation of a reply's tokens"),
     ]
@@ -122,10 +143,10 @@ impl Tree {
             branch: params.count("branch"),
             depth: params.count("depth"),
             system_bytes: params.count("system_bytes"),
+            question_bytes: params.count("question_bytes"),
             instruction_bytes: params.count("instruction_bytes"),
             max_tokens: params.count("thought_tokens"),
             reply_cv: params.number("thought_cv"),
-            ..Tree::default()
         }
     }
 
@@ -151,3 +172,21 @@ impl Tree {
 
 /// Most tokens of a thought.
 const MOST: u32 = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A wide tree is a root of some 6,000 tokens and 24 children of it, on two levels.
+    #[test]
+    fn a_wide_tree_has_one_root() {
+        let generator = WIDE_TREE.published();
+        let key = |ordinal| ProgramKey { seed: 1, region: 0, client: 0, ordinal };
+        let program = generator.program(key(0));
+        assert_eq!(program.nodes.len(), 25);
+        assert!(program.nodes[1..].iter().all(|n| n.parent == Some(0) && n.level == 1));
+        let root = |ordinal| generator.program(key(ordinal)).nodes[0].adds[1].bytes;
+        let mean = (0..500).map(root).map(f64::from).sum::<f64>() / 500.0;
+        assert!((mean / 24_000.0 - 1.0).abs() < 0.05, "{mean}");
+    }
+}

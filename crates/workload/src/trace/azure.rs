@@ -23,7 +23,9 @@ impl Azure {
         if !std::mem::replace(&mut self.header, true) {
             return match line == COLUMNS {
                 true => Ok(None),
-                false => Err(Fault::new("the first line", "no header", format!("write {COLUMNS}"))),
+                false => {
+                    Err(Fault::new("the first line", "not a header", format!("write {COLUMNS}")))
+                }
             };
         }
         let [time, input, output] = columns(line)?;
@@ -60,19 +62,19 @@ pub(crate) fn shown(name: &str, text: &str, remedy: &str) -> Fault {
     match text.parse::<f64>() {
         _ if text.is_empty() => Fault::new(name, "empty", remedy).unfinished(),
         Ok(_) => Fault::new(name, text.chars().take(40).collect::<String>(), remedy),
-        Err(_) => Fault::new(name, "no number", remedy),
+        Err(_) => Fault::new(name, "not a number", remedy),
     }
 }
 
 /// `2023-11-16 18:15:46.6805900`, or the same with an explicit `+00:00` or `Z`.
 fn instant(text: &str) -> Result<SystemTime, Fault> {
     let parsed = humantime::parse_rfc3339_weak(text.strip_suffix("+00:00").unwrap_or(text)).ok();
-    // A century before 1970 is no time of a trace, and all times then fit 64 bits of nanoseconds.
+    // Traces have no times a century before 1970, so all times fit 64 bits of nanoseconds.
     let era = Duration::from_secs(500 * 366 * 86_400);
     let sane =
         |time: &SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).is_ok_and(|d| d < era);
     parsed.filter(sane).ok_or_else(|| {
         let remedy = "give UTC as YYYY-MM-DD HH:MM:SS.fraction, from 1970 on";
-        Fault::new("TIMESTAMP", "no time", remedy)
+        Fault::new("TIMESTAMP", "not a time", remedy)
     })
 }

@@ -43,7 +43,7 @@ pub enum TraceError {
     Line {
         /// Its number, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The problem with it.
         fault: Fault,
     },
     /// The last line is incomplete.

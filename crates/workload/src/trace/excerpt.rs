@@ -13,7 +13,7 @@ use super::TraceRequest;
 pub struct Excerpt {
     /// Its name.
     pub name: &'static str,
-    /// What it is, in one line.
+    /// Its description in one line.
     pub summary: &'static str,
     /// Tokens of a block; 0 if it has no block ids.
     block_tokens: u32,

@@ -20,7 +20,7 @@ impl<'a> Fields<'a> {
     pub(crate) fn of(line: &'a str) -> Result<Fields<'a>, Fault> {
         serde_json::from_str(line).map(Fields).map_err(|error| {
             // The parser's own message may quote the line, so only the position is reported.
-            let is = format!("no JSON object (column {})", error.column());
+            let is = format!("not a JSON object (column {})", error.column());
             let fault = Fault::new("the line", is, OBJECT);
             if error.is_eof() { fault.unfinished() } else { fault }
         })

@@ -78,7 +78,7 @@ fn outcome(fields: &mut Fields<'_>) -> Result<Option<Outcome>, Fault> {
     let known = Outcome::ALL.into_iter().find(|outcome| outcome.name() == &*word);
     known.map(Some).ok_or_else(|| {
         let names = Outcome::ALL.map(Outcome::name).join(", ");
-        Fault::new("outcome", "no outcome", format!("write one of {names}"))
+        Fault::new("outcome", "not an outcome", format!("write one of {names}"))
     })
 }
 
@@ -87,10 +87,10 @@ fn nothing_left(fields: &Fields<'_>) -> Result<(), Fault> {
         None => Ok(()),
         // A name may be a user's text too; only a plain one is shown.
         Some(name) if super::fields::is_name(name) => {
-            let is = "no field of a journal";
+            let is = "not a field of a journal";
             let remedy = format!("correct the name, or write {FOREIGN}{name} for one of your own");
             Err(Fault::new(name, is, remedy))
         }
-        Some(_) => Err(Fault::new("a name", "no field of a journal", "leave the field out")),
+        Some(_) => Err(Fault::new("a name", "not a field of a journal", "leave the field out")),
     }
 }

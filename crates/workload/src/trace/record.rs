@@ -222,7 +222,7 @@ struct Starts {
     rng: Rng,
     clients: Vec<u32>,
     /// Programs that each client (region, client) has started.
-    begun: HashMap<(u32, u32), u64>,
+    started: HashMap<(u32, u32), u64>,
 }
 
 impl Starts {
@@ -235,7 +235,7 @@ impl Starts {
             arrivals: Poisson::new(options.seed, rate / generator.mean_requests().max(1.0)),
             rng: Rng::new(mix(options.seed, 0x5354_4152_5453)),
             clients,
-            begun: HashMap::new(),
+            started: HashMap::new(),
         }
     }
 
@@ -251,9 +251,9 @@ impl Starts {
             }
             at -= u64::from(here);
         }
-        let begun = self.begun.entry((region, client)).or_default();
-        let key = ProgramKey { seed, region, client, ordinal: *begun };
-        *begun += 1;
+        let started = self.started.entry((region, client)).or_default();
+        let key = ProgramKey { seed, region, client, ordinal: *started };
+        *started += 1;
         key
     }
 }

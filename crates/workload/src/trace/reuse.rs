@@ -111,10 +111,10 @@ mod tests {
             let distances = reuse.visit(&prompt);
             for (size, cache) in &mut caches {
                 let held = |distance: &&Option<u64>| distance.is_some_and(|d| d < *size as u64);
-                let told = distances.iter().take_while(held).count();
-                assert_eq!(told, hits(cache, *size, &prompt), "size {size}, {prompt:?}");
+                let hit = distances.iter().take_while(held).count();
+                assert_eq!(hit, hits(cache, *size, &prompt), "size {size}, {prompt:?}");
             }
         }
-        assert!(reuse.next <= 1 << 13, "places are numbered anew");
+        assert!(reuse.next <= 1 << 13, "places are numbered again");
     }
 }

@@ -54,7 +54,7 @@ impl<R: BufRead> ServeGenReader<R> {
                     self.header = true;
                     continue;
                 }
-                _ => Err(Fault::new("the first line", "no header", format!("write {COLUMNS}"))),
+                _ => Err(Fault::new("the first line", "not a header", format!("write {COLUMNS}"))),
             };
             return row.map(Some).map_err(|fault| match fault.unfinished && !ended {
                 true => TraceError::CutShort { line: number },
@@ -90,7 +90,7 @@ fn row(line: &str) -> Result<ServeGenRates, Fault> {
         cv: number("cv", cv, |x| x >= 0.0, "give a number from 0")?,
         dist: match is_name(dist) {
             true => Arc::from(dist),
-            false => return Err(Fault::new("dist", "no name", "write Gamma or Weibull")),
+            false => return Err(Fault::new("dist", "not a name", "write Gamma or Weibull")),
         },
         params: [
             number("param1", a, |_| true, "give a number")?,

@@ -75,7 +75,7 @@ where
     }
     if shape.regions.iter().any(|(region, _)| !is_name(region)) {
         let remedy = "use 1 to 128 letters, digits and ._:/@+-, without spaces";
-        return Err(Fault::new("a region", "no name", remedy));
+        return Err(Fault::new("a region", "not a name", remedy));
     }
     let ordered = Ordered::new(requests, shape.order_within);
     Ok(Shaped {

@@ -13,7 +13,7 @@ pub struct Writer<W> {
     out: W,
     journal: bool,
     block_tokens: u32,
-    begun: bool,
+    started: bool,
 }
 
 impl<W: Write> Writer<W> {
@@ -24,7 +24,7 @@ impl<W: Write> Writer<W> {
             Format::Mooncake => false,
             Format::Qwen | Format::Azure => return None,
         };
-        Some(Writer { out, journal, block_tokens, begun: false })
+        Some(Writer { out, journal, block_tokens, started: false })
     }
 
     /// Writes one request. Its prompt is cut again if its blocks have another size; `number` is
@@ -33,7 +33,7 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// When the output cannot be written.
     pub fn write(&mut self, request: TraceRequest, number: u64) -> io::Result<()> {
-        if self.journal && !std::mem::replace(&mut self.begun, true) {
+        if self.journal && !std::mem::replace(&mut self.started, true) {
             writeln!(
                 self.out,
                 "{{\"{HEADER}\":{VERSION},\"block_tokens\":{}}}",

@@ -127,11 +127,16 @@ fn published_generators() {
         tool_loop  1f60619e4248a2a2 [9340, 10624, 7996, 10632, 9672]
         chat       faeffe9417ec83e5 [92, 12, 68, 4, 1416]
         first_prompts a810a76c00b7bc4f [184, 196, 48, 24, 76]
+        long_replies bd4b90d8e52d3809 [8368, 8156, 8324, 8104, 8324]
+        unlike_replies 8d33bd049178a71f [728, 552, 624, 604, 624]
+        long_reuse c3ed3a95f25bc983 [56160, 20568, 31892, 52500, 38184]
+        flips      7e556894b77b0590 [12636, 12232, 12544, 12140, 12548]
+        wide_tree  bc4c2c2fa5c6f69e [20437, 13123, 19056, 10425, 18979]
     "#]]
     .assert_eq(&out);
 }
 
-// A part of a mix draws exactly what it would draw alone: the choice among parts shifts nothing.
+// A part of a mix draws exactly as it does alone: the choice among parts shifts nothing.
 #[test]
 fn a_mix_shifts_nothing() {
     let mixed = Mixed::new(vec![Box::new(Sessions::default()), Box::new(Tree::default())]);

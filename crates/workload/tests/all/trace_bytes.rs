@@ -41,7 +41,7 @@ fn read(bytes: &[u8], format: Format, lenient: bool) {
     let read: Vec<_> = (&mut reader).collect();
     let lines = bytes.split(|&byte| byte == b'\n').count() as u64;
     assert!(read.len() as u64 + reader.skipped().lines <= lines);
-    assert!(!lenient || read.iter().all(Result::is_ok), "lenient goes on");
+    assert!(!lenient || read.iter().all(Result::is_ok), "lenient skips bad lines");
     for request in read.iter().flatten() {
         assert!((1..=MAX_TOKENS).contains(&request.input_tokens));
         let bytes: u64 = request.segments(1).iter().map(|s| u64::from(s.bytes)).sum();

@@ -137,7 +137,10 @@ fn servegen() {
         found.expect("a bad row").to_string()
     };
     assert_eq!(error("0,0,0,1,Gamma,1,1\n"), "line 2: rate_rps is 0; give a number above 0");
-    assert_eq!(error("0,0,1,1,my text,1,1\n"), "line 2: dist is no name; write Gamma or Weibull");
+    assert_eq!(
+        error("0,0,1,1,my text,1,1\n"),
+        "line 2: dist is not a name; write Gamma or Weibull"
+    );
     assert!(error("0,0,1,1,Gamma").starts_with("line 2, the last, ends in the middle"));
     assert!(error("0,0,1,1,Gamma,1,nan\n").starts_with("line 2: param2 is nan"));
 }

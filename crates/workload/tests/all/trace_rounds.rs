@@ -166,7 +166,7 @@ fn recordings_keep_time() {
 
 // Cut into other blocks and back again, prompts share the same parts as before.
 #[test]
-fn other_blocks_share_alike() {
+fn other_blocks_share_the_same_parts() {
     let generator = generator("sessions");
     let made: Vec<_> = record(&*generator, &closed(&[4])).take(80).collect();
     let large: Vec<_> = (0..).zip(&made).map(|(n, r)| r.clone().in_blocks(64, n)).collect();

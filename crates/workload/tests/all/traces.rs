@@ -23,7 +23,7 @@ use meridian_workload::trace::{
     Writer, shape, to_programs,
 };
 
-// Each file of tests/traces describes what it tests.
+// Each file of tests/traces describes its tests.
 #[test]
 fn scenarios() {
     walk("tests/traces", |file| {

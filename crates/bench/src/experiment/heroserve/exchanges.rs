@@ -42,7 +42,7 @@ struct Runs {
 /// Runs it.
 ///
 /// # Errors
-/// What is wrong with the file.
+/// If the file is invalid.
 pub(crate) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     let spec = context.spec.exchanges.as_ref().context("exchanges: missing; say what runs")?;
     let mut small = spec.clone();

@@ -36,7 +36,7 @@ struct Found {
 /// Runs the file's cases.
 ///
 /// # Errors
-/// What is wrong with the file, or that a system has no placement.
+/// If the file is invalid, or a system has no placement.
 pub(crate) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     let spec = context.spec.fleet.as_ref().context("fleet: missing; say what is served where")?;
     let mut small = spec.clone();

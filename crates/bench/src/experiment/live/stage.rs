@@ -21,7 +21,11 @@ pub(super) fn stage(plan: &Plan, cell: Cell, seed: u64) -> anyhow::Result<Stage>
     let (workload, _) = &plan.workloads[cell.workload];
     let (system, ..) = &plan.systems[cell.system];
     let Measure { warmup, window } = workload.measure.unwrap_or(plan.measure);
-    let engines = engines(&plan.fleets[cell.fleet]);
+    let fleet = &plan.fleets[cell.fleet];
+    if !fleet.degraded.is_empty() {
+        bail!("fleets ({}).degraded: only simulated; name other fleets in live.fleets", fleet.name);
+    }
+    let engines = engines(fleet);
     let regions: Vec<usize> = engines.iter().map(|(region, _)| *region).collect();
     let gateways = gateways(plan, system, &regions)?;
     let mut loads = Vec::new();

@@ -64,6 +64,6 @@ fn who_knows_whom() {
 fn what_is_not_arranged_is_refused() {
     let mut plan = small("skywalker-fig8", false);
     plan.systems[0].0.topology = crate::experiment::spec::Topology::Continent(0.8);
-    let error = stage(&plan, plan.cells()[0], 1).expect_err("nobody arranges it");
+    let error = stage(&plan, plan.cells()[0], 1).expect_err("no stage has it");
     assert!(error.to_string().contains("live.systems"), "{error}");
 }

@@ -50,11 +50,11 @@ fn regions(regions: &Regions) -> Vec<String> {
         ));
     }
     for value in rows.iter().flatten().filter(|v| !(0.0..=10_000.0).contains(*v)) {
-        found.push(format!("regions.rtt_ms: {value} is no round-trip time; use 0 to 10000 ms"));
+        found.push(format!("regions.rtt_ms: {value} is not a round-trip time; use 0 to 10000 ms"));
     }
     for (name, value) in [("jitter", regions.jitter), ("loss", regions.loss)] {
         if !(0.0..1.0).contains(&value) {
-            found.push(format!("regions.{name}: {value} is no share; use 0 to below 1"));
+            found.push(format!("regions.{name}: {value} is not a share; use 0 to below 1"));
         }
     }
     found
@@ -78,12 +78,48 @@ fn fleet(fleet: &Fleet, regions: usize) -> Vec<String> {
         }
         if !(0.0..1.0).contains(&group.jitter) {
             let jitter = group.jitter;
-            found
-                .push(format!("{name}.groups[{i}].jitter: {jitter} is no share; use 0 to below 1"));
+            found.push(format!(
+                "{name}.groups[{i}].jitter: {jitter} is not a share; use 0 to below 1"
+            ));
         }
     }
-    if fleet.groups.iter().flat_map(|g| &g.count).all(|n| *n == 0) {
+    if fleet.replicas() == 0 {
         found.push(format!("{name}: 0 replicas; count at least one"));
+    }
+    found.extend(degraded(&name, fleet));
+    found
+}
+
+/// Problems with replicas that are slow for a while.
+fn degraded(name: &str, fleet: &Fleet) -> Vec<String> {
+    let mut found = Vec::new();
+    for (i, one) in fleet.degraded.iter().enumerate() {
+        let field = format!("{name}.degraded[{i}]");
+        let replicas = fleet.replicas();
+        if one.replica >= replicas {
+            found.push(format!(
+                "{field}.replica: {} of {replicas} replicas; use 0 to {}",
+                one.replica,
+                replicas.saturating_sub(1)
+            ));
+        }
+        if !(1.0..=1000.0).contains(&one.factor) {
+            found.push(format!("{field}.factor: {} is not a slowdown; use 1 to 1000", one.factor));
+        }
+        let (at, until) = (one.at.0, one.until.0);
+        if at >= until {
+            found.push(format!(
+                "{field}.until: {until:?} is not after {at:?}; use a later time, or an earlier `at`"
+            ));
+        }
+        let mut before = fleet.degraded[..i].iter().filter(|other| other.replica == one.replica);
+        if before.any(|other| at < other.until.0 && other.at.0 < until) {
+            found.push(format!(
+                "{field}.at: {at:?} is within another time of replica {}; use times that do not \
+                 overlap",
+                one.replica
+            ));
+        }
     }
     found
 }
@@ -105,18 +141,21 @@ fn workload(workload: &Workload, feeds: &[Feed], plan: &Plan) -> Vec<String> {
 
 fn load(field: &str, load: &Load, feed: &Feed, regions: usize) -> Vec<String> {
     let mut found = Vec::new();
-    match (&load.clients, &load.rate, &load.trace) {
-        (Some(clients), None, None) => {
+    match (&load.clients, &load.rate, &load.capacity, &load.trace) {
+        (Some(clients), None, None, None) => {
             found.extend(per_region(&format!("{field}.clients"), clients.len(), regions));
             if clients.iter().all(|n| *n == 0) {
                 found.push(format!("{field}.clients: 0 in every region; use at least one client"));
             }
         }
-        (None, Some(rate), None) => {
+        (None, Some(rate), None, None) => {
             found.extend(per_region(&format!("{field}.rate"), rate.len(), regions));
             found.extend(shares(&format!("{field}.rate"), rate, "rate"));
         }
-        (None, None, Some(trace)) => match (&trace.share, feed) {
+        (None, None, Some(capacity), None) => {
+            found.extend(of_capacity(field, *capacity, load, regions))
+        }
+        (None, None, None, Some(trace)) => match (&trace.share, feed) {
             (Some(share), _) => {
                 found.extend(per_region(&format!("{field}.trace.share"), share.len(), regions));
                 found.extend(shares(&format!("{field}.trace.share"), share, "share"));
@@ -129,10 +168,53 @@ fn load(field: &str, load: &Load, feed: &Feed, regions: usize) -> Vec<String> {
             }
             (None, _) => {}
         },
-        (_, _, Some(_)) => found.push(format!(
-            "{field}: a trace has its own times; leave clients and rate out, and use trace.speed"
+        (_, _, _, Some(_)) => found.push(format!(
+            "{field}: a trace has its own times; leave clients, rate and capacity out, and use \
+             trace.speed"
         )),
-        _ => found.push(format!("{field}: give either clients or rate, a list by region")),
+        _ => found.push(format!(
+            "{field}: give either clients or rate, a list by region, or capacity, a number"
+        )),
+    }
+    if load.share.is_some() && load.capacity.is_none() {
+        found.push(format!("{field}.share: given without a capacity; give one, or leave it out"));
+    }
+    found.extend(bursts(field, load));
+    found
+}
+
+/// Problems with an open loop that is given by its capacity.
+fn of_capacity(field: &str, capacity: f64, load: &Load, regions: usize) -> Vec<String> {
+    let mut found = Vec::new();
+    if !(capacity > 0.0 && capacity.is_finite()) {
+        found.push(format!("{field}.capacity: {capacity} is not a rate; use a number above 0"));
+    }
+    match &load.share {
+        Some(share) => {
+            found.extend(per_region(&format!("{field}.share"), share.len(), regions));
+            found.extend(shares(&format!("{field}.share"), share, "share"));
+        }
+        None => found.push(format!("{field}.share: missing; give each region's share of capacity")),
+    }
+    found
+}
+
+/// Problems with an open loop's bursts.
+fn bursts(field: &str, load: &Load) -> Vec<String> {
+    let Some(bursts) = load.bursts else { return Vec::new() };
+    let field = format!("{field}.bursts");
+    let mut found = Vec::new();
+    if load.rate.is_none() && load.capacity.is_none() {
+        found.push(format!("{field}: only of an open loop; use rate or capacity, or leave it out"));
+    }
+    if !(1.0..=1000.0).contains(&bursts.times) {
+        found.push(format!("{field}.times: {} is not a factor; use 1 to 1000", bursts.times));
+    }
+    let (length, every) = (bursts.length.0, bursts.every.0);
+    if length.is_zero() || length >= every {
+        found.push(format!(
+            "{field}.length: {length:?} of every {every:?}; use a time above 0 and below `every`"
+        ));
     }
     found
 }
@@ -140,7 +222,7 @@ fn load(field: &str, load: &Load, feed: &Feed, regions: usize) -> Vec<String> {
 /// Problems with shares, which must not be negative and not all 0.
 fn shares(field: &str, given: &[f64], what: &str) -> Option<String> {
     match given.iter().find(|r| !(**r >= 0.0 && r.is_finite())) {
-        Some(bad) => Some(format!("{field}: {bad} is no {what}; use 0 or more")),
+        Some(bad) => Some(format!("{field}: {bad} is not a {what}; use 0 or more")),
         None if given.iter().all(|r| *r == 0.0) => {
             Some(format!("{field}: 0 in every region; use a {what} above 0"))
         }
@@ -157,7 +239,7 @@ fn system(system: &System, plan: &Plan) -> Vec<String> {
             found.extend(known(&format!("{name}.topology.central"), region, regions));
         }
         Topology::Waterfall(above) | Topology::Continent(above) if !(0.0..=1.0).contains(above) => {
-            found.push(format!("{name}.topology: {above} is no share; use 0 to 1"));
+            found.push(format!("{name}.topology: {above} is not a share; use 0 to 1"));
         }
         _ => {}
     }
@@ -184,6 +266,12 @@ pub(super) fn spec(spec: &Spec, plan: &Plan) -> Vec<String> {
     if spec.seeds == 0 {
         found.push("seeds: 0 runs nothing; use 1 or more".to_owned());
     }
+    for level in spec.levels.iter().filter(|level| !(**level > 0.0 && level.is_finite())) {
+        found.push(format!("levels: {level} is not a share of a capacity; use a number above 0"));
+    }
+    if !spec.levels.is_empty() && plan.workloads.iter().all(|w| w.0.level.is_none()) {
+        found.push("levels: no workload has a capacity; give one, or leave levels out".to_owned());
+    }
     for name in &spec.show {
         found.extend(metric_known("show", name));
     }
@@ -195,7 +283,7 @@ pub(super) fn spec(spec: &Spec, plan: &Plan) -> Vec<String> {
         let share = variant.share;
         if !(share > 0.0 && share <= 1.0) {
             found.push(format!(
-                "{field}.share: {share} is no share; use a number above 0, at most 1"
+                "{field}.share: {share} is not a share; use a number above 0, at most 1"
             ));
         }
         let lists: [(&str, &[String], Vec<&String>); 3] = [

@@ -1,5 +1,5 @@
 use super::*;
-use crate::experiment::spec::read;
+use crate::experiment::spec::{Ref, read};
 use crate::experiment::{ALL, registry::Entry};
 
 const GOOD: &str = "
@@ -67,22 +67,26 @@ fn errors_name_field_value_and_remedy() {
         // Missing required values.
         ("clients: [3]", "clients: [0]", "clients: 0 in every region; use at least one client"),
         ("clients: [3]", "rate: [0]", "rate: 0 in every region; use a rate above 0"),
-        ("clients: [3]", "clients: [3], rate: [3]", "give either clients or rate"),
+        (
+            "clients: [3]",
+            "clients: [3], rate: [3]",
+            "give either clients or rate, a list by region, or capacity",
+        ),
         ("count: [2]", "count: [0]", "fleets (f): 0 replicas; count at least one"),
         ("title: t", "title: t\nseeds: 0", "seeds: 0 runs nothing; use 1 or more"),
         ("title: t", "title: t\nmeasure: {warmup: 1s, window: 0s}", "measure.window: 0s measures"),
         // Units and ranges.
         ("title: t", "title: t\nmeasure: {warmup: 5, window: 9s}", "`5` has no unit; write 5s"),
-        ("region_local", "{waterfall: 80}", "topology: 80 is no share; use 0 to 1"),
+        ("region_local", "{waterfall: 80}", "topology: 80 is not a share; use 0 to 1"),
         ("topology:", "admission: {outstanding: 0}, topology:", "admission.outstanding: 0 would"),
         // Traces: none or two of the required values, shares that do not fit, a window longer than
         // the trace.
-        (LOAD, "trace: {name: mars}", "loads[0].trace.name: `mars` is no excerpt; use one of moo"),
+        (LOAD, "trace: {name: mars}", "loads[0].trace.name: `mars` is not an excerpt; use one"),
         (LOAD, "trace: {}", "loads[0].trace.give either the name of an excerpt or a file"),
         (LOAD, "trace: {file: /nowhere}", "loads[0].trace.file: /nowhere: No such file"),
         (LOAD, "clients: [3]", "loads[0].generator: give either a generator or a trace"),
         (LOAD, "trace: {name: azure}, rate: [3]", "loads[0]: a trace has its own times; leave"),
-        (LOAD, "trace: {name: azure, speed: 0}", "speed: 0 is no speed; use a number above 0"),
+        (LOAD, "trace: {name: azure, speed: 0}", "speed: 0 is not a speed; use a number above 0"),
         (LOAD, "trace: {name: azure, share: [1, 1]}", "share: 2 numbers for 1 regions; give one"),
         (LOAD, "trace: {name: azure, share: [0]}", "share: 0 in every region; use a share above"),
         (LOAD, "trace: {name: azure, speed: 9}", "ends after 1200 s, and the run needs 3240 s of"),
@@ -91,6 +95,70 @@ fn errors_name_field_value_and_remedy() {
             "title: t",
             "title: t\npublished: [{what: x, source: y, metric: lost, of: [z], value: 1}]",
             "published[0]: `z` is unknown; use one of s",
+        ),
+    ];
+    for (from, to, expected) in cases {
+        let found = error(&GOOD.replacen(from, to, 1));
+        assert!(found.contains(expected), "{to}: {found}");
+    }
+}
+
+// The same for capacities, levels, bursts and degraded replicas.
+#[test]
+fn errors_of_hard_settings() {
+    let cases: &[(&str, &str, &str)] = &[
+        // Capacities, levels and bursts.
+        (
+            "clients: [3]",
+            "capacity: 3",
+            "loads[0].share: missing; give each region's share of capacity",
+        ),
+        (
+            "clients: [3]",
+            "capacity: 0, share: [1]",
+            "capacity: 0 is not a rate; use a number above 0",
+        ),
+        ("clients: [3]", "capacity: 3, share: [1, 2]", "share: 2 numbers for 1 regions; give one"),
+        ("clients: [3]", "capacity: 3, share: [0]", "share: 0 in every region; use a share above"),
+        ("clients: [3]", "clients: [3], share: [1]", "share: given without a capacity; give one"),
+        ("title: t", "title: t\nlevels: [0.5]", "levels: no workload has a capacity; give one, or"),
+        ("title: t", "title: t\nlevels: [-1]", "levels: -1 is not a share of a capacity; use a"),
+        (
+            "clients: [3]",
+            "clients: [3], bursts: {times: 3, length: 60s, every: 300s}",
+            "loads[0].bursts: only of an open loop; use rate or capacity, or leave it out",
+        ),
+        (
+            "clients: [3]",
+            "rate: [3], bursts: {times: 0.5, length: 60s, every: 300s}",
+            "loads[0].bursts.times: 0.5 is not a factor; use 1 to 1000",
+        ),
+        (
+            "clients: [3]",
+            "rate: [3], bursts: {times: 3, length: 60s, every: 60s}",
+            "loads[0].bursts.length: 60s of every 60s; use a time above 0 and below `every`",
+        ),
+        // Degraded replicas.
+        (
+            "{name: f,",
+            "{name: f, degraded: [{replica: 2, factor: 3, at: 5s, until: 9s}],",
+            "fleets (f).degraded[0].replica: 2 of 2 replicas; use 0 to 1",
+        ),
+        (
+            "{name: f,",
+            "{name: f, degraded: [{replica: 0, factor: 0.5, at: 5s, until: 9s}],",
+            "fleets (f).degraded[0].factor: 0.5 is not a slowdown; use 1 to 1000",
+        ),
+        (
+            "{name: f,",
+            "{name: f, degraded: [{replica: 0, factor: 3, at: 9s, until: 9s}],",
+            "fleets (f).degraded[0].until: 9s is not after 9s; use a later time, or an earlier `at`",
+        ),
+        (
+            "{name: f,",
+            "{name: f, degraded: [{replica: 0, factor: 3, at: 1s, until: 9s}, \
+             {replica: 0, factor: 2, at: 8s, until: 12s}],",
+            "fleets (f).degraded[1].at: 8s is within another time of replica 0; use times that do",
         ),
     ];
     for (from, to, expected) in cases {
@@ -132,4 +200,46 @@ fn quick_is_smaller() {
     assert_eq!(plan.fleets[0].groups[0].count, [1]);
     assert_eq!(plan.workloads[0].0.loads[0].clients, Some(vec![1]));
     assert_eq!(plan.measure.window, meridian_wire::config::Span::secs(2));
+}
+
+// A workload with a capacity runs at each level: its rates are capacity x level, divided by the
+// shares. One without a capacity runs once.
+#[test]
+fn levels_multiply_capacities() {
+    let yaml = GOOD.replace(
+        "  - {name: w,",
+        "  - {name: open, loads: [{generator: tree2, capacity: 40, share: [8]}]}\n  - {name: w,",
+    );
+    let spec: Spec = read("test", &format!("{yaml}\nlevels: [0.5, 0.95]")).unwrap();
+    let rates = |quick| {
+        let plan = Plan::new(&spec, quick).unwrap();
+        let of = |(w, _): &(Workload, Vec<Feed>)| {
+            (w.name.clone(), w.base().to_owned(), w.loads[0].rates(w.level))
+        };
+        plan.workloads.iter().map(of).collect::<Vec<_>>()
+    };
+    let line = |name: &str, base: &str, rates| (name.to_owned(), base.to_owned(), rates);
+    let all = [
+        line("open at 50 %", "open", Some(vec![20.0])),
+        line("open at 95 %", "open", Some(vec![38.0])),
+        line("w", "w", None),
+    ];
+    assert_eq!(rates(false), all);
+    assert_eq!(rates(true)[1].2, Some(vec![9.5]));
+}
+
+// The worlds are valid with all of their names: each workload has a half and a fleet that exists.
+#[test]
+fn worlds_are_fine() {
+    for world in ["comparison", "hard"] {
+        let yaml = format!(
+            "{{title: t, reproduces: r, world: {world}, \
+             systems: [{{name: s, policy: random, topology: flat}}]}}"
+        );
+        let plan = Plan::new(&read("test", &yaml).unwrap(), false).expect(world);
+        assert!(plan.workloads.iter().all(|w| w.0.half.is_some()), "{world}");
+        let mut names: Spec = read("test", &yaml).unwrap();
+        names.workloads = plan.workloads.iter().map(|w| Ref::Named(w.0.name.clone())).collect();
+        assert_eq!(Plan::new(&names, false).expect(world).cells(), plan.cells(), "{world}");
+    }
 }

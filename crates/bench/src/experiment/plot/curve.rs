@@ -27,7 +27,7 @@ pub fn cdf(title: &str, label: &str, of: &[(String, Dist)], log: bool) -> anyhow
         .collect();
     // The last percent may reach ten times as far as all the rest.
     let x = Axis::over(of.iter().flat_map(|(_, d)| [d.p(1), d.p(99)]), log);
-    draw(title, [label, "share"], [x, Axis::exactly(0.0, 1.0)], &lines, None)
+    draw(title, [label, "share"], [x, Axis::exactly(0.0, 1.0)], &lines, Style::Line)
 }
 
 /// Values with intervals over a number.
@@ -38,7 +38,19 @@ pub fn lines(title: &str, labels: [&str; 2], lines: &[Line], log: bool) -> anyho
     let points = || lines.iter().flat_map(|(_, points)| points);
     let x = Axis::over(points().map(|p| p.x), false);
     let y = Axis::over(points().flat_map(|p| [p.low, p.high]), log);
-    draw(title, labels, [x, y], lines, Some(3))
+    draw(title, labels, [x, y], lines, Style::Both)
+}
+
+/// Two values of several systems, each a point with the interval of the second; the points of a
+/// name have one colour. Both axes are logarithmic.
+///
+/// # Errors
+/// Those of the library.
+pub fn points(title: &str, labels: [&str; 2], of: &[Line]) -> anyhow::Result<String> {
+    let points = || of.iter().flat_map(|(_, points)| points);
+    let x = Axis::over(points().map(|p| p.x), true);
+    let y = Axis::over(points().flat_map(|p| [p.low, p.high]), true);
+    draw(title, labels, [x, y], of, Style::Points)
 }
 
 /// Values over time, in seconds.
@@ -51,7 +63,18 @@ pub fn timeline(title: &str, label: &str, lines: &[Line]) -> anyhow::Result<Stri
         points().fold((f64::INFINITY, 0.0_f64), |(a, b), p| (a.min(p.x), b.max(p.x)));
     let x = if start.is_finite() { Axis::exactly(start, end) } else { Axis::exactly(0.0, 1.0) };
     let y = Axis::over(points().map(|p| p.mean), false);
-    draw(title, ["time, s", label], [x, y], lines, None)
+    draw(title, ["time, s", label], [x, y], lines, Style::Line)
+}
+
+/// How the points of a line are drawn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Style {
+    /// Connected.
+    Line,
+    /// Each with its interval.
+    Points,
+    /// Both.
+    Both,
 }
 
 fn draw(
@@ -59,7 +82,7 @@ fn draw(
     [x_label, y_label]: [&str; 2],
     [x, y]: [Axis; 2],
     lines: &[Line],
-    marks: Option<i32>,
+    style: Style,
 ) -> anyhow::Result<String> {
     let legend = lines.iter().map(|(name, _)| width(name, TEXT)).max().unwrap_or(0) + 36;
     canvas((640 + legend, 400), title, |area| {
@@ -81,10 +104,14 @@ fn draw(
             .map_err(failed)?;
         for (i, (_, points)) in lines.iter().enumerate() {
             let line = points.iter().map(|p| (p.x, p.mean)).collect::<Vec<_>>();
-            let path = PathElement::new(line.clone(), colour(i).stroke_width(2));
-            plane.draw_series([path]).map_err(failed)?;
-            let Some(size) = marks else { continue };
-            let dots = line.iter().map(|at| Circle::new(*at, size, colour(i).filled()));
+            if style != Style::Points {
+                let path = PathElement::new(line.clone(), colour(i).stroke_width(2));
+                plane.draw_series([path]).map_err(failed)?;
+            }
+            if style == Style::Line {
+                continue;
+            }
+            let dots = line.iter().map(|at| Circle::new(*at, 3, colour(i).filled()));
             plane.draw_series(dots).map_err(failed)?;
             let bar = |p: &Point| PathElement::new(vec![(p.x, p.low), (p.x, p.high)], colour(i));
             plane.draw_series(points.iter().map(bar)).map_err(failed)?;

@@ -92,7 +92,7 @@ pub struct Exception {
     /// Metrics it is about; all when empty.
     #[serde(default)]
     pub metrics: Vec<String>,
-    /// Topologies it is about, including `everybody`; all if empty.
+    /// Topologies it is about. `all` is the comparison over all of them; everything if empty.
     #[serde(default)]
     pub topologies: Vec<String>,
     /// Policies it is about that are ahead of ours; all when empty.

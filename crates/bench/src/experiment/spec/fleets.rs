@@ -49,9 +49,9 @@ pub struct FleetCase {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FleetClaim {
-    /// What it says.
+    /// The claim in words.
     pub what: String,
-    /// Where.
+    /// Its place in the paper.
     pub source: String,
     /// The metric compared.
     pub metric: FleetMetric,

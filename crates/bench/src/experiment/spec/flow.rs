@@ -63,9 +63,9 @@ impl FlowSystem {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlowClaim {
-    /// What it says.
+    /// The claim in words.
     pub what: String,
-    /// Where.
+    /// Its place in the paper.
     pub source: String,
     /// The metric compared.
     pub metric: Compared,

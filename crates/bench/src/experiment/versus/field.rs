@@ -22,7 +22,7 @@ fn topologies() -> [Topology; 6] {
 }
 
 /// Every policy in every topology: with its published defaults, then tuned.
-pub(super) fn all() -> Vec<Ref<System>> {
+pub(in crate::experiment) fn all() -> Vec<Ref<System>> {
     let published = policy::ALL.iter().map(|policy| Tuned {
         policy: policy.name.to_owned(),
         topology: Topology::TwoLayer,

@@ -7,9 +7,9 @@ use crate::experiment::spec::Topology;
 use crate::experiment::stats::Mean;
 
 /// A difference this small counts as none.
-pub(super) const SAME: f64 = 0.01;
+pub(in crate::experiment) const SAME: f64 = 0.01;
 /// Our default.
-pub(super) const OURS: &str = "meridian";
+pub(in crate::experiment) const OURS: &str = "meridian";
 
 /// The rank of ours on one metric of one workload and fleet, within one topology or all.
 pub(super) struct Mark {
@@ -57,8 +57,14 @@ pub(super) fn is_ours(grid: &Grid<'_>, cell: usize) -> bool {
     grid.plan.systems[grid.cells[cell].system].1.name == OURS && !is_oracle(grid, cell)
 }
 
+/// Ours in its own topology.
+pub(in crate::experiment) fn own(grid: &Grid<'_>, group: &[usize]) -> Option<usize> {
+    let is = |cell: &usize| is_ours(grid, *cell) && *topology(grid, *cell) == Topology::TwoLayer;
+    group.iter().copied().find(is)
+}
+
 /// The systems of a group that ours must beat.
-pub(super) fn field(grid: &Grid<'_>, group: &[usize]) -> Vec<usize> {
+pub(in crate::experiment) fn field(grid: &Grid<'_>, group: &[usize]) -> Vec<usize> {
     let competes =
         |c: &usize| compare::answers(grid, *c) && !is_oracle(grid, *c) && !is_ours(grid, *c);
     group.iter().copied().filter(competes).collect()

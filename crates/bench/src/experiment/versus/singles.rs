@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use super::marks::{self, SAME};
 use crate::experiment::compare::{self, METRICS};
 use crate::experiment::grid::Grid;
-use crate::experiment::spec::Topology;
 use crate::experiment::table::Table;
 
 /// Rows that are shown.
@@ -36,12 +35,9 @@ pub(super) fn table(grid: &Grid<'_>) -> Table {
     let mut all: BTreeMap<usize, Single> = BTreeMap::new();
     let groups = grid.groups();
     for group in &groups {
-        let is_own = |c: &&usize| {
-            marks::is_ours(grid, **c) && *marks::topology(grid, **c) == Topology::TwoLayer
-        };
-        let Some(own) = group.iter().find(is_own) else { continue };
+        let Some(own) = marks::own(grid, group) else { continue };
         for rival in marks::field(grid, group) {
-            let over = |metric: &&str| compare::times(grid, *own, rival, metric);
+            let over = |metric: &&str| compare::times(grid, own, rival, metric);
             let single = all.entry(grid.cells[rival].system).or_default();
             single.ratios.extend(METRICS.iter().filter_map(over));
         }

@@ -8,7 +8,7 @@ use super::marks::{self, Mark};
 use crate::experiment::compare::{self, METRICS};
 use crate::experiment::grid::Grid;
 use crate::experiment::plan::Plan;
-use crate::experiment::spec::{Exception, Spec, Topology};
+use crate::experiment::spec::{Exception, Spec};
 use crate::experiment::table::Table;
 use crate::experiment::{build, claim, metric};
 
@@ -202,10 +202,7 @@ pub(super) fn distance(grid: &Grid<'_>, group: &[usize]) -> Table {
     let answering: Vec<usize> =
         group.iter().copied().filter(|c| compare::answers(grid, *c)).collect();
     let field = marks::field(grid, group);
-    let own = group
-        .iter()
-        .copied()
-        .find(|c| marks::is_ours(grid, *c) && *marks::topology(grid, *c) == Topology::TwoLayer);
+    let own = marks::own(grid, group);
     for metric in METRICS {
         let (Some(own), Some((_, rival)), Some((least, oracle))) =
             (own, compare::best(grid, &field, metric), compare::best(grid, &answering, metric))

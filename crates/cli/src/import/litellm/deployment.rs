@@ -6,7 +6,7 @@ use super::super::draft::Draft;
 use super::super::note::Found;
 use super::{KEEP, Section, shown, variable, whole};
 
-/// Providers whose API is OpenAI's, at an address of one's own.
+/// Providers of the OpenAI API at an address that the file sets.
 const OPENAI: &[&str] = &[
     "openai",
     "hosted_vllm",
@@ -78,7 +78,7 @@ fn one(place: &str, name: &str, params: &Section, draft: &mut Draft) {
     let from = Found::new("model", &format!("{name} at {}", cleaned(&base)), place);
     let weight = params.get("weight").and_then(whole).filter(|n| *n > 0);
     let weight = weight.and_then(|n| u32::try_from(n).ok()).unwrap_or(1);
-    // Ollama's API is OpenAI's under /v1, without a load page that the gateway knows.
+    // Ollama has the OpenAI API under /v1, and no load page that the gateway can read.
     let engine = provider.starts_with("ollama").then_some("none");
     if !draft.replica_of(&base, weight, engine, &from) {
         return;
@@ -128,7 +128,7 @@ fn limits(place: &str, params: &Section, draft: &mut Draft) {
     }
 }
 
-/// Keys that stand for none: engines without a key ignore them.
+/// Placeholders for no key; engines without a key ignore them.
 const NO_KEYS: [&str; 10] = [
     "",
     "none",

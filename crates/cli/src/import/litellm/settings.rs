@@ -109,7 +109,7 @@ pub(super) fn general(section: &Section, draft: &mut Draft) {
                 let bytes = whole(value).filter(|n| *n > 0).and_then(|n| n.checked_mul(1 << 20));
                 match bytes {
                     Some(bytes) => draft.set("limits.body", value::size(bytes), &found),
-                    None => draft.note(&found, "it is no size", "set limits.body"),
+                    None => draft.note(&found, "it is not a size", "set limits.body"),
                 }
             }
             "database_url" | "database_connection_pool_limit" => {
@@ -129,7 +129,7 @@ pub(super) fn general(section: &Section, draft: &mut Draft) {
     }
 }
 
-/// Settings that stand in several sections.
+/// Converts settings that several sections have.
 fn common(name: &str, value: &Value, place: &str, found: &Found, draft: &mut Draft) {
     let seconds = || number(value).and_then(value::seconds);
     let most = u64::from(u32::MAX) - 1;

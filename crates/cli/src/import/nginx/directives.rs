@@ -1,9 +1,10 @@
-//! The directives that are in force at a location, each with its conversion or the reason why there is
-//! none.
+//! The directives that are in force at a location, each with its conversion or the reason for not
+//! converting it.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 
+use super::super::act;
 use super::super::draft::Draft;
 use super::super::note::Found;
 use super::super::value;
@@ -11,23 +12,7 @@ use super::tokens::Directive;
 use super::units;
 
 type Convert = fn(&Directive, Option<&Path>, &mut Draft);
-
-/// How a directive is treated.
-#[derive(Clone, Copy)]
-pub(super) enum Act {
-    /// It was read in its own place.
-    Elsewhere,
-    /// Meridian does it by itself, or has no use for it.
-    Needless,
-    /// A conversion.
-    Do(Convert),
-    /// A note with the value: why, and the remedy.
-    Say(&'static str, &'static str),
-    /// A note without the value, which may be a secret.
-    Hide(&'static str, &'static str),
-    /// Access control, without its value.
-    Guard(&'static str, &'static str),
-}
+type Act = act::Act<Convert>;
 
 const KEYS: &str = "let clients send keys: `tenants`, docs/gateway.md";
 const LIMITS: &str = "set tenants[].limits";
@@ -85,8 +70,8 @@ const TABLE: &[(&str, Act)] = &[
     ("grpc_pass", Act::Say("replicas are reached over HTTP, not gRPC", "name the HTTP server")),
 ];
 
-/// Directives without a counterpart that is missed: Meridian streams, keeps connections, and passes
-/// headers by itself.
+/// Directives that need no counterpart: Meridian streams, keeps connections open, and forwards
+/// headers itself.
 const NEEDLESS: &[&str] = &[
     "access_log",
     "aio",
@@ -169,12 +154,7 @@ const NEEDLESS: &[&str] = &[
 
 /// How the directive of this name is treated.
 pub(super) fn act(name: &str) -> Act {
-    let known = TABLE.iter().find(|(known, _)| *known == name).map(|(_, act)| *act);
-    let needless = || NEEDLESS.contains(&name).then_some(Act::Needless);
-    known.or_else(needless).unwrap_or(Act::Hide(
-        "the import does not know it",
-        "look for a counterpart in docs/gateway.md",
-    ))
+    Act::of(name, TABLE, NEEDLESS)
 }
 
 fn found(directive: &Directive) -> Found {
@@ -199,7 +179,7 @@ pub(super) fn listen(directive: &Directive, draft: &mut Draft) {
     }
     match address(text) {
         Some(address) => {
-            // nginx listens on both families by two lines; the second says nothing new.
+            // nginx has one line for IPv4 and one for IPv6; the second is not a further address.
             let twin = text.starts_with("[::]") && draft.listens_on(address.port());
             if !twin {
                 draft.listen(address, &from);
@@ -259,11 +239,11 @@ fn body(directive: &Directive, _: Option<&Path>, draft: &mut Draft) {
                 draft.set("limits.bodies", value::size(bytes), &from);
             }
         }
-        None => draft.note(&from, "it is no size", "set limits.body, as in 64MiB"),
+        None => draft.note(&from, "it is not a size", "set limits.body, as in 64MiB"),
     }
 }
 
-/// So many buffers of a size hold a request's headers.
+/// `large_client_header_buffers`: the number and the size of the buffers for a request's headers.
 fn headers(directive: &Directive, _: Option<&Path>, draft: &mut Draft) {
     let from = found(directive);
     let number = first(directive).parse::<u64>().ok();
@@ -282,7 +262,7 @@ fn connect_timeout(directive: &Directive, _: Option<&Path>, draft: &mut Draft) {
     draft.span("timeouts.connect", units::time(first(directive)), &found(directive));
 }
 
-/// nginx waits as long for the first byte as between two of them.
+/// `proxy_read_timeout`: nginx's timeout for the first byte and between two bytes.
 fn read_timeout(directive: &Directive, _: Option<&Path>, draft: &mut Draft) {
     let time = units::time(first(directive));
     draft.span("timeouts.first_byte", time, &found(directive));
@@ -312,7 +292,7 @@ fn threads(directive: &Directive, _: Option<&Path>, draft: &mut Draft) {
     }
 }
 
-/// Headers that the gateway sets or passes by itself.
+/// Headers that the gateway sets or forwards itself.
 const OWN_HEADERS: [&str; 12] = [
     "accept-encoding",
     "connection",
@@ -381,7 +361,7 @@ fn limit_zone(directive: &Directive, _: Option<&Path>, draft: &mut Draft) {
     draft.note(&found(directive), why, remedy);
 }
 
-/// `if`: one that looks at credentials or refuses requests is access control.
+/// `if`: a condition on credentials, or one that refuses requests, is access control.
 fn condition(directive: &Directive, _: Option<&Path>, draft: &mut Draft) {
     let text = directive.args.join(" ").to_ascii_lowercase();
     let refuses = |d: &Directive| d.name == "return" && ["401", "403", "444"].contains(&first(d));

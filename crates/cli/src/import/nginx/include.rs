@@ -1,4 +1,4 @@
-//! `include`: other files take the place of the directive.
+//! `include`: the directive is replaced by the directives of other files.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ const DEEPEST: usize = 8;
 
 /// Reads included files, within bounds.
 pub(super) struct Includes<'a> {
-    /// Relative names start from here, as they start from the folder of nginx.conf.
+    /// Relative names start here, as they start in the folder of nginx.conf.
     folder: Option<&'a Path>,
     files: usize,
 }
@@ -23,7 +23,7 @@ impl<'a> Includes<'a> {
         Includes { folder, files: 0 }
     }
 
-    /// The directives with those of included files in place.
+    /// The directives, with each `include` replaced by the included files' directives.
     pub(super) fn expand(
         &mut self,
         directives: Vec<Directive>,
@@ -127,15 +127,15 @@ impl<'a> Includes<'a> {
     }
 }
 
-/// Whether a name fits a pattern, as a shell would say.
+/// Whether a name matches a pattern, as in a shell.
 fn matches(pattern: &str, name: &str) -> bool {
-    // nginx, as a shell, passes over hidden files.
+    // nginx ignores hidden files, as a shell does.
     if name.starts_with('.') && !pattern.starts_with('.') {
         return false;
     }
     let (pattern, name): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), name.chars().collect());
-    // Which beginnings of the pattern fit the part of the name that was read.
+    // For each prefix of the pattern, whether it matches the part of the name read so far.
     let mut fits = vec![true];
     fits.extend(pattern.iter().scan(true, |all, c| {
         *all &= *c == '*';
@@ -158,7 +158,7 @@ fn matches(pattern: &str, name: &str) -> bool {
 mod tests {
     use super::matches;
 
-    // Stars and question marks fit as in a shell.
+    // Stars and question marks match as in a shell.
     #[test]
     fn patterns() {
         for (pattern, name) in [("*", "a"), ("*.conf", "a.conf"), ("a*b?c", "axxbyc"), ("a*", "a")]

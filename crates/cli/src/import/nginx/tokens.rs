@@ -1,8 +1,8 @@
 //! nginx's configuration language: directives with words, some with a block.
 //!
-//! The rules are those of `ngx_conf_read_token`: a quote or `#` counts at the beginning of a word only,
-//! `${` belongs to a variable, and a backslash takes away the meaning of the next character. Blocks of
-//! Lua are skipped. Errors name the line and show no word of the file, which may be a secret.
+//! The rules are those of `ngx_conf_read_token`: a quote or `#` is special only at the start of a
+//! word, `${` starts a variable, and a backslash escapes the next character. Blocks of Lua are
+//! skipped. Errors name the line and show no word of the file, which may be a secret.
 
 use anyhow::{bail, ensure};
 
@@ -19,7 +19,7 @@ pub(super) struct Directive {
     pub(super) place: String,
 }
 
-/// Reads a file; `name` begins the place of each directive.
+/// Reads a file. The place of each directive starts with `name`.
 pub(super) fn parse(text: &str, name: &str) -> anyhow::Result<Vec<Directive>> {
     let mut reader = Reader { rest: text.chars().collect(), at: 0, line: 1, name };
     let directives = reader.block(0)?;
@@ -132,7 +132,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The character after a backslash; the backslash stays where it escapes nothing.
+    /// Reads the character after a backslash. The backslash stays if it escapes nothing.
     fn escape(&mut self, word: &mut String) {
         match self.next() {
             Some(c @ ('"' | '\'' | '\\')) => word.push(c),
@@ -144,7 +144,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A block of Lua: braces in pairs.
+    /// Skips a block of Lua up to its closing brace.
     fn skip(&mut self, line: usize) -> anyhow::Result<()> {
         let mut open = 1_usize;
         while open > 0 {
@@ -199,7 +199,8 @@ mod tests {
         );
     }
 
-    // A file that nginx refuses gives an error with the line, at any nesting. No error shows a word of it.
+    // A file that nginx refuses gives an error with the line, at any nesting, and without its
+    // words.
     #[test]
     fn errors() {
         for (text, part) in [

@@ -1,4 +1,4 @@
-//! `upstream`: servers become replicas, the balancing method becomes the policy.
+//! `upstream`: servers become replicas, and the balancing method becomes the policy.
 
 use super::super::draft::Draft;
 use super::super::note::Found;
@@ -6,7 +6,7 @@ use super::super::value;
 use super::tokens::Directive;
 use super::units;
 
-/// Reads an upstream block that is reached by `scheme`.
+/// Converts an upstream block, whose servers have URLs with `scheme`.
 pub(super) fn read(upstream: &Directive, scheme: &str, draft: &mut Draft) {
     let block = upstream.block.as_deref().unwrap_or_default();
     for directive in block {
@@ -31,7 +31,7 @@ pub(super) fn read(upstream: &Directive, scheme: &str, draft: &mut Draft) {
     }
 }
 
-/// A balancing method.
+/// Converts a balancing method.
 fn method(name: &str, args: &[&str], found: &Found, draft: &mut Draft) {
     match (name, args) {
         ("least_conn", _) => draft.set("policy", "least_outstanding", found),
@@ -55,7 +55,7 @@ fn method(name: &str, args: &[&str], found: &Found, draft: &mut Draft) {
                 draft.note(found, why, "let clients send x-session-id, or set keys.headers");
             }
         },
-        // Without a key of a session, consistent_hash takes the client's address.
+        // Without a session key, consistent_hash uses the client's address.
         ("ip_hash", _) => draft.set("policy", "consistent_hash", found),
         ("sticky", _) => {
             draft.set("policy", "consistent_hash", found);
@@ -76,7 +76,7 @@ fn method(name: &str, args: &[&str], found: &Found, draft: &mut Draft) {
     }
 }
 
-/// `queue NUMBER [timeout=TIME]` of nginx Plus.
+/// Converts `queue NUMBER [timeout=TIME]` of nginx Plus.
 fn queue(args: &[&str], found: &Found, draft: &mut Draft) {
     draft.count("held.max", args.first().and_then(|n| n.parse().ok()), u64::from(u32::MAX), found);
     if let Some(time) = args.iter().find_map(|arg| arg.strip_prefix("timeout=")) {
@@ -120,7 +120,7 @@ fn server(args: &[&str], scheme: &str, found: &Found, draft: &mut Draft) {
     limits(options, found, draft);
 }
 
-/// Limits of a server, which are the same for all replicas in Meridian.
+/// Converts limits of one server. In Meridian they apply to all replicas.
 fn limits(options: &[&str], found: &Found, draft: &mut Draft) {
     for option in options {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));

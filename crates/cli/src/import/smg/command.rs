@@ -75,7 +75,7 @@ pub(super) fn lines(text: &str) -> anyhow::Result<Vec<Line>> {
     }
 }
 
-/// Lines that end with a backslash go on in the next one.
+/// Joins each line that ends with a backslash with the next one.
 fn joined(text: &str) -> String {
     text.replace("\r\n", "\n").replace("\\\n", " ")
 }
@@ -110,7 +110,7 @@ fn unit(text: &str) -> Vec<Line> {
 
 fn yaml(text: &str) -> anyhow::Result<Vec<Line>> {
     let mut lines = Vec::new();
-    // Kubernetes keeps several documents in a file.
+    // A file for Kubernetes may contain several documents.
     for document in text.split("\n---") {
         if document.trim().is_empty() || document.lines().all(|line| line.starts_with('#')) {
             continue;
@@ -165,7 +165,7 @@ fn environment(map: &serde_json::Map<String, Value>) -> Variables {
     variables
 }
 
-/// A command as a list of words or as a line; a shell's `-c` is looked into.
+/// The words of a command that is a list or a line. The script after a shell's `-c` is read too.
 fn words(part: &Value, variables: &Variables) -> Vec<String> {
     match part {
         Value::String(line) => variables.words(&joined(line)).unwrap_or_default(),

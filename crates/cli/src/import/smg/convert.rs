@@ -46,11 +46,11 @@ pub(super) fn listen(given: &Given, draft: &mut Draft) {
     }
 }
 
-/// Metrics are on the admin port, which stays on this machine: elsewhere it needs a token.
+/// The port for metrics becomes the admin port on loopback; on other addresses it needs a token.
 pub(super) fn admin(given: &Given, values: &[String], from: &Found, draft: &mut Draft) {
     match values.last().and_then(|port| port.parse::<u16>().ok()).filter(|port| *port > 0) {
         Some(port) => draft.set("admin", SocketAddr::from((Ipv4Addr::LOCALHOST, port)), from),
-        None => draft.note(from, "it is no port", "set `admin`"),
+        None => draft.note(from, "it is not a port", "set `admin`"),
     }
     let host = given.last("--prometheus-host").unwrap_or("0.0.0.0");
     if !["127.0.0.1", "localhost", "::1"].contains(&host) {
@@ -68,11 +68,11 @@ pub(super) fn payload(_: &Given, values: &[String], from: &Found, draft: &mut Dr
                 draft.set("limits.bodies", value::size(bytes), from);
             }
         }
-        None => draft.note(from, "it is no size", "set limits.body"),
+        None => draft.note(from, "it is not a size", "set limits.body"),
     }
 }
 
-/// Requests that are served and those in the queue: a gateway counts both.
+/// The limits of running and of queued requests become one limit, which counts both.
 pub(super) fn concurrent(given: &Given, values: &[String], from: &Found, draft: &mut Draft) {
     let queue =
         given.last("--queue-size").map_or(Some(100), |n| n.parse::<u64>().ok()).unwrap_or(0);
@@ -94,7 +94,7 @@ pub(super) fn queue(_: &Given, values: &[String], from: &Found, draft: &mut Draf
     }
 }
 
-/// Values of a list that can be shown; a note says that others are left out.
+/// Sets `field` to the values that fit it. A note reports other values without showing them.
 fn list(
     field: &'static str,
     values: &[String],
@@ -137,7 +137,7 @@ pub(super) fn file(field: &'static str, values: &[String], from: &Found, draft: 
     draft.set(field, value::quoted(path), from);
 }
 
-/// One key for engines, and in smg and sglang-router for clients as well.
+/// One key for the engines; smg and sglang-router use it for clients as well.
 pub(super) fn api_key(given: &Given, values: &[String], _: &Found, draft: &mut Draft) {
     let found = Found::hidden("--api-key", "");
     let key = values.last().cloned().unwrap_or_default();
@@ -153,7 +153,7 @@ pub(super) fn tenant_keys(_: &Given, values: &[String], _: &Found, draft: &mut D
         let found = Found::hidden("--tenant-api-key", "");
         match pair.split_once(':') {
             Some((name, key)) => draft.tenant(name, &Key::Text(key.to_owned()), &found),
-            None => draft.note(&found, "it is no tenant_id:key", "add the tenant to `tenants`"),
+            None => draft.note(&found, "it is not a tenant_id:key", "add the tenant to `tenants`"),
         }
     }
 }

@@ -1,5 +1,6 @@
-//! The routers' flags, each with its conversion or the reason why there is none.
+//! The routers' flags, each with its conversion or the reason for not converting it.
 
+use super::super::act;
 use super::super::draft::Draft;
 use super::super::note::Found;
 use super::super::value;
@@ -7,23 +8,7 @@ use super::convert;
 use super::given::Given;
 
 type Convert = fn(&Given, &[String], &Found, &mut Draft);
-
-/// How a flag is treated.
-#[derive(Clone, Copy)]
-pub(super) enum Act {
-    /// It is read together with another.
-    Elsewhere,
-    /// Meridian does it by itself, or has no use for it.
-    Needless,
-    /// A conversion.
-    Do(Convert),
-    /// A note with the value: why, and the remedy.
-    Say(&'static str, &'static str),
-    /// A note without the value, which may be a secret.
-    Hide(&'static str, &'static str),
-    /// Access control, without its value.
-    Guard(&'static str, &'static str),
-}
+type Act = act::Act<Convert>;
 
 const DISCOVER: Act = Act::Say(
     "pods are not watched",
@@ -249,10 +234,10 @@ const TABLE: &[(&str, Act)] = &[
         Act::Say("its file has another format", "set tenants[].priority"),
     ),
     ("--priority-scheduler-enabled", Act::Elsewhere),
-    ("--log-json", Act::Say("it is no setting of the file", "start with --log-format json")),
+    ("--log-json", Act::Say("it is not a setting of the file", "start with --log-format json")),
 ];
 
-/// Flags without a counterpart that is missed.
+/// Flags that need no counterpart.
 const NEEDLESS: &[&str] = &[
     "--backend",
     "--block-size",
@@ -281,11 +266,6 @@ const NEEDLESS: &[&str] = &[
 ];
 
 /// How the flag of this name is treated.
-pub(super) fn act(flag: &str) -> Act {
-    let known = TABLE.iter().find(|(known, _)| *known == flag).map(|(_, act)| *act);
-    let needless = || NEEDLESS.contains(&flag).then_some(Act::Needless);
-    known.or_else(needless).unwrap_or(Act::Hide(
-        "the import does not know it",
-        "look for a counterpart in docs/gateway.md",
-    ))
+pub(super) fn act(name: &str) -> Act {
+    Act::of(name, TABLE, NEEDLESS)
 }

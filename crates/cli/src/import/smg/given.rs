@@ -3,7 +3,7 @@
 use super::super::note::Found;
 use super::words::unset;
 
-/// The flags that were given, in order; a repeated one has the values of all its places.
+/// The given flags in order; a repeated one has all its values.
 pub(super) struct Given {
     pub(super) flags: Vec<(String, Vec<String>)>,
     /// Whether the program is vllm-router.
@@ -12,7 +12,7 @@ pub(super) struct Given {
     pub(super) unset: Vec<String>,
 }
 
-/// Flags with any number of values. A word after the value of another flag belongs to none.
+/// Flags with any number of values. Any other flag has one, and words after it are ignored.
 const LISTS: [&str; 10] = [
     "--worker-urls",
     "--cors-allowed-origins",
@@ -48,7 +48,7 @@ impl Given {
         given
     }
 
-    /// The place of a flag. sglang's own launcher puts `router-` before the router's flags.
+    /// The index of a flag. sglang's own launcher puts `router-` before the router's flags.
     fn flag(&mut self, name: &str) -> usize {
         let name = format!("--{}", name.strip_prefix("router-").unwrap_or(name));
         let known = self.flags.iter().position(|(known, _)| *known == name);
@@ -69,7 +69,7 @@ impl Given {
         }
     }
 
-    /// The last value of a flag, which is the one that counts.
+    /// The value of a flag: the last one counts.
     pub(super) fn last(&self, flag: &str) -> Option<&str> {
         let values = self.flags.iter().find(|(name, _)| name == flag).map(|(_, values)| values);
         values.and_then(|values| values.last()).map(String::as_str)

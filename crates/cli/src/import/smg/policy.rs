@@ -5,7 +5,7 @@ use super::super::note::Found;
 use super::super::value;
 use super::given::Given;
 
-/// Converts the policy. Where only thresholds are given, it is cache_aware, the default.
+/// Converts the policy. If only thresholds are given, it is cache_aware, the default.
 pub(super) fn policy(given: &Given, draft: &mut Draft) {
     let thresholds = [
         ("policy.cache_threshold", "--cache-threshold", "--cache-match-threshold"),

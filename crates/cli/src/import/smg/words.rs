@@ -1,4 +1,4 @@
-//! Words of a command line, with variables replaced by the values that the file gives them.
+//! Words of a command line, with variables replaced by their values in the file.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub(super) struct Variables(BTreeMap<String, String>);
 
 impl Variables {
-    /// Takes `NAME=value`, possibly after `export`; true where the line was one.
+    /// Reads `NAME=value`, possibly after `export`; returns whether the line is one.
     pub(super) fn take(&mut self, line: &str) -> bool {
         let line = line.trim();
         let line = line.strip_prefix("export ").unwrap_or(line);
@@ -61,7 +61,7 @@ impl Variables {
     }
 }
 
-/// The reference at the beginning of a text: its length, its name, and the value in `${NAME:-value}`.
+/// The reference at the start of a text: its length, its name, and the value in `${NAME:-value}`.
 fn reference(text: &str) -> (usize, &str, Option<&str>) {
     if let Some(inside) = text.strip_prefix('{') {
         let Some(end) = inside.find('}') else { return (0, "", None) };
@@ -75,7 +75,7 @@ fn reference(text: &str) -> (usize, &str, Option<&str>) {
     if is_name(&text[..end]) { (end, &text[..end], None) } else { (0, "", None) }
 }
 
-/// The name of a variable without a value in a word.
+/// The first variable that is left in a word, because it has no value.
 pub(super) fn unset(word: &str) -> Option<&str> {
     let (_, rest) = word.split_once('$')?;
     let (length, name, _) = reference(rest);
@@ -91,7 +91,7 @@ fn is_name(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    // Variables of the file are replaced, also with several words, and others stay as they are.
+    // Variables of the file are replaced, even by several words; others stay as they are.
     #[test]
     fn variables() {
         let mut variables = Variables::default();

@@ -1,4 +1,4 @@
-//! The command line of a load on an endpoint, and the load.
+//! `meridian bench URL`: its command line, and the run of its load.
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -174,7 +174,7 @@ pub(super) fn run(load: Load) -> anyhow::Result<()> {
         .build()?
         .block_on(async { load::run(options, progress, stop()?).await })?;
     if !live_json {
-        // Nobody may be reading; the report file below is then still written.
+        // The reader may have closed the pipe; the report file below is still written.
         writeln!(std::io::stdout(), "{}", load::render(&report)).ok();
     }
     if let Some(path) = json {
@@ -219,7 +219,7 @@ fn progress(options: &Options, live_json: bool) -> Option<Box<dyn Progress>> {
         return Some(Box::new(|live: &Live| {
             let line = serde_json::to_string(live).expect("counts are always JSON");
             let mut out = std::io::stdout().lock();
-            // Whoever read the lines may be gone; the run and its report go on.
+            // The reader may have closed the pipe; the run and its report continue.
             writeln!(out, "{line}").and_then(|()| out.flush()).ok();
         }));
     }
@@ -329,7 +329,7 @@ mod tests {
         Ok(cli.bench.load.into_options())
     }
 
-    // A run is bounded by half a minute unless it is told otherwise, by time or by count.
+    // A run ends after half a minute, unless the command line limits its time or its requests.
     #[test]
     fn runs_are_bounded() {
         let duration = |line| options(line).expect("a good line").duration;
@@ -338,7 +338,7 @@ mod tests {
         assert_eq!(duration("bench --url u --requests 5"), None);
     }
 
-    // One rate or one number of clients, and an endpoint, unless a subcommand needs none.
+    // A load needs an endpoint and either one rate or one number of clients.
     #[test]
     fn what_goes_together() {
         let arrivals = |line| options(line).expect("a good line").arrivals;

@@ -1,4 +1,4 @@
-//! A plan as text.
+//! Prints plans as text.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,7 +9,7 @@ use meridian_plan::{
     step_out,
 };
 
-/// Busiest links that are shown of a cell.
+/// The number of busiest links to show for a cell.
 const LINKS: usize = 3;
 
 pub(super) fn plan(task: &Task<'_>, plan: &Plan, rank: usize) -> String {
@@ -23,7 +23,7 @@ pub(super) fn plan(task: &Task<'_>, plan: &Plan, rank: usize) -> String {
     if let Some(why) = meridian_plan::idle(task, plan) {
         let _ = writeln!(text, "   {why}");
     }
-    // Cells that look alike are shown once.
+    // Equal cells are shown once.
     let mut seen: BTreeMap<String, (usize, &Ranked)> = BTreeMap::new();
     for cell in &plan.cells {
         seen.entry(outline(task, cell)).or_insert((0, cell)).0 += 1;
@@ -38,7 +38,7 @@ pub(super) fn plan(task: &Task<'_>, plan: &Plan, rank: usize) -> String {
     text
 }
 
-/// Instances by what they are.
+/// A line for each kind of instance, with the number of such instances.
 fn outline(task: &Task<'_>, cell: &Ranked) -> String {
     let mut lines: Vec<(String, usize)> = Vec::new();
     for rated in cell.fleet.all() {
@@ -114,7 +114,7 @@ fn figures(task: &Task<'_>, cell: &Ranked) -> String {
     text
 }
 
-/// The fullest links, as shares of what traffic may fill.
+/// The busiest links, with the share of the permitted traffic that each carries.
 fn busiest(task: &Task<'_>, verdict: &Verdict) -> Vec<(String, f64)> {
     let share = |link, bytes| bytes * verdict.goodput / (FULL * task.topology.usable(link));
     let mut all: Vec<_> =
@@ -124,7 +124,7 @@ fn busiest(task: &Task<'_>, verdict: &Verdict) -> Vec<(String, f64)> {
     all.into_iter().map(|(link, share)| (task.topology.link_text(link), share)).collect()
 }
 
-/// What the paper's formulas say of its own plan.
+/// The results of the paper's formulas for its own plan.
 pub(super) fn printed(printed: &Printed) -> String {
     format!(
         "as printed: TTFT {}, TPOT {}, a request {}, H {:.4}; as judged here:\n",
@@ -135,10 +135,10 @@ pub(super) fn printed(printed: &Printed) -> String {
     )
 }
 
-/// What each change of the topology would buy.
+/// The gain of each change of the topology.
 pub(super) fn advice(best: &Plan, all: &[Advice]) -> String {
     let now = best.goodput();
-    let mut text = String::from("what one change would buy:\n");
+    let mut text = String::from("gain of one change:\n");
     for Advice { what, gpus, goodput } in all {
         let more = 100.0 * (goodput / now - 1.0);
         let each = if *gpus > 0 { format!(" for {gpus} GPUs") } else { String::new() };
@@ -147,7 +147,7 @@ pub(super) fn advice(best: &Plan, all: &[Advice]) -> String {
     text
 }
 
-/// The cheapest step out and in, as differences.
+/// The cheapest steps to grow and to shrink, as differences from the running plan.
 pub(super) fn steps(task: &Task<'_>, running: &Ranked) -> String {
     let now = running.verdict.goodput;
     let mut text = String::new();

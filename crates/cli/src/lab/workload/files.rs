@@ -1,4 +1,4 @@
-//! Traces on disk: plain or compressed, in a format that is named or seen.
+//! Traces on disk: plain or compressed, in a format that is given or detected.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufWriter, Write};
@@ -37,7 +37,7 @@ impl Source {
         self.file.is_some()
     }
 
-    /// The file as messages name it.
+    /// The name of the file in messages.
     pub(crate) fn name(&self) -> String {
         let name = self.file.as_ref().map(|file| file.display().to_string());
         name.filter(|name| name != "-").unwrap_or_else(|| "standard input".to_owned())
@@ -72,13 +72,13 @@ fn is_gzip(file: &Path) -> bool {
     file.extension().is_some_and(|extension| extension == "gz")
 }
 
-/// Where a trace goes.
+/// The output of a trace.
 pub(crate) enum Out {
     Plain(Box<dyn Write>),
     Gzip(GzEncoder<BufWriter<File>>),
 }
 
-/// Creates `path`, or takes standard output.
+/// Creates `path`, or uses standard output.
 pub(crate) fn create(path: Option<&Path>) -> anyhow::Result<Out> {
     let Some(path) = path else {
         return Ok(Out::Plain(Box::new(BufWriter::new(io::stdout()))));
@@ -91,7 +91,7 @@ pub(crate) fn create(path: Option<&Path>) -> anyhow::Result<Out> {
     })
 }
 
-/// Writes what is still buffered.
+/// Flushes and closes the output.
 pub(crate) fn close(out: Out) -> anyhow::Result<()> {
     let done = match out {
         Out::Plain(mut out) => out.flush(),

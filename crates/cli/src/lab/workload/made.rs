@@ -1,4 +1,4 @@
-//! The options that run a generator.
+//! The options of commands that run a generator.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +41,7 @@ pub(crate) struct Made {
     pub(crate) block_tokens: Option<u32>,
 }
 
-/// Prints the generators, with what is known of each if `verbose`.
+/// Prints the generators, with the source and parameters of each if `verbose`.
 pub(crate) fn list(verbose: bool) {
     for spec in GENERATORS {
         println!("  {:<12} {}", spec.name, spec.summary);

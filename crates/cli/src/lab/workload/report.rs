@@ -1,14 +1,14 @@
-//! The figures of a trace, for people and for programs.
+//! The statistics of a trace, as text and as JSON.
 
 use std::fmt::Write;
 
 use meridian_workload::trace::{Extensions, Lengths, PrefixReuse, Summary};
 use serde_json::{Value, json};
 
-/// Turns that are listed one by one.
+/// The number of turns that have a line each.
 const TURNS: usize = 8;
 
-/// For people.
+/// The statistics as text.
 pub(crate) fn text(s: &Summary) -> String {
     let mut out = String::new();
     let mut line = |name: &str, text: String| {
@@ -64,7 +64,7 @@ fn by_turn(turns: &Extensions) -> String {
     format!("{}{more}", counts.join(", "))
 }
 
-/// For programs.
+/// The statistics as JSON.
 pub(crate) fn json(s: &Summary) -> Value {
     let lengths = |l: &Lengths| {
         let Lengths { mean, p50, p90, p99, max } = l;

@@ -1,4 +1,4 @@
-//! The options that shape a trace.
+//! The options that change times, sessions and regions of a trace.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What the tests with real parts share: where things are, and what they ask for.
+//! Helpers of the tests with real processes: installations, requests and waiting.
 
 // Each test program uses its part of this file.
 #![allow(dead_code)]
@@ -12,7 +12,7 @@ use meridian_lab::{Client, Fleet, Gateway, Result};
 use meridian_wire::admin::Status;
 use serde_json::json;
 
-/// A guard against waiting for ever, far beyond what anything here takes.
+/// The limit of every wait, far longer than any step takes.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
 /// The binary under test.
@@ -20,23 +20,23 @@ pub(crate) fn fleet() -> Fleet {
     Fleet::new(env!("CARGO_BIN_EXE_meridian")).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Where llama.cpp is installed: once in the repository, for all tests.
+/// The folder of llama.cpp: one in the repository, for all tests.
 pub(crate) fn llamacpp_home() -> PathBuf {
     llamacpp::home(Path::new(env!("CARGO_MANIFEST_DIR")))
 }
 
-/// llama.cpp, set up if it is not there yet; a failure tells the remedy.
+/// llama.cpp, which is installed if it is missing. A failure names the remedy.
 pub(crate) async fn llamacpp() -> LlamaCpp {
     llamacpp::install(&llamacpp_home()).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The gateway's own account.
+/// The gateway's status.
 pub(crate) async fn status(client: &Client, gateway: &Gateway) -> Status {
     let url = format!("{}/admin/status", gateway.admin);
     client.json(&url).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Waits until the gateway's account is as it should be; returns that account.
+/// Waits until the gateway's status fulfils a condition; returns that status.
 pub(crate) async fn status_when(
     client: &Client,
     gateway: &Gateway,
@@ -54,12 +54,12 @@ pub(crate) async fn status_when(
     }
 }
 
-/// Whether this many replicas answer.
+/// Whether exactly this many replicas are up.
 pub(crate) fn up(count: usize) -> impl Fn(&Status) -> bool {
     move |status| status.replicas.iter().filter(|replica| replica.state == "up").count() == count
 }
 
-/// Unwraps with the error's own words, which carry the logs.
+/// Unwraps; a panic has the error's own message, which includes the logs.
 pub(crate) fn must<T>(result: Result<T>) -> T {
     result.unwrap_or_else(|error| panic!("{error}"))
 }
@@ -74,8 +74,8 @@ pub(crate) fn text(seed: u64, words: usize) -> String {
     (0..words).map(|_| word()).collect::<Vec<_>>().join(" ")
 }
 
-/// A chat request of one message. Greedy, so that the same prompt brings the same answer, and to
-/// the last token, whatever the model says.
+/// A chat request with one message. It is greedy, so equal prompts get equal answers, and ignores
+/// the end-of-sequence token, so an answer has all its tokens.
 pub(crate) fn chat(text: &str, tokens: u32, stream: bool) -> String {
     json!({
         "model": "meridian-tiny",

@@ -142,9 +142,9 @@ impl Drop for Plane {
     }
 }
 
-type Begun = (std::net::SocketAddr, oneshot::Sender<()>, JoinHandle<Result<(), ServeError>>);
+type Started = (std::net::SocketAddr, oneshot::Sender<()>, JoinHandle<Result<(), ServeError>>);
 
-async fn begin(config: Config) -> Begun {
+async fn begin(config: Config) -> Started {
     let (ready, is_ready) = oneshot::channel();
     let (stop, stopped) = oneshot::channel::<()>();
     let served = tokio::spawn(serve(
@@ -190,7 +190,7 @@ impl Watching {
                 self.buffer = rest.to_owned();
                 return found;
             }
-            let frame = self.body.frame().await.expect("the watch goes on").unwrap();
+            let frame = self.body.frame().await.expect("the watch continues").unwrap();
             self.buffer.push_str(std::str::from_utf8(frame.data_ref().unwrap()).unwrap());
         }
     }

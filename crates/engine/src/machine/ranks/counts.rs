@@ -25,7 +25,7 @@ pub(super) struct Counts {
     /// The published counts, as the chooser sees them.
     shown: Vec<Load>,
     /// The ranks' last reports.
-    told: Vec<Load>,
+    reported: Vec<Load>,
     /// Their reports of the step before, until published.
     before: Option<Vec<Load>>,
     /// Whether anything has changed since the last publication.
@@ -40,7 +40,7 @@ impl Counts {
         let none: Vec<Load> = alloc::vec![[0, 0]; ranks];
         Counts {
             shown: none.clone(),
-            told: none,
+            reported: none,
             before: None,
             changed: false,
             published: Time::ZERO,
@@ -57,18 +57,18 @@ impl Counts {
     /// Records the end of a step with each rank's counts.
     pub(super) fn tell(&mut self, now: Time, loads: impl Iterator<Item = Load>) {
         let loads: Vec<Load> = loads.collect();
-        if loads == self.told {
+        if loads == self.reported {
             return;
         }
         self.publish(now);
-        let before = core::mem::replace(&mut self.told, loads);
+        let before = core::mem::replace(&mut self.reported, loads);
         if self.changed {
             self.before = Some(before);
         }
         (self.changed, self.since) = (true, now);
     }
 
-    /// Publishes what is due by `now`.
+    /// Publishes the counts that are due by `now`.
     fn publish(&mut self, now: Time) {
         loop {
             let settled = if self.before.is_some() { Duration::ZERO } else { SETTLED };
@@ -80,7 +80,7 @@ impl Counts {
             match self.before.take() {
                 Some(before) => self.shown = before,
                 None => {
-                    self.shown.clone_from(&self.told);
+                    self.shown.clone_from(&self.reported);
                     self.changed = false;
                 }
             }
@@ -100,7 +100,7 @@ mod tests {
     // While steps follow each other, every 100 ms the step before the last reported one is
     // published.
     #[test]
-    fn a_step_is_published_once_the_next_one_is_told() {
+    fn a_step_is_published_once_the_next_one_is_reported() {
         let mut counts = Counts::new(1);
         let mut known = Vec::new();
         for step in 1..=9 {

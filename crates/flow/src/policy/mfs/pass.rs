@@ -281,7 +281,7 @@ fn freed(can_defer: bool, world: &World, row: &RequestRow, one: &Use) -> f64 {
 
 fn lever(can_defer: bool, world: &World, row: &RequestRow) -> Lever {
     let computes = row.batch != NONE && world.batch(row.batch).computes;
-    if can_defer && !row.begun && !computes { Lever::Defer } else { Lever::DemoteHandoff }
+    if can_defer && !row.started && !computes { Lever::Defer } else { Lever::DemoteHandoff }
 }
 
 fn seconds(seconds: f64) -> Duration {

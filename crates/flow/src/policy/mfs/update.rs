@@ -110,7 +110,7 @@ fn stand(config: &Config, world: &mut World, now: Time, request: u32, worst: f64
     let (margin, strikes) = (config.margin, config.strikes);
     let row = &mut world.requests[request as usize];
     if row.due().is_some_and(|due| due <= now) {
-        // Nothing can help it any more, so this is no drop.
+        // Nothing can help it any more, so this does not count as a drop.
         row.standing = Standing::Late;
         return;
     }

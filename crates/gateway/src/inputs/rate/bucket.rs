@@ -17,7 +17,7 @@ use governor::state::{NotKeyed, StateStore};
 use governor::{Quota, RateLimiter};
 use tokio::time::Instant;
 
-/// Largest debt, so that a tenant of an engine with wrong counts gets in again.
+/// Largest debt, so that a tenant of an engine with wrong counts is admitted again.
 const MOST_BEHIND: u64 = 10 * 60 * 1_000_000_000;
 
 /// The request exceeds the remaining units.

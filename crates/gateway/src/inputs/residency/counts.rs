@@ -66,14 +66,14 @@ impl Counts {
     /// For the status page; none without rules.
     pub(crate) fn read(&self) -> Option<admin::Residency> {
         let of = |row: &Row, kept: RuleOutcome| row.0[kept as usize].load(Ordering::Relaxed);
-        let told = |name: &str, row: &Row| admin::RuleCounts {
+        let counts = |name: &str, row: &Row| admin::RuleCounts {
             rule: name.to_owned(),
             served: of(row, RuleOutcome::Served),
             sent: of(row, RuleOutcome::Sent),
             refused: of(row, RuleOutcome::Refused),
         };
-        let mut rules: Vec<_> = self.rows().iter().map(|(name, row)| told(name, row)).collect();
-        let others = told("others", &self.others);
+        let mut rules: Vec<_> = self.rows().iter().map(|(name, row)| counts(name, row)).collect();
+        let others = counts("others", &self.others);
         if others.served + others.sent + others.refused > 0 {
             rules.push(others);
         }

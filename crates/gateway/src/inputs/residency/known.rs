@@ -19,7 +19,7 @@ pub(crate) struct Known {
     labels: BTreeMap<String, Labels>,
     /// Labels of the gateway's own file, and of the registry.
     own: BTreeMap<String, Labels>,
-    told: BTreeMap<String, Labels>,
+    registry: BTreeMap<String, Labels>,
     /// The gateway's own region, and the regions of peers it forwards to.
     listed: BTreeSet<Place>,
     /// Places where the registry has replicas, gateways or regions.
@@ -52,7 +52,7 @@ impl Known {
     /// Applies the registry's view.
     pub(super) fn registered(&mut self, view: &Snapshot) {
         let regions = view.regions.iter();
-        self.told = regions.map(|(name, region)| (name.clone(), region.labels.clone())).collect();
+        self.registry = regions.map(|(name, r)| (name.clone(), r.labels.clone())).collect();
         let gateways = view.gateways.values().map(|gateway| gateway.region.as_str());
         let regions = view.regions.keys().map(String::as_str).chain(gateways).map(Place::region);
         let replicas = view.replicas.values().filter(|replica| replica.is_there());
@@ -66,7 +66,7 @@ impl Known {
 
     /// If a region has labels in the file, only those count.
     fn merge(&mut self) {
-        self.labels = self.told.clone();
+        self.labels = self.registry.clone();
         self.labels.extend(self.own.clone());
     }
 
@@ -86,8 +86,9 @@ impl Known {
         self.permits(residence, &Place::region(region))
     }
 
-    /// Whether a peer's answer says that it was given at a permitted place. If only a replica's own
-    /// labels permit the place, the peer is the judge: its answer lists the rules it applied.
+    /// Whether a peer's answer says that it was generated at a permitted place. If only a
+    /// replica's own labels permit the place, the peer decides: its answer lists the rules that it
+    /// applied.
     pub(crate) fn was_kept(
         &self,
         residence: &Residence,

@@ -47,7 +47,7 @@ fn round_trip() {
     let folder = Folder::new();
     let path = folder.0.join("eu-1.view");
     let file = ViewFile::new(&path, "eu").unwrap();
-    assert_eq!(folder.names(), [""; 0], "the look at the folder leaves nothing");
+    assert_eq!(folder.names(), [""; 0], "the trial file is removed");
     assert_eq!(file.read(), Ok(None));
     fs::write(folder.0.join("eu-1.view.new"), "cut sh").unwrap();
     for revision in [7, 8] {
@@ -78,9 +78,9 @@ fn bad_files_are_told() {
         ),
     ] {
         fs::write(&path, bytes).unwrap();
-        let told = file.read().unwrap_err();
-        assert!(told.starts_with(&format!("control.view: {}: ", path.display())), "{told}");
-        assert!(told.contains(part) && told.contains("the gateway ignores it"), "{told}");
+        let problem = file.read().unwrap_err();
+        assert!(problem.starts_with(&format!("control.view: {}: ", path.display())), "{problem}");
+        assert!(problem.contains(part) && problem.contains("the gateway ignores it"), "{problem}");
     }
     fs::rename(folder.0.join("large"), &path).unwrap();
     assert!(file.read().unwrap_err().contains("is larger than"));

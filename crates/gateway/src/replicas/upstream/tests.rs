@@ -51,7 +51,7 @@ async fn far_replicas_have_connections_ready() {
     }
     far.make_ready(&replica);
     far.make_ready(&replica);
-    tokio::time::timeout(SOON, settled(READY)).await.expect("they are opened, and once");
+    tokio::time::timeout(SOON, settled(READY)).await.expect("each is opened once");
 
     let near = Upstream::new(&config());
     near.get(&replica, "/health", SOON).await.expect("it answers");
@@ -65,17 +65,17 @@ async fn an_answer_from_afar_outlives_the_thread_that_asked() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
     let address = listener.local_addr().expect("it is bound").to_string();
     let go = Arc::new(tokio::sync::Notify::new());
-    let told = go.clone();
+    let signal = go.clone();
     tokio::spawn(async move {
         // Ready connections send no request.
         while let Ok((mut stream, _)) = listener.accept().await {
-            let told = told.clone();
+            let signal = signal.clone();
             tokio::spawn(async move {
                 let asked = stream.read(&mut [0; 1024]).await.expect("it asks");
                 assert!(asked > 0, "it waits for the answer");
                 let head = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nab";
                 stream.write_all(head).await.expect("it is there");
-                told.notified().await;
+                signal.notified().await;
                 stream.write_all(b"cd").await.expect("it is there");
                 std::future::pending::<()>().await;
             });
@@ -96,8 +96,8 @@ async fn an_answer_from_afar_outlives_the_thread_that_asked() {
         Err(error) => panic!("not answered: {error}"),
     };
     go.notify_one();
-    let body = tokio::time::timeout(SOON, answered.body.collect()).await.expect("it goes on");
-    assert_eq!(body.expect("it is whole").to_bytes(), "abcd");
+    let body = tokio::time::timeout(SOON, answered.body.collect()).await.expect("it continues");
+    assert_eq!(body.expect("the body arrives").to_bytes(), "abcd");
 }
 
 // A burst leaves as many connections as it had requests. Unused ones are closed without a further
@@ -154,13 +154,13 @@ async fn unasked_bytes_are_seen() {
             stream
                 .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\ngood")
                 .expect("it reads");
-            gone.recv().expect("the test goes on");
+            gone.recv().expect("the test waits");
             stream.write_all(unasked.as_bytes()).expect("it is open");
             if unasked.is_empty() {
                 drop(stream);
-                said.send(None).expect("the test goes on");
+                said.send(None).expect("the test waits");
             } else {
-                said.send(Some(stream)).expect("the test goes on");
+                said.send(Some(stream)).expect("the test waits");
             }
         });
         let near = Upstream::new(&config());
@@ -168,7 +168,7 @@ async fn unasked_bytes_are_seen() {
         assert_eq!((page.body.as_ref(), idle(&near, &replica)), (&b"good"[..], 1));
         go.send(()).expect("the server waits");
         // The thread blocks, so the runtime is notified of nothing.
-        let _open = heard.recv().expect("it is said");
+        let _open = heard.recv().expect("the server has sent it");
         assert!(near.kept(&replica).await.is_none(), "{unasked:?}");
         assert_eq!(idle(&near, &replica), 0, "it is closed");
         server.join().expect("it did not panic");

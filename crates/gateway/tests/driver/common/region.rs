@@ -83,7 +83,7 @@ impl Region {
 
     /// The status once nothing is in flight: checks that nothing leaked.
     pub(crate) async fn settled(&self) -> Status {
-        self.until("nothing is under way", |s| {
+        self.until("no request is in flight", |s| {
             let idle = s.replicas.iter().all(|r| r.outstanding == 0);
             s.requests.in_flight == 0 && s.held == 0 && idle
         })

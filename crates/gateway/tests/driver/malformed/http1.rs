@@ -84,7 +84,7 @@ fn request(case: &TestCase) -> Vec<u8> {
         "responses" => "/v1/responses",
         "messages" => "/v1/messages",
         "tokenize" => "/tokenize",
-        other => panic!("no command: {other}"),
+        other => panic!("not a command: {other}"),
     };
     let body = bytes(case.input.trim_end_matches('\n'));
     let head = format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len());

@@ -72,7 +72,7 @@ fn sent(input: &str) -> Vec<u8> {
                 all.extend(frame(0, end, stream, &bytes(lines.next().unwrap())));
             }
             "frame" => all.extend(bytes(lines.next().unwrap())),
-            other => panic!("no command: {other}"),
+            other => panic!("not a command: {other}"),
         }
     }
     all
@@ -97,7 +97,7 @@ const CODES: [&str; 14] = [
 ];
 
 /// A frame's contents in one line; none for frames that every connection has.
-fn told(head: &[u8], payload: &[u8]) -> Option<String> {
+fn described(head: &[u8], payload: &[u8]) -> Option<String> {
     let end = if head[4] & END_STREAM == 0 { "" } else { ", end" };
     let stream = head[8];
     let code = |at: usize| CODES[usize::from(payload[at + 3])];
@@ -123,8 +123,8 @@ pub(super) async fn one(region: &Region, case: &TestCase) -> String {
         });
         if let Some(length) = whole.filter(|length| *length <= buffer.len()) {
             let frame: Vec<u8> = buffer.drain(..length).collect();
-            if let Some(told) = told(&frame[..9], &frame[9..]) {
-                said += &told;
+            if let Some(line) = described(&frame[..9], &frame[9..]) {
+                said += &line;
                 patience = QUIET;
             }
             continue;

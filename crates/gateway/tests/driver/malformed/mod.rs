@@ -55,7 +55,7 @@ impl World {
                 said += &format!("reached the replica: {method} {target}, {length} bytes\n");
             }
             let good = call(self.region.listen, chat("good")).await;
-            assert_eq!(good.status, 200, "the gateway serves on after {}", case.input);
+            assert_eq!(good.status, 200, "the gateway keeps serving after {}", case.input);
             // It compares the accepted requests with the ended ones.
             self.region.settled().await;
             let page = get(self.region.admin, "/metrics").await;

@@ -1,8 +1,8 @@
 //! The counts of clients, gateways and engines after a scenario.
 //!
 //! Each party counts on its own. If no counting process was killed and nothing could be lost on a
-//! link, the counts are equal to the last request. Each fault widens the allowed range by what it
-//! can explain, and by no more. A killed process loses its counts, so for it only the bound from
+//! link, the counts are equal to the last request. Each fault widens the allowed range only by the
+//! difference that it can explain. A killed process loses its counts, so for it only the bound from
 //! the others' counts remains.
 
 use meridian_wire::admin::{Forwards, Requests, Status};
@@ -81,7 +81,7 @@ pub(super) struct Books {
     pub(super) lines: Vec<Line>,
 }
 
-/// What the faults of a scenario can explain.
+/// The differences that the faults of a scenario can explain.
 struct Excuses {
     /// Gateways were killed or restarted.
     gateways: bool,
@@ -142,8 +142,8 @@ impl Books {
         let refused = kinds.sum();
         let (errors, bare) = match promise {
             Promise::NothingLost => (0, 0),
-            Promise::OnlyBegun => (u64::MAX, 0),
-            Promise::BegunOrRefused => (u64::MAX, refused),
+            Promise::OnlyStarted => (u64::MAX, 0),
+            Promise::StartedOrRefused => (u64::MAX, refused),
             Promise::Nothing => (u64::MAX, u64::MAX),
         };
         self.line("clients: requests that went wrong", 0, c.errors, errors);

@@ -126,10 +126,10 @@ async fn play(
     let mut orders: Vec<_> = drawn.iter().enumerate().flat_map(each).collect();
     orders.sort_by_key(|(at, ..)| *at);
     let start = tokio::time::Instant::now();
-    let mut begun: Vec<Option<Instant>> = vec![None; drawn.len()];
+    let mut starts: Vec<Option<Instant>> = vec![None; drawn.len()];
     for (at, fault, last, order) in orders {
         tokio::time::sleep_until(start + at).await;
-        let from = *begun[fault].get_or_insert_with(Instant::now);
+        let from = *starts[fault].get_or_insert_with(Instant::now);
         perform(world, up, start, &Deed::Order(order)).await?;
         if last {
             played.push(Fault { kind: drawn[fault].kind, from, mended: Instant::now() });

@@ -33,10 +33,10 @@ pub(super) enum Promise {
     NothingLost,
     /// Only an answer that had started may break off: a request without any byte of an answer is
     /// retried elsewhere.
-    OnlyBegun,
+    OnlyStarted,
     /// In addition, a request may be refused with 503: it reached a suspended gateway, which was
-    /// told to end before it read the request.
-    BegunOrRefused,
+    /// asked to end before it read the request.
+    StartedOrRefused,
     /// Anything: losses are only shown.
     Nothing,
 }

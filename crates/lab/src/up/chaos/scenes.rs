@@ -17,7 +17,7 @@ pub(super) static ALL: &[Scenario] = &[
     two_layer(
         "replicas",
         "replicas are killed, one after the other and two at once",
-        Promise::OnlyBegun,
+        Promise::OnlyStarted,
         Table::Lines(&[
             (0.0, "kill replica A-engine-0"),
             (2.0, "revive replica A-engine-0"),
@@ -34,7 +34,7 @@ pub(super) static ALL: &[Scenario] = &[
     two_layer(
         "gateways",
         "gateways are killed, one after the other and two at once; the others adopt",
-        Promise::OnlyBegun,
+        Promise::OnlyStarted,
         Table::Lines(&[
             (0.0, "kill gateway A"),
             (6.0, "revive gateway A"),
@@ -47,7 +47,7 @@ pub(super) static ALL: &[Scenario] = &[
     two_layer(
         "control",
         "the control plane is killed, and while it is dead a gateway and a replica",
-        Promise::OnlyBegun,
+        Promise::OnlyStarted,
         Table::Lines(&[
             (0.0, "kill control"),
             (2.0, "kill gateway A"),
@@ -63,7 +63,7 @@ pub(super) static ALL: &[Scenario] = &[
     two_layer(
         "partition",
         "links fall silent both ways, and are reset",
-        Promise::OnlyBegun,
+        Promise::OnlyStarted,
         Table::Lines(&[
             (0.0, "cut link A/B"),
             (6.0, "revive link A/B"),
@@ -76,7 +76,7 @@ pub(super) static ALL: &[Scenario] = &[
     two_layer(
         "one-way",
         "nothing passes from one region to another, while the way back works",
-        Promise::OnlyBegun,
+        Promise::OnlyStarted,
         Table::Lines(&[
             (0.0, "cut link A>B"),
             (6.0, "revive link A>B"),
@@ -141,7 +141,7 @@ pub(super) static ALL: &[Scenario] = &[
     two_layer(
         "regions",
         "whole regions are killed",
-        Promise::OnlyBegun,
+        Promise::OnlyStarted,
         Table::Lines(&[
             (0.0, "kill region A"),
             (6.0, "revive region A"),
@@ -152,7 +152,7 @@ pub(super) static ALL: &[Scenario] = &[
     two_layer(
         "stopped",
         "replicas, gateways and the control plane are suspended (SIGSTOP), and go on (SIGCONT)",
-        Promise::OnlyBegun,
+        Promise::OnlyStarted,
         Table::Lines(&[
             (0.0, "stop replica A-engine-0"),
             (1.0, "stop replica B-engine-1"),
@@ -181,7 +181,7 @@ pub(super) static ALL: &[Scenario] = &[
     two_layer(
         "signals",
         "processes get SIGTERM and SIGHUP while they are suspended, and are suspended while they end",
-        Promise::BegunOrRefused,
+        Promise::StartedOrRefused,
         Table::Lines(&[
             (0.0, "stop gateway A"),
             (0.5, "reload gateway A"),
@@ -213,11 +213,11 @@ pub(super) static ALL: &[Scenario] = &[
             (32.0, "revive replica C-engine-3"),
         ]),
     ),
-    two_layer("storm", "anything, by chance, for 40 s", Promise::OnlyBegun, Table::Storm(40.0)),
+    two_layer("storm", "anything, by chance, for 40 s", Promise::OnlyStarted, Table::Storm(40.0)),
     two_layer(
         "one-of-three",
         "one of three gateways is killed for ten seconds, beside `central`",
-        Promise::OnlyBegun,
+        Promise::OnlyStarted,
         Table::Lines(&[(0.0, "kill gateway us"), (10.0, "revive gateway us")]),
     ),
     Scenario {
@@ -233,7 +233,7 @@ pub(super) static ALL: &[Scenario] = &[
 pub(super) static SHORT: &[Scenario] = &[two_layer(
     "brief",
     "something of everything",
-    Promise::OnlyBegun,
+    Promise::OnlyStarted,
     Table::Lines(&[
         (0.0, "kill replica A-engine-1"),
         (0.5, "cut link B>C"),

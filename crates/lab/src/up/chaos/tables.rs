@@ -34,8 +34,8 @@ pub(super) fn row(scenario: &Scenario, played: &Played) -> [String; 10] {
     let (c, course) = (&played.clients, &played.course);
     let promise = match scenario.promise {
         Promise::NothingLost => "nothing lost",
-        Promise::OnlyBegun => "only started ones",
-        Promise::BegunOrRefused => "started ones, 503",
+        Promise::OnlyStarted => "only started ones",
+        Promise::StartedOrRefused => "started ones, 503",
         Promise::Nothing => "-",
     };
     [

@@ -100,10 +100,10 @@ impl<'a> Places<'a> {
     fn tied(&self, ties: &Ties, Dealt(columns): &Dealt) -> Ties {
         let same = |at: usize| ties.seats[at] && columns[at] == columns[at - 1];
         let of = |server| &columns[self.seats.range(server)];
-        let alike = |at: usize| ties.servers[at] && of(at) == of(at - 1);
+        let equal = |at: usize| ties.servers[at] && of(at) == of(at - 1);
         Ties {
             seats: (0..columns.len()).map(same).collect(),
-            servers: (0..self.seats.servers()).map(alike).collect(),
+            servers: (0..self.seats.servers()).map(equal).collect(),
         }
     }
 

@@ -222,7 +222,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// What each kind of server has left after a choice; `None` if it does not fit.
+/// The servers of each kind that a choice leaves; `None` if it does not fit.
 fn rest(left: &[u8], one: &Choice) -> Option<Vec<u8>> {
     let fits = left.iter().zip(&one.uses).all(|(left, uses)| uses <= left);
     fits.then(|| left.iter().zip(&one.uses).map(|(left, uses)| left - uses).collect())

@@ -37,7 +37,7 @@ impl Seats {
         let seats =
             seats.into_iter().map(|((server, class, _), gpus)| Seat { gpus, server, class });
         let servers = topology.servers();
-        let like = |one: &Server| servers.iter().position(|other| alike(one, other));
+        let like = |one: &Server| servers.iter().position(|other| equal(one, other));
         let like = servers.iter().map(|one| like(one).expect("it is as it is")).collect();
         Seats { seats: seats.collect(), like }
     }
@@ -133,7 +133,7 @@ impl Seats {
 }
 
 /// Whether servers differ only in their names.
-fn alike(a: &Server, b: &Server) -> bool {
+fn equal(a: &Server, b: &Server) -> bool {
     let key = |one: &Server| {
         let Server { unit, kind, gpus, numa, nvlink, pcie, socket, cards, .. } = one.clone();
         (unit, kind, gpus, numa, nvlink, (pcie, socket), cards)

@@ -11,8 +11,8 @@
 //! replica here is full.
 //!
 //! Digests are old, and every region sees the same idle replica. To prevent herding, a peer gets at
-//! most its credit between two digests: one request for every 2,000 KV tokens free at its replicas
-//! with free capacity.
+//! most its credit between two digests: requests that need half of the KV tokens free at its
+//! replicas with free capacity.
 
 use meridian_base::{PeerId, ReplicaId, Rng};
 
@@ -22,15 +22,13 @@ use crate::policy::{Chosen, Forward, Forwarding, Params, Pick, View};
 
 /// KV tokens assumed free at a replica that reports neither its free KV nor its size.
 const FREE_UNKNOWN: f32 = 64_000.0;
-/// Tokens of growth reserved for a forward, as for a dispatch.
-const GROWTH_TOKENS: f32 = 128.0;
 
 /// The terms of the second layer, each of which can be switched off.
 pub(super) struct Reach {
     early: bool,
     margin_ms: f32,
     credits: bool,
-    credit_tokens: f32,
+    credit_share: f32,
     count_own: bool,
 }
 
@@ -40,7 +38,7 @@ impl Reach {
             early: p.is("forward_early", "on"),
             margin_ms: p.f32("forward_margin_ms"),
             credits: p.is("credits", "on"),
-            credit_tokens: p.f32("credit_tokens"),
+            credit_share: p.f32("credit_share"),
             count_own: p.is("count_own", "on"),
         }
     }
@@ -55,12 +53,14 @@ impl Reach {
             (false, false) => FREE_UNKNOWN,
         };
         let with_room = peer.remotes.iter().filter(|r| r.told.eligible);
-        Some(with_room.map(free).sum::<f32>() / self.credit_tokens)
+        Some(with_room.map(free).sum::<f32>() * self.credit_share)
     }
 
-    /// Whether a peer has credit left.
+    /// Whether a peer has credit left, and a slot.
     fn grants_to(&self, peer: &PeerRow) -> bool {
-        !self.credit(peer).is_some_and(|credit| peer.since as f32 >= credit)
+        let with_room = peer.remotes.iter().filter(|r| r.told.eligible);
+        let slots = with_room.fold(0_u32, |sum, r| sum.saturating_add(r.told.free_slots));
+        self.credit(peer).is_none_or(|credit| peer.since_tokens < credit && peer.since < slots)
     }
 }
 
@@ -148,13 +148,14 @@ impl Meridian {
         let told = &remote.told;
         let prompt = view.request.prompt_tokens as f32;
         let matched = remote.slot.map_or(0.0, |slot| view.peer_tokens(slot)) * told.trust;
-        let (own, own_tokens) = match self.reach.count_own {
-            true => (remote.own, remote.own_tokens),
-            false => (0, 0.0),
+        let (own, own_tokens, own_need) = match self.reach.count_own {
+            true => (remote.own, remote.own_tokens, remote.own_need),
+            false => (0, 0.0, 0.0),
         };
         let room = match own {
             0 => told.room,
-            n => told.room.min(told.kv_free) - own_tokens - GROWTH_TOKENS * n as f32,
+            n if n >= told.free_slots => return None,
+            _ => told.room.min(told.kv_free) - own_need,
         };
         let unmatched = prompt - matched;
         if unmatched > room {

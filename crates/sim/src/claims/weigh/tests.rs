@@ -54,8 +54,8 @@ fn a_lying_index_is_found() {
     for policy in ["prefix_trie", "meridian", "skywalker"] {
         assert_eq!(lies(forgetful(policy), false), Vec::<String>::new(), "{policy}");
         let found = lies(forgetful(policy), true);
-        let told = found.iter().filter(|what| what.contains("its index lies beyond its trust"));
-        assert!(told.count() > 0, "{policy}: {found:?}");
+        let reported = found.iter().filter(|what| what.contains("its index lies beyond its trust"));
+        assert!(reported.count() > 0, "{policy}: {found:?}");
     }
 }
 
@@ -84,7 +84,7 @@ fn the_bound_is_what_following_gives() {
 
 // A replica that joins again starts without claims, and an unknown one has none.
 #[test]
-fn claims_begin_anew() {
+fn claims_start_again() {
     let mut claims = Claims::default();
     assert_eq!(claims.weigh(ReplicaId(3), 1.0, 0.0), 0.0);
     claims.begin(ReplicaId(3));

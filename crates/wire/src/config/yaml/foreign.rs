@@ -39,7 +39,7 @@ impl Format {
         }
     }
 
-    /// What the file is, and the command that takes it.
+    /// The kind of the file, and the command that reads it.
     fn named(self) -> &'static str {
         match self {
             Format::Gateway => {

@@ -26,12 +26,12 @@ pub(crate) use tree::Document;
 #[must_use]
 pub fn closest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     /// Below this the names have little in common.
-    const ALIKE: f64 = 0.8;
+    const SIMILAR: f64 = 0.8;
     let plain = |name: &str| name.to_ascii_lowercase().replace('-', "_");
     let name = plain(name);
     let scored = known.iter().map(|one| (strsim::jaro_winkler(&name, &plain(one)), *one));
     let best = scored.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
-    (best.0 >= ALIKE).then_some(best.1)
+    (best.0 >= SIMILAR).then_some(best.1)
 }
 
 /// A remedy that suggests the closest name, if any, and lists the known ones.

@@ -85,7 +85,7 @@ fn secrets_stay_out() {
     }
 }
 
-// Forms that the serializer's reader accepts are no problem here: anchors, merged sections, empty
+// Forms that the serializer's reader accepts are not reported here: anchors, merged sections, empty
 // values, flow style.
 #[test]
 fn valid_files_have_no_problems() {

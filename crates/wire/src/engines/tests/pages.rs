@@ -21,7 +21,7 @@ fn check(result: Result<Load, SignalError>, expected: Expect) {
     }
 }
 
-/// What a probe reads from a page.
+/// Compares the values that a probe reads from a page.
 fn reads(engine: Engine, page: &[u8], expected: Expect) {
     check(read(engine, page), expected);
 }

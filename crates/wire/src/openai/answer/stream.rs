@@ -16,7 +16,7 @@ pub(super) struct Stream {
     undo: bool,
     /// The beginning of an incomplete event.
     carry: BytesMut,
-    /// How many bytes of `carry` have already been passed on.
+    /// How many bytes of `carry` have already been forwarded.
     passed: usize,
     /// The event in `carry` is too long to read.
     skipping: bool,
@@ -26,7 +26,7 @@ pub(super) struct Stream {
     reader: Reader,
 }
 
-/// A change to the bytes passed on.
+/// A change to the forwarded bytes.
 struct Edit {
     cut: Range<usize>,
     insert: Vec<u8>,

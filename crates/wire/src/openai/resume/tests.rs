@@ -292,7 +292,7 @@ fn endless_event() {
 fn counts() {
     let count = |n: u32| format!(",\"usage\":{{\"prompt_tokens\":20,\"completion_tokens\":{n}}}");
     let say = |more: &str| chunk("a", "{\"index\":0,\"delta\":{\"content\":\"b\"}}", more);
-    let told = |counts, later: bool| {
+    let shown = |counts, later: bool| {
         let mut thread = Thread::new(CHAT, 1000, counts).unwrap();
         if later {
             feed(&mut thread, &say(&count(3)));
@@ -303,12 +303,12 @@ fn counts() {
             serde_json::from_str(&take_up(&mut thread, BODY).unwrap()).unwrap();
         (text, body["max_tokens"].as_u64().unwrap())
     };
-    assert_eq!(told(Counts::Hidden, false), (say(""), 5));
-    assert_eq!(told(Counts::Null, false), (say(",\"usage\":null"), 5));
-    assert_eq!(told(Counts::Asis, false), (say(&count(4)), 5));
-    assert_eq!(told(Counts::Hidden, true), (say(""), 2));
+    assert_eq!(shown(Counts::Hidden, false), (say(""), 5));
+    assert_eq!(shown(Counts::Null, false), (say(",\"usage\":null"), 5));
+    assert_eq!(shown(Counts::Asis, false), (say(&count(4)), 5));
+    assert_eq!(shown(Counts::Hidden, true), (say(""), 2));
     let own = ",\"usage\":{\"prompt_tokens\":17,\"completion_tokens\":7}";
-    assert_eq!(told(Counts::Asis, true), (say(own), 2));
+    assert_eq!(shown(Counts::Asis, true), (say(own), 2));
     let mut thread = Thread::new(CHAT, 1000, Counts::Hidden).unwrap();
     for last in [say(&(count(9) + ",\"timings\":{}")), chunk("a", "", &count(9))] {
         assert_eq!(feed(&mut thread, &last), last);

@@ -67,7 +67,7 @@ fn undone() {
     let run = run(Answer::new(ChatCompletions, true, true, true), SPLICED.as_bytes(), &[]);
     assert_eq!(text(&run), PLAIN);
     assert_eq!((run.firsts, run.ends, run.summary.complete), (1, 1, true));
-    let usage = run.summary.usage.expect("told");
+    let usage = run.summary.usage.expect("usage");
     assert_eq!((usage.prompt_tokens, usage.completion_tokens), (9, 4));
     assert_eq!(run.summary.reply.as_deref(), Some("a\"usage\":nulléd".as_bytes()));
 }

@@ -19,7 +19,7 @@ fn wide(text: &str, unit: usize, little: bool, mark: bool) -> Vec<u8> {
 }
 
 // A body that Python's `json.loads` reads as JSON and the gateway cannot is refused, on an engine's
-// own path as well as on the API's. The message says what to send.
+// own path as well as on the API's. The message names a valid encoding.
 #[test]
 fn what_only_others_read_is_refused() {
     let mut bodies: Vec<(String, Vec<u8>)> = Vec::new();
@@ -72,8 +72,8 @@ fn what_only_others_read_is_refused() {
     }
 }
 
-// A body that no reader takes for a JSON object or array passes on an engine's own path: multipart
-// forms, sound, text, nothing.
+// On an engine's own paths, a body passes if no parser takes it for a JSON object or array:
+// multipart forms, sound, text, an empty body.
 #[test]
 fn what_is_no_json_passes() {
     for body in [

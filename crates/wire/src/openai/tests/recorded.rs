@@ -43,9 +43,9 @@ fn undone(endpoint: Endpoint, asked: &str, size: usize) -> (String, Option<Usage
 fn check(endpoint: Endpoint, plain: &str, asked: &str) {
     let mut unasked = Answer::new(endpoint, true, false, false);
     unasked.feed(Bytes::copy_from_slice(plain.as_bytes()));
-    let told = unasked.finish().usage;
+    let want = unasked.finish().usage;
     assert!(
-        told.is_some_and(|usage| usage.cached_tokens > Some(0) && usage.completion_tokens == 4)
+        want.is_some_and(|usage| usage.cached_tokens > Some(0) && usage.completion_tokens == 4)
     );
     for size in [1, 2, 7, 100, 333, 100_000] {
         let (passed, usage) = undone(endpoint, asked, size);
@@ -53,7 +53,7 @@ fn check(endpoint: Endpoint, plain: &str, asked: &str) {
         // The two runs' times differ; both report one.
         assert!(usage.and_then(|u| u.prefill_us).is_some(), "chunks of {size}");
         let counts = |usage: Option<Usage>| usage.map(|u| Usage { prefill_us: None, ..u });
-        assert_eq!(counts(usage), counts(told), "chunks of {size}");
+        assert_eq!(counts(usage), counts(want), "chunks of {size}");
     }
 }
 

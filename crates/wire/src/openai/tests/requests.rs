@@ -83,7 +83,7 @@ fn bounds() {
 
 // Inputs that engines treat as equal have one fingerprint.
 #[test]
-fn alike() {
+fn equal_inputs_have_one_fingerprint() {
     let same = [
         [
             r#"{"model":"m","messages":[{"role":"user","content":"caf\u00e9 \ud83d\ude00\n\"x\" a/b"}]}"#,

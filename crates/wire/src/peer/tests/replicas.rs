@@ -10,14 +10,14 @@ use super::*;
 fn replicas_come_change_and_leave() {
     let mut hearing = Hearing::default();
     let mut heard = |version: u64, changed: &[(u16, u32)], gone: &[u16]| {
-        let told = |(id, running): &(u16, u32)| proto::Replica {
+        let message = |(id, running): &(u16, u32)| proto::Replica {
             running: *running,
             ..proto::Replica::from(&replica(*id))
         };
         let news = proto::News {
             version,
             base: version - 1,
-            changed: changed.iter().map(told).collect(),
+            changed: changed.iter().map(message).collect(),
             gone: gone.iter().map(|id| u32::from(*id)).collect(),
             ..proto::News::default()
         };
@@ -30,7 +30,7 @@ fn replicas_come_change_and_leave() {
     assert_eq!(heard(4, &[], &[7, 9, 1]), [(3, 2), (5, 1)], "leave, known or not");
     let both = heard(5, &[(4, 1), (12, 1), (0, 1), (5, 3)], &[3, 11]);
     assert_eq!(both, [(0, 1), (4, 1), (5, 3), (12, 1)], "come, change and leave");
-    assert_eq!(heard(6, &[(4, 4)], &[0, 4]), [(4, 4), (5, 3), (12, 1)], "gone and told of");
+    assert_eq!(heard(6, &[(4, 4)], &[0, 4]), [(4, 4), (5, 3), (12, 1)], "gone and changed");
     assert_eq!(heard(7, &[], &[4, 5, 12]), [], "all leave");
 }
 
@@ -54,7 +54,7 @@ fn digests_that_are_kept_stay_as_they_were() {
 // Two followers with the same state get the same bytes. A follower with another state gets its own
 // difference.
 #[test]
-fn followers_are_told_what_they_lack() {
+fn followers_get_what_they_lack() {
     let region = |ids: &[u16]| Digest {
         replicas: ids.iter().copied().map(replica).collect(),
         ..Digest::default()
@@ -66,7 +66,7 @@ fn followers_are_told_what_they_lack() {
     let third = second.next(region(&[3, 4, 5]));
     for page in [&first, &second, &third] {
         let (a, b) = (one.news(page), two.news(page));
-        assert_eq!(told(&Tell::News(a)), told(&Tell::News(b)));
+        assert_eq!(encoded(&Tell::News(a)), encoded(&Tell::News(b)));
     }
     let mut hearing = Hearing::default();
     for page in [&first, &third] {

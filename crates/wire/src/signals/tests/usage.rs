@@ -12,14 +12,14 @@ fn check(json: &[u8], expected: Expect) {
 fn stream(events: &[u8]) -> (Usage, usize) {
     let text = std::str::from_utf8(events).expect("recorded streams are text");
     let mut total = Usage::default();
-    let mut told = 0;
+    let mut counted = 0;
     for event in text.lines().filter_map(|line| line.strip_prefix("data: ")) {
         if let Some(usage) = usage(event.as_bytes()) {
             total.update(&usage);
-            told += 1;
+            counted += 1;
         }
     }
-    (total, told)
+    (total, counted)
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn responses_and_messages() {
 fn streams() {
     // A chat stream reports its usage in one event. A messages stream reports the input at the
     // start and, with vLLM, all of it again at the end: the prompt is 195 tokens either way.
-    for (events, told) in [
+    for (events, counted) in [
         (page!("vllm/chat.sse"), 1),
         (page!("llamacpp/chat.sse"), 1),
         (page!("vllm/messages.sse"), 2),
@@ -82,7 +82,7 @@ fn streams() {
         let (usage, count) = stream(events);
         assert_eq!(
             (usage.prompt_tokens, usage.completion_tokens, count),
-            (Some(195), Some(6), told)
+            (Some(195), Some(6), counted)
         );
         assert!(usage.cached_tokens >= Some(192));
     }

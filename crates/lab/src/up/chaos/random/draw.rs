@@ -55,7 +55,7 @@ kinds! {
     ReplicaKilled 2 "replica killed",
     ReplicaStopped 3 "replica suspended",
     ReplicaRestarted 1 "replica restarted",
-    ReplicaEnded 1 "replica told to end while suspended",
+    ReplicaEnded 1 "replica asked to end while suspended",
     GatewayKilled 1 "gateway killed",
     GatewayStopped 2 "gateway suspended",
     GatewayRestarted 1 "gateway restarted",

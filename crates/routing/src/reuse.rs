@@ -1,0 +1,96 @@
+//! The KV memory that a replica's prefix cache needs.
+//!
+//! An engine evicts cached prefixes to make space for running requests. If they are requested again,
+//! it computes them again, which costs the most when prompts are long and the replica is busy. So
+//! some memory is worth keeping for the cache, namely as much as the prefixes fill that are waiting
+//! for their next use.
+//!
+//! By Little's law the reused text in the cache is the rate at which cached tokens are used again,
+//! times the mean time T since their last use: each dispatch adds (matched tokens) x (time since
+//! their last use). Between it lies text that is not used again, and an engine evicts the least
+//! recently used of both. If a share h of all tokens is reused, the cache must be larger by 1/h. And
+//! a prefix should stay for longer than T: 2 T keeps 86 % of those whose next use comes at random.
+//!
+//! ```text
+//! memory = 2 x (token-seconds per second) / h
+//! ```
+
+use meridian_base::{Duration, Time};
+
+/// Averages over a replica's dispatches, weighted by age.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Reuse {
+    /// Tokens that waited for their next use.
+    waiting: f32,
+    /// Matched tokens, and all tokens of prompts and expected replies.
+    matched: f32,
+    all: f32,
+    at: Time,
+}
+
+/// One dispatch, in tokens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Used {
+    /// The matched tokens, each times the seconds since its last use.
+    pub(crate) token_seconds: f32,
+    pub(crate) matched: f32,
+    /// The prompt and the expected reply.
+    pub(crate) all: f32,
+}
+
+/// Time constant of the averages.
+const TAU: Duration = Duration::from_secs(30);
+/// Time that a prefix should stay, over the mean time to its next use.
+const STAYS: f32 = 2.0;
+
+impl Reuse {
+    /// Adds a dispatch.
+    pub(crate) fn add(&mut self, now: Time, used: Used) {
+        let keep = self.keep(now);
+        self.waiting = self.waiting * keep + used.token_seconds / TAU.as_secs_f32();
+        self.matched = self.matched * keep + used.matched;
+        self.all = self.all * keep + used.all;
+        self.at = now;
+    }
+
+    /// Tokens to keep for the cache, as of the last dispatch: time alone opens no replica.
+    pub(crate) fn tokens(&self) -> f32 {
+        if self.matched <= 0.0 {
+            return 0.0;
+        }
+        STAYS * self.waiting * self.all / self.matched
+    }
+
+    fn keep(&self, now: Time) -> f32 {
+        libm::expf(-now.since(self.at).as_secs_f32() / TAU.as_secs_f32())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Prefixes of 1,000 tokens, each used every 10 seconds behind which 1,000 tokens of other text
+    // follow: twenty of them wait at any time, as much other text lies between, and they should stay
+    // for twice the time.
+    #[test]
+    fn memory_for_waiting_prefixes() {
+        let mut reuse = Reuse::default();
+        let at = |tick: u64| Time::ZERO + Duration::from_millis(500 * tick);
+        let used = Used { token_seconds: 1000.0 * 10.0, matched: 1000.0, all: 2000.0 };
+        (0..600).for_each(|tick| reuse.add(at(tick), used));
+        let kept = reuse.tokens();
+        assert!((kept / (20_000.0 * 2.0 * 2.0) - 1.0).abs() < 0.02, "{kept}");
+        let unique = Used { token_seconds: 0.0, matched: 1.0, all: 2000.0 };
+        reuse.add(at(600) + 5 * TAU, unique);
+        assert!(reuse.tokens() < 0.5 * kept, "{}", reuse.tokens());
+    }
+
+    // Text that is never used again needs no memory.
+    #[test]
+    fn unique_text_needs_none() {
+        let mut reuse = Reuse::default();
+        reuse.add(Time::ZERO, Used { token_seconds: 0.0, matched: 0.0, all: 5000.0 });
+        assert_eq!(reuse.tokens(), 0.0);
+    }
+}
