@@ -11,6 +11,7 @@ use crate::peer::MOST;
 use crate::places::Permitted;
 use crate::recall::Recall;
 use crate::request::{Outcome, Request};
+use crate::steps::Mark;
 
 /// Where a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +74,8 @@ pub(crate) struct Active {
     /// clients' requests are ahead as well, or if the answer arrives in one piece.
     pub(crate) in_front: Option<f32>,
     pub(crate) first_token: bool,
+    /// Its replica's state at the first token.
+    pub(crate) began: Option<Mark>,
     /// Whether the answer broke off and the next attempt resumes it.
     pub(crate) resumed: bool,
     /// Whether it is past its predicted first token and counted as overdue.
@@ -141,6 +144,7 @@ impl Active {
             unmatched: 0.0,
             in_front: None,
             first_token: false,
+            began: None,
             resumed: false,
             overdue: false,
             recall: None,

@@ -44,6 +44,32 @@ impl Ewma {
     }
 }
 
+/// The mean time between events.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gaps {
+    mean_ms: Ewma,
+    last: Option<Time>,
+}
+
+impl Gaps {
+    /// A mean that follows with time constant `tau`.
+    pub(crate) fn new(tau: Duration) -> Gaps {
+        Gaps { mean_ms: Ewma::new(tau), last: None }
+    }
+
+    /// Adds an event.
+    pub(crate) fn add(&mut self, now: Time) {
+        if let Some(last) = self.last.replace(now) {
+            self.mean_ms.add(now, now.since(last).as_secs_f64() * 1e3);
+        }
+    }
+
+    /// The mean, `None` before the second event.
+    pub(crate) fn mean_ms(&self) -> Option<f64> {
+        self.mean_ms.get()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

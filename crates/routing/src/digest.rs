@@ -68,6 +68,8 @@ pub struct Remote {
     pub kv_tokens: f32,
     /// Calibrated prefill time, ms a token.
     pub ms_per_token: f32,
+    /// By how much one more running request lengthens a decode step there, ms.
+    pub step_slope_ms: f32,
     /// Weight of inferred prefix matches there, 0 to 1.
     pub trust: f32,
     /// Requests that it can run besides those it has; `u32::MAX` if no limit is known.

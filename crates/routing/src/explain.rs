@@ -4,6 +4,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use meridian_base::{PeerId, ReplicaId, RequestId, Time};
 
+use crate::policy::Common;
 use crate::replica::Row;
 use crate::why::{Ineligible, Unavailable, Why};
 
@@ -18,8 +19,6 @@ pub struct CandidateRow {
     pub matched_tokens: f32,
     /// Prompt tokens of the request.
     pub prompt_tokens: u32,
-    /// Mean calibrated prefill time of the region's replicas, ms a token.
-    pub mean_ms_per_token: f32,
     /// Its load figures.
     pub row: Row,
 }
@@ -65,6 +64,8 @@ pub struct Decision {
     pub resumed: bool,
     /// The pick and its reason; `None` when the request was held or rejected.
     pub pick: Option<(Target, Why)>,
+    /// The figures that were the same for every candidate.
+    pub common: Common,
     /// Every replica of the region.
     pub candidates: Vec<CandidateRow>,
     /// Every peer.
@@ -79,6 +80,7 @@ impl Default for Decision {
             attempt: 0,
             resumed: false,
             pick: None,
+            common: Common::default(),
             candidates: Vec::new(),
             peers: Vec::new(),
         }

@@ -28,6 +28,7 @@ mod explain;
 mod growth;
 mod held;
 mod index;
+mod line;
 mod machine;
 mod peer;
 mod places;
@@ -41,8 +42,10 @@ mod request;
 pub mod residency;
 mod reuse;
 mod ring;
+mod slots;
 mod snapshot;
 mod speed;
+mod steps;
 mod topology;
 mod why;
 

@@ -40,6 +40,7 @@ use crate::replica::{Load, ReplicaSpec, State};
 use crate::replicas::Replicas;
 use crate::request::{Outcome, Request, Usage};
 use crate::residency::Atlas;
+use crate::reuse::HitShare;
 use crate::snapshot::Snapshot;
 use crate::topology::{PeerSpec, Peering, Topology};
 use crate::why::{RejectWhy, Why};
@@ -292,6 +293,7 @@ pub struct Routing {
     pub(crate) peers: Peers,
     pub(crate) places: Places,
     replies: Replies,
+    hits: HitShare,
     pub(crate) snapshot: Option<Snapshot>,
     /// Whether there are peers, and a topology that uses them.
     pub(crate) second_layer: bool,
@@ -350,6 +352,7 @@ impl Routing {
             peers: Peers::default(),
             places: Places::new(),
             replies: Replies::default(),
+            hits: HitShare::default(),
             snapshot: None,
             second_layer: false,
             schedule: Schedule::default(),

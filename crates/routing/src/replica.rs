@@ -10,12 +10,14 @@ use alloc::vec::Vec;
 use meridian_base::{Duration, ModelId, RequestId, Time};
 
 use crate::breaker::{Breaker, BreakerConfig, BreakerState};
-use crate::cost::Ewma;
+use crate::cost::{Ewma, Gaps};
 use crate::growth::growth;
 use crate::request::Usage;
 use crate::residency::Place;
 use crate::reuse::{Reuse, Used};
+use crate::slots::Slots;
 use crate::speed::PrefillSpeed;
+use crate::steps::Steps;
 use crate::why::Ineligible;
 
 /// The driver's description of a replica when it joins.
@@ -85,6 +87,10 @@ pub struct Row {
     pub utilisation: f32,
     /// Calibrated prefill time, ms a token.
     pub ms_per_token: f32,
+    /// By how much one more running request lengthens a decode step, ms.
+    pub step_slope_ms: f32,
+    /// Mean time until the next request ends, ms; infinite before any has.
+    pub next_end_ms: f32,
     /// Pending as the engine last reported it, without our own additions (SkyWalker's signal).
     pub reported_pending: u32,
     /// Free slots by the last report and our dispatches since, 0 while a request waits there for
@@ -110,6 +116,8 @@ const FULL_AGAIN: Duration = Duration::from_millis(200);
 const FULL_AGAIN_MOST: Duration = Duration::from_secs(5);
 /// Most of the KV memory that is kept for the prefix cache.
 const MOST_CACHE: f32 = 0.25;
+/// Time constant of the mean time between ends.
+const ENDS_TAU: Duration = Duration::from_secs(5);
 /// Time constant of the utilisation u.
 const UTILISATION_TAU: Duration = Duration::from_secs(2);
 
@@ -134,6 +142,8 @@ pub(crate) struct Replica {
     pub(crate) breaker: Breaker,
     pub(crate) load: Load,
     pub(crate) speed: PrefillSpeed,
+    pub(crate) steps: Steps,
+    ends: Gaps,
     /// When the newest report was requested: later dispatches are not in it.
     pub(crate) reported: Option<Time>,
     pub(crate) probe_misses: u32,
@@ -149,6 +159,7 @@ pub(crate) struct Replica {
     /// Expected tokens of the replies to our outstanding requests.
     reply_tokens: f32,
     reuse: Reuse,
+    slots: Slots,
     /// Own dispatches since the newest report was requested: time and unmatched tokens.
     recent: VecDeque<(Time, f32)>,
     /// Dispatches by the time their first token is due, and how many are past it.
@@ -215,6 +226,8 @@ impl Replica {
             state: State::Unproven,
             breaker: Breaker::new(breaker),
             speed: PrefillSpeed::new(ms_per_token),
+            steps: Steps::new(ms_per_token),
+            ends: Gaps::new(ENDS_TAU),
             reported: None,
             probe_misses: 0,
             silent: false,
@@ -226,6 +239,7 @@ impl Replica {
             front_tokens: 0.0,
             reply_tokens: 0.0,
             reuse: Reuse::default(),
+            slots: Slots::default(),
             recent: VecDeque::new(),
             due: VecDeque::new(),
             overdue: 0,
@@ -272,7 +286,9 @@ impl Replica {
     }
 
     /// Records a request's end.
-    pub(crate) fn ended(&mut self, prompt_tokens: f32, reply: f32) {
+    pub(crate) fn ended(&mut self, now: Time, prompt_tokens: f32, reply: f32) {
+        self.slots.ended();
+        self.ends.add(now);
         self.outstanding -= 1;
         self.reply_tokens = (self.reply_tokens - reply).max(0.0);
         self.outstanding_tokens = (self.outstanding_tokens - prompt_tokens).max(0.0);
@@ -324,6 +340,7 @@ impl Replica {
         if let (Some(running), Some(pending)) = (load.running, load.pending) {
             let ours = i64::from(self.outstanding) - i64::from(self.unreported());
             let drift = i64::from(running) + i64::from(pending) - ours;
+            self.slots.report(now, running, pending, load.kv_used.unwrap_or(0.0));
             self.drift.rotate_right(1);
             self.drift[0] = i32::try_from(drift).unwrap_or(i32::MAX);
         }
@@ -384,6 +401,7 @@ impl Replica {
 
     /// Records that prefill work of `ms` ended now, which feeds the prefill share of utilisation.
     pub(crate) fn prefilled(&mut self, now: Time, ms: f64) {
+        self.steps.prefilled(ms, self.speed.ms_per_token());
         // Work per tau, decayed, is the share of time spent in prefill.
         let per_tau = ms / (UTILISATION_TAU.as_secs_f64() * 1e3);
         let old = self.prefill_share.get().unwrap_or(0.0);
@@ -414,6 +432,8 @@ impl Replica {
             kv_free: self.kv_free(),
             utilisation: self.utilisation.get().unwrap_or(0.0) as f32,
             ms_per_token: self.speed.ms_per_token() as f32,
+            step_slope_ms: self.steps.slope_ms(),
+            next_end_ms: self.ends.mean_ms().map_or(f32::INFINITY, |ms| ms as f32),
             reported_pending: if reports { reported_pending } else { self.overdue },
             free_slots: self.free_slots(),
             trust: self.trust,
@@ -443,7 +463,7 @@ impl Replica {
         if self.overdue > 0 && self.load.pending.is_some_and(|pending| pending > 0) {
             return 0;
         }
-        match (self.spec.slots, self.load.running) {
+        match (self.spec.slots.or(self.slots.limit()), self.load.running) {
             (Some(slots), Some(running)) => {
                 slots.saturating_sub(running + self.load.pending.unwrap_or(0) + self.unreported())
             }

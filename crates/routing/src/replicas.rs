@@ -18,6 +18,7 @@ pub(crate) struct Columns {
     pub(crate) utilisation: Vec<f32>,
     pub(crate) trust: Vec<f32>,
     pub(crate) ms_per_token: Vec<f32>,
+    pub(crate) step_slope_ms: Vec<f32>,
     pub(crate) running: Vec<f32>,
     pub(crate) rtt_ms: Vec<f32>,
     /// Whether any replica was ever remote: round trips then count in scores.
@@ -45,6 +46,7 @@ impl Columns {
         self.utilisation.resize(width, 0.0);
         self.trust.resize(width, 0.0);
         self.ms_per_token.resize(width, 0.0);
+        self.step_slope_ms.resize(width, 0.0);
         self.running.resize(width, 0.0);
         self.rtt_ms.resize(width, 0.0);
     }
@@ -57,6 +59,7 @@ impl Columns {
         self.speeds.0 += f64::from(row.ms_per_token) - f64::from(old);
         self.speeds.1 += u32::from(row.ms_per_token > 0.0);
         self.speeds.1 -= u32::from(old > 0.0);
+        self.step_slope_ms[at] = row.step_slope_ms;
         self.running[at] = row.running as f32;
         self.rtt_ms[at] = row.rtt_ms;
         self.far |= row.rtt_ms > 0.0;
@@ -208,6 +211,7 @@ impl Replicas {
         let replica = self.slots.get_mut(id.index())?.as_mut()?;
         let result = change(replica);
         let row = replica.row(now);
+        replica.steps.running(now, row.running);
         self.refresh(id.index(), row);
         Some(result)
     }

@@ -66,6 +66,29 @@ impl Reuse {
     }
 }
 
+/// The share of a region's tokens that its caches had: the chance that a new token is used again.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct HitShare {
+    matched: f32,
+    all: f32,
+}
+
+/// Weight of a dispatch in the hit share when the next one follows.
+const KEEP: f32 = 0.99;
+
+impl HitShare {
+    /// Adds a dispatch.
+    pub(crate) fn add(&mut self, matched: f32, all: f32) {
+        self.matched = KEEP * self.matched + matched;
+        self.all = KEEP * self.all + all;
+    }
+
+    /// The share, 0 to 1; 0 before the first dispatch.
+    pub(crate) fn share(&self) -> f32 {
+        if self.all > 0.0 { self.matched / self.all } else { 0.0 }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,6 +10,8 @@
 //! cleaner samples, and bounds how far they may stray. If an engine reports how long its prefill
 //! took, that overrides both.
 
+use crate::line::Line;
+
 /// Prefill speed of one replica: t_p in ms a token, and the fixed part of a TTFT in ms.
 #[derive(Clone, Copy, Debug)]
 pub struct PrefillSpeed {
@@ -23,31 +25,14 @@ pub struct PrefillSpeed {
     queue: Line,
 }
 
-/// A line through samples, tokens x and TTFT y. Each sample decays by `KEEP` when the next arrives,
-/// and while there are few, a prior guess dominates.
-#[derive(Clone, Copy, Debug)]
-struct Line {
-    n: f64,
-    x: f64,
-    y: f64,
-    xx: f64,
-    xy: f64,
-    /// The least TTFT, which decays slowly.
-    least: f64,
-    guess: f64,
-    slope: f64,
-}
-
 /// How far the slope may move from the configured one, as a factor either way.
 const SPAN: f64 = 50.0;
 /// How far it may be from the slope of all traffic.
 const STRAY: f64 = 3.0;
-/// The weight of a sample of all traffic when the next one arrives.
-const KEEP: f64 = 0.97;
 /// Number of samples with none ahead that outweigh all traffic.
 const ENOUGH: u32 = 8;
-/// Sum of squared tokens that outweighs the guess: one prompt of 2,000 tokens.
-const LEAN: f64 = 2000.0 * 2000.0;
+/// Spread of the tokens that outweighs the guess: one prompt of 2,000.
+const LEAN: f64 = 2000.0;
 /// Weight of one sample with none ahead.
 const GAIN: f64 = 0.1;
 /// Below this many tokens, an engine's own prefill time is mostly the fixed cost of a step.
@@ -65,7 +50,7 @@ impl PrefillSpeed {
             is_told: false,
             fixed_ms: 0.0,
             samples: 0,
-            queue: Line::leaning_on(ms_per_token),
+            queue: Line::leaning_on(ms_per_token, LEAN),
         }
     }
 
@@ -116,7 +101,7 @@ impl PrefillSpeed {
     /// Starts from `ms_per_token` instead, if there are no samples yet: the neighbours' measured
     /// speed is a better guess than a constant.
     pub fn assume(&mut self, ms_per_token: f64) {
-        self.queue.guess = ms_per_token;
+        self.queue.guess(ms_per_token);
         if self.samples == 0 {
             self.alone = ms_per_token;
         }
@@ -131,7 +116,9 @@ impl PrefillSpeed {
     /// The slope t_p, ms a token.
     #[must_use]
     pub fn ms_per_token(&self) -> f64 {
-        match self.queue.slope().filter(|_| !self.is_told).map(|slope| self.bounded(slope)) {
+        let seen = self.queue.spread() >= LONG && self.queue.slope() > 0.0;
+        let traffic = (seen && !self.is_told).then(|| self.queue.slope());
+        match traffic.map(|slope| self.bounded(slope)) {
             Some(slope) if self.samples < ENOUGH => slope,
             Some(slope) => self.alone.clamp(slope / STRAY, slope * STRAY),
             None => self.alone,
@@ -142,33 +129,6 @@ impl PrefillSpeed {
     #[must_use]
     pub fn predict_ms(&self, tokens: f64) -> f64 {
         self.fixed_ms + self.ms_per_token() * tokens
-    }
-}
-
-impl Line {
-    fn leaning_on(guess: f64) -> Line {
-        let (n, x, y, xx, xy) = (0.0, 0.0, 0.0, 0.0, 0.0);
-        Line { n, x, y, xx, xy, least: f64::INFINITY, guess, slope: guess }
-    }
-
-    /// Adds a sample and fits by least squares, with a fixed part of at least zero and at most the
-    /// least TTFT.
-    fn add(&mut self, x: f64, y: f64) {
-        self.n = self.n * KEEP + 1.0;
-        self.x = self.x * KEEP + x;
-        self.y = self.y * KEEP + y;
-        self.xx = self.xx * KEEP + x * x;
-        self.xy = self.xy * KEEP + x * y;
-        self.least = y.min(self.least / KEEP);
-        let Line { n, x, y, xx, xy, least, guess, .. } = *self;
-        let line = (xy - x * y / n + LEAN * guess) / (xx - x * x / n + LEAN);
-        let fixed = ((y - line * x) / n).clamp(0.0, least);
-        self.slope = (xy - fixed * x + LEAN * guess) / (xx + LEAN);
-    }
-
-    /// `None` until there has been a prompt's worth of tokens.
-    fn slope(&self) -> Option<f64> {
-        (self.xx >= LONG * LONG && self.slope > 0.0).then_some(self.slope)
     }
 }
 

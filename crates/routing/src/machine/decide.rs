@@ -12,7 +12,7 @@ use super::second_layer::Beyond;
 use crate::active::{Active, Place};
 use crate::explain::{CandidateRow, Decision, PeerCandidate, Target};
 use crate::places::Places;
-use crate::policy::{Chosen, Forward, Pick, View};
+use crate::policy::{Chosen, Common, Forward, Pick, View};
 use crate::recall::Recall;
 use crate::replica::Row;
 use crate::request::Request;
@@ -364,6 +364,7 @@ impl Routing {
         View {
             now,
             request: &active.request,
+            common: self.common(active),
             waited: now.since(active.arrived),
             may_wait: now < self.held.may_wait_until(active.arrived, active.request.deadline),
             eligible: &scratch.eligible,
@@ -376,6 +377,17 @@ impl Routing {
             available: &scratch.beyond.available,
             reachable: &scratch.beyond.reachable,
             peer_matched: &scratch.beyond.matched,
+        }
+    }
+
+    /// The figures that are the same for every candidate.
+    fn common(&self, active: &Active) -> Common {
+        let others = self.held.len() - u32::from(active.place == Place::Held);
+        let replicas = self.serves.get(&active.request.model).map_or(0, Vec::len);
+        Common {
+            reply_tokens: active.reply,
+            queued: others as f32 / replicas.max(1) as f32,
+            reused: self.hits.share(),
         }
     }
 
@@ -435,6 +447,7 @@ impl Routing {
 
     /// Adds the candidates of the newest decision, up to a limit, and the picked one.
     fn describe_candidates(&self, active: &Active, most: usize, decision: &mut Decision) {
+        decision.common = self.common(active);
         let ids = self.serves.get(&active.request.model).map_or(&[][..], |v| v);
         let rows = &mut decision.candidates;
         rows.extend(ids.iter().take(most).map(|id| self.candidate(active, *id)));
@@ -470,7 +483,6 @@ impl Routing {
             ineligible: self.standing(active, id, scratch),
             matched_tokens: scratch.matched_tokens(id),
             prompt_tokens: active.request.prompt_tokens,
-            mean_ms_per_token: self.replicas.columns().mean_ms_per_token(),
             row: *self.replicas.row(id),
         }
     }

@@ -75,6 +75,7 @@ fn remote(id: ReplicaId, row: &Row, room: f32, kv_tokens: Option<u64>) -> Remote
         kv_free: row.kv_free,
         kv_tokens: kv_tokens.unwrap_or(0) as f32,
         ms_per_token: row.ms_per_token,
+        step_slope_ms: row.step_slope_ms,
         trust: row.trust,
         free_slots: row.free_slots,
     }

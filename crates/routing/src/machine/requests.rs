@@ -103,6 +103,7 @@ impl Routing {
         active.recall = None;
         active.dispatched = now;
         active.first_token = false;
+        active.began = None;
         self.outputs.push_back(Output::Dispatch {
             id,
             replica,
@@ -143,6 +144,7 @@ impl Routing {
                 matched: active.matched,
                 all: active.request.prompt_tokens as f32 + active.reply,
             };
+            self.hits.add(used.matched, used.all);
             self.replicas.update(at, replica, |r| r.used_cache(at, used));
         }
         self.book(at, &active, replica);
@@ -202,9 +204,13 @@ impl Routing {
                 r.speed.sample(ttft_ms, f64::from(unmatched), f64::from(front));
             }
             r.prefilled(now, r.speed.ms_per_token() * f64::from(unmatched));
-            !knew && r.speed.is_learned()
+            (!knew && r.speed.is_learned(), r.steps.mark(now))
         });
-        if learned == Some(true) {
+        let Some((learned, began)) = learned else { return };
+        if let Some(active) = self.actives.get_mut(id) {
+            active.began = active.request.streams.then_some(began);
+        }
+        if learned {
             self.replicas.share_speed(now, replica);
         }
         self.policy.on_first_token(now, replica, ttft_ms);
@@ -258,7 +264,7 @@ impl Routing {
                 r.first_token(id, unmatched);
             }
             r.overdue -= u32::from(overdue);
-            r.ended(prompt, reply);
+            r.ended(now, prompt, reply);
         });
     }
 
@@ -271,7 +277,7 @@ impl Routing {
         outcome: Outcome,
         usage: Option<Usage>,
     ) {
-        let matched = active.matched;
+        let (matched, began) = (active.matched, active.began);
         let spared = active.blamed || active.suspect.is_some();
         let learned = self.replicas.update(now, replica, |r| {
             let knew = r.speed.is_learned();
@@ -290,6 +296,9 @@ impl Routing {
                         false => r.breaker.failure(now),
                     }
                 }
+            }
+            if let (Outcome::Done, Some(usage), Some(began)) = (outcome, usage, began) {
+                r.steps.answered(now, began, usage.completion_tokens);
             }
             if let Some(usage) = usage {
                 r.account(usage, matched);

@@ -38,7 +38,7 @@ pub use forwarding::Forwarding;
 pub use pick::{Chosen, Forward, Pick};
 pub use rule::{Dispatched, Policy};
 pub use spec::{Given, Param, ParamError, Params, Spec, Value};
-pub use view::View;
+pub use view::{Common, View};
 
 /// Every policy, in the order the CLI lists them.
 pub static ALL: &[&Spec] = &[

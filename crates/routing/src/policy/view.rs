@@ -7,12 +7,25 @@ use crate::peer::Peers;
 use crate::replicas::Replicas;
 use crate::request::Request;
 
+/// The figures of a decision that are the same for every candidate.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Common {
+    /// Expected tokens of the request's reply.
+    pub reply_tokens: f32,
+    /// Other requests in the gateway's queue for each replica of the model.
+    pub queued: f32,
+    /// Share of the region's tokens that are used again, 0 to 1.
+    pub reused: f32,
+}
+
 /// The input of a policy's pick.
 pub struct View<'a> {
     /// The time of the decision.
     pub now: Time,
     /// The request.
     pub request: &'a Request,
+    /// The figures that are the same for every candidate.
+    pub common: Common,
     /// How long the request has been queued so far; zero on arrival.
     pub waited: Duration,
     /// Whether it may be queued although a replica is eligible: there is time left.

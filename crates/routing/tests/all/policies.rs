@@ -6,12 +6,13 @@
 //! - `policy NAME [knob=value ...] [seed=N]` builds one and prints its declaration;
 //! - `replicas` takes one replica a line, `FIELD=NUMBER ...` (fields of `Row`, and `matched` blocks
 //!   of the request at hand, `slots`, `weight`, `tree` blocks held in the index);
-//! - `pick [prompt=N] [key=N] [head=N] [at=S] [waited=MS] [eligible=(..)] [full=(..)] [dispatch]`
-//!   decides once, with blocks of 16 tokens, and with `dispatch` reports a dispatch; the
-//!   request's own blocks are `[blocks=N] [family=N]`, and those of one family share a prefix;
+//! - `pick [prompt=N] [key=N] [head=N] [at=S] [waited=MS] [eligible=(..)] [full=(..)] [dispatch]
+//!   [reply=TOKENS] [queued=N] [reused=SHARE]` decides once, with blocks of 16 tokens and a reply of
+//!   200, and with `dispatch` reports a dispatch; the request's own blocks are `[blocks=N]
+//!   [family=N]`, and those of one family share a prefix;
 //! - `ended replica=R [blocks=N] [family=N]` reports the end of the request to the policy;
 //! - `spread times=N ...` decides N times and counts, which shows how ties fall;
-//! - `terms [prompt=N]` prints the terms of the explain endpoint;
+//! - `terms [prompt=N] [reply=TOKENS] [queued=N] [reused=SHARE]` prints the terms of the explain endpoint;
 //! - `first_tokens replica=N ms=X times=N` reports latencies.
 
 use std::collections::BTreeMap;
@@ -19,7 +20,7 @@ use std::collections::BTreeMap;
 use datadriven::TestCase;
 use meridian_base::{Duration, ModelId, ReplicaId, RequestId, Rng, Time};
 use meridian_routing::policy::{
-    self, Chosen, Dispatched, Given, Params, Pick, Policy, Spec, Value, View,
+    self, Chosen, Common, Dispatched, Given, Params, Pick, Policy, Spec, Value, View,
 };
 use meridian_routing::{
     CandidateRow, Decision, Evict, Peers, PrefixIndex, ReplicaSpec, Replicas, Request, Row, Why,
@@ -56,6 +57,8 @@ fn chain(family: u64, blocks: u64) -> Vec<u64> {
 fn idle() -> Row {
     Row {
         ms_per_token: 0.1,
+        step_slope_ms: 0.1,
+        next_end_ms: f32::INFINITY,
         trust: 1.0,
         kv_free: f32::INFINITY,
         free_slots: u32::MAX,
@@ -90,6 +93,8 @@ fn line(text: &str) -> Line {
             "kv_used" => line.row.kv_used = number,
             "utilisation" => line.row.utilisation = number,
             "ms_per_token" => line.row.ms_per_token = number,
+            "step_slope_ms" => line.row.step_slope_ms = number,
+            "next_end_ms" => line.row.next_end_ms = number,
             "trust" => line.row.trust = number,
             "rtt_ms" => line.row.rtt_ms = number,
             "matched" => line.matched = count,
@@ -192,6 +197,7 @@ impl Bench {
             replicas: &self.replicas,
             matched: &self.matched,
             index: Some(&self.index),
+            common: case.common,
             held: 0,
             peers: &self.peers,
             available: &[],
@@ -241,7 +247,7 @@ impl Bench {
         let args = Args::take(case);
         let mut out = String::new();
         for &replica in self.replicas.ids() {
-            let terms = self.terms_of(replica, args.prompt, self.replicas.ids());
+            let terms = self.terms_of(replica, &args, self.replicas.ids());
             let each: String = terms.iter().map(|(name, n)| format!(" {name}={n:.2}")).collect();
             let sum: f64 = terms.iter().map(|t| t.1).sum();
             out += &format!("{replica}{each} (sum {sum:.2})\n");
@@ -249,21 +255,17 @@ impl Bench {
         out
     }
 
-    fn mean_ms_per_token(&self) -> f32 {
-        let rows = self.replicas.ids().iter().map(|id| self.replicas.row(*id).ms_per_token);
-        rows.sum::<f32>() / self.replicas.ids().len() as f32
-    }
-
     /// The terms of a replica's score in a decision among `eligible`.
     fn terms_of(
         &self,
         replica: ReplicaId,
-        prompt: u32,
+        args: &Args,
         eligible: &[ReplicaId],
     ) -> Vec<(&'static str, f64)> {
-        let candidates = eligible.iter().map(|r| self.candidate(*r, prompt)).collect();
-        let decision = Decision { candidates, at: self.now, ..Decision::default() };
-        self.policy.terms(&self.candidate(replica, prompt), &decision)
+        let candidates = eligible.iter().map(|r| self.candidate(*r, args.prompt)).collect();
+        let (at, common) = (self.now, args.common);
+        let decision = Decision { candidates, at, common, ..Decision::default() };
+        self.policy.terms(&self.candidate(replica, args.prompt), &decision)
     }
 
     fn candidate(&self, replica: ReplicaId, prompt: u32) -> CandidateRow {
@@ -273,7 +275,6 @@ impl Bench {
             ineligible: None,
             matched_tokens: (blocks * BLOCK_TOKENS).min(prompt as f32),
             prompt_tokens: prompt,
-            mean_ms_per_token: self.mean_ms_per_token(),
             row: *self.replicas.row(replica),
         }
     }
@@ -315,6 +316,7 @@ struct Args {
     head: u64,
     at: f64,
     waited_ms: f64,
+    common: Common,
     eligible: Option<Vec<u16>>,
     full: Vec<u16>,
     dispatch: bool,
@@ -331,6 +333,11 @@ impl Args {
             head: case.try_take_arg("head").expect("a number").unwrap_or(0),
             at: case.try_take_arg("at").expect("a number").unwrap_or(0.0),
             waited_ms: case.try_take_arg("waited").expect("a number").unwrap_or(0.0),
+            common: Common {
+                reply_tokens: case.try_take_arg("reply").expect("a number").unwrap_or(200.0),
+                queued: case.try_take_arg("queued").expect("a number").unwrap_or(0.0),
+                reused: case.try_take_arg("reused").expect("a number").unwrap_or(0.0),
+            },
             eligible: eligible.then(|| case.take_args("eligible").expect("ids")),
             full: case.try_take_args("full").expect("ids").unwrap_or_default(),
             dispatch: case.take_flag("dispatch").expect("a flag"),
@@ -424,6 +431,11 @@ fn random_run(spec: &'static Spec, seed: u64) -> Vec<Option<ReplicaId>> {
             head: draw.next_u64(),
             at: f64::from(step) * draw.unit() * 100.0,
             waited_ms: [0.0, 7.0, 1e6][draw.below(3)],
+            common: Common {
+                reply_tokens: [0.0, 20.0, 2000.0][draw.below(3)],
+                queued: [0.0, 3.0][draw.below(2)],
+                reused: draw.unit() as f32,
+            },
             eligible: Some(eligible.clone()),
             full,
             dispatch: true,
@@ -439,7 +451,7 @@ fn random_run(spec: &'static Spec, seed: u64) -> Vec<Option<ReplicaId>> {
             // The terms of the explain endpoint add up to the deciding score (a maximum is
             // negated).
             let eligible: Vec<ReplicaId> = eligible.iter().copied().map(ReplicaId).collect();
-            let terms = b.terms_of(r, request.prompt_tokens, &eligible);
+            let terms = b.terms_of(r, &args, &eligible);
             let sum: f64 = terms.iter().map(|t| t.1).sum();
             let close = (sum - score.abs()).abs() <= 1e-4 * (1.0 + score.abs());
             assert!(close, "{}: terms {sum}, score {score}, seed {seed}", spec.name);

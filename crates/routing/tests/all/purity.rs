@@ -68,6 +68,7 @@ fn digest(rng: &mut Rng) -> Digest {
         kv_free,
         kv_tokens: 10_000.0,
         ms_per_token: 0.1,
+        step_slope_ms: 0.1,
         trust: 1.0,
         free_slots: u32::MAX,
     };

@@ -123,6 +123,7 @@ fn remote(line: &str) -> Remote {
         kv_free: 100_000.0,
         kv_tokens: 100_000.0,
         ms_per_token: 0.1,
+        step_slope_ms: 0.1,
         trust: 1.0,
         free_slots: u32::MAX,
     };

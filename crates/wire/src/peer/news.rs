@@ -134,6 +134,7 @@ impl From<&Remote> for proto::Replica {
             ms_per_token: remote.ms_per_token,
             trust: clamped(remote.trust),
             free_slots: (remote.free_slots < u32::MAX).then_some(remote.free_slots),
+            step_slope_ms: Some(remote.step_slope_ms),
         }
     }
 }
@@ -156,6 +157,11 @@ impl TryFrom<&proto::Replica> for Remote {
             kv_free: open("kv_free", replica.kv_free)?,
             kv_tokens: amount("kv_tokens", replica.kv_tokens)?,
             ms_per_token: amount("ms_per_token", replica.ms_per_token)?,
+            // Without it, the guess that a replica without answers starts from.
+            step_slope_ms: amount(
+                "step_slope_ms",
+                replica.step_slope_ms.unwrap_or(replica.ms_per_token),
+            )?,
             trust: share("trust", replica.trust)?,
             free_slots: replica.free_slots.unwrap_or(u32::MAX),
         })

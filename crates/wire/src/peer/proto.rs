@@ -213,4 +213,7 @@ pub struct Replica {
     /// Requests that it can run besides those it has; absent if no limit is known.
     #[prost(uint32, optional, tag = "15")]
     pub free_slots: ::core::option::Option<u32>,
+    /// By how much one more running request lengthens a decode step, ms; absent from older gateways.
+    #[prost(float, optional, tag = "16")]
+    pub step_slope_ms: ::core::option::Option<f32>,
 }

@@ -54,6 +54,7 @@ fn remote(id: u16) -> impl Strategy<Value = Remote> {
             kv_free,
             kv_tokens: c,
             ms_per_token: d,
+            step_slope_ms: d,
             trust: shares[2],
             free_slots: counts[3],
         },
@@ -153,6 +154,7 @@ fn replica(id: u16) -> Remote {
         kv_free: f32::INFINITY,
         kv_tokens: 100.0,
         ms_per_token: 0.1,
+        step_slope_ms: 0.2,
         trust: 1.0,
         free_slots: 6,
     }
