@@ -9,3 +9,11 @@ pub fn commit() -> String {
         _ => "unknown".to_owned(),
     }
 }
+
+/// Whether the working directory has changes of tracked files; `false` where git can't say.
+#[must_use]
+pub(crate) fn modified() -> bool {
+    let args = ["status", "--porcelain", "--untracked-files=no"];
+    let git = std::process::Command::new("git").args(args).output();
+    git.is_ok_and(|out| out.status.success() && !out.stdout.is_empty())
+}

@@ -1,10 +1,10 @@
-//! The oracle: a clairvoyant scheduler, for comparison with perfect information.
+//! The clairvoyant scheduler, for comparison with perfect information.
 //!
 //! It sees true caches, true reply lengths and the current state of every replica, and places
-//! requests itself, with no gateway in between. A greedy clairvoyant scheduler is not a bound: the
-//! request that it serves best may delay all others. So its rule has weights, and the oracle for a
-//! metric is the best over a grid of weights and over every policy's own schedule, which the
-//! experiments compute.
+//! requests itself, with no gateway in between. It is greedy and no bound: the request that it serves
+//! best may delay all others, and policies that know less are better in some runs. So its rule has
+//! weights, and the experiments call the best over a grid of weights and over every policy's own
+//! schedule the best known one.
 //!
 //! ```text
 //! cost = RTT + t_p front + t_p (p - m) (1 + work) + balance * tokens to come there * t_d

@@ -136,15 +136,8 @@ fn by_workload(grid: &Grid<'_>, terms: &[usize]) -> Table {
 
 fn verdict(grid: &Grid<'_>, terms: &[usize]) -> Claim {
     let pays = terms.iter().filter(|t| pays(grid, **t, Half::Judging).starts_with("pays")).count();
-    let mut claim = Claim::about(
-        "terms whose absence costs, on the half that nothing was tuned on",
-        "the target",
-        format!("{} of {}", terms.len(), terms.len()),
-        format!("{pays} of {}", terms.len()),
-        pays == terms.len(),
-    );
-    claim.agree = (pays, terms.len());
-    claim
+    let what = "terms whose absence costs, on the half that nothing was tuned on";
+    Claim::target(what, pays, terms.len())
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ pub fn scenario(plan: &Plan, cell: Cell, seed: u64) -> anyhow::Result<sim::Scena
         seed,
         regions: regions(plan),
         wan: sim::Wan {
-            rtt_ms: plan.regions.rtt_ms.clone(),
+            rtt_ms: workload.rtt_ms.as_ref().unwrap_or(&plan.regions.rtt_ms).clone(),
             jitter: plan.regions.jitter,
             loss: plan.regions.loss,
         },

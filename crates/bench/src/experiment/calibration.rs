@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::claim::Claim;
+use super::claim::{Claim, Verdict};
 use super::plot::{self, Figure};
 use super::table::Table;
 use super::{Context, Findings, dist::Dist, params, results};
@@ -84,7 +84,7 @@ fn claim(row: &Row) -> Claim {
         Some(ours) => format!("{ours:.4} ({} off)", percent(row.error)),
         None => format!("median {}, P90 {}", percent(row.error), maybe(row.p90, percent)),
     };
-    let met = row.met() == Some(true);
+    let met = Verdict::of(row.met() == Some(true));
     Claim::about(&what, "docs/calibration.md", format!("{published}{within}{p90}"), ours, met)
 }
 

@@ -1,11 +1,15 @@
-//! Compares published figures with ours.
+//! Compares published figures with ours, in three words.
 //!
 //! A figure may hold for several systems, workloads and fleets at once ("1.12 to 2.06 times the
 //! baselines"), so ours is a range too: the minimum and maximum over all its pairs, each the median
-//! over seeds. The verdict is about direction: a comparison agrees if ours is on the same side of
-//! no difference as the published figure, by more than 1 %; a figure of no difference agrees with
-//! ours up to 5 %; a plain value agrees within a fifth. The reader can judge the size, since both
-//! numbers are shown.
+//! over seeds. Each pair gets one of three words ([`Verdict`]), and a report counts them apart.
+//!
+//! The effect of a published figure is its distance from no difference: from 1 for a ratio, from 0
+//! for a difference. Ours *agrees* if it differs from the published figure, or from the nearer end
+//! of its range, by at most a quarter of the effect there. Ratios below 1 are inverted first, so
+//! that half and double are effects of the same size. Otherwise ours has the *same sign* if it lies
+//! on the same side of no difference by more than 1 %, and *differs* if it does not. A figure of no
+//! difference agrees with ours up to 5 %. A plain value has no sign: it agrees within a fifth.
 
 use super::grid::Grid;
 use super::metric::{self, Metric};
@@ -19,6 +23,72 @@ const SAME: f64 = 0.01;
 const EVEN: f64 = 0.05;
 /// A plain value agrees within this share.
 const NEAR: f64 = 0.2;
+/// A comparison agrees within this share of the published effect.
+const QUARTER: f64 = 0.25;
+
+/// How one of our values compares with the published figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Within a quarter of the published effect.
+    Agrees,
+    /// On the same side of no difference, but of another size.
+    SameSign,
+    /// On the other side, or no difference.
+    Differs,
+}
+
+impl Verdict {
+    /// The word for a statement that holds or does not.
+    #[must_use]
+    pub fn of(holds: bool) -> Verdict {
+        if holds { Verdict::Agrees } else { Verdict::Differs }
+    }
+
+    /// The word for a ratio.
+    #[must_use]
+    pub fn of_ratio(published: [f64; 2], ours: f64) -> Verdict {
+        Form::Ratio.verdict(published, ours)
+    }
+
+    /// The word for a difference.
+    #[must_use]
+    pub fn of_difference(published: [f64; 2], ours: f64) -> Verdict {
+        Form::Difference.verdict(published, ours)
+    }
+}
+
+/// How many of our values have each verdict.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Within a quarter of the published effect.
+    pub agree: usize,
+    /// Same sign, another size.
+    pub same_sign: usize,
+    /// Neither.
+    pub differ: usize,
+}
+
+impl Counts {
+    fn add(&mut self, other: Counts) {
+        self.agree += other.agree;
+        self.same_sign += other.same_sign;
+        self.differ += other.differ;
+    }
+}
+
+impl FromIterator<Verdict> for Counts {
+    fn from_iter<I: IntoIterator<Item = Verdict>>(verdicts: I) -> Counts {
+        let mut counts = Counts::default();
+        for verdict in verdicts {
+            match verdict {
+                Verdict::Agrees => counts.agree += 1,
+                Verdict::SameSign => counts.same_sign += 1,
+                Verdict::Differs => counts.differ += 1,
+            }
+        }
+        counts
+    }
+}
 
 /// A published figure with ours.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,44 +101,50 @@ pub struct Claim {
     pub published: String,
     /// Ours, as text.
     pub ours: String,
-    /// How many of our pairs agree in direction, and the number of pairs.
-    pub agree: (usize, usize),
+    /// The verdicts of our pairs.
+    pub counts: Counts,
 }
 
 impl Claim {
-    /// `agrees`, `differs`, or how many of the pairs agree.
+    /// One of the three words, or how many of the pairs have each.
     #[must_use]
     pub fn verdict(&self) -> String {
-        match self.agree {
-            (_, 0) => "not measured".to_owned(),
-            (n, all) if n == all => "agrees".to_owned(),
-            (0, _) => "differs".to_owned(),
-            (n, all) => format!("agrees in {n} of {all}"),
+        let Counts { agree, same_sign, differ } = self.counts;
+        let words = [(agree, "agrees"), (same_sign, "same sign"), (differ, "differs")];
+        let given: Vec<_> = words.into_iter().filter(|(count, _)| *count > 0).collect();
+        match given.as_slice() {
+            [] => "not measured".to_owned(),
+            [(_, word)] => (*word).to_owned(),
+            several => {
+                let each = several.iter().map(|(count, word)| format!("{word} in {count}"));
+                each.collect::<Vec<_>>().join(", ")
+            }
         }
     }
 
-    /// A claim about a ratio: ours agrees if it is on the same side of 1 by more than 1 %. Without
-    /// a published ratio nothing agrees.
+    /// A claim about a ratio, or a range of ratios. Without a published ratio nothing is compared.
     #[must_use]
     pub fn ratios(what: &str, source: &str, published: &[f64], ours: &[f64]) -> Claim {
-        let range = |values: &[f64]| {
-            let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-            let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            match values {
-                [] => "-".to_owned(),
-                _ if format!("{least:.2}") == format!("{most:.2}") => format!("{least:.2}"),
-                _ => format!("{least:.2} to {most:.2}"),
-            }
+        let ends = |values: &[f64]| {
+            let least = values.iter().copied().reduce(f64::min)?;
+            Some([least, values.iter().copied().reduce(f64::max)?])
         };
-        let side = |value: f64| i8::from(value > 1.0 + SAME) - i8::from(value < 1.0 - SAME);
-        let first = published.first().map_or(0, |value| side(*value));
-        let agree = ours.iter().filter(|value| side(**value) == first).count();
+        let range = |values: &[f64]| match ends(values) {
+            None => "-".to_owned(),
+            Some([least, most]) if format!("{least:.2}") == format!("{most:.2}") => {
+                format!("{least:.2}")
+            }
+            Some([least, most]) => format!("{least:.2} to {most:.2}"),
+        };
+        let counts = ends(published).map_or_else(Counts::default, |published| {
+            ours.iter().map(|ours| Verdict::of_ratio(published, *ours)).collect()
+        });
         Claim {
             what: what.to_owned(),
             source: source.to_owned(),
             published: range(published),
             ours: range(ours),
-            agree: (agree, ours.len()),
+            counts,
         }
     }
 
@@ -79,23 +155,41 @@ impl Claim {
         source: &str,
         published: impl Into<String>,
         ours: impl Into<String>,
-        agrees: bool,
+        verdict: Verdict,
     ) -> Claim {
         Claim {
             what: what.to_owned(),
             source: source.to_owned(),
             published: published.into(),
             ours: ours.into(),
-            agree: (usize::from(agrees), 1),
+            counts: [verdict].into_iter().collect(),
+        }
+    }
+
+    /// A target that `held` of `all` reach.
+    #[must_use]
+    pub fn target(what: &str, held: usize, all: usize) -> Claim {
+        Claim {
+            what: what.to_owned(),
+            source: "the target".to_owned(),
+            published: format!("{all} of {all}"),
+            ours: format!("{held} of {all}"),
+            counts: Counts { agree: held, same_sign: 0, differ: all - held },
         }
     }
 }
 
-/// Claims as a table.
+/// Claims as a table, with the number of pairs of each verdict.
 #[must_use]
 pub fn table(claims: &[Claim]) -> Table {
-    let title = "Published figures beside ours (ours: median over seeds; a range spans all pairs)";
-    let mut table = Table::new(title, &["figure", "published", "ours", "direction", "source"]);
+    let mut all = Counts::default();
+    claims.iter().for_each(|claim| all.add(claim.counts));
+    let title = format!(
+        "Published figures beside ours (median over seeds; a range spans all pairs): {} agree, {} \
+         have the same sign, {} differ",
+        all.agree, all.same_sign, all.differ
+    );
+    let mut table = Table::new(title, &["figure", "published", "ours", "verdict", "source"]);
     for c in claims {
         table.row([&c.what, &c.published, &c.ours, &c.verdict(), &c.source].map(Clone::clone));
     }
@@ -107,6 +201,35 @@ enum Form {
     Value,
     Ratio,
     Difference,
+}
+
+impl Form {
+    fn verdict(self, [low, high]: [f64; 2], ours: f64) -> Verdict {
+        let none = match self {
+            Form::Value => {
+                return Verdict::of(ours >= low * (1.0 - NEAR) && ours <= high * (1.0 + NEAR));
+            }
+            Form::Ratio => 1.0,
+            Form::Difference => 0.0,
+        };
+        let side = |v: f64| if (v - none).abs() <= SAME { 0 } else { (v - none).signum() as i32 };
+        let published = side(f64::midpoint(low, high));
+        if published == 0 {
+            return Verdict::of((ours - none).abs() <= EVEN);
+        }
+        if side(ours) != published {
+            return Verdict::Differs;
+        }
+        // Effects as positive numbers; a ratio below 1 is inverted.
+        let effect = |v: f64| match self {
+            Form::Ratio if published < 0 => 1.0 / v - 1.0,
+            _ => (v - none) * f64::from(published),
+        };
+        let (one, other, ours) = (effect(low), effect(high), effect(ours));
+        let (least, most) = (one.min(other).max(0.0), one.max(other));
+        let near = ours >= least * (1.0 - QUARTER) && ours <= most * (1.0 + QUARTER);
+        if near { Verdict::Agrees } else { Verdict::SameSign }
+    }
 }
 
 /// Compares a published figure with the results.
@@ -141,7 +264,7 @@ pub fn hold(figure: &Published, grid: &Grid<'_>) -> Claim {
         source: figure.source.clone(),
         published: show(form, metric, ends),
         ours: range.map_or("-".to_owned(), |(low, high)| show(form, metric, [low, high])),
-        agree: (ours.iter().filter(|v| agrees(form, ends, **v)).count(), ours.len()),
+        counts: ours.iter().map(|ours| form.verdict(ends, *ours)).collect(),
     }
 }
 
@@ -154,21 +277,6 @@ fn about(figure: &Published, grid: &Grid<'_>) -> Vec<(usize, usize)> {
             && about(&figure.fleets, grid.plan.fleet(*cell))
     });
     mine.map(|cell| (cell.workload, cell.fleet)).collect()
-}
-
-fn agrees(form: Form, [low, high]: [f64; 2], ours: f64) -> bool {
-    let none = match form {
-        Form::Value => {
-            return ours >= low * (1.0 - NEAR) && ours <= high * (1.0 + NEAR);
-        }
-        Form::Ratio => 1.0,
-        Form::Difference => 0.0,
-    };
-    let side = |v: f64| if (v - none).abs() <= SAME { 0 } else { (v - none).signum() as i32 };
-    match side(f64::midpoint(low, high)) {
-        0 => (ours - none).abs() <= EVEN,
-        published => side(ours) == published,
-    }
 }
 
 fn show(form: Form, metric: &Metric, [low, high]: [f64; 2]) -> String {
@@ -193,16 +301,65 @@ pub fn number(metric: &Metric, value: f64) -> String {
 mod tests {
     use super::*;
 
-    // A ratio agrees on the same side of 1, or a figure of no difference is near it; a plain value agrees within a fifth of the range.
+    const WORDS: [Verdict; 3] = [Verdict::Agrees, Verdict::SameSign, Verdict::Differs];
+
+    // A ratio agrees within a quarter of the published effect, from the nearer end of a range; half
+    // and double are effects of one size. Beyond that only the side of 1 counts.
     #[test]
-    fn directions() {
-        let ratio = |published, ours| agrees(Form::Ratio, published, ours);
-        assert!(ratio([1.12, 2.06], 1.05) && ratio([1.12, 2.06], 5.0));
-        assert!(!ratio([1.12, 2.06], 0.9) && !ratio([1.12, 2.06], 1.005));
-        assert!(ratio([0.1, 0.2], 0.9) && !ratio([0.1, 0.2], 1.1));
-        assert!(ratio([1.0, 1.0], 0.96) && !ratio([1.0, 1.0], 1.06));
-        assert!(agrees(Form::Difference, [-0.16, -0.16], -0.02));
-        assert!(!agrees(Form::Difference, [-0.16, -0.16], 0.02));
-        assert!(agrees(Form::Value, [0.10, 0.16], 0.19) && !agrees(Form::Value, [0.1, 0.16], 0.2));
+    fn ratios_have_three_words() {
+        let [agrees, same_sign, differs] = WORDS;
+        for (published, ours, expected) in [
+            ([2.4, 2.4], 2.06, agrees),
+            ([2.4, 2.4], 1.04, same_sign),
+            ([1.26, 1.26], 8.1, same_sign),
+            ([1.12, 2.06], 1.5, agrees),
+            ([1.12, 2.06], 1.1, agrees),
+            ([1.12, 2.06], 2.32, agrees),
+            ([1.12, 2.06], 1.08, same_sign),
+            ([1.12, 2.06], 0.9, differs),
+            ([1.12, 2.06], 1.005, differs),
+            ([0.5, 0.5], 1.0 / 1.76, agrees),
+            ([0.5, 0.5], 1.0 / 2.24, agrees),
+            ([0.5, 0.5], 1.0 / 2.3, same_sign),
+            ([0.1, 0.2], 0.9, same_sign),
+            ([0.1, 0.2], 1.1, differs),
+            ([1.0, 1.0], 0.96, agrees),
+            ([1.0, 1.0], 1.06, differs),
+            ([0.5, 0.5], f64::NAN, differs),
+        ] {
+            assert_eq!(Verdict::of_ratio(published, ours), expected, "{published:?} {ours}");
+        }
+    }
+
+    // A difference has the same three words. A plain value has no sign, and agrees within a fifth
+    // of its range.
+    #[test]
+    fn differences_and_values() {
+        let [agrees, same_sign, differs] = WORDS;
+        let difference = |ours| Verdict::of_difference([-0.16, -0.16], ours);
+        assert_eq!([-0.125, -0.02, 0.02].map(difference), [agrees, same_sign, differs]);
+        let value = |ours| Form::Value.verdict([0.10, 0.16], ours);
+        assert_eq!([0.19, 0.2, 0.07].map(value), [agrees, differs, differs]);
+    }
+
+    // A claim shows its word, or the count of each; the table counts the words of all pairs apart.
+    #[test]
+    fn words_are_counted_apart() {
+        let one = Claim::ratios("a", "s", &[2.0], &[1.9]);
+        let several = Claim::ratios("b", "s", &[2.0], &[1.9, 1.2, 1.3, 0.9]);
+        let ours_alone = Claim::ratios("c", "s", &[], &[1.9]);
+        let target = Claim::target("d", 2, 3);
+        let claims = [one, several, ours_alone, target];
+        assert_eq!(
+            claims.each_ref().map(Claim::verdict),
+            [
+                "agrees",
+                "agrees in 1, same sign in 2, differs in 1",
+                "not measured",
+                "agrees in 2, differs in 1"
+            ]
+        );
+        let title = table(&claims).title;
+        assert!(title.ends_with(": 4 agree, 2 have the same sign, 2 differ"), "{title}");
     }
 }

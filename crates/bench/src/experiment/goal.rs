@@ -34,15 +34,22 @@ use standing::{Standing, Verdict};
 pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     let mut spec = context.spec.clone();
     spec.systems = named(&spec.systems);
-    let plan = Plan::new(&spec, context.quick)?;
-    halves(&plan)?;
+    judge(context, &Plan::new(&spec, context.quick)?)
+}
+
+/// Runs `plan` and counts where ours stands.
+///
+/// # Errors
+/// A workload of neither half; no system of ours.
+pub(super) fn judge(context: &Context<'_>, plan: &Plan) -> anyhow::Result<Findings> {
+    halves(plan)?;
     let ours = |system: &System, policy: &str| {
         policy == marks::OURS && system.topology == Topology::TwoLayer
     };
     if !plan.systems.iter().any(|(system, policy, _)| ours(system, policy.name)) {
         bail!("systems: `{}@two_layer` is missing; name it", marks::OURS);
     }
-    let grid = simulate(context, &plan)?;
+    let grid = simulate(context, plan)?;
     // Without a rival that answers, a cell has nothing to compare with.
     let standings: Vec<Standing> =
         grid.groups().iter().filter_map(|group| Standing::of(&grid, group)).collect();
@@ -59,7 +66,7 @@ pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
 }
 
 /// The systems with names of the comparison's field in place of references to the catalogue.
-fn named(systems: &[Ref<System>]) -> Vec<Ref<System>> {
+pub(super) fn named(systems: &[Ref<System>]) -> Vec<Ref<System>> {
     let known = field::all();
     let resolve = |one: &Ref<System>| {
         let is = |system: &&Ref<System>| match (one, system) {
@@ -73,18 +80,11 @@ fn named(systems: &[Ref<System>]) -> Vec<Ref<System>> {
 
 fn claims(standings: &[Standing]) -> Vec<Claim> {
     let all = standings.len();
-    let claim = |what: &str, good: usize| {
-        let ours = format!("{good} of {all}");
-        let mut claim =
-            Claim::about(what, "the target", format!("{all} of {all}"), ours, good == all);
-        claim.agree = (good, all);
-        claim
-    };
     let free = standings.iter().filter(|s| s.dominated.is_none()).count();
     let held = standings.iter().filter(|s| s.verdict() != Verdict::Behind).count();
     vec![
-        claim("no system is better than ours on all four metrics at once", free),
-        claim("the score of ours is the best, or level with the best", held),
+        Claim::target("no system is better than ours on all four metrics at once", free, all),
+        Claim::target("the score of ours is the best, or level with the best", held, all),
     ]
 }
 

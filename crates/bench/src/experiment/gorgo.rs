@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use meridian_sim::{Fate, Report};
 use serde_json::json;
 
-use super::claim::{self, Claim};
+use super::claim::{self, Claim, Verdict};
 use super::dist::Dist;
 use super::grid::Grid;
 use super::plan::Plan;
@@ -99,8 +99,8 @@ fn line_table(lines: &[Line], (intercept, slope): (f64, f64)) -> Table {
 fn line_claims(lines: &[Line], (_, even): (f64, f64)) -> Vec<Claim> {
     let about = |what: &str, published: f64, ours: f64, digits: usize, within: f64| {
         let show = |v: f64| format!("{v:.digits$}");
-        let agrees = (ours / published - 1.0).abs() <= within;
-        Claim::about(what, "Table 1", show(published), show(ours), agrees)
+        let verdict = Verdict::of((ours / published - 1.0).abs() <= within);
+        Claim::about(what, "Table 1", show(published), show(ours), verdict)
     };
     let (intercept, slope, r2, samples) = TABLE_1;
     vec![
@@ -254,8 +254,7 @@ fn median_claims(medians: &[(&str, Vec<Option<f64>>, f64)]) -> Vec<Claim> {
     let claim = |(system, p50, published): &(&str, Vec<Option<f64>>, f64)| {
         let ours = stats::median(&stats::paired(p50, proxy, |a, b| a / b)).unwrap_or(f64::NAN);
         let what = format!("P50 TTFT, {system} over gorgo-proxy, as the benchmark saw it");
-        let published = format!("{:.2}x", published / published_proxy);
-        Claim::about(&what, "section 4.5", published, format!("{ours:.2}x"), ours > 1.01)
+        Claim::ratios(&what, "section 4.5", &[published / published_proxy], &[ours])
     };
     others.iter().map(claim).collect()
 }

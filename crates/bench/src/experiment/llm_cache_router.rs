@@ -8,7 +8,7 @@
 use meridian_base::{Duration, Time};
 use meridian_sim::{Report, Scenario};
 
-use super::claim::Claim;
+use super::claim::{Claim, Verdict};
 use super::grid::Grid;
 use super::plan::Plan;
 use super::plot::{self, Figure, Point};
@@ -59,7 +59,8 @@ pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     let plan = Plan::new(&context.spec, context.quick)?;
     let whole = |scenario: Scenario| (context.simulate)(scenario).map(until_the_end);
     let Context { seeds, quick, progress, .. } = *context;
-    let whole = Context { spec: context.spec.clone(), seeds, quick, simulate: &whole, progress };
+    let spec = context.spec.clone();
+    let whole = Context { spec, seeds, quick, commit: None, simulate: &whole, progress };
     let grid = cells::simulate(&whole, &plan)?;
     let mut found = cells::findings(&whole, &grid)?;
     let published = published();
@@ -227,7 +228,7 @@ fn slopes(at: &Points<'_>, rows: &[Row]) -> (Table, Vec<Claim>) {
     (table, claims)
 }
 
-/// Whether prefix-aware's slope is below each other's, as published.
+/// By how much prefix-aware's slope is below each other's.
 fn gentlest(at: &Points<'_>, model: &str, rows: &[Row]) -> Vec<Claim> {
     let (from, to) = ENDS;
     let ours = |system: &str| {
@@ -245,7 +246,8 @@ fn gentlest(at: &Points<'_>, model: &str, rows: &[Row]) -> Vec<Claim> {
         let what = format!("growth of P50 from 4 to 24 sessions, {system} / prefix_aware, {model}");
         let show = |a: f64, b: f64| format!("{a:+.0} / {b:+.0} ms");
         let (theirs, own) = (show(published, published_pa), show(mine, mine_pa));
-        Some(Claim::about(&what, "README, headline", theirs, own, mine > mine_pa))
+        let verdict = Verdict::of_difference([published - published_pa; 2], mine - mine_pa);
+        Some(Claim::about(&what, "README, headline", theirs, own, verdict))
     };
     against.filter_map(claim).collect()
 }
@@ -288,11 +290,7 @@ fn comparisons(at: &Points<'_>, rows: &[Row]) -> Vec<Claim> {
             "{}, prefix_aware over {}, {} sessions, {}",
             compared.what, compared.over, row.sessions, row.model
         );
-        let side = |v: f64| if (v - 1.0).abs() <= 0.01 { 0 } else { (v - 1.0).signum() as i32 };
-        let agrees = side(ours) == side(published);
-        let source = "docs/results-cloud.md";
-        let show = |v: f64| format!("{v:.2}x");
-        claims.push(Claim::about(&what, source, show(published), show(ours), agrees));
+        claims.push(Claim::ratios(&what, "docs/results-cloud.md", &[published], &[ours]));
     }
     claims
 }

@@ -3,6 +3,8 @@
 //! Every system sees the same requests with the same objectives under one seed, and figures are
 //! means over seeds. Ratios are ratios of means, separately for each case.
 
+mod in_time;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, ensure};
@@ -69,6 +71,9 @@ pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
             table.row([claim.what, claim.ours]);
         }
         found.tables.insert(0, table);
+    }
+    if let Some(table) = sweep.in_time_table() {
+        found.tables.push(table);
     }
     found.params = params::of_text(&serde_json::to_string(&small)?);
     Ok(found)
@@ -193,10 +198,18 @@ impl<'a> Sweep<'a> {
         Ok(Figure::new(&["attainment", &case.name], title, svg))
     }
 
+    /// The cases of a published figure.
+    fn about(&self, claim: &FlowClaim) -> impl Iterator<Item = (usize, &Case)> {
+        let cases = self.spec.cases.iter().enumerate();
+        cases.filter(|(_, c)| claim.cases.is_empty() || claim.cases.contains(&c.name))
+    }
+
     /// Ours compared with a published ratio: a value for each of its cases.
     fn hold(&self, claim: &FlowClaim) -> Claim {
-        let cases = self.spec.cases.iter().enumerate();
-        let about = cases.filter(|(_, c)| claim.cases.is_empty() || claim.cases.contains(&c.name));
+        if claim.metric == Compared::Attainment {
+            return self.hold_in_time(claim);
+        }
+        let about = self.about(claim);
         let ours: Vec<f64> = about.filter_map(|(nth, case)| self.ratio(claim, nth, case)).collect();
         Claim::ratios(&claim.what, &claim.source, &claim.published, &ours)
     }
@@ -215,15 +228,10 @@ impl<'a> Sweep<'a> {
             self.mean((nth, rate, system), get).map(|mean| mean.mean)
         };
         let rates = 0..case.rates.len();
-        let best = |rate: usize, largest: bool| {
-            let values = over.iter().filter_map(|system| value(rate, *system));
-            if largest { values.reduce(f64::max) } else { values.reduce(f64::min) }
-        };
+        let least =
+            |rate: usize| over.iter().filter_map(|system| value(rate, *system)).reduce(f64::min);
         match claim.metric {
-            Compared::Attainment => {
-                let at = |rate: usize| Some(value(rate, of)? / best(rate, true)?.max(1e-3));
-                rates.filter_map(at).reduce(f64::max)
-            }
+            Compared::Attainment => None,
             Compared::Rate => {
                 let sustained = |system: usize| {
                     let points = rates
@@ -235,7 +243,7 @@ impl<'a> Sweep<'a> {
                 Some(sustained(of)? / others?)
             }
             Compared::Ttft | Compared::Cct | Compared::Earliness => {
-                let at = |rate: usize| Some(value(rate, of)? / best(rate, false)?);
+                let at = |rate: usize| Some(value(rate, of)? / least(rate)?);
                 let all: Vec<f64> = rates.filter_map(at).collect();
                 stats::mean(&all).map(|mean| mean.mean)
             }

@@ -33,6 +33,7 @@ pub mod plot;
 pub mod price;
 mod rates;
 mod registry;
+mod release;
 mod report;
 pub mod results;
 pub mod runner;
@@ -53,7 +54,7 @@ use serde_json::Value;
 
 use claim::Claim;
 use plot::Figure;
-pub use registry::{ALL, Code, Entry, find};
+pub use registry::{ALL, Code, Entry, RELEASE, find};
 use runner::{Progress, Simulate};
 use spec::{Measure, Spec};
 use table::Table;
@@ -69,6 +70,8 @@ pub struct Options {
     pub live: bool,
     /// A file in place of the experiment's own, with other systems, fleets or workloads.
     pub file: Option<PathBuf>,
+    /// The hash of the commit that is judged, for an experiment that draws its workloads by it.
+    pub commit: Option<String>,
     /// The folder for the results. It is created before anything runs, so that an hour's results
     /// are not lost for lack of it.
     pub out: Option<PathBuf>,
@@ -82,6 +85,8 @@ pub struct Context<'a> {
     pub seeds: u32,
     /// Run the small variant.
     pub quick: bool,
+    /// The hash of the commit that is judged.
+    pub commit: Option<String>,
     /// The simulator.
     pub simulate: &'a Simulate<'a>,
     /// Called after each run.
@@ -177,7 +182,8 @@ pub fn run(
         std::fs::create_dir_all(dir)
             .with_context(|| format!("--out {}: cannot make this folder", dir.display()))?;
     }
-    let context = Context { spec, seeds, quick, simulate, progress };
+    let commit = options.commit.clone();
+    let context = Context { spec, seeds, quick, commit, simulate, progress };
     let findings = code(&context).with_context(|| from)?;
     Ok(Outcome {
         name: entry.name,

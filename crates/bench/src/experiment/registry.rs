@@ -3,8 +3,12 @@
 
 use super::{
     Context, Findings, ablation, calibration, cells, goal, gorgo, heroserve, live,
-    llm_cache_router, mfs, rates, saturation, skywalker_cost, skywalker_load, tuning, versus,
+    llm_cache_router, mfs, rates, release, saturation, skywalker_cost, skywalker_load, tuning,
+    versus,
 };
+
+/// The experiment that judges a commit, once.
+pub const RELEASE: &str = "release";
 
 /// The function that runs an experiment.
 pub type Code = fn(&Context<'_>) -> anyhow::Result<Findings>;
@@ -52,6 +56,7 @@ const OWN: &[(&str, Code, Option<Code>)] = &[
     ("meridian-saturation", saturation::run, None),
     ("meridian-vs-all", versus::run, None),
     ("goal", goal::run, None),
+    (RELEASE, release::run, None),
     ("open-loop-rates", rates::run, None),
 ];
 

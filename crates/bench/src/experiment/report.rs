@@ -104,8 +104,10 @@ impl Outcome {
         let usual = Path::new("target/experiments").join(self.name);
         let out = self.given.out.as_deref().filter(|out| *out != usual);
         let out = out.map(|out| path("--out", out)).unwrap_or_default();
+        let commit = self.given.commit.as_deref().filter(|_| self.spec.draw.is_some());
+        let commit = commit.map(|hash| format!(" --commit {hash}")).unwrap_or_default();
         let (name, seeds) = (self.name, self.seeds);
-        format!("meridian experiment {name} --seeds {seeds}{quick}{live}{file}{out}")
+        format!("meridian experiment {name} --seeds {seeds}{quick}{live}{file}{out}{commit}")
     }
 
     fn how(&self) -> String {

@@ -12,7 +12,7 @@ use meridian_sim::{Autoscaler, Hardware, Load, Report, Scenario, Source};
 use meridian_workload::{Diurnal, Generator, Poisson, open_loop};
 use serde_json::json;
 
-use super::claim::Claim;
+use super::claim::{Claim, Verdict};
 use super::dist::Dist;
 use super::metric::Run;
 use super::plan::{Cell, Feed, Plan};
@@ -123,9 +123,9 @@ fn claims(day: &Day, costs: &[(&str, f64)]) -> Vec<Claim> {
     let saved = (1.0 - cost(costs, TOGETHER) / cost(costs, APART)) * 100.0;
     let perfect = cost(costs, PERFECT) / cost(costs, TOGETHER);
     let about = |what: &str, published: f64, ours: f64, unit: &str, digits: usize| {
-        let agrees = (ours / published - 1.0).abs() <= 0.1;
+        let verdict = Verdict::of((ours / published - 1.0).abs() <= 0.1);
         let show = |v: f64| format!("{v:.digits$}{unit}");
-        Claim::about(what, "Fig. 3, section 2.2", show(published), show(ours), agrees)
+        Claim::about(what, "Fig. 3, section 2.2", show(published), show(ours), verdict)
     };
     vec![
         about("peak over trough, steadiest region", 2.88, least, "x", 2),

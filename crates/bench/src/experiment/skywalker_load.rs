@@ -10,7 +10,7 @@ use meridian_workload::{
 use serde_json::json;
 
 use super::catalogue::catalogue;
-use super::claim::Claim;
+use super::claim::{Claim, Verdict};
 use super::dist::Dist;
 use super::plot::{self, Figure, Line, Point};
 use super::stats::{self, Mean};
@@ -165,9 +165,9 @@ fn day_claims(days: &[Day]) -> Vec<Claim> {
     let what = ["of the steadiest region", "of the least steady region", "of all together"];
     let pairs = what.iter().zip(PUBLISHED_RATIOS).zip([least, most, *sum]);
     let claim = |((what, published), ours): ((&&str, f64), f64)| {
-        let agrees = (ours / published - 1.0).abs() <= 0.05;
+        let verdict = Verdict::of((ours / published - 1.0).abs() <= 0.05);
         let what = format!("peak over trough by the hour, {what}");
-        Claim::about(&what, "Fig. 3a", format!("{published:.2}"), format!("{ours:.2}"), agrees)
+        Claim::about(&what, "Fig. 3a", format!("{published:.2}"), format!("{ours:.2}"), verdict)
     };
     pairs.map(claim).collect()
 }
@@ -288,7 +288,7 @@ fn similarity_claims(likenesses: &[Likeness]) -> Vec<Claim> {
     let mut claims = Vec::new();
     for (name, ratio, regions) in PUBLISHED_SIMILARITY {
         let Some(likeness) = likenesses.iter().find(|l| l.name == name) else { continue };
-        let near = |ours: f64, published: f64| (ours / published - 1.0).abs() <= 0.2;
+        let near = |ours: f64, published: f64| Verdict::of((ours / published - 1.0).abs() <= 0.2);
         if let Some(ours) = means(likeness, Similarity::ratio).map(|m| m.mean) {
             let what = format!("similarity within over across users, {name}");
             let shown = [ratio, ours].map(|v| format!("{v:.2}x"));

@@ -8,6 +8,7 @@
 //! Nothing is resolved here: [`super::plan`] resolves names and reports errors.
 
 mod compare;
+mod draw;
 mod fleets;
 mod flow;
 mod load;
@@ -21,6 +22,7 @@ use meridian_wire::config::{AdmissionMode, Held, Policy, Probe, Span};
 use serde::{Deserialize, Serialize};
 
 pub use compare::{Exception, Half, Sweep, Tuned};
+pub use draw::{CapacityRuns, Chance, Draw, Range, Ranges};
 pub use fleets::{Exchanges, FleetCase, FleetClaim, FleetMetric, Fleets, Spread};
 pub use flow::{Case, Compared, FlowClaim, FlowSweep, FlowSystem};
 pub use load::{Bursts, Load, Workload};
@@ -79,6 +81,8 @@ pub struct Spec {
     /// Parameters of policies that are swept.
     #[serde(default)]
     pub sweeps: Vec<Sweep>,
+    /// Ranges from which workloads are drawn.
+    pub draw: Option<Draw>,
     /// Causes for results behind others.
     #[serde(default)]
     pub exceptions: Vec<Exception>,

@@ -183,6 +183,7 @@ fn settings(one: &Tuned) -> String {
         AdmissionMode::Outstanding(most) => format!("at most {most} outstanding"),
         AdmissionMode::Blind => "admission blind".to_owned(),
         AdmissionMode::Pending => "admission pending".to_owned(),
+        AdmissionMode::Saturation => "admission saturation".to_owned(),
         AdmissionMode::PendingKv => "admission pending_kv".to_owned(),
     }));
     if words.is_empty() { "as published".to_owned() } else { words.join(", ") }

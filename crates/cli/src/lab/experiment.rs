@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use meridian_bench::experiment::{self, ALL, Entry, Options, Outcome};
+use meridian_bench::experiment::{self, ALL, Entry, Options, Outcome, RELEASE};
 
 /// Reproduce a published comparison
 #[derive(Debug, clap::Args)]
@@ -25,6 +25,9 @@ pub(crate) struct Args {
     /// Run a small variant, which only shows that the experiment works
     #[arg(long)]
     quick: bool,
+    /// Hash of the commit that `release` judges, which draws its workloads [default: this binary's]
+    #[arg(long)]
+    commit: Option<String>,
     /// File to use instead of the experiment's own, with other systems, fleets or workloads
     #[arg(long)]
     file: Option<PathBuf>,
@@ -39,6 +42,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
                 writeln!(out, "{}", entry.name)?;
             }
             Ok(())
+        }
+        name if args.commit.is_some() && name != RELEASE => {
+            bail!("--commit: only `{RELEASE}` draws its workloads by it; leave it out")
         }
         "all" if args.file.is_some() => bail!("--file: needs one experiment; give its name"),
         "all" => all(args),
@@ -57,10 +63,11 @@ fn folder() -> PathBuf {
     PathBuf::from("target/experiments")
 }
 
-/// Runs every experiment, even after one fails.
+/// Runs every experiment, even after one fails. `release` is run once, by its name.
 fn all(args: &Args) -> anyhow::Result<()> {
     let base = args.out.clone().unwrap_or_else(folder);
     let entries = ALL.iter().filter(|entry| !args.live || entry.live.is_some());
+    let entries = entries.filter(|entry| entry.name != RELEASE);
     let mut failed = Vec::new();
     for entry in entries {
         if let Err(error) = one(args, entry, base.join(entry.name)) {
@@ -87,7 +94,9 @@ fn one(args: &Args, entry: &Entry, dir: PathBuf) -> anyhow::Result<Outcome> {
             eprintln!("{}: {done}/{of} {what}", entry.name);
         }
     };
-    let options = Options { seeds, quick, live, file: args.file.clone(), out: Some(dir.clone()) };
+    let commit = args.commit.clone().or_else(|| Some(env!("MERIDIAN_COMMIT").to_owned()));
+    let (file, out) = (args.file.clone(), Some(dir.clone()));
+    let options = Options { seeds, quick, live, file, commit, out };
     let outcome = experiment::run(entry, options, &experiment::runner::simulate, &progress);
     bar.finish_and_clear();
     let outcome = outcome?;

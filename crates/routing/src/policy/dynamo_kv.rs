@@ -12,8 +12,8 @@
 //! Blocks that requests share count once, and only those that the request would add count for it:
 //! besides cached blocks, a request is drawn to the replica that is serving similar requests now.
 //! The least cost wins, and ties are drawn; at a temperature above 0 the replica is drawn by
-//! softmax over costs scaled by their spread. Without KV events, the mode here, a block counts as
-//! resident for 120 s after it was last sent.
+//! softmax over costs scaled by their spread. This is Dynamo's approximate mode: without KV events,
+//! a block counts as resident for 120 s after it was last sent.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -35,7 +35,8 @@ const BLOCK_TOKENS: f32 = 16.0;
 
 pub(super) static SPEC: Spec = Spec {
     name: "dynamo_kv",
-    summary: "least blocks to prefill plus blocks in use",
+    summary: "Dynamo's approximate mode, without KV events: least blocks to prefill plus blocks \
+              in use",
     source: "Dynamo 1.6.1, its selection service",
     params: &[
         Param::number("prefill_load_scale", 1.0, (0.0, 1000.0), "weight of blocks to prefill"),

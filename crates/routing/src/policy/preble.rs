@@ -1,4 +1,4 @@
-//! Preble's E2 (exploit or explore), as AIBrix re-implements it.
+//! AIBrix's simplification of Preble's E2 (exploit or explore), not Preble itself.
 //!
 //! Preble (Srivatsa et al., 2024) and `prefix_cache_preble.go` of AIBrix. If more than half of the
 //! prompt is cached, exploit: of the replicas with the longest match, pick the one that received
@@ -26,8 +26,9 @@ use crate::why::Why;
 
 pub(super) static SPEC: Spec = Spec {
     name: "preble",
-    summary: "longest match when most of the prompt is cached, else least recent work",
-    source: "Preble (2024); AIBrix, algorithms/prefix_cache_preble.go",
+    summary: "AIBrix's simplification of Preble: longest match when most of the prompt is cached, else \
+              least recent work",
+    source: "AIBrix, algorithms/prefix_cache_preble.go, after Preble (2024)",
     params: &[
         Param::number(
             "match_ratio",

@@ -3,7 +3,7 @@
 //! `REWRITE=1 cargo test -p meridian-routing --test machine` rewrites the outputs; read the diff
 //! before you commit it. Commands (times in ms with `at=`, never going back):
 //!
-//! - `region policy=NAME [admission=blind|pending|pending_kv|outstanding_N] [held=N]
+//! - `region policy=NAME [admission=blind|pending|saturation|pending_kv|outstanding_N] [held=N]
 //!   [held_tenant=N] [max_wait=MS] [promise=MS] [attempts=N] [topology=..] [KNOB=VALUE ..]`, with
 //!   the policy's own knobs
 //! - `configure policy=NAME [admission=..] [KNOB=VALUE ..]` changes it from now on
@@ -50,6 +50,7 @@ fn admission(text: &str) -> Admission {
         None => match text {
             "blind" => Admission::Blind,
             "pending" => Admission::Pending,
+            "saturation" => Admission::Saturation,
             "pending_kv" => Admission::PendingKv,
             other => panic!("{other} is not an admission mode"),
         },

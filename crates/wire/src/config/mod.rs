@@ -157,7 +157,7 @@ pub struct Gateway {
     pub control: Option<Registry>,
 }
 
-/// `blind`, `{outstanding: 24}`, `pending` or `pending_kv`.
+/// `blind`, `{outstanding: 24}`, `pending`, `saturation` or `pending_kv`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AdmissionMode {
@@ -167,6 +167,9 @@ pub enum AdmissionMode {
     Outstanding(u32),
     /// No pending request, according to the engine.
     Pending,
+    /// Fewer than 5 pending requests and less than 80 % of the KV cache in use, according to the
+    /// engine.
+    Saturation,
     /// The prompt fits into the free KV cache.
     PendingKv,
 }
@@ -661,6 +664,7 @@ impl From<AdmissionMode> for Admission {
             AdmissionMode::Blind => Admission::Blind,
             AdmissionMode::Outstanding(max) => Admission::Outstanding { max },
             AdmissionMode::Pending => Admission::Pending,
+            AdmissionMode::Saturation => Admission::Saturation,
             AdmissionMode::PendingKv => Admission::PendingKv,
         }
     }

@@ -62,8 +62,14 @@ fn cell<'a>(table: &'a Table, row: [&str; 2], column: &str) -> &'a str {
 #[test]
 fn cells_are_counted_by_kind() {
     let spec: Spec = read("test", YAML).unwrap();
-    let context =
-        Context { spec, seeds: 4, quick: false, simulate: &stand_in, progress: &|_, _, _| () };
+    let context = Context {
+        spec,
+        seeds: 4,
+        quick: false,
+        commit: None,
+        simulate: &stand_in,
+        progress: &|_, _, _| (),
+    };
     let found = run(&context).unwrap();
     let [summary, dominated, cells, first, ..] = &found.tables[..] else { panic!("tables") };
     let all = |column| cell(summary, ["all", "both"], column);
@@ -95,7 +101,7 @@ fn cells_are_counted_by_kind() {
     assert_eq!(first.title, "dominated at 50 % on f1");
     assert_eq!(first.rows[1][..3], ["ttft_ms.mean", "1000", "950"]);
     let verdicts: Vec<_> = found.claims.iter().map(Claim::verdict).collect();
-    assert_eq!(verdicts, ["agrees in 3 of 4", "agrees in 2 of 4"]);
+    assert_eq!(verdicts, ["agrees in 3, differs in 1", "agrees in 2, differs in 2"]);
     assert_eq!(found.figures.len(), 4);
     assert!(found.figures[0].svg.contains("dynamo_kv") && !found.figures[0].svg.contains("skyw"));
 }
@@ -106,8 +112,14 @@ fn cells_without_a_rival_are_left_out() {
     let only = |names: &str| {
         let all = "[meridian@two_layer, dynamo_kv-tuned@flat, skywalker@two_layer]";
         let spec: Spec = read("test", &YAML.replace(all, names)).unwrap();
-        let context =
-            Context { spec, seeds: 1, quick: false, simulate: &stand_in, progress: &|_, _, _| () };
+        let context = Context {
+            spec,
+            seeds: 1,
+            quick: false,
+            commit: None,
+            simulate: &stand_in,
+            progress: &|_, _, _| (),
+        };
         run(&context).map(|found| found.tables[0].title.clone()).map_err(|e| format!("{e:#}"))
     };
     let error = only("[dynamo_kv-tuned@flat]").unwrap_err();

@@ -7,7 +7,7 @@ use meridian_plan::{
 };
 use serde_json::json;
 
-use crate::experiment::claim::Claim;
+use crate::experiment::claim::{Claim, Verdict};
 use crate::experiment::table::Table;
 use crate::experiment::{Context, Findings, params, results};
 
@@ -46,12 +46,16 @@ pub(crate) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
             format!("{less:.1}"),
         ]);
         let near = |a: f64, b: f64| (a / b - 1.0).abs() <= 0.2;
+        let verdict = match near(alone, PUBLISHED.0) && near(first, PUBLISHED.1) {
+            false if first < alone => Verdict::SameSign,
+            both => Verdict::of(both),
+        };
         found.claims.push(Claim::about(
             &format!("1 MB, us, mode {mode}"),
             "Fig. 2",
             format!("{:.0} against {:.0}", PUBLISHED.0, PUBLISHED.1),
             format!("{alone:.1} against {first:.1}"),
-            near(alone, PUBLISHED.0) && near(first, PUBLISHED.1),
+            verdict,
         ));
         for (system, us) in [("homogeneous", alone), ("heterogeneous", first)] {
             let given = [("mode", json!(mode)), ("collect_us", json!(us))];

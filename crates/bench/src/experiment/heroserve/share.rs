@@ -7,7 +7,7 @@ use meridian_plan::{
 };
 use serde_json::json;
 
-use crate::experiment::claim::Claim;
+use crate::experiment::claim::{Claim, Verdict};
 use crate::experiment::table::Table;
 use crate::experiment::{Context, Findings, params, results};
 use crate::fleet::Mode;
@@ -44,7 +44,7 @@ pub(crate) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
                 "Fig. 1",
                 format!("above {:.0} %", published * 100.0),
                 format!("{:.1} %", share * 100.0),
-                share > published,
+                Verdict::of(share > published),
             ));
             let given = [("mode", json!(mode.name())), ("collective_share", json!(share))];
             found.rows.push(results::bare("ring", gpu, &given));

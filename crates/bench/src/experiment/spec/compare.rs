@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use meridian_wire::config::{AdmissionMode, Policy, Probe, Scalar};
+use meridian_wire::config::{AdmissionMode, Policy, Probe, Scalar, Span};
 use serde::{Deserialize, Serialize};
 
 use super::{Digests, System, Topology, unbounded};
@@ -61,9 +61,29 @@ pub struct Tuned {
 
 impl Tuned {
     /// The tuned policy as a system of this name in `topology`, which queues requests without a
-    /// limit.
+    /// limit. A line that changes nothing also has what its publication sets beside the policy:
+    /// SkyWalker's queue strictly in order, and llm-d's saturation detector.
     #[must_use]
     pub fn system(&self, name: String, topology: Topology) -> System {
+        let mut system = self.plain(name, topology);
+        let as_published = self.params.is_empty() && self.admission.is_none();
+        match self.policy.as_str() {
+            "skywalker" | "skywalker_ch" | "skywalker_steal" if as_published => {
+                system.held.look_ahead = 1;
+            }
+            // llm-d scrapes every 50 ms.
+            "llmd_default" => {
+                system.probe.busy = Span::millis(50);
+                if as_published {
+                    system.admission = Some(AdmissionMode::Saturation);
+                }
+            }
+            _ => {}
+        }
+        system
+    }
+
+    fn plain(&self, name: String, topology: Topology) -> System {
         System {
             name,
             policy: Policy { name: self.policy.clone(), params: self.params.clone() },

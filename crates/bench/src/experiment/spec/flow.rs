@@ -85,7 +85,7 @@ pub struct FlowClaim {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Compared {
-    /// Share of requests in time, at the rate where the ratio is largest.
+    /// Share of requests in time, at the rate where fair sharing has nearest to half in time.
     Attainment,
     /// The rate up to which nine of ten requests are in time.
     Rate,

@@ -26,6 +26,9 @@ pub struct Workload {
     /// its name then ends with it.
     #[serde(skip)]
     pub level: Option<f64>,
+    /// Round-trip times in place of those of the regions, if they were drawn for this workload.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub rtt_ms: Option<Vec<Vec<f64>>>,
 }
 
 impl Workload {

@@ -187,24 +187,32 @@ pub(super) fn behind(marks: &[Mark], exceptions: &[Exception], seeds: u32) -> Ta
     table
 }
 
-/// Ours, the best of the field and the oracle on one workload.
+/// Ours, the best of the field and the best known schedule on one workload.
 pub(super) fn distance(grid: &Grid<'_>, group: &[usize]) -> Table {
     let cell = grid.cells[group[0]];
     let title = format!(
-        "{} on {}: the distance to the oracle",
+        "{} on {}: the distance to the best known schedule",
         grid.plan.workload(cell),
         grid.plan.fleet(cell)
     );
     let mut table = Table::new(
         title,
-        &["metric", "ours", "best of the field", "who", "oracle", "ours over oracle"],
+        &[
+            "metric",
+            "ours",
+            "best of the field",
+            "who",
+            "best known",
+            "whose",
+            "ours over best known",
+        ],
     );
     let answering: Vec<usize> =
         group.iter().copied().filter(|c| compare::answers(grid, *c)).collect();
     let field = marks::field(grid, group);
     let own = marks::own(grid, group);
     for metric in METRICS {
-        let (Some(own), Some((_, rival)), Some((least, oracle))) =
+        let (Some(own), Some((_, rival)), Some((least, known))) =
             (own, compare::best(grid, &field, metric), compare::best(grid, &answering, metric))
         else {
             continue;
@@ -219,7 +227,8 @@ pub(super) fn distance(grid: &Grid<'_>, group: &[usize]) -> Table {
             show(own),
             show(rival),
             grid.plan.system(grid.cells[rival]).to_owned(),
-            show(oracle),
+            show(known),
+            grid.plan.system(grid.cells[known]).to_owned(),
             format!("{distance:.3}"),
         ]);
     }

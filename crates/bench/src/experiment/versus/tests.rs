@@ -69,8 +69,14 @@ fn marks_are_against_who_answers() {
         topologies: Vec::new(),
         rivals: vec!["dynamo_kv".to_owned()],
     }];
-    let context =
-        Context { spec, seeds: 2, quick: true, simulate: &stand_in, progress: &|_, _, _| () };
+    let context = Context {
+        spec,
+        seeds: 2,
+        quick: true,
+        commit: None,
+        simulate: &stand_in,
+        progress: &|_, _, _| (),
+    };
     let found = run(&context).unwrap();
     let [summary, singles, by_workload, by_cause, behind] = &found.tables[..5] else {
         panic!("five")
@@ -90,7 +96,7 @@ fn marks_are_against_who_answers() {
     assert_eq!(cell(by_cause, "not explained", "among all"), "7");
     assert!(behind.rows.iter().all(|row| row[6].starts_with("dynamo_kv@")), "{behind:?}");
     assert!(behind.rows.iter().all(|row| row[7] == "-"), "{behind:?}");
-    assert_eq!(found.claims[0].verdict(), "agrees in 10 of 18");
+    assert_eq!(found.claims[0].verdict(), "agrees in 10, differs in 8");
 }
 
 // An exception about a missing item is an error.
