@@ -12,8 +12,8 @@ use meridian_wire::peer::usage_of;
 
 use crate::machine::ticket::{Details, Ticket};
 use crate::request::attempt::{AnsweredBy, Opened};
-use crate::request::choice::Target;
 use crate::request::delivery::{Delivery, Form};
+use crate::request::destination::Destination;
 use crate::request::incoming::{Event, Incoming};
 use crate::request::odd::Oddity;
 use crate::request::resume::{Resume, Search, search};
@@ -49,14 +49,14 @@ pub(crate) enum Step {
 impl Answering {
     pub(crate) fn new(
         delivery: &Delivery,
-        target: &Target,
+        destination: &Destination,
         opened: Opened,
         reader: Answer,
         ticket: Ticket,
         resume: Option<Box<Resume>>,
     ) -> Answering {
         let Opened { flow, first, sent, by } = opened;
-        let member = target.member();
+        let member = destination.member();
         let json = delivery.endpoint.is_generation() && delivery.form != Form::Events;
         let oddity = member.is_some().then(|| Oddity::new(json));
         let silence = Silence::new(&delivery.plane.settings.timeouts, member);

@@ -23,8 +23,8 @@ use crate::replicas::fleet::Member;
 use crate::replicas::name::ReplicaName;
 use crate::replicas::reports;
 use crate::replicas::upstream::{Answered, Flow, is_cut};
-use crate::request::choice::Target;
 use crate::request::context::{Payload, RequestContext};
+use crate::request::destination::Destination;
 use crate::request::engine_error::{EngineError, Meaning, meaning};
 use crate::request::plane::{Settings, ThreadPlane};
 
@@ -112,15 +112,15 @@ impl Failure {
 }
 
 /// Sends a request and waits for the first piece of the answer.
-pub(crate) async fn attempt(
+pub(crate) async fn send(
     plane: &ThreadPlane,
     context: &RequestContext,
     payload: &Payload,
-    target: &Target,
+    destination: &Destination,
 ) -> Result<Started, Failure> {
     let patience = plane.settings.timeouts.first_byte.0;
-    match target {
-        Target::Replica(member) => {
+    match destination {
+        Destination::Replica(member) => {
             let down = member.life.down();
             tokio::select! {
                 biased;
@@ -133,7 +133,7 @@ pub(crate) async fn attempt(
                 }
             }
         }
-        Target::Peer(link) => {
+        Destination::Peer(link) => {
             let body = body(payload, |purpose| match purpose {
                 Purpose::Strip(_) => true,
                 Purpose::Usage => asks_peers(&plane.settings),
@@ -185,10 +185,10 @@ pub(crate) fn undoes(
     settings: &Settings,
     info: &RequestInfo,
     payload: &Payload,
-    target: &Target,
+    destination: &Destination,
 ) -> bool {
     let asked = payload.splices.has(Purpose::Usage) && !info.include_usage;
-    asked && (matches!(target, Target::Replica(_)) || asks_peers(settings))
+    asked && (matches!(destination, Destination::Replica(_)) || asks_peers(settings))
 }
 
 async fn at_replica(

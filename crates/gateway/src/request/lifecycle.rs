@@ -14,9 +14,9 @@ use crate::error::Fault;
 use crate::ids::Ids;
 use crate::machine::driver::Verdict;
 use crate::machine::ticket::Ticket;
-use crate::request::attempt::{Failure, Started, attempt};
-use crate::request::choice::{Choice, Chosen, Target, choose};
+use crate::request::attempt::{Failure, Started, send};
 use crate::request::context::{Payload, RequestContext};
+use crate::request::destination::{Attempt, Destination, Next, find};
 use crate::request::engine_error::EngineError;
 use crate::request::plane::ThreadPlane;
 
@@ -25,14 +25,14 @@ enum State {
     /// The machine is deciding; a queued request waits here.
     Deciding(Verdict),
     /// Sent; no piece of an answer has arrived.
-    Attempting(Choice),
+    Attempting(Attempt),
 }
 
 /// Why no answer started.
 pub(crate) enum Unanswered {
     /// Two replicas failed in the same way: the request is the cause, and this is the engine's
     /// message.
-    SameFailure(Box<Choice>, Arc<EngineError>),
+    SameFailure(Box<Attempt>, Arc<EngineError>),
     /// The machine refused it; with the last attempt's failure.
     Refused { why: RejectWhy, retry_after: Duration, last: Option<Failure> },
 }
@@ -44,7 +44,7 @@ pub(crate) async fn follow(
     payload: &Payload,
     ticket: &Ticket,
     verdict: Verdict,
-) -> Result<(Choice, Started), Unanswered> {
+) -> Result<(Attempt, Started), Unanswered> {
     let mut failures = Failures::default();
     let mut state = State::Deciding(verdict);
     loop {
@@ -56,23 +56,23 @@ pub(crate) async fn follow(
                         promise.await.expect("the ticket keeps the driver, which keeps the sender")
                     }
                 };
-                match choose(plane, &context.terms.residence, decision) {
-                    Chosen::Target(choice) => State::Attempting(choice),
-                    Chosen::Stale(outcome) => State::Deciding(ticket.again(outcome)),
-                    Chosen::Refused(why, retry_after) => {
+                match find(plane, &context.terms.residence, decision) {
+                    Next::Attempt(attempt) => State::Attempting(attempt),
+                    Next::Stale(outcome) => State::Deciding(ticket.again(outcome)),
+                    Next::Refused(why, retry_after) => {
                         return Err(Unanswered::Refused { why, retry_after, last: failures.last });
                     }
                 }
             }
-            State::Attempting(choice) => {
-                plane.metrics.decided(&choice.why);
-                let failure = match attempt(plane, context, payload, &choice.target).await {
-                    Ok(started) => return Ok((choice, started)),
+            State::Attempting(attempt) => {
+                plane.metrics.decided(&attempt.why);
+                let failure = match send(plane, context, payload, &attempt.destination).await {
+                    Ok(started) => return Ok((attempt, started)),
                     Err(failure) => failure,
                 };
-                log(&plane.ids, ticket.id, &choice.target, &failure);
+                log(&plane.ids, ticket.id, &attempt.destination, &failure);
                 if let Some(said) = failures.repeated(&failure) {
-                    return Err(Unanswered::SameFailure(Box::new(choice), said));
+                    return Err(Unanswered::SameFailure(Box::new(attempt), said));
                 }
                 plane.metrics.retried(failure.error.fault);
                 let outcome = failure.error.outcome();
@@ -105,17 +105,17 @@ impl Failures {
 
 /// Logs a failed attempt with the gateway's own request id: the client's may be anything. A full
 /// peer is ordinary and is logged at debug level only.
-fn log(ids: &Ids, id: RequestId, target: &Target, failure: &Failure) {
+fn log(ids: &Ids, id: RequestId, destination: &Destination, failure: &Failure) {
     let request = ids.show(id);
     let error = &failure.error;
-    match target {
-        Target::Replica(member) => {
+    match destination {
+        Destination::Replica(member) => {
             tracing::warn!(request, replica = %member.name, error = %error, "attempt failed");
         }
-        Target::Peer(link) if matches!(error.fault, Fault::PeerFull | Fault::PeerNoRoom) => {
+        Destination::Peer(link) if matches!(error.fault, Fault::PeerFull | Fault::PeerNoRoom) => {
             tracing::debug!(request, peer = ?link.label, error = %error, "a peer has no free capacity");
         }
-        Target::Peer(link) => {
+        Destination::Peer(link) => {
             tracing::warn!(request, peer = ?link.label, error = %error, "attempt failed");
         }
     }

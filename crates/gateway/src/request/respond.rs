@@ -16,9 +16,9 @@ use crate::request::answering::Answering;
 use crate::request::attempt::{Failure, Opened, Started, undoes};
 use crate::request::audit::{self, audit};
 use crate::request::body::AnswerBody;
-use crate::request::choice::{Choice, Target};
 use crate::request::context::{Payload, RequestContext, Terms};
 use crate::request::delivery::{Delivery, Form};
+use crate::request::destination::{Attempt, Destination};
 use crate::request::engine_error::EngineError;
 use crate::request::incoming::Incoming;
 use crate::request::lifecycle::Unanswered;
@@ -36,47 +36,48 @@ pub(crate) fn answered(
     payload: Payload,
     mut reserved: Reserved,
     ticket: Ticket,
-    (choice, started): (Choice, Started),
+    (attempt, started): (Attempt, Started),
 ) -> Response<AnswerBody> {
     let Started { mut head, opened } = started;
-    let form = form(&context, &choice.target, &head);
+    let form = form(&context, &attempt.destination, &head);
     let ok = head.status.is_success();
     // An error event added at a break would exceed the length.
-    dress(plane, &context, &choice, &mut head.headers, ok && form == Form::Events);
+    dress(plane, &context, &attempt, &mut head.headers, ok && form == Form::Events);
     reserved.write(&mut head.headers);
     head.headers.insert(headers::REQUEST_ID, context.call.shown_id.clone());
     if !ok {
         reserved.unserved();
         let Opened { flow, first, by, .. } = opened;
-        let silence = Silence::new(&plane.settings.timeouts, choice.target.member());
+        let silence = Silence::new(&plane.settings.timeouts, attempt.destination.member());
         let incoming = Incoming::new(flow, first, silence, None);
         let unread = Unread::new(incoming, ticket, by, reserved);
         return Response::from_parts(head, AnswerBody::Unread(Box::new(unread)));
     }
     let endpoint = context.call.endpoint;
-    let here = matches!(choice.target, Target::Replica(_));
+    let here = matches!(attempt.destination, Destination::Replica(_));
     let asked = context.prompt.info.stream && endpoint.is_generation();
     if asked && form != Form::Events && here {
         plane.metrics.odd(Odd::JsonForStream);
     }
-    plane.driver.matched(context.prompt.tokens, choice.matched);
+    plane.driver.matched(context.prompt.tokens, attempt.matched);
     let collect = plane.inputs.reading.follows_replies() && endpoint.is_generation();
     let events = form == Form::Events;
-    let undo = events && undoes(&plane.settings, &context.prompt.info, &payload, &choice.target);
+    let undo =
+        events && undoes(&plane.settings, &context.prompt.info, &payload, &attempt.destination);
     let reader = Answer::new(endpoint, events, undo, collect);
     let (delivery, resume) = Delivery::new(plane, context, payload, reserved, form, collect);
-    let answering = Answering::new(&delivery, &choice.target, opened, reader, ticket, resume);
+    let answering = Answering::new(&delivery, &attempt.destination, opened, reader, ticket, resume);
     Response::from_parts(head, AnswerBody::Relay(Box::new(Relay::new(delivery, answering))))
 }
 
 /// Only generating endpoints have streams with a known end; the rest passes unread.
-fn form(context: &RequestContext, target: &Target, head: &response::Parts) -> Form {
+fn form(context: &RequestContext, destination: &Destination, head: &response::Parts) -> Form {
     let endpoint = context.call.endpoint;
     let events = endpoint.is_generation() && !headers::is_json(&head.headers);
     if context.prompt.info.stream && events {
         return Form::Events;
     }
-    let here = matches!(target, Target::Replica(_));
+    let here = matches!(destination, Destination::Replica(_));
     match here && !endpoint.passes_unread() && headers::is_until_close(&head.headers) {
         true => Form::UntilClose,
         false => Form::Whole,
@@ -87,14 +88,14 @@ fn form(context: &RequestContext, target: &Target, head: &response::Parts) -> Fo
 fn dress(
     plane: &DataPlane,
     context: &RequestContext,
-    choice: &Choice,
+    attempt: &Attempt,
     head: &mut HeaderMap,
     length_changes: bool,
 ) {
     let asked_orca = context.call.headers.contains_key(headers::ORCA_ASK);
-    let place = audit(&plane.inputs.residency, &context.terms.residence, choice, head);
+    let place = audit(&plane.inputs.residency, &context.terms.residence, attempt, head);
     headers::to_client(head, asked_orca, length_changes);
-    audit::write(head, choice, place, context.prompt.tokens);
+    audit::write(head, attempt, place, context.prompt.tokens);
     if !context.terms.tells {
         headers::hide(head);
     }
@@ -110,11 +111,11 @@ pub(crate) fn unanswered(
 ) -> Response<AnswerBody> {
     reserved.unserved();
     let refusal = match why {
-        Unanswered::SameFailure(choice, said) => {
+        Unanswered::SameFailure(attempt, said) => {
             ticket.finish(Outcome::ClientError, Details::default());
             match said.is_redirect() {
                 true => Refusal::redirected(said.head.status),
-                false => return engine_failed(plane, context, &reserved, &choice, &said),
+                false => return engine_failed(plane, context, &reserved, &attempt, &said),
             }
         }
         Unanswered::Refused { why, retry_after, last } => {
@@ -165,11 +166,11 @@ fn engine_failed(
     plane: &DataPlane,
     context: &RequestContext,
     reserved: &Reserved,
-    choice: &Choice,
+    attempt: &Attempt,
     said: &EngineError,
 ) -> Response<AnswerBody> {
     let EngineError { mut head, body, .. } = said.clone();
-    dress(plane, context, choice, &mut head.headers, true);
+    dress(plane, context, attempt, &mut head.headers, true);
     reserved.write(&mut head.headers);
     head.headers.insert(headers::REQUEST_ID, context.call.shown_id.clone());
     Response::from_parts(head, AnswerBody::from(body))

@@ -21,8 +21,8 @@ use crate::metrics::Metrics;
 use crate::replicas::fleet::Fleet;
 use crate::request::attempt::{Opened, Started};
 use crate::request::audit::check_kept;
-use crate::request::choice::Target;
 use crate::request::context::{Payload, RequestContext};
+use crate::request::destination::Destination;
 use crate::request::lifecycle::{Unanswered, follow};
 use crate::request::plane::ThreadPlane;
 
@@ -43,7 +43,7 @@ pub(crate) type Search = Pin<Box<dyn Future<Output = Option<Box<Resumed>>> + Sen
 pub(crate) struct Resumed {
     pub(crate) resume: Box<Resume>,
     pub(crate) ticket: Ticket,
-    pub(crate) target: Target,
+    pub(crate) destination: Destination,
     pub(crate) opened: Opened,
 }
 
@@ -119,7 +119,7 @@ pub(crate) async fn search(
 ) -> Option<Box<Resumed>> {
     let id = ticket.id;
     let followed = follow(&plane, &resume.context, &resume.payload, &ticket, verdict).await;
-    let (choice, started) = match followed {
+    let (attempt, started) = match followed {
         Ok(answer) => answer,
         Err(why) => {
             match why {
@@ -139,9 +139,9 @@ pub(crate) async fn search(
         ticket.broke_off(Some(Outcome::ClientError));
         return nowhere(&plane.metrics, &plane.ids, id);
     }
-    check_kept(&plane.inputs.residency, &resume.context.terms.residence, &choice, &head.headers);
+    check_kept(&plane.inputs.residency, &resume.context.terms.residence, &attempt, &head.headers);
     plane.metrics.resumed("went_on");
-    Some(Box::new(Resumed { resume, ticket, target: choice.target, opened }))
+    Some(Box::new(Resumed { resume, ticket, destination: attempt.destination, opened }))
 }
 
 fn nowhere(metrics: &Metrics, ids: &Ids, id: RequestId) -> Option<Box<Resumed>> {
