@@ -6,11 +6,11 @@ use meridian_base::Duration;
 use meridian_routing::residency::Residence;
 use meridian_routing::{Outcome, RejectWhy, Target, Why};
 
-use crate::inputs::residency::Known;
-use crate::machine::driver::Decision;
+use crate::inputs::residency::{Known, Residency};
+use crate::machine::driver::{Decision, Driver};
+use crate::peers::all::Peers;
 use crate::peers::link::Link;
-use crate::replicas::fleet::Member;
-use crate::request::plane::DataPlane;
+use crate::replicas::fleet::{Fleet, Member};
 
 /// The replica or the peer that an attempt is sent to.
 pub(crate) enum Destination {
@@ -46,32 +46,42 @@ pub(crate) enum Next {
     Refused(RejectWhy, Duration),
 }
 
-/// Finds the destination for a decision about a request with these residency rules.
-pub(crate) fn find(plane: &DataPlane, residence: &Residence, decision: Decision) -> Next {
-    let (destination, target, why, matched) = match decision {
-        Decision::Dispatch { replica, why, matched_tokens } => {
-            let member = plane.fleet.get(replica).map(Destination::Replica);
-            (member, Target::Replica(replica), why, matched_tokens)
+/// The replicas and peers that the machine's ids stand for.
+pub(crate) struct Destinations {
+    pub(crate) driver: Arc<Driver>,
+    pub(crate) fleet: Arc<Fleet>,
+    pub(crate) peers: Option<Arc<Peers>>,
+    pub(crate) residency: Arc<Residency>,
+}
+
+impl Destinations {
+    /// Finds the destination for a decision about a request with these residency rules.
+    pub(crate) fn find(&self, residence: &Residence, decision: Decision) -> Next {
+        let (destination, target, why, matched) = match decision {
+            Decision::Dispatch { replica, why, matched_tokens } => {
+                let member = self.fleet.get(replica).map(Destination::Replica);
+                (member, Target::Replica(replica), why, matched_tokens)
+            }
+            Decision::Forward { peer, why, matched_tokens } => {
+                let link = self.peers.as_ref().and_then(|peers| peers.link(peer)).cloned();
+                (link.map(Destination::Peer), Target::Peer(peer), why, matched_tokens)
+            }
+            Decision::Reject { why, retry_after } => return Next::Refused(why, retry_after),
+        };
+        let Some(destination) = destination else { return Next::Stale(Outcome::ReplicaError) };
+        if residence.is_free() {
+            return Next::Attempt(Attempt { destination, why, matched, known: None });
         }
-        Decision::Forward { peer, why, matched_tokens } => {
-            let link = plane.peers.as_ref().and_then(|peers| peers.link(peer)).cloned();
-            (link.map(Destination::Peer), Target::Peer(peer), why, matched_tokens)
+        let known = self.residency.known();
+        // A replica may have left since, and its id may be another's by now.
+        let stands_there = match &destination {
+            Destination::Replica(member) => known.permits(residence, &member.place),
+            Destination::Peer(_) => true,
+        };
+        match stands_there && self.driver.lock().routing.permits(residence, target) {
+            true => Next::Attempt(Attempt { destination, why, matched, known: Some(known) }),
+            // Labels have changed since. The machine has the new ones by now, and decides by them.
+            false => Next::Stale(Outcome::NoRoom),
         }
-        Decision::Reject { why, retry_after } => return Next::Refused(why, retry_after),
-    };
-    let Some(destination) = destination else { return Next::Stale(Outcome::ReplicaError) };
-    if residence.is_free() {
-        return Next::Attempt(Attempt { destination, why, matched, known: None });
-    }
-    let known = plane.inputs.residency.known();
-    // A replica may have left since, and its id may be another's by now.
-    let stands_there = match &destination {
-        Destination::Replica(member) => known.permits(residence, &member.place),
-        Destination::Peer(_) => true,
-    };
-    match stands_there && plane.driver.lock().routing.permits(residence, target) {
-        true => Next::Attempt(Attempt { destination, why, matched, known: Some(known) }),
-        // Labels have changed since. The machine has the new ones by now, and decides by them.
-        false => Next::Stale(Outcome::NoRoom),
     }
 }

@@ -3,7 +3,7 @@
 //! Until that piece arrives, nothing has been sent to the client, so a failed attempt may be
 //! retried, at another replica or another peer, as the machine decides. From then on
 //! [`crate::request::relay`] carries the answer. If a stream breaks and can be resumed,
-//! [`crate::request::resume`] calls [`follow`] again with a payload that continues it.
+//! [`crate::request::resume`] calls [`Lifecycle::follow`] again with a payload that continues it.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::error::Fault;
 use crate::ids::Ids;
 use crate::machine::driver::Verdict;
 use crate::machine::ticket::Ticket;
-use crate::request::attempt::{Failure, Started, send};
+use crate::metrics::Metrics;
+use crate::request::attempt::{Failure, Started, Transport};
 use crate::request::context::{Payload, RequestContext};
-use crate::request::destination::{Attempt, Destination, Next, find};
+use crate::request::destination::{Attempt, Destination, Destinations, Next};
 use crate::request::engine_error::EngineError;
-use crate::request::plane::ThreadPlane;
 
 /// The state of a request without an answer.
 enum State {
@@ -37,47 +37,62 @@ pub(crate) enum Unanswered {
     Refused { why: RejectWhy, retry_after: Duration, last: Option<Failure> },
 }
 
-/// Follows the machine's decisions until an answer starts.
-pub(crate) async fn follow(
-    plane: &ThreadPlane,
-    context: &RequestContext,
-    payload: &Payload,
-    ticket: &Ticket,
-    verdict: Verdict,
-) -> Result<(Attempt, Started), Unanswered> {
-    let mut failures = Failures::default();
-    let mut state = State::Deciding(verdict);
-    loop {
-        state = match state {
-            State::Deciding(verdict) => {
-                let decision = match verdict {
-                    Verdict::Now(decision) => decision,
-                    Verdict::Later(promise) => {
-                        promise.await.expect("the ticket keeps the driver, which keeps the sender")
-                    }
-                };
-                match find(plane, &context.terms.residence, decision) {
-                    Next::Attempt(attempt) => State::Attempting(attempt),
-                    Next::Stale(outcome) => State::Deciding(ticket.again(outcome)),
-                    Next::Refused(why, retry_after) => {
-                        return Err(Unanswered::Refused { why, retry_after, last: failures.last });
+/// Follows requests of one thread.
+pub(crate) struct Lifecycle {
+    pub(crate) destinations: Destinations,
+    pub(crate) transport: Transport,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) ids: Arc<Ids>,
+}
+
+impl Lifecycle {
+    /// Follows the machine's decisions until an answer starts.
+    pub(crate) async fn follow(
+        &self,
+        context: &RequestContext,
+        payload: &Payload,
+        ticket: &Ticket,
+        verdict: Verdict,
+    ) -> Result<(Attempt, Started), Unanswered> {
+        let mut failures = Failures::default();
+        let mut state = State::Deciding(verdict);
+        loop {
+            state = match state {
+                State::Deciding(verdict) => {
+                    let decision = match verdict {
+                        Verdict::Now(decision) => decision,
+                        Verdict::Later(promise) => promise
+                            .await
+                            .expect("the ticket keeps the driver, which keeps the sender"),
+                    };
+                    match self.destinations.find(&context.terms.residence, decision) {
+                        Next::Attempt(attempt) => State::Attempting(attempt),
+                        Next::Stale(outcome) => State::Deciding(ticket.again(outcome)),
+                        Next::Refused(why, retry_after) => {
+                            return Err(Unanswered::Refused {
+                                why,
+                                retry_after,
+                                last: failures.last,
+                            });
+                        }
                     }
                 }
-            }
-            State::Attempting(attempt) => {
-                plane.metrics.decided(&attempt.why);
-                let failure = match send(plane, context, payload, &attempt.destination).await {
-                    Ok(started) => return Ok((attempt, started)),
-                    Err(failure) => failure,
-                };
-                log(&plane.ids, ticket.id, &attempt.destination, &failure);
-                if let Some(said) = failures.repeated(&failure) {
-                    return Err(Unanswered::SameFailure(Box::new(attempt), said));
+                State::Attempting(attempt) => {
+                    self.metrics.decided(&attempt.why);
+                    let failure =
+                        match self.transport.send(context, payload, &attempt.destination).await {
+                            Ok(started) => return Ok((attempt, started)),
+                            Err(failure) => failure,
+                        };
+                    log(&self.ids, ticket.id, &attempt.destination, &failure);
+                    if let Some(said) = failures.repeated(&failure) {
+                        return Err(Unanswered::SameFailure(Box::new(attempt), said));
+                    }
+                    self.metrics.retried(failure.error.fault);
+                    let outcome = failure.error.outcome();
+                    failures.last = Some(failure);
+                    State::Deciding(ticket.again(outcome))
                 }
-                plane.metrics.retried(failure.error.fault);
-                let outcome = failure.error.outcome();
-                failures.last = Some(failure);
-                State::Deciding(ticket.again(outcome))
             }
         }
     }

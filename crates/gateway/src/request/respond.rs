@@ -13,6 +13,7 @@ use crate::http::refusal::Refusal;
 use crate::inputs::residency::{self, RuleOutcome};
 use crate::machine::ticket::{Details, Ticket};
 use crate::request::answering::Answering;
+use crate::request::answers::Answers;
 use crate::request::attempt::{Failure, Opened, Started, undoes};
 use crate::request::audit::{self, audit};
 use crate::request::body::AnswerBody;
@@ -23,7 +24,6 @@ use crate::request::engine_error::EngineError;
 use crate::request::incoming::Incoming;
 use crate::request::lifecycle::Unanswered;
 use crate::request::odd::Odd;
-use crate::request::plane::{DataPlane, ThreadPlane};
 use crate::request::relay::Relay;
 use crate::request::reserved::Reserved;
 use crate::request::silence::Silence;
@@ -31,7 +31,7 @@ use crate::request::unread::Unread;
 
 /// An answer has started: its head, with the gateway's own headers, and the body that follows.
 pub(crate) fn answered(
-    plane: &Arc<ThreadPlane>,
+    answers: &Arc<Answers>,
     context: RequestContext,
     payload: Payload,
     mut reserved: Reserved,
@@ -42,13 +42,13 @@ pub(crate) fn answered(
     let form = form(&context, &attempt.destination, &head);
     let ok = head.status.is_success();
     // An error event added at a break would exceed the length.
-    dress(plane, &context, &attempt, &mut head.headers, ok && form == Form::Events);
+    dress(answers, &context, &attempt, &mut head.headers, ok && form == Form::Events);
     reserved.write(&mut head.headers);
     head.headers.insert(headers::REQUEST_ID, context.call.shown_id.clone());
     if !ok {
         reserved.unserved();
         let Opened { flow, first, by, .. } = opened;
-        let silence = Silence::new(&plane.settings.timeouts, attempt.destination.member());
+        let silence = Silence::new(&answers.settings.timeouts, attempt.destination.member());
         let incoming = Incoming::new(flow, first, silence, None);
         let unread = Unread::new(incoming, ticket, by, reserved);
         return Response::from_parts(head, AnswerBody::Unread(Box::new(unread)));
@@ -57,15 +57,15 @@ pub(crate) fn answered(
     let here = matches!(attempt.destination, Destination::Replica(_));
     let asked = context.prompt.info.stream && endpoint.is_generation();
     if asked && form != Form::Events && here {
-        plane.metrics.odd(Odd::JsonForStream);
+        answers.metrics.odd(Odd::JsonForStream);
     }
-    plane.driver.matched(context.prompt.tokens, attempt.matched);
-    let collect = plane.inputs.reading.follows_replies() && endpoint.is_generation();
+    ticket.matched(context.prompt.tokens, attempt.matched);
+    let collect = answers.inputs.reading.follows_replies() && endpoint.is_generation();
     let events = form == Form::Events;
     let undo =
-        events && undoes(&plane.settings, &context.prompt.info, &payload, &attempt.destination);
+        events && undoes(&answers.settings, &context.prompt.info, &payload, &attempt.destination);
     let reader = Answer::new(endpoint, events, undo, collect);
-    let (delivery, resume) = Delivery::new(plane, context, payload, reserved, form, collect);
+    let (delivery, resume) = Delivery::new(answers, context, payload, reserved, form, collect);
     let answering = Answering::new(&delivery, &attempt.destination, opened, reader, ticket, resume);
     Response::from_parts(head, AnswerBody::Relay(Box::new(Relay::new(delivery, answering))))
 }
@@ -86,14 +86,14 @@ fn form(context: &RequestContext, destination: &Destination, head: &response::Pa
 
 /// Prepares the headers of an answer for the client, with those of the gateway.
 fn dress(
-    plane: &DataPlane,
+    answers: &Answers,
     context: &RequestContext,
     attempt: &Attempt,
     head: &mut HeaderMap,
     length_changes: bool,
 ) {
     let asked_orca = context.call.headers.contains_key(headers::ORCA_ASK);
-    let place = audit(&plane.inputs.residency, &context.terms.residence, attempt, head);
+    let place = audit(&answers.inputs.residency, &context.terms.residence, attempt, head);
     headers::to_client(head, asked_orca, length_changes);
     audit::write(head, attempt, place, context.prompt.tokens);
     if !context.terms.tells {
@@ -103,7 +103,7 @@ fn dress(
 
 /// The response if no answer started.
 pub(crate) fn unanswered(
-    plane: &DataPlane,
+    answers: &Answers,
     context: &RequestContext,
     mut reserved: Reserved,
     ticket: Ticket,
@@ -115,15 +115,15 @@ pub(crate) fn unanswered(
             ticket.finish(Outcome::ClientError, Details::default());
             match said.is_redirect() {
                 true => Refusal::redirected(said.head.status),
-                false => return engine_failed(plane, context, &reserved, &attempt, &said),
+                false => return engine_failed(answers, context, &reserved, &attempt, &said),
             }
         }
         Unanswered::Refused { why, retry_after, last } => {
             ticket.rejected(why);
-            refusal(plane, &context.terms, why, retry_after, last.as_ref())
+            refusal(answers, &context.terms, why, retry_after, last.as_ref())
         }
     };
-    plane.metrics.refused(&refusal);
+    answers.metrics.refused(&refusal);
     let mut response = refusal.response(context.call.endpoint);
     let headers = response.headers_mut();
     if let Some(names) = residency::names(&context.terms.residence) {
@@ -136,7 +136,7 @@ pub(crate) fn unanswered(
 
 /// The machine's refusal, worded for the client.
 fn refusal(
-    plane: &DataPlane,
+    answers: &Answers,
     terms: &Terms,
     why: RejectWhy,
     retry_after: Duration,
@@ -146,12 +146,12 @@ fn refusal(
     let restricted = !residence.is_free();
     match why {
         RejectWhy::NotPermitted if restricted => {
-            plane.inputs.residency.counts.count(residence, RuleOutcome::Refused);
+            answers.inputs.residency.counts.count(residence, RuleOutcome::Refused);
             residency::not_permitted(residence)
         }
         RejectWhy::HeldTooLong { limit, .. } if restricted => {
-            let peers = plane.peers.as_ref().filter(|_| terms.tells);
-            let lost = peers.map(|peers| plane.inputs.residency.lost(peers, residence));
+            let peers = answers.peers.as_ref().filter(|_| terms.tells);
+            let lost = peers.map(|peers| answers.inputs.residency.lost(peers, residence));
             residency::held_too_long(residence, limit, retry_after, &lost.unwrap_or_default())
         }
         why => {
@@ -163,14 +163,14 @@ fn refusal(
 
 /// Sends the engine's own error to the client.
 fn engine_failed(
-    plane: &DataPlane,
+    answers: &Answers,
     context: &RequestContext,
     reserved: &Reserved,
     attempt: &Attempt,
     said: &EngineError,
 ) -> Response<AnswerBody> {
     let EngineError { mut head, body, .. } = said.clone();
-    dress(plane, context, attempt, &mut head.headers, true);
+    dress(answers, context, attempt, &mut head.headers, true);
     reserved.write(&mut head.headers);
     head.headers.insert(headers::REQUEST_ID, context.call.shown_id.clone());
     Response::from_parts(head, AnswerBody::from(body))
