@@ -20,6 +20,7 @@ mod machine;
 mod metrics;
 mod opening;
 mod peers;
+mod plane;
 mod registry;
 mod reload;
 mod replicas;

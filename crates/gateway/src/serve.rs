@@ -17,7 +17,6 @@ use crate::descriptors::check_descriptors;
 use crate::error::Error;
 use crate::registry::Addresses;
 use crate::replicas::probes;
-use crate::request::plane::ThreadPlane;
 use crate::threads::ServingThreads;
 use crate::{admin, lock, opening, peers, registry, reload, sources};
 
@@ -113,9 +112,9 @@ fn follow(
 ) {
     let limits = &gateway.config.limits;
     if let (Some(peers), Some(listener)) = (&gateway.peers, peer_listener) {
-        let plane = Arc::new(ThreadPlane::new(gateway.plane.clone(), gateway.near.clone()));
+        let requests = Arc::new(gateway.plane.requests(gateway.near.clone()));
         let header_bytes = limits.headers.bytes();
-        peers::start(peers, &gateway.region(), listener, plane, header_bytes, tasks);
+        peers::start(peers, &gateway.region(), listener, requests, header_bytes, tasks);
     }
     if let Some(registry) = &gateway.registry {
         let addresses = Addresses { clients: ready.listen, peers: ready.peers };

@@ -8,8 +8,6 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use http::{Request, Response};
-use hyper::body::Incoming;
 use hyper_util::rt::TokioTimer;
 use hyper_util::server::conn::auto::Builder;
 use meridian_wire::config::Gateway as Config;
@@ -24,13 +22,10 @@ use crate::error::Error;
 use crate::http::connection::{Serving, converse};
 use crate::http::limits::{Bound, Permit};
 use crate::http::malformed::most_fields;
+use crate::http::service::Service;
 use crate::http::stalled::Streams;
-use crate::peers::inbound::{Forwarded, Forwards};
+use crate::plane::DataPlane;
 use crate::replicas::upstream::Upstream;
-use crate::request::body::AnswerBody;
-use crate::request::entry;
-use crate::request::origin::Origin;
-use crate::request::plane::{DataPlane, ThreadPlane};
 
 /// Idle time after which TCP keepalive checks a client.
 const KEEPALIVE: Duration = Duration::from_secs(60);
@@ -46,23 +41,11 @@ pub(crate) struct ClientPort {
     pub(crate) over: CancellationToken,
 }
 
-impl Forwards for Arc<ThreadPlane> {
-    type Body = AnswerBody;
-
-    async fn answer(
-        &self,
-        request: Request<Incoming>,
-        forwarded: Forwarded,
-    ) -> Response<AnswerBody> {
-        let Forwarded { marks, report, from } = forwarded;
-        entry::answer(self.clone(), request, Origin::Peer { marks, report, from }).await
-    }
-}
-
 /// Serves connections on the current runtime.
 pub(crate) struct Server {
     config: Arc<Config>,
-    plane: Arc<ThreadPlane>,
+    plane: Arc<DataPlane>,
+    service: Arc<Service>,
     tls: Option<Arc<ClientTls>>,
     over: CancellationToken,
     builder: Builder<Streams>,
@@ -73,9 +56,9 @@ pub(crate) struct Server {
 impl Server {
     fn new(port: ClientPort) -> Server {
         let ClientPort { config, plane, tls, over } = port;
-        let plane = Arc::new(ThreadPlane::new(plane, Upstream::new(&config)));
+        let service = Arc::new(plane.service(Upstream::new(&config)));
         let builder = builder(&config);
-        Server { config, plane, tls, over, builder, closing: watch::Sender::default() }
+        Server { config, plane, service, tls, over, builder, closing: watch::Sender::default() }
     }
 
     fn serve(&self, stream: TcpStream, permit: Permit) {
@@ -89,7 +72,7 @@ impl Server {
         let _ = sockopt::set_tcp_keepidle(&stream, KEEPALIVE);
         let ip = stream.peer_addr().map(|a| a.ip().to_string()).unwrap_or_default();
         let serving = Serving {
-            plane: self.plane.clone(),
+            service: self.service.clone(),
             builder: self.builder.clone(),
             closing: self.closing.subscribe(),
             client: self.plane.inputs.reading.hash(Some(ip.as_bytes())),

@@ -38,8 +38,9 @@ impl Explain {
         Explain { driver, fleet, peers, ids, rules: Mutex::default() }
     }
 
-    /// Remembers the rules that name a request.
-    pub(crate) fn note(&self, id: RequestId, residence: &Residence) {
+    /// Remembers the id that a client sees, and the rules that name its request.
+    pub(crate) fn note(&self, shown: &[u8], id: RequestId, residence: &Residence) {
+        self.ids.note(shown, id);
         if residence.is_free() {
             return;
         }

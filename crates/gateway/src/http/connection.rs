@@ -16,13 +16,12 @@ use tokio::time::{Instant, sleep_until};
 
 use super::framing::{Answer, Framing, Turn, unused};
 use super::malformed::{End, last_words};
-use super::stalled::Streams;
-use super::{service, stalled};
-use crate::request::plane::ThreadPlane;
+use super::service::Service;
+use super::stalled::{self, Streams};
 
 /// Settings for serving a connection.
 pub(crate) struct Serving {
-    pub(crate) plane: Arc<ThreadPlane>,
+    pub(crate) service: Arc<Service>,
     pub(crate) builder: Builder<Streams>,
     /// Changes when the gateway shuts down; the shutdown waits until this is dropped.
     pub(crate) closing: watch::Receiver<()>,
@@ -37,23 +36,23 @@ pub(crate) async fn converse<S>(stream: S, serving: Serving)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let Serving { plane, builder, closing, client, first_by } = serving;
+    let Serving { service, builder, closing, client, first_by } = serving;
     let turn = Arc::new(Turn::default());
     let (framing, mut left) = Framing::new(stream, turn.clone());
-    let (of_service, service_turn) = (plane.clone(), turn.clone());
-    let service = service_fn(move |request: Request<Incoming>| {
-        let served = service_turn.begin(request.version());
-        let plane = of_service.clone();
+    let (answering, answering_turn) = (service.clone(), turn.clone());
+    let answer = service_fn(move |request: Request<Incoming>| {
+        let served = answering_turn.begin(request.version());
+        let service = answering.clone();
         async move {
-            let response = service::answer(plane, request, client).await;
+            let response = service.answer(request, client).await;
             stalled::note(true);
             Ok::<Response<Answer>, std::convert::Infallible>(
                 response.map(|body| Answer { body, _served: served }),
             )
         }
     });
-    let http = builder.serve_connection(TokioIo::new(framing), service).into_owned();
-    let patience = plane.settings.timeouts.client.0;
+    let http = builder.serve_connection(TokioIo::new(framing), answer).into_owned();
+    let patience = service.settings.timeouts.client.0;
     // The branch that is not chosen is dropped here, and the socket comes back.
     let end = tokio::select! {
         ended = until_unused(http, closing, &turn, patience) => {
@@ -70,7 +69,7 @@ where
     };
     if let Ok(left) = left.try_recv() {
         // A boxed future, so its state is not part of every connection's task.
-        Box::pin(last_words(&plane.settings, &plane.metrics, left, &end)).await;
+        Box::pin(last_words(&service.settings, &service.metrics, left, &end)).await;
     }
 }
 

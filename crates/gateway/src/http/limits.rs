@@ -3,6 +3,29 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use meridian_wire::config;
+
+use crate::draining::Draining;
+
+/// Limits for all requests together.
+#[derive(Clone)]
+pub(crate) struct Limits {
+    pub(crate) requests: Bound,
+    /// Bytes of bodies.
+    pub(crate) bodies: Bound,
+    pub(crate) draining: Draining,
+}
+
+impl Limits {
+    pub(crate) fn new(config: &config::Gateway) -> Limits {
+        Limits {
+            requests: Bound::new(config.limits.requests),
+            bodies: Bound::new(config.limits.bodies.bytes()),
+            draining: Draining::default(),
+        }
+    }
+}
+
 /// A bounded count whose permits return themselves when dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct Bound {

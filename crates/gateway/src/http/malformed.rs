@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::framing::Left;
 use crate::http::refusal::Refusal;
 use crate::metrics::Metrics;
-use crate::request::plane::Settings;
+use crate::request::settings::Settings;
 
 /// How hyper's part of a connection ended.
 pub(super) enum End {

@@ -17,5 +17,5 @@ pub(crate) mod limits;
 pub(crate) mod malformed;
 pub(crate) mod parts;
 pub(crate) mod refusal;
-mod service;
+pub(crate) mod service;
 pub(crate) mod stalled;

@@ -8,50 +8,66 @@ use http::{Method, Request, Response};
 use http_body::Body as _;
 use hyper::body::Incoming;
 
-use super::{cors, health};
+use super::cors::{self, Cors};
+use super::health;
+use crate::draining::Draining;
+use crate::machine::driver::Driver;
+use crate::metrics::Metrics;
 use crate::request::body::AnswerBody;
-use crate::request::entry;
+use crate::request::entry::Requests;
 use crate::request::origin::Origin;
-use crate::request::plane::ThreadPlane;
+use crate::request::settings::Settings;
 
-/// Answers one client request; `client` is the hash of the client's address.
-pub(super) async fn answer(
-    plane: Arc<ThreadPlane>,
-    request: Request<Incoming>,
-    client: u64,
-) -> Response<AnswerBody> {
-    let is_head = request.method() == Method::HEAD;
-    let origin = request.headers().get(header::ORIGIN).cloned();
-    let page = origin.map(|origin| (plane.clone(), origin));
-    let own = own(&plane, &request);
-    let is_own = own.is_some();
-    let mut response = match own {
-        Some(response) => response,
-        None => entry::answer(plane, request, Origin::Client(client)).await,
-    };
-    if let Some((plane, origin)) = page {
-        if !is_own {
-            cors::strip(response.headers_mut());
-        }
-        cors::mark(plane.cors.as_ref(), &origin, response.headers_mut());
-    }
-    if is_head {
-        leave_out_body(&mut response);
-    }
-    response
+/// Answers the clients of one thread.
+pub(crate) struct Service {
+    pub(crate) requests: Requests,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) draining: Draining,
+    pub(crate) driver: Arc<Driver>,
+    pub(crate) metrics: Arc<Metrics>,
+    /// Web pages that may read answers; if absent, none may.
+    pub(crate) cors: Option<Arc<Cors>>,
 }
 
-/// The gateway's own answers, which need no key: preflights, health and readiness.
-fn own(plane: &ThreadPlane, request: &Request<Incoming>) -> Option<Response<AnswerBody>> {
-    if let Some(preflight) = cors::preflight(plane.cors.as_ref(), request) {
-        let preflight = preflight.map(|answer| answer.map(|()| AnswerBody::Whole(None)));
-        return Some(preflight.unwrap_or_else(|refusal| {
-            plane.metrics.refused(&refusal);
-            refusal.response(meridian_wire::openai::Endpoint::Other)
-        }));
+impl Service {
+    /// Answers one client request; `client` is the hash of the client's address.
+    pub(super) async fn answer(
+        &self,
+        request: Request<Incoming>,
+        client: u64,
+    ) -> Response<AnswerBody> {
+        let is_head = request.method() == Method::HEAD;
+        let page = request.headers().get(header::ORIGIN).cloned();
+        let own = self.own(&request);
+        let is_own = own.is_some();
+        let mut response = match own {
+            Some(response) => response,
+            None => self.requests.answer(request, Origin::Client(client)).await,
+        };
+        if let Some(origin) = page {
+            if !is_own {
+                cors::strip(response.headers_mut());
+            }
+            cors::mark(self.cors.as_deref(), &origin, response.headers_mut());
+        }
+        if is_head {
+            leave_out_body(&mut response);
+        }
+        response
     }
-    let asked = (request.method(), request.uri().path());
-    health::answer(&plane.limits.draining, &plane.driver, &plane.metrics, asked)
+
+    /// The gateway's own answers, which need no key: preflights, health and readiness.
+    fn own(&self, request: &Request<Incoming>) -> Option<Response<AnswerBody>> {
+        if let Some(preflight) = cors::preflight(self.cors.as_deref(), request) {
+            let preflight = preflight.map(|answer| answer.map(|()| AnswerBody::Whole(None)));
+            return Some(preflight.unwrap_or_else(|refusal| {
+                self.metrics.refused(&refusal);
+                refusal.response(meridian_wire::openai::Endpoint::Other)
+            }));
+        }
+        let asked = (request.method(), request.uri().path());
+        health::answer(&self.draining, &self.driver, &self.metrics, asked)
+    }
 }
 
 /// The gateway's own answer to HEAD keeps the length of the body that it leaves out. A replica's

@@ -1,6 +1,15 @@
 //! Inputs of a routing decision: the tenant with labels, limits and priority, the residency rules,
 //! the prompt's fingerprint, and the replica with the conversation's state.
 
+use std::sync::Arc;
+
+use self::fingerprint::ReadingNow;
+use self::pins::Pins;
+use self::residency::Residency;
+use self::salts::Salts;
+use crate::access::AccessNow;
+use crate::machine::ratios::Ratios;
+
 pub(crate) mod engine_fields;
 pub(crate) mod fingerprint;
 pub(crate) mod pins;
@@ -9,3 +18,13 @@ pub(crate) mod rate;
 pub(crate) mod residency;
 pub(crate) mod salts;
 pub(crate) mod tenants;
+
+/// Sources of a decision's inputs. Answers add to `ratios` and `pins`.
+pub(crate) struct Inputs {
+    pub(crate) access: Arc<AccessNow>,
+    pub(crate) reading: Arc<ReadingNow>,
+    pub(crate) ratios: Ratios,
+    pub(crate) pins: Arc<Pins>,
+    pub(crate) salts: Salts,
+    pub(crate) residency: Arc<Residency>,
+}

@@ -117,13 +117,6 @@ impl Driver {
         }
     }
 
-    /// Counts a dispatched request's prompt and its expected match, for the status page.
-    pub(crate) fn matched(&self, prompt_tokens: u32, matched_tokens: u32) {
-        let prefix = &mut self.lock().prefix;
-        prefix.prompt_tokens += u64::from(prompt_tokens);
-        prefix.matched_tokens += u64::from(matched_tokens.min(prompt_tokens));
-    }
-
     /// Wakes the timer task if the machine needs a call before its timer fires.
     pub(super) fn rearm(&self, inner: MutexGuard<'_, Inner>) {
         let sooner = inner.routing.poll_timeout().is_some_and(|t| t < inner.armed);

@@ -48,6 +48,13 @@ impl Ticket {
         self.driver.rearm(inner);
     }
 
+    /// Counts the request's prompt and its expected match, for the status page.
+    pub(crate) fn matched(&self, prompt_tokens: u32, matched_tokens: u32) {
+        let prefix = &mut self.driver.lock().prefix;
+        prefix.prompt_tokens += u64::from(prompt_tokens);
+        prefix.matched_tokens += u64::from(matched_tokens.min(prompt_tokens));
+    }
+
     /// Reports an attempt that failed before a byte was sent: the machine decides again.
     pub(crate) fn again(&self, outcome: Outcome) -> Verdict {
         self.retry(outcome, None)

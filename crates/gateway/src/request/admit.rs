@@ -15,20 +15,24 @@ use meridian_wire::openai::{self, Endpoint, RequestInfo};
 use crate::access::Access;
 use crate::http::collect::{Collected, collect};
 use crate::http::headers;
-use crate::http::limits::Permit;
+use crate::http::limits::{Limits, Permit};
 use crate::http::refusal::Refusal;
-use crate::inputs::engine_fields;
+use crate::ids::Ids;
 use crate::inputs::fingerprint::ReadingNow;
 use crate::inputs::pins::{Home, ResponseKey};
 use crate::inputs::residency::{Reach, reach};
 use crate::inputs::salts::Salts;
+use crate::inputs::{Inputs, engine_fields};
+use crate::machine::driver::Driver;
+use crate::metrics::Metrics;
+use crate::peers::all::Peers;
 use crate::peers::report::Report;
 use crate::replicas::fleet::Fleet;
 use crate::request::context::{Call, Payload, Prompt, RequestContext, Sender, Terms};
 use crate::request::origin::{Caller, Origin};
-use crate::request::plane::{DataPlane, Inputs};
 use crate::request::reserved::Reserved;
 use crate::request::resume::continue_chats;
+use crate::request::settings::Settings;
 
 /// An admitted request.
 pub(crate) struct Admitted {
@@ -41,61 +45,118 @@ pub(crate) struct Admitted {
     pub(crate) dry_run: bool,
 }
 
-/// Admits a request of `caller`, or refuses it with a reason.
-pub(crate) async fn admit(
-    plane: &DataPlane,
-    access: &Access,
-    request: Request<Incoming>,
-    endpoint: Endpoint,
-    origin: Origin,
-    caller: Caller,
-) -> Result<Admitted, Refusal> {
-    let began = Instant::now();
-    let Received { parts, body, permits, engine_headers } = receive(plane, request).await?;
-    let tenant = plane.inputs.reading.hash(caller.tenant.as_ref().map(HeaderValue::as_bytes));
-    let reading = plane.inputs.reading.of(plane.settings.isolates.then_some(tenant));
-    let info = openai::read(endpoint, &body, &reading).map_err(Refusal::bad_request)?;
-    engine_fields::judge(
-        plane.settings.engine_fields,
-        &plane.metrics,
-        &engine_headers,
-        &info.splices,
-    )?;
-    let model = model(&plane.fleet, endpoint, &info, &origin)?;
-    let home = home(&plane.inputs, access, &info, tenant, &origin)?;
-    may_continue(&plane.fleet, model, &origin)?;
-    let tells = access.tells || !origin.is_client();
-    let dry_run = is_dry_run(&parts.headers, tells)?;
-    let ratio = plane.inputs.ratios.get(model);
-    let tokens = (ratio * info.prompt_bytes as f32) as u32;
-    let charge = match &caller.rates {
-        Some(rates) if !dry_run => {
-            Some(rates.admit(tokens, reply(endpoint, &info), info.replies)?)
+/// Admits requests.
+pub(crate) struct Admission {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) inputs: Arc<Inputs>,
+    pub(crate) limits: Limits,
+    pub(crate) driver: Arc<Driver>,
+    pub(crate) fleet: Arc<Fleet>,
+    pub(crate) peers: Option<Arc<Peers>>,
+    pub(crate) ids: Arc<Ids>,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+impl Admission {
+    /// Admits a request of `caller`, or refuses it with a reason.
+    pub(crate) async fn admit(
+        &self,
+        access: &Access,
+        request: Request<Incoming>,
+        endpoint: Endpoint,
+        origin: Origin,
+        caller: Caller,
+    ) -> Result<Admitted, Refusal> {
+        let began = Instant::now();
+        let Received { parts, body, permits, engine_headers } = self.receive(request).await?;
+        let tenant = self.inputs.reading.hash(caller.tenant.as_ref().map(HeaderValue::as_bytes));
+        let reading = self.inputs.reading.of(self.settings.isolates.then_some(tenant));
+        let info = openai::read(endpoint, &body, &reading).map_err(Refusal::bad_request)?;
+        engine_fields::judge(
+            self.settings.engine_fields,
+            &self.metrics,
+            &engine_headers,
+            &info.splices,
+        )?;
+        let model = model(&self.fleet, endpoint, &info, &origin)?;
+        let home = home(&self.inputs, access, &info, tenant, &origin)?;
+        may_continue(&self.fleet, model, &origin)?;
+        let tells = access.tells || !origin.is_client();
+        let dry_run = is_dry_run(&parts.headers, tells)?;
+        let ratio = self.inputs.ratios.get(model);
+        let tokens = (ratio * info.prompt_bytes as f32) as u32;
+        let charge = match &caller.rates {
+            Some(rates) if !dry_run => {
+                Some(rates.admit(tokens, reply(endpoint, &info), info.replies)?)
+            }
+            _ => None,
+        };
+        let id = self.ids.next();
+        let keys = (&self.settings.key_headers[..], &*self.inputs.reading);
+        let key = key(keys, &parts.headers, &info, tenant, &origin);
+        let hops = origin.hops();
+        let deadline = deadline(self.driver.clock.now(), &parts.headers, &origin);
+        let (residence, report) = self.residence(access, caller.tenant.as_ref(), model, origin);
+        let reach = reach(&self.inputs.residency, self.peers.as_deref(), model, home, &residence);
+        let shown_id = headers::request_id(&self.ids, &parts.headers, id);
+        let (prompt, payload) =
+            salted(&self.inputs.salts, model, tokens, info, body, caller.tenant.as_ref());
+        let tenant_name = self.peers.is_some().then_some(caller.tenant).flatten();
+        let context = RequestContext {
+            began,
+            call: call(parts, endpoint, shown_id),
+            sender: Sender { tenant, tenant_name, key, priority: caller.priority, hops, report },
+            prompt,
+            terms: Terms { residence, deadline, tells },
+        };
+        let block_tokens = ratio * reading.block_bytes as f32;
+        let question = question(&context, id, reach, block_tokens);
+        let reserved = Reserved::new(permits, charge);
+        Ok(Admitted { context, payload, reserved, question, dry_run })
+    }
+
+    /// Reads the body in full, within the gateway's limits.
+    async fn receive(&self, request: Request<Incoming>) -> Result<Received, Refusal> {
+        if self.limits.draining.has_started() {
+            return Err(Refusal::draining());
         }
-        _ => None,
-    };
-    let id = plane.ids.next();
-    let keys = (&plane.settings.key_headers[..], &*plane.inputs.reading);
-    let key = key(keys, &parts.headers, &info, tenant, &origin);
-    let hops = origin.hops();
-    let deadline = deadline(plane.driver.clock.now(), &parts.headers, &origin);
-    let (residence, report) = residence(plane, access, caller.tenant.as_ref(), model, origin);
-    let reach = reach(&plane.inputs.residency, plane.peers.as_deref(), model, home, &residence);
-    let shown_id = headers::request_id(&plane.ids, &parts.headers, id);
-    let (prompt, payload) =
-        salted(&plane.inputs.salts, model, tokens, info, body, caller.tenant.as_ref());
-    let tenant_name = plane.peers.is_some().then_some(caller.tenant).flatten();
-    let context = RequestContext {
-        began,
-        call: call(parts, endpoint, shown_id),
-        sender: Sender { tenant, tenant_name, key, priority: caller.priority, hops, report },
-        prompt,
-        terms: Terms { residence, deadline, tells },
-    };
-    let block_tokens = ratio * reading.block_bytes as f32;
-    let question = question(&context, id, reach, block_tokens);
-    let reserved = Reserved::new(permits, charge);
-    Ok(Admitted { context, payload, reserved, question, dry_run })
+        let room = self.limits.requests.take(1).ok_or_else(|| Refusal::busy("limits.requests"))?;
+        let (mut parts, body) = request.into_parts();
+        let engine_headers = engine_fields::take(&mut parts.headers);
+        let patience = self.settings.timeouts.client.0;
+        let limit = self.settings.body_bytes;
+        let collected = collect(&parts.headers, body, patience, limit, &self.limits.bodies).await?;
+        let Collected { bytes, mut permits } = collected;
+        permits.push(room);
+        Ok(Received { parts, body: bytes, permits, engine_headers })
+    }
+
+    /// The residency rules that name a request, including those that a peer sent with it; and the
+    /// report for that peer.
+    fn residence(
+        &self,
+        access: &Access,
+        tenant: Option<&HeaderValue>,
+        model: ModelId,
+        origin: Origin,
+    ) -> (Residence, Option<Arc<Report>>) {
+        let named = access.rules.names_models().then(|| self.fleet.name(model)).flatten();
+        let none = Labels::new();
+        let subject = |from| Subject {
+            tenant: tenant.and_then(|name| name.to_str().ok()),
+            labels: access.tenants.labels(tenant).unwrap_or(&none),
+            model: named.as_deref().unwrap_or_default(),
+            from,
+        };
+        match origin {
+            Origin::Client(_) => {
+                (access.rules.residence(&subject(&self.settings.region), Vec::new()), None)
+            }
+            Origin::Peer { marks, report, from } => {
+                (access.rules.residence(&subject(from.region()), marks.rules), Some(report))
+            }
+        }
+    }
 }
 
 /// A request with its body.
@@ -105,22 +166,6 @@ struct Received {
     permits: Vec<Permit>,
     /// Private engine headers that were removed.
     engine_headers: Vec<&'static str>,
-}
-
-/// Reads the body in full, within the gateway's limits.
-async fn receive(plane: &DataPlane, request: Request<Incoming>) -> Result<Received, Refusal> {
-    if plane.limits.draining.has_started() {
-        return Err(Refusal::draining());
-    }
-    let room = plane.limits.requests.take(1).ok_or_else(|| Refusal::busy("limits.requests"))?;
-    let (mut parts, body) = request.into_parts();
-    let engine_headers = engine_fields::take(&mut parts.headers);
-    let patience = plane.settings.timeouts.client.0;
-    let limit = plane.settings.body_bytes;
-    let collected = collect(&parts.headers, body, patience, limit, &plane.limits.bodies).await?;
-    let Collected { bytes, mut permits } = collected;
-    permits.push(room);
-    Ok(Received { parts, body: bytes, permits, engine_headers })
 }
 
 /// The facts about a request and its payload; both with a salt if tenants share nothing.
@@ -208,33 +253,6 @@ fn is_dry_run(headers: &HeaderMap, tells: bool) -> Result<bool, Refusal> {
 /// Most tokens of each reply; none without a limit.
 fn reply(endpoint: Endpoint, info: &RequestInfo) -> Option<u32> {
     if endpoint.is_generation() { info.max_tokens } else { Some(0) }
-}
-
-/// The residency rules that name a request, including those that a peer sent with it; and the
-/// report for that peer.
-fn residence(
-    plane: &DataPlane,
-    access: &Access,
-    tenant: Option<&HeaderValue>,
-    model: ModelId,
-    origin: Origin,
-) -> (Residence, Option<Arc<Report>>) {
-    let named = access.rules.names_models().then(|| plane.fleet.name(model)).flatten();
-    let none = Labels::new();
-    let subject = |from| Subject {
-        tenant: tenant.and_then(|name| name.to_str().ok()),
-        labels: access.tenants.labels(tenant).unwrap_or(&none),
-        model: named.as_deref().unwrap_or_default(),
-        from,
-    };
-    match origin {
-        Origin::Client(_) => {
-            (access.rules.residence(&subject(&plane.settings.region), Vec::new()), None)
-        }
-        Origin::Peer { marks, report, from } => {
-            (access.rules.residence(&subject(from.region()), marks.rules), Some(report))
-        }
-    }
 }
 
 /// The affinity key, from the first available source: a configured header, the body's own, the

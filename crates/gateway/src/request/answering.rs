@@ -12,8 +12,8 @@ use meridian_wire::peer::usage_of;
 
 use crate::machine::ticket::{Details, Ticket};
 use crate::request::attempt::{AnsweredBy, Opened};
-use crate::request::choice::Target;
 use crate::request::delivery::{Delivery, Form};
+use crate::request::destination::Destination;
 use crate::request::incoming::{Event, Incoming};
 use crate::request::odd::Oddity;
 use crate::request::resume::{Resume, Search, search};
@@ -49,17 +49,17 @@ pub(crate) enum Step {
 impl Answering {
     pub(crate) fn new(
         delivery: &Delivery,
-        target: &Target,
+        destination: &Destination,
         opened: Opened,
         reader: Answer,
         ticket: Ticket,
         resume: Option<Box<Resume>>,
     ) -> Answering {
         let Opened { flow, first, sent, by } = opened;
-        let member = target.member();
+        let member = destination.member();
         let json = delivery.endpoint.is_generation() && delivery.form != Form::Events;
         let oddity = member.is_some().then(|| Oddity::new(json));
-        let silence = Silence::new(&delivery.plane.settings.timeouts, member);
+        let silence = Silence::new(&delivery.answers.settings.timeouts, member);
         let incoming = Incoming::new(flow, first, silence, oddity);
         Answering { incoming, reader, ticket, by, sent, reported: None, resume }
     }
@@ -162,12 +162,12 @@ impl Answering {
     /// Starts a search for a replica or a peer that resumes the broken stream. Returns the answer
     /// if it can't be resumed.
     pub(crate) fn continued(mut self, delivery: &mut Delivery) -> Result<Search, Box<Answering>> {
-        let plane = &delivery.plane;
+        let answers = &delivery.answers;
         let Some(mut resume) = self.resume.take() else { return Err(Box::new(self)) };
-        let blocks = match resume.take_up(&plane.fleet) {
+        let blocks = match resume.take_up(&answers.fleet) {
             Ok(blocks) => blocks,
             Err(why) => {
-                plane.metrics.resumed(why);
+                answers.metrics.resumed(why);
                 tracing::info!(why, "the broken stream can't be continued");
                 return Err(Box::new(self));
             }
@@ -176,7 +176,7 @@ impl Answering {
         delivery.reserved.seen(reader.pieces());
         by.end(Outcome::ReplicaError);
         let verdict = ticket.go_on(blocks);
-        Ok(Box::pin(search(plane.clone(), resume, ticket, verdict)))
+        Ok(Box::pin(search(answers.clone(), resume, ticket, verdict)))
     }
 }
 

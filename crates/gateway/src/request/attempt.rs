@@ -10,23 +10,25 @@ use http_body_util::BodyExt;
 use meridian_base::{PeerId, ReplicaId};
 use meridian_routing::{Outcome, RejectWhy};
 use meridian_wire::openai::{Endpoint, Purpose, RequestInfo};
+use tokio::time::timeout;
 
 use crate::error::{AttemptError, Fault};
 use crate::http::headers::{self, REFUSED};
 use crate::http::parts::Parts;
 use crate::http::refusal::ENGINE_DIED;
 use crate::inputs::pins::Home;
+use crate::machine::driver::Driver;
 use crate::peers::forward::Outgoing;
 use crate::peers::link::Link;
 use crate::peers::traffic::{Leg, LegEnd};
-use crate::replicas::fleet::Member;
+use crate::replicas::fleet::{Fleet, Member};
 use crate::replicas::name::ReplicaName;
 use crate::replicas::reports;
-use crate::replicas::upstream::{Answered, Flow, is_cut};
-use crate::request::choice::Target;
+use crate::replicas::upstream::{Answered, Flow, Upstream, is_cut};
 use crate::request::context::{Payload, RequestContext};
+use crate::request::destination::Destination;
 use crate::request::engine_error::{EngineError, Meaning, meaning};
-use crate::request::plane::{Settings, ThreadPlane};
+use crate::request::settings::Settings;
 
 /// An answer that has started.
 pub(crate) struct Started {
@@ -111,57 +113,169 @@ impl Failure {
     }
 }
 
-/// Sends a request and waits for the first piece of the answer.
-pub(crate) async fn attempt(
-    plane: &ThreadPlane,
-    context: &RequestContext,
-    payload: &Payload,
-    target: &Target,
-) -> Result<Started, Failure> {
-    let patience = plane.settings.timeouts.first_byte.0;
-    match target {
-        Target::Replica(member) => {
-            let down = member.life.down();
-            tokio::select! {
-                biased;
-                started = tokio::time::timeout(patience, at_replica(plane, context, payload, member)) => {
-                    started.unwrap_or_else(|_| Err(AttemptError::replica(late(patience)).into()))
-                }
-                () = down.cancelled() => {
-                    let message = "the replica stopped answering its probes";
-                    Err(AttemptError::of(Fault::Unreached, message).into())
-                }
-            }
+/// Sends the attempts of one thread.
+pub(crate) struct Transport {
+    /// This thread's connections to replicas of this region.
+    pub(crate) near: Upstream,
+    /// Connections to replicas of other regions, which all threads share.
+    pub(crate) far: Upstream,
+    pub(crate) driver: Arc<Driver>,
+    pub(crate) fleet: Arc<Fleet>,
+    pub(crate) settings: Arc<Settings>,
+}
+
+impl Transport {
+    /// Sends a request and waits for the first piece of the answer.
+    pub(crate) async fn send(
+        &self,
+        context: &RequestContext,
+        payload: &Payload,
+        destination: &Destination,
+    ) -> Result<Started, Failure> {
+        match destination {
+            Destination::Replica(member) => self.to_replica(context, payload, member).await,
+            Destination::Peer(link) => Ok(self.to_peer(context, payload, link).await?),
         }
-        Target::Peer(link) => {
-            let body = body(payload, |purpose| match purpose {
-                Purpose::Strip(_) => true,
-                Purpose::Usage => asks_peers(&plane.settings),
-                Purpose::CacheSalt => false,
-            });
-            let leg = link.sent.begin(body.left());
-            let lost = link.lost();
-            let started = tokio::select! {
-                started = tokio::time::timeout(patience, at_peer(plane, context, payload.continues, link, body)) => {
-                    started.unwrap_or_else(|_| Err(AttemptError::peer(late(patience))))
-                }
-                () = lost.cancelled() => Err(AttemptError::peer("the peer is gone")),
-            };
-            match started {
-                Ok(FromPeer { head, flow, first, sent }) => {
-                    let by = AnsweredBy::Peer { peer: link.id, leg, served: served(&head) };
-                    Ok(Started { head, opened: Opened { flow, first, sent, by } })
-                }
-                Err(error) => {
-                    leg.end(match error.fault {
-                        Fault::Full | Fault::PeerFull | Fault::PeerNoRoom => LegEnd::Refused,
-                        _ => LegEnd::Failed,
-                    });
-                    Err(error.into())
-                }
+    }
+
+    async fn to_replica(
+        &self,
+        context: &RequestContext,
+        payload: &Payload,
+        member: &Arc<Member>,
+    ) -> Result<Started, Failure> {
+        let patience = self.settings.timeouts.first_byte.0;
+        let down = member.life.down();
+        tokio::select! {
+            biased;
+            started = timeout(patience, self.at_replica(context, payload, member)) => {
+                started.unwrap_or_else(|_| Err(AttemptError::replica(late(patience)).into()))
+            }
+            () = down.cancelled() => {
+                let message = "the replica stopped answering its probes";
+                Err(AttemptError::of(Fault::Unreached, message).into())
             }
         }
     }
+
+    async fn to_peer(
+        &self,
+        context: &RequestContext,
+        payload: &Payload,
+        link: &Link,
+    ) -> Result<Started, AttemptError> {
+        let patience = self.settings.timeouts.first_byte.0;
+        let body = body(payload, |purpose| match purpose {
+            Purpose::Strip(_) => true,
+            Purpose::Usage => asks_peers(&self.settings),
+            Purpose::CacheSalt => false,
+        });
+        let leg = link.sent.begin(body.left());
+        let lost = link.lost();
+        let started = tokio::select! {
+            started = timeout(patience, self.at_peer(context, payload.continues, link, body)) => {
+                started.unwrap_or_else(|_| Err(AttemptError::peer(late(patience))))
+            }
+            () = lost.cancelled() => Err(AttemptError::peer("the peer is gone")),
+        };
+        match started {
+            Ok(FromPeer { head, flow, first, sent }) => {
+                let by = AnsweredBy::Peer { peer: link.id, leg, served: served(&head) };
+                Ok(Started { head, opened: Opened { flow, first, sent, by } })
+            }
+            Err(error) => {
+                leg.end(match error.fault {
+                    Fault::Full | Fault::PeerFull | Fault::PeerNoRoom => LegEnd::Refused,
+                    _ => LegEnd::Failed,
+                });
+                Err(error)
+            }
+        }
+    }
+
+    async fn at_replica(
+        &self,
+        context: &RequestContext,
+        payload: &Payload,
+        member: &Arc<Member>,
+    ) -> Result<Started, Failure> {
+        let call = &context.call;
+        let body = body(payload, |purpose| match purpose {
+            Purpose::Strip(_) | Purpose::Usage => true,
+            Purpose::CacheSalt => member.reads_salts(),
+        });
+        let mut headers = call.headers.clone();
+        if member.speaks_orca() && !headers.contains_key(headers::ORCA_ASK) {
+            headers.insert(headers::ORCA_ASK, HeaderValue::from_static("TEXT"));
+        }
+        let sent = Instant::now();
+        let upstream = self.upstream(member);
+        let answered = upstream.send(&member.dial, &call.method, &call.path, &headers, &body);
+        let Answered { head, body: mut flow } = answered.await?;
+        member.life.answered();
+        // Used at once: the first piece may arrive long after the head and its load report.
+        reports::piggyback(&self.driver, member, &head.headers);
+        let status = head.status;
+        match meaning(status) {
+            Meaning::Passes => {}
+            Meaning::Full => {
+                let message = format!("the engine answered {status}");
+                return Err(AttemptError::of(Fault::Full, message).into());
+            }
+            Meaning::Fails => return Err(failed(EngineError::read(head, flow).await)),
+            Meaning::Unfinished => {
+                let message = format!("the engine sent an unexpected {status}");
+                return Err(AttemptError::replica(message).into());
+            }
+        }
+        let first = first(call.endpoint, status, &mut flow).await;
+        let first = first.map_err(|e| e.at(Fault::Replica))?;
+        let by = AnsweredBy::Replica(member.clone());
+        Ok(Started { head, opened: Opened { flow, first, sent, by } })
+    }
+
+    async fn at_peer(
+        &self,
+        context: &RequestContext,
+        continues: bool,
+        link: &Link,
+        body: Parts,
+    ) -> Result<FromPeer, AttemptError> {
+        let RequestContext { call, sender, prompt, terms, .. } = context;
+        let sent = Instant::now();
+        let model = prompt.info.model.is_empty().then(|| self.fleet.name(prompt.model)).flatten();
+        let answer = link.forward(Outgoing {
+            method: &call.method,
+            path: &call.path,
+            headers: &call.headers,
+            body,
+            tenant: sender.tenant_name.clone(),
+            key: sender.key,
+            left: terms.deadline.map(|at| at.since(self.driver.clock.now())),
+            continues,
+            priority: sender.priority,
+            residence: &terms.residence,
+            model: model.and_then(|name| HeaderValue::from_bytes(name.as_bytes()).ok()),
+        });
+        let (head, body) = answer.await?.into_parts();
+        refused_by_peer(&head)?;
+        let mut flow = Flow::of_peer(body);
+        let first = first(call.endpoint, head.status, &mut flow).await;
+        let first = first.map_err(|e| e.at(Fault::Peer))?;
+        Ok(FromPeer { head, flow, first, sent })
+    }
+
+    fn upstream(&self, member: &Member) -> &Upstream {
+        if member.rtt().is_zero() { &self.near } else { &self.far }
+    }
+}
+
+/// A peer's answer that has started.
+struct FromPeer {
+    head: response::Parts,
+    flow: Flow,
+    first: Option<Bytes>,
+    sent: Instant,
 }
 
 fn late(patience: Duration) -> String {
@@ -185,90 +299,10 @@ pub(crate) fn undoes(
     settings: &Settings,
     info: &RequestInfo,
     payload: &Payload,
-    target: &Target,
+    destination: &Destination,
 ) -> bool {
     let asked = payload.splices.has(Purpose::Usage) && !info.include_usage;
-    asked && (matches!(target, Target::Replica(_)) || asks_peers(settings))
-}
-
-async fn at_replica(
-    plane: &ThreadPlane,
-    context: &RequestContext,
-    payload: &Payload,
-    member: &Arc<Member>,
-) -> Result<Started, Failure> {
-    let call = &context.call;
-    let body = body(payload, |purpose| match purpose {
-        Purpose::Strip(_) | Purpose::Usage => true,
-        Purpose::CacheSalt => member.reads_salts(),
-    });
-    let mut headers = call.headers.clone();
-    if member.speaks_orca() && !headers.contains_key(headers::ORCA_ASK) {
-        headers.insert(headers::ORCA_ASK, HeaderValue::from_static("TEXT"));
-    }
-    let sent = Instant::now();
-    let upstream = plane.upstream(member);
-    let answered = upstream.send(&member.dial, &call.method, &call.path, &headers, &body);
-    let Answered { head, body: mut flow } = answered.await?;
-    member.life.answered();
-    // Used at once: the first piece may arrive long after the head and its load report.
-    reports::piggyback(&plane.driver, member, &head.headers);
-    let status = head.status;
-    match meaning(status) {
-        Meaning::Passes => {}
-        Meaning::Full => {
-            let message = format!("the engine answered {status}");
-            return Err(AttemptError::of(Fault::Full, message).into());
-        }
-        Meaning::Fails => return Err(failed(EngineError::read(head, flow).await)),
-        Meaning::Unfinished => {
-            let message = format!("the engine sent an unexpected {status}");
-            return Err(AttemptError::replica(message).into());
-        }
-    }
-    let first = first(call.endpoint, status, &mut flow).await;
-    let first = first.map_err(|e| e.at(Fault::Replica))?;
-    let by = AnsweredBy::Replica(member.clone());
-    Ok(Started { head, opened: Opened { flow, first, sent, by } })
-}
-
-/// A peer's answer that has started.
-struct FromPeer {
-    head: response::Parts,
-    flow: Flow,
-    first: Option<Bytes>,
-    sent: Instant,
-}
-
-async fn at_peer(
-    plane: &ThreadPlane,
-    context: &RequestContext,
-    continues: bool,
-    link: &Link,
-    body: Parts,
-) -> Result<FromPeer, AttemptError> {
-    let RequestContext { call, sender, prompt, terms, .. } = context;
-    let sent = Instant::now();
-    let model = prompt.info.model.is_empty().then(|| plane.fleet.name(prompt.model)).flatten();
-    let answer = link.forward(Outgoing {
-        method: &call.method,
-        path: &call.path,
-        headers: &call.headers,
-        body,
-        tenant: sender.tenant_name.clone(),
-        key: sender.key,
-        left: terms.deadline.map(|at| at.since(plane.driver.clock.now())),
-        continues,
-        priority: sender.priority,
-        residence: &terms.residence,
-        model: model.and_then(|name| HeaderValue::from_bytes(name.as_bytes()).ok()),
-    });
-    let (head, body) = answer.await?.into_parts();
-    refused_by_peer(&head)?;
-    let mut flow = Flow::of_peer(body);
-    let first = first(call.endpoint, head.status, &mut flow).await;
-    let first = first.map_err(|e| e.at(Fault::Peer))?;
-    Ok(FromPeer { head, flow, first, sent })
+    asked && (matches!(destination, Destination::Replica(_)) || asks_peers(settings))
 }
 
 /// Why there is no first piece.

@@ -6,21 +6,21 @@ use meridian_routing::residency::Residence;
 
 use crate::http::headers;
 use crate::inputs::residency::{self, Residency, RuleOutcome};
-use crate::request::choice::{Choice, Target};
+use crate::request::destination::{Attempt, Destination};
 
 /// Counts a breach if an answer, or a continuation of one, was generated at a place that the rules
 /// do not permit.
 pub(crate) fn check_kept(
     residency: &Residency,
     residence: &Residence,
-    choice: &Choice,
+    attempt: &Attempt,
     head: &HeaderMap,
 ) {
     let region = head.get(headers::REGION);
-    let kept = match (&choice.known, &choice.target) {
+    let kept = match (&attempt.known, &attempt.destination) {
         (None, _) => true,
-        (Some(known), Target::Replica(member)) => known.permits(residence, &member.place),
-        (Some(known), Target::Peer(_)) => {
+        (Some(known), Destination::Replica(member)) => known.permits(residence, &member.place),
+        (Some(known), Destination::Peer(_)) => {
             known.was_kept(residence, region, head.get(headers::RESIDENCY))
         }
     };
@@ -41,18 +41,18 @@ pub(crate) struct Place {
 pub(crate) fn audit(
     residency: &Residency,
     residence: &Residence,
-    choice: &Choice,
+    attempt: &Attempt,
     head: &HeaderMap,
 ) -> Place {
-    let (region, kept) = match &choice.target {
-        Target::Replica(member) => (Some(member.region.clone()), RuleOutcome::Served),
-        Target::Peer(link) => {
+    let (region, kept) = match &attempt.destination {
+        Destination::Replica(member) => (Some(member.region.clone()), RuleOutcome::Served),
+        Destination::Peer(link) => {
             let region = head.get(headers::REGION).cloned();
             let region = region.or_else(|| HeaderValue::from_str(link.region()).ok());
             (region, RuleOutcome::Sent)
         }
     };
-    check_kept(residency, residence, choice, head);
+    check_kept(residency, residence, attempt, head);
     let rules = residency::names(residence);
     if rules.is_some() {
         residency.counts.count(residence, kept);
@@ -62,18 +62,18 @@ pub(crate) fn audit(
 
 /// Adds headers that say which replica answered, where, and why. For a peer's answer, the replica
 /// and its expected match are as reported by the peer.
-pub(crate) fn write(headers: &mut HeaderMap, choice: &Choice, place: Place, prompt_tokens: u32) {
-    match &choice.target {
-        Target::Replica(member) => {
-            let matched = headers::prefix_match(choice.matched, prompt_tokens);
+pub(crate) fn write(headers: &mut HeaderMap, attempt: &Attempt, place: Place, prompt_tokens: u32) {
+    match &attempt.destination {
+        Destination::Replica(member) => {
+            let matched = headers::prefix_match(attempt.matched, prompt_tokens);
             headers.insert(headers::REPLICA, member.label.clone());
             headers.insert(headers::PREFIX_MATCH, matched);
         }
-        Target::Peer(link) => {
+        Destination::Peer(link) => {
             headers.insert(headers::PEER, link.label.clone());
         }
     }
-    headers.insert(headers::REASON, HeaderValue::from_static(choice.why.word()));
+    headers.insert(headers::REASON, HeaderValue::from_static(attempt.why.word()));
     if let Some(rules) = place.rules {
         headers.insert(headers::RESIDENCY, rules);
     }

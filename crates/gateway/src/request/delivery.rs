@@ -13,11 +13,11 @@ use meridian_wire::openai::{self, Endpoint, error_event};
 use crate::inputs::pins::ResponseKey;
 use crate::machine::ticket::Ticket;
 use crate::peers::report::Report;
+use crate::request::answers::Answers;
 use crate::request::attempt::AnsweredBy;
 use crate::request::context::{Payload, RequestContext};
 use crate::request::incoming::CutShort;
 use crate::request::odd::Odd;
-use crate::request::plane::ThreadPlane;
 use crate::request::reserved::Reserved;
 use crate::request::resume::Resume;
 
@@ -47,7 +47,7 @@ impl Form {
 
 /// The delivery of one answer to its client.
 pub(crate) struct Delivery {
-    pub(crate) plane: Arc<ThreadPlane>,
+    pub(crate) answers: Arc<Answers>,
     pub(crate) endpoint: Endpoint,
     pub(crate) form: Form,
     model: ModelId,
@@ -67,7 +67,7 @@ impl Delivery {
     /// The delivery of an answer, with the state to resume it if it is a stream and `resume` is
     /// set. `collect`: the policy learns from the reply.
     pub(crate) fn new(
-        plane: &Arc<ThreadPlane>,
+        answers: &Arc<Answers>,
         context: RequestContext,
         payload: Payload,
         reserved: Reserved,
@@ -75,7 +75,7 @@ impl Delivery {
         collect: bool,
     ) -> (Delivery, Option<Box<Resume>>) {
         let mut delivery = Delivery {
-            plane: plane.clone(),
+            answers: answers.clone(),
             endpoint: context.call.endpoint,
             form,
             model: context.prompt.model,
@@ -87,7 +87,7 @@ impl Delivery {
             reserved,
             saw_first: false,
         };
-        let resume = plane.settings.resume.as_ref().filter(|_| form == Form::Events);
+        let resume = answers.settings.resume.as_ref().filter(|_| form == Form::Events);
         if let Some(resume) = resume {
             delivery.prompt = collect.then(|| context.prompt.info.fingerprint.clone());
             return (delivery, Resume::new(resume, context, payload));
@@ -102,7 +102,7 @@ impl Delivery {
         let first = !std::mem::replace(&mut self.saw_first, true) && self.form == Form::Events;
         let ttft = first.then(|| self.began.elapsed());
         if let Some(ttft) = ttft {
-            self.plane.metrics.first_token(ttft);
+            self.answers.metrics.first_token(ttft);
         }
         ticket.first_token(ttft);
     }
@@ -114,7 +114,7 @@ impl Delivery {
 
     pub(crate) fn count(&self, odd: Option<Odd>) {
         if let Some(odd) = odd {
-            self.plane.metrics.odd(odd);
+            self.answers.metrics.odd(odd);
         }
     }
 
@@ -125,15 +125,15 @@ impl Delivery {
             report.set(usage);
         }
         let usage = narrow(usage);
-        self.plane.inputs.ratios.learn(self.model, self.prompt_bytes, usage.prompt_tokens);
+        self.answers.inputs.ratios.learn(self.model, self.prompt_bytes, usage.prompt_tokens);
         usage
     }
 
     /// Remembers the location of this response, for requests that continue it.
     pub(crate) fn pin(&self, response: &str, by: &AnsweredBy) {
-        let response = self.plane.inputs.reading.hash(Some(response.as_bytes()));
+        let response = self.answers.inputs.reading.hash(Some(response.as_bytes()));
         let pin = ResponseKey { tenant: self.tenant, response };
-        if !self.plane.inputs.pins.set(pin, || by.home()) {
+        if !self.answers.inputs.pins.set(pin, || by.home()) {
             self.count(Some(Odd::TakenId));
         }
     }
@@ -147,7 +147,7 @@ impl Delivery {
 
     /// Ends the answer; its last attempt was sent at `sent`.
     pub(crate) fn over(&mut self, outcome: Outcome, sent: Instant) {
-        self.plane.metrics.ended(outcome, self.began.elapsed(), sent.elapsed());
+        self.answers.metrics.ended(outcome, self.began.elapsed(), sent.elapsed());
         self.reserved.release();
     }
 

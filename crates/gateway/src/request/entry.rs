@@ -8,33 +8,103 @@ use hyper::body::Incoming;
 use meridian_wire::openai::{self, Endpoint};
 use meridian_wire::peer::Marks;
 
+use crate::admin::explain::Explain;
 use crate::http::refusal::{Refusal, json};
 use crate::http::{head, headers};
+use crate::machine::driver::Driver;
+use crate::metrics::Metrics;
 use crate::peers::all::Peers;
+use crate::peers::inbound::{Forwarded, Forwards};
 use crate::replicas::fleet::Fleet;
-use crate::request::admit::{Admitted, admit};
+use crate::request::admit::{Admission, Admitted};
+use crate::request::answers::Answers;
 use crate::request::body::AnswerBody;
-use crate::request::lifecycle::follow;
 use crate::request::origin::{Origin, identify};
-use crate::request::plane::ThreadPlane;
 use crate::request::respond::{answered, unanswered};
 
-/// Answers one request in every case.
-pub(crate) async fn answer(
-    plane: Arc<ThreadPlane>,
-    mut request: Request<Incoming>,
-    origin: Origin,
-) -> Response<AnswerBody> {
-    if origin.is_client() {
-        Marks::strip(request.headers_mut());
+/// The request path of one thread.
+pub(crate) struct Requests {
+    pub(crate) admission: Admission,
+    pub(crate) driver: Arc<Driver>,
+    pub(crate) explain: Arc<Explain>,
+    pub(crate) answers: Arc<Answers>,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+impl Forwards for Arc<Requests> {
+    type Body = AnswerBody;
+
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        forwarded: Forwarded,
+    ) -> Response<AnswerBody> {
+        let Forwarded { marks, report, from } = forwarded;
+        Requests::answer(self, request, Origin::Peer { marks, report, from }).await
     }
-    let shown_id = request.headers().get(headers::REQUEST_ID).cloned();
-    let endpoint = Endpoint::of(request.uri().path());
-    let result = serve(&plane, request, endpoint, origin).await;
-    result.unwrap_or_else(|refusal| {
-        plane.metrics.refused(&refusal);
-        with_id(refusal.response(endpoint), shown_id)
-    })
+}
+
+impl Requests {
+    /// Answers one request in every case.
+    pub(crate) async fn answer(
+        &self,
+        mut request: Request<Incoming>,
+        origin: Origin,
+    ) -> Response<AnswerBody> {
+        if origin.is_client() {
+            Marks::strip(request.headers_mut());
+        }
+        let shown_id = request.headers().get(headers::REQUEST_ID).cloned();
+        let endpoint = Endpoint::of(request.uri().path());
+        let result = self.serve(request, endpoint, origin).await;
+        result.unwrap_or_else(|refusal| {
+            self.metrics.refused(&refusal);
+            with_id(refusal.response(endpoint), shown_id)
+        })
+    }
+
+    async fn serve(
+        &self,
+        mut request: Request<Incoming>,
+        endpoint: Endpoint,
+        origin: Origin,
+    ) -> Result<Response<AnswerBody>, Refusal> {
+        if origin.is_client() {
+            head::check(&request)?;
+        }
+        let Admission { settings, inputs, fleet, peers, .. } = &self.admission;
+        let access = inputs.access.now();
+        let tenant_header = settings.tenant_header.as_ref();
+        let caller = identify(tenant_header, &access, request.headers_mut(), endpoint, &origin)?;
+        let path = request.uri().path();
+        let passes = endpoint != Endpoint::Other || settings.paths.iter().any(|p| p == path);
+        match (endpoint, request.method()) {
+            _ if !passes => return Err(Refusal::unknown_path()),
+            (Endpoint::Models, &Method::GET | &Method::HEAD) => {
+                return Ok(models(fleet, peers.as_deref(), path));
+            }
+            (Endpoint::Models, _) => return Err(Refusal::wrong_method("GET, HEAD")),
+            (Endpoint::Other, _) | (_, &Method::POST) => {}
+            _ => return Err(Refusal::wrong_method("POST")),
+        }
+        let admitted = self.admission.admit(&access, request, endpoint, origin, caller).await?;
+        match admitted.dry_run {
+            true => Ok(json(StatusCode::OK, self.explain.dry_run(admitted.question))),
+            false => Ok(self.live(admitted).await),
+        }
+    }
+
+    /// Runs a request from the machine's first decision to the beginning of its answer.
+    async fn live(&self, admitted: Admitted) -> Response<AnswerBody> {
+        let Admitted { context, payload, reserved, question, .. } = admitted;
+        let shown_id = context.call.shown_id.as_bytes();
+        self.explain.note(shown_id, question.id, &context.terms.residence);
+        let (ticket, verdict) = self.driver.arrive(question);
+        match self.answers.lifecycle.follow(&context, &payload, &ticket, verdict).await {
+            Ok(answer) => answered(&self.answers, context, payload, reserved, ticket, answer),
+            Err(why) => unanswered(&self.answers, &context, reserved, ticket, why),
+        }
+    }
 }
 
 fn with_id(mut response: Response<AnswerBody>, id: Option<HeaderValue>) -> Response<AnswerBody> {
@@ -42,48 +112,6 @@ fn with_id(mut response: Response<AnswerBody>, id: Option<HeaderValue>) -> Respo
         response.headers_mut().insert(headers::REQUEST_ID, id);
     }
     response
-}
-
-async fn serve(
-    plane: &Arc<ThreadPlane>,
-    mut request: Request<Incoming>,
-    endpoint: Endpoint,
-    origin: Origin,
-) -> Result<Response<AnswerBody>, Refusal> {
-    if origin.is_client() {
-        head::check(&request)?;
-    }
-    let access = plane.inputs.access.now();
-    let tenant_header = plane.settings.tenant_header.as_ref();
-    let caller = identify(tenant_header, &access, request.headers_mut(), endpoint, &origin)?;
-    let path = request.uri().path();
-    let passes = endpoint != Endpoint::Other || plane.settings.paths.iter().any(|p| p == path);
-    match (endpoint, request.method()) {
-        _ if !passes => return Err(Refusal::unknown_path()),
-        (Endpoint::Models, &Method::GET | &Method::HEAD) => {
-            return Ok(models(&plane.fleet, plane.peers.as_deref(), path));
-        }
-        (Endpoint::Models, _) => return Err(Refusal::wrong_method("GET, HEAD")),
-        (Endpoint::Other, _) | (_, &Method::POST) => {}
-        _ => return Err(Refusal::wrong_method("POST")),
-    }
-    let admitted = admit(plane, &access, request, endpoint, origin, caller).await?;
-    match admitted.dry_run {
-        true => Ok(json(StatusCode::OK, plane.explain.dry_run(admitted.question))),
-        false => Ok(live(plane, admitted).await),
-    }
-}
-
-/// Runs a request from the machine's first decision to the beginning of its answer.
-async fn live(plane: &Arc<ThreadPlane>, admitted: Admitted) -> Response<AnswerBody> {
-    let Admitted { context, payload, reserved, question, .. } = admitted;
-    plane.ids.note(context.call.shown_id.as_bytes(), question.id);
-    plane.explain.note(question.id, &context.terms.residence);
-    let (ticket, verdict) = plane.driver.arrive(question);
-    match follow(plane, &context, &payload, &ticket, verdict).await {
-        Ok(answer) => answered(plane, context, payload, reserved, ticket, answer),
-        Err(why) => unanswered(plane, &context, reserved, ticket, why),
-    }
 }
 
 /// `/v1/models`: every model of the replicas here and at peers, once.

@@ -3,7 +3,7 @@
 //! Until that piece arrives, nothing has been sent to the client, so a failed attempt may be
 //! retried, at another replica or another peer, as the machine decides. From then on
 //! [`crate::request::relay`] carries the answer. If a stream breaks and can be resumed,
-//! [`crate::request::resume`] calls [`follow`] again with a payload that continues it.
+//! [`crate::request::resume`] calls [`Lifecycle::follow`] again with a payload that continues it.
 
 use std::sync::Arc;
 
@@ -14,70 +14,85 @@ use crate::error::Fault;
 use crate::ids::Ids;
 use crate::machine::driver::Verdict;
 use crate::machine::ticket::Ticket;
-use crate::request::attempt::{Failure, Started, attempt};
-use crate::request::choice::{Choice, Chosen, Target, choose};
+use crate::metrics::Metrics;
+use crate::request::attempt::{Failure, Started, Transport};
 use crate::request::context::{Payload, RequestContext};
+use crate::request::destination::{Attempt, Destination, Destinations, Next};
 use crate::request::engine_error::EngineError;
-use crate::request::plane::ThreadPlane;
 
 /// The state of a request without an answer.
 enum State {
     /// The machine is deciding; a queued request waits here.
     Deciding(Verdict),
     /// Sent; no piece of an answer has arrived.
-    Attempting(Choice),
+    Attempting(Attempt),
 }
 
 /// Why no answer started.
 pub(crate) enum Unanswered {
     /// Two replicas failed in the same way: the request is the cause, and this is the engine's
     /// message.
-    SameFailure(Box<Choice>, Arc<EngineError>),
+    SameFailure(Box<Attempt>, Arc<EngineError>),
     /// The machine refused it; with the last attempt's failure.
     Refused { why: RejectWhy, retry_after: Duration, last: Option<Failure> },
 }
 
-/// Follows the machine's decisions until an answer starts.
-pub(crate) async fn follow(
-    plane: &ThreadPlane,
-    context: &RequestContext,
-    payload: &Payload,
-    ticket: &Ticket,
-    verdict: Verdict,
-) -> Result<(Choice, Started), Unanswered> {
-    let mut failures = Failures::default();
-    let mut state = State::Deciding(verdict);
-    loop {
-        state = match state {
-            State::Deciding(verdict) => {
-                let decision = match verdict {
-                    Verdict::Now(decision) => decision,
-                    Verdict::Later(promise) => {
-                        promise.await.expect("the ticket keeps the driver, which keeps the sender")
-                    }
-                };
-                match choose(plane, &context.terms.residence, decision) {
-                    Chosen::Target(choice) => State::Attempting(choice),
-                    Chosen::Stale(outcome) => State::Deciding(ticket.again(outcome)),
-                    Chosen::Refused(why, retry_after) => {
-                        return Err(Unanswered::Refused { why, retry_after, last: failures.last });
+/// Follows requests of one thread.
+pub(crate) struct Lifecycle {
+    pub(crate) destinations: Destinations,
+    pub(crate) transport: Transport,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) ids: Arc<Ids>,
+}
+
+impl Lifecycle {
+    /// Follows the machine's decisions until an answer starts.
+    pub(crate) async fn follow(
+        &self,
+        context: &RequestContext,
+        payload: &Payload,
+        ticket: &Ticket,
+        verdict: Verdict,
+    ) -> Result<(Attempt, Started), Unanswered> {
+        let mut failures = Failures::default();
+        let mut state = State::Deciding(verdict);
+        loop {
+            state = match state {
+                State::Deciding(verdict) => {
+                    let decision = match verdict {
+                        Verdict::Now(decision) => decision,
+                        Verdict::Later(promise) => promise
+                            .await
+                            .expect("the ticket keeps the driver, which keeps the sender"),
+                    };
+                    match self.destinations.find(&context.terms.residence, decision) {
+                        Next::Attempt(attempt) => State::Attempting(attempt),
+                        Next::Stale(outcome) => State::Deciding(ticket.again(outcome)),
+                        Next::Refused(why, retry_after) => {
+                            return Err(Unanswered::Refused {
+                                why,
+                                retry_after,
+                                last: failures.last,
+                            });
+                        }
                     }
                 }
-            }
-            State::Attempting(choice) => {
-                plane.metrics.decided(&choice.why);
-                let failure = match attempt(plane, context, payload, &choice.target).await {
-                    Ok(started) => return Ok((choice, started)),
-                    Err(failure) => failure,
-                };
-                log(&plane.ids, ticket.id, &choice.target, &failure);
-                if let Some(said) = failures.repeated(&failure) {
-                    return Err(Unanswered::SameFailure(Box::new(choice), said));
+                State::Attempting(attempt) => {
+                    self.metrics.decided(&attempt.why);
+                    let failure =
+                        match self.transport.send(context, payload, &attempt.destination).await {
+                            Ok(started) => return Ok((attempt, started)),
+                            Err(failure) => failure,
+                        };
+                    log(&self.ids, ticket.id, &attempt.destination, &failure);
+                    if let Some(said) = failures.repeated(&failure) {
+                        return Err(Unanswered::SameFailure(Box::new(attempt), said));
+                    }
+                    self.metrics.retried(failure.error.fault);
+                    let outcome = failure.error.outcome();
+                    failures.last = Some(failure);
+                    State::Deciding(ticket.again(outcome))
                 }
-                plane.metrics.retried(failure.error.fault);
-                let outcome = failure.error.outcome();
-                failures.last = Some(failure);
-                State::Deciding(ticket.again(outcome))
             }
         }
     }
@@ -105,17 +120,17 @@ impl Failures {
 
 /// Logs a failed attempt with the gateway's own request id: the client's may be anything. A full
 /// peer is ordinary and is logged at debug level only.
-fn log(ids: &Ids, id: RequestId, target: &Target, failure: &Failure) {
+fn log(ids: &Ids, id: RequestId, destination: &Destination, failure: &Failure) {
     let request = ids.show(id);
     let error = &failure.error;
-    match target {
-        Target::Replica(member) => {
+    match destination {
+        Destination::Replica(member) => {
             tracing::warn!(request, replica = %member.name, error = %error, "attempt failed");
         }
-        Target::Peer(link) if matches!(error.fault, Fault::PeerFull | Fault::PeerNoRoom) => {
+        Destination::Peer(link) if matches!(error.fault, Fault::PeerFull | Fault::PeerNoRoom) => {
             tracing::debug!(request, peer = ?link.label, error = %error, "a peer has no free capacity");
         }
-        Target::Peer(link) => {
+        Destination::Peer(link) => {
             tracing::warn!(request, peer = ?link.label, error = %error, "attempt failed");
         }
     }

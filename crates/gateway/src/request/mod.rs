@@ -4,22 +4,23 @@
 
 pub(crate) mod admit;
 mod answering;
+pub(crate) mod answers;
 pub(crate) mod attempt;
 mod audit;
 pub(crate) mod body;
-mod choice;
 pub(crate) mod context;
 mod delivery;
+pub(crate) mod destination;
 pub(crate) mod engine_error;
 pub(crate) mod entry;
 pub(crate) mod incoming;
 pub(crate) mod lifecycle;
 pub(crate) mod odd;
 pub(crate) mod origin;
-pub(crate) mod plane;
 pub(crate) mod relay;
 mod reserved;
 mod respond;
 pub(crate) mod resume;
+pub(crate) mod settings;
 pub(crate) mod silence;
 mod unread;

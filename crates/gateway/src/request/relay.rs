@@ -146,16 +146,16 @@ impl Relay {
 
     /// Another answer has started, which resumes the one that broke.
     fn resumed(&mut self, resumed: Resumed) -> State {
-        let Resumed { resume, ticket, target, opened } = resumed;
+        let Resumed { resume, ticket, destination, opened } = resumed;
         let undo = undoes(
-            &self.delivery.plane.settings,
+            &self.delivery.answers.settings,
             &resume.context.prompt.info,
             &resume.payload,
-            &target,
+            &destination,
         );
         let reader = Answer::new(self.delivery.endpoint, true, undo, false);
         let answering =
-            Answering::new(&self.delivery, &target, opened, reader, ticket, Some(resume));
+            Answering::new(&self.delivery, &destination, opened, reader, ticket, Some(resume));
         State::Answering(Box::new(answering))
     }
 

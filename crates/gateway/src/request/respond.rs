@@ -13,17 +13,17 @@ use crate::http::refusal::Refusal;
 use crate::inputs::residency::{self, RuleOutcome};
 use crate::machine::ticket::{Details, Ticket};
 use crate::request::answering::Answering;
+use crate::request::answers::Answers;
 use crate::request::attempt::{Failure, Opened, Started, undoes};
 use crate::request::audit::{self, audit};
 use crate::request::body::AnswerBody;
-use crate::request::choice::{Choice, Target};
 use crate::request::context::{Payload, RequestContext, Terms};
 use crate::request::delivery::{Delivery, Form};
+use crate::request::destination::{Attempt, Destination};
 use crate::request::engine_error::EngineError;
 use crate::request::incoming::Incoming;
 use crate::request::lifecycle::Unanswered;
 use crate::request::odd::Odd;
-use crate::request::plane::{DataPlane, ThreadPlane};
 use crate::request::relay::Relay;
 use crate::request::reserved::Reserved;
 use crate::request::silence::Silence;
@@ -31,52 +31,53 @@ use crate::request::unread::Unread;
 
 /// An answer has started: its head, with the gateway's own headers, and the body that follows.
 pub(crate) fn answered(
-    plane: &Arc<ThreadPlane>,
+    answers: &Arc<Answers>,
     context: RequestContext,
     payload: Payload,
     mut reserved: Reserved,
     ticket: Ticket,
-    (choice, started): (Choice, Started),
+    (attempt, started): (Attempt, Started),
 ) -> Response<AnswerBody> {
     let Started { mut head, opened } = started;
-    let form = form(&context, &choice.target, &head);
+    let form = form(&context, &attempt.destination, &head);
     let ok = head.status.is_success();
     // An error event added at a break would exceed the length.
-    dress(plane, &context, &choice, &mut head.headers, ok && form == Form::Events);
+    dress(answers, &context, &attempt, &mut head.headers, ok && form == Form::Events);
     reserved.write(&mut head.headers);
     head.headers.insert(headers::REQUEST_ID, context.call.shown_id.clone());
     if !ok {
         reserved.unserved();
         let Opened { flow, first, by, .. } = opened;
-        let silence = Silence::new(&plane.settings.timeouts, choice.target.member());
+        let silence = Silence::new(&answers.settings.timeouts, attempt.destination.member());
         let incoming = Incoming::new(flow, first, silence, None);
         let unread = Unread::new(incoming, ticket, by, reserved);
         return Response::from_parts(head, AnswerBody::Unread(Box::new(unread)));
     }
     let endpoint = context.call.endpoint;
-    let here = matches!(choice.target, Target::Replica(_));
+    let here = matches!(attempt.destination, Destination::Replica(_));
     let asked = context.prompt.info.stream && endpoint.is_generation();
     if asked && form != Form::Events && here {
-        plane.metrics.odd(Odd::JsonForStream);
+        answers.metrics.odd(Odd::JsonForStream);
     }
-    plane.driver.matched(context.prompt.tokens, choice.matched);
-    let collect = plane.inputs.reading.follows_replies() && endpoint.is_generation();
+    ticket.matched(context.prompt.tokens, attempt.matched);
+    let collect = answers.inputs.reading.follows_replies() && endpoint.is_generation();
     let events = form == Form::Events;
-    let undo = events && undoes(&plane.settings, &context.prompt.info, &payload, &choice.target);
+    let undo =
+        events && undoes(&answers.settings, &context.prompt.info, &payload, &attempt.destination);
     let reader = Answer::new(endpoint, events, undo, collect);
-    let (delivery, resume) = Delivery::new(plane, context, payload, reserved, form, collect);
-    let answering = Answering::new(&delivery, &choice.target, opened, reader, ticket, resume);
+    let (delivery, resume) = Delivery::new(answers, context, payload, reserved, form, collect);
+    let answering = Answering::new(&delivery, &attempt.destination, opened, reader, ticket, resume);
     Response::from_parts(head, AnswerBody::Relay(Box::new(Relay::new(delivery, answering))))
 }
 
 /// Only generating endpoints have streams with a known end; the rest passes unread.
-fn form(context: &RequestContext, target: &Target, head: &response::Parts) -> Form {
+fn form(context: &RequestContext, destination: &Destination, head: &response::Parts) -> Form {
     let endpoint = context.call.endpoint;
     let events = endpoint.is_generation() && !headers::is_json(&head.headers);
     if context.prompt.info.stream && events {
         return Form::Events;
     }
-    let here = matches!(target, Target::Replica(_));
+    let here = matches!(destination, Destination::Replica(_));
     match here && !endpoint.passes_unread() && headers::is_until_close(&head.headers) {
         true => Form::UntilClose,
         false => Form::Whole,
@@ -85,16 +86,16 @@ fn form(context: &RequestContext, target: &Target, head: &response::Parts) -> Fo
 
 /// Prepares the headers of an answer for the client, with those of the gateway.
 fn dress(
-    plane: &DataPlane,
+    answers: &Answers,
     context: &RequestContext,
-    choice: &Choice,
+    attempt: &Attempt,
     head: &mut HeaderMap,
     length_changes: bool,
 ) {
     let asked_orca = context.call.headers.contains_key(headers::ORCA_ASK);
-    let place = audit(&plane.inputs.residency, &context.terms.residence, choice, head);
+    let place = audit(&answers.inputs.residency, &context.terms.residence, attempt, head);
     headers::to_client(head, asked_orca, length_changes);
-    audit::write(head, choice, place, context.prompt.tokens);
+    audit::write(head, attempt, place, context.prompt.tokens);
     if !context.terms.tells {
         headers::hide(head);
     }
@@ -102,7 +103,7 @@ fn dress(
 
 /// The response if no answer started.
 pub(crate) fn unanswered(
-    plane: &DataPlane,
+    answers: &Answers,
     context: &RequestContext,
     mut reserved: Reserved,
     ticket: Ticket,
@@ -110,19 +111,19 @@ pub(crate) fn unanswered(
 ) -> Response<AnswerBody> {
     reserved.unserved();
     let refusal = match why {
-        Unanswered::SameFailure(choice, said) => {
+        Unanswered::SameFailure(attempt, said) => {
             ticket.finish(Outcome::ClientError, Details::default());
             match said.is_redirect() {
                 true => Refusal::redirected(said.head.status),
-                false => return engine_failed(plane, context, &reserved, &choice, &said),
+                false => return engine_failed(answers, context, &reserved, &attempt, &said),
             }
         }
         Unanswered::Refused { why, retry_after, last } => {
             ticket.rejected(why);
-            refusal(plane, &context.terms, why, retry_after, last.as_ref())
+            refusal(answers, &context.terms, why, retry_after, last.as_ref())
         }
     };
-    plane.metrics.refused(&refusal);
+    answers.metrics.refused(&refusal);
     let mut response = refusal.response(context.call.endpoint);
     let headers = response.headers_mut();
     if let Some(names) = residency::names(&context.terms.residence) {
@@ -135,7 +136,7 @@ pub(crate) fn unanswered(
 
 /// The machine's refusal, worded for the client.
 fn refusal(
-    plane: &DataPlane,
+    answers: &Answers,
     terms: &Terms,
     why: RejectWhy,
     retry_after: Duration,
@@ -145,12 +146,12 @@ fn refusal(
     let restricted = !residence.is_free();
     match why {
         RejectWhy::NotPermitted if restricted => {
-            plane.inputs.residency.counts.count(residence, RuleOutcome::Refused);
+            answers.inputs.residency.counts.count(residence, RuleOutcome::Refused);
             residency::not_permitted(residence)
         }
         RejectWhy::HeldTooLong { limit, .. } if restricted => {
-            let peers = plane.peers.as_ref().filter(|_| terms.tells);
-            let lost = peers.map(|peers| plane.inputs.residency.lost(peers, residence));
+            let peers = answers.peers.as_ref().filter(|_| terms.tells);
+            let lost = peers.map(|peers| answers.inputs.residency.lost(peers, residence));
             residency::held_too_long(residence, limit, retry_after, &lost.unwrap_or_default())
         }
         why => {
@@ -162,14 +163,14 @@ fn refusal(
 
 /// Sends the engine's own error to the client.
 fn engine_failed(
-    plane: &DataPlane,
+    answers: &Answers,
     context: &RequestContext,
     reserved: &Reserved,
-    choice: &Choice,
+    attempt: &Attempt,
     said: &EngineError,
 ) -> Response<AnswerBody> {
     let EngineError { mut head, body, .. } = said.clone();
-    dress(plane, context, choice, &mut head.headers, true);
+    dress(answers, context, attempt, &mut head.headers, true);
     reserved.write(&mut head.headers);
     head.headers.insert(headers::REQUEST_ID, context.call.shown_id.clone());
     Response::from_parts(head, AnswerBody::from(body))

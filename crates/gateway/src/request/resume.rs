@@ -19,12 +19,12 @@ use crate::machine::driver::Verdict;
 use crate::machine::ticket::Ticket;
 use crate::metrics::Metrics;
 use crate::replicas::fleet::Fleet;
+use crate::request::answers::Answers;
 use crate::request::attempt::{Opened, Started};
 use crate::request::audit::check_kept;
-use crate::request::choice::Target;
 use crate::request::context::{Payload, RequestContext};
-use crate::request::lifecycle::{Unanswered, follow};
-use crate::request::plane::ThreadPlane;
+use crate::request::destination::Destination;
+use crate::request::lifecycle::Unanswered;
 
 /// The state needed to resume a stream.
 pub(crate) struct Resume {
@@ -43,7 +43,7 @@ pub(crate) type Search = Pin<Box<dyn Future<Output = Option<Box<Resumed>>> + Sen
 pub(crate) struct Resumed {
     pub(crate) resume: Box<Resume>,
     pub(crate) ticket: Ticket,
-    pub(crate) target: Target,
+    pub(crate) destination: Destination,
     pub(crate) opened: Opened,
 }
 
@@ -112,14 +112,14 @@ pub(crate) fn continue_chats(fleet: &Fleet, model: ModelId) -> bool {
 
 /// Follows the machine's decisions until another answer starts.
 pub(crate) async fn search(
-    plane: Arc<ThreadPlane>,
+    answers: Arc<Answers>,
     resume: Box<Resume>,
     ticket: Ticket,
     verdict: Verdict,
 ) -> Option<Box<Resumed>> {
-    let id = ticket.id;
-    let followed = follow(&plane, &resume.context, &resume.payload, &ticket, verdict).await;
-    let (choice, started) = match followed {
+    let (id, lifecycle) = (ticket.id, &answers.lifecycle);
+    let followed = lifecycle.follow(&resume.context, &resume.payload, &ticket, verdict).await;
+    let (attempt, started) = match followed {
         Ok(answer) => answer,
         Err(why) => {
             match why {
@@ -127,21 +127,21 @@ pub(crate) async fn search(
                 Unanswered::Refused { .. } => ticket.broke_off(None),
                 Unanswered::SameFailure(..) => ticket.broke_off(Some(Outcome::ClientError)),
             }
-            return nowhere(&plane.metrics, &plane.ids, id);
+            return nowhere(&lifecycle.metrics, &lifecycle.ids, id);
         }
     };
     let Started { head, opened } = started;
     if !head.status.is_success() || headers::is_json(&head.headers) {
         tracing::warn!(
-            request = plane.ids.show(id), status = %head.status,
+            request = lifecycle.ids.show(id), status = %head.status,
             "the engine does not continue a stream"
         );
         ticket.broke_off(Some(Outcome::ClientError));
-        return nowhere(&plane.metrics, &plane.ids, id);
+        return nowhere(&lifecycle.metrics, &lifecycle.ids, id);
     }
-    check_kept(&plane.inputs.residency, &resume.context.terms.residence, &choice, &head.headers);
-    plane.metrics.resumed("went_on");
-    Some(Box::new(Resumed { resume, ticket, target: choice.target, opened }))
+    check_kept(&answers.inputs.residency, &resume.context.terms.residence, &attempt, &head.headers);
+    lifecycle.metrics.resumed("went_on");
+    Some(Box::new(Resumed { resume, ticket, destination: attempt.destination, opened }))
 }
 
 fn nowhere(metrics: &Metrics, ids: &Ids, id: RequestId) -> Option<Box<Resumed>> {

@@ -20,8 +20,9 @@ use crate::check::{self, Parts};
 use crate::draining::Draining;
 use crate::error::Error;
 use crate::http::cors::Cors;
-use crate::http::limits::Bound;
+use crate::http::limits::{Bound, Limits};
 use crate::ids::Ids;
+use crate::inputs::Inputs;
 use crate::inputs::fingerprint::ReadingNow;
 use crate::inputs::residency::Residency;
 use crate::inputs::salts::Salts;
@@ -31,6 +32,7 @@ use crate::machine::ratios::Ratios;
 use crate::metrics::Metrics;
 use crate::peers::all::Peers;
 use crate::peers::region::Region;
+use crate::plane::DataPlane;
 use crate::registry::following::Following;
 use crate::registry::{Applied, Reported};
 use crate::reload::Reloaded;
@@ -39,7 +41,7 @@ use crate::replicas::membership::Replicas;
 use crate::replicas::probes::Prober;
 use crate::replicas::questions::Questions;
 use crate::replicas::upstream::Upstream;
-use crate::request::plane::{DataPlane, Inputs, Limits, Settings};
+use crate::request::settings::Settings;
 use crate::sources::source::Source;
 use crate::threads::ClientPort;
 
@@ -224,15 +226,15 @@ fn data_plane(
     let ids = Arc::new(Ids::new(random_seed(), seed));
     let explain = Explain::new(driver.clone(), fleet.clone(), peers.clone(), ids.clone());
     Ok(DataPlane {
-        settings: Settings::new(config),
-        inputs: Inputs {
+        settings: Arc::new(Settings::new(config)),
+        inputs: Arc::new(Inputs {
             access,
             reading,
             ratios: Ratios::new(),
             pins: Arc::default(),
             salts: Salts::new(config, seed),
             residency: Arc::new(residency),
-        },
+        }),
         limits: Limits::new(config),
         driver: driver.clone(),
         fleet: fleet.clone(),
@@ -241,7 +243,7 @@ fn data_plane(
         metrics: Arc::new(Metrics::new()),
         ids,
         explain: Arc::new(explain),
-        cors: config.cors.as_ref().map(Cors::new),
+        cors: config.cors.as_ref().map(|cors| Arc::new(Cors::new(cors))),
     })
 }
 

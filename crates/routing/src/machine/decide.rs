@@ -1,4 +1,4 @@
-//! Hop 4: the routing decision. All choices are made here.
+//! The routing decision. All choices are made here.
 //!
 //! Builds the policy's view (prefix matches, eligible replicas, full replicas), asks the policy,
 //! and records the decision. This takes one pass over the model's replicas and reuses its buffers.

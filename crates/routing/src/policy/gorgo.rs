@@ -107,7 +107,7 @@ impl Cost {
 
 /// The figures of a target: tokens queued and running there, and the request's unmatched.
 #[derive(Clone, Copy)]
-struct Target {
+struct Figures {
     queued: f32,
     running: f32,
     unmatched: f32,
@@ -122,12 +122,12 @@ fn mean(tokens: f32, requests: u32) -> f32 {
     }
 }
 
-fn cost(target: Target, ms_per_token: f32, running_weight: f32) -> Cost {
+fn cost(figures: Figures, ms_per_token: f32, running_weight: f32) -> Cost {
     Cost {
-        queued_ms: target.queued * ms_per_token,
-        running_ms: target.running * ms_per_token * running_weight,
-        prefill_ms: target.unmatched * ms_per_token,
-        rtt_ms: target.rtt_ms,
+        queued_ms: figures.queued * ms_per_token,
+        running_ms: figures.running * ms_per_token * running_weight,
+        prefill_ms: figures.unmatched * ms_per_token,
+        rtt_ms: figures.rtt_ms,
     }
 }
 
@@ -195,8 +195,8 @@ impl Gorgo {
         let each = mean(row.outstanding_tokens, row.outstanding);
         let queued = if self.queue { row.reported_pending as f32 * each } else { 0.0 };
         let running = row.outstanding_tokens;
-        let target = Target { queued, running, unmatched, rtt_ms: row.rtt_ms };
-        cost(target, self.ms_per_token.unwrap_or(row.ms_per_token), self.running_weight)
+        let figures = Figures { queued, running, unmatched, rtt_ms: row.rtt_ms };
+        cost(figures, self.ms_per_token.unwrap_or(row.ms_per_token), self.running_weight)
     }
 
     /// The least cost here, with or without free capacity, behind the requests held here.
@@ -224,8 +224,8 @@ impl Gorgo {
             let pending = if self.queue { told.reported_pending } else { 0 };
             let queued = (pending + peer.held) as f32 * each;
             let running = told.outstanding_tokens;
-            let target = Target { queued, running, unmatched, rtt_ms: peer.rtt_ms };
-            cost(target, speed, self.running_weight).sum()
+            let figures = Figures { queued, running, unmatched, rtt_ms: peer.rtt_ms };
+            cost(figures, speed, self.running_weight).sum()
         };
         peer.remotes.iter().map(there).fold(f32::INFINITY, f32::min)
     }
@@ -238,7 +238,7 @@ mod tests {
     /// Section 2.4: a prompt of 316 tokens (its 14.75 ms at 0.0466 ms a token) seen from the US.
     fn worked_example(ms_per_token: f32, running_weight: f32) -> [f32; 3] {
         let prompt = 316.5;
-        let target = |rtt_ms, hit: f32, running, queued| Target {
+        let target = |rtt_ms, hit: f32, running, queued| Figures {
             queued,
             running,
             unmatched: prompt * (1.0 - hit),

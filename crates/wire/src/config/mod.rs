@@ -4,6 +4,7 @@
 
 mod address;
 mod admin_access;
+mod check;
 mod control;
 mod cors;
 pub(crate) mod file;
@@ -42,14 +43,9 @@ pub use units::{Size, Span};
 pub use yaml::{Format, closest, suggest};
 
 pub use crate::admin::AddReplica;
-use crate::peer::label;
 
 /// The schema version that this program reads.
 pub const VERSION: u32 = 1;
-/// Most decisions that can be kept; each takes some hundred bytes.
-const MOST_EXPLAINED: usize = 1_000_000;
-/// Most serving threads: more than any machine has cores.
-const MOST_THREADS: usize = 1024;
 
 /// One gateway.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -448,175 +444,6 @@ impl Gateway {
         file::print(self)
     }
 
-    /// Every problem of the configuration.
-    #[must_use]
-    pub fn problems(&self) -> Vec<String> {
-        let mut found = Vec::new();
-        let mut check = |ok: bool, text: String| {
-            if !ok {
-                found.push(text);
-            }
-        };
-        self.check_identity(&mut check);
-        self.check_paths(&mut check);
-        self.check_headers(&mut check);
-        self.check_secrets(&mut check);
-        self.check_bounds(&mut check);
-        self.check_sections(&mut check);
-        if let Err(errors) = self.policy.resolve() {
-            found.extend(errors);
-        }
-        found
-    }
-
-    fn check_identity(&self, check: &mut impl FnMut(bool, String)) {
-        check(
-            self.version == VERSION,
-            format!("version: {} is unknown; use {VERSION}", self.version),
-        );
-        if let Err(error) = label("region", &self.region) {
-            check(false, error.to_string());
-        }
-        let same = self.listen == self.admin && self.listen.port() != 0;
-        check(!same, format!("admin: {} is the address of `listen`; use another port", self.admin));
-    }
-
-    fn check_paths(&self, check: &mut impl FnMut(bool, String)) {
-        for (i, path) in self.paths.iter().enumerate() {
-            check(
-                path.starts_with('/'),
-                format!("paths[{i}]: `{path}` is not a path; start it with /"),
-            );
-            check(
-                !path.starts_with('/') || is_path(path),
-                format!(
-                    "paths[{i}]: `{path}` matches no request; write the path as clients send it, without a query"
-                ),
-            );
-        }
-    }
-
-    fn check_headers(&self, check: &mut impl FnMut(bool, String)) {
-        let listed = self.keys.headers.iter().enumerate();
-        let listed = listed.map(|(i, name)| (format!("headers[{i}]"), name));
-        let tenant = Some(&self.keys.tenant_header).filter(|name| !name.is_empty());
-        let tenant = tenant.map(|name| ("tenant_header".to_owned(), name));
-        for (key, name) in listed.chain(tenant) {
-            check(
-                http::HeaderName::from_bytes(name.as_bytes()).is_ok(),
-                format!(
-                    "keys.{key}: `{name}` is not a header name; use letters, digits and hyphens"
-                ),
-            );
-        }
-    }
-
-    fn check_secrets(&self, check: &mut impl FnMut(bool, String)) {
-        check(
-            self.secret.as_deref() != Some(""),
-            "secret: is empty; use a long random text, or remove the line".to_owned(),
-        );
-        let sendable = |key: &String| !key.is_empty() && key.bytes().all(|b| b.is_ascii_graphic());
-        check(
-            self.engine_key.as_ref().is_none_or(sendable),
-            "engine_key: is empty or has spaces; use printable characters without spaces"
-                .to_owned(),
-        );
-        self.admin_access.check(self.admin, check);
-    }
-
-    fn check_sections(&self, check: &mut impl FnMut(bool, String)) {
-        let limit = usize::from(self.limits.replicas);
-        sources::check_list("replicas", &self.replicas, limit, check);
-        sources::check_all(&self.discovery, check);
-        if let Some(peers) = &self.peers {
-            peers.check(check);
-        }
-        if let Some(control) = &self.control {
-            control.check(self.peers.is_some(), check);
-        }
-        self.topology.check(self.peers.as_ref(), check);
-        if let Some(tls) = &self.tls {
-            tls.check("tls", check);
-        }
-        if let Some(cors) = &self.cors {
-            cors.check(check);
-        }
-        tenants::check(&self.tenants, check);
-        self.residency.check(&self.tenants, check);
-    }
-
-    fn check_bounds(&self, check: &mut impl FnMut(bool, String)) {
-        check(self.attempts >= 1, "attempts: 0 would send no request; use 1 or more".to_owned());
-        check(
-            self.ms_per_token > 0.0 && self.ms_per_token.is_finite(),
-            format!(
-                "ms_per_token: {} is not a prefill time; use a number above 0",
-                self.ms_per_token
-            ),
-        );
-        let spans = [
-            ("timeouts.connect", self.timeouts.connect),
-            ("timeouts.first_byte", self.timeouts.first_byte),
-            ("timeouts.idle", self.timeouts.idle),
-            ("timeouts.down", self.timeouts.down),
-            ("timeouts.client", self.timeouts.client),
-            ("timeouts.probe", self.timeouts.probe),
-            ("held.max_wait", self.held.max_wait),
-            ("breaker.open", self.breaker.open),
-            ("probe.busy", self.probe.busy),
-            ("probe.idle", self.probe.idle),
-            ("probe.stale", self.probe.stale),
-        ];
-        for (name, span) in spans {
-            check(
-                !span.0.is_zero(),
-                format!("{name}: 0 would end every request at once; use a time above 0"),
-            );
-        }
-        let counts = [
-            ("limits.connections", self.limits.connections),
-            ("limits.requests", self.limits.requests),
-            ("limits.body", self.limits.body.bytes()),
-            ("limits.headers", self.limits.headers.bytes()),
-            ("limits.bodies", self.limits.bodies.bytes()),
-            ("limits.replicas", usize::from(self.limits.replicas)),
-            ("breaker.failures", self.breaker.failures as usize),
-            ("probe.down_after", self.probe.down_after as usize),
-            ("held.look_ahead", self.held.look_ahead as usize),
-        ];
-        for (name, n) in counts {
-            check(n > 0, format!("{name}: 0 would refuse every request; use 1 or more"));
-        }
-        for (name, n, most) in [
-            ("explain_keep", self.explain_keep, MOST_EXPLAINED),
-            ("threads", self.threads, MOST_THREADS),
-        ] {
-            check(n <= most, format!("{name}: {n} is too large; use at most {most}"));
-        }
-        check(
-            self.limits.headers.bytes() >= 8192,
-            format!(
-                "limits.headers: {} bytes is too small for usual requests; use 8KiB or more",
-                self.limits.headers.0
-            ),
-        );
-        check(
-            self.breaker.open <= self.breaker.open_max,
-            "breaker.open_max: is shorter than breaker.open; use the same time or a longer one"
-                .to_owned(),
-        );
-        if self.resume.is_some_and(|resume| resume.text.bytes() == 0) {
-            check(false, "resume.text: 0 would keep no text to resume from; use 1KiB or more, or remove `resume`".to_owned());
-        }
-        if self.admission == Some(AdmissionMode::Outstanding(0)) {
-            check(
-                false,
-                "admission.outstanding: 0 would admit no request; use 1 or more".to_owned(),
-            );
-        }
-    }
-
     /// The routing machine's configuration.
     ///
     /// # Errors
@@ -668,12 +495,6 @@ impl From<AdmissionMode> for Admission {
             AdmissionMode::PendingKv => Admission::PendingKv,
         }
     }
-}
-
-/// Whether this can be the path of a request.
-fn is_path(path: &str) -> bool {
-    let parsed: Option<http::uri::PathAndQuery> = path.parse().ok();
-    parsed.is_some_and(|parsed| parsed.as_str() == path && parsed.query().is_none())
 }
 
 #[cfg(test)]

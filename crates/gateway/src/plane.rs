@@ -1,0 +1,106 @@
+//! The shared parts for answering requests, and the request path that each serving thread builds
+//! from them. Only the code that builds a gateway and starts its threads knows them all; the files
+//! below receive the parts that they use.
+
+use std::sync::Arc;
+
+use crate::admin::explain::Explain;
+use crate::http::cors::Cors;
+use crate::http::limits::Limits;
+use crate::http::service::Service;
+use crate::ids::Ids;
+use crate::inputs::Inputs;
+use crate::machine::driver::Driver;
+use crate::metrics::Metrics;
+use crate::peers::all::Peers;
+use crate::replicas::fleet::Fleet;
+use crate::replicas::upstream::Upstream;
+use crate::request::admit::Admission;
+use crate::request::answers::Answers;
+use crate::request::attempt::Transport;
+use crate::request::destination::Destinations;
+use crate::request::entry::Requests;
+use crate::request::lifecycle::Lifecycle;
+use crate::request::settings::Settings;
+
+/// The parts that all threads use to answer requests.
+pub(crate) struct DataPlane {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) inputs: Arc<Inputs>,
+    pub(crate) limits: Limits,
+    pub(crate) driver: Arc<Driver>,
+    pub(crate) fleet: Arc<Fleet>,
+    pub(crate) peers: Option<Arc<Peers>>,
+    /// Connections to replicas of other regions.
+    pub(crate) far: Upstream,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) ids: Arc<Ids>,
+    pub(crate) explain: Arc<Explain>,
+    /// Web pages that may read answers; if absent, none may.
+    pub(crate) cors: Option<Arc<Cors>>,
+}
+
+impl DataPlane {
+    /// The client port of one thread, with its own connections to replicas of this region.
+    pub(crate) fn service(&self, near: Upstream) -> Service {
+        Service {
+            requests: self.requests(near),
+            settings: self.settings.clone(),
+            draining: self.limits.draining.clone(),
+            driver: self.driver.clone(),
+            metrics: self.metrics.clone(),
+            cors: self.cors.clone(),
+        }
+    }
+
+    /// The request path of one thread.
+    pub(crate) fn requests(&self, near: Upstream) -> Requests {
+        Requests {
+            admission: self.admission(),
+            driver: self.driver.clone(),
+            explain: self.explain.clone(),
+            metrics: self.metrics.clone(),
+            answers: Arc::new(Answers {
+                lifecycle: self.lifecycle(near),
+                settings: self.settings.clone(),
+                inputs: self.inputs.clone(),
+                fleet: self.fleet.clone(),
+                peers: self.peers.clone(),
+                metrics: self.metrics.clone(),
+            }),
+        }
+    }
+
+    fn admission(&self) -> Admission {
+        Admission {
+            settings: self.settings.clone(),
+            inputs: self.inputs.clone(),
+            limits: self.limits.clone(),
+            driver: self.driver.clone(),
+            fleet: self.fleet.clone(),
+            peers: self.peers.clone(),
+            ids: self.ids.clone(),
+            metrics: self.metrics.clone(),
+        }
+    }
+
+    fn lifecycle(&self, near: Upstream) -> Lifecycle {
+        Lifecycle {
+            destinations: Destinations {
+                driver: self.driver.clone(),
+                fleet: self.fleet.clone(),
+                peers: self.peers.clone(),
+                residency: self.inputs.residency.clone(),
+            },
+            transport: Transport {
+                near,
+                far: self.far.clone(),
+                driver: self.driver.clone(),
+                fleet: self.fleet.clone(),
+                settings: self.settings.clone(),
+            },
+            metrics: self.metrics.clone(),
+            ids: self.ids.clone(),
+        }
+    }
+}

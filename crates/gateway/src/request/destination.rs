@@ -1,0 +1,87 @@
+//! The destination of an attempt: the replica or peer that a decision of the machine names by id.
+
+use std::sync::Arc;
+
+use meridian_base::Duration;
+use meridian_routing::residency::Residence;
+use meridian_routing::{Outcome, RejectWhy, Target, Why};
+
+use crate::inputs::residency::{Known, Residency};
+use crate::machine::driver::{Decision, Driver};
+use crate::peers::all::Peers;
+use crate::peers::link::Link;
+use crate::replicas::fleet::{Fleet, Member};
+
+/// The replica or the peer that an attempt is sent to.
+pub(crate) enum Destination {
+    Replica(Arc<Member>),
+    Peer(Arc<Link>),
+}
+
+impl Destination {
+    /// The replica; none for a peer.
+    pub(crate) fn member(&self) -> Option<Arc<Member>> {
+        match self {
+            Destination::Replica(member) => Some(member.clone()),
+            Destination::Peer(_) => None,
+        }
+    }
+}
+
+/// An attempt, as the machine decided it.
+pub(crate) struct Attempt {
+    pub(crate) destination: Destination,
+    pub(crate) why: Why,
+    /// Tokens of the prompt expected in its cache.
+    pub(crate) matched: u32,
+    /// The region data used for the decision, if residency rules name the request.
+    pub(crate) known: Option<Arc<Known>>,
+}
+
+/// The consequence of a decision.
+pub(crate) enum Next {
+    Attempt(Attempt),
+    /// The destination is gone or no longer permitted: the machine decides again after this outcome.
+    Stale(Outcome),
+    Refused(RejectWhy, Duration),
+}
+
+/// The replicas and peers that the machine's ids stand for.
+pub(crate) struct Destinations {
+    pub(crate) driver: Arc<Driver>,
+    pub(crate) fleet: Arc<Fleet>,
+    pub(crate) peers: Option<Arc<Peers>>,
+    pub(crate) residency: Arc<Residency>,
+}
+
+impl Destinations {
+    /// Finds the destination for a decision about a request with these residency rules.
+    pub(crate) fn find(&self, residence: &Residence, decision: Decision) -> Next {
+        let (destination, target, why, matched) = match decision {
+            Decision::Dispatch { replica, why, matched_tokens } => {
+                let member = self.fleet.get(replica).map(Destination::Replica);
+                (member, Target::Replica(replica), why, matched_tokens)
+            }
+            Decision::Forward { peer, why, matched_tokens } => {
+                let link = self.peers.as_ref().and_then(|peers| peers.link(peer)).cloned();
+                (link.map(Destination::Peer), Target::Peer(peer), why, matched_tokens)
+            }
+            Decision::Reject { why, retry_after } => return Next::Refused(why, retry_after),
+        };
+        let Some(destination) = destination else { return Next::Stale(Outcome::ReplicaError) };
+        if residence.is_free() {
+            return Next::Attempt(Attempt { destination, why, matched, known: None });
+        }
+        let known = self.residency.known();
+        // A replica may have left since, and its id may be another's by now.
+        let stands_there = match &destination {
+            Destination::Replica(member) => known.permits(residence, &member.place),
+            Destination::Peer(_) => true,
+        };
+        match stands_there && self.driver.lock().routing.permits(residence, target) {
+            true => Next::Attempt(Attempt { destination, why, matched, known: Some(known) }),
+            // Labels have changed since. The machine has the new ones by now, and decides by them.
+            false => Next::Stale(Outcome::NoRoom),
+        }
+    }
+}
