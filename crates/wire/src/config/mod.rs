@@ -34,7 +34,7 @@ pub use policy::{Policy, Scalar};
 pub use problem::Problem;
 pub use residency::{Residency, ResidencyRule};
 pub(crate) use sources::from_problems;
-pub use sources::{Source, name_and_port, replica_list};
+pub use sources::{Source, beyond_limit, name_and_port, replica_list};
 pub use tenants::{KeyHash, PriorityClass, Tenant, TenantLimits};
 pub use tls::{MutualTls, Tls};
 pub use topology::Topology;
@@ -260,7 +260,7 @@ pub struct Limits {
     pub requests: usize,
     /// Bytes of bodies in the gateway at once.
     pub bodies: Size,
-    /// Replicas.
+    /// Replicas, from all sources together.
     pub replicas: u16,
 }
 
@@ -523,8 +523,9 @@ impl Gateway {
     }
 
     fn check_sections(&self, check: &mut impl FnMut(bool, String)) {
-        let limit = usize::from(self.limits.replicas);
-        sources::check_list("replicas", &self.replicas, limit, check);
+        let long = sources::beyond_limit(self.replicas.len(), self.limits.replicas);
+        check(long.is_none(), format!("replicas: {}", long.unwrap_or_default()));
+        sources::check_list("replicas", &self.replicas, check);
         sources::check_all(&self.discovery, check);
         if let Some(peers) = &self.peers {
             peers.check(check);
