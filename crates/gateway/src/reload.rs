@@ -33,8 +33,6 @@ pub(crate) struct Reloaded {
     pub(crate) peers: Option<Arc<Peers>>,
     pub(crate) registry: Option<Arc<Following>>,
     pub(crate) sources: Vec<Arc<Source>>,
-    /// `limits.replicas`.
-    pub(crate) most_replicas: u16,
 }
 
 impl Reloaded {
@@ -75,7 +73,7 @@ pub(crate) async fn keep(all: Reloaded, asked: Arc<Notify>) {
         let changed = |part: &Part| part.look == Look::New;
         if now {
             for source in &all.sources {
-                if let Some(look) = sources::reload(source, all.most_replicas).await {
+                if let Some(look) = sources::reload(source).await {
                     parts.push(Part::new(source.label(), look));
                 }
             }

@@ -120,7 +120,7 @@ fn follow(
         let addresses = Addresses { clients: ready.listen, peers: ready.peers };
         registry::start(registry, addresses, gateway.reported(), gateway.applied(), tasks);
     }
-    sources::start(&gateway.sources, limits.replicas, tasks);
+    sources::start(&gateway.sources, tasks);
 }
 
 async fn listen(field: &'static str, addr: SocketAddr) -> Result<TcpListener, Error> {

@@ -33,6 +33,8 @@ pub(crate) use recall::Recalled;
 use runs::Runs;
 pub use spec::{Branch, Evict, IndexSpec, Insert};
 
+use crate::replicas::MOST_REPLICA_IDS;
+
 /// Most blocks at targets, so that 32 bits can address everything.
 const MOST: usize = 1 << 26;
 /// Blocks per run to reserve memory for; if runs are shorter, it grows.
@@ -58,7 +60,7 @@ impl PrefixIndex {
     #[must_use]
     pub fn new(total_entries: usize, max_targets: usize, evict: Evict) -> Self {
         let capacity = total_entries.clamp(1, MOST);
-        let targets = max_targets.min(usize::from(u16::MAX));
+        let targets = max_targets.min(usize::from(MOST_REPLICA_IDS));
         let runs = capacity / BLOCKS_A_RUN;
         PrefixIndex {
             runs: Runs::new(runs),

@@ -61,7 +61,7 @@ pub use peer::{PeerRow, PeerTotals, Peers, RemoteRow};
 pub use priority::Priority;
 pub use probe::ProbeConfig;
 pub use replica::{Load, ReplicaSpec, Row, State, Status, Totals};
-pub use replicas::Replicas;
+pub use replicas::{MOST_REPLICA_IDS, Replicas};
 pub use request::{Outcome, Request, Usage};
 pub use ring::Ring;
 pub use speed::PrefillSpeed;

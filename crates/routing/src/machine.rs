@@ -73,7 +73,8 @@ pub struct Config {
     /// for a driver that knows how much all replicas can hold, including the peers'. The peers'
     /// index reserves twice as many.
     pub index_entries: usize,
-    /// Most replicas the region can have.
+    /// Most replicas the region can have. Ids from this number on are ignored; the driver refuses
+    /// such a replica before.
     pub max_replicas: u16,
     /// Decisions kept for explain.
     pub explain_keep: usize,
@@ -108,7 +109,8 @@ impl Config {
 /// An event.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// A replica joins, or the description of an existing one changes.
+    /// A replica joins, or the description of an existing one changes. Ids from
+    /// [`Config::max_replicas`] on are ignored.
     Joined {
         /// Its id.
         id: ReplicaId,

@@ -10,6 +10,10 @@ use crate::admission::Admission;
 use crate::breaker::BreakerConfig;
 use crate::replica::{Replica, ReplicaSpec, Row, Status};
 
+/// The most replicas that a region can have: an id has 16 bits, and so does the prefix index's name
+/// of it.
+pub const MOST_REPLICA_IDS: u16 = u16::MAX;
+
 /// The rows' figures that the default policy scores by, each in an array by id: a scan of a
 /// thousand reads a third of the bytes of the rows, several replicas at once.
 #[derive(Debug, Default)]

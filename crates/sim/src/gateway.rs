@@ -5,7 +5,7 @@ use std::sync::Arc;
 use meridian_base::{Duration, ModelId, PeerId, ReplicaId, Time, mix};
 use meridian_routing::residency::Place;
 use meridian_routing::{
-    Config, IndexSpec, Input, Insert, PeerSpec, ProbeConfig, ReplicaSpec, Routing,
+    Config, IndexSpec, Input, Insert, MOST_REPLICA_IDS, PeerSpec, ProbeConfig, ReplicaSpec, Routing,
 };
 
 use crate::claims::Claims;
@@ -198,7 +198,7 @@ impl Sizes {
     pub(crate) fn new(system: &System, replicas: &[Replica], most: usize) -> Sizes {
         let each = replicas.iter().map(|replica| most_blocks(system, replica).unwrap_or(0));
         let entries = most.saturating_mul(each.max().unwrap_or(0));
-        Sizes { replicas: u16::try_from(most).unwrap_or(u16::MAX), entries }
+        Sizes { replicas: u16::try_from(most).unwrap_or(MOST_REPLICA_IDS), entries }
     }
 }
 

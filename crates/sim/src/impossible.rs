@@ -1,6 +1,7 @@
 //! Errors for inconsistent scenarios.
 
 use meridian_engine::ConfigError;
+use meridian_routing::MOST_REPLICA_IDS;
 use meridian_routing::residency::MOST_PLACES;
 
 use crate::scenario::{Scenario, Topology};
@@ -43,7 +44,7 @@ pub enum Impossible {
         regions: usize,
     },
     /// More replicas than a gateway can number.
-    #[error("a gateway numbers 65535 replicas, and there are {replicas}: use fewer")]
+    #[error("a gateway numbers {MOST_REPLICA_IDS} replicas, and there are {replicas}: use fewer")]
     Replicas {
         /// Number of replicas, with those that an autoscaler may add.
         replicas: usize,
@@ -64,7 +65,7 @@ pub(crate) fn validate(scenario: &Scenario) -> Result<(), Impossible> {
     }
     let added = scenario.autoscaler.as_ref().map_or(0, |scaler| scaler.max as usize * regions);
     let replicas = scenario.replicas.len() + added;
-    if replicas > usize::from(u16::MAX) {
+    if replicas > usize::from(MOST_REPLICA_IDS) {
         return Err(Impossible::Replicas { replicas });
     }
     let matrix = &scenario.wan.rtt_ms;

@@ -206,6 +206,9 @@ pub struct Source {
     /// Replicas that are left out, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
+    /// Number of replicas left out because the gateway has `limits.replicas` already.
+    #[serde(default)]
+    pub left_out: usize,
 }
 
 /// One peer.
@@ -280,6 +283,9 @@ pub struct Control {
     pub adopted: Vec<String>,
     /// Number of adopted replicas.
     pub adopted_replicas: usize,
+    /// Number of this gateway's replicas left out because it has `limits.replicas` already.
+    #[serde(default)]
+    pub left_out: usize,
     /// Why it is lost, or which parts of the view can't be applied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,

@@ -91,7 +91,8 @@ impl Fleet {
     /// The routing machine with the default policy, filled through requests.
     pub(crate) fn routing(&self, seed: u64) -> anyhow::Result<Routing> {
         let default = policy::find("meridian").context("the default policy is registered")?;
-        let mut routing = Routing::new(Config::new(default), seed);
+        let mut routing =
+            Routing::new(Config { max_replicas: self.replicas, ..Config::new(default) }, seed);
         let now = Time::from_millis(1);
         for id in (0..self.replicas).map(ReplicaId) {
             let kv_tokens = Some(500_000);

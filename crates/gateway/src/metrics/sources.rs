@@ -1,5 +1,6 @@
-//! Metrics of service discovery. A source's label is its kind and name from the configuration, so
-//! there are as many as configured sources.
+//! Metrics of service discovery and of the control plane as a source of replicas. A source's label is
+//! its kind and name from the configuration, so there are as many as configured sources, and one for
+//! the control plane.
 
 use meridian_wire::admin::Status;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -19,13 +20,19 @@ pub(super) struct Sources {
     good: Family<SourceLabel, Float>,
     replicas: Family<SourceLabel, Float>,
     failures: Family<SourceLabel, Counter>,
+    left_out: Family<SourceLabel, Float>,
 }
+
+/// The label of the control plane among the sources.
+const REGISTRY: &str = "control plane";
 
 impl Sources {
     pub(super) fn register(&self, r: &mut Registry) {
         r.register("discovery_good", "1 when its newest look went well", self.good.clone());
         r.register("discovery_replicas", "Its replicas that are here", self.replicas.clone());
         r.register("discovery_failures", "Looks that failed", self.failures.clone());
+        let left_out = "Replicas left out because limits.replicas is reached";
+        r.register("replicas_left_out", left_out, self.left_out.clone());
     }
 
     pub(super) fn copy(&self, status: &Status) {
@@ -35,6 +42,11 @@ impl Sources {
             self.good.get_or_create(&label).set(f64::from(u8::from(good)));
             self.replicas.get_or_create(&label).set(source.replicas as f64);
             set(&self.failures.get_or_create(&label), source.failures);
+            self.left_out.get_or_create(&label).set(source.left_out as f64);
+        }
+        if let Some(control) = &status.control {
+            let label = SourceLabel { source: REGISTRY.to_owned() };
+            self.left_out.get_or_create(&label).set(control.left_out as f64);
         }
     }
 }

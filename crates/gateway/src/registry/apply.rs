@@ -6,9 +6,13 @@
 //! takes no new requests and leaves when this gateway's requests there have ended. A replica whose
 //! record was removed leaves in the same way, unless the control plane came back with another
 //! store: a lost file must not empty a fleet.
+//!
+//! Beyond `limits.replicas`, the replicas that are here stay and the others are left out, the last
+//! ones by address. They join when there is room.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use meridian_wire::registry::{Snapshot, Wanted};
 use tokio::time::sleep;
@@ -21,7 +25,11 @@ use crate::machine::driver::Driver;
 use crate::machine::policy::PolicyNow;
 use crate::peers::all::Peers;
 use crate::replicas::drains::DrainReason::{Elsewhere, Record, Region, Unlisted};
+use crate::replicas::fleet::JoinError;
 use crate::replicas::membership::{LOOK, Replicas};
+
+/// Interval of looking for room for the replicas left out: a step takes time with the registry.
+const ROOM: Duration = Duration::from_secs(2);
 
 /// The parts of this gateway that a view changes.
 pub(crate) struct Applied {
@@ -39,18 +47,24 @@ pub(super) async fn keep(following: Arc<Following>, applied: Applied) {
     let mut view = following.view.subscribe();
     loop {
         let newest = view.borrow_and_update().clone();
-        let changes =
-            newest.is_some_and(|view| apply(&applied, &following, &view, &mut following.state()));
+        let again =
+            newest.and_then(|view| apply(&applied, &following, &view, &mut following.state()));
         tokio::select! {
             changed = view.changed() => if changed.is_err() { return },
-            () = sleep(LOOK), if changes => {}
+            () = sleep(again.unwrap_or_default()), if again.is_some() => {}
         }
     }
 }
 
-/// Takes one step towards the state in the view. Returns whether another step may follow without a
-/// new view: replicas are about to leave, or more may join while the region drains.
-fn apply(applied: &Applied, following: &Following, view: &Snapshot, state: &mut State) -> bool {
+/// Takes one step towards the state in the view. Returns when another step may follow without a new
+/// view: replicas are about to leave, more may join while the region drains, or there may be room for
+/// those left out.
+fn apply(
+    applied: &Applied,
+    following: &Following,
+    view: &Snapshot,
+    state: &mut State,
+) -> Option<Duration> {
     applied.residency.registered(&applied.driver, view);
     if let Some(peers) = &applied.peers {
         let living = view.gateways.iter();
@@ -62,18 +76,28 @@ fn apply(applied: &Applied, following: &Following, view: &Snapshot, state: &mut 
     // Forgets replicas that were removed by hand.
     state.ours.retain(|_, ours| !ours.member.gone.is_cancelled());
     let leaving = let_go(replicas, &wants, view, state);
+    let mut left_out = 0;
     for (address, want) in std::mem::take(&mut wants.here) {
         state.ours.remove(&address);
+        let name = want.name.clone();
         match take(replicas, want, &address, &view.store) {
             Ok(ours) => drop(state.ours.insert(address, ours)),
-            Err(problem) => drop(wants.problems.insert(problem)),
+            // One problem, and not one for each replica: there may be thousands.
+            Err(error) if error.is_full() => {
+                left_out += 1;
+                wants.problems.insert(error.to_string());
+            }
+            Err(error) => drop(wants.problems.insert(format!("replica {name}: {error}"))),
         }
     }
     let region = view.regions.get(&following.region);
     let drains = region.is_some_and(|region| region.wanted != Wanted::Up);
     drain_others(replicas, drains, state);
-    tell(state, wants);
-    leaving || drains
+    tell(state, wants, left_out);
+    match leaving || drains {
+        true => Some(LOOK),
+        false => (left_out > 0).then_some(ROOM),
+    }
 }
 
 /// Drains the replicas without a record while their region drains.
@@ -89,11 +113,11 @@ fn drain_others(replicas: &Replicas, drains: bool, state: &State) {
 }
 
 /// Logs each problem once.
-fn tell(state: &mut State, wants: Wants) {
+fn tell(state: &mut State, wants: Wants, left_out: usize) {
     for problem in wants.problems.difference(&state.problems) {
-        tracing::warn!(problem, "cannot apply the registry");
+        tracing::warn!(problem, left_out, "cannot apply the registry");
     }
-    state.problems = wants.problems;
+    (state.problems, state.left_out) = (wants.problems, left_out);
 }
 
 /// Removes or drains the replicas that this gateway should not have. Returns whether some remain.
@@ -132,9 +156,8 @@ fn let_go(replicas: &Arc<Replicas>, wants: &Wants, view: &Snapshot, state: &mut 
 }
 
 /// Brings a replica to its desired state.
-fn take(replicas: &Replicas, want: Want, address: &str, store: &str) -> Result<Ours, String> {
-    let placed = replicas.place(replicas.at(address), want.spec, want.rtt);
-    let (member, is_new) = placed.map_err(|error| format!("replica {}: {error}", want.name))?;
+fn take(replicas: &Replicas, want: Want, address: &str, store: &str) -> Result<Ours, JoinError> {
+    let (member, is_new) = replicas.place(replicas.at(address), want.spec, want.rtt)?;
     if is_new {
         let (name, adopted) = (&want.name, want.adopted.as_deref());
         tracing::info!(replica = %member.name, name, adopted, "replica added");

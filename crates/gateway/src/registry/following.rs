@@ -57,6 +57,8 @@ pub(super) struct State {
     pub(super) ours: BTreeMap<String, Ours>,
     /// Parts of the view that can't be applied.
     pub(super) problems: BTreeSet<String>,
+    /// Replicas of the view for which the gateway has no room.
+    pub(super) left_out: usize,
 }
 
 impl State {
@@ -195,6 +197,7 @@ impl Following {
             gateways: view.iter().flat_map(|view| view.gateways.keys().cloned()).collect(),
             adopted: adopted.into_iter().collect(),
             adopted_replicas,
+            left_out: state.left_out,
             problems: trouble.collect(),
         }
     }

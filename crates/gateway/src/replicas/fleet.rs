@@ -11,6 +11,7 @@ use bytes::Bytes;
 use http::HeaderValue;
 use http::uri::Authority;
 use meridian_base::{Duration, ModelId, ReplicaId, Time};
+use meridian_routing::MOST_REPLICA_IDS;
 use meridian_routing::residency::Place;
 use meridian_wire::admin::AddReplica;
 use meridian_wire::engines::Engine;
@@ -140,6 +141,9 @@ const MOST_LEFT: usize = 1024;
 #[derive(Debug, Default)]
 struct Inner {
     slots: Vec<Slot>,
+    /// The members' ids by host and port in lower case: a discovered fleet has thousands, and each
+    /// poll looks up every one of them.
+    at: HashMap<String, ReplicaId>,
     models: HashMap<String, ModelId>,
     /// The replicas that left, the oldest first.
     left: VecDeque<Left>,
@@ -168,6 +172,11 @@ impl Inner {
     fn members(&self) -> impl Iterator<Item = &Arc<Member>> {
         self.slots.iter().filter_map(|slot| slot.member.as_ref())
     }
+
+    fn at(&self, authority: &str) -> Option<&Arc<Member>> {
+        let id = self.at.get(&authority.to_ascii_lowercase())?;
+        self.slots.get(id.index())?.member.as_ref()
+    }
 }
 
 /// Why a replica can't join.
@@ -182,9 +191,16 @@ pub(crate) enum JoinError {
     #[error("weight: 0 would never get a request; use 1 or more")]
     Weight,
     #[error(
-        "limits.replicas: the gateway has {0} replicas already; raise the limit, or remove one"
+        "limits.replicas: the gateway has {0} replicas, as many as it may; raise the limit (to at most {MOST_REPLICA_IDS}), or remove a replica"
     )]
-    Full(usize),
+    Full(u16),
+}
+
+impl JoinError {
+    /// Whether only `limits.replicas` keeps the replica out.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self, JoinError::Full(_))
+    }
 }
 
 impl Fleet {
@@ -204,7 +220,7 @@ impl Fleet {
         let dial = authority(spec.url_from(&self.region))?;
         let authority = authority(&spec.url)?;
         let mut inner = self.inner.write();
-        if inner.members().any(|m| m.authority == authority) {
+        if inner.at(authority.as_str()).is_some() {
             return Err(JoinError::Twin(spec.url));
         }
         if spec.weight == 0 {
@@ -215,7 +231,7 @@ impl Fleet {
         let is_free = |slot: &Slot| slot.member.is_none() && !slot.leaving;
         let at = inner.slots.iter().position(is_free).unwrap_or(inner.slots.len());
         if at >= usize::from(most) {
-            return Err(JoinError::Full(usize::from(most)));
+            return Err(JoinError::Full(most));
         }
         if at == inner.slots.len() {
             inner.slots.push(Slot::default());
@@ -244,6 +260,7 @@ impl Fleet {
             drains: Drains::default(),
             gone: self.over.child_token(),
         });
+        inner.at.insert(member.authority.as_str().to_ascii_lowercase(), id);
         inner.slots[at].had += 1;
         inner.slots[at].member = Some(member.clone());
         self.changed();
@@ -260,6 +277,7 @@ impl Fleet {
         }
         slot.member = None;
         slot.leaving = true;
+        inner.at.remove(&member.authority.as_str().to_ascii_lowercase());
         member.gone.cancel();
         self.changed();
         true
@@ -322,8 +340,7 @@ impl Fleet {
 
     /// The replica with this host and port.
     pub(crate) fn at(&self, authority: &str) -> Option<Arc<Member>> {
-        let inner = self.inner.read();
-        inner.members().find(|m| m.authority == authority).cloned()
+        self.inner.read().at(authority).cloned()
     }
 
     /// Whether any replica has not reported its models yet, or there is none.
@@ -402,7 +419,8 @@ mod tests {
                 .join(spec("http://c:1"), Duration::ZERO, 2)
                 .is_err_and(|e| e.to_string().contains("limits.replicas"))
         );
-        assert!(fleet.leave(&a) && a.gone.is_cancelled());
+        assert_eq!(fleet.at("A:1").map(|found| found.id), Some(a.id));
+        assert!(fleet.leave(&a) && a.gone.is_cancelled() && fleet.at("a:1").is_none());
         assert!(!fleet.leave(&a));
         assert!(join("http://c:1").is_err(), "the machine does not know yet that r0 left");
         fleet.left(&a, Time::ZERO);

@@ -156,7 +156,6 @@ impl Gateway {
             peers: self.peers.clone(),
             registry: self.registry.clone(),
             sources: self.sources.clone(),
-            most_replicas: self.config.limits.replicas,
         }
     }
 

@@ -18,10 +18,10 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Largest file, bytes.
 const MOST: u64 = 4 << 20;
 
-pub(super) async fn keep(source: Arc<Source>, path: PathBuf, limit: usize) {
+pub(super) async fn keep(source: Arc<Source>, path: PathBuf) {
     loop {
         let reported = source.trouble();
-        if let Look::Bad(Unread(why)) = look(&source, &path, limit).await
+        if let Look::Bad(Unread(why)) = look(&source, &path).await
             && reported.as_ref() != Some(&why)
         {
             source.log_trouble(&why);
@@ -31,12 +31,12 @@ pub(super) async fn keep(source: Arc<Source>, path: PathBuf, limit: usize) {
 }
 
 /// Reads the file and applies its replicas.
-pub(super) async fn look(source: &Source, path: &Path, limit: usize) -> Look {
+pub(super) async fn look(source: &Source, path: &Path) -> Look {
     let from = path.to_owned();
     let text = tokio::task::spawn_blocking(move || read(&from)).await;
     let text: Read = text.unwrap_or_else(|error| Err(error.to_string()));
     let is_new = source.was_read(&text);
-    match list(text, limit) {
+    match list(text) {
         Ok(replicas) => {
             // Even if nothing changed: replicas may have been removed by other means.
             source.found(replicas);
@@ -52,8 +52,8 @@ pub(super) async fn look(source: &Source, path: &Path, limit: usize) -> Look {
 }
 
 /// The replicas listed in a file's text.
-pub(super) fn list(text: Read, limit: usize) -> Result<Vec<AddReplica>, String> {
-    text.and_then(|text| replica_list(&text, limit).map_err(|error| error.to_string()))
+pub(super) fn list(text: Read) -> Result<Vec<AddReplica>, String> {
+    text.and_then(|text| replica_list(&text).map_err(|error| error.to_string()))
 }
 
 pub(super) fn read(path: &Path) -> Result<String, String> {

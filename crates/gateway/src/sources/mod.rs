@@ -21,23 +21,26 @@ use tokio::task::JoinSet;
 
 use self::source::Source;
 
-/// Files of `discovery` that are currently invalid. A start ignores them.
+/// Files of `discovery` that are currently invalid, or list more replicas than there may be. A
+/// start ignores the former, and takes the first replicas of the latter.
 pub(crate) fn problems(config: &config::Gateway) -> Vec<String> {
-    let limit = usize::from(config.limits.replicas);
     let sources = config.discovery.iter().enumerate();
     let of = |(at, source): (usize, &config::Source)| {
-        let problem = file::list(file::read(source.file.as_ref()?), limit).err()?;
-        Some(format!("discovery[{at}].file: {problem}; write a list of replicas to the file"))
+        let problem = match file::list(file::read(source.file.as_ref()?)) {
+            Ok(list) => config::beyond_limit(list.len(), config.limits.replicas)?,
+            Err(problem) => format!("{problem}; write a list of replicas to the file"),
+        };
+        Some(format!("discovery[{at}].file: {problem}"))
     };
     sources.filter_map(of).collect()
 }
 
 /// Polls every source; never returns.
-pub(crate) fn start(sources: &[Arc<Source>], limit: u16, background: &mut JoinSet<()>) {
+pub(crate) fn start(sources: &[Arc<Source>], background: &mut JoinSet<()>) {
     for source in sources {
         let source = source.clone();
         match source.config.file.clone() {
-            Some(path) => background.spawn(file::keep(source, path, usize::from(limit))),
+            Some(path) => background.spawn(file::keep(source, path)),
             None => background.spawn(names::keep(source)),
         };
     }
@@ -45,9 +48,9 @@ pub(crate) fn start(sources: &[Arc<Source>], limit: u16, background: &mut JoinSe
 
 /// Reads a source's file at once and returns the result. For a name it only triggers a lookup: the
 /// answer comes later, and no result is returned here.
-pub(crate) async fn reload(source: &Source, limit: u16) -> Option<Look> {
+pub(crate) async fn reload(source: &Source) -> Option<Look> {
     match &source.config.file {
-        Some(path) => Some(file::look(source, path, usize::from(limit)).await),
+        Some(path) => Some(file::look(source, path).await),
         None => {
             source.again();
             None

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use crate::lock::{Mutex, MutexGuard};
 use crate::registry::following::Following;
 use crate::replicas::drains::DrainReason::Unlisted;
-use crate::replicas::fleet::Member;
+use crate::replicas::fleet::{JoinError, Member};
 use crate::replicas::membership::Replicas;
 
 /// The contents of a file, or why it can't be read.
@@ -43,6 +43,8 @@ struct State {
     read: Option<Read>,
     /// Parts of the result that can't be applied.
     problems: BTreeSet<String>,
+    /// Replicas of the result for which the gateway has no room.
+    left_out: usize,
 }
 
 impl Source {
@@ -74,6 +76,7 @@ impl Source {
             good_s: state.good.map(|at| at.elapsed().as_secs_f64()),
             trouble: state.trouble.clone(),
             problems: state.problems.iter().cloned().collect(),
+            left_out: state.left_out,
         }
     }
 
@@ -124,7 +127,8 @@ impl Source {
         self.apply(replicas, &mut state);
     }
 
-    /// Applies the replicas that were found.
+    /// Applies the replicas that were found. Those that are here stay; beyond `limits.replicas`,
+    /// the rest of the list is left out until a replica leaves.
     fn apply(&self, replicas: Vec<AddReplica>, state: &mut State) {
         let decided = self.registry.as_ref().map(|r| r.decided()).unwrap_or_default();
         // A replica that was removed or replaced by other means no longer belongs to this source,
@@ -132,13 +136,14 @@ impl Source {
         state
             .ours
             .retain(|address, member| !member.gone.is_cancelled() && !decided.contains(address));
-        let (mut found, mut problems) = (BTreeSet::new(), BTreeSet::new());
+        let (mut found, mut problems, mut left_out) = (BTreeSet::new(), BTreeSet::new(), 0);
         for spec in replicas {
             let Some(address) = config::authority(&spec.url) else { continue };
             if !decided.contains(&address)
                 && let Err(problem) = self.take(&address, spec, state)
             {
-                problems.insert(problem);
+                left_out += usize::from(problem.is_full());
+                problems.insert(problem.to_string());
             }
             found.insert(address);
         }
@@ -146,19 +151,18 @@ impl Source {
             self.replicas.let_go(member, Unlisted);
         }
         for problem in problems.difference(&state.problems) {
-            tracing::warn!(source = self.label, problem, "replica ignored");
+            tracing::warn!(source = self.label, problem, left_out, "replicas ignored");
         }
-        state.problems = problems;
+        (state.problems, state.left_out) = (problems, left_out);
     }
 
     /// Adds a replica, or leaves it as it is.
-    fn take(&self, address: &str, spec: AddReplica, state: &mut State) -> Result<(), String> {
+    fn take(&self, address: &str, spec: AddReplica, state: &mut State) -> Result<(), JoinError> {
         let known = state.ours.remove(address);
         if known.is_none() && self.replicas.at(address).is_some() {
             return Ok(());
         }
-        let placed = self.replicas.place(known, spec, meridian_base::Duration::ZERO);
-        let (member, is_new) = placed.map_err(|error| error.to_string())?;
+        let (member, is_new) = self.replicas.place(known, spec, meridian_base::Duration::ZERO)?;
         if is_new {
             tracing::info!(source = self.label, replica = %member.name, url = address, "replica found");
         }

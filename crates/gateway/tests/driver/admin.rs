@@ -134,7 +134,9 @@ async fn bad_replicas() {
     let other = Replica::start().await;
     add(&region, &other).await;
     let answer = region.admin("POST", "/admin/replicas", r#"{"url":"http://10.0.0.1:80"}"#).await;
-    assert!(answer.text().contains("limits.replicas"), "{}", answer.text());
+    assert_eq!((answer.status, answer.code().as_str()), (400, "invalid_replica"));
+    let says = "limits.replicas: the gateway has 2 replicas, as many as it may; raise the limit";
+    assert!(answer.text().contains(says), "{}", answer.text());
 }
 
 fn explanation(answer: &crate::common::Answer) -> Explanation {

@@ -187,19 +187,65 @@ async fn who_was_here_before_stays() {
     until(&region, &[&a]).await;
 }
 
-// Replicas beyond the limit are left out and reported.
+/// The URLs of the replicas, whether or not they answer.
+fn here(status: &Status) -> Vec<&str> {
+    status.replicas.iter().map(|r| r.url.as_str()).collect()
+}
+
+// Beyond the limit, the first replicas of a list join and the rest are left out: one problem names
+// the limit, the status and the metrics count the replicas. The next in the list joins when one
+// leaves, and those that are here stay when others are listed before them.
 #[tokio::test(start_paused = true)]
-async fn no_room() {
-    let (a, b) = (Replica::start().await, Replica::start().await);
-    let list = List::new("room");
-    list.of(&[&b]);
+async fn beyond_the_limit() {
+    let (a, b, c, d) = (
+        Replica::start().await,
+        Replica::start().await,
+        Replica::start().await,
+        Replica::start().await,
+    );
+    let list = List::new("limit");
+    list.of(&[&b, &c, &d]);
     let mut config = config(&[&a]);
-    config.limits.replicas = 1;
+    config.limits.replicas = 2;
     config.discovery = vec![list.source()];
     let region = Region::start(config).await;
-    let shown = |s: &Status| s.discovery[0].problems.iter().any(|p| p.contains("limits.replicas"));
-    region.until("the problem is reported", shown).await;
-    assert_eq!(region.status().await.replicas.len(), 1);
+    let status = region.until("two are left out", |s| s.discovery[0].left_out == 2).await;
+    assert_eq!(here(&status), [a.url(), b.url()]);
+    let problems = &status.discovery[0].problems;
+    assert_eq!(
+        problems,
+        &[
+            "limits.replicas: the gateway has 2 replicas, as many as it may; raise the limit (to at most 65535), or remove a replica"
+        ]
+    );
+    let page = get(region.admin, "/metrics").await;
+    let path = list.0.display();
+    let line = format!("meridian_replicas_left_out{{source=\"file {path}\"}} 2");
+    assert!(page.text().contains(&line), "{line} is missing in {}", page.text());
+
+    list.of(&[&c, &d]);
+    let status = region.until("one is left out", |s| s.discovery[0].left_out == 1).await;
+    assert_eq!(here(&status), [a.url(), c.url()]);
+    list.of(&[&b, &d, &c]);
+    let status = region.until("two are left out", |s| s.discovery[0].left_out == 2).await;
+    assert_eq!(here(&status), [a.url(), c.url()]);
+    list.of(&[&c]);
+    let status = region.until("none is left out", |s| s.discovery[0].left_out == 0).await;
+    assert_eq!(status.discovery[0].problems, [""; 0]);
+}
+
+// The addresses of a name join in their order, up to the limit.
+#[tokio::test(start_paused = true)]
+async fn addresses_beyond_the_limit() {
+    let server = Dns::start().await;
+    let ip = |last| IpAddr::V4(Ipv4Addr::new(127, 0, 0, last));
+    server.addresses("vllm.test.", 1, &[ip(9), ip(3), ip(7), ip(5)]);
+    let mut config = config(&[]);
+    config.limits.replicas = 2;
+    config.discovery = vec![dns(&server, "vllm.test.:1")];
+    let region = Region::start(config).await;
+    let status = region.until("two are left out", |s| s.discovery[0].left_out == 2).await;
+    assert_eq!(here(&status), ["http://127.0.0.3:1", "http://127.0.0.5:1"]);
 }
 
 fn dns(server: &Dns, name: &str) -> Source {

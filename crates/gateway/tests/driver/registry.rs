@@ -88,6 +88,44 @@ async fn the_registry_is_done() {
     assert_eq!(eu.status().await.control.unwrap().problems, [""; 0]);
 }
 
+// Beyond the limit, a gateway has the first of the registry's replicas by address. One problem names
+// the limit, the status and the metrics count those left out, and one of them joins when another
+// leaves, also without any change in the registry.
+#[tokio::test(start_paused = true)]
+async fn beyond_the_limit() {
+    let plane = Plane::start("").await;
+    let own = Replica::start().await;
+    for n in [4, 2, 3] {
+        let spec = json!({"url": format!("http://127.0.0.{n}:1")});
+        let record = json!({"region": "eu", "spec": spec});
+        let (status, said) =
+            plane.ask("PUT", &format!("/admin/replicas/r{n}?force=true"), record).await;
+        assert_eq!(status, 201, "{said}");
+    }
+    let mut config = follower(&plane, "eu", &[&own]);
+    config.limits.replicas = 2;
+    let eu = Region::start(config).await;
+    let left_out = |n| move |s: &Status| s.control.as_ref().unwrap().left_out == n;
+    let here = |s: &Status| s.replicas.iter().map(|r| r.url.clone()).collect::<Vec<_>>();
+    let status = eu.until("two are left out", left_out(2)).await;
+    assert_eq!(here(&status), [own.url(), "http://127.0.0.2:1".to_owned()]);
+    let problems = status.control.unwrap().problems;
+    assert_eq!(problems.len(), 1);
+    assert!(problems[0].starts_with("limits.replicas: the gateway has 2 replicas"), "{problems:?}");
+    let page = eu.admin("GET", "/metrics", "").await;
+    let line = "meridian_replicas_left_out{source=\"control plane\"} 2";
+    assert!(page.text().contains(line), "{}", page.text());
+
+    eu.admin("DELETE", "/admin/replicas/0", "").await;
+    let status = eu.until("one is left out", left_out(1)).await;
+    let mut there = here(&status);
+    there.sort_unstable();
+    assert_eq!(there, ["http://127.0.0.2:1", "http://127.0.0.3:1"]);
+    change(&plane, "DELETE", "/admin/replicas/r2").await;
+    let status = eu.until("none is left out", left_out(0)).await;
+    assert_eq!((status.replicas.len(), status.control.unwrap().problems.len()), (2, 0));
+}
+
 // A removed replica stays out although the gateway's own file lists it. It comes back when its
 // record is deleted and it is added again.
 #[tokio::test(start_paused = true)]

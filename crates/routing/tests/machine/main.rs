@@ -71,6 +71,7 @@ fn region(t: &TestCase) -> Region {
     config.held.max_per_tenant = arg(t, "held_tenant").unwrap_or(config.held.max_per_tenant);
     config.held.max_wait = arg(t, "max_wait").map_or(config.held.max_wait, Duration::from_millis);
     config.held.promise = arg(t, "promise").map_or(config.held.promise, Duration::from_millis);
+    config.max_replicas = arg(t, "max_replicas").unwrap_or(config.max_replicas);
     config.attempts = arg(t, "attempts").unwrap_or(config.attempts);
     Region { routing: Routing::new(config, 1), now: Time::ZERO }
 }

@@ -7,6 +7,7 @@
 mod cold_burst;
 mod heal;
 mod herding;
+mod many_replicas;
 mod news;
 mod preempted;
 mod residency;

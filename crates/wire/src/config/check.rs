@@ -127,8 +127,9 @@ impl Gateway {
 
     /// The lists of replicas, their sources, tenants, and residency rules.
     fn check_lists(&self, check: &mut impl FnMut(bool, String)) {
-        let limit = usize::from(self.limits.replicas);
-        sources::check_list("replicas", &self.replicas, limit, check);
+        let long = sources::beyond_limit(self.replicas.len(), self.limits.replicas);
+        check(long.is_none(), format!("replicas: {}", long.unwrap_or_default()));
+        sources::check_list("replicas", &self.replicas, check);
         sources::check_all(&self.discovery, check);
         tenants::check(&self.tenants, check);
         self.residency.check(&self.tenants, check);

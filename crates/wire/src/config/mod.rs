@@ -35,7 +35,7 @@ pub use policy::{Policy, Scalar};
 pub use problem::Problem;
 pub use residency::{Residency, ResidencyRule};
 pub(crate) use sources::from_problems;
-pub use sources::{Source, name_and_port, replica_list};
+pub use sources::{Source, beyond_limit, name_and_port, replica_list};
 pub use tenants::{KeyHash, PriorityClass, Tenant, TenantLimits};
 pub use tls::{MutualTls, Tls};
 pub use topology::Topology;
@@ -259,7 +259,7 @@ pub struct Limits {
     pub requests: usize,
     /// Bytes of bodies in the gateway at once.
     pub bodies: Size,
-    /// Replicas.
+    /// Replicas, from all sources together.
     pub replicas: u16,
 }
 

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use meridian_routing::MOST_REPLICA_IDS;
 use meridian_routing::residency::Labels;
 
 use super::residency::check_labels;
@@ -153,17 +154,27 @@ pub(super) fn check_all(sources: &[Source], check: &mut impl FnMut(bool, String)
     }
 }
 
-/// Reads a list of replicas, at most `limit` of them.
+/// The problem of a list with more replicas than `limits.replicas`, without the list's name.
+#[must_use]
+pub fn beyond_limit(replicas: usize, limit: u16) -> Option<String> {
+    (replicas > usize::from(limit)).then(|| {
+        format!(
+            "{replicas} replicas are listed, and limits.replicas is {limit}; raise that limit (to at most {MOST_REPLICA_IDS}), or list fewer"
+        )
+    })
+}
+
+/// Reads a list of replicas of any length.
 ///
 /// # Errors
 /// Every problem of the list. A file without a list is an error, too: it may be half written.
-pub fn replica_list(text: &str, limit: usize) -> Result<Vec<AddReplica>, ConfigError> {
+pub fn replica_list(text: &str) -> Result<Vec<AddReplica>, ConfigError> {
     if text.trim().is_empty() {
         return Err(vec!["the list is empty; write [] for no replicas".to_owned()].into());
     }
     file::read(text, Format::Replicas, |list: &Vec<AddReplica>| {
         let mut found = Vec::new();
-        check_list("", list, limit, &mut |ok, text| {
+        check_list("", list, &mut |ok, text| {
             if !ok {
                 found.push(text);
             }
@@ -183,21 +194,8 @@ pub(crate) fn from_problems(from: &BTreeMap<String, String>) -> impl Iterator<It
 }
 
 /// Checks the list of replicas under `name`.
-pub(super) fn check_list(
-    name: &str,
-    list: &[AddReplica],
-    limit: usize,
-    check: &mut impl FnMut(bool, String),
-) {
-    let what = if name.is_empty() { "the list" } else { name };
-    let long = list.len() <= limit;
-    check(
-        long,
-        format!(
-            "{what}: {} replicas are listed, and limits.replicas is {limit}; raise the limit",
-            list.len()
-        ),
-    );
+pub(super) fn check_list(name: &str, list: &[AddReplica], check: &mut impl FnMut(bool, String)) {
+    let mut first = BTreeMap::new();
     for (i, replica) in list.iter().enumerate() {
         if let Err(problem) = base_url(&replica.url) {
             check(false, format!("{name}[{i}].url: {problem}"));
@@ -213,8 +211,9 @@ pub(super) fn check_list(
             check(false, format!("{name}[{i}].{error}"));
         }
         check_labels(&format!("{name}[{i}].labels"), &replica.labels, check);
-        if let Some(j) = list[..i].iter().position(|r| r.url == replica.url) {
-            let url = &replica.url;
+        let url = &replica.url;
+        let j = *first.entry(url).or_insert(i);
+        if j < i {
             check(false, format!("{name}[{i}].url: `{url}` is also {name}[{j}]; remove one"));
         }
     }
@@ -255,7 +254,7 @@ mod tests {
     fn lists() {
         let json = r#"[{"url":"http://a:1"},{"url":"http://b:1","engine":"vllm","weight":2}]"#;
         let yaml = "- url: http://a:1\n- {url: http://b:1, engine: vllm, weight: 2}\n";
-        let read = |text: &str| replica_list(text, 2).expect("is a list");
+        let read = |text: &str| replica_list(text).expect("is a list");
         assert_eq!(read(json), read(yaml));
         assert_eq!(read("[]"), []);
         for (text, part) in [
@@ -266,10 +265,25 @@ mod tests {
             ("- url: a:1\n- {url: http://b:1, weight: 0}", "[1].weight: 0"),
             ("- {url: http://a:1, from: {eu: a}}", "[0].from.eu: `a` has no scheme"),
             ("- url: http://a:1\n- url: http://a:1", "[1].url: `http://a:1` is also [0]"),
-            ("- url: http://a:1\n- url: http://b:1\n- url: http://c:1", "3 replicas are listed"),
         ] {
-            let found = replica_list(text, 2).expect_err("is not a list").to_string();
+            let found = replica_list(text).expect_err("is not a list").to_string();
             assert!(found.contains(part), "{part} is missing in {found}");
         }
+    }
+
+    // A configuration may list as many replicas as its limit. One more is a problem with the field,
+    // its line, both values and the remedy.
+    #[test]
+    fn more_replicas_than_the_limit() {
+        let read = |listed: u32| {
+            let replicas: String = (0..listed).map(|n| format!("\n- url: http://a{n}:1")).collect();
+            Gateway::read(&format!("version: 1\nlimits: {{replicas: 3}}\nreplicas:{replicas}\n"))
+        };
+        assert_eq!(read(3).expect("is valid").replicas.len(), 3);
+        let found = read(4).expect_err("is too long").to_string();
+        let says = "replicas: 4 replicas are listed, and limits.replicas is 3; raise that limit (to at most 65535), or list fewer (line 3)";
+        assert_eq!(found, says);
+        assert_eq!(beyond_limit(usize::from(MOST_REPLICA_IDS), MOST_REPLICA_IDS), None);
+        assert!(beyond_limit(usize::from(MOST_REPLICA_IDS) + 1, MOST_REPLICA_IDS).is_some());
     }
 }

@@ -108,7 +108,7 @@ fn other_formats() {
     let error = Control::read("version: 1\nstore: a\ntls: {ca: a}\ntarget: '0.5'\n");
     let error = error.expect_err("is wrong").to_string();
     assert!(error.contains("tls.certificate: is missing") && error.contains("(line 3)"), "{error}");
-    let error = replica_list("- url: http://a:1\n- http://b:1\n- {url: 'http://a:1'}\n", 9);
+    let error = replica_list("- url: http://a:1\n- http://b:1\n- {url: 'http://a:1'}\n");
     let error = error.expect_err("is wrong").to_string();
     assert!(error.contains("[1]: `http://b:1` is an address alone"), "{error}");
     assert!(error.contains("[2].url: `http://a:1` is also [0]"), "{error}");
