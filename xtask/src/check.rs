@@ -10,6 +10,7 @@ mod cycles;
 mod dependencies;
 mod engines;
 mod english;
+mod features;
 mod format;
 mod functions;
 mod imports;
@@ -71,6 +72,7 @@ const RULES: &[Rule] = &[
     architecture::RULE,
     dependencies::RULE,
     purity::RULE,
+    features::RULE,
     format::RULE,
     lints::RULE,
     rustdoc::RULE,

@@ -5,7 +5,7 @@
 //! belong to root and are packed in order. Nothing is signed or published here.
 
 pub(crate) mod archive;
-mod binary;
+pub(crate) mod binary;
 mod deb;
 pub(crate) mod debs;
 pub(crate) mod glibc;

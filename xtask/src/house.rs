@@ -66,11 +66,17 @@ impl House {
         self.metadata.target_directory.join("debug/meridian").into_std_path_buf()
     }
 
-    /// Builds all tests and binaries. One set of cargo features serves them all: with the packages
-    /// built separately, tokio and its dependents would be compiled twice.
+    /// The simulator's search for seeds that break an invariant, from `build`.
+    pub(crate) fn search(&self) -> PathBuf {
+        self.metadata.target_directory.join("debug/examples/search").into_std_path_buf()
+    }
+
+    /// Builds all tests and binaries, and the search. One set of cargo features serves them all:
+    /// with the packages built separately, tokio and its dependents would be compiled twice, and so
+    /// would all machines for the search.
     pub(crate) fn build(&self) -> anyhow::Result<bool> {
-        let args = ["build", "--workspace", "--lib", "--bins", "--tests", "--quiet"];
-        cmd::ends_well(cargo(&self.root, &args))
+        let args = ["build", "--workspace", "--lib", "--bins", "--tests", "--example", "search"];
+        cmd::ends_well(cargo(&self.root, &[&args[..], &["--quiet"]].concat()))
     }
 }
 

@@ -92,7 +92,7 @@ impl Options {
         ensure!(from >= 16, "from is {from}: use 16 tokens or more, below is only noise");
         ensure!(to > from, "to is {to}: use more tokens than from, {from}");
         ensure!(to <= 1 << 20, "to is {to}: use at most 1048576 tokens");
-        ensure!((3..=1000).contains(&lengths), "points is {lengths}: a line needs 3 to 1000");
+        ensure!((3..=1000).contains(&lengths), "points is {lengths}: use 3 to 1000");
         ensure!((1..=1000).contains(&rounds), "rounds is {rounds}: use 1 to 1000");
         Ok(())
     }
@@ -143,8 +143,8 @@ pub async fn run(options: &Options, mut each: impl FnMut(&Point)) -> anyhow::Res
         }
     }
     let measured: Vec<_> = points.iter().map(|p| (p.tokens as f64, p.ttft_ms)).collect();
-    let line =
-        fit::line(&measured).context("prompts of one length have no line: widen from and to")?;
+    let line = fit::line(&measured)
+        .context("all prompts have the same length, so no line fits them: widen from and to")?;
     judge::judge(&points, &line, &mut warnings);
     Ok(Found { model: replica.model, points, line, warnings })
 }

@@ -243,7 +243,7 @@ pub fn prefill_rows() -> Vec<Row> {
 pub fn lru_rows() -> Vec<Row> {
     let trace = lru::trace();
     let row = |(blocks, published): (u32, f64)| {
-        let ours = lru::found(&trace, blocks);
+        let ours = lru::hit_percentage(&trace, blocks);
         let check = format!("Mooncake conversation trace, LRU of {blocks} blocks");
         let row = Row::of_value(&check, "% of blocks found", ours, published);
         Row { error: (ours - published).abs() / 100.0, count: trace.len(), ..row }.within(0.01)

@@ -116,7 +116,7 @@ async fn rows(options: &Options) -> anyhow::Result<Vec<Row>> {
     };
     let far = fleet.gateway("far", &far).await?;
     fleet.enter(Some(&spaces.names[0]));
-    let at = far.peers.context("the far gateway tells where its peers connect")?;
+    let at = far.peers.context("the far gateway prints the address for peers")?;
     let one = vec![("far".to_owned(), "far".to_owned(), at)];
     let near = spec("near", "127.0.0.1:0", peers("near", "127.0.0.1:0", one));
     let near = fleet.gateway("near", &near).await?;

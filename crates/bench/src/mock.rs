@@ -174,7 +174,7 @@ const USAGE: &str = r#""usage":{"prompt_tokens":16,"completion_tokens":8,"total_
 const MODELS: &str = r#"{"object":"list","data":[{"id":"mock","object":"model","created":1700000000,"owned_by":"vllm","root":"mock","max_model_len":131072}]}"#;
 const INFO: &str = r#"{"model_path":"mock","tokenizer_path":"mock","served_model_name":"mock","is_generation":true,"dp_size":1,"tp_size":1,"version":"0.0.0"}"#;
 const NOT_FOUND: &str =
-    r#"{"error":{"message":"the mock has no such page","type":"not_found","code":404}}"#;
+    r#"{"error":{"message":"the mock has no such path","type":"not_found","code":404}}"#;
 const METRICS: &str = "# TYPE vllm:num_requests_running gauge
 vllm:num_requests_running{engine=\"0\",model_name=\"mock\"} 0.0
 # TYPE vllm:num_requests_waiting gauge

@@ -246,7 +246,7 @@ fn apart(cell: &Cell, warmup: Duration) -> anyhow::Result<Run> {
     let out = Command::new(program).args(args).output()?;
     let error = String::from_utf8_lossy(&out.stderr);
     ensure!(out.status.success(), "the run {cell} failed: {error}");
-    serde_json::from_slice(&out.stdout).with_context(|| format!("the run {cell} said no result"))
+    serde_json::from_slice(&out.stdout).with_context(|| format!("the run {cell} printed no result"))
 }
 
 /// Vidur and this simulator on one trace.

@@ -41,7 +41,9 @@ pub fn reader(
             let known = Format::of_first_line(&String::from_utf8_lossy(line));
             ensure!(!head.is_empty(), "it is empty: use a file with requests");
             let all = || Format::ALL.map(Format::name).join(", ");
-            known.with_context(|| format!("its first line is of no known format: use {}", all()))?
+            known.with_context(|| {
+                format!("the format of its first line is unknown: use {}", all())
+            })?
         }
     };
     Ok(Reader::new(input, format, options))

@@ -6,12 +6,12 @@ use serde::de::DeserializeOwned;
 /// The parser's messages for numbers that do not fit their field, and their replacements. The
 /// parser shows the line, with the field and its value.
 const NUMBERS: [(&str, &str); 6] = [
-    ("invalid u8", "no whole number from 0 to 255: use one"),
-    ("invalid u16", "no whole number from 0 to 65535: use one"),
-    ("invalid u32", "no whole number from 0 to 4294967295: use one"),
-    ("invalid u64", "no whole number from 0 on: use one"),
-    ("invalid usize", "no whole number from 0 on: use one"),
-    ("invalid f64", "no number: use one, as in 0.5"),
+    ("invalid u8", "not a whole number from 0 to 255"),
+    ("invalid u16", "not a whole number from 0 to 65535"),
+    ("invalid u32", "not a whole number from 0 to 4294967295"),
+    ("invalid u64", "not a whole number of 0 or more"),
+    ("invalid usize", "not a whole number of 0 or more"),
+    ("invalid f64", "not a number, as in 0.5"),
 ];
 
 /// Reads a file's text as `what`.

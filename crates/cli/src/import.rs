@@ -64,7 +64,7 @@ Examples:
   systemctl cat vllm-router | meridian import vllm-router - > gateway.yaml
   meridian check -c gateway.yaml";
 
-/// Prints a gateway's configuration made from another program's file
+/// Print a gateway's configuration made from another program's file
 ///
 /// stdout gets the configuration, with a comment at each value that names where it came from. stderr
 /// gets one line for each setting that is not converted, with the reason and what to do instead.

@@ -31,7 +31,7 @@ pub enum Error {
     NoLease(LeaseId),
     /// A part of a request exceeds a limit.
     #[error("{what} is {is}, the limit is {limit}; {remedy}")]
-    Beyond {
+    OverLimit {
         /// The part.
         what: &'static str,
         /// Its size.

@@ -171,8 +171,8 @@ async fn accept(
 
 /// Waits for a replica or a peer, if the gateway learns of them from other processes.
 async fn somewhere_to_go(gateway: &Gateway) {
-    let told_by_others = gateway.registry.is_some() || gateway.peers.is_some();
-    if gateway.config.replicas.is_empty() && told_by_others {
+    let found_elsewhere = gateway.registry.is_some() || gateway.peers.is_some();
+    if gateway.config.replicas.is_empty() && found_elsewhere {
         opening::somewhere_to_go(&gateway.fleet, gateway.peers.as_deref()).await;
     }
 }

@@ -78,7 +78,7 @@ impl Client {
         let answer = self.get(url).await?;
         serde_json::from_slice(&answer.body).map_err(|source| Error::Answer {
             url: url.to_owned(),
-            what: format!("JSON of another form: {source}"),
+            what: format!("unexpected JSON: {source}"),
         })
     }
 

@@ -62,7 +62,7 @@ impl Fleet {
         for (flag, value) in control.asked_with() {
             args.extend([format!("--{flag}").into(), value.into()]);
         }
-        self.command("replicas", args, "telling the control plane of a replica").await
+        self.command("replicas", args, "registering a replica at the control plane").await
     }
 }
 

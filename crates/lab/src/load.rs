@@ -179,6 +179,6 @@ fn read(path: &Path) -> Result<Report> {
     let text = std::fs::read(path).map_err(Error::file("reading", path))?;
     serde_json::from_slice(&text).map_err(|source| Error::Answer {
         url: path.display().to_string(),
-        what: format!("a report of another form: {source}"),
+        what: format!("unexpected report: {source}"),
     })
 }

@@ -96,12 +96,12 @@ fn sent_and_taken(status: &Status) -> (u64, u64) {
 /// The whole state in one line.
 fn line(status: &Status, live: Option<&Live>) -> String {
     let r = &status.requests;
-    let ended_badly = r.client_error + r.rejected + r.failed + r.cancelled;
+    let failed = r.client_error + r.rejected + r.failed + r.cancelled;
     let (p50, p99) = ttft(status, live);
     let pending: u32 = status.replicas.iter().map(|replica| replica.pending).sum();
     format!(
-        "requests {} done, {} on, {ended_badly} badly   TTFT p50 {p50} p99 {p99}   \
-         prefix hit ratio {}   pending {pending}   held {}",
+        "requests {} done, {} in flight, {failed} failed   TTFT p50 {p50} p99 {p99}   \
+         prefix hit ratio {}   pending {pending}   queued {}",
         r.done,
         r.in_flight,
         percent(status.prefix.cached_tokens, status.prefix.known_prompt_tokens),

@@ -44,7 +44,7 @@ impl RunDir {
 impl Drop for RunDir {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("the logs of this fleet stay in {}", self.path.display());
+            eprintln!("the logs of this fleet are in {}", self.path.display());
         } else if !self.keep.load(Ordering::Relaxed) {
             let _ = std::fs::remove_dir_all(&self.path);
         }

@@ -142,7 +142,7 @@ pub async fn run(options: &Options) -> Result<Verdict> {
     let mut world = tokio::select! {
         world = World::start(options) => world?,
         () = stop.asked() => {
-            return Ok(Verdict { faults: vec!["ended before it was up".into()], broken: false });
+            return Ok(Verdict { faults: vec!["exited before it was ready".into()], broken: false });
         }
     };
     world.announce(options);
@@ -183,7 +183,7 @@ fn validate(options: &Options) -> Result<()> {
     let names = &options.regions;
     let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));
     if names.is_empty() || twice.is_some() {
-        return setting("--regions", names.join(","), "name each region once, us,eu,asia");
+        return setting("--regions", names.join(","), "name each region once, as in us,eu,asia");
     }
     for name in names {
         if let Err(wrong) = meridian_wire::peer::label("region", name) {
@@ -196,7 +196,7 @@ fn validate(options: &Options) -> Result<()> {
         return setting(
             "--regions",
             far.clone(),
-            "distances are known of us, eu and asia; use these",
+            "distances are known only for us, eu and asia; use these",
         );
     }
     if !["two_layer", "region_local", CENTRAL].contains(&options.topology.as_str()) {

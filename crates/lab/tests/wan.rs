@@ -372,7 +372,7 @@ async fn the_admin_port() {
     assert!(text.contains(r#""target": "127.0.0.1:9""#), "{text}");
 
     for (path, body, part) in [
-        ("/admin/links/a/mars", "{}", "link a/mars: there is none of that name; use one of a/b"),
+        ("/admin/links/a/mars", "{}", "link a/mars: no such name; use one of a/b"),
         ("/admin/links/a/b", r#"{"delay":"2h"}"#, "delay 7200s: use a minute or less"),
         ("/admin/links/a/b", r#"{"rate":"0B/s"}"#, "is not a rate; write a size per second"),
         ("/admin/links/a/b", r#"{"dealy":"2s"}"#, "unknown field `dealy`"),

@@ -18,7 +18,7 @@
 
 use crate::loads::Loads;
 use crate::route::{Route, hop, route};
-use crate::topology::{Aggregation, GpuId, LinkId, Topology, Way};
+use crate::topology::{Aggregation, Direction, GpuId, LinkId, Topology};
 
 /// An algorithm for an all-reduce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -258,7 +258,7 @@ impl<'a> Group<'a> {
             topology.core()?.aggregation?
         };
         for gpu in rank {
-            for way in [Way::Out, Way::In] {
+            for way in [Direction::Out, Direction::In] {
                 let nth = card(*gpu)?;
                 let links =
                     [topology.pcie(*gpu, way), topology.card(topology.server_of(*gpu), nth, way)];

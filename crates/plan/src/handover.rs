@@ -12,7 +12,7 @@ use crate::instance::Rated;
 use crate::loads::Loads;
 use crate::spread::{Spread, Waits};
 use crate::task::Task;
-use crate::topology::{Topology, Way};
+use crate::topology::{Direction, Topology};
 use crate::transfer::{Transfer, exposed};
 
 /// A transfer is assumed to meet at most this many others on average.
@@ -41,7 +41,7 @@ impl HandOver {
         let layers = task.subject.shape.layers;
         let mut all = Vec::new();
         for (share, kv) in sent {
-            let [out, into] = [Way::Out, Way::In].map(|way| {
+            let [out, into] = [Direction::Out, Direction::In].map(|way| {
                 let (seconds, others) = crowd.met(task.topology, kv, way);
                 let lasts = |slower: f64| kv.seconds.max(seconds * slower);
                 meetings(others).map(|(chance, slower)| (chance, lasts(slower))).collect::<Vec<_>>()
@@ -100,7 +100,7 @@ impl Crowd {
 
     /// The link of one direction that limits a transfer: the seconds without contention, and how
     /// many others it meets on average.
-    fn met(&self, topology: &Topology, kv: &Transfer, way: Way) -> (f64, f64) {
+    fn met(&self, topology: &Topology, kv: &Transfer, way: Direction) -> (f64, f64) {
         let on = |(link, bytes): (_, f64)| {
             let rate = topology.usable(link);
             let (seconds, own, others) =

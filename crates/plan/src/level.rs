@@ -104,8 +104,8 @@ mod tests {
     #[test]
     fn one_slower_link_slows_its_like() {
         let even = even();
-        let slower =
-            even.faster(even.nvlink(crate::topology::GpuId(1), crate::topology::Way::Out), 0.5);
+        let slower = even
+            .faster(even.nvlink(crate::topology::GpuId(1), crate::topology::Direction::Out), 0.5);
         let all = levels(&slower);
         let by_place: Vec<f64> = all[0].links().map(|(_, rate)| rate).collect();
         let changed = even.links().zip(by_place).filter(|((_, a), b)| a != b).count();

@@ -68,6 +68,7 @@ pub use spread::Spread;
 pub use table::{GroupPolicy, PolicyTable};
 pub use task::{Lengths, Slo, Task};
 pub use topology::{
-    Access, Aggregation, CARD_SHARE, Card, Core, GpuId, LinkId, LinkName, Server, Topology, Way,
+    Access, Aggregation, CARD_SHARE, Card, Core, Direction, GpuId, LinkId, LinkName, Server,
+    Topology,
 };
 pub use transfer::{Transfer, transfer};

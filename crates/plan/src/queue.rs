@@ -99,7 +99,7 @@ impl Wait {
 
     /// The share that waits, and waits longer than `time`.
     #[must_use]
-    pub fn beyond(&self, time: f64) -> f64 {
+    pub fn share_above(&self, time: f64) -> f64 {
         if self.share <= 0.0 || time <= 0.0 || !self.mean.is_finite() {
             self.share
         } else {
@@ -172,9 +172,9 @@ mod tests {
     #[test]
     fn the_tail_is_exponential() {
         let wait = Queue::alone(1.0, 1.0).wait(0.5);
-        assert!((wait.beyond(2.0 * libm::log(5.0)) - 0.1).abs() < 1e-12);
-        assert_eq!((wait.beyond(0.0), wait.beyond(-1.0)), (0.5, 0.5));
-        assert_eq!(Queue::alone(1.0, 1.0).wait(0.0).beyond(0.0), 0.0);
+        assert!((wait.share_above(2.0 * libm::log(5.0)) - 0.1).abs() < 1e-12);
+        assert_eq!((wait.share_above(0.0), wait.share_above(-1.0)), (0.5, 0.5));
+        assert_eq!(Queue::alone(1.0, 1.0).wait(0.0).share_above(0.0), 0.0);
     }
 
     // A wait four times as long affects twice as many prompts, but at most all; zero wait affects

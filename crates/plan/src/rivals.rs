@@ -8,7 +8,7 @@
 
 use crate::collective::{Algorithm, Choice};
 use crate::loads::Loads;
-use crate::topology::{Aggregation, GpuId, LinkId, Topology, Way};
+use crate::topology::{Aggregation, Direction, GpuId, LinkId, Topology};
 
 /// Aggregation over cards only; `None` in one server, or if no switch aggregates.
 #[must_use]
@@ -50,7 +50,7 @@ pub(crate) fn on(topology: &Topology, gpu: GpuId, switch: u32) -> Option<u32> {
 pub(crate) fn sent(topology: &Topology, members: &[GpuId], cards: &[u32], up: bool) -> Loads {
     let mut loads = Loads::default();
     for (gpu, card) in members.iter().zip(cards) {
-        for way in [Way::Out, Way::In] {
+        for way in [Direction::Out, Direction::In] {
             let mut links: Vec<LinkId> =
                 vec![topology.pcie(*gpu, way), topology.card(topology.server_of(*gpu), *card, way)];
             if up {

@@ -8,7 +8,7 @@
 //! Switches cut through: a transfer takes its size over the slowest link's rate plus each hop's
 //! latency, and not the sum of size over rate as in the paper's equations 6, 10 and 15.
 
-use crate::topology::{GpuId, LinkId, Topology, Way};
+use crate::topology::{Direction, GpuId, LinkId, Topology};
 
 /// Latency of a hop, in seconds: measured values of common hardware, the same for every topology.
 pub mod hop {
@@ -67,14 +67,14 @@ pub fn route(topology: &Topology, from: GpuId, to: GpuId, bytes: f64) -> Option<
 fn inside(topology: &Topology, from: GpuId, to: GpuId) -> Route {
     let home = topology.home(from);
     if home.nvlink.is_some() {
-        let links = vec![topology.nvlink(from, Way::Out), topology.nvlink(to, Way::In)];
+        let links = vec![topology.nvlink(from, Direction::Out), topology.nvlink(to, Direction::In)];
         return Route { links, latency: hop::NVLINK, relayed: false };
     }
     let numa = |gpu: GpuId| home.numa[(gpu.0 - home.first) as usize];
-    let mut links = vec![topology.pcie(from, Way::Out)];
+    let mut links = vec![topology.pcie(from, Direction::Out)];
     let mut latency = 2.0 * hop::PCIE;
     latency += cross(topology, topology.server_of(from), numa(from), numa(to), &mut links);
-    links.push(topology.pcie(to, Way::In));
+    links.push(topology.pcie(to, Direction::In));
     Route { links, latency, relayed: false }
 }
 
@@ -83,7 +83,7 @@ fn cross(topology: &Topology, server: u32, from: u8, to: u8, links: &mut Vec<Lin
     if from == to {
         return 0.0;
     }
-    let way = if from < to { Way::Out } else { Way::In };
+    let way = if from < to { Direction::Out } else { Direction::In };
     links.push(topology.socket(server, way));
     hop::SOCKET
 }
@@ -110,17 +110,19 @@ fn between(topology: &Topology, from: GpuId, to: GpuId) -> Vec<Route> {
 /// From a GPU over a card of its server to a card of the other's server.
 fn way(topology: &Topology, from: (GpuId, u32), to: (GpuId, u32)) -> Option<Route> {
     let mut route = Route { links: Vec::with_capacity(8), latency: 0.0, relayed: false };
-    let relay = end(topology, from, Way::Out, &mut route);
+    let relay = end(topology, from, Direction::Out, &mut route);
     let access = |(gpu, card): (GpuId, u32)| topology.home(gpu).cards[card as usize].access;
     let (up, down) = (access(from), access(to));
     route.latency += hop::SWITCH;
     if up != down {
         topology.core()?;
-        route.links.extend([topology.uplink(up, Way::Out), topology.uplink(down, Way::In)]);
+        route
+            .links
+            .extend([topology.uplink(up, Direction::Out), topology.uplink(down, Direction::In)]);
         route.latency += 2.0 * hop::SWITCH;
     }
     let mut back = Route { links: Vec::with_capacity(4), latency: 0.0, relayed: false };
-    let relay_back = end(topology, to, Way::In, &mut back);
+    let relay_back = end(topology, to, Direction::In, &mut back);
     route.links.extend(back.links.into_iter().rev());
     route.latency += back.latency;
     route.relayed = relay || relay_back;
@@ -129,9 +131,9 @@ fn way(topology: &Topology, from: (GpuId, u32), to: (GpuId, u32)) -> Option<Rout
 
 /// The part of a path between a GPU and a card of its server. By NVLink to the GPU that owns the
 /// card, if there is one; otherwise by PCIe, and between NUMA nodes by the socket link.
-fn end(topology: &Topology, (gpu, card): (GpuId, u32), way: Way, route: &mut Route) -> bool {
+fn end(topology: &Topology, (gpu, card): (GpuId, u32), way: Direction, route: &mut Route) -> bool {
     let (server, home) = (topology.server_of(gpu), topology.home(gpu));
-    let opposite = if way == Way::Out { Way::In } else { Way::Out };
+    let opposite = if way == Direction::Out { Direction::In } else { Direction::Out };
     let mut bearer = gpu;
     let mut relayed = false;
     if home.nvlink.is_some() && topology.own_card(gpu) != Some(card) {
@@ -146,7 +148,7 @@ fn end(topology: &Topology, (gpu, card): (GpuId, u32), way: Way, route: &mut Rou
     route.links.push(topology.pcie(bearer, way));
     let numa = home.numa[(bearer.0 - home.first) as usize];
     let far = home.cards[card as usize].numa;
-    let (a, b) = if way == Way::Out { (numa, far) } else { (far, numa) };
+    let (a, b) = if way == Direction::Out { (numa, far) } else { (far, numa) };
     route.latency += cross(topology, server, a, b, &mut route.links);
     route.links.push(topology.card(server, card, way));
     route.latency += hop::PCIE + hop::CARD;

@@ -16,7 +16,7 @@ use crate::instance::{Instance, Rated};
 use crate::level::levels;
 use crate::problem::Problems;
 use crate::task::Task;
-use crate::topology::{GpuId, LinkId, Topology, Way};
+use crate::topology::{Direction, GpuId, LinkId, Topology};
 
 /// A plan: cells, none of which shares a GPU with another.
 #[derive(Clone, Debug, Default)]
@@ -253,7 +253,7 @@ fn look(topology: &Topology, servers: &[u32]) -> Look {
             look.push(u64::from(card.numa));
             look.push(nth(&mut switches, card.access));
             let access = &topology.access()[card.access as usize];
-            look.push(topology.rate(topology.uplink(card.access, Way::Out)).to_bits());
+            look.push(topology.rate(topology.uplink(card.access, Direction::Out)).to_bits());
             let adds = access.aggregation.map_or([0.0; 2], |one| [one.latency, one.rate]);
             look.extend(adds.map(f64::to_bits));
         }

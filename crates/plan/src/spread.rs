@@ -85,7 +85,7 @@ impl Spread {
 
     /// The share of times above `time`.
     #[must_use]
-    pub fn beyond(&self, time: f64) -> f64 {
+    pub fn share_above(&self, time: f64) -> f64 {
         let above = self.0.partition_point(|one| *one <= time);
         if above == 0 {
             return 1.0;
@@ -100,16 +100,17 @@ impl Spread {
     #[must_use]
     pub fn within(&self, quantile: f64) -> f64 {
         let most = self.0[POINTS - 1];
-        largest(most, |time| self.beyond(time) > 1.0 - quantile)
+        largest(most, |time| self.share_above(time) > 1.0 - quantile)
     }
 
     /// The share of times above `time`, if each length has waited before.
     #[must_use]
     pub fn later(&self, waits: &Waits, time: f64) -> f64 {
         let above = self.0.partition_point(|one| *one <= time).min(POINTS - 1);
-        let at_once = (1.0 - waits.0[above].share) * self.beyond(time);
+        let at_once = (1.0 - waits.0[above].share) * self.share_above(time);
         let all = self.0.iter().zip(&waits.0).zip(WEIGHTS.iter());
-        at_once + all.map(|((own, wait), weight)| weight * wait.beyond(time - own)).sum::<f64>()
+        at_once
+            + all.map(|((own, wait), weight)| weight * wait.share_above(time - own)).sum::<f64>()
     }
 }
 
@@ -182,10 +183,10 @@ mod tests {
     fn shares_are_those_of_the_distribution() {
         let lengths = Spread::new(VARIED, 1e6, |tokens| tokens);
         let median = 600.0 / libm::sqrt(1.64);
-        assert!((lengths.beyond(median) - 0.5).abs() < 1e-3);
+        assert!((lengths.share_above(median) - 0.5).abs() < 1e-3);
         let ninth = median * libm::exp(1.2816 * VARIED.sigma());
         assert!((lengths.within(0.9) / ninth - 1.0).abs() < 0.02, "{}", lengths.within(0.9));
-        assert_eq!((lengths.beyond(0.0), lengths.beyond(1e9)), (1.0, 0.0));
+        assert_eq!((lengths.share_above(0.0), lengths.share_above(1e9)), (1.0, 0.0));
     }
 
     // Without a wait the late share is the share of long times; with one it is larger, and in an
@@ -195,7 +196,7 @@ mod tests {
         let times = Spread::new(VARIED, 1e6, |tokens| 1e-4 * tokens);
         let queue = Queue::alone(times.mean(), times.cv2());
         let later = |rate| times.later(&Waits::new(|_| queue.wait(rate)), 0.1);
-        assert!((later(0.0) - times.beyond(0.1)).abs() < 1e-12);
+        assert!((later(0.0) - times.share_above(0.1)).abs() < 1e-12);
         assert!(later(8.0) > later(0.0) + 0.1);
         assert!((later(20.0) - 1.0).abs() < 1e-9);
     }

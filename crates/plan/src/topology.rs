@@ -22,21 +22,21 @@ pub struct LinkId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LinkName {
     /// A GPU's NVLink, outwards or inwards.
-    Nvlink(GpuId, Way),
+    Nvlink(GpuId, Direction),
     /// A GPU's PCIe, outwards or inwards.
-    Pcie(GpuId, Way),
+    Pcie(GpuId, Direction),
     /// Between the two halves of a server: out of the first NUMA node, or into it.
-    Socket(u32, Way),
+    Socket(u32, Direction),
     /// A card of a server: server, card.
-    Card(u32, u32, Way),
+    Card(u32, u32, Direction),
     /// An access switch's uplinks to the core.
-    Uplink(u32, Way),
+    Uplink(u32, Direction),
 }
 
 impl LinkName {
     /// Its direction.
     #[must_use]
-    pub const fn way(self) -> Way {
+    pub const fn way(self) -> Direction {
         match self {
             LinkName::Nvlink(_, way)
             | LinkName::Pcie(_, way)
@@ -47,9 +47,9 @@ impl LinkName {
     }
 }
 
-/// A direction.
+/// The direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Way {
+pub enum Direction {
     /// Away from the GPU.
     Out,
     /// Towards the GPU.
@@ -166,7 +166,7 @@ impl Topology {
         all.first_uplink = all.links.len() as u32;
         for (at, access) in all.access.iter().enumerate() {
             let name = |way| (LinkName::Uplink(at as u32, way), access.uplink);
-            all.links.extend([name(Way::Out), name(Way::In)]);
+            all.links.extend([name(Direction::Out), name(Direction::In)]);
         }
         all
     }
@@ -178,18 +178,18 @@ impl Topology {
             self.home.push(at);
             self.own_card.push(server.own_card((gpu - server.first) as usize));
             let gpu = GpuId(gpu);
-            for way in [Way::Out, Way::In] {
+            for way in [Direction::Out, Direction::In] {
                 self.links.push((LinkName::Nvlink(gpu, way), server.nvlink.unwrap_or(0.0)));
             }
-            for way in [Way::Out, Way::In] {
+            for way in [Direction::Out, Direction::In] {
                 self.links.push((LinkName::Pcie(gpu, way), server.pcie));
             }
         }
-        for way in [Way::Out, Way::In] {
+        for way in [Direction::Out, Direction::In] {
             self.links.push((LinkName::Socket(at, way), server.socket));
         }
         for (nth, card) in server.cards.iter().enumerate() {
-            for way in [Way::Out, Way::In] {
+            for way in [Direction::Out, Direction::In] {
                 self.links.push((LinkName::Card(at, nth as u32, way), card.rate));
             }
         }
@@ -310,7 +310,7 @@ impl Topology {
     /// A link in words.
     #[must_use]
     pub fn link_text(&self, id: LinkId) -> String {
-        let way = |way| if way == Way::Out { "out" } else { "in" };
+        let way = |way| if way == Direction::Out { "out" } else { "in" };
         let server = |at: u32| &self.servers[at as usize].name;
         match self.link(id) {
             LinkName::Nvlink(gpu, w) => format!("{} nvlink {}", self.gpu_name(gpu), way(w)),
@@ -329,31 +329,31 @@ impl Topology {
         self.links[first..first + count].iter().map(|(_, rate)| *rate)
     }
 
-    pub(crate) fn nvlink(&self, gpu: GpuId, way: Way) -> LinkId {
+    pub(crate) fn nvlink(&self, gpu: GpuId, way: Direction) -> LinkId {
         self.of_gpu(gpu, 0, way)
     }
 
-    pub(crate) fn pcie(&self, gpu: GpuId, way: Way) -> LinkId {
+    pub(crate) fn pcie(&self, gpu: GpuId, way: Direction) -> LinkId {
         self.of_gpu(gpu, 2, way)
     }
 
-    fn of_gpu(&self, gpu: GpuId, offset: u32, way: Way) -> LinkId {
+    fn of_gpu(&self, gpu: GpuId, offset: u32, way: Direction) -> LinkId {
         let home = self.home(gpu);
-        LinkId(home.links + 4 * (gpu.0 - home.first) + offset + u32::from(way == Way::In))
+        LinkId(home.links + 4 * (gpu.0 - home.first) + offset + u32::from(way == Direction::In))
     }
 
-    pub(crate) fn socket(&self, server: u32, way: Way) -> LinkId {
+    pub(crate) fn socket(&self, server: u32, way: Direction) -> LinkId {
         let server = &self.servers[server as usize];
-        LinkId(server.links + 4 * server.gpus + u32::from(way == Way::In))
+        LinkId(server.links + 4 * server.gpus + u32::from(way == Direction::In))
     }
 
-    pub(crate) fn card(&self, server: u32, nth: u32, way: Way) -> LinkId {
+    pub(crate) fn card(&self, server: u32, nth: u32, way: Direction) -> LinkId {
         let server = &self.servers[server as usize];
-        LinkId(server.links + 4 * server.gpus + 2 + 2 * nth + u32::from(way == Way::In))
+        LinkId(server.links + 4 * server.gpus + 2 + 2 * nth + u32::from(way == Direction::In))
     }
 
-    pub(crate) fn uplink(&self, access: u32, way: Way) -> LinkId {
-        LinkId(self.first_uplink + 2 * access + u32::from(way == Way::In))
+    pub(crate) fn uplink(&self, access: u32, way: Direction) -> LinkId {
+        LinkId(self.first_uplink + 2 * access + u32::from(way == Direction::In))
     }
 
     /// The card that a GPU's bytes leave by.
@@ -367,11 +367,11 @@ impl LinkName {
     /// The link without its direction.
     fn pair(self) -> LinkName {
         match self {
-            LinkName::Nvlink(gpu, _) => LinkName::Nvlink(gpu, Way::Out),
-            LinkName::Pcie(gpu, _) => LinkName::Pcie(gpu, Way::Out),
-            LinkName::Socket(server, _) => LinkName::Socket(server, Way::Out),
-            LinkName::Card(server, nth, _) => LinkName::Card(server, nth, Way::Out),
-            LinkName::Uplink(access, _) => LinkName::Uplink(access, Way::Out),
+            LinkName::Nvlink(gpu, _) => LinkName::Nvlink(gpu, Direction::Out),
+            LinkName::Pcie(gpu, _) => LinkName::Pcie(gpu, Direction::Out),
+            LinkName::Socket(server, _) => LinkName::Socket(server, Direction::Out),
+            LinkName::Card(server, nth, _) => LinkName::Card(server, nth, Direction::Out),
+            LinkName::Uplink(access, _) => LinkName::Uplink(access, Direction::Out),
         }
     }
 }

@@ -305,7 +305,7 @@ impl Replica {
         let Some(cached) = usage.cached_tokens else { return };
         if let Some(us) = usage.prefill_us {
             let tokens = usage.prompt_tokens.saturating_sub(cached);
-            self.speed.told(f64::from(us) / 1e3, f64::from(tokens));
+            self.speed.reported(f64::from(us) / 1e3, f64::from(tokens));
         }
         self.totals.prompt_tokens += u64::from(usage.prompt_tokens);
         self.totals.cached_tokens += u64::from(cached);

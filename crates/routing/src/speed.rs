@@ -18,7 +18,7 @@ pub struct PrefillSpeed {
     start: f64,
     /// From requests with none ahead, or as the engine reports.
     alone: f64,
-    is_told: bool,
+    is_reported: bool,
     fixed_ms: f64,
     samples: u32,
     /// From all requests.
@@ -36,7 +36,7 @@ const LEAN: f64 = 2000.0;
 /// Weight of one sample with none ahead.
 const GAIN: f64 = 0.1;
 /// Below this many tokens, an engine's own prefill time is mostly the fixed cost of a step.
-const TOLD: f64 = 64.0;
+const REPORTED: f64 = 64.0;
 /// Below this many unmatched tokens, a sample measures the fixed part rather than the slope.
 const LONG: f64 = 256.0;
 
@@ -47,7 +47,7 @@ impl PrefillSpeed {
         PrefillSpeed {
             start: ms_per_token,
             alone: ms_per_token,
-            is_told: false,
+            is_reported: false,
             fixed_ms: 0.0,
             samples: 0,
             queue: Line::leaning_on(ms_per_token, LEAN),
@@ -70,17 +70,17 @@ impl PrefillSpeed {
                 if first { ttft_ms } else { self.fixed_ms + 0.01 * (ttft_ms - self.fixed_ms) };
             return;
         }
-        if !self.is_told {
+        if !self.is_reported {
             self.learn((ttft_ms - self.fixed_ms) / tokens);
         }
     }
 
     /// Adds the prefill time that an engine reports for `tokens`: it includes no queueing and no
     /// network.
-    pub fn told(&mut self, ms: f64, tokens: f64) {
-        if tokens >= TOLD && ms >= 0.0 {
-            if !self.is_told {
-                (self.is_told, self.samples) = (true, 0);
+    pub fn reported(&mut self, ms: f64, tokens: f64) {
+        if tokens >= REPORTED && ms >= 0.0 {
+            if !self.is_reported {
+                (self.is_reported, self.samples) = (true, 0);
             }
             self.learn(ms / tokens);
         }
@@ -117,7 +117,7 @@ impl PrefillSpeed {
     #[must_use]
     pub fn ms_per_token(&self) -> f64 {
         let seen = self.queue.spread() >= LONG && self.queue.slope() > 0.0;
-        let traffic = (seen && !self.is_told).then(|| self.queue.slope());
+        let traffic = (seen && !self.is_reported).then(|| self.queue.slope());
         match traffic.map(|slope| self.bounded(slope)) {
             Some(slope) if self.samples < ENOUGH => slope,
             Some(slope) => self.alone.clamp(slope / STRAY, slope * STRAY),
@@ -183,9 +183,9 @@ mod tests {
     // Prefill times that an engine reports are used at once, except for tiny prompts, whatever
     // TTFTs were seen before or come after.
     #[test]
-    fn speed_is_told() {
+    fn speed_is_reported() {
         let mut s = PrefillSpeed::new(0.1);
-        s.told(300.0, 10.0);
+        s.reported(300.0, 10.0);
         about(&s, 0.1);
         let waits = |s: &mut PrefillSpeed| {
             for i in 0..20 {
@@ -193,7 +193,7 @@ mod tests {
             }
         };
         waits(&mut s);
-        s.told(300.0, 1000.0);
+        s.reported(300.0, 1000.0);
         about(&s, 0.3);
         waits(&mut s);
         about(&s, 0.3);
@@ -205,7 +205,7 @@ mod tests {
         let mut s = PrefillSpeed::new(0.1);
         s.assume(0.5);
         about(&s, 0.5);
-        s.told(300.0, 1000.0);
+        s.reported(300.0, 1000.0);
         s.assume(0.5);
         about(&s, 0.3);
     }

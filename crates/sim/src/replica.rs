@@ -104,7 +104,7 @@ impl Replica {
     }
 
     /// The report to a probe that arrived at `at`; `None` if the replica did not answer.
-    pub(crate) fn recall(&self, at: Time) -> Option<Load> {
+    pub(crate) fn load_at(&self, at: Time) -> Option<Load> {
         let known = self.history.iter().rev().find(|(from, _)| *from <= at);
         known.or(self.history.front()).map_or_else(|| Some(self.load()), |(_, load)| *load)
     }

@@ -10,6 +10,9 @@ use super::place::Place;
 use crate::cmd::{self, cargo};
 use crate::house::House;
 
+/// The feature of meridian-cli that gives its libraries the features that they have in tests.
+pub(crate) const AS_TESTS: &str = "as-tests";
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, clap::ValueEnum)]
 pub(crate) enum Profile {
     #[default]
@@ -22,6 +25,15 @@ impl Profile {
         match self {
             Profile::Release => "release",
             Profile::Dev => "dev",
+        }
+    }
+
+    /// Arguments of cargo and of maturin that choose features. The dev profile takes the features
+    /// of the tests' build, so only the binary's own crate is compiled for the packages.
+    pub(super) fn features(self) -> &'static [&'static str] {
+        match self {
+            Profile::Release => &[],
+            Profile::Dev => &["--features", AS_TESTS],
         }
     }
 
@@ -42,7 +54,8 @@ pub(super) fn build(
     rustc_args: &[String],
 ) -> anyhow::Result<PathBuf> {
     let which = ["rustc", "--locked", "--package", "meridian-cli", "--bin", "meridian"];
-    let mut args = [&which[..], &["--profile", profile.name(), "--"]].concat();
+    let how = [&["--profile", profile.name()], profile.features(), &["--"]].concat();
+    let mut args = [&which[..], &how].concat();
     args.extend(rustc_args.iter().map(String::as_str));
     ensure!(cmd::ends_well(cargo(&house.root, &args))?, "the binary does not build, see above");
     let target = house.metadata.target_directory.as_std_path();

@@ -26,7 +26,8 @@ pub(super) fn make(
 ) -> anyhow::Result<PathBuf> {
     let venv = venv(house)?;
     let mut maturin = cmd(&house.root.join(PROJECT), venv.join("maturin"), &["build"]);
-    maturin.args(["--profile", profile.name(), "--auditwheel", "check", "--out"]).arg(&place.out);
+    maturin.args(["--profile", profile.name()]).args(profile.features());
+    maturin.args(["--auditwheel", "check", "--out"]).arg(&place.out);
     maturin.arg("--sbom-include").arg(sbom::path(place)).arg("--").args(rustc_args);
     ensure!(cmd::ends_well(maturin)?, "maturin made no wheel, see above");
     find(&place.out)

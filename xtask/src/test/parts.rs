@@ -1,7 +1,7 @@
 //! The parts of the test command.
 //!
-//! They share one build: every call of cargo uses the same packages, features and profile, and the
-//! `up` part runs the binary that was built with the tests.
+//! They share one build: every call of cargo uses the same packages, features and profile, `up` and
+//! `sim` run the programs that were built with the tests, and `dist` compiles one crate again.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -182,9 +182,8 @@ fn reference(house: &House, tally: &mut Tally) -> anyhow::Result<()> {
 
 /// Simulates worlds with fresh seeds; one that breaks an invariant is printed with its command.
 fn search(house: &House) -> anyhow::Result<()> {
-    let args = ["run", "--quiet", "--package", "meridian-sim", "--example", "search", "--"];
-    let args = [&args[..], &["--for", "60"]].concat();
-    let status = limit::run(cargo(&house.root, &args), LIMIT, |line| println!("{line}"))?;
+    let search = cmd(&house.root, house.search(), &["--for", "60"]);
+    let status = limit::run(search, LIMIT, |line| println!("{line}"))?;
     ensure!(status.success(), "a simulated world broke an invariant, see above");
     Ok(())
 }

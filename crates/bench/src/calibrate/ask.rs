@@ -109,10 +109,9 @@ impl Replica {
         let Some((ttft, usage)) = answered.await.with_context(late)?? else {
             return Ok(Asked::Refused);
         };
-        let prompt = usage["prompt_tokens"]
-            .as_u64()
-            .filter(|n| *n > 0)
-            .context("the replica counts no tokens: its streams must tell usage (include_usage)")?;
+        let prompt = usage["prompt_tokens"].as_u64().filter(|n| *n > 0).context(
+            "the replica counts no tokens: its streams must report usage (include_usage)",
+        )?;
         let cached = usage["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap_or(0);
         // The template's tokens are included in the count, so longer prompts give a more accurate
         // ratio.

@@ -18,7 +18,7 @@ pub(super) fn judge(points: &[Point], line: &Line, warnings: &mut Vec<String>) {
     let off = (high - low) / 2.0 / line.slope;
     if line.slope <= 0.0 || low <= 0.0 {
         warnings.push(
-            "TTFT does not grow with the prompt: something else takes the time; use longer prompts"
+            "TTFT does not grow with the prompt, so something else dominates it: use longer prompts"
                 .to_owned(),
         );
     } else if off > MOST_OFF {
@@ -29,7 +29,7 @@ pub(super) fn judge(points: &[Point], line: &Line, warnings: &mut Vec<String>) {
     }
     if line.r2 < LEAST_R2 {
         warnings.push(format!(
-            "R2 is {:.3}: a line does not say much of this replica; is something else running?",
+            "R2 is {:.3}: a line describes this replica poorly; does it serve other requests?",
             line.r2
         ));
     }
@@ -43,12 +43,14 @@ pub(super) fn judge(points: &[Point], line: &Line, warnings: &mut Vec<String>) {
     let cached = points.iter().filter(|p| p.cached > p.tokens / 10).count();
     if cached > 0 {
         warnings.push(format!(
-            "{cached} prompts were partly cached, which counts as not sent: use another seed"
+            "{cached} prompts were partly cached, and only their other tokens count: use another \
+             seed"
         ));
     }
     if let Some(bent) = bent(points).filter(|bent| *bent > MOST_BENT) {
         warnings.push(format!(
-            "long prompts cost {bent:.1} times as much a token as short ones: fit the lengths that you serve"
+            "a token of a long prompt costs {bent:.1} times as much as one of a short prompt: \
+             measure the lengths that you serve"
         ));
     }
 }

@@ -34,7 +34,7 @@ pub fn trace() -> Vec<Vec<u64>> {
 /// # Panics
 /// When a request is larger than the cache.
 #[must_use]
-pub fn found(trace: &[Vec<u64>], blocks: u32) -> f64 {
+pub fn hit_percentage(trace: &[Vec<u64>], blocks: u32) -> f64 {
     let mut cache = KvCache::new(blocks);
     let (mut found, mut all, mut table) = (0, 0, Vec::new());
     for hashes in trace {

@@ -37,7 +37,7 @@ const WINDOW: Duration = Duration::from_millis(20);
 
 impl Compare {
     pub(crate) fn check(&self) -> anyhow::Result<()> {
-        ensure!(!self.policies.is_empty(), "--policy names none: name one or more");
+        ensure!(!self.policies.is_empty(), "--policy is empty: name one or more");
         let window = self.window.unwrap_or(WINDOW);
         ensure!(!window.is_zero(), "--window is 0s: use a length of time, as in 50ms");
         Ok(())
@@ -150,12 +150,12 @@ fn notes(setup: &cluster::Setup, report: &Report, compare: &Compare) -> Vec<Stri
 
 fn port(report: &Report, compare: &Compare) -> anyhow::Result<PortId> {
     let Some(wanted) = &compare.port else {
-        return report.busiest.first().map(|(port, ..)| *port).context("no port carried anything");
+        return report.busiest.first().map(|(port, ..)| *port).context("no port carried any flow");
     };
     let named = report.busiest.iter().find(|(_, name, _)| name.to_string() == *wanted);
     let Some((port, ..)) = named else {
         let known: Vec<_> = report.busiest.iter().map(|(_, name, _)| format!("`{name}`")).collect();
-        bail!("--port `{wanted}` is none of the busiest: use one of {}", known.join(", "));
+        bail!("--port `{wanted}` is not one of the busiest: use one of {}", known.join(", "));
     };
     Ok(*port)
 }

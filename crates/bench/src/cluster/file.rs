@@ -319,7 +319,7 @@ impl<'de> Deserialize<'de> for Rate {
         match number.filter(|number| number.is_finite()) {
             Some(rate) if rate > 0.0 => Ok(Rate(rate)),
             Some(_) => Err(D::Error::custom(format!(
-                "`{text}` is the rate of a dead port: give one above 0, or leave the port out"
+                "`{text}` would be a dead port: give a rate above 0, or leave the port out"
             ))),
             None => Err(D::Error::custom(format!(
                 "`{text}` is not a rate: write it with a unit, as in 200Gbps or 25GB/s"

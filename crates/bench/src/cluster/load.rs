@@ -51,7 +51,7 @@ pub struct Wanted {
 /// If the load or the trace is invalid; the error names the remedy.
 pub fn requests(load: &Load, wanted: Wanted) -> anyhow::Result<Asked> {
     let Wanted { known, requests: count, gpus, seed, .. } = wanted;
-    ensure!(count > 0, "requests: 0 asks nothing; use 1 or more");
+    ensure!(count > 0, "requests: 0 sends nothing; use 1 or more");
     let all = known + count;
     let users = load.users.unwrap_or(1.0);
     ensure!(users > 0.0 && users.is_finite(), "users is {users}: use a number above 0");

@@ -152,27 +152,25 @@ const REST: [Metric; 18] = [
     }),
     percent(
         "forwarded_worse_ratio",
-        "forwarded requests whose TTFT is above that of the request of the same region sent last \
-         before and served at home, %",
+        "forwarded requests with a longer TTFT than the last request before them that their \
+         region served itself, %",
         forwarded_worse,
     ),
     sum(
         "idle_held",
-        "requests forwarded to a region without clients of its own that it had no room for and held",
+        "requests that were forwarded to a full region without clients and queued there",
         |r| at_idle(r, |held| held.filter(|held| **held > 0.0).count() as f64),
     ),
-    plain("idle_held_ms", 0, "longest time that such a region held a forwarded request, ms", |r| {
-        at_idle(r, |held| held.copied().fold(0.0, f64::max))
-    }),
     plain(
-        "sent_back",
-        2,
-        "forwards that a peer had no room for and sent back, for each hundred requests",
-        |r| {
-            let back = r.report.requests.iter().map(|x| f64::from(x.sent_back)).sum::<f64>();
-            share(100.0 * back, r.count(|_| true))
-        },
+        "idle_held_ms",
+        0,
+        "longest time that such a region queued a forwarded request, ms",
+        |r| at_idle(r, |held| held.copied().fold(0.0, f64::max)),
     ),
+    plain("sent_back", 2, "forwards that a full peer sent back, per hundred requests", |r| {
+        let back = r.report.requests.iter().map(|x| f64::from(x.sent_back)).sum::<f64>();
+        share(100.0 * back, r.count(|_| true))
+    }),
     percent("slo_attainment", "requests with a TTFT objective that met it, %", |r| {
         objectives(r).and_then(|(met, all)| share(met, all))
     }),
@@ -190,7 +188,7 @@ const REST: [Metric; 18] = [
         Some(r.count(|x| matches!(x.fate, Fate::Rejected | Fate::Invalid)))
     }),
     plain("requests", 0, "requests that count", |r| Some(r.count(|_| true))),
-    plain("held_ms", 0, "mean time held in gateways, ms", |r| {
+    plain("held_ms", 0, "mean time queued in gateways, ms", |r| {
         let held: f64 = r.report.requests.iter().map(|x| ms(x.held)).sum();
         share(held, r.count(|_| true))
     }),

@@ -174,7 +174,7 @@ pub fn run(
         (false, _) => entry.code,
         (true, Some(live)) => live,
         (true, None) => {
-            bail!("--live: {} has no part on real processes; leave it out", entry.name)
+            bail!("--live: {} does not run on real processes; leave it out", entry.name)
         }
     };
     let Options { quick, live, .. } = options;

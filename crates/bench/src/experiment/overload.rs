@@ -29,7 +29,7 @@ pub(super) fn line(grid: &Grid<'_>, cell: usize) -> Option<String> {
     }
     if !compare::answers(grid, cell) {
         let left = (named("lost") + named("rejected")) / runs;
-        says.push(format!("{left:.0} of {sent:.0} requests a run were refused or broken off"));
+        says.push(format!("{left:.0} of {sent:.0} requests per run were refused or broken"));
     }
     let at = grid.cells[cell];
     let (system, workload, fleet) =

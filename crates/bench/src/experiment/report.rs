@@ -11,8 +11,8 @@ use super::{Findings, Outcome, claim, live, results};
 use crate::commit;
 
 /// The note about overloaded systems.
-const OVERLOAD: &str = "These systems were sent more than they could answer. Their times grow with \
-                        the length of the run, so they compare with nothing.";
+const OVERLOAD: &str = "These systems got more requests than they could answer. Their times grow \
+                        with the length of the run, so do not compare them.";
 
 fn list(lines: &[String]) -> String {
     lines.iter().map(|line| format!("- {line}")).collect::<Vec<_>>().join("\n")

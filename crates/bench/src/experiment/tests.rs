@@ -228,7 +228,7 @@ fn overload_is_said() {
     for said in [outcome.markdown(), outcome.text()] {
         let grew = "slow, trees on small: its queues grew by 15 of 40 requests within the window";
         assert!(said.contains(grew), "{said}");
-        let refused = "fast, trees on small: 1 of 40 requests a run were refused or broken off";
+        let refused = "fast, trees on small: 1 of 40 requests per run were refused or broken";
         assert!(said.contains(refused), "{said}");
     }
 }

@@ -42,7 +42,7 @@ fn port(file: &File, name: &str) -> anyhow::Result<usize> {
     let known = || file.ports.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
     match file.ports.keys().position(|one| one == name) {
         Some(port) => Ok(port),
-        None => bail!("--port `{name}` is none of the file's: use one of {}", known()),
+        None => bail!("--port `{name}` is not in the file: use one of {}", known()),
     }
 }
 

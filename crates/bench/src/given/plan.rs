@@ -75,7 +75,10 @@ impl<'a> Numbers<'a> {
         let mut named: Vec<Option<&str>> = Vec::new();
         for (nth, one) in file.flows.iter().enumerate() {
             if flows.insert(one.name.as_str(), nth as u32).is_some() {
-                bail!("flows[{nth}].name is `{}` a second time: name each by itself", one.name);
+                bail!(
+                    "flows[{nth}].name is `{}` for a second time: give each its own name",
+                    one.name
+                );
             }
             let number = *by_request.entry(request(one)).or_insert(requests.len() as u32);
             let due = one.deadline.map(|span| Time::ZERO + span.0);
@@ -125,10 +128,14 @@ impl<'a> Numbers<'a> {
             })?;
             ports.push(PortId(*found));
         }
-        ensure!(!ports.is_empty(), "ports is empty: name what it crosses, of {}", known());
+        ensure!(
+            !ports.is_empty(),
+            "ports is empty: name the ports that the flow crosses, of {}",
+            known()
+        );
         let most = flow::Ports::MOST;
         ensure!(ports.len() <= most, "ports are {}: a flow crosses at most {most}", ports.len());
-        let path = Path::new(&ports).context("ports names one twice: name each once")?;
+        let path = Path::new(&ports).context("ports has a name twice: give each once")?;
         let mut after = Vec::new();
         for name in &one.after {
             let found = self.flows.get(name.as_str());
@@ -197,7 +204,7 @@ fn cycle(file: &File, flows: &[GivenFlow], from: usize, left: &[usize]) -> anyho
     }
     names.push(&file.flows[first].name);
     let (name, path) = (place(file, first), names.join(" after "));
-    anyhow::anyhow!("{name}.after is a cycle, {path}: none of them could begin; leave one out")
+    anyhow::anyhow!("{name}.after is a cycle, {path}: none of them could start; leave one out")
 }
 
 fn deadline(one: &Flow, begins: Duration) -> anyhow::Result<()> {

@@ -233,16 +233,15 @@ impl Options {
         ensure!(!self.url.is_empty(), "url is empty: give the endpoint, as http://host:port");
         ensure!(
             self.sites.is_empty() == self.places.is_empty(),
-            "clients that stand somewhere need gateways that do, and gateways clients: give both \
-             --at and --gateway"
+            "--at and --gateway belong together: give both"
         );
         ensure!(
             self.sites.is_empty() || self.elsewhere.is_empty(),
-            "elsewhere is given by the gateways' places: leave it out"
+            "the gateways' places replace elsewhere: leave it out"
         );
         ensure!(
             self.also.is_empty() || self.sites.is_empty(),
-            "endpoints that share the sessions stand nowhere: leave out --also, or --at and --gateway"
+            "endpoints that share sessions have no place: leave out --also, or --at and --gateway"
         );
         let share = self.abort_share;
         ensure!((0.0..=1.0).contains(&share), "abort_share is {share}: use 0 to 1");
@@ -259,7 +258,7 @@ impl Options {
         }
         if let Some(day) = &self.day {
             let closed = matches!(self.arrivals, Arrivals::Closed { .. });
-            ensure!(closed, "day needs clients: an open loop has none that could sleep");
+            ensure!(closed, "day needs clients: an open loop has none");
             ensure!(!day.length.is_zero(), "day is 0: use 1s or more");
             ensure!((0.0..=1.0).contains(&day.peak), "peak is {}: use 0 to 1", day.peak);
             ensure!((0.0..=1.0).contains(&day.night), "night is {}: use 0 to 1", day.night);

@@ -48,7 +48,7 @@ fn summary(report: &Report) -> String {
     let number = |v: Option<f64>| v.map_or("-".to_owned(), |v| format!("{v:.1}"));
     let percent = |v: Option<f64>| v.map_or("-".to_owned(), |v| format!("{:.1} %", v * 100.0));
     let mut lines = vec![format!(
-        "{} requests sent, {} ok, {} errors, {} hung up by the client; {} programs in {:.1} s",
+        "{} requests sent, {} ok, {} errors, {} cancelled by the client; {} programs in {:.1} s",
         c.sent, c.ok, c.errors, c.aborted, c.programs, report.window_s
     )];
     lines.push(format!(
@@ -65,10 +65,16 @@ fn summary(report: &Report) -> String {
         ));
     }
     if c.shed > 0 {
-        lines.push(format!("{} programs shed: too many were on (--max-programs)", c.shed));
+        lines.push(format!(
+            "{} programs not started: too many were running (--max-programs)",
+            c.shed
+        ));
     }
     if c.lost_below > 0 {
-        lines.push(format!("{} requests not sent: one above them had no answer", c.lost_below));
+        lines.push(format!(
+            "{} requests not sent: a request before them had no answer",
+            c.lost_below
+        ));
     }
     let errors = report.errors.iter().filter(|(_, n)| **n > 0);
     let errors: Vec<String> = errors.map(|(kind, n)| format!("{} {n}", kind.name())).collect();

@@ -52,7 +52,7 @@ impl System {
     /// Fails if the system has exited.
     pub(super) fn alive(&mut self) -> anyhow::Result<()> {
         match self.process.as_mut().and_then(Process::ended) {
-            Some(how) => bail!("{} ended during the race: {how}", self.name),
+            Some(how) => bail!("{} exited during the race: {how}", self.name),
             None => Ok(()),
         }
     }
@@ -130,7 +130,7 @@ pub(super) fn start(
     let body = std::fs::read(dir.join("plain.json"))?;
     let answers =
         |_: &str| post(&address, &body).ok().filter(|a| a.starts_with("HTTP/1.1 200")).map(drop);
-    process.wait(START, answers).with_context(|| format!("{name} gave no answer"))?;
+    process.wait(START, answers).with_context(|| format!("{name} did not answer"))?;
     Ok(System { name, version, address, process: Some(process) })
 }
 

@@ -41,7 +41,7 @@ impl Process {
                 return Ok(found);
             }
             if let Some(how) = self.ended() {
-                anyhow::bail!("it ended: {how}");
+                anyhow::bail!("it exited: {how}");
             }
             if Instant::now() >= deadline {
                 let (log, tail) = (self.log.display(), self.tail());

@@ -44,7 +44,7 @@ pub(super) fn run(address: &str, case: &Case, each: Duration, dir: &Path) -> any
     ensure!(output.status.success(), "wrk failed: {}", String::from_utf8_lossy(&output.stderr));
     match parse(&text) {
         Some(load) => Ok(load),
-        None => bail!("wrk ended without a result: {text}"),
+        None => bail!("wrk printed no result: {text}"),
     }
 }
 

@@ -99,7 +99,7 @@ pub(super) fn vidur(trace: &[Request]) -> anyhow::Result<f64> {
     std::fs::write(&script, SCRIPT)?;
     let said = said(Command::new(python).args([script, csv, settings]))?;
     let said: Value = serde_json::from_str(said.lines().last().unwrap_or_default())
-        .context("Vidur's script said no result")?;
+        .context("Vidur's script printed no result")?;
     let figure = |name: &str| said[name].as_f64().with_context(|| format!("no {name}: {said}"));
     ensure!(figure("requests")? as usize == trace.len(), "Vidur lost requests: {said}");
     Ok(figure("requests")? / figure("seconds")?)

@@ -119,7 +119,7 @@ fn bad_files_name_field_value_and_remedy() {
             ["`0Mbps` is the rate of a dead port", "leave the port out"],
         ),
         (CLUSTER, "tensor: 4, ", "", ["tensor", "missing"]),
-        (CLUSTER, "gpus: 8", "gpus: -8", ["gpus: -8", "no whole number from 0 to 4294967295"]),
+        (CLUSTER, "gpus: 8", "gpus: -8", ["gpus: -8", "not a whole number from 0 to 4294967295"]),
         (FLOWS, "ports: {in", "ports: {in: {", ["not a file of flows", "line 2"]),
     ] {
         assert!(of.contains(from), "{from}");
@@ -166,7 +166,7 @@ fn options_that_do_not_apply_are_refused() {
         "{rate}"
     );
     let port = folder.refused(FLOWS, &["--port", "up"]);
-    assert!(port.contains("--port `up` is none of the file's: use one of in, out"), "{port}");
+    assert!(port.contains("--port `up` is not in the file: use one of in, out"), "{port}");
     let window = folder.refused(FLOWS, &["--window", "0s"]);
     assert!(window.contains("--window is 0s: use a length of time"), "{window}");
     let policy = folder.refused(FLOWS, &["--policy", "mfs,best"]);

@@ -25,7 +25,7 @@ fn chaos(args: &[&str]) -> String {
 #[test]
 fn a_fleet_survives_something_of_everything() {
     let out = chaos(&["--short"]);
-    assert!(out.contains("again: meridian chaos brief --seed 1"), "{out}");
+    assert!(out.contains("repeat: meridian chaos brief --seed 1"), "{out}");
     assert!(out.contains("agrees") && !out.contains("DIFFERS"), "{out}");
 }
 
@@ -35,7 +35,7 @@ fn a_fleet_survives_something_of_everything() {
 #[test]
 fn a_fleet_survives_a_minute_of_chance() {
     let out = chaos(&["random", "--for", "1m"]);
-    assert!(out.contains("again: meridian chaos random --for 60s --seed 1"), "{out}");
+    assert!(out.contains("repeat: meridian chaos random --for 60s --seed 1"), "{out}");
     let faults =
         out.lines().find_map(|line| line.trim().strip_suffix(" faults; TTFT by the wall clock"));
     let faults: usize = faults.expect("they are counted").parse().expect("is a number");

@@ -38,7 +38,7 @@ fn model_engines_succeed_and_counts_agree() {
     let rule = out.lines().find_map(|line| line.strip_prefix("residency rule eu-only: "));
     let rule = rule.unwrap_or_else(|| panic!("no rule is reported: {out}"));
     assert!(!rule.starts_with("0 ") && rule.ends_with(", 0 refused"), "{rule}");
-    assert!(out.contains("answers given where a rule forbids: 0"), "{out}");
+    assert!(out.contains("answers from forbidden places: 0"), "{out}");
 }
 
 // The same with real llama.cpp servers, which `meridian up` installs.

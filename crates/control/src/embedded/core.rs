@@ -71,12 +71,12 @@ impl Core {
             leases: Leases::default(),
             broken: None,
         };
-        core.recall(name, now)?;
+        core.load_values(name, now)?;
         Ok(core)
     }
 
     /// Loads the values kept in memory.
-    fn recall(&mut self, name: &str, now: Time) -> Result<(), Error> {
+    fn load_values(&mut self, name: &str, now: Time) -> Result<(), Error> {
         let read = self.database.begin_read().map_err(failed)?;
         let table = read.open_table(META).map_err(failed)?;
         let number = |key| {

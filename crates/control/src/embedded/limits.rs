@@ -79,5 +79,5 @@ pub(super) fn within(
     limit: usize,
     remedy: &'static str,
 ) -> Result<(), Error> {
-    if is <= limit { Ok(()) } else { Err(Error::Beyond { what, is, limit, remedy }) }
+    if is <= limit { Ok(()) } else { Err(Error::OverLimit { what, is, limit, remedy }) }
 }

@@ -68,7 +68,7 @@ impl From<Refused> for Refusal {
             Refused::Unreadable { .. } => (StatusCode::CONFLICT, "unreadable"),
             Refused::Busy { .. } => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
             Refused::Store(Error::NoLease(_)) => (StatusCode::GONE, "no_lease"),
-            Refused::Store(Error::Beyond { .. }) => (StatusCode::BAD_REQUEST, "beyond_limit"),
+            Refused::Store(Error::OverLimit { .. }) => (StatusCode::BAD_REQUEST, "beyond_limit"),
             Refused::Store(Error::Compacted { .. }) => (StatusCode::GONE, "compacted"),
             Refused::Store(_) => (StatusCode::INTERNAL_SERVER_ERROR, "store_failed"),
         };

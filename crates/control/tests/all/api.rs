@@ -69,7 +69,7 @@ async fn regions_and_their_policies() {
 
 // Every invalid input is refused with the field, the value and the remedy, and changes nothing.
 #[tokio::test(start_paused = true)]
-async fn bad_input_is_told() {
+async fn bad_input_is_reported() {
     let plane = Plane::start("").await;
     plane.ask("PUT", "/admin/replicas/a?force=true", replica("eu", 1)).await;
     let before = plane.snapshot().await;
@@ -119,7 +119,7 @@ async fn bad_input_is_told() {
 
 // A watch from a revision that the store does not have is refused, and an unknown path.
 #[tokio::test(start_paused = true)]
-async fn bad_watches_are_told() {
+async fn bad_watches_are_reported() {
     let plane = Plane::start("").await;
     for (path, status) in [
         ("/admin/watch?from=x", 400),

@@ -66,7 +66,7 @@ impl Page {
         r.register("control_up", "1 when the control plane is followed", self.control_up.clone());
         r.register("control_losses", "Times it was lost", self.control_losses.clone());
         r.register("control_revision", "Revision of the view", self.control_revision.clone());
-        let age = "Seconds since the control plane last told that the view holds";
+        let age = "Seconds since the control plane last confirmed the view";
         r.register("control_view_age_seconds", age, self.control_view_age.clone());
         r.register("adopted_replicas", "Replicas of other regions", self.adopted.clone());
         r.register("connections", "Client connections", self.connections.clone());

@@ -25,7 +25,7 @@ use crate::http::limits::Permit;
 const QUEUE: usize = 4;
 
 /// A stream from a gateway whose certificate was checked.
-pub(super) struct Follow {
+pub(super) struct FollowService {
     pub(super) region: Region,
     pub(super) peers: Arc<Peers>,
     pub(super) from: Identity,
@@ -35,7 +35,7 @@ pub(super) struct Follow {
 
 type Item = Result<Tell, Status>;
 
-impl StreamingService<Ask> for Follow {
+impl StreamingService<Ask> for FollowService {
     type Response = Tell;
     type ResponseStream = ReceiverStream<Item>;
     type Future =

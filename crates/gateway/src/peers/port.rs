@@ -24,7 +24,7 @@ use tonic::body::Body;
 use super::all::Peers;
 use super::codec::Messages;
 use super::dial::PATIENCE;
-use super::follow::Follow;
+use super::follow::FollowService;
 use super::inbound::Forwards;
 use super::region::Region;
 use super::{inbound, refused};
@@ -144,7 +144,7 @@ async fn talk<F: Forwards>(port: Port<F>, stream: TlsStream<TcpStream>, from: Id
             let Port { peers, region, forwards, .. } = port;
             Ok::<_, Infallible>(match request.uri().path() {
                 FOLLOW => {
-                    let follow = Follow { region, peers, from, permit: streams.take(1) };
+                    let follow = FollowService { region, peers, from, permit: streams.take(1) };
                     let mut grpc = tonic::server::Grpc::new(Messages::<Tell, Ask>::default())
                         .max_decoding_message_size(MOST_MESSAGE);
                     grpc.streaming(follow, request).await

@@ -101,7 +101,7 @@ impl Following {
             leaving: CancellationToken::new(),
             control: ControlPlane { config: control, tls },
         };
-        following.recall();
+        following.load_file();
         Ok(Some(following))
     }
 
@@ -203,7 +203,7 @@ impl Following {
     }
 
     /// Reads the file once, before any request to the control plane.
-    fn recall(&self) {
+    fn load_file(&self) {
         let Some(file) = &self.file else { return };
         let mut state = self.state();
         match file.read() {

@@ -99,7 +99,7 @@ mod tests {
 
     // Only this gateway's own certificate is accepted.
     #[test]
-    fn another_gateways_certificate_is_told() {
+    fn another_gateways_certificate_is_reported() {
         let [ca, certificate, key] = ["ca.crt", "eu-1.crt", "eu-1.key"].map(Into::into);
         let files = files(&MutualTls { ca, crl: None, certificate, key });
         let of = |region: &str, name: &str| {

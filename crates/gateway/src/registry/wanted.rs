@@ -185,7 +185,7 @@ mod tests {
 
     // Problems are reported and do not stop the rest.
     #[test]
-    fn problems_are_told() {
+    fn problems_are_reported() {
         let mut fleet = fleet();
         fleet.replicas.get_mut("a").unwrap().spec.url = "nowhere".into();
         let twin = fleet.replicas["b"].clone();

@@ -22,7 +22,7 @@ use crate::lock::{Mutex, RwLock};
 use crate::replicas::drains::Drains;
 use crate::replicas::life::Life;
 use crate::replicas::name::ReplicaName;
-use crate::replicas::rtt::Way;
+use crate::replicas::rtt::RoundTrip;
 
 /// One replica.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(crate) struct Member {
     /// Configured round trip to its region; zero if unknown.
     pub(crate) known_rtt: Duration,
     /// The round trip to it, as measured by probes.
-    pub(crate) way: Way,
+    pub(crate) round_trip: RoundTrip,
     /// Whether it is alive, for the requests that wait for it.
     pub(crate) life: Life,
     /// Its region as a header value.
@@ -96,7 +96,7 @@ impl Member {
 
     /// Round trip to it: zero within the region.
     pub(crate) fn rtt(&self) -> Duration {
-        if self.known_rtt.is_zero() { self.way.rtt() } else { self.known_rtt }
+        if self.known_rtt.is_zero() { self.round_trip.rtt() } else { self.known_rtt }
     }
 
     pub(crate) fn found(&self) -> Found {
@@ -250,7 +250,7 @@ impl Fleet {
             dial,
             spec,
             known_rtt: rtt,
-            way: Way::default(),
+            round_trip: RoundTrip::default(),
             life: Life::default(),
             region,
             place,

@@ -55,7 +55,7 @@ impl Prober {
         let (id, pieces) = (member.id, member.life.pieces());
         let input = match ask(&self.questions, member).await {
             Ok(Probed::Load(load)) => {
-                if member.way.probed(self.driver.clock.now().since(asked)) {
+                if member.round_trip.probed(self.driver.clock.now().since(asked)) {
                     announce(&self.driver, &self.fleet, member, &member.found());
                 }
                 member.probed(None);

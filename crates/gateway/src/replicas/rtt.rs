@@ -20,7 +20,7 @@ const CHANGE: f64 = 0.2;
 
 /// The round trip to one replica.
 #[derive(Debug, Default)]
-pub(crate) struct Way(Mutex<Seen>);
+pub(crate) struct RoundTrip(Mutex<Seen>);
 
 #[derive(Debug, Default)]
 struct Seen {
@@ -30,7 +30,7 @@ struct Seen {
     reported: Duration,
 }
 
-impl Way {
+impl RoundTrip {
     /// Adds a probe's duration; true if the round trip differs from the reported one.
     pub(crate) fn probed(&self, took: Duration) -> bool {
         let mut seen = self.0.lock();
@@ -80,32 +80,32 @@ mod tests {
     // first had to connect.
     #[test]
     fn the_shortest_counts() {
-        let way = Way::default();
-        assert!(!way.probed(ms(270)) && !way.probed(ms(95)) && !way.probed(ms(92)));
-        assert!(way.probed(ms(130)));
-        assert_eq!(way.rtt(), ms(92));
-        assert!(!way.probed(ms(90)), "a small change is not reported");
-        assert_eq!(way.rtt(), ms(92));
+        let trip = RoundTrip::default();
+        assert!(!trip.probed(ms(270)) && !trip.probed(ms(95)) && !trip.probed(ms(92)));
+        assert!(trip.probed(ms(130)));
+        assert_eq!(trip.rtt(), ms(92));
+        assert!(!trip.probed(ms(90)), "a small change is not reported");
+        assert_eq!(trip.rtt(), ms(92));
     }
 
     // The round trip of a replica in the same region is zero, however long a probe took on a busy
     // machine.
     #[test]
     fn what_is_near_is_at_no_distance() {
-        let way = Way::default();
+        let trip = RoundTrip::default();
         for took in [3, 40, 1, 2, 25, 60] {
-            assert!(!way.probed(ms(took)));
+            assert!(!trip.probed(ms(took)));
         }
-        assert_eq!(way.rtt(), Duration::ZERO);
+        assert_eq!(trip.rtt(), Duration::ZERO);
     }
 
     // A longer round trip takes effect after two windows, a shorter one at once.
     #[test]
     fn a_way_that_changes() {
-        let way = Way::default();
-        (0..4).for_each(|_| _ = way.probed(ms(50)));
-        let longer = (0..2 * WINDOW).filter(|_| way.probed(ms(200))).count();
-        assert_eq!((longer, way.rtt()), (1, ms(200)));
-        assert!(way.probed(ms(100)));
+        let trip = RoundTrip::default();
+        (0..4).for_each(|_| _ = trip.probed(ms(50)));
+        let longer = (0..2 * WINDOW).filter(|_| trip.probed(ms(200))).count();
+        assert_eq!((longer, trip.rtt()), (1, ms(200)));
+        assert!(trip.probed(ms(100)));
     }
 }

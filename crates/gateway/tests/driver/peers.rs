@@ -214,7 +214,7 @@ async fn another_gateway_is_not_taken_for_a_peer() {
 // A certificate that is missing or of another region prevents a start, and the error names the
 // field and the remedy.
 #[tokio::test(start_paused = true)]
-async fn bad_files_are_told() {
+async fn bad_files_are_reported() {
     let fleet = Fleet::new("prod");
     let start = async |config: Config| {
         let served = serve(config, 0, |_| {}, std::future::pending()).await;

@@ -48,8 +48,10 @@ pub const RANDOM: &str = "random";
 
 /// The names of all scenarios, with a description of each.
 pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let random =
-        (RANDOM, "a fault of any kind every few seconds, for --for; every answer is compared");
+    let random = (
+        RANDOM,
+        "random faults every few seconds, for the time in --for; every answer is compared",
+    );
     ALL.iter().chain(SHORT).map(|scenario| (scenario.name, scenario.what)).chain([random])
 }
 
@@ -67,7 +69,7 @@ pub async fn run(options: &Options) -> Result<Vec<String>> {
         let steps = scenario.steps(&mut Rng::new(options.seed));
         println!("\n== {}: {}", scenario.name, scenario.what);
         let again = format!("meridian chaos {} --seed {}", scenario.name, options.seed);
-        println!("   again: {again}");
+        println!("   repeat: {again}");
         let faults = match play::play(scenario, &steps, options).await {
             Ok(played) => {
                 print!("{}", tables::one(&played));

@@ -25,8 +25,8 @@ impl World {
                 field: "act",
                 value: format!("{:?}", order.act).to_lowercase(),
                 remedy:
-                    "a link takes kill, revive, cut and slow; a program kill, revive, restart, \
-                         stop, end and reload, and a gateway edit too"
+                    "use kill, revive, cut or slow for a link; kill, revive, restart, stop, end \
+                     or reload for a program; edit for a gateway only"
                         .into(),
             });
         }

@@ -76,9 +76,9 @@ impl fmt::Display for Order {
             Act::Revive => "revived",
             Act::Restart => "restarted",
             Act::Stop => "stopped",
-            Act::End => "asked to end:",
+            Act::End => "sent SIGTERM to",
             Act::Reload => "reloaded",
-            Act::Edit => "edited the file of",
+            Act::Edit => "edited the configuration of",
             Act::Cut => "cut",
             Act::Slow => "slowed down",
         };

@@ -218,7 +218,7 @@ pub(super) fn still_runs(process: &mut Process) -> std::result::Result<(), Strin
         None => Ok(()),
         Some(status) => {
             let (name, log) = (process.name(), process.log_tail());
-            Err(format!("{name} ended with {status} in mid-run\n{log}"))
+            Err(format!("{name} exited with {status} during the run\n{log}"))
         }
     }
 }

@@ -24,11 +24,11 @@ pub(super) fn judge(
 ) {
     let r = &all.requests;
     for (count, how) in [
-        (r.client_error, "refused as the client's mistake"),
+        (r.client_error, "refused as client errors"),
         (r.rejected, "rejected by the gateway"),
         (r.failed, "failed"),
         (r.cancelled, "cancelled"),
-        (r.in_flight, "without an end"),
+        (r.in_flight, "unfinished"),
     ] {
         if count > 0 {
             faults.push(format!("the gateway has {count} requests {how}"));
@@ -39,14 +39,14 @@ pub(super) fn judge(
             faults.push(format!("the client has {count} errors of kind {kind}"));
         }
         if report.counts.ok == 0 {
-            faults.push("the client got no answer at all".into());
+            faults.push("the client got no answer".into());
         }
     }
     faults.extend(breached(all));
     for row in counts.disagreements() {
         faults.push(format!(
-            "client, gateway and engines count {row} differently (requests that others sent to \
-             this gateway would do that too)"
+            "client, gateway and engines count {row} differently (requests of other clients to \
+             this gateway cause this too)"
         ));
     }
 }
@@ -54,7 +54,8 @@ pub(super) fn judge(
 /// Rules must hold whatever was killed.
 fn breached(all: &Status) -> Option<String> {
     let breaches = all.residency.as_ref().map_or(0, |residency| residency.breaches);
-    (breaches > 0).then(|| format!("{breaches} answers were given where a residency rule forbids"))
+    (breaches > 0)
+        .then(|| format!("{breaches} answers came from places that a residency rule forbids"))
 }
 
 /// Conditions that hold even if processes were killed: every request has an end, at the client and
@@ -62,12 +63,12 @@ fn breached(all: &Status) -> Option<String> {
 pub(super) fn judge_broken(all: &Status, reports: &[Option<Report>], faults: &mut Vec<String>) {
     faults.extend(breached(all));
     if all.requests.in_flight > 0 {
-        faults.push(format!("the gateway has {} requests without an end", all.requests.in_flight));
+        faults.push(format!("the gateway has {} unfinished requests", all.requests.in_flight));
     }
     for report in reports.iter().flatten() {
         let lost = report.rows.first().and_then(|row| row.lost).unwrap_or(0);
         if lost > 0 {
-            faults.push(format!("the client has {lost} requests without an end"));
+            faults.push(format!("the client has {lost} unfinished requests"));
         }
     }
 }
@@ -97,11 +98,12 @@ pub(super) fn summarize(seen: &[Seen], counts: &Counts, reports: &[Option<Report
         for row in &residency.rules {
             let _ = writeln!(
                 text,
-                "residency rule {}: {} answered by replicas where they may be, {} of those sent there, {} refused",
+                "residency rule {}: {} answered in permitted places, {} of them forwarded there, \
+                 {} refused",
                 row.rule, row.served, row.sent, row.refused
             );
         }
-        let _ = writeln!(text, "answers given where a rule forbids: {}\n", residency.breaches);
+        let _ = writeln!(text, "answers from forbidden places: {}\n", residency.breaches);
     }
     println!("{text}{}", page::counts(counts));
 }

@@ -117,7 +117,7 @@ impl World {
         println!("  page     http://{}", self.board.address);
         println!("  logs     {}", self.fleet.dir().display());
         if options.duration.is_none() {
-            println!("  Ctrl-C ends it");
+            println!("  stop it with Ctrl-C");
         }
     }
 
@@ -300,5 +300,6 @@ pub(super) async fn end(process: &mut Process) -> Result<()> {
         return Ok(());
     }
     let (name, log) = (process.name().to_owned(), process.log_tail());
-    Err(Error::EndedEarly { name, status, awaited: "that it ends, after SIGTERM".into(), log })
+    let what = format!("shutting down {name}");
+    Err(Error::Tool { what, status, remedy: "its log has the cause".into(), log })
 }

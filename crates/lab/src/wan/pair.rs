@@ -85,7 +85,7 @@ pub struct Pair {
     there: Flow,
     back: Flow,
     /// Whether the near and the far side's end was reported to the other side.
-    told_end: [bool; 2],
+    reported_end: [bool; 2],
     near_ended: bool,
     /// Whether the near and the far side were reset.
     is_broken: [bool; 2],
@@ -101,7 +101,7 @@ impl Pair {
             phase: Phase::First,
             there: Flow::new(there, window, buffer, rng.fork(0)),
             back: Flow::new(back, window, buffer, rng.fork(1)),
-            told_end: [false; 2],
+            reported_end: [false; 2],
             near_ended: false,
             is_broken: [false; 2],
             lost: there.lost.number + back.lost.number,
@@ -262,8 +262,8 @@ impl Pair {
     fn pass_end(&mut self) -> Option<Step> {
         [Side::Near, Side::Far].into_iter().find_map(|to| {
             let is_due = self.towards(to).ended() == Some(Mark::End);
-            let was_told = &mut self.told_end[to.index()];
-            (is_due && !std::mem::replace(was_told, is_due)).then_some(Step::End(to))
+            let was_reported = &mut self.reported_end[to.index()];
+            (is_due && !std::mem::replace(was_reported, is_due)).then_some(Step::End(to))
         })
     }
 
@@ -283,7 +283,7 @@ impl Pair {
         }
         match (self.back.ended(), self.there.ended()) {
             (Some(Mark::Reset), _) | (_, Some(Mark::Reset)) => Some((true, true)),
-            (Some(Mark::End), Some(Mark::End)) if self.told_end == [true; 2] => {
+            (Some(Mark::End), Some(Mark::End)) if self.reported_end == [true; 2] => {
                 Some((false, false))
             }
             _ => None,

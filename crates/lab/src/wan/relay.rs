@@ -144,7 +144,10 @@ impl Door {
 
     fn admit(&self, near: TcpStream) {
         let Some(permit) = self.shared.admit() else {
-            tracing::warn!(route = self.route.name, "`connections` is reached; one was reset");
+            tracing::warn!(
+                route = self.route.name,
+                "the limit `connections` is reached; a connection was reset"
+            );
             let _ = near.set_zero_linger();
             return;
         };

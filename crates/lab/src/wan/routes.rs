@@ -184,14 +184,14 @@ impl Shared {
     fn unknown_link(&self, name: &str) -> Error {
         let links = self.links();
         let known: Vec<_> = links.iter().map(|link| format!("{}/{}", link.from, link.to)).collect();
-        let remedy = format!("there is none of that name; use one of {}", known.join(", "));
+        let remedy = format!("no such name; use one of {}", known.join(", "));
         Error::Setting { field: "link", value: name.to_owned(), remedy }
     }
 
     pub(super) fn set_route(&self, name: &str, set: wire::SetRoute) -> Result<()> {
         let Some(route) = self.routes.iter().find(|route| route.name == name) else {
             let known: Vec<_> = self.routes.iter().map(|route| route.name.as_str()).collect();
-            let remedy = format!("there is none of that name; use one of {}", known.join(", "));
+            let remedy = format!("no such name; use one of {}", known.join(", "));
             return Err(Error::Setting { field: "route", value: name.to_owned(), remedy });
         };
         if set.target.port() == 0 || set.target == route.listen {

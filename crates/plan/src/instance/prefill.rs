@@ -123,7 +123,7 @@ pub(super) fn rate(task: &Task<'_>, rated: &Rated, handoff: f64) -> f64 {
         steps.map(|(chance, step)| chance * rated.times.later(&waits, time - step)).sum::<f64>()
             <= late
     };
-    if rated.times.beyond(time) > late {
+    if rated.times.share_above(time) > late {
         return 0.0;
     }
     largest(1.0 / rated.queue.interval, good)

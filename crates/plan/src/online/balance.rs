@@ -60,13 +60,14 @@ pub struct Balance {
     /// The factor by which `used` has decayed at `now`.
     faded: f64,
     now: Time,
-    groups: Vec<Vec<Way>>,
+    groups: Vec<Vec<Priced>>,
     /// A link, and the utilisation that one byte of the message adds to it.
     loads: Vec<(u32, f64)>,
 }
 
+/// A choice with its cost.
 #[derive(Clone, Copy, Debug)]
-struct Way {
+struct Priced {
     algorithm: Algorithm,
     latency: f64,
     per_byte: f64,
@@ -99,7 +100,7 @@ impl Balance {
             // The fullest come first, so that bad ways are rejected soonest.
             loads[first as usize..].sort_by(|a, b| b.1.total_cmp(&a.1));
             let Choice { algorithm, latency, per_byte, .. } = *choice;
-            Way { algorithm, latency, per_byte, first, end: loads.len() as u32 }
+            Priced { algorithm, latency, per_byte, first, end: loads.len() as u32 }
         };
         let group = |group: &GroupPolicy| group.choices.iter().map(&mut way).collect();
         let groups = table.groups.iter().map(group).collect();
@@ -112,7 +113,7 @@ impl Balance {
     pub fn pick(&mut self, now: Time, group: usize, each: f64, count: f64) -> Option<Pick> {
         self.forward(now);
         let ways = self.groups.get(group)?;
-        let alone = |way: &Way| way.latency + way.per_byte * each;
+        let alone = |way: &Priced| way.latency + way.per_byte * each;
         let bytes = each * count;
         let fastest = ways.iter().map(alone).fold(f64::INFINITY, f64::min);
         let mut best: Option<(usize, f64, f64)> = None;
@@ -136,7 +137,7 @@ impl Balance {
     }
 
     /// The utilisation of the fullest link and the total added, unless it is above `most`.
-    fn cost(&self, way: &Way, bytes: f64, most: f64) -> Option<(f64, f64)> {
+    fn cost(&self, way: &Priced, bytes: f64, most: f64) -> Option<(f64, f64)> {
         let (mut cost, mut added) = (0.0_f64, 0.0);
         for (link, byte) in &self.loads[way.first as usize..way.end as usize] {
             let more = byte * bytes;
@@ -190,7 +191,7 @@ mod tests {
     }
 
     fn card(topology: &Topology, nth: u32) -> LinkId {
-        topology.card(0, nth, crate::topology::Way::Out)
+        topology.card(0, nth, crate::topology::Direction::Out)
     }
 
     fn choice(algorithm: Algorithm, seconds: f64, links: &[LinkId]) -> Choice {

@@ -171,7 +171,7 @@ mod tests {
         let yaml = "version: 1\nunits:\n- servers:\n  - {count: 2, gpu: a100, gpus: 2, cards: 2, \
                     card_rate: 100Gb/s}\n";
         let topology = crate::import::TopologySpec::read(yaml).unwrap().build().unwrap();
-        let card = |nth| topology.card(0, nth, crate::topology::Way::Out);
+        let card = |nth| topology.card(0, nth, crate::topology::Direction::Out);
         let choice = |algorithm, nth| {
             let mut loads = Loads::default();
             loads.add(&[card(nth)], 1.0);

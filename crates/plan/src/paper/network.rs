@@ -5,7 +5,7 @@ use meridian_base::Rng;
 use crate::instance::{Instance, Parallel};
 use crate::route::route;
 use crate::task::Task;
-use crate::topology::{GpuId, Way};
+use crate::topology::{Direction, GpuId};
 
 /// Seconds that a switch takes to aggregate (section III-C).
 const ADDING: f64 = 1e-6;
@@ -150,7 +150,8 @@ fn in_network(task: &Task<'_>, group: &[GpuId], elements: f64) -> Option<f64> {
         let (server, card) = (topology.server_of(*gpu), topology.own_card(*gpu)?);
         let access = topology.home(*gpu).cards[card as usize].access;
         topology.access()[access as usize].aggregation?;
-        let links = [topology.pcie(*gpu, Way::Out), topology.card(server, card, Way::Out)];
+        let links =
+            [topology.pcie(*gpu, Direction::Out), topology.card(server, card, Direction::Out)];
         worst = worst.max(links.iter().map(|link| elements / (8.0 * topology.rate(*link))).sum());
     }
     Some(2.0 * worst + ADDING)

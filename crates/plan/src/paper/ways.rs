@@ -11,7 +11,7 @@
 use crate::collective::{self, Algorithm, Choice};
 use crate::loads::Loads;
 use crate::rivals::{access, on, sent};
-use crate::topology::{GpuId, Topology, Way};
+use crate::topology::{Direction, GpuId, Topology};
 
 /// Seconds that a switch takes to aggregate (section III-C).
 const ADDING: f64 = 1e-6;
@@ -61,7 +61,10 @@ pub fn printed_heterogeneous(topology: &Topology, members: &[GpuId]) -> Option<C
         if topology.own_card(*gpu) != Some(*card) {
             let nvlink = topology.home(*gpu).nvlink?;
             seconds += 1.0 / nvlink;
-            loads.add(&[topology.nvlink(*gpu, Way::Out), topology.nvlink(*gpu, Way::In)], 1.0);
+            loads.add(
+                &[topology.nvlink(*gpu, Direction::Out), topology.nvlink(*gpu, Direction::In)],
+                1.0,
+            );
         }
         worst = worst.max(seconds);
     }

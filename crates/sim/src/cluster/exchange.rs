@@ -15,9 +15,9 @@ use super::setup::{Parallel, Pool};
 /// Bytes of a number in an activation.
 const NUMBER: f64 = 2.0;
 
-/// The direction of tokens.
+/// The transfers of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Pattern {
     /// To the experts.
     Dispatch,
     /// Back from them.
@@ -76,7 +76,7 @@ impl Routing {
     /// ring.
     fn bytes(
         &self,
-        way: Way,
+        way: Pattern,
         layer: u16,
         shares: &[Share],
         context: f64,
@@ -89,12 +89,12 @@ impl Routing {
             shares[owner as usize].tokens * wants * self.token
         };
         match way {
-            Way::Dispatch => sent(from, to),
-            Way::Combine => sent(to, from),
-            Way::Ring if to == (from + 1) % ranks => {
+            Pattern::Dispatch => sent(from, to),
+            Pattern::Combine => sent(to, from),
+            Pattern::Ring if to == (from + 1) % ranks => {
                 context * self.kv * f64::from(ranks - 1) / f64::from(ranks)
             }
-            Way::Ring => 0.0,
+            Pattern::Ring => 0.0,
         }
     }
 }
@@ -143,7 +143,7 @@ impl Ways {
     pub(crate) fn load(
         &self,
         routing: &Routing,
-        way: Way,
+        way: Pattern,
         layer: u16,
         shares: &[Share],
         context: f64,
@@ -165,7 +165,7 @@ impl Ways {
     pub(crate) fn exchange(
         &self,
         routing: &Routing,
-        way: Way,
+        way: Pattern,
         layer: u16,
         shares: &[Share],
         context: f64,

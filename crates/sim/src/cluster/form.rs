@@ -8,7 +8,7 @@ use meridian_fabric::Gpu;
 use meridian_flow::{Batch, Member as Planned, PortPlan};
 
 use super::batch::{Forming, Member, Phase, Running};
-use super::exchange::Way;
+use super::exchange::Pattern;
 use super::geometry::ports;
 use super::kv::Holder;
 use super::setup::{Impossible, Parallel};
@@ -137,9 +137,9 @@ impl World<'_> {
         let (number, _) = self.rows[row as usize];
         let (pool, serving) = (self.pool(row), &self.pools[number as usize]);
         let ways = &serving.ways[replica as usize];
-        let directions: &[Way] = match pool.parallel {
-            Parallel::Experts => &[Way::Dispatch, Way::Combine],
-            Parallel::Sequence => &[Way::Ring],
+        let directions: &[Pattern] = match pool.parallel {
+            Parallel::Experts => &[Pattern::Dispatch, Pattern::Combine],
+            Parallel::Sequence => &[Pattern::Ring],
         };
         let mut by_rail = Vec::new();
         for layer in 0..pool.model.layers as u16 {

@@ -13,7 +13,7 @@ use meridian_flow::{Input, Stage};
 
 use super::batch::{Member, Phase};
 use super::compute::loads;
-use super::exchange::Way;
+use super::exchange::Pattern;
 use super::geometry::Site;
 use super::kv::Holder;
 use super::setup::{Impossible, Parallel};
@@ -104,7 +104,7 @@ impl World<'_> {
         self.running(row).since = now + took;
         self.queue.push(now + took, Event::Computed(row));
         if self.pool(row).parallel == Parallel::Sequence && self.pool(row).ranks > 1 {
-            self.exchange(now, row, Way::Ring)?;
+            self.exchange(now, row, Pattern::Ring)?;
         }
         Ok(())
     }
@@ -135,7 +135,7 @@ impl World<'_> {
     }
 
     /// Starts an exchange; the phase waits for its flows and for its minimum time.
-    fn exchange(&mut self, now: Time, row: u32, way: Way) -> Result<(), Impossible> {
+    fn exchange(&mut self, now: Time, row: u32, way: Pattern) -> Result<(), Impossible> {
         let (number, replica) = self.rows[row as usize];
         let running = self.running(row);
         let (layer, context) = (running.layer, running.context);
@@ -172,7 +172,7 @@ impl World<'_> {
             Phase::Attention if many && experts => {
                 let running = self.running(row);
                 (running.phase, running.since) = (Phase::Dispatch, now);
-                self.exchange(now, row, Way::Dispatch)
+                self.exchange(now, row, Pattern::Dispatch)
             }
             Phase::Attention | Phase::Dispatch => self.rest(now, row),
             _ => self.next_layer(now, row),
@@ -197,7 +197,7 @@ impl World<'_> {
         if pool.parallel == Parallel::Experts && pool.ranks > 1 {
             let running = self.running(row);
             (running.phase, running.since) = (Phase::Combine, now);
-            return self.exchange(now, row, Way::Combine);
+            return self.exchange(now, row, Pattern::Combine);
         }
         self.next_layer(now, row)
     }

@@ -11,7 +11,7 @@
 use meridian_base::Duration;
 
 use super::compute::{Share, Speed, loads};
-use super::exchange::{Routing, Way, Ways};
+use super::exchange::{Pattern, Routing, Ways};
 use super::geometry::Geometry;
 use super::setup::{Parallel, Pool};
 
@@ -74,15 +74,15 @@ impl Idle<'_> {
         let exchange = |way| self.exchange(way, layer, shares, context);
         match self.pool.parallel {
             Parallel::Experts => {
-                let exchanges = exchange(Way::Dispatch) + exchange(Way::Combine);
+                let exchanges = exchange(Pattern::Dispatch) + exchange(Pattern::Combine);
                 from + attention + rest + if self.pool.ranks > 1 { exchanges } else { 0.0 }
             }
-            Parallel::Sequence => from + attention.max(exchange(Way::Ring)) + rest,
+            Parallel::Sequence => from + attention.max(exchange(Pattern::Ring)) + rest,
         }
     }
 
     /// An exchange at the full rate of its busiest port.
-    fn exchange(&self, way: Way, layer: u16, shares: &[Share], context: f64) -> f64 {
+    fn exchange(&self, way: Pattern, layer: u16, shares: &[Share], context: f64) -> f64 {
         let cluster = self.geometry.topology.cluster();
         let limits = (self.speed.latency, cluster.nvlink_rate);
         let found = self.ways.exchange(self.routing, way, layer, shares, context, limits);

@@ -93,7 +93,7 @@ impl World {
         let Some(asked) = asked.filter(|asked| *asked > shown.asked) else { return };
         shown.asked = asked;
         let reachable = self.network.passes(from, to) && self.network.passes(to, from);
-        let load = reachable.then(|| there.recall(asked + rtt / 2)).flatten();
+        let load = reachable.then(|| there.load_at(asked + rtt / 2)).flatten();
         let id = ReplicaId(own as u16);
         match load {
             Some(load) => {

@@ -44,6 +44,6 @@ fn pieces_make_a_whole() {
     let handled: Vec<u64> = handled.collect();
     assert!(handled.is_sorted() && handled[0] < handled[9], "{handled:?}");
     let report = pieces.end();
-    assert!(report.events > handled[9], "loads go on for 10 s or longer");
+    assert!(report.events > handled[9], "loads continue for 10 s or longer");
     assert_eq!(report, run(swarm::scenario(1)).expect("possible"));
 }

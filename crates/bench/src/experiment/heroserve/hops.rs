@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use meridian_plan::{
-    GpuId, LinkName, Route, Topology, TopologySpec, Way, hop, printed_heterogeneous,
+    Direction, GpuId, LinkName, Route, Topology, TopologySpec, hop, printed_heterogeneous,
     printed_homogeneous, route,
 };
 use serde_json::json;
@@ -78,12 +78,13 @@ fn store_and_forward(topology: &Topology, bytes: f64) -> anyhow::Result<(f64, f6
 /// Microseconds of the same paths if switches cut through: the slowest link, plus each hop's
 /// latency.
 fn cut_through(topology: &Topology, bytes: f64) -> anyhow::Result<(f64, f64)> {
-    let cards =
-        |server: u32, nth: u32| move |name: LinkName| name == LinkName::Card(server, nth, Way::Out);
+    let cards = |server: u32, nth: u32| {
+        move |name: LinkName| name == LinkName::Card(server, nth, Direction::Out)
+    };
     // The second GPU's own card is on the other switch: up to the core, or over NVLink to the first's.
     let over_core = || -> Option<Route> {
         let own = link(topology, cards(0, 1))?;
-        let up = link(topology, |name| name == LinkName::Uplink(1, Way::Out))?;
+        let up = link(topology, |name| name == LinkName::Uplink(1, Direction::Out))?;
         let latency = hop::PCIE + hop::CARD + 2.0 * hop::SWITCH;
         Some(Route { links: vec![own, up], latency, relayed: false })
     };

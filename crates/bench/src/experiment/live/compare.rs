@@ -105,7 +105,7 @@ impl Standing {
 
 /// For each figure the systems from best to worst, on both sides.
 fn orders(live: &Grid<'_>, simulated: &Grid<'_>, groups: &[Vec<usize>]) -> Table {
-    let heading = "Systems from best to worst (= where they cannot be told apart: they are within \
+    let heading = "Systems from best to worst (= if they do not differ measurably: they are within \
                    5 % of each other, or the 95 % interval of their ratio over seeds holds 1)";
     let mut table = Table::new(heading, &["on", "figure", "live", "simulated", "same order"]);
     for group in groups {

@@ -84,7 +84,7 @@ fn gateways(plan: &Plan, system: &System, engines: &[usize]) -> anyhow::Result<V
         Topology::RegionLocal => ((0..all).collect(), false, false),
         Topology::TwoLayer | Topology::Waterfall(_) => ((0..all).collect::<Vec<_>>(), false, true),
         other => bail!(
-            "systems ({}).topology: {other:?} is not arranged live; leave it out of live.systems",
+            "systems ({}).topology: {other:?} has no live form; leave it out of live.systems",
             system.name
         ),
     };

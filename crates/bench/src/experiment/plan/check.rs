@@ -23,7 +23,7 @@ pub(super) fn plan(plan: &Plan) -> Vec<String> {
     found.extend(plan.workloads.iter().flat_map(|(w, feeds)| workload(w, feeds, plan)));
     found.extend(plan.systems.iter().flat_map(|(s, ..)| system(s, plan)));
     if plan.measure.window.0.is_zero() {
-        found.push("measure.window: 0s measures nothing; use a time above 0".to_owned());
+        found.push("measure.window: 0s would measure nothing; use a time above 0".to_owned());
     }
     found
 }
@@ -33,7 +33,7 @@ fn unique(field: &str, names: &[&str]) -> Vec<String> {
         return vec![format!("{field}: empty; give at least one")];
     }
     let twice = names.iter().enumerate().filter(|(i, name)| names[..*i].contains(name));
-    twice.map(|(_, name)| format!("{field}: `{name}` is there twice; rename one")).collect()
+    twice.map(|(_, name)| format!("{field}: `{name}` appears twice; rename one")).collect()
 }
 
 fn regions(regions: &Regions) -> Vec<String> {
@@ -205,7 +205,9 @@ fn bursts(field: &str, load: &Load) -> Vec<String> {
     let field = format!("{field}.bursts");
     let mut found = Vec::new();
     if load.rate.is_none() && load.capacity.is_none() {
-        found.push(format!("{field}: only of an open loop; use rate or capacity, or leave it out"));
+        found.push(format!(
+            "{field}: only an open loop has it; use rate or capacity, or leave it out"
+        ));
     }
     if !(1.0..=1000.0).contains(&bursts.times) {
         found.push(format!("{field}.times: {} is not a factor; use 1 to 1000", bursts.times));

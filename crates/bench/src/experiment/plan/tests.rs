@@ -126,7 +126,7 @@ fn errors_of_hard_settings() {
         (
             "clients: [3]",
             "clients: [3], bursts: {times: 3, length: 60s, every: 300s}",
-            "loads[0].bursts: only of an open loop; use rate or capacity, or leave it out",
+            "loads[0].bursts: only an open loop has it; use rate or capacity, or leave it out",
         ),
         (
             "clients: [3]",

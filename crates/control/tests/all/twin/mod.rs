@@ -139,8 +139,8 @@ impl Twin {
         match op {
             Op::Commit(txn) => self.commit(txn).map(Answer::Committed),
             Op::Grant(seconds) => {
-                beyond("a time to live in seconds", *seconds as usize, 5)?;
-                beyond("the number of leases", self.leases.len() + 1, LIMITS.leases)?;
+                within("a time to live in seconds", *seconds as usize, 5)?;
+                within("the number of leases", self.leases.len() + 1, LIMITS.leases)?;
                 self.last_lease += 1;
                 let end = now + Duration::from_secs(*seconds);
                 self.leases.insert(self.last_lease, (*seconds, end));
@@ -188,7 +188,7 @@ impl Twin {
         let mut after = self.clone();
         after.change(&txn.changes);
         if after.entries.len() > self.entries.len() {
-            beyond("the number of keys", after.entries.len(), LIMITS.keys)?;
+            within("the number of keys", after.entries.len(), LIMITS.keys)?;
         }
         *self = after;
         Ok(Committed::Yes(Revision(self.head)))
@@ -231,14 +231,16 @@ impl Twin {
 }
 
 /// The remedy is the store's own text.
-fn beyond(what: &'static str, is: usize, limit: usize) -> Result<(), Error> {
-    if is <= limit { Ok(()) } else { Err(Error::Beyond { what, is, limit, remedy: "" }) }
+fn within(what: &'static str, is: usize, limit: usize) -> Result<(), Error> {
+    if is <= limit { Ok(()) } else { Err(Error::OverLimit { what, is, limit, remedy: "" }) }
 }
 
 /// Errors without the remedy, for comparison.
 pub(crate) fn plain(answer: Result<Answer, Error>) -> Result<Answer, Error> {
     answer.map_err(|error| match error {
-        Error::Beyond { what, is, limit, .. } => Error::Beyond { what, is, limit, remedy: "" },
+        Error::OverLimit { what, is, limit, .. } => {
+            Error::OverLimit { what, is, limit, remedy: "" }
+        }
         other => other,
     })
 }

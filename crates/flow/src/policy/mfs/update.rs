@@ -124,9 +124,9 @@ fn stand(config: &Config, world: &mut World, now: Time, request: u32, worst: f64
     row.strikes = if against { row.strikes.saturating_add(1) } else { 0 };
     let (standing, turns) = (row.standing, row.strikes >= strikes);
     let to = match standing {
-        Standing::Spared if !against => beyond(world, now, request),
+        Standing::Spared if !against => out_of_time(world, now, request),
         _ if !turns => return,
-        Standing::In => beyond(world, now, request),
+        Standing::In => out_of_time(world, now, request),
         _ => Standing::In,
     };
     if to != standing {
@@ -136,7 +136,7 @@ fn stand(config: &Config, world: &mut World, now: Time, request: u32, worst: f64
 }
 
 /// The standing of a request that can't be in time: given up, if the drop budget allows it.
-fn beyond(world: &mut World, now: Time, request: u32) -> Standing {
+fn out_of_time(world: &mut World, now: Time, request: u32) -> Standing {
     let counted = world.request(request).counted || world.budget.take(now);
     world.requests[request as usize].counted = counted;
     if counted { Standing::Infeasible } else { Standing::Spared }

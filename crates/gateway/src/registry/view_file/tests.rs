@@ -60,7 +60,7 @@ fn round_trip() {
 
 // The report of an unusable file names the field, the problem and the consequence.
 #[test]
-fn bad_files_are_told() {
+fn bad_files_are_reported() {
     let folder = Folder::new();
     let path = folder.0.join("eu-1.view");
     let file = ViewFile::new(&path, "eu").unwrap();

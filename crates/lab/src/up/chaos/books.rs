@@ -28,7 +28,7 @@ impl Parties {
         let mut all = Vec::new();
         let mut check = |count: u64, what: String| {
             if count > 0 {
-                all.push(format!("{what}: {count} that do not end"));
+                all.push(format!("{what}: {count} that never finish"));
             }
         };
         for seen in &self.gateways {
@@ -41,8 +41,11 @@ impl Parties {
                 check(there, format!("gateway of {name}, at {}", replica.url));
             }
             for peer in &status.peers {
-                check(peer.sent.in_flight, format!("gateway of {name}, sent to {}", peer.region));
-                let from = format!("gateway of {name}, taken from {}", peer.region);
+                check(
+                    peer.sent.in_flight,
+                    format!("gateway of {name}, forwarded to {}", peer.region),
+                );
+                let from = format!("gateway of {name}, accepted from {}", peer.region);
                 check(peer.taken.in_flight, from);
             }
         }
@@ -133,11 +136,11 @@ impl Books {
     }
 
     fn of_clients(&mut self, promise: Promise, c: &ClientCounts, reports: &[Option<Report>]) {
-        self.line("clients: ends of requests", c.sent, c.ok + c.aborted + c.errors, c.sent);
+        self.line("clients: finished requests", c.sent, c.ok + c.aborted + c.errors, c.sent);
         let lost = |report: &Report| report.rows.first().and_then(|row| row.lost);
         let lost = reports.iter().map(|report| report.as_ref().and_then(lost).unwrap_or(1)).sum();
-        self.line("clients: requests without an end", 0, lost, 0);
-        self.line("clients: whole answers", 1, c.ok, u64::MAX);
+        self.line("clients: unfinished requests", 0, lost, 0);
+        self.line("clients: complete answers", 1, c.ok, u64::MAX);
         let kinds = reports.iter().flatten().filter_map(|report| report.errors.get("http_503"));
         let refused = kinds.sum();
         let (errors, bare) = match promise {
@@ -146,7 +149,7 @@ impl Books {
             Promise::StartedOrRefused => (u64::MAX, refused),
             Promise::Nothing => (u64::MAX, u64::MAX),
         };
-        self.line("clients: requests that went wrong", 0, c.errors, errors);
+        self.line("clients: failed requests", 0, c.errors, errors);
         self.line("clients: of them, without a byte of an answer", 0, c.bare, bare);
     }
 
@@ -154,7 +157,7 @@ impl Books {
     fn of_gateway(&mut self, seen: &Seen) {
         let Some(status) = &seen.status else { return };
         let (name, r) = (&seen.name, &status.requests);
-        self.line(format!("gateway of {name}: ends"), r.accepted, ends(r), r.accepted);
+        self.line(format!("gateway of {name}: finished requests"), r.accepted, ends(r), r.accepted);
         for peer in &status.peers {
             for (word, f) in [("sent to", &peer.sent), ("taken from", &peer.taken)] {
                 let what = format!("gateway of {name}: ends of {word} {}", peer.region);

@@ -32,7 +32,8 @@ pub(super) async fn wait(world: &World, what: What, name: &str) -> Result<(), St
         }
         if Instant::now() > give_up {
             return Err(format!(
-                "{name} has been suspended for {LIMIT:?} and more, and {left} requests still wait for it"
+                "{name} has been suspended for more than {LIMIT:?}, and {left} requests still \
+                 wait for it"
             ));
         }
         tokio::time::sleep(Duration::from_millis(200)).await;

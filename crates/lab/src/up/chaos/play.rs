@@ -75,7 +75,7 @@ async fn break_and_mend(
         perform(world, up, start, &step.deed).await?;
     }
     let healed = Instant::now();
-    world.all_up().await.map_err(|error| format!("not as it was before: {error}"))?;
+    world.all_up().await.map_err(|error| format!("the fleet did not recover: {error}"))?;
     world.none_died()?;
     Ok(healed)
 }

@@ -34,12 +34,12 @@ const REFERENCE_SPEED: f64 = 1000.0;
 pub(super) async fn run(options: &Options) -> Result<Vec<String>> {
     let (seconds, seed) = (options.length.as_secs(), options.seed);
     let again = format!("meridian chaos {RANDOM} --for {seconds}s --seed {seed}");
-    println!("\n== {RANDOM}: a fault every few seconds, every answer compared\n   again: {again}");
+    println!("\n== {RANDOM}: a fault every few seconds, every answer compared\n   repeat: {again}");
     let (mut halves, mut wrong) = (Vec::new(), Vec::new());
     // The seed decides which comes first, so an aborted short run may be of either kind.
     let first = options.seed.is_multiple_of(2);
     for resume in [first, !first] {
-        println!("   -- streams that break {}", if resume { "go on" } else { "end" });
+        println!("   -- broken streams {}", if resume { "resume" } else { "end" });
         let mut faults = Vec::new();
         match half(options, resume, &mut faults).await {
             Ok(half) => {
@@ -83,7 +83,7 @@ async fn half(options: &Options, resume: bool, faults: &mut Vec<String>) -> Resu
         faults.push(fault);
         world.go_on();
     } else if let Err(error) = world.all_up().await {
-        faults.push(format!("not as it was before: {error}"));
+        faults.push(format!("the fleet did not recover: {error}"));
     }
     tokio::time::sleep(CALM).await;
     let records = crowd.end().await;

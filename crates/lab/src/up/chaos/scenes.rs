@@ -46,7 +46,7 @@ pub(super) static ALL: &[Scenario] = &[
     ),
     two_layer(
         "control",
-        "the control plane is killed, and while it is dead a gateway and a replica",
+        "the control plane is killed, then a gateway and a replica while it is dead",
         Promise::OnlyStarted,
         Table::Lines(&[
             (0.0, "kill control"),
@@ -62,7 +62,7 @@ pub(super) static ALL: &[Scenario] = &[
     ),
     two_layer(
         "partition",
-        "links fall silent both ways, and are reset",
+        "links drop all traffic both ways, and are reset",
         Promise::OnlyStarted,
         Table::Lines(&[
             (0.0, "cut link A/B"),
@@ -75,7 +75,7 @@ pub(super) static ALL: &[Scenario] = &[
     ),
     two_layer(
         "one-way",
-        "nothing passes from one region to another, while the way back works",
+        "links drop all traffic one way",
         Promise::OnlyStarted,
         Table::Lines(&[
             (0.0, "cut link A>B"),
@@ -122,7 +122,7 @@ pub(super) static ALL: &[Scenario] = &[
     ),
     two_layer(
         "clocks",
-        "wall clocks jump, forwards and back, each process's for itself",
+        "wall clocks jump forwards and back, one process at a time",
         Promise::NothingLost,
         Table::Lines(&[
             (0.0, "clock A-gateway +1800"),
@@ -151,7 +151,7 @@ pub(super) static ALL: &[Scenario] = &[
     ),
     two_layer(
         "stopped",
-        "replicas, gateways and the control plane are suspended (SIGSTOP), and go on (SIGCONT)",
+        "replicas, gateways and the control plane are suspended (SIGSTOP) and resumed (SIGCONT)",
         Promise::OnlyStarted,
         Table::Lines(&[
             (0.0, "stop replica A-engine-0"),
@@ -180,7 +180,7 @@ pub(super) static ALL: &[Scenario] = &[
     ),
     two_layer(
         "signals",
-        "processes get SIGTERM and SIGHUP while they are suspended, and are suspended while they end",
+        "processes get SIGTERM and SIGHUP while suspended, and are suspended while they shut down",
         Promise::StartedOrRefused,
         Table::Lines(&[
             (0.0, "stop gateway A"),
@@ -213,10 +213,10 @@ pub(super) static ALL: &[Scenario] = &[
             (32.0, "revive replica C-engine-3"),
         ]),
     ),
-    two_layer("storm", "anything, by chance, for 40 s", Promise::OnlyStarted, Table::Storm(40.0)),
+    two_layer("storm", "random faults for 40 s", Promise::OnlyStarted, Table::Storm(40.0)),
     two_layer(
         "one-of-three",
-        "one of three gateways is killed for ten seconds, beside `central`",
+        "one of three gateways is killed for ten seconds, to compare with `central`",
         Promise::OnlyStarted,
         Table::Lines(&[(0.0, "kill gateway us"), (10.0, "revive gateway us")]),
     ),
@@ -232,7 +232,7 @@ pub(super) static ALL: &[Scenario] = &[
 /// A mix of all faults, for every run of the tests.
 pub(super) static SHORT: &[Scenario] = &[two_layer(
     "brief",
-    "something of everything",
+    "a sample of all faults",
     Promise::OnlyStarted,
     Table::Lines(&[
         (0.0, "kill replica A-engine-1"),

@@ -22,7 +22,8 @@ pub(super) fn one(played: &Played) -> String {
     let back = course.back.map_or("not seen".into(), |t| format!("{:.1} s", t.as_secs_f64()));
     let _ = writeln!(
         text,
-        "\n   TTFT p50: calm {}, worst second {}; back {back} after the heal, by the wall clock",
+        "\n   TTFT p50: before {}, worst second {}; recovered {back} after the repair, by the \
+         wall clock",
         ms(course.calm),
         ms(course.worst),
     );

@@ -47,7 +47,7 @@ fn whole_file(yaml: &str, root: &Node, format: Format) -> Option<Problem> {
             let known = recognise_text(yaml).map(Problem::from);
             known.or_else(|| syntax::from_lines(yaml, yaml.lines().count())).or_else(|| {
                 let example = format.example();
-                let text = "the file has a single text, no fields; a short one that works is";
+                let text = "the file is a text without fields; a short file that works is";
                 Some(format!("{text}\n{example}").into())
             })
         }

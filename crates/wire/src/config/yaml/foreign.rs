@@ -95,7 +95,8 @@ pub(super) fn recognise_text(text: &str) -> Option<String> {
     let opens = |line: &str| {
         let word = line.split_whitespace().next().unwrap_or_default();
         let blocks = ["server", "upstream", "http", "location", "events", "stream"];
-        blocks.contains(&word.trim_end_matches('{')) && line.ends_with('{')
+        let opens = line.ends_with('{') || line.contains('{') && line.ends_with('}');
+        blocks.contains(&word.trim_end_matches('{')) && opens
     };
     if lines().any(opens) {
         return Some(import("an nginx configuration", "nginx"));

@@ -71,10 +71,10 @@ impl Half {
             faults.push(format!("{} requests {why}: {shown}", ids.len()));
         }
         for id in &self.engines.forbidden {
-            faults.push(format!("{id} reached an engine where its rule forbids it"));
+            faults.push(format!("{id} reached an engine that its rule forbids"));
         }
         if self.count(|record| record.end == End::Whole) == 0 || self.engines.all == 0 {
-            faults.push("no request was answered: there was nothing to see".into());
+            faults.push("no request was answered, so nothing was tested".into());
         }
     }
 
@@ -82,13 +82,13 @@ impl Half {
         let why = match &record.end {
             End::Whole | End::Broken => return None,
             End::Hung if self.excuses_silence(record) => return None,
-            End::Hung => "fell silent while every gateway ran and no link was cut",
-            End::Silent => "ended without end mark and without error",
-            End::MixedUp => "got another text than their prompt has",
-            End::Doubled => "got more than their answer",
+            End::Hung => "stopped without an end while every gateway ran and no link was cut",
+            End::Silent => "ended without an end marker and without an error",
+            End::MixedUp => "got the answer to another prompt",
+            End::Doubled => "got more text than their answer has",
             End::Lost => "were never answered",
-            End::Denied => "got 403 while a permitted replica lived",
-            End::Forbidden => "were answered where their rule forbids it",
+            End::Denied => "got a 403 although a permitted replica was up",
+            End::Forbidden => "were answered in a place that their rule forbids",
             End::Odd(what) => return Some(format!("got {what}")),
         };
         Some(why.to_owned())

@@ -80,7 +80,7 @@ pub(super) async fn whole(stream: Stream, expected: &str) -> Read {
     let text = value["choices"][0]["message"]["content"].as_str();
     let end = match text {
         Some(text) => compared(End::Whole, text, expected),
-        None => End::Odd("200 without an answer".into()),
+        None => End::Odd("status 200 without an answer".into()),
     };
     Read { end, first: None }
 }
