@@ -96,11 +96,11 @@ fn sent_and_taken(status: &Status) -> (u64, u64) {
 /// The whole state in one line.
 fn line(status: &Status, live: Option<&Live>) -> String {
     let r = &status.requests;
-    let failed = r.client_error + r.rejected + r.failed + r.cancelled;
+    let unsuccessful = r.client_error + r.rejected + r.failed + r.cancelled;
     let (p50, p99) = ttft(status, live);
     let pending: u32 = status.replicas.iter().map(|replica| replica.pending).sum();
     format!(
-        "requests {} done, {} in flight, {failed} failed   TTFT p50 {p50} p99 {p99}   \
+        "requests {} done, {} in flight, {unsuccessful} unsuccessful   TTFT p50 {p50} p99 {p99}   \
          prefix hit ratio {}   pending {pending}   queued {}",
         r.done,
         r.in_flight,
@@ -248,8 +248,8 @@ mod tests {
         };
         assert_eq!(
             line(&status, None),
-            "requests 7 done, 3 on, 1 badly   TTFT p50 - p99 -   prefix hit ratio 25.0 %   \
-             pending 2   held 4"
+            "requests 7 done, 3 in flight, 1 unsuccessful   TTFT p50 - p99 -   \
+             prefix hit ratio 25.0 %   pending 2   queued 4"
         );
         let seen = Seen { status: Some(status), ..Seen::default() };
         assert!(page(Duration::from_secs(3), &[seen]).contains("127.0.0.1:9001"));

@@ -97,7 +97,7 @@ mod tests {
         let loud = warnings(&points(|x| 150.0 + 0.09 * x + 60.0 * noise(x)));
         assert!(loud.contains("may be off by") && loud.contains("R2 is"), "{loud}");
         let square = warnings(&points(|x| 0.01 * x + 0.00003 * x * x));
-        assert!(square.contains("times as much a token"), "{square}");
+        assert!(square.contains("times as much as one of a short prompt"), "{square}");
         let mut others = good.clone();
         (others[0].busy, others[1].cached) = (true, 200);
         let others = warnings(&others);

@@ -53,7 +53,7 @@ fn a_file_is_compared() {
 #[test]
 fn a_bad_file_names_what_is_wrong() {
     for (from, to, words) in [
-        ("card: 200Gbps", "card: 0Gbps", "`0Gbps` is the rate of a dead port"),
+        ("card: 200Gbps", "card: 0Gbps", "`0Gbps` would be a dead port"),
         ("card: 200Gbps", "card: fast", "`fast` is not a rate: write it with a unit"),
         (
             "card: 200Gbps",
@@ -67,7 +67,7 @@ fn a_bad_file_names_what_is_wrong() {
         ("prefill: 1", "prefill: 9", "576 GPUs"),
         ("prefill: 1", "prefill: 1, slo: {tight: 0.9}", "slo.tight is 0.9: a deadline before"),
         ("prefill: 1", "prefil: 1", "prefil"),
-        ("requests: 24", "requests: 0", "requests: 0 asks nothing"),
+        ("requests: 24", "requests: 0", "requests: 0 sends nothing"),
         ("known: 16", "known: 16\nflow: {levels: 40}", "levels 40 is out of range"),
     ] {
         let message = refused(from, to);

@@ -37,7 +37,10 @@ pub(super) fn fit(context: &Context<'_>) -> anyhow::Result<Findings> {
     for seed in 1..=u64::from(context.seeds) {
         let report = (context.simulate)(build::scenario(&plan, cell, seed)?)?;
         let points = points(&report);
-        lines.push(fit::line(&points).context("workloads: prompts of one length have no line")?);
+        lines.push(
+            fit::line(&points)
+                .context("workloads: all prompts have the same length, so no line fits them")?,
+        );
         found.violations.extend(report.violations);
         (context.progress)(lines.len(), context.seeds as usize, &format!("seed {seed}"));
         if seed == 1 {

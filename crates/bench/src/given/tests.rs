@@ -90,7 +90,7 @@ fn a_bad_file_names_what_is_wrong() {
         ("300MB", "0B", "flows[2] (C): size is 0B: give at least 1B"),
         ("300MB", "300", "`300` is not a size: write it with a unit"),
         ("300MB", "-3MB", "`-3MB` is not a size: use 1B to"),
-        ("1GB/s", "0GB/s", "`0GB/s` is the rate of a dead port"),
+        ("1GB/s", "0GB/s", "`0GB/s` would be a dead port"),
         ("700ms", "0s", "flows[2] (C): deadline is 0ns, and the flow begins at 0ns"),
         (
             "700ms",
@@ -104,7 +104,7 @@ fn a_bad_file_names_what_is_wrong() {
             "ports names `lnk`, which has no rate: use one of link",
         ),
         ("ports: [link], deadline: 700ms", "ports: []", "ports is empty"),
-        ("ports: [link], deadline: 700ms", "ports: [link, link]", "names one twice"),
+        ("ports: [link], deadline: 700ms", "ports: [link, link]", "has a name twice"),
         ("700ms", "700ms, after: [D]", "after names `D`, which is not a flow"),
         ("700ms", "700ms, after: [C]", "flows[2] (C).after is a cycle, C after C"),
         (
@@ -112,7 +112,7 @@ fn a_bad_file_names_what_is_wrong() {
             "700ms, request: A",
             "flows[2] (C).deadline is 700.000ms, and request `A` has 1800.000ms",
         ),
-        ("name: C", "name: A", "flows[2].name is `A` a second time"),
+        ("name: C", "name: A", "flows[2].name is `A` for a second time"),
         ("300MB", "30000GB", "flows take up to 30001 s one after the other, flows[2] (C) most"),
         ("ratio: 4", "ratio: 1", "thresholds.ratio 1 is out of range"),
         ("{top: 1, ratio: 4}", "sharp", "use paper, corrected, or as {top: 1, ratio: 4}"),

@@ -74,7 +74,11 @@ fn errors_name_field_value_and_remedy() {
         ),
         ("count: [2]", "count: [0]", "fleets (f): 0 replicas; count at least one"),
         ("title: t", "title: t\nseeds: 0", "seeds: 0 runs nothing; use 1 or more"),
-        ("title: t", "title: t\nmeasure: {warmup: 1s, window: 0s}", "measure.window: 0s measures"),
+        (
+            "title: t",
+            "title: t\nmeasure: {warmup: 1s, window: 0s}",
+            "measure.window: 0s would measure",
+        ),
         // Units and ranges.
         ("title: t", "title: t\nmeasure: {warmup: 5, window: 9s}", "`5` has no unit; write 5s"),
         ("region_local", "{waterfall: 80}", "topology: 80 is not a share; use 0 to 1"),
