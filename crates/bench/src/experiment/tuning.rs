@@ -6,11 +6,12 @@
 //! workloads. The score is the geometric mean of the inverse of throughput, mean TTFT, P90 TTFT and
 //! mean E2E over those workloads, relative to the published defaults; the least wins. Regions'
 //! gateways that forward (`two_layer`) and gateways that see all replicas (`flat`) are tuned
-//! separately.
+//! separately. With several seeds, all candidates run under the first one, and the best fifth of
+//! each policy and topology under all.
 //!
 //! The winners are written to `tuned.yaml`, which the comparison reads from `experiments/`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use meridian_routing::policy;
 use meridian_wire::config::{AdmissionMode, Policy, Scalar};
@@ -27,6 +28,8 @@ use super::{Context, Findings, build, params, results};
 
 /// Topologies that are tuned separately.
 const TOPOLOGIES: [Topology; 2] = [Topology::TwoLayer, Topology::Flat];
+/// One candidate in so many goes on after the first seed.
+const FINALISTS: usize = 5;
 
 /// Runs the sweeps.
 ///
@@ -39,11 +42,28 @@ pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     let mut plan = Plan::new(&spec, context.quick)?;
     halves(&plan)?;
     plan.workloads.retain(|w| w.0.half == Some(Half::Tuning));
+    let mut tables = Vec::new();
+    if context.seeds > 1 {
+        let first = Context { seeds: 1, spec: context.spec.clone(), commit: None, ..*context };
+        let grid = simulate(&first, &plan)?;
+        let contests = contests(&grid, &candidates);
+        tables.push(all(
+            "All candidates under the first seed, best first",
+            &grid,
+            &candidates,
+            &contests,
+        ));
+        let best = finalists(&candidates, &contests);
+        plan.systems.retain(|(system, ..)| best.contains(&system.name));
+    }
     let grid = simulate(context, &plan)?;
     let contests = contests(&grid, &candidates);
-    let mut tables = vec![winners(&grid, &candidates, &contests)];
+    tables.insert(0, winners(&grid, &candidates, &contests));
     if !context.quick {
-        tables.push(all(&grid, &candidates, &contests));
+        tables.insert(
+            1,
+            all("Candidates under all seeds, best first", &grid, &candidates, &contests),
+        );
     }
     Ok(Findings {
         rows: results::rows(&grid),
@@ -53,6 +73,18 @@ pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
         files: vec![("tuned.yaml".to_owned(), file(&context.spec, &candidates, &contests))],
         ..Findings::default()
     })
+}
+
+/// The systems that run under the other seeds too: the published defaults, to which scores relate,
+/// and the best of each policy and topology.
+fn finalists(candidates: &[Tuned], contests: &[Contest]) -> BTreeSet<String> {
+    let best = |contest: &Contest| {
+        let most = contest.ranked.len().div_ceil(FINALISTS);
+        contest.ranked.iter().take(most).map(|(place, _)| *place).collect::<Vec<_>>()
+    };
+    let published = (0..candidates.len()).filter(|place| is_published(&candidates[*place]));
+    let places = contests.iter().flat_map(best).chain(published);
+    places.map(|place| name(place, &candidates[place])).collect()
 }
 
 /// All candidates, by policy and topology, each with its published defaults first.
@@ -208,9 +240,9 @@ fn winners(grid: &Grid<'_>, candidates: &[Tuned], contests: &[Contest]) -> Table
     table
 }
 
-fn all(grid: &Grid<'_>, candidates: &[Tuned], contests: &[Contest]) -> Table {
+fn all(title: &str, grid: &Grid<'_>, candidates: &[Tuned], contests: &[Contest]) -> Table {
     let mut table = Table::new(
-        "All candidates, best first",
+        title,
         &["policy", "topology", "settings", "score over the published defaults, %"],
     );
     for contest in contests {
