@@ -6,7 +6,7 @@
 //!
 //! On each metric ours is first, or within 1 % of first, or behind; the tables show by how much and
 //! behind which system, and the file may give the cause. The *best known* value of a metric is the
-//! best of all that ran, both systems and clairvoyant schedules, and the tables name whose it is. A
+//! best of all that ran, clairvoyant schedules included, and the tables name whose it is. A
 //! better schedule may exist: nothing here proves the contrary.
 
 pub(super) mod field;

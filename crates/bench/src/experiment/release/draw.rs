@@ -127,12 +127,11 @@ impl Stream {
 
     fn round_trips(&mut self, draw: &Draw, regions: usize) -> Vec<Vec<f64>> {
         let mut rtt_ms = vec![vec![0.0; regions]; regions];
-        for a in 0..regions {
-            rtt_ms[a][a] = self.number(draw.local_rtt_ms);
-            for b in 0..a {
-                let far = self.number(draw.rtt_ms);
-                (rtt_ms[a][b], rtt_ms[b][a]) = (far, far);
-            }
+        let pairs = (0..regions).flat_map(|a| std::iter::once(a).chain(0..a).map(move |b| (a, b)));
+        for (a, b) in pairs {
+            let range = if a == b { draw.local_rtt_ms } else { draw.rtt_ms };
+            let drawn = self.number(range);
+            (rtt_ms[a][b], rtt_ms[b][a]) = (drawn, drawn);
         }
         rtt_ms
     }
@@ -142,13 +141,17 @@ impl Stream {
         let set = &draw.gpus[self.rng.below(draw.gpus.len())];
         let slots = self.chance(draw.slots).map(|slots| slots as u32);
         let kv_tokens = self.chance(draw.kv_tokens).map(|tokens| tokens as u32);
-        let mut counts = vec![vec![0; regions]; set.len()];
-        for region in 0..regions {
+        let region = |_| {
+            let mut of = vec![0; set.len()];
             for _ in 0..self.number(draw.replicas) as u32 {
-                counts[self.rng.below(set.len())][region] += 1;
+                of[self.rng.below(set.len())] += 1;
             }
-        }
-        let used = set.iter().zip(counts).filter(|(_, count)| count.iter().any(|n| *n > 0));
+            of
+        };
+        let by_region: Vec<Vec<u32>> = (0..regions).map(region).collect();
+        let count = |gpu: usize| by_region.iter().map(|of| of[gpu]).collect::<Vec<u32>>();
+        let used = set.iter().enumerate().map(|(nth, gpu)| (gpu, count(nth)));
+        let used = used.filter(|(_, count)| count.iter().any(|n| *n > 0));
         let group = |(gpu, count): (&String, Vec<u32>)| {
             let mut group = Group {
                 gpu: gpu.clone(),
