@@ -91,6 +91,8 @@ pub enum Ineligible {
     Pinned,
     /// The request may not be served at the replica's place.
     Forbidden,
+    /// The decision compared a sample of the replicas, without this one.
+    Unsampled,
 }
 
 impl Ineligible {
@@ -105,6 +107,7 @@ impl Ineligible {
             Ineligible::Full => "full",
             Ineligible::Pinned => "pinned-elsewhere",
             Ineligible::Forbidden => "not-permitted",
+            Ineligible::Unsampled => "not-sampled",
         }
     }
 }

@@ -1,7 +1,10 @@
 //! The routing decision. All choices are made here.
 //!
 //! Builds the policy's view (prefix matches, eligible replicas, full replicas), asks the policy,
-//! and records the decision. This takes one pass over the model's replicas and reuses its buffers.
+//! and records the decision. This takes one pass over the model's replicas and reuses its buffers;
+//! of many replicas, the policy sees a sample (`sample.rs`).
+
+mod sample;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -76,6 +79,8 @@ pub(crate) struct Scratch {
     block_tokens: f32,
     prompt_tokens: f32,
     growth: f32,
+    /// Whether the eligible and the full replicas are a sample.
+    sampled: bool,
     pub(crate) beyond: Beyond,
     /// The earlier matches of a held request.
     recall: Option<Box<Recall>>,
@@ -171,6 +176,7 @@ impl Routing {
     pub(crate) fn sort_out(&self, active: &Active, scratch: &mut Scratch) -> Result<(), Choice> {
         scratch.eligible.clear();
         scratch.full.clear();
+        scratch.sampled = false;
         let request = &active.request;
         let Some(candidates) = self.serves.get(&request.model) else {
             return Err(Choice::Refuse(self.no_replica_serves(request)));
@@ -182,7 +188,15 @@ impl Routing {
         }
         let places = active.permitted.places;
         if request.pinned.is_none() && active.tried.is_empty() && places == u64::MAX {
-            self.scan(candidates, scratch);
+            if sample::pays(candidates.len()) && self.policy.may_sample() {
+                self.sample(active, candidates, scratch);
+            }
+            // If no replica of the sample can take the request, another one may.
+            if scratch.eligible.is_empty() {
+                scratch.full.clear();
+                scratch.sampled = false;
+                self.scan(candidates, scratch);
+            }
             if !scratch.eligible.is_empty() {
                 return Ok(());
             }
@@ -478,9 +492,13 @@ impl Routing {
 
     fn candidate(&self, active: &Active, id: ReplicaId) -> CandidateRow {
         let scratch = &self.scratch;
+        let left_out = || {
+            let seen = scratch.eligible.contains(&id) || scratch.full.contains(&id);
+            (scratch.sampled && !seen).then_some(Ineligible::Unsampled)
+        };
         CandidateRow {
             replica: id,
-            ineligible: self.standing(active, id, scratch),
+            ineligible: self.standing(active, id, scratch).or_else(left_out),
             matched_tokens: scratch.matched_tokens(id),
             prompt_tokens: active.request.prompt_tokens,
             row: *self.replicas.row(id),

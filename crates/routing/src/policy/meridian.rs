@@ -121,6 +121,10 @@ impl Policy for Meridian {
         true
     }
 
+    fn may_sample(&self) -> bool {
+        true
+    }
+
     fn terms(&self, c: &CandidateRow, of: &Decision) -> Vec<(&'static str, f64)> {
         let (row, price) = (&c.row, self.price(&of.common));
         let (unmatched, running) =

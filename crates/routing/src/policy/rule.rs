@@ -45,6 +45,13 @@ pub trait Policy: Send {
         false
     }
 
+    /// Whether the pick among a random sample of hundreds of candidates, with all that have longer
+    /// prefix matches, is as good as among all. Not for a rule that takes turns or that maps a
+    /// request to one replica.
+    fn may_sample(&self) -> bool {
+        false
+    }
+
     /// The terms of a candidate's score in `decision`, for the explain endpoint. Off the hot path.
     fn terms(&self, _candidate: &CandidateRow, _decision: &Decision) -> Vec<(&'static str, f64)> {
         Vec::new()

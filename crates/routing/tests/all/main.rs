@@ -11,3 +11,4 @@ mod purity;
 mod reference;
 mod regions;
 mod registry;
+mod sampling;
