@@ -214,7 +214,7 @@ fn sources(
                     day: None,
                 },
                 (None, Some(rate)) if rate[region] > 0.0 => {
-                    let chance = mix(mix(seed, place as u64), region as u64);
+                    let chance = arrival_seed(seed, place, region);
                     let programs = rate[region] / generator.mean_requests().max(1.0);
                     let region = region as u32;
                     let arrivals =
@@ -227,6 +227,12 @@ fn sources(
             Some(sim::Load { region, source, may_run_in: None })
         })
         .collect()
+}
+
+/// The seed of an open loop's arrivals in a region: that of the load at `place` in its workload.
+#[must_use]
+pub fn arrival_seed(seed: u64, place: usize, region: usize) -> u64 {
+    mix(mix(seed, place as u64), region as u64)
 }
 
 /// The start times of an open loop's programs in a region.
