@@ -52,6 +52,7 @@ const OWN: &[(&str, Code, Option<Code>)] = &[
     ("calibration", calibration::run, None),
     ("several-gateways", cells::run, Some(live::run)),
     ("hard-live", cells::run, Some(live::run)),
+    ("slots-live", cells::run, Some(live::run)),
     ("baseline-grid", tuning::run, None),
     ("meridian-ablation", ablation::run, None),
     ("meridian-saturation", saturation::run, None),

@@ -41,6 +41,7 @@ pub(super) fn stage(plan: &Plan, cell: Cell, seed: u64) -> anyhow::Result<Stage>
         engines,
         gateways,
         loads,
+        llamacpp: None,
         warmup: warmup.0,
         window: window.0,
     })

@@ -17,7 +17,7 @@ fn small(name: &str, quick: bool) -> Plan {
 #[test]
 fn every_live_experiment_can_be_staged() {
     let live: Vec<_> = ALL.iter().filter(|entry| entry.live.is_some()).collect();
-    assert_eq!(live.len(), 5);
+    assert_eq!(live.len(), 6);
     for entry in live {
         let plan = small(entry.name, false);
         for cell in plan.cells() {
