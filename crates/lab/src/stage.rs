@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use self::world::World;
 use crate::cpu::{Busy, Ticks};
+use crate::llamacpp::{LlamaCpp, ServerSpec};
 use crate::{Client, ClientCounts, Counts, EngineSpec, Fleet, GatewaySpec, Result};
 
 /// Guard: the longest that a gateway may take to find its replicas and peers, and a load to end.
@@ -29,6 +30,8 @@ pub struct Stage {
     pub rtt_ms: Vec<Vec<f64>>,
     /// Engines, each with its region.
     pub engines: Vec<(usize, EngineSpec)>,
+    /// Real llama.cpp servers that run in place of all the model engines.
+    pub llamacpp: Option<(LlamaCpp, ServerSpec)>,
     /// Gateways.
     pub gateways: Vec<Post>,
     /// Clients.

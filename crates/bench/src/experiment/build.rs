@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use meridian_base::{Duration, Rng, Time, mix};
-use meridian_engine::{BLOCK_TOKENS, Config, Profile};
+use meridian_engine::{BLOCK_TOKENS, Config, Profile, Terms};
 use meridian_routing::{Admission, HeldConfig, ProbeConfig};
 use meridian_sim as sim;
 use meridian_wire::config::Span;
@@ -12,7 +12,7 @@ use meridian_workload::{Bursts, Generator, Poisson, open_loop};
 
 use super::plan::{Cell, Feed, Plan};
 use super::price;
-use super::spec::{Fleet, Group, Load, Objective, System, Topology};
+use super::spec::{Fleet, Group, Load, Objective, Speed, System, Topology};
 use super::trace::Recorded;
 
 /// The scenario of `cell` under `seed`.
@@ -62,9 +62,12 @@ fn regions(plan: &Plan) -> Vec<sim::Region> {
 /// When the model does not fit the GPU, or a setting is out of its range.
 pub fn engine(group: &Group) -> anyhow::Result<Config> {
     let named = || format!("{} on {} with tp {}", group.model, group.gpu, group.tp);
-    let profile = Profile::named(&group.model, &group.gpu, group.tp)
+    let mut profile = Profile::named(&group.model, &group.gpu, group.tp)
         .map_err(|e| anyhow!("{e}"))
         .with_context(named)?;
+    if let Some(speed) = group.speed {
+        profile.terms = terms(speed);
+    }
     let mut config = Config::new(profile);
     if let Some(tokens) = group.kv_tokens {
         config = config.with_kv_blocks(tokens / BLOCK_TOKENS);
@@ -75,6 +78,16 @@ pub fn engine(group: &Group) -> anyhow::Result<Config> {
     config.jitter = group.jitter;
     config.validate().map_err(|e| anyhow!("{e}")).with_context(named)?;
     Ok(config)
+}
+
+/// The terms of measured step times.
+fn terms(speed: Speed) -> Terms {
+    Terms {
+        step: speed.step_ms / 1e3,
+        sequence: speed.sequence_ms / 1e3,
+        token: speed.token_ms / 1e3,
+        ..Terms::default()
+    }
 }
 
 fn replicas(fleet: &Fleet) -> anyhow::Result<Vec<sim::Hardware>> {
@@ -214,7 +227,7 @@ fn sources(
                     day: None,
                 },
                 (None, Some(rate)) if rate[region] > 0.0 => {
-                    let chance = mix(mix(seed, place as u64), region as u64);
+                    let chance = arrival_seed(seed, place, region);
                     let programs = rate[region] / generator.mean_requests().max(1.0);
                     let region = region as u32;
                     let arrivals =
@@ -227,6 +240,12 @@ fn sources(
             Some(sim::Load { region, source, may_run_in: None })
         })
         .collect()
+}
+
+/// The seed of an open loop's arrivals in a region: that of the load at `place` in its workload.
+#[must_use]
+pub fn arrival_seed(seed: u64, place: usize, region: usize) -> u64 {
+    mix(mix(seed, place as u64), region as u64)
 }
 
 /// The start times of an open loop's programs in a region.

@@ -6,11 +6,15 @@
 //! number of replicas and clients, the same programs and seeds, the same distances. Random network
 //! effects (jitter, the millisecond within a region) are left out on both sides.
 //!
+//! A fleet may have real llama.cpp servers in place of model engines (see [`servers`]); the
+//! simulated replicas then have the step times that were measured on them.
+//!
 //! All processes share the machine. The report includes how much of it was idle; if that was
 //! little, live figures show processes waiting for the CPU.
 
 mod compare;
 mod play;
+mod servers;
 mod stage;
 
 use anyhow::Context as _;
@@ -30,12 +34,14 @@ const QUICK: Measure = Measure { warmup: Span::secs(2), window: Span::secs(8) };
 ///
 /// If its file is invalid, or a process misbehaves.
 pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
-    let plan = plan(&context.spec, context.quick)?;
+    let mut plan = plan(&context.spec, context.quick)?;
+    let (installed, speeds) = servers::prepare(&mut plan)?;
     let cells = plan.cells();
     let first = context.spec.first_seed;
     let seeds: Vec<u64> = (first..first + u64::from(context.seeds)).collect();
     // First, while nothing else needs the processor.
-    let (observed, machine) = play::all(&plan, &cells, &seeds, context.progress)?;
+    let (observed, machine) =
+        play::all((&plan, installed.as_ref()), &cells, &seeds, context.progress)?;
     let live = Grid { plan: &plan, cells: cells.clone(), seeds: seeds.clone(), observed };
     let observed = runner::run(&plan, &cells, &seeds, false, context.simulate, context.progress)?;
     let simulated = Grid { plan: &plan, cells, seeds, observed };
@@ -44,6 +50,7 @@ pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
         params: params::hash(&plan)?,
         ..Findings::default()
     };
+    found.tables.extend(speeds);
     found.tables.push(machine);
     for (grid, is_live) in [(&live, true), (&simulated, false)] {
         found.violations.extend(grid.violations());

@@ -51,6 +51,8 @@ const OWN: &[(&str, Code, Option<Code>)] = &[
     ("heroserve-fig10", heroserve::fleets, None),
     ("calibration", calibration::run, None),
     ("several-gateways", cells::run, Some(live::run)),
+    ("hard-live", cells::run, Some(live::run)),
+    ("slots-live", cells::run, Some(live::run)),
     ("baseline-grid", tuning::run, None),
     ("meridian-ablation", ablation::run, None),
     ("meridian-saturation", saturation::run, None),

@@ -27,7 +27,7 @@ pub use fleets::{Exchanges, FleetCase, FleetClaim, FleetMetric, Fleets, Spread};
 pub use flow::{Case, Compared, FlowClaim, FlowSweep, FlowSystem};
 pub use load::{Bursts, Load, Workload};
 pub use reference::{Ref, read, read_file};
-pub use replicas::{Degraded, Fleet, Group};
+pub use replicas::{Degraded, Fleet, Group, Speed};
 pub use trace::Trace;
 
 /// One experiment.

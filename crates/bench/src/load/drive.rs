@@ -140,7 +140,8 @@ async fn closed(load: Arc<Load>, client: u32, clients: u32) {
 /// The clock of an open loop, with the programs that it starts.
 async fn open(load: Arc<Load>, per_second: f64) {
     let mut on = JoinSet::new();
-    let arrivals = Poisson::new(load.options.seed, per_second);
+    let seed = load.options.arrival_seed.unwrap_or(load.options.seed);
+    let arrivals = Poisson::new(seed, per_second);
     let most = load.options.programs.unwrap_or(u64::MAX);
     for (ordinal, after) in (0..most).zip(arrivals) {
         let due = load.start + after;

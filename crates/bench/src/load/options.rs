@@ -146,6 +146,8 @@ pub struct Options {
     pub region: u32,
     /// Seed of all randomness.
     pub seed: u64,
+    /// Seed of an open loop's arrivals, if different from `seed`.
+    pub arrival_seed: Option<u64>,
     /// Stop starting requests after this long, including the warm-up.
     pub duration: Option<Duration>,
     /// Stop after this many programs.
@@ -204,6 +206,7 @@ impl Default for Options {
             day: None,
             region: 0,
             seed: 1,
+            arrival_seed: None,
             duration: None,
             programs: None,
             requests: None,

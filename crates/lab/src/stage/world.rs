@@ -33,7 +33,11 @@ impl World {
     pub(super) async fn of(stage: &Stage, fleet: &Fleet) -> Result<World> {
         let mut engines = Vec::new();
         for (at, (_, spec)) in stage.engines.iter().enumerate() {
-            engines.push(fleet.engine(&format!("engine-{at}"), spec).await?);
+            let name = format!("engine-{at}");
+            engines.push(match &stage.llamacpp {
+                Some((installed, server)) => fleet.llamacpp(&name, installed, *server).await?,
+                None => fleet.engine(&name, spec).await?,
+            });
         }
         let routes = stage.routes();
         let distance = match routes.is_empty() {

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use meridian_base::Time;
+use meridian_lab::llamacpp::LlamaCpp;
 use meridian_lab::{Busy, Fleet, Played, Stage};
 use meridian_sim::{Fate, Report};
 
+use super::servers;
 use super::stage::stage;
 use crate::experiment::build;
 use crate::experiment::plan::{Cell, Plan};
@@ -25,7 +27,7 @@ const TOGETHER: usize = 5;
 ///
 /// When a process misbehaves.
 pub(super) fn all(
-    plan: &Plan,
+    (plan, installed): (&Plan, Option<&LlamaCpp>),
     cells: &[Cell],
     seeds: &[u64],
     progress: &Progress<'_>,
@@ -39,9 +41,11 @@ pub(super) fn all(
     for cell in cells {
         let price = build::replica_price(&plan.fleets[cell.fleet]);
         let mut by_seed = Vec::new();
-        for seeds in seeds.chunks(TOGETHER) {
-            let played =
-                tokio::task::LocalSet::new().block_on(&runtime, together(plan, *cell, seeds))?;
+        // Real servers compute, so that concurrent fleets would slow each other down.
+        let is_real = servers::of(&plan.fleets[cell.fleet])?.is_some();
+        for seeds in seeds.chunks(if is_real { 1 } else { TOGETHER }) {
+            let all = together((plan, installed), *cell, seeds);
+            let played = tokio::task::LocalSet::new().block_on(&runtime, all)?;
             for (name, (report, busy)) in played {
                 let Busy { idle, fleet } = busy;
                 let percent = |share: f64| format!("{:.0}", share * 100.0);
@@ -57,14 +61,15 @@ pub(super) fn all(
 
 /// Runs a cell under all `seeds` at once; each result has its name.
 async fn together(
-    plan: &Plan,
+    (plan, installed): (&Plan, Option<&LlamaCpp>),
     cell: Cell,
     seeds: &[u64],
 ) -> anyhow::Result<Vec<(String, (Report, Busy))>> {
     let at = [plan.workload(cell), plan.fleet(cell), plan.system(cell)].join(", ");
     let mut playing = Vec::new();
     for seed in seeds {
-        let stage = stage(plan, cell, *seed)?;
+        let mut stage = stage(plan, cell, *seed)?;
+        servers::seat(&mut stage, &plan.fleets[cell.fleet], installed)?;
         let task = tokio::task::spawn_local(async move { one(&stage).await });
         playing.push((format!("{at}, seed {seed}"), task));
     }

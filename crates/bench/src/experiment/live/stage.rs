@@ -7,8 +7,9 @@ use meridian_engine::BLOCK_TOKENS;
 use meridian_lab::{EngineSpec, GatewaySpec, Post, Stage, StageLoad};
 use meridian_wire::config::{Policy, Scalar};
 
+use crate::experiment::build;
 use crate::experiment::plan::{Cell, Plan};
-use crate::experiment::spec::{Fleet, Load, Measure, System, Topology};
+use crate::experiment::spec::{Fleet, Load, Measure, System, Topology, Workload};
 
 /// Longer than any reply takes: requests sent within the window run to their end.
 const DRAIN: &str = "500s";
@@ -31,7 +32,8 @@ pub(super) fn stage(plan: &Plan, cell: Cell, seed: u64) -> anyhow::Result<Stage>
     let mut loads = Vec::new();
     for (i, load) in workload.loads.iter().enumerate() {
         let field = || format!("workloads ({}).loads[{i}]", workload.name);
-        loads.extend(crowds(load, plan, &gateways, seed, loads.len()).with_context(field)?);
+        let cell = (plan, gateways.as_slice(), workload);
+        loads.extend(crowds(load, cell, seed, i, loads.len()).with_context(field)?);
     }
     Ok(Stage {
         regions: plan.regions.regions.iter().map(|place| place.name.clone()).collect(),
@@ -39,6 +41,7 @@ pub(super) fn stage(plan: &Plan, cell: Cell, seed: u64) -> anyhow::Result<Stage>
         engines,
         gateways,
         loads,
+        llamacpp: None,
         warmup: warmup.0,
         window: window.0,
     })
@@ -128,42 +131,80 @@ fn gateway_spec(system: &System) -> anyhow::Result<GatewaySpec> {
     })
 }
 
-/// The clients of a load in each region that has some. `before` loads already have clients.
+/// The clients of a load in each region that has some. `at` is its index in the workload; `before`
+/// loads already have clients.
 fn crowds(
     load: &Load,
-    plan: &Plan,
-    gateways: &[Post],
+    cell: (&Plan, &[Post], &Workload),
     seed: u64,
+    at: usize,
     before: usize,
 ) -> anyhow::Result<Vec<StageLoad>> {
-    let (Some(clients), Some(generator)) = (&load.clients, &load.generator) else {
-        bail!("only loads with clients and a generator run live; name others in live.workloads");
+    let (plan, gateways, workload) = cell;
+    let Some(generator) = &load.generator else {
+        bail!("only loads with a generator run live; name others in live.workloads");
     };
-    let some = clients.iter().enumerate().filter(|(_, count)| **count > 0);
-    let crowd = |(nth, (region, count)): (usize, (usize, &u32))| -> anyhow::Result<StageLoad> {
+    let crowds = match (&load.clients, load.rates(workload.level)) {
+        (Some(clients), _) => closed(load, clients, before),
+        (None, Some(rates)) => open(load, &rates, seed, at)?,
+        (None, None) => bail!("neither clients nor a rate; name other workloads in live.workloads"),
+    };
+    let crowd = |(region, arrivals): (usize, Vec<String>)| -> anyhow::Result<StageLoad> {
         let mut args = generator_args(generator)?;
-        // Numbered as in the simulator: each load of a region has separate clients.
-        let first = ((before + nth) as u32) << 16;
-        for (flag, value) in [
-            ("--clients", count.to_string()),
-            ("--first-client", first.to_string()),
-            ("--ramp", ms(load.ramp.0)),
+        args.extend(arrivals);
+        args.extend(flags([
             ("--seed", seed.to_string()),
             ("--region", region.to_string()),
             ("--drain", DRAIN.to_owned()),
             ("--timeout", "600s".to_owned()),
-        ] {
-            args.extend([flag.to_owned(), value]);
-        }
-        args.extend(
-            load.programs
-                .iter()
-                .flat_map(|n| ["--programs".to_owned(), (n * u64::from(*count)).to_string()]),
-        );
+        ]));
         args.push("--ignore-eos".to_owned());
         Ok(StageLoad { region, gateways: nearest(plan, gateways, region), args })
     };
+    crowds.into_iter().map(crowd).collect()
+}
+
+/// The regions with clients of a closed loop, and their arguments.
+fn closed(load: &Load, clients: &[u32], before: usize) -> Vec<(usize, Vec<String>)> {
+    let some = clients.iter().enumerate().filter(|(_, count)| **count > 0);
+    let crowd = |(nth, (region, count)): (usize, (usize, &u32))| {
+        // Numbered as in the simulator: each load of a region has separate clients.
+        let first = ((before + nth) as u32) << 16;
+        let mut args = flags([
+            ("--clients", count.to_string()),
+            ("--first-client", first.to_string()),
+            ("--ramp", ms(load.ramp.0)),
+        ]);
+        args.extend(
+            load.programs
+                .iter()
+                .flat_map(|n| flags([("--programs", (n * u64::from(*count)).to_string())])),
+        );
+        (region, args)
+    };
     some.enumerate().map(crowd).collect()
+}
+
+/// The regions with an open loop, and their arguments: the same arrivals as in the simulator.
+fn open(
+    load: &Load,
+    rates: &[f64],
+    seed: u64,
+    at: usize,
+) -> anyhow::Result<Vec<(usize, Vec<String>)>> {
+    if load.bursts.is_some() || load.rise.is_some() {
+        bail!("bursts and rise are only simulated; leave them out, or name other workloads");
+    }
+    let some = rates.iter().enumerate().filter(|(_, rate)| **rate > 0.0);
+    let crowd = |(region, rate): (usize, &f64)| {
+        let arrivals = build::arrival_seed(seed, at, region);
+        (region, flags([("--rate", rate.to_string()), ("--arrival-seed", arrivals.to_string())]))
+    };
+    Ok(some.map(crowd).collect())
+}
+
+fn flags<const N: usize>(pairs: [(&str, String); N]) -> Vec<String> {
+    pairs.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
 }
 
 fn generator_args(generator: &Policy) -> anyhow::Result<Vec<String>> {

@@ -17,7 +17,7 @@ fn small(name: &str, quick: bool) -> Plan {
 #[test]
 fn every_live_experiment_can_be_staged() {
     let live: Vec<_> = ALL.iter().filter(|entry| entry.live.is_some()).collect();
-    assert_eq!(live.len(), 4);
+    assert_eq!(live.len(), 6);
     for entry in live {
         let plan = small(entry.name, false);
         for cell in plan.cells() {
@@ -57,6 +57,32 @@ fn who_knows_whom() {
     assert_eq!((arg(0, "--seed"), arg(0, "--generator")), ("7".into(), "wildchat".into()));
     assert_eq!(plan.regions.rtt_ms[0][0], 0.0);
     assert!(two.window > Duration::ZERO);
+}
+
+// An open loop has the simulator's rates and the seed of its arrivals, and each engine has its
+// sequence slots. Bursts are refused by name.
+#[test]
+fn open_loops_and_slots_are_staged() {
+    let mut plan = small("hard-live", false);
+    let cell = plan.cells()[0];
+    let staged = stage(&plan, cell, 7).expect("it can be staged");
+    let slots = plan.fleets[cell.fleet].groups[0].max_num_seqs;
+    assert!(slots.is_some() && staged.engines.iter().all(|(_, e)| e.max_num_seqs == slots));
+    let arg = |flag: &str| {
+        let args = &staged.loads[1].args;
+        args[args.iter().position(|a| a == flag).expect("is given") + 1].clone()
+    };
+    let load = plan.workloads[cell.workload].0.loads[0].clone();
+    let rates = load.rates(plan.workloads[cell.workload].0.level).expect("an open loop");
+    assert_eq!(arg("--rate"), rates[1].to_string());
+    let seed = crate::experiment::build::arrival_seed(7, 0, 1);
+    assert_eq!(arg("--arrival-seed"), seed.to_string());
+    assert!(!staged.loads[1].args.contains(&"--clients".to_owned()));
+
+    let loads = &mut plan.workloads[cell.workload].0.loads;
+    loads[0].rise = Some(Span::secs(1));
+    let error = format!("{:#}", stage(&plan, cell, 1).expect_err("no live load rises"));
+    assert!(error.contains("loads[0]") && error.contains("rise"), "{error}");
 }
 
 // A topology that only the simulator supports is refused by name.

@@ -162,6 +162,8 @@ impl Stream {
                 max_num_batched_tokens: None,
                 max_num_seqs: slots,
                 jitter: 0.0,
+                speed: None,
+                llamacpp_context: None,
             };
             group.kv_tokens = kv_tokens.map(|tokens| tokens.min(kv_of(&group)));
             group

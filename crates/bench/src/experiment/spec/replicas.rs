@@ -38,6 +38,25 @@ pub struct Group {
     /// Coefficient of variation of a step's time.
     #[serde(default)]
     pub jitter: f64,
+    /// Step times in place of the GPU's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed: Option<Speed>,
+    /// On real processes, a llama.cpp server with `max_num_seqs` slots of this many tokens in place
+    /// of the model engine. `speed` is then measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub llamacpp_context: Option<u32>,
+}
+
+/// Step times of an engine that is neither a GPU's nor calibrated, in ms.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Speed {
+    /// A step.
+    pub step_ms: f64,
+    /// Each sequence in it.
+    pub sequence_ms: f64,
+    /// Each prompt token in it; a token has four bytes.
+    pub token_ms: f64,
 }
 
 /// A replica whose steps take longer for a part of the run, as with a GPU that is throttled.

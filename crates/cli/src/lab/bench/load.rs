@@ -106,6 +106,9 @@ pub(super) struct Load {
     /// Seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Seed of the open loop's arrivals [default: the seed]
+    #[arg(long)]
+    arrival_seed: Option<u64>,
     /// Region of the clients
     #[arg(long, default_value_t = 0)]
     region: u32,
@@ -282,6 +285,7 @@ impl Load {
             },
             region: self.region,
             seed: self.seed,
+            arrival_seed: self.arrival_seed,
             duration: self.duration.or(half_a_minute),
             programs: self.programs,
             requests: self.requests,
@@ -344,6 +348,9 @@ mod tests {
         let arrivals = |line| options(line).expect("a good line").arrivals;
         assert_eq!(arrivals("bench --url u --clients 3"), Arrivals::Closed { clients: 3 });
         assert_eq!(arrivals("bench --url u --rate 9"), Arrivals::Requests { per_second: 9.0 });
+        let seeds = |line| options(line).map(|o| (o.seed, o.arrival_seed)).expect("a good line");
+        assert_eq!(seeds("bench --url u --rate 9 --seed 3"), (3, None));
+        assert_eq!(seeds("bench --url u --rate 9 --arrival-seed 4"), (1, Some(4)));
         assert!(options("bench --url u --rate 9 --clients 3").is_err());
         assert!(options("bench").is_err_and(|e| e.contains("--url")));
         assert!(Cli::try_parse_from(["bench", "mock"]).is_ok());
