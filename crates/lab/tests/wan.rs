@@ -376,7 +376,7 @@ async fn the_admin_port() {
         ("/admin/links/a/b", r#"{"delay":"2h"}"#, "delay 7200s: use a minute or less"),
         ("/admin/links/a/b", r#"{"rate":"0B/s"}"#, "is not a rate; write a size per second"),
         ("/admin/links/a/b", r#"{"dealy":"2s"}"#, "unknown field `dealy`"),
-        ("/admin/routes/b-a", r#"{"target":"127.0.0.1:9"}"#, "route b-a: there is none"),
+        ("/admin/routes/b-a", r#"{"target":"127.0.0.1:9"}"#, "route b-a: no such name"),
         ("/admin/routes/a-b", r#"{"target":"127.0.0.1:0"}"#, "target 127.0.0.1:0: give the"),
     ] {
         let (status, text) = post(path, body).await;

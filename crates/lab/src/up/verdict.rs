@@ -192,10 +192,10 @@ mod tests {
         };
         let breaches = Residency { breaches: 1, ..Residency::default() };
         let breached = Status { residency: Some(breaches), ..gateway() };
-        has(faults(&client(), &breached, &engines()), "where a residency rule forbids");
+        has(faults(&client(), &breached, &engines()), "places that a residency rule forbids");
         let mut broken = Vec::new();
         judge_broken(&breached, &[], &mut broken);
-        has(broken, "where a residency rule forbids");
+        has(broken, "places that a residency rule forbids");
 
         has(at_gateway(|r| r.accepted = 6), "requests accepted");
         has(at_gateway(|r| r.failed = 1), "failed");
