@@ -206,6 +206,6 @@ mod tests {
         lost.errors.insert("error_event".into(), 2);
         has(faults(&lost, &gateway(), &engines()), "2 errors of kind error_event");
         let idle = Report { counts: ClientCounts::default(), ..client() };
-        has(faults(&idle, &gateway(), &engines()), "no answer at all");
+        has(faults(&idle, &gateway(), &engines()), "got no answer");
     }
 }
