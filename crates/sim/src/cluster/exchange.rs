@@ -76,7 +76,7 @@ impl Routing {
     /// ring.
     fn bytes(
         &self,
-        way: Pattern,
+        pattern: Pattern,
         layer: u16,
         shares: &[Share],
         context: f64,
@@ -88,7 +88,7 @@ impl Routing {
             let wants = (self.distinct * self.weights(layer)[expert as usize]).min(1.0);
             shares[owner as usize].tokens * wants * self.token
         };
-        match way {
+        match pattern {
             Pattern::Dispatch => sent(from, to),
             Pattern::Combine => sent(to, from),
             Pattern::Ring if to == (from + 1) % ranks => {
@@ -143,7 +143,7 @@ impl Ways {
     pub(crate) fn load(
         &self,
         routing: &Routing,
-        way: Pattern,
+        pattern: Pattern,
         layer: u16,
         shares: &[Share],
         context: f64,
@@ -152,7 +152,7 @@ impl Ways {
         into.resize(self.rails.len(), 0.0);
         for (rail, sum) in self.rails.iter().zip(into) {
             for &from in &rail.from {
-                *sum += routing.bytes(way, layer, shares, context, from, rail.to);
+                *sum += routing.bytes(pattern, layer, shares, context, from, rail.to);
             }
         }
     }
@@ -165,19 +165,19 @@ impl Ways {
     pub(crate) fn exchange(
         &self,
         routing: &Routing,
-        way: Pattern,
+        pattern: Pattern,
         layer: u16,
         shares: &[Share],
         context: f64,
         (latency, nvlink): (Duration, f64),
     ) -> Exchange {
         let mut bytes = Vec::new();
-        self.load(routing, way, layer, shares, context, &mut bytes);
+        self.load(routing, pattern, layer, shares, context, &mut bytes);
         let flows = self.rails.iter().zip(bytes).filter(|(_, bytes)| *bytes >= 1.0);
         let flows = flows.map(|(rail, bytes)| (rail.path, bytes)).collect();
         let inside = |rank: usize| {
             let others = self.near[rank].iter();
-            let sent = |to: &u32| routing.bytes(way, layer, shares, context, rank as u32, *to);
+            let sent = |to: &u32| routing.bytes(pattern, layer, shares, context, rank as u32, *to);
             others.map(sent).sum::<f64>()
         };
         let most = (0..self.near.len()).map(inside).fold(0.0, f64::max);

@@ -135,7 +135,7 @@ impl World<'_> {
     }
 
     /// Starts an exchange; the phase waits for its flows and for its minimum time.
-    fn exchange(&mut self, now: Time, row: u32, way: Pattern) -> Result<(), Impossible> {
+    fn exchange(&mut self, now: Time, row: u32, pattern: Pattern) -> Result<(), Impossible> {
         let (number, replica) = self.rows[row as usize];
         let running = self.running(row);
         let (layer, context) = (running.layer, running.context);
@@ -144,7 +144,7 @@ impl World<'_> {
         let nvlink = self.geometry.topology.cluster().nvlink_rate;
         let limits = (serving.speed.latency, nvlink);
         let ways = &serving.ways[replica as usize];
-        let found = ways.exchange(&serving.routing, way, layer, &shares, context, limits);
+        let found = ways.exchange(&serving.routing, pattern, layer, &shares, context, limits);
         self.running(row).waits += found.flows.len() as u32 + 1;
         for (path, bytes) in found.flows {
             let (stage, owner) = (Stage::Collective, row);

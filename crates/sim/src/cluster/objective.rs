@@ -71,7 +71,7 @@ impl Idle<'_> {
         let attention = self.speed.attention(shares).as_secs_f64();
         let loads = loads(self.pool, shares, self.routing.weights(layer));
         let rest = self.speed.rest(shares, loads).as_secs_f64();
-        let exchange = |way| self.exchange(way, layer, shares, context);
+        let exchange = |pattern| self.exchange(pattern, layer, shares, context);
         match self.pool.parallel {
             Parallel::Experts => {
                 let exchanges = exchange(Pattern::Dispatch) + exchange(Pattern::Combine);
@@ -82,10 +82,10 @@ impl Idle<'_> {
     }
 
     /// An exchange at the full rate of its busiest port.
-    fn exchange(&self, way: Pattern, layer: u16, shares: &[Share], context: f64) -> f64 {
+    fn exchange(&self, pattern: Pattern, layer: u16, shares: &[Share], context: f64) -> f64 {
         let cluster = self.geometry.topology.cluster();
         let limits = (self.speed.latency, cluster.nvlink_rate);
-        let found = self.ways.exchange(self.routing, way, layer, shares, context, limits);
+        let found = self.ways.exchange(self.routing, pattern, layer, shares, context, limits);
         let mut ports = std::collections::BTreeMap::new();
         for (path, bytes) in &found.flows {
             for port in path.ports() {

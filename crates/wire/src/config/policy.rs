@@ -73,18 +73,22 @@ impl Policy {
             ParamError::Invalid(name) => {
                 let param = spec.params.iter().find(|p| p.name == *name);
                 let given = self.params.get(*name).map(|v| format!("{v}")).unwrap_or_default();
-                let allowed = param.map(allowed).unwrap_or_default();
-                format!("policy.{name}: {given} is out of range; {allowed}")
+                let refusal = param.map(refusal).unwrap_or_default();
+                format!("policy.{name}: {given} {refusal}")
             }
         }
     }
 }
 
-fn allowed(param: &policy::Param) -> String {
-    let range = format!("use a number from {} to {}", param.range.0, param.range.1);
-    match param.words {
-        [] => range,
-        words => format!("{range}, or one of {}", words.join(", ")),
+fn refusal(param: &policy::Param) -> String {
+    let words = param.words.join(", ");
+    let (least, most) = param.range;
+    match (param.takes_numbers(), param.words) {
+        (false, _) => format!("is unknown; use one of {words}"),
+        (true, []) => format!("is out of range; use a number from {least} to {most}"),
+        (true, _) => {
+            format!("is out of range; use a number from {least} to {most}, or one of {words}")
+        }
     }
 }
 
