@@ -116,6 +116,8 @@ const FULL_AGAIN: Duration = Duration::from_millis(200);
 const FULL_AGAIN_MOST: Duration = Duration::from_secs(5);
 /// Most of the KV memory that is kept for the prefix cache.
 const MOST_CACHE: f32 = 0.25;
+/// A replica that spends this share of its time on prompts, or more, keeps all of that.
+const BUSY_PREFILLING: f64 = 0.5;
 /// Time constant of the mean time between ends.
 const ENDS_TAU: Duration = Duration::from_secs(5);
 /// Time constant of the utilisation u.
@@ -404,8 +406,8 @@ impl Replica {
         self.steps.prefilled(ms, self.speed.ms_per_token());
         // Work per tau, decayed, is the share of time spent in prefill.
         let per_tau = ms / (UTILISATION_TAU.as_secs_f64() * 1e3);
+        self.prefill_share.add(now, 0.0);
         let old = self.prefill_share.get().unwrap_or(0.0);
-        self.prefill_share.add(now, old);
         self.prefill_share = self.prefill_share.with(now, (old + per_tau).min(1.0));
     }
 
@@ -453,8 +455,14 @@ impl Replica {
         let there = self.load.running.unwrap_or(0) + self.load.pending.unwrap_or(0);
         let n = (there + self.unreported()).max(self.outstanding).max(1) as f32;
         let reply = self.reply_tokens / self.outstanding.max(1) as f32;
-        let cache = self.reuse.tokens().min(MOST_CACHE * size);
-        size - taken - cache - growth(n, reply, taken / n)
+        size - taken - self.cache_tokens(size) - growth(n, reply, taken / n)
+    }
+
+    /// KV tokens to keep for prefixes that will be used again. What an eviction costs is prefill, so
+    /// a replica with little of it has time to compute them again, and a request need not wait.
+    fn cache_tokens(&self, size: f32) -> f32 {
+        let prefilling = self.prefill_share.get().unwrap_or(0.0) / BUSY_PREFILLING;
+        self.reuse.tokens().min(MOST_CACHE * size * prefilling.min(1.0) as f32)
     }
 
     fn free_slots(&self) -> u32 {
