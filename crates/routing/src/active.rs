@@ -9,6 +9,7 @@ use meridian_base::{PeerId, ReplicaId, RequestId, Time, mix};
 use crate::growth::growth;
 use crate::peer::MOST;
 use crate::places::Permitted;
+use crate::pool::Fetch;
 use crate::recall::Recall;
 use crate::request::{Outcome, Request};
 use crate::steps::Mark;
@@ -20,8 +21,10 @@ pub(crate) enum Place {
     Nowhere,
     /// In the held queue.
     Held,
-    /// Sent to a replica.
+    /// Sent to a replica. If it has a [`Fetch`], that replica fetches the KV of its prompt.
     At(ReplicaId),
+    /// Sent to the prefill replica of its [`Fetch`]; this replica then answers.
+    Prefilling(ReplicaId),
     /// Forwarded to a peer.
     Away(PeerId),
     /// Sent to a replica or peer that has since left; its id may belong to another by now.
@@ -57,6 +60,13 @@ pub(crate) struct Active {
     pub(crate) suspect: Option<ReplicaId>,
     /// An engine's connection broke while serving it.
     pub(crate) died: bool,
+    /// The prefill leg of this attempt, until the replica that answers has the KV.
+    pub(crate) fetch: Option<Fetch>,
+    /// Whether this attempt has, or had, a prefill leg.
+    pub(crate) split: bool,
+    /// Prefill legs of it that failed. After two, or a failed transfer, it gets no further one.
+    pub(crate) prefills_failed: u32,
+    pub(crate) stays_whole: bool,
     /// Peers that failed or refused it, one bit each, and when the last of them did.
     pub(crate) tried_peers: u64,
     pub(crate) tried_at: Time,
@@ -103,6 +113,33 @@ impl Active {
         self.request.peers & self.permitted.peers
     }
 
+    /// Whether its prompt may be prefilled by another replica than the one that answers.
+    #[inline]
+    pub(crate) fn may_split(&self) -> bool {
+        self.request.splits && !self.stays_whole && self.request.pinned.is_none()
+    }
+
+    /// Whether the end of its prefill shows: in a streamed first token, or in the one token of a
+    /// prefill leg.
+    fn shows_first_token(&self) -> bool {
+        self.request.streams || matches!(self.place, Place::Prefilling(_))
+    }
+
+    /// Whether `replica` computes its prompt or its answer now.
+    fn works_at(&self, replica: ReplicaId) -> bool {
+        match self.place {
+            Place::At(at) => at == replica,
+            Place::Prefilling(_) => self.fetch.is_some_and(|fetch| fetch.from == replica),
+            _ => false,
+        }
+    }
+
+    /// Whether one of its two legs is at `replica`.
+    pub(crate) fn has_leg_at(&self, replica: ReplicaId) -> bool {
+        let answers = matches!(self.place, Place::At(at) | Place::Prefilling(at) if at == replica);
+        self.fetch.is_some_and(|fetch| answers || fetch.from == replica)
+    }
+
     /// Whether residency rules apply to it.
     #[inline]
     pub(crate) fn is_restricted(&self) -> bool {
@@ -136,6 +173,10 @@ impl Active {
             blamed: false,
             suspect: None,
             died: false,
+            fetch: None,
+            split: false,
+            prefills_failed: 0,
+            stays_whole: false,
             tried_peers: 0,
             tried_at: now,
             away: Away::default(),
@@ -214,10 +255,33 @@ impl Actives {
         self.map.values().filter(|a| a.place == Place::Held).count()
     }
 
+    /// The requests that will come to `replica` after their prefill, that fetch their KV there, and
+    /// whose KV it holds.
+    pub(crate) fn legs_at(&self, replica: ReplicaId) -> (u32, u32, u32) {
+        let (mut coming, mut fetching, mut held) = (0, 0, 0);
+        for active in self.map.values().filter(|active| active.has_leg_at(replica)) {
+            match active.place {
+                Place::Prefilling(to) => coming += u32::from(to == replica),
+                Place::At(to) if to == replica => fetching += 1,
+                _ => held += 1,
+            }
+        }
+        (coming, fetching, held)
+    }
+
+    /// The requests with a leg at `replica`.
+    pub(crate) fn with_legs_at(&self, replica: ReplicaId) -> Vec<RequestId> {
+        let all = self.map.values().filter(|active| active.has_leg_at(replica));
+        let mut ids: Vec<_> = all.map(|active| active.request.id).collect();
+        ids.sort_unstable();
+        ids
+    }
+
     /// The requests at replicas, in the order of their dispatch.
     pub(crate) fn dispatched(&self) -> Vec<&Active> {
         let all = self.map.values().map(|active| &**active);
-        let mut there: Vec<_> = all.filter(|a| matches!(a.place, Place::At(_))).collect();
+        let is_sent = |a: &&Active| matches!(a.place, Place::At(_) | Place::Prefilling(_));
+        let mut there: Vec<_> = all.filter(is_sent).collect();
         there.sort_unstable_by_key(|active| (active.dispatched, active.number));
         there
     }
@@ -239,13 +303,15 @@ impl Actives {
         for active in self.map.values_mut() {
             if active.place == Place::At(replica) {
                 active.place = Place::Orphan;
+                // The count of overdue requests left with the replica.
+                active.overdue = false;
             }
             active.suspect = active.suspect.filter(|suspect| *suspect != replica);
         }
     }
 
     /// Marks a request as overdue at `replica`; false when it is no longer waiting there, or when
-    /// `streams_only` and its answer does not stream.
+    /// `streams_only` and the end of its prefill does not show.
     pub(crate) fn mark_overdue(
         &mut self,
         id: RequestId,
@@ -253,8 +319,8 @@ impl Actives {
         streams_only: bool,
     ) -> bool {
         match self.get_mut(id) {
-            Some(a) if streams_only && !a.request.streams => false,
-            Some(a) if a.place == Place::At(replica) && !a.first_token && !a.overdue => {
+            Some(a) if streams_only && !a.shows_first_token() => false,
+            Some(a) if a.works_at(replica) && !a.first_token && !a.overdue => {
                 a.overdue = true;
                 true
             }

@@ -12,6 +12,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use meridian_base::ReplicaId;
 
+use crate::links::Pace;
+use crate::pool::Pool;
 use crate::residency::Place;
 
 /// One region as its peers see it.
@@ -19,7 +21,7 @@ use crate::residency::Place;
 pub struct Digest {
     /// Requests held in its gateway.
     pub held: u32,
-    /// Replicas that may receive another request.
+    /// Replicas that may receive another request; those for prefill do not count.
     pub eligible: u32,
     /// Replicas that take requests, including full ones.
     pub usable: u32,
@@ -30,6 +32,8 @@ pub struct Digest {
     /// Mean prefill time of the replicas that have measured it from answers, ms a token; 0 if there
     /// are none.
     pub learned_ms_per_token: f32,
+    /// Mean pace of KV between its replicas; `None` without pairs.
+    pub pace: Option<Pace>,
     /// Its replicas in the order of their ids; in a very large region only the best ones.
     pub replicas: Vec<Remote>,
     /// Whether `replicas` is complete.
@@ -44,7 +48,9 @@ pub struct Digest {
 pub struct Remote {
     /// The peer's own id for it.
     pub id: ReplicaId,
-    /// Whether it may receive another request.
+    /// Its role, and what pairs it with others.
+    pub pool: Pool,
+    /// Whether it may receive another request, or another prompt.
     pub eligible: bool,
     /// The most unmatched prompt tokens that it has capacity for; negative when it has none.
     pub room: f32,

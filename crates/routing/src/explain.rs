@@ -4,6 +4,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use meridian_base::{PeerId, ReplicaId, RequestId, Time};
 
+use crate::links::{Links, Pace};
 use crate::policy::Common;
 use crate::replica::Row;
 use crate::why::{Ineligible, Unavailable, Why};
@@ -64,9 +65,14 @@ pub struct Decision {
     pub resumed: bool,
     /// The pick and its reason; `None` when the request was held or rejected.
     pub pick: Option<(Target, Why)>,
+    /// The replica that computes the prompt, if it is another one than the pick.
+    pub prefill: Option<ReplicaId>,
+    /// The pace of KV between the two; without a pair, the mean of the links.
+    pub pace: Pace,
     /// The figures that were the same for every candidate.
     pub common: Common,
-    /// Every replica of the region.
+    /// Every replica of the region that serves the model. If the request may be split, those for
+    /// prefill are among them.
     pub candidates: Vec<CandidateRow>,
     /// Every peer.
     pub peers: Vec<PeerCandidate>,
@@ -80,6 +86,8 @@ impl Default for Decision {
             attempt: 0,
             resumed: false,
             pick: None,
+            prefill: None,
+            pace: Links::default().mean(),
             common: Common::default(),
             candidates: Vec::new(),
             peers: Vec::new(),

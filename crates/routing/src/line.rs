@@ -19,6 +19,7 @@ pub(crate) struct Line {
     guess: f64,
     lean: f64,
     slope: f64,
+    fixed: f64,
 }
 
 impl Line {
@@ -26,7 +27,7 @@ impl Line {
     pub(crate) fn leaning_on(guess: f64, lean: f64) -> Line {
         let (n, x, y, xx, xy) = (0.0, 0.0, 0.0, 0.0, 0.0);
         let lean = lean * lean;
-        Line { n, x, y, xx, xy, least: f64::INFINITY, guess, lean, slope: guess }
+        Line { n, x, y, xx, xy, least: f64::INFINITY, guess, lean, slope: guess, fixed: 0.0 }
     }
 
     /// Sets the prior guess; it counts from the next sample on.
@@ -45,12 +46,18 @@ impl Line {
         let Line { n, x, y, xx, xy, least, guess, lean, .. } = *self;
         let line = (xy - x * y / n + lean * guess) / (xx - x * x / n + lean);
         let fixed = ((y - line * x) / n).clamp(0.0, least);
+        self.fixed = fixed;
         self.slope = (xy - fixed * x + lean * guess) / (xx + lean);
     }
 
     /// The slope: the guess before the first sample.
     pub(crate) fn slope(&self) -> f64 {
         self.slope
+    }
+
+    /// The fixed part: 0 before the first sample.
+    pub(crate) fn fixed(&self) -> f64 {
+        self.fixed
     }
 
     /// The root of the samples' sum of squared x.

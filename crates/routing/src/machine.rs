@@ -7,6 +7,7 @@ mod digest;
 mod fleet;
 mod forwards;
 mod handover;
+mod legs;
 mod peers;
 mod promise;
 mod release;
@@ -32,6 +33,7 @@ use crate::explain::{CandidateRow, Decision, Journal};
 use crate::growth::Replies;
 use crate::held::{Held, HeldConfig};
 use crate::index::{Insert, PrefixIndex};
+use crate::links::Links;
 use crate::peer::Peers;
 use crate::places::Places;
 use crate::policy::{Params, Policy, Spec};
@@ -151,6 +153,22 @@ pub enum Input {
     },
     /// A request arrives.
     Arrived(Request),
+    /// The prefill leg of a request ended well. For legs that begin together, the first token of the
+    /// answer may come first; this is then ignored.
+    Prefilled {
+        /// The request.
+        id: RequestId,
+        /// The token counts that the prefill engine reported.
+        usage: Option<Usage>,
+    },
+    /// The prefill leg of a request failed, before its answer began. The driver has ended the other
+    /// leg, if it began.
+    PrefillFailed {
+        /// The request.
+        id: RequestId,
+        /// The result. A client error sends the request whole to a replica that answers.
+        outcome: Outcome,
+    },
     /// The first token of a request's answer came.
     FirstToken(RequestId),
     /// An attempt ended.
@@ -222,11 +240,14 @@ pub enum Output {
     Dispatch {
         /// The request.
         id: RequestId,
-        /// The replica.
+        /// The replica that answers.
         replica: ReplicaId,
-        /// Why it was chosen.
+        /// The replica that computes the prompt, if it is another one: the driver reports the end of
+        /// that leg with [`Input::Prefilled`] or [`Input::PrefillFailed`].
+        prefill: Option<ReplicaId>,
+        /// Why they were chosen.
         why: Why,
-        /// Prompt tokens expected in its cache.
+        /// Prompt tokens expected in the cache of the replica that computes the prompt.
         matched_tokens: u32,
         /// Which attempt this is, from 1.
         attempt: u32,
@@ -282,7 +303,10 @@ pub struct Routing {
     /// Number of requests that have arrived.
     arrivals: u64,
     pub(crate) replicas: Replicas,
+    /// The replicas that answer requests for a model, and those that only prefill for it.
     pub(crate) serves: BTreeMap<ModelId, Vec<ReplicaId>>,
+    pub(crate) prefills: BTreeMap<ModelId, Vec<ReplicaId>>,
+    pub(crate) links: Links,
     pub(crate) index: Option<PrefixIndex>,
     pub(crate) insert: Insert,
     cap_blocks: Option<usize>,
@@ -343,6 +367,8 @@ impl Routing {
             arrivals: 0,
             replicas: Replicas::new(config.admission),
             serves: BTreeMap::new(),
+            prefills: BTreeMap::new(),
+            links: Links::default(),
             index: None,
             insert: Insert::OnDispatch,
             cap_blocks: None,
@@ -393,6 +419,8 @@ impl Routing {
             Input::ProbeFailed(id) => self.probe_failed(now, id),
             Input::Alive { id, asked } => self.alive(now, id, asked),
             Input::Arrived(request) => self.arrived(now, request),
+            Input::Prefilled { id, usage } => self.prefilled(now, id, usage),
+            Input::PrefillFailed { id, outcome } => self.prefill_failed(now, id, outcome),
             Input::FirstToken(id) => self.first_token(now, id),
             Input::Finished { id, outcome, retry, usage, extended, served } => {
                 self.finished(now, id, End { outcome, retry, usage, extended, served });
@@ -472,6 +500,12 @@ impl Routing {
         &self.peers
     }
 
+    /// The pace of KV between replicas.
+    #[must_use]
+    pub fn links(&self) -> &Links {
+        &self.links
+    }
+
     /// Requests held now.
     #[must_use]
     pub fn held_len(&self) -> u32 {
@@ -522,6 +556,7 @@ impl Routing {
     pub fn check_invariants(&mut self) {
         self.checks_credits = true;
         assert_eq!(self.held.len() as usize, self.actives.held(), "a held request has not left");
+        self.check_legs();
         if self.peers.is_empty() {
             return;
         }
@@ -546,7 +581,7 @@ impl Routing {
     pub fn dry_run(&mut self, now: Time, request: Request) -> Decision {
         let mut active = self.activate(now, request);
         let choice = self.choose(now, &mut active);
-        self.decision(now, &active, active.attempt + 1, choice.pick())
+        self.decision(now, &active, active.attempt + 1, &choice)
     }
 
     /// A request that arrives now.

@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 use meridian_base::{Duration, PeerId, ReplicaId, RequestId, Time};
 
 use crate::digest::{Digest, Remote};
+use crate::links::Pace;
 use crate::residency::Place;
 use crate::topology::{PeerSpec, Peering};
 
@@ -45,8 +46,12 @@ pub struct PeerRow {
     pub since: u32,
     /// KV tokens that those need, for unmatched prompts and replies.
     pub since_tokens: f32,
-    /// Its replicas, as far as its digest lists them.
+    /// Its replicas that answer requests, as far as its digest lists them.
     pub remotes: Vec<RemoteRow>,
+    /// Of its replicas, those that only prefill.
+    pub prefills: Vec<Remote>,
+    /// Mean pace of KV between its replicas, if they form pairs.
+    pub pace: Option<Pace>,
 }
 
 /// The figures of a peer's replica, as a decision reads them.
@@ -174,7 +179,14 @@ impl Peer {
             own_need: 0.0,
             slot: slot(told.id),
         };
-        row.remotes.extend(digest.replicas.iter().map(remote));
+        row.prefills.clear();
+        for told in &digest.replicas {
+            match told.pool.role.answers() {
+                true => row.remotes.push(remote(told)),
+                false => row.prefills.push(*told),
+            }
+        }
+        row.pace = digest.pace;
         let rtt = self.rtt;
         while self.since.front().is_some_and(|s| s.at + rtt <= now) {
             self.since.pop_front();

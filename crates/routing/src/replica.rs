@@ -12,6 +12,7 @@ use meridian_base::{Duration, ModelId, RequestId, Time};
 use crate::breaker::{Breaker, BreakerConfig, BreakerState};
 use crate::cost::{Ewma, Gaps};
 use crate::growth::growth;
+use crate::pool::{Legs, Pool};
 use crate::request::Usage;
 use crate::residency::Place;
 use crate::reuse::{Reuse, Used};
@@ -35,6 +36,8 @@ pub struct ReplicaSpec {
     pub rtt: Duration,
     /// Its location, for residency rules.
     pub place: Arc<Place>,
+    /// Its role, and what pairs it with others.
+    pub pool: Pool,
 }
 
 /// An engine's load report.
@@ -67,12 +70,12 @@ pub enum State {
 /// stays in the processor's nearest caches.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Row {
-    /// Our own dispatches that have not ended.
+    /// Our own dispatches that have not ended, and requests that come here after their prefill.
     pub outstanding: u32,
     /// Reported pending plus our dispatches since that report; without reports, our dispatches
     /// without a first token past their predicted time.
     pub pending: u32,
-    /// Reported running; without reports, our dispatches that have had their first token.
+    /// Our dispatches that have had their first token or need no prefill here.
     pub running: u32,
     /// Prefill tokens ahead: prompt minus match over own dispatches without a first token.
     pub front_tokens: f32,
@@ -101,6 +104,12 @@ pub struct Row {
     pub trust: f32,
     /// Round trip to it in ms; zero within the region.
     pub rtt_ms: f32,
+    /// Tokens of KV under way to or from here.
+    pub moving_tokens: f32,
+    /// Tokens of KV prefilled here that the decode replicas have not fetched.
+    pub held_tokens: f32,
+    /// Its role, and what pairs it with others.
+    pub pool: Pool,
     /// Why it takes no requests; `None` when it does.
     pub closed: Option<Ineligible>,
 }
@@ -134,6 +143,18 @@ pub(crate) struct Promise {
     pub(crate) by_report: bool,
 }
 
+/// What a request needs at a replica, in tokens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Work {
+    pub(crate) prompt: f32,
+    /// Prompt tokens to compute there.
+    pub(crate) prefill: f32,
+    /// KV memory for the prompt beyond what is cached there.
+    pub(crate) kv: f32,
+    /// The expected reply.
+    pub(crate) reply: f32,
+}
+
 /// All known state of one replica.
 #[derive(Debug)]
 pub(crate) struct Replica {
@@ -160,6 +181,7 @@ pub(crate) struct Replica {
     pub(crate) front_tokens: f32,
     /// Expected tokens of the replies to our outstanding requests.
     reply_tokens: f32,
+    pub(crate) legs: Legs,
     reuse: Reuse,
     slots: Slots,
     /// Own dispatches since the newest report was requested: time and unmatched tokens.
@@ -240,6 +262,7 @@ impl Replica {
             outstanding_tokens: 0.0,
             front_tokens: 0.0,
             reply_tokens: 0.0,
+            legs: Legs::default(),
             reuse: Reuse::default(),
             slots: Slots::default(),
             recent: VecDeque::new(),
@@ -258,13 +281,13 @@ impl Replica {
     }
 
     /// Records that a request of ours was sent here.
-    pub(crate) fn sent(&mut self, now: Time, prompt_tokens: f32, unmatched: f32, reply: f32) {
+    pub(crate) fn sent(&mut self, now: Time, work: Work) {
         self.outstanding += 1;
         self.waiting += 1;
-        self.reply_tokens += reply;
-        self.outstanding_tokens += prompt_tokens;
-        self.front_tokens += unmatched;
-        self.recent.push_back((now, unmatched));
+        self.reply_tokens += work.reply;
+        self.outstanding_tokens += work.prompt;
+        self.front_tokens += work.prefill;
+        self.recent.push_back((now, work.kv));
         self.totals.dispatched += 1;
         self.breaker.sent(now);
     }
@@ -425,9 +448,11 @@ impl Replica {
         let reported_pending = self.load.pending.unwrap_or(0);
         let reports = self.load.pending.is_some();
         Row {
-            outstanding: plus(self.outstanding),
+            outstanding: plus(self.outstanding + self.legs.coming),
             pending: if reports { reported_pending + self.unreported() } else { self.overdue },
-            running: plus(self.outstanding - self.waiting),
+            running: plus(
+                self.outstanding - self.waiting + self.legs.fetching + self.legs.coming,
+            ),
             front_tokens: self.front_tokens,
             outstanding_tokens: self.outstanding_tokens,
             kv_used: self.load.kv_used.unwrap_or(0.0),
@@ -440,6 +465,9 @@ impl Replica {
             free_slots: self.free_slots(),
             trust: self.trust,
             rtt_ms: self.spec.rtt.as_secs_f32() * 1e3,
+            moving_tokens: self.legs.moving_tokens,
+            held_tokens: self.legs.held_tokens,
+            pool: self.spec.pool,
             closed: self.closed(now),
         }
     }
@@ -450,10 +478,13 @@ impl Replica {
             return f32::INFINITY;
         };
         let size = size as f32;
-        let taken = size * used + self.unreported_tokens();
+        // Held blocks are in the report of an engine that counts them.
+        let used = (size * used).max(self.legs.held_tokens);
+        let taken = used + self.unreported_tokens() + self.legs.coming_tokens;
         // Others may have requests there, too; their replies count as ours do.
         let there = self.load.running.unwrap_or(0) + self.load.pending.unwrap_or(0);
-        let n = (there + self.unreported()).max(self.outstanding).max(1) as f32;
+        let n = (there + self.unreported()).max(self.outstanding) + self.legs.coming;
+        let n = n.max(1) as f32;
         let reply = self.reply_tokens / self.outstanding.max(1) as f32;
         size - taken - self.cache_tokens(size) - growth(n, reply, taken / n)
     }
@@ -473,9 +504,10 @@ impl Replica {
         }
         match (self.spec.slots.or(self.slots.limit()), self.load.running) {
             (Some(slots), Some(running)) => {
-                slots.saturating_sub(running + self.load.pending.unwrap_or(0) + self.unreported())
+                let sent = self.unreported() + self.legs.coming;
+                slots.saturating_sub(running + self.load.pending.unwrap_or(0) + sent)
             }
-            (Some(slots), None) => slots.saturating_sub(self.outstanding),
+            (Some(slots), None) => slots.saturating_sub(self.outstanding + self.legs.coming),
             (None, _) => u32::MAX,
         }
     }

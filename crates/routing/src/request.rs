@@ -42,6 +42,8 @@ pub struct Request {
     /// The peers that can serve it, one bit each by [`PeerId`](meridian_base::PeerId): those that
     /// serve its model, or the one that has its state. `u64::MAX` for any, 0 for none.
     pub peers: u64,
+    /// Whether its prompt may be prefilled by another replica than the one that answers.
+    pub splits: bool,
     /// Whether replicas of this region can serve it; false if its state is at a peer.
     pub here: bool,
     /// The residency rules that apply to it. If they permit no place, it cannot be served, whatever
@@ -73,6 +75,7 @@ impl Request {
             streams: true,
             hops: 0,
             peers: u64::MAX,
+            splits: false,
             here: true,
             residence: Residence::default(),
             elsewhere: false,

@@ -34,6 +34,13 @@ pub enum Why {
     Imbalance,
     /// The lowest score, in the policy's unit (ms for the cost policies).
     LowestScore(f64),
+    /// As the lowest score, with the prompt computed by another replica.
+    TwoLegs {
+        /// The score.
+        score: f64,
+        /// The lowest score of a single replica.
+        alone: f64,
+    },
     /// The peer with the shortest round trip, in ms.
     Nearest(f64),
     /// The region's mean utilisation is above the bound of its topology.
@@ -65,6 +72,7 @@ impl Why {
             Why::NoMatch => "fallback-no-match",
             Why::Imbalance => "fallback-imbalance",
             Why::LowestScore(_) => "lowest-score",
+            Why::TwoLegs { .. } => "two-legs",
             Why::Nearest(_) => "nearest-peer",
             Why::Overflow { .. } => "overflow",
             Why::Stolen => "stolen",

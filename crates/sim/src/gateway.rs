@@ -154,6 +154,7 @@ impl Gateway {
             weight: 1,
             rtt,
             place,
+            pool: Default::default(),
         };
         self.machine.handle(now, Input::Joined { id: ReplicaId(free as u16), spec });
     }

@@ -103,6 +103,7 @@ impl Fleet {
                 weight: 1,
                 rtt: Duration::ZERO,
                 place: Default::default(),
+                pool: Default::default(),
             };
             routing.handle(now, Input::Joined { id, spec });
             let load = Load {

@@ -15,6 +15,7 @@ pub(crate) fn announce(driver: &Driver, fleet: &Fleet, member: &Member, found: &
         weight: member.spec.weight,
         rtt: member.rtt(),
         place: member.place.clone(),
+        pool: Default::default(),
     };
     // A discovery still running when the replica left reports nothing.
     let there = || !member.gone.is_cancelled();

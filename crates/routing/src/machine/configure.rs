@@ -57,10 +57,19 @@ impl Routing {
     /// ends are reported too, so the policy may count them.
     fn replay_dispatches(&mut self) {
         for active in self.actives.dispatched() {
-            let Place::At(replica) = active.place else { continue };
-            let prefill_ms = active.unmatched * self.replicas.row(replica).ms_per_token;
-            let sent = Dispatched { request: &active.request, replica, prefill_ms };
-            self.policy.on_dispatched(active.dispatched, sent);
+            let mut say = |replica, unmatched| {
+                let prefill_ms = unmatched * self.replicas.row(replica).ms_per_token;
+                let sent = Dispatched { request: &active.request, replica, prefill_ms };
+                self.policy.on_dispatched(active.dispatched, sent);
+            };
+            match (active.place, active.fetch) {
+                (Place::Prefilling(to), Some(fetch)) => {
+                    say(fetch.from, fetch.unmatched);
+                    say(to, 0.0);
+                }
+                (Place::At(replica), _) => say(replica, active.unmatched),
+                _ => {}
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 //! and records the decision. This takes one pass over the model's replicas and reuses its buffers;
 //! of many replicas, the policy sees a sample (`sample.rs`).
 
+mod prefills;
 mod sample;
 
 use alloc::boxed::Box;
@@ -56,6 +57,14 @@ impl Choice {
         }
     }
 
+    /// The replica that computes the prompt, if it is another one.
+    pub(crate) fn prefill(&self) -> Option<ReplicaId> {
+        match self {
+            Choice::Send(Sending::Replica(to)) => to.prefill,
+            _ => None,
+        }
+    }
+
     pub(crate) fn pick(&self) -> Option<(Target, Why)> {
         match self {
             Choice::Send(Sending::Replica(to)) => Some((Target::Replica(to.replica), to.why)),
@@ -75,6 +84,8 @@ const SECOND_LAYER: u64 = 2;
 pub(crate) struct Scratch {
     eligible: Vec<ReplicaId>,
     full: Vec<ReplicaId>,
+    /// Prefill replicas for a pair with one of the eligible.
+    prefills: Vec<ReplicaId>,
     matched: Vec<u32>,
     block_tokens: f32,
     prompt_tokens: f32,
@@ -128,7 +139,10 @@ impl Routing {
         self.match_prefix(active, &mut scratch);
         let local = match self.sort_out(active, &mut scratch) {
             Err(choice) => Err(choice),
-            Ok(()) => Ok(self.ask(now, active, &scratch)),
+            Ok(()) => {
+                self.find_prefills(active, &mut scratch);
+                Ok(self.ask(now, active, &scratch))
+            }
         };
         let choice = match self.has_second_layer() {
             false => Choice::of(local),
@@ -176,6 +190,7 @@ impl Routing {
     pub(crate) fn sort_out(&self, active: &Active, scratch: &mut Scratch) -> Result<(), Choice> {
         scratch.eligible.clear();
         scratch.full.clear();
+        scratch.prefills.clear();
         scratch.sampled = false;
         let request = &active.request;
         let Some(candidates) = self.serves.get(&request.model) else {
@@ -296,7 +311,9 @@ impl Routing {
             return Some(Ineligible::Tried);
         }
         let unmatched = scratch.prompt_tokens - scratch.matched_tokens(id);
-        (unmatched + scratch.growth > self.config.admission.room(row)).then_some(Ineligible::Full)
+        // A prefill leg writes one token.
+        let growth = if row.pool.role.answers() { scratch.growth } else { 0.0 };
+        (unmatched + growth > self.config.admission.room(row)).then_some(Ineligible::Full)
     }
 
     /// The conditions that exclude replicas from serving a request.
@@ -364,12 +381,16 @@ impl Routing {
     }
 
     pub(crate) fn ask(&self, now: Time, active: &Active, scratch: &Scratch) -> Pick {
-        let pick = self.policy.pick(&self.view(now, active, scratch), &mut self.draw(active));
-        if let Pick::Replica(chosen) = pick {
-            let is_eligible = scratch.eligible.contains(&chosen.replica);
-            debug_assert!(is_eligible, "a policy picks among the eligible");
+        let (view, mut draw) = (self.view(now, active, scratch), self.draw(active));
+        let pick = self.policy.pick(&view, &mut draw);
+        let Pick::Replica(mut chosen) = pick else { return pick };
+        if !view.prefills.is_empty() && !self.policy.prices_pairs() {
+            chosen = self.with_prefill(chosen, &view, &mut draw);
         }
-        pick
+        let is_eligible = scratch.eligible.contains(&chosen.replica)
+            && chosen.prefill.is_none_or(|from| scratch.prefills.contains(&from));
+        debug_assert!(is_eligible, "a policy picks among the eligible");
+        Pick::Replica(chosen)
     }
 
     /// The policy's view.
@@ -383,6 +404,8 @@ impl Routing {
             may_wait: now < self.held.may_wait_until(active.arrived, active.request.deadline),
             eligible: &scratch.eligible,
             full: &scratch.full,
+            prefills: &scratch.prefills,
+            links: &self.links,
             replicas: &self.replicas,
             matched: &scratch.matched,
             index: self.index.as_ref(),
@@ -440,6 +463,7 @@ impl Routing {
         if let Some(decision) = journal.next() {
             (decision.id, decision.at, decision.attempt) = (active.request.id, now, attempt);
             (decision.resumed, decision.pick) = (active.resumed, pick);
+            self.describe_pair(decision, active.fetch.map(|fetch| fetch.from));
             self.describe_candidates(active, self.config.explain_candidates, decision);
         }
         self.journal = journal;
@@ -451,24 +475,41 @@ impl Routing {
         now: Time,
         active: &Active,
         attempt: u32,
-        pick: Option<(Target, Why)>,
+        choice: &Choice,
     ) -> Decision {
-        let (id, resumed) = (active.request.id, active.resumed);
+        let (id, resumed, pick) = (active.request.id, active.resumed, choice.pick());
         let mut decision = Decision { id, at: now, attempt, resumed, pick, ..Decision::default() };
+        self.describe_pair(&mut decision, choice.prefill());
         self.describe_candidates(active, usize::MAX, &mut decision);
         decision
+    }
+
+    /// Adds the other replica of a pair, and the pace of the link between the two.
+    fn describe_pair(&self, decision: &mut Decision, prefill: Option<ReplicaId>) {
+        decision.prefill = prefill;
+        let end = |id: ReplicaId| (id, self.replicas.row(id).pool);
+        decision.pace = match (prefill, decision.pick) {
+            (Some(from), Some((Target::Replica(to), _))) => self.links.pace(end(from), end(to)),
+            _ => self.links.mean(),
+        };
     }
 
     /// Adds the candidates of the newest decision, up to a limit, and the picked one.
     fn describe_candidates(&self, active: &Active, most: usize, decision: &mut Decision) {
         decision.common = self.common(active);
-        let ids = self.serves.get(&active.request.model).map_or(&[][..], |v| v);
         let rows = &mut decision.candidates;
-        rows.extend(ids.iter().take(most).map(|id| self.candidate(active, *id)));
-        if let Some((Target::Replica(id), _)) = decision.pick
-            && !rows.iter().any(|r| r.replica == id)
-        {
-            rows.push(self.candidate(active, id));
+        let prefills = self.prefills.get(&active.request.model).filter(|_| active.may_split());
+        for ids in [self.serves.get(&active.request.model), prefills].into_iter().flatten() {
+            rows.extend(ids.iter().take(most).map(|id| self.candidate(active, *id)));
+        }
+        let picked = match decision.pick {
+            Some((Target::Replica(id), _)) => Some(id),
+            _ => None,
+        };
+        for id in picked.into_iter().chain(decision.prefill) {
+            if !rows.iter().any(|r| r.replica == id) {
+                rows.push(self.candidate(active, id));
+            }
         }
         let each = self.peers.ids().iter();
         let at = decision.at;
@@ -493,7 +534,10 @@ impl Routing {
     fn candidate(&self, active: &Active, id: ReplicaId) -> CandidateRow {
         let scratch = &self.scratch;
         let left_out = || {
-            let seen = scratch.eligible.contains(&id) || scratch.full.contains(&id);
+            let seen = scratch.eligible.contains(&id)
+                || scratch.full.contains(&id)
+                || scratch.prefills.contains(&id)
+                || !self.replicas.row(id).pool.role.answers();
             (scratch.sampled && !seen).then_some(Ineligible::Unsampled)
         };
         CandidateRow {

@@ -5,6 +5,7 @@ use meridian_base::ReplicaId;
 use super::Routing;
 use crate::digest::{Digest, Remote};
 use crate::places::Places;
+use crate::pool::Pool;
 use crate::replica::Row;
 use crate::why::Ineligible;
 
@@ -21,8 +22,9 @@ impl Routing {
             let row = self.replicas.row(id);
             let kv_tokens = self.replicas.kv_tokens(id);
             let remote = remote(id, row, rooms[id.index()], kv_tokens);
-            digest.eligible += u32::from(remote.eligible);
-            if matches!(row.closed, None | Some(Ineligible::Full)) {
+            let answers = row.pool.role.answers();
+            digest.eligible += u32::from(remote.eligible && answers);
+            if answers && matches!(row.closed, None | Some(Ineligible::Full)) {
                 digest.usable += 1;
                 used += row.utilisation;
                 places |= self.place_bit(id);
@@ -36,6 +38,7 @@ impl Routing {
         }
         digest.utilisation = if digest.usable == 0 { 1.0 } else { used / digest.usable as f32 };
         digest.learned_ms_per_token = speeds / (learned.max(1) as f32);
+        digest.pace = (!self.prefills.is_empty()).then(|| self.links.mean());
         digest.places = self.places.named(places);
         let most = usize::from(self.config.peering.most_remotes);
         digest.whole = digest.replicas.len() <= most;
@@ -63,6 +66,7 @@ impl Routing {
 fn remote(id: ReplicaId, row: &Row, room: f32, kv_tokens: Option<u64>) -> Remote {
     Remote {
         id,
+        pool: Pool { rack: 0, ..row.pool },
         eligible: room > 0.0,
         room,
         front_tokens: row.front_tokens,

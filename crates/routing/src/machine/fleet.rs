@@ -80,6 +80,7 @@ impl Routing {
         if let Some(index) = &mut self.index {
             index.remove_target(id.0);
         }
+        self.legs_left(now, id);
         self.actives.orphan(id);
         self.replicas.leave(id);
         self.replicas_changed();
@@ -87,9 +88,13 @@ impl Routing {
 
     pub(super) fn replicas_changed(&mut self) {
         self.serves.clear();
+        self.prefills.clear();
         for id in self.replicas.ids() {
-            for model in self.replicas.spec(*id).map_or(&[][..], |s| &s.models) {
-                self.serves.entry(*model).or_default().push(*id);
+            let Some(spec) = self.replicas.spec(*id) else { continue };
+            let answers = spec.pool.role.answers();
+            let of = if answers { &mut self.serves } else { &mut self.prefills };
+            for model in &spec.models {
+                of.entry(*model).or_default().push(*id);
             }
         }
         self.policy.on_replicas_changed(&self.replicas);

@@ -15,7 +15,7 @@ use super::Routing;
 use super::decide::Choice;
 use crate::active::Active;
 use crate::admission::Admission;
-use crate::policy::Pick;
+use crate::policy::{Chosen, Pick};
 use crate::replica::Promise;
 use crate::why::Why;
 
@@ -49,10 +49,10 @@ impl Routing {
         let Some(mut active) = self.actives.take(id) else { return false };
         let is_due = self.held.is_due(now, active.arrived);
         let kept_for = is_due.then(|| self.pick_full(now, &mut active)).flatten();
-        if let Some(replica) = kept_for {
+        if let Some(to) = kept_for {
             self.held.release(&active.request);
-            let waited = now.since(active.arrived);
-            self.dispatch(now, &mut active, replica, Why::Promised { waited });
+            let (waited, replica) = (now.since(active.arrived), to.replica);
+            self.dispatch(now, &mut active, Chosen { why: Why::Promised { waited }, ..to });
             let by_report = !active.request.streams;
             let promise = Promise { to: id, at: now, by_report };
             self.replicas.update(now, replica, |r| r.promised = Some(promise));
@@ -66,7 +66,7 @@ impl Routing {
     }
 
     /// The best of the replicas that take requests but have no capacity for this one.
-    fn pick_full(&mut self, now: Time, active: &mut Active) -> Option<ReplicaId> {
+    fn pick_full(&mut self, now: Time, active: &mut Active) -> Option<Chosen> {
         if !self.any_promisable(self.serves.get(&active.request.model)?) {
             return None;
         }
@@ -84,7 +84,7 @@ impl Routing {
             .then(|| self.ask(now, active, &scratch));
         self.scratch = scratch;
         match pick {
-            Some(Pick::Replica(chosen)) => Some(chosen.replica),
+            Some(Pick::Replica(chosen)) => Some(chosen),
             Some(Pick::Wait) | None => None,
         }
     }

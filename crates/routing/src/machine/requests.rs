@@ -10,10 +10,10 @@ use crate::active::{Active, Place};
 use crate::explain::Target;
 use crate::index::Insert;
 use crate::policy::{Chosen, Dispatched};
-use crate::replica::State;
+use crate::replica::{State, Work};
 use crate::request::{Outcome, Request, Usage};
 use crate::reuse::Used;
-use crate::why::{RejectWhy, Why};
+use crate::why::RejectWhy;
 
 impl Routing {
     pub(super) fn arrived(&mut self, now: Time, request: Request) {
@@ -68,7 +68,8 @@ impl Routing {
         }
         let wanted = now + self.config.probe.busy;
         let schedule = &mut self.schedule;
-        for id in self.serves.get(&model).map_or(&[][..], |ids| ids) {
+        let pools = [self.serves.get(&model), self.prefills.get(&model)];
+        for id in pools.into_iter().flatten().flatten() {
             self.replicas.update(now, *id, |r| {
                 if !r.probing {
                     r.next_probe = schedule.hasten(r.next_probe, wanted, *id);
@@ -80,26 +81,29 @@ impl Routing {
     /// Sends a request to the decision's target, using the matches in the scratch.
     pub(super) fn send(&mut self, now: Time, active: &mut Active, to: Sending) {
         match to {
-            Sending::Replica(Chosen { replica, why, .. }) => {
-                self.dispatch(now, active, replica, why);
-            }
+            Sending::Replica(to) => self.dispatch(now, active, to),
             Sending::Peer(to) => self.forward(now, active, to),
         }
     }
 
-    pub(super) fn dispatch(
-        &mut self,
-        now: Time,
-        active: &mut Active,
-        replica: ReplicaId,
-        why: Why,
-    ) {
+    pub(super) fn dispatch(&mut self, now: Time, active: &mut Active, to: Chosen) {
+        let Chosen { replica, prefill, why, .. } = to;
         let id = active.request.id;
         active.matched = self.scratch.matched_tokens(replica);
-        active.unmatched = (active.request.prompt_tokens as f32 - active.matched).max(0.0);
-        active.in_front = self.in_front(active, replica);
+        active.fetch = prefill.map(|from| self.fetch(active, from, replica));
+        match active.fetch {
+            None => {
+                active.unmatched = (active.request.prompt_tokens as f32 - active.matched).max(0.0);
+                active.in_front = self.in_front(replica).filter(|_| active.request.streams);
+                active.place = Place::At(replica);
+            }
+            Some(_) => {
+                (active.unmatched, active.in_front) = (0.0, None);
+                active.place = Place::Prefilling(replica);
+            }
+        }
+        active.split = prefill.is_some();
         active.attempt += 1;
-        active.place = Place::At(replica);
         active.recall = None;
         active.dispatched = now;
         active.first_token = false;
@@ -107,24 +111,38 @@ impl Routing {
         self.outputs.push_back(Output::Dispatch {
             id,
             replica,
+            prefill,
             why,
-            matched_tokens: active.matched as u32,
+            matched_tokens: active.fetch.map_or(active.matched, |fetch| fetch.matched) as u32,
             attempt: active.attempt,
         });
-        let speed = self.replicas.row(replica).ms_per_token;
-        let prefill_ms = active.unmatched * speed;
-        let sent = Dispatched { request: &active.request, replica, prefill_ms };
-        self.policy.on_dispatched(now, sent);
+        if let Some(fetch) = active.fetch {
+            self.say_dispatched(now, active, fetch.from, fetch.unmatched);
+        }
+        self.say_dispatched(now, active, replica, active.unmatched);
         self.unwritten = Some(Sent { at: now, id, replica, why });
     }
 
-    fn in_front(&self, active: &Active, replica: ReplicaId) -> Option<f32> {
+    /// Reports to the policy that a request was sent to a replica, with this much to compute.
+    pub(super) fn say_dispatched(
+        &mut self,
+        at: Time,
+        active: &Active,
+        replica: ReplicaId,
+        unmatched: f32,
+    ) {
+        let prefill_ms = unmatched * self.replicas.row(replica).ms_per_token;
+        self.policy.on_dispatched(at, Dispatched { request: &active.request, replica, prefill_ms });
+    }
+
+    /// Prefill tokens ahead of a new request; `None` if other clients' requests are ahead as well.
+    pub(super) fn in_front(&self, replica: ReplicaId) -> Option<f32> {
         let there = self.replicas.get(replica)?;
         let row = self.replicas.row(replica);
         let ours_alone = there.agreed_drift() <= 0;
         // A request whose tokens all matched may still be ahead.
         let waits = if row.pending > 0 { row.front_tokens.max(1.0) } else { row.front_tokens };
-        (active.request.streams && ours_alone).then_some(waits)
+        ours_alone.then_some(waits)
     }
 
     /// Records the newest dispatch: first in the journal, which shows the region at the time of the
@@ -135,31 +153,55 @@ impl Routing {
         let Some(Sent { at, id, replica, why }) = self.unwritten.take() else { return };
         let Some(active) = self.actives.take(id) else { return };
         self.write_down(at, &active, active.attempt, Some((Target::Replica(replica), why)));
-        if self.insert != Insert::OnAnswer
-            && let Some(index) = &mut self.index
-        {
-            let idle_ms = index.reuse(replica.0, &active.request.blocks) as f32;
-            let used = Used {
-                token_seconds: idle_ms * active.request.block_tokens / 1e3,
-                matched: active.matched,
-                all: active.request.prompt_tokens as f32 + active.reply,
-            };
-            self.hits.add(used.matched, used.all);
-            self.replicas.update(at, replica, |r| r.used_cache(at, used));
+        let prompt = active.request.prompt_tokens as f32;
+        match active.fetch {
+            Some(fetch) => {
+                self.note_use(at, &active, fetch.from, fetch.matched, true);
+                self.note_use(at, &active, replica, active.matched, false);
+                self.book_legs(at, &active, fetch, replica);
+            }
+            None => {
+                self.note_use(at, &active, replica, active.matched, true);
+                let (prefill, reply) = (active.unmatched, active.reply);
+                self.book(at, id, replica, Work { prompt, prefill, kv: prefill, reply });
+            }
         }
-        self.book(at, &active, replica);
         self.actives.insert(active);
     }
 
-    /// Adds a dispatch to its replica's counts.
-    pub(super) fn book(&mut self, now: Time, active: &Active, replica: ReplicaId) {
-        let (id, unmatched, reply) = (active.request.id, active.unmatched, active.reply);
-        let prompt = active.request.prompt_tokens as f32;
+    /// Adds a prompt to a replica's index as it is sent there, and counts the tokens used again; in
+    /// the share of the region as well if it `counts`.
+    fn note_use(
+        &mut self,
+        at: Time,
+        active: &Active,
+        replica: ReplicaId,
+        matched: f32,
+        counts: bool,
+    ) {
+        if self.insert == Insert::OnAnswer {
+            return;
+        }
+        let Some(index) = &mut self.index else { return };
+        let idle_ms = index.reuse(replica.0, &active.request.blocks) as f32;
+        let used = Used {
+            token_seconds: idle_ms * active.request.block_tokens / 1e3,
+            matched,
+            all: active.request.prompt_tokens as f32 + active.reply,
+        };
+        if counts {
+            self.hits.add(used.matched, used.all);
+        }
+        self.replicas.update(at, replica, |r| r.used_cache(at, used));
+    }
+
+    /// Adds a request to the counts of a replica that it is sent to.
+    pub(super) fn book(&mut self, now: Time, id: RequestId, replica: ReplicaId, work: Work) {
         let wanted = now + self.config.probe.busy;
         let schedule = &mut self.schedule;
         self.replicas.update(now, replica, |r| {
-            r.due.push_back((r.first_token_due(now, unmatched), id));
-            r.sent(now, prompt, unmatched, reply);
+            r.due.push_back((r.first_token_due(now, work.prefill), id));
+            r.sent(now, work);
             if !r.probing {
                 r.next_probe = schedule.hasten(r.next_probe, wanted, replica);
             }
@@ -178,8 +220,10 @@ impl Routing {
             active.blamed = true;
             self.blame(now, suspect);
         }
-        if let Place::Away(peer) = place {
-            return self.peers.prefilled(peer, id);
+        match place {
+            Place::Away(peer) => return self.peers.prefilled(peer, id),
+            Place::Prefilling(_) => self.prefilled(now, id, None),
+            _ => {}
         }
         let Some(active) = self.actives.get_mut(id) else { return };
         let Place::At(replica) = active.place else { return };
@@ -214,6 +258,7 @@ impl Routing {
             self.replicas.share_speed(now, replica);
         }
         self.policy.on_first_token(now, replica, ttft_ms);
+        self.fetched(now, id);
         self.release(now);
     }
 
@@ -222,6 +267,11 @@ impl Routing {
         let replica = match active.place {
             Place::Away(peer) => return self.forward_finished(now, active, peer, end),
             Place::At(replica) => Some(replica),
+            Place::Prefilling(to) => {
+                self.hand_over(now, &mut active, to);
+                self.settle_prefill(now, &active, end.outcome);
+                Some(to)
+            }
             Place::Orphan => None,
             Place::Held | Place::Nowhere => {
                 self.actives.insert(active);
@@ -229,11 +279,18 @@ impl Routing {
             }
         };
         let End { outcome, retry, usage, extended, .. } = end;
+        let mut blamed = replica;
         if let Some(replica) = replica {
+            let fetch = self.end_fetch(now, &mut active, replica);
             self.leave_replica(now, &mut active, replica);
             self.settle(now, &active, replica, outcome, usage);
             self.remember(&active, replica, outcome, extended.as_deref());
-            active.note(replica, outcome);
+            match fetch {
+                Some(fetch) if self.transfer_failed(now, &mut active, fetch, replica, outcome) => {
+                    blamed = None;
+                }
+                _ => active.note(replica, outcome),
+            }
         }
         if outcome == Outcome::Done {
             self.blame_suspect(now, &active);
@@ -244,7 +301,7 @@ impl Routing {
         }
         if retry && !matches!(outcome, Outcome::Done | Outcome::ClientError) {
             active.goes_on(now, extended);
-            self.again(now, active, replica, outcome);
+            self.again(now, active, blamed, outcome);
         } else {
             self.count_finish(now);
         }
@@ -277,7 +334,8 @@ impl Routing {
         outcome: Outcome,
         usage: Option<Usage>,
     ) {
-        let (matched, began) = (active.matched, active.began);
+        // The prefill leg of a split request has counted its prompt.
+        let (matched, began, split) = (active.matched, active.began, active.split);
         let spared = active.blamed || active.suspect.is_some();
         let learned = self.replicas.update(now, replica, |r| {
             let knew = r.speed.is_learned();
@@ -300,7 +358,7 @@ impl Routing {
             if let (Outcome::Done, Some(usage), Some(began)) = (outcome, usage, began) {
                 r.steps.answered(now, began, usage.completion_tokens);
             }
-            if let Some(usage) = usage {
+            if let Some(usage) = usage.filter(|_| !split) {
                 r.account(usage, matched);
             }
             !knew && r.speed.is_learned()
@@ -345,12 +403,16 @@ impl Routing {
             }
             Outcome::Done => {}
             _ if active.first_token => {}
-            _ => {
-                // The prompt may never have been prefilled: keep only the blocks that were there
-                // before.
-                let keep = active.matched / active.request.block_tokens.max(1e-3);
-                index.truncate(replica.0, blocks, keep as u32);
-            }
+            _ => self.forget(active, replica, active.matched),
+        }
+    }
+
+    /// Removes a prompt from a replica's index that may never have been computed there, except for
+    /// the tokens that were cached before.
+    pub(super) fn forget(&mut self, active: &Active, replica: ReplicaId, matched: f32) {
+        let keep = matched / active.request.block_tokens.max(1e-3);
+        if let Some(index) = &mut self.index {
+            index.truncate(replica.0, &active.request.blocks, keep as u32);
         }
     }
 
@@ -373,7 +435,7 @@ impl Routing {
         let attempts = active.attempt;
         let why = if active.died && outcome != Outcome::Unreached {
             RejectWhy::EngineDied { attempts }
-        } else if attempts >= self.config.attempts {
+        } else if attempts.saturating_sub(active.prefills_failed) >= self.config.attempts {
             RejectWhy::RetriesExhausted { attempts }
         } else {
             active.died |= outcome == Outcome::Died;
@@ -388,7 +450,15 @@ impl Routing {
             Place::Held => {
                 self.held.remove(&active.request);
             }
+            Place::Prefilling(to) => {
+                let from = active.fetch.map(|fetch| fetch.from);
+                self.withdraw(now, &mut active, to);
+                if let Some(from) = from {
+                    self.replicas.update(now, from, |r| r.breaker.neutral());
+                }
+            }
             Place::At(replica) => {
+                self.end_fetch(now, &mut active, replica);
                 self.leave_replica(now, &mut active, replica);
                 self.replicas.update(now, replica, |r| r.breaker.neutral());
                 self.remember(&active, replica, Outcome::ClientError, None);

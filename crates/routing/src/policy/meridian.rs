@@ -30,6 +30,7 @@
 //! wherever capacity frees up. Peers are priced in `forwarding.rs`.
 
 mod forwarding;
+mod pairs;
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -40,8 +41,10 @@ use super::choose::Least;
 use super::spec::TOTAL_BLOCKS;
 use super::{Common, Forwarding, Param, Pick, Policy, Spec, View};
 use crate::admission::Admission;
-use crate::explain::{CandidateRow, Decision};
+use crate::explain::{CandidateRow, Decision, Target};
 use crate::index::{Evict, IndexSpec, Insert};
+use crate::pool::Role;
+use crate::replica::Row;
 
 pub(super) static SPEC: Spec = Spec {
     name: "meridian",
@@ -106,10 +109,13 @@ impl Policy for Meridian {
     fn pick(&self, view: &View<'_>, draw: &mut Rng) -> Pick {
         // Without a comparable price (NaN figures), any candidate will do.
         let best = self.least(view, view.eligible, draw);
-        let (best, replica) = best.unwrap_or((f32::INFINITY, view.eligible[0]));
-        match self.worth_waiting(view, draw) < best {
+        let (alone, replica) = best.unwrap_or((f32::INFINITY, view.eligible[0]));
+        let pair = self.best_pair(view, draw).filter(|pair| pair.0 < alone);
+        match self.worth_waiting(view, draw) < pair.map_or(alone, |pair| pair.0) {
             true => Pick::Wait,
-            false => Pick::scored(replica, f64::from(best)),
+            false => pair.map_or(Pick::scored(replica, f64::from(alone)), |(price, from, to)| {
+                Pick::pair(from, to, f64::from(price), f64::from(alone))
+            }),
         }
     }
 
@@ -125,8 +131,15 @@ impl Policy for Meridian {
         true
     }
 
+    fn prices_pairs(&self) -> bool {
+        true
+    }
+
     fn terms(&self, c: &CandidateRow, of: &Decision) -> Vec<(&'static str, f64)> {
         let (row, price) = (&c.row, self.price(&of.common));
+        if let Some(terms) = pair_terms(c, of, price) {
+            return terms;
+        }
         let (unmatched, running) =
             (c.prompt_tokens as f32 - c.matched_tokens * row.trust, row.running as f32);
         let prefill = row.ms_per_token * unmatched;
@@ -168,6 +181,36 @@ impl Price {
 struct Prompt {
     tokens: f32,
     block: f32,
+}
+
+/// The terms of a candidate for the prefill leg, or of the replica that answers after one.
+fn pair_terms(c: &CandidateRow, of: &Decision, price: Price) -> Option<Vec<(&'static str, f64)>> {
+    let find = |id: ReplicaId| of.candidates.iter().find(|other| other.replica == id);
+    let unmatched = |c: &CandidateRow| c.prompt_tokens as f32 - c.matched_tokens * c.row.trust;
+    let missing = |c: &CandidateRow| c.prompt_tokens as f32 - c.matched_tokens;
+    let is_picked = of.prefill.is_some()
+        && of.pick.is_some_and(|(target, _)| target == Target::Replica(c.replica));
+    let parts = match (c.row.pool.role, of.prefill.and_then(find)) {
+        (Role::Prefill, _) => {
+            let parts = price.pair((&c.row, unmatched(c)), (&Row::default(), 0.0), of.pace);
+            let front = c.row.ms_per_token * c.row.front_tokens;
+            return Some(vec![
+                ("front_ms", f64::from(front)),
+                ("prefill_ms", f64::from(parts.prefill - front)),
+                ("others_ms", f64::from(parts.others)),
+                ("rtt_ms", f64::from(parts.rtt)),
+            ]);
+        }
+        (_, Some(from)) if is_picked => {
+            price.pair((&from.row, unmatched(from)), (&c.row, missing(c)), of.pace)
+        }
+        _ => return None,
+    };
+    Some(vec![
+        ("kv_ms", f64::from(parts.kv.max(parts.front - parts.prefill))),
+        ("steps_ms", f64::from(parts.steps)),
+        ("rtt_ms", f64::from(parts.rtt)),
+    ])
 }
 
 impl Meridian {

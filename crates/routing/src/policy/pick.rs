@@ -17,8 +17,10 @@ pub enum Pick {
 /// The replica that a policy picked.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Chosen {
-    /// The replica.
+    /// The replica that answers.
     pub replica: ReplicaId,
+    /// The replica that computes the prompt, if it is another one.
+    pub prefill: Option<ReplicaId>,
     /// The value that the policy minimised, in its own unit; `None` for policies without a score.
     /// Queued requests are released in the order of their scores.
     pub score: Option<f64>,
@@ -30,13 +32,22 @@ impl Pick {
     /// A replica picked by a policy without a score.
     #[must_use]
     pub fn unscored(replica: ReplicaId, why: Why) -> Pick {
-        Pick::Replica(Chosen { replica, score: None, why })
+        Pick::Replica(Chosen { replica, prefill: None, score: None, why })
     }
 
     /// The replica with the lowest score.
     #[must_use]
     pub fn scored(replica: ReplicaId, score: f64) -> Pick {
-        Pick::Replica(Chosen { replica, score: Some(score), why: Why::LowestScore(score) })
+        let why = Why::LowestScore(score);
+        Pick::Replica(Chosen { replica, prefill: None, score: Some(score), why })
+    }
+
+    /// The pair with the lowest score: `prefill` computes the prompt and `replica` answers. `alone`
+    /// is the lowest score of a single replica.
+    #[must_use]
+    pub fn pair(prefill: ReplicaId, replica: ReplicaId, score: f64, alone: f64) -> Pick {
+        let why = Why::TwoLegs { score, alone };
+        Pick::Replica(Chosen { replica, prefill: Some(prefill), score: Some(score), why })
     }
 }
 

@@ -52,6 +52,12 @@ pub trait Policy: Send {
         false
     }
 
+    /// Whether [`Policy::pick`] decides about both legs of a request. Otherwise it is asked again,
+    /// among the prefill replicas that pair with its pick.
+    fn prices_pairs(&self) -> bool {
+        false
+    }
+
     /// The terms of a candidate's score in `decision`, for the explain endpoint. Off the hot path.
     fn terms(&self, _candidate: &CandidateRow, _decision: &Decision) -> Vec<(&'static str, f64)> {
         Vec::new()

@@ -3,6 +3,7 @@
 use meridian_base::{Duration, PeerId, ReplicaId, Time};
 
 use crate::index::PrefixIndex;
+use crate::links::Links;
 use crate::peer::Peers;
 use crate::replicas::Replicas;
 use crate::request::Request;
@@ -19,6 +20,7 @@ pub struct Common {
 }
 
 /// The input of a policy's pick.
+#[derive(Clone, Copy)]
 pub struct View<'a> {
     /// The time of the decision.
     pub now: Time,
@@ -35,6 +37,11 @@ pub struct View<'a> {
     pub eligible: &'a [ReplicaId],
     /// Replicas that could serve it but are full by the admission mode, in ascending id.
     pub full: &'a [ReplicaId],
+    /// Prefill replicas that have capacity for the prompt, in ascending id, if the request may be
+    /// split. Each pairs with the eligible replicas that have the same partner.
+    pub prefills: &'a [ReplicaId],
+    /// How fast KV moves between replicas, and the pairs that cannot.
+    pub links: &'a Links,
     /// Every replica of the region, by id.
     pub replicas: &'a Replicas,
     /// Matched prompt blocks by replica id (whole table, zero where nothing matches). All zero

@@ -23,6 +23,7 @@ use meridian_routing::policy::{
     self, Chosen, Common, Dispatched, Given, Params, Pick, Policy, Spec, Value, View,
 };
 use meridian_routing::{
+    Links,
     CandidateRow, Decision, Evict, Peers, PrefixIndex, ReplicaSpec, Replicas, Request, Row, Why,
 };
 
@@ -31,6 +32,7 @@ const BLOCK_TOKENS: f32 = 16.0;
 struct Bench {
     policy: Box<dyn Policy>,
     rng: Rng,
+    links: Links,
     replicas: Replicas,
     matched: Vec<u32>,
     index: PrefixIndex,
@@ -74,6 +76,7 @@ fn spec() -> ReplicaSpec {
         weight: 1,
         rtt: Duration::ZERO,
         place: Default::default(),
+        pool: Default::default(),
     }
 }
 
@@ -111,6 +114,7 @@ fn bench(spec: &'static Spec, params: &Params, seed: u64) -> Bench {
     Bench {
         policy: (spec.build)(params),
         rng: Rng::new(seed),
+        links: Links::default(),
         replicas: Replicas::default(),
         matched: Vec::new(),
         index: PrefixIndex::new(1 << 16, 64, Evict::LeastRecent),
@@ -194,6 +198,8 @@ impl Bench {
             may_wait: true,
             eligible: &eligible,
             full: &full,
+            prefills: &[],
+            links: &self.links,
             replicas: &self.replicas,
             matched: &self.matched,
             index: Some(&self.index),

@@ -44,6 +44,7 @@ fn region(policy: &'static Spec, by_kv: bool) -> Routing {
             weight: 1,
             rtt: Duration::ZERO,
             place: Default::default(),
+            pool: Default::default(),
         };
         routing.handle(Time::ZERO, Input::Joined { id, spec });
     }
@@ -71,6 +72,7 @@ fn digest(rng: &mut Rng) -> Digest {
         step_slope_ms: 0.1,
         trust: 1.0,
         free_slots: u32::MAX,
+        pool: Default::default(),
     };
     Digest {
         held: rng.below(3) as u32,
@@ -79,6 +81,7 @@ fn digest(rng: &mut Rng) -> Digest {
         utilisation: 0.5,
         kv_tokens: 10_000,
         learned_ms_per_token: 0.0,
+        pace: None,
         whole: true,
         places: Vec::new(),
         replicas: vec![replica],

@@ -128,6 +128,7 @@ impl World {
                     weight: 1,
                     rtt,
                     place: Default::default(),
+                    pool: Default::default(),
                 };
                 self.tell(at, Input::Joined { id, spec });
             }

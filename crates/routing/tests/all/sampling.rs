@@ -22,6 +22,7 @@ fn region(policy: &str, seed: u64) -> Routing {
             weight: 1,
             rtt: Duration::ZERO,
             place: Default::default(),
+            pool: Default::default(),
         };
         region.handle(Time::ZERO, Input::Joined { id, spec });
     }

@@ -8,15 +8,17 @@
 //!   the policy's own knobs
 //! - `configure policy=NAME [admission=..] [KNOB=VALUE ..]` changes it from now on
 //! - `join r=N [kv=TOKENS] [slots=N]`, `drain r=N`, `resume r=N`, `leave r=N`
+//!   `join` also takes `role=both|prefill|decode`, `partner=N` and `rack=N`
 //! - `report r=N [pending=N] [running=N] [kv=SHARE] [asked=MS]`, `miss r=N`
 //! - `arrive id=N [prompt=TOKENS] [blocks=(a,b,..)] [tenant=N] [priority=low|normal|high]
-//!   [deadline=MS] [pinned=N]`
+//!   [deadline=MS] [pinned=N] [splits]`
 //! - `first id=N`, `finish id=N [outcome=full|error|client] [retry] [blocks=(a,b,..)] [prompt=N
 //!   cached=N]`, `cancel id=N`; `blocks` are those of prompt and reply together
+//! - `prefilled id=N [prompt=N cached=N]`, `prefill-failed id=N outcome=..`: the prefill leg
 //! - peers: see `peers.rs`
 //! - `tick` calls the machine's timeout; probes stay unanswered unless the scenario answers them
 //! - `state` prints the replicas, `totals` the outcomes of their requests, `why id=N` the
-//!   candidates of the newest decision
+//!   candidates of the newest decision, `links` the pace of KV
 
 mod peers;
 
@@ -26,8 +28,8 @@ use datadriven::TestCase;
 use meridian_base::{Duration, ModelId, ReplicaId, RequestId, Time, keyed};
 use meridian_routing::policy::{Given, Params};
 use meridian_routing::{
-    Admission, Config, Input, Load, Outcome, Output, Priority, ReplicaSpec, Request, Routing,
-    Usage, policy,
+    Admission, Config, Input, Load, Outcome, Output, Pool, Priority, ReplicaSpec, Request, Role,
+    Routing, Usage, policy,
 };
 
 struct Region {
@@ -124,10 +126,43 @@ fn request(t: &TestCase) -> Request {
         streams: arg(t, "streams").unwrap_or(true),
         hops: arg(t, "hops").unwrap_or(0),
         peers: arg(t, "peers").unwrap_or(u64::MAX),
+        splits: t.args.contains_key("splits"),
         here: !t.args.contains_key("away"),
         residence: peers::residence(arg(t, "places")),
         elsewhere: t.args.contains_key("elsewhere"),
     }
+}
+
+fn pool(t: &TestCase) -> Pool {
+    let role = arg::<String>(t, "role").unwrap_or("both".to_owned());
+    Pool {
+        role: *Role::ALL.iter().find(|known| known.word() == role).expect("is a role"),
+        partner: arg(t, "partner").unwrap_or(0),
+        rack: arg(t, "rack").unwrap_or(0),
+    }
+}
+
+fn outcome(t: &TestCase) -> Outcome {
+    match arg::<String>(t, "outcome").as_deref() {
+        None | Some("done") => Outcome::Done,
+        Some("full") => Outcome::Full,
+        Some("no_room") => Outcome::NoRoom,
+        Some("error") => Outcome::ReplicaError,
+        Some("engine") => Outcome::EngineError,
+        Some("died") => Outcome::Died,
+        Some("unreached") => Outcome::Unreached,
+        Some("client") => Outcome::ClientError,
+        Some(other) => panic!("{other} is not an outcome"),
+    }
+}
+
+fn usage(t: &TestCase) -> Option<Usage> {
+    arg(t, "prompt").map(|prompt_tokens| Usage {
+        prompt_tokens,
+        cached_tokens: arg(t, "cached"),
+        completion_tokens: 1,
+        prefill_us: None,
+    })
 }
 
 fn input(t: &TestCase, now: Time) -> Input {
@@ -143,6 +178,7 @@ fn input(t: &TestCase, now: Time) -> Input {
                 weight: 1,
                 rtt: Duration::from_millis(arg(t, "rtt").unwrap_or(0)),
                 place: peers::place(arg(t, "place").unwrap_or(0)),
+                pool: pool(t),
             },
         },
         "drain" => Input::Draining(replica()),
@@ -163,27 +199,14 @@ fn input(t: &TestCase, now: Time) -> Input {
         "alive" => Input::Alive { id: replica(), asked: ms(t, "asked").unwrap_or(now) },
         "arrive" => Input::Arrived(request(t)),
         "first" => Input::FirstToken(id()),
+        "prefilled" => Input::Prefilled { id: id(), usage: usage(t) },
+        "prefill-failed" => Input::PrefillFailed { id: id(), outcome: outcome(t) },
         "cancel" => Input::Cancelled(id()),
         "finish" => Input::Finished {
             id: id(),
-            outcome: match arg::<String>(t, "outcome").as_deref() {
-                None | Some("done") => Outcome::Done,
-                Some("full") => Outcome::Full,
-                Some("no_room") => Outcome::NoRoom,
-                Some("error") => Outcome::ReplicaError,
-                Some("engine") => Outcome::EngineError,
-                Some("died") => Outcome::Died,
-                Some("unreached") => Outcome::Unreached,
-                Some("client") => Outcome::ClientError,
-                Some(other) => panic!("{other} is not an outcome"),
-            },
+            outcome: outcome(t),
             retry: t.args.contains_key("retry"),
-            usage: arg(t, "prompt").map(|prompt_tokens| Usage {
-                prompt_tokens,
-                cached_tokens: arg(t, "cached"),
-                completion_tokens: 1,
-                prefill_us: None,
-            }),
+            usage: usage(t),
             extended: t.args.contains_key("blocks").then(|| chain(t, "blocks")),
             served: arg(t, "served").map(ReplicaId),
         },
@@ -199,6 +222,8 @@ impl Region {
         }
         match t.directive.as_str() {
             "state" => return self.state(),
+            "links" => return self.links(arg(t, "from"), arg(t, "to")),
+            "terms" => return self.terms(arg(t, "id").expect("names a request")),
             "peers" => return peers::table(&self.routing),
             "digest_of_ours" => return peers::digest(&self.routing.digest()),
             "why" => return self.why(arg(t, "id").expect("names a request")),
@@ -215,10 +240,11 @@ impl Region {
         let mut out = String::new();
         while let Some(output) = self.routing.poll() {
             match output {
-                Output::Dispatch { id, replica, why, matched_tokens, attempt } => {
+                Output::Dispatch { id, replica, prefill, why, matched_tokens, attempt } => {
+                    let prefill = prefill.map_or(String::new(), |from| format!("{from} -> "));
                     writeln!(
                         out,
-                        "{id} -> {replica}: {why:?}, matched {matched_tokens}, attempt {attempt}"
+                        "{id} -> {prefill}{replica}: {why:?}, matched {matched_tokens}, attempt {attempt}"
                     )
                 }
                 Output::Held(id) => writeln!(out, "{id} held"),
@@ -253,6 +279,35 @@ impl Region {
                 s.state, s.breaker.name(), r.outstanding, r.pending, r.running, r.front_tokens, r.closed, s.drift,
             )
             .expect("strings take writes");
+            if r.moving_tokens > 0.0 || r.held_tokens > 0.0 {
+                out.pop();
+                writeln!(out, " held {:.0} moving {:.0}", r.held_tokens, r.moving_tokens)
+                    .expect("strings take writes");
+            }
+        }
+        out
+    }
+
+    /// The pace of KV between two replicas, or the mean.
+    fn links(&self, from: Option<u16>, to: Option<u16>) -> String {
+        let end = |id| {
+            let pool = self.routing.replicas().spec(ReplicaId(id)).expect("is there").pool;
+            (ReplicaId(id), pool)
+        };
+        let links = self.routing.links();
+        let pace = from.zip(to).map_or(links.mean(), |(a, b)| links.pace(end(a), end(b)));
+        format!("{:.1} ms and {:.4} ms a token\n", pace.fixed_ms, pace.ms_per_token)
+    }
+
+    /// The terms of the newest decision's candidates.
+    fn terms(&self, id: u64) -> String {
+        let d = self.routing.explain(RequestId(id)).expect("a decision is kept");
+        let mut out = String::new();
+        for c in &d.candidates {
+            let terms = self.routing.terms(c, d);
+            let terms: Vec<_> = terms.iter().map(|(name, ms)| format!("{name} {ms:.1}")).collect();
+            let role = c.row.pool.role.word();
+            writeln!(out, "{} {role}: {}", c.replica, terms.join(", ")).expect("strings take writes");
         }
         out
     }

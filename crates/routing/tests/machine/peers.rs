@@ -18,7 +18,9 @@ use std::sync::Arc;
 use datadriven::TestCase;
 use meridian_base::{Duration, PeerId, ReplicaId};
 use meridian_routing::residency::{Atlas, Place, Residence, Rule, Term};
-use meridian_routing::{Decision, Digest, Input, PeerSpec, Peering, Remote, Routing, Topology};
+use meridian_routing::{
+    Decision, Digest, Input, Pace, PeerSpec, Peering, Pool, Remote, Role, Routing, Topology,
+};
 
 use crate::arg;
 
@@ -97,11 +99,15 @@ fn told(t: &TestCase) -> Digest {
     }
     Digest {
         held: arg(t, "held").unwrap_or(0),
-        eligible: replicas.iter().filter(|r| r.eligible).count() as u32,
-        usable: replicas.len() as u32,
+        eligible: replicas.iter().filter(|r| r.eligible && r.pool.role.answers()).count() as u32,
+        usable: replicas.iter().filter(|r| r.pool.role.answers()).count() as u32,
         utilisation: arg(t, "util").unwrap_or(0.0),
         kv_tokens: replicas.iter().map(|r| r.kv_tokens as u64).sum(),
         learned_ms_per_token: 0.0,
+        pace: replicas
+            .iter()
+            .any(|r| r.pool.role == Role::Prefill)
+            .then_some(Pace { fixed_ms: 5.0, ms_per_token: 0.02 }),
         whole: !t.args.contains_key("part"),
         places: places(arg(t, "places").unwrap_or(0)).collect(),
         replicas,
@@ -126,11 +132,14 @@ fn remote(line: &str) -> Remote {
         step_slope_ms: 0.1,
         trust: 1.0,
         free_slots: u32::MAX,
+        pool: Pool::default(),
     };
     for field in line.split_whitespace() {
         let (name, value) = field.split_once('=').unwrap_or((field, "0"));
         let n: f32 = value.parse().expect("a number");
         match name {
+            "prefill" => remote.pool.role = Role::Prefill,
+            "decode" => remote.pool.role = Role::Decode,
             "r" => remote.id = ReplicaId(n as u16),
             "full" => (remote.eligible, remote.room) = (false, -1.0),
             "front" => remote.front_tokens = n,

@@ -202,6 +202,7 @@ fn region(spec: &'static Spec, params: &Params, seed: u64) -> Routing {
             weight: 1,
             rtt,
             place: Default::default(),
+            pool: Default::default(),
         };
         routing.handle(Time::ZERO, Input::Joined { id, spec });
     }

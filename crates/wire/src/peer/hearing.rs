@@ -55,6 +55,7 @@ impl Hearing {
         digest.utilisation = news.utilisation;
         digest.kv_tokens = news.kv_tokens;
         digest.learned_ms_per_token = news.learned_ms_per_token;
+        digest.pace = news.pace;
         digest.whole = news.whole;
         if let Some(places) = news.places {
             digest.places = places;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::BufMut;
 use meridian_base::ReplicaId;
-use meridian_routing::Remote;
+use meridian_routing::{Pace, Pool, Remote, Role};
 use meridian_routing::residency::Place;
 use prost::Message;
 
@@ -34,6 +34,8 @@ pub struct News {
     pub kv_tokens: u64,
     /// Mean learned prefill time of the replicas, ms a token; 0 if none is learned yet.
     pub learned_ms_per_token: f32,
+    /// Pace of KV between its replicas.
+    pub pace: Option<Pace>,
     /// Whether every replica is included.
     pub whole: bool,
     /// Changes of its replicas.
@@ -67,6 +69,8 @@ impl News {
             learned_ms_per_token: self.learned_ms_per_token,
             whole: self.whole,
             places: self.places.as_deref().map(places::write),
+            kv_fixed_ms: self.pace.map(|pace| pace.fixed_ms),
+            kv_ms_per_token: self.pace.map(|pace| pace.ms_per_token),
             changed: Vec::new(),
             gone: Vec::new(),
         }
@@ -96,11 +100,20 @@ impl TryFrom<proto::News> for News {
             utilisation: share("utilisation", news.utilisation)?,
             kv_tokens: news.kv_tokens,
             learned_ms_per_token: amount("learned_ms_per_token", news.learned_ms_per_token)?,
+            pace: pace(news.kv_fixed_ms, news.kv_ms_per_token)?,
             whole: news.whole,
             places: news.places.map(places::read).transpose()?,
             changes: Arc::new(changes),
         })
     }
+}
+
+/// A pace of KV; both parts or none.
+fn pace(fixed: Option<f32>, per_token: Option<f32>) -> Result<Option<Pace>, PeerError> {
+    let (Some(fixed), Some(per_token)) = (fixed, per_token) else { return Ok(None) };
+    let (fixed_ms, ms_per_token) =
+        (amount("kv_fixed_ms", fixed)?, amount("kv_ms_per_token", per_token)?);
+    Ok(Some(Pace { fixed_ms, ms_per_token }))
 }
 
 /// Refuses a replica that occurs twice in a list ordered by id.
@@ -120,7 +133,7 @@ impl From<&Remote> for proto::Replica {
     fn from(remote: &Remote) -> proto::Replica {
         proto::Replica {
             id: remote.id.0.into(),
-            eligible: remote.eligible,
+            eligible: remote.eligible && remote.pool.role.answers(),
             room: remote.room,
             front_tokens: remote.front_tokens,
             running: remote.running,
@@ -135,6 +148,8 @@ impl From<&Remote> for proto::Replica {
             trust: clamped(remote.trust),
             free_slots: (remote.free_slots < u32::MAX).then_some(remote.free_slots),
             step_slope_ms: Some(remote.step_slope_ms),
+            role: proto::Role::from(remote.pool.role).into(),
+            partner: remote.pool.partner,
         }
     }
 }
@@ -143,9 +158,11 @@ impl TryFrom<&proto::Replica> for Remote {
     type Error = PeerError;
 
     fn try_from(replica: &proto::Replica) -> Result<Remote, PeerError> {
+        let role = Role::from(replica.role());
         Ok(Remote {
             id: ReplicaId(row("id", replica.id)?),
-            eligible: replica.eligible,
+            pool: Pool { role, partner: replica.partner, rack: 0 },
+            eligible: replica.eligible || !role.answers() && replica.room > 0.0,
             room: number("room", replica.room)?,
             front_tokens: amount("front_tokens", replica.front_tokens)?,
             running: replica.running,
@@ -165,5 +182,25 @@ impl TryFrom<&proto::Replica> for Remote {
             trust: share("trust", replica.trust)?,
             free_slots: replica.free_slots.unwrap_or(u32::MAX),
         })
+    }
+}
+
+impl From<Role> for proto::Role {
+    fn from(role: Role) -> proto::Role {
+        match role {
+            Role::Both => proto::Role::Both,
+            Role::Prefill => proto::Role::Prefill,
+            Role::Decode => proto::Role::Decode,
+        }
+    }
+}
+
+impl From<proto::Role> for Role {
+    fn from(role: proto::Role) -> Role {
+        match role {
+            proto::Role::Both => Role::Both,
+            proto::Role::Prefill => Role::Prefill,
+            proto::Role::Decode => Role::Decode,
+        }
     }
 }

@@ -152,6 +152,12 @@ pub struct News {
     /// whenever it changes; residency rules of forwarded requests are held against it.
     #[prost(message, optional, tag = "14")]
     pub places: ::core::option::Option<Places>,
+    /// Time of the KV of a prompt between its replicas: of any transfer, and of each token more, ms.
+    /// Absent from older gateways.
+    #[prost(float, optional, tag = "15")]
+    pub kv_fixed_ms: ::core::option::Option<f32>,
+    #[prost(float, optional, tag = "16")]
+    pub kv_ms_per_token: ::core::option::Option<f32>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Places {
@@ -216,4 +222,40 @@ pub struct Replica {
     /// By how much one more running request lengthens a decode step, ms; absent from older gateways.
     #[prost(float, optional, tag = "16")]
     pub step_slope_ms: ::core::option::Option<f32>,
+    /// The part of a request that it takes. A replica for prefill is never `eligible`, so that older
+    /// gateways send it nothing; `room` tells whether it is free.
+    #[prost(enumeration = "Role", tag = "17")]
+    pub role: i32,
+    /// Replicas for prefill and for decode form pairs if this is equal.
+    #[prost(fixed32, tag = "18")]
+    pub partner: u32,
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Role {
+    Both = 0,
+    Prefill = 1,
+    Decode = 2,
+}
+impl Role {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Both => "BOTH",
+            Self::Prefill => "PREFILL",
+            Self::Decode => "DECODE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "BOTH" => Some(Self::Both),
+            "PREFILL" => Some(Self::Prefill),
+            "DECODE" => Some(Self::Decode),
+            _ => None,
+        }
+    }
 }

@@ -37,6 +37,7 @@ impl Telling {
             utilisation: digest.utilisation,
             kv_tokens: digest.kv_tokens,
             learned_ms_per_token: digest.learned_ms_per_token,
+            pace: digest.pace,
             whole: digest.whole,
             changes,
             places,

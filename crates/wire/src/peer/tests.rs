@@ -34,6 +34,11 @@ fn amount() -> impl Strategy<Value = f32> {
     prop_oneof![Just(0.0), 0.0..1e9_f32]
 }
 
+/// A pool of any role. The rack is not sent.
+fn pool(n: u32) -> Pool {
+    Pool { role: Role::ALL[n as usize % 3], partner: n, rack: 0 }
+}
+
 fn remote(id: u16) -> impl Strategy<Value = Remote> {
     let room = prop_oneof![Just(f32::INFINITY), -1e6..1e6_f32];
     let kv_free = prop_oneof![Just(f32::INFINITY), 0.0..1e6_f32];
@@ -57,6 +62,7 @@ fn remote(id: u16) -> impl Strategy<Value = Remote> {
             step_slope_ms: d,
             trust: shares[2],
             free_slots: counts[3],
+            pool: pool(counts[0]),
         },
     )
 }
@@ -77,6 +83,7 @@ fn digest() -> impl Strategy<Value = Digest> {
             kv_tokens,
             learned_ms_per_token: learned,
             replicas: replicas.into_iter().flatten().collect(),
+            pace: (counts[0] % 2 == 0).then_some(Pace { fixed_ms: learned, ms_per_token: 0.5 }),
             whole,
             places,
         },

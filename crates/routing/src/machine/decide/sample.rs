@@ -9,6 +9,7 @@
 //! The expected number of longer matches is at most one in [`SAMPLE`] of the candidates, so it needs
 //! no bound of its own.
 
+use alloc::vec::Vec;
 use meridian_base::ReplicaId;
 
 use super::{Routing, Scratch};
@@ -37,24 +38,7 @@ impl Routing {
     pub(super) fn sample(&self, active: &Active, candidates: &[ReplicaId], scratch: &mut Scratch) {
         scratch.sampled = true;
         let Scratch { eligible, full, matched, block_tokens, prompt_tokens, growth, .. } = scratch;
-        let mut draw = self.draw(active).fork(TAG);
-        let mut longest = 0;
-        for _ in 0..SAMPLE {
-            let id = candidates[draw.below(candidates.len())];
-            longest = longest.max(matched[id.index()]);
-            eligible.push(id);
-        }
-        let mut first = 0;
-        for some in matched.chunks(LANES) {
-            if some.iter().fold(false, |any, blocks| any | (*blocks > longest)) {
-                let longer = (first..).zip(some).filter(|(_, blocks)| **blocks > longest);
-                let ids = longer.map(|(at, _)| ReplicaId(at as u16));
-                eligible.extend(ids.filter(|id| candidates.binary_search(id).is_ok()));
-            }
-            first += some.len();
-        }
-        eligible.sort_unstable();
-        eligible.dedup();
+        self.draw_some(active, candidates, matched, eligible);
         let rooms = self.replicas.rooms();
         let fits = |id: &ReplicaId| {
             let known = (matched[id.index()] as f32 * *block_tokens).min(*prompt_tokens);
@@ -68,5 +52,33 @@ impl Routing {
             }
             fits
         });
+    }
+
+    /// Draws a sample of the candidates, in ascending id.
+    pub(super) fn draw_some(
+        &self,
+        active: &Active,
+        candidates: &[ReplicaId],
+        matched: &[u32],
+        drawn: &mut Vec<ReplicaId>,
+    ) {
+        let mut draw = self.draw(active).fork(TAG);
+        let mut longest = 0;
+        for _ in 0..SAMPLE {
+            let id = candidates[draw.below(candidates.len())];
+            longest = longest.max(matched[id.index()]);
+            drawn.push(id);
+        }
+        let mut first = 0;
+        for some in matched.chunks(LANES) {
+            if some.iter().fold(false, |any, blocks| any | (*blocks > longest)) {
+                let longer = (first..).zip(some).filter(|(_, blocks)| **blocks > longest);
+                let ids = longer.map(|(at, _)| ReplicaId(at as u16));
+                drawn.extend(ids.filter(|id| candidates.binary_search(id).is_ok()));
+            }
+            first += some.len();
+        }
+        drawn.sort_unstable();
+        drawn.dedup();
     }
 }

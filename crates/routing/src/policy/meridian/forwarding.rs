@@ -16,6 +16,7 @@
 use meridian_base::{PeerId, ReplicaId, Rng};
 
 use super::{Common, Meridian};
+use crate::digest::Remote;
 use crate::peer::{PeerRow, RemoteRow};
 use crate::policy::{Forward, Forwarding, Pick, View};
 
@@ -81,7 +82,8 @@ impl Meridian {
     /// matter: only the price is used.
     fn bound_waiting(&self, view: &View<'_>, draw: &mut Rng) -> f32 {
         let open = self.least(view, view.eligible, draw).map_or(f32::INFINITY, |least| least.0);
-        open.min(self.worth_waiting(view, draw))
+        let pair = self.best_pair(view, draw).map_or(f32::INFINITY, |pair| pair.0);
+        open.min(pair).min(self.worth_waiting(view, draw))
     }
 
     /// The least price among the replicas of the peers that may receive a request.
@@ -92,8 +94,9 @@ impl Meridian {
             if !self.grants_to(peer) {
                 continue;
             }
+            let prefill = self.best_prefill(view, id, peer);
             for remote in peer.remotes.iter().filter(|r| r.told.eligible) {
-                let Some(price) = self.price_remote(view, peer, remote) else { continue };
+                let Some(price) = self.price_remote(view, peer, remote, prefill) else { continue };
                 // On a tie, the peer with the lowest id, and its lowest replica.
                 if best.is_none_or(|(least, ..)| price < least) {
                     best = Some((price, id, remote.told.id));
@@ -104,7 +107,13 @@ impl Meridian {
     }
 
     /// The price of a peer's replica; `None` if the prompt does not fit there.
-    fn price_remote(&self, view: &View<'_>, peer: &PeerRow, remote: &RemoteRow) -> Option<f32> {
+    fn price_remote(
+        &self,
+        view: &View<'_>,
+        peer: &PeerRow,
+        remote: &RemoteRow,
+        prefill: Option<(f32, u32)>,
+    ) -> Option<f32> {
         let told = &remote.told;
         let matched = remote.slot.map_or(0.0, |slot| view.peer_tokens(slot)) * told.trust;
         let room = match remote.own {
@@ -120,8 +129,31 @@ impl Meridian {
         let price = self.price(&Common { queued, ..view.common });
         // A remote replica that looks idle may no longer be, so its prefill counts in full.
         let weight = price.busy + price.delay * told.running as f32;
-        let work = told.front_tokens + remote.own_tokens + unmatched * weight;
+        let front = told.front_tokens + remote.own_tokens;
+        let alone = told.ms_per_token * (front + unmatched * weight);
+        let pair = match (prefill, peer.pace) {
+            (Some((prefill, partner)), Some(pace)) if told.pool.pairs() && told.pool.partner == partner => {
+                (prefill + pace.ms(unmatched)).max(told.ms_per_token * told.front_tokens)
+            }
+            _ => f32::INFINITY,
+        };
         let steps = price.reply * told.step_slope_ms * told.running as f32;
-        Some(self.rtt_weight * peer.rtt_ms + told.ms_per_token * work + steps)
+        Some(self.rtt_weight * peer.rtt_ms + alone.min(pair) + steps)
+    }
+
+    /// The least price of the prompt at a peer's prefill replicas, and that replica's partner. The
+    /// peer knows which of them has cached it; here it counts as cached if it was sent there before.
+    fn best_prefill(&self, view: &View<'_>, id: PeerId, peer: &PeerRow) -> Option<(f32, u32)> {
+        if !view.request.splits {
+            return None;
+        }
+        let queued = peer.held as f32 / peer.remotes.len().max(1) as f32;
+        let price = self.price(&Common { queued, ..view.common });
+        let cost = |told: &Remote| {
+            let unmatched = view.request.prompt_tokens as f32 - view.peer_tokens(id.0) * told.trust;
+            let work = told.front_tokens + unmatched * price.busy;
+            (told.eligible && unmatched <= told.room).then_some((told.ms_per_token * work, told.pool.partner))
+        };
+        peer.prefills.iter().filter_map(cost).min_by(|a, b| a.0.total_cmp(&b.0))
     }
 }

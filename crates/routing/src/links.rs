@@ -1,0 +1,216 @@
+//! How fast KV moves between the replicas of a pair, learned from transfers.
+//!
+//! A transfer takes a fixed time (the handshake, the second request, one step) and ms a token: the
+//! KV bytes of a token over the rate of the slowest card on the way. Other transfers on the two
+//! cards delay it, so their tokens count as well. Both parts are fitted to the time between the end
+//! of the prefill and the first token: by pair of racks where they are known, otherwise by pair of
+//! replicas. A link without a transfer is taken to be like all of them together.
+//!
+//! A pair whose transfer failed gets no request for a while, which doubles with each failure in a
+//! row: the path between two healthy replicas may be cut.
+
+use alloc::collections::BTreeMap;
+use meridian_base::{Duration, ReplicaId, Time};
+
+use crate::line::Line;
+use crate::pool::Pool;
+
+/// ms a token until a transfer has been seen: 128 KiB a token, as of an 8B model, at 50 Gb/s.
+const GUESS_MS: f32 = 0.02;
+/// Fixed ms until a transfer has been seen.
+const GUESS_FIXED_MS: f32 = 5.0;
+/// Spread of the tokens that outweighs the guess: one prompt of 2,000.
+const LEAN: f64 = 2000.0;
+/// How far a rate may be from the guess, as a factor either way.
+const SPAN: f32 = 1000.0;
+/// Pause of a pair after its first failure, and the longest one.
+const PAUSE: Duration = Duration::from_secs(2);
+const PAUSE_MOST: Duration = Duration::from_secs(60);
+
+/// One end of a link: a rack, or a replica without one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum End {
+    Rack(u16),
+    Replica(ReplicaId),
+}
+
+impl End {
+    fn of(id: ReplicaId, pool: Pool) -> End {
+        if pool.rack == 0 { End::Replica(id) } else { End::Rack(pool.rack) }
+    }
+}
+
+/// The time that KV takes on a link.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pace {
+    /// ms of any transfer.
+    pub fixed_ms: f32,
+    /// ms of each token more.
+    pub ms_per_token: f32,
+}
+
+impl Pace {
+    /// The time of `tokens`, ms.
+    #[must_use]
+    #[inline]
+    pub fn ms(&self, tokens: f32) -> f32 {
+        self.fixed_ms + self.ms_per_token * tokens
+    }
+
+    fn of(line: &Line) -> Pace {
+        let ms_per_token = (line.slope() as f32).clamp(GUESS_MS / SPAN, GUESS_MS * SPAN);
+        Pace { fixed_ms: line.fixed() as f32, ms_per_token }
+    }
+}
+
+/// A pair whose transfers fail.
+#[derive(Clone, Copy, Debug)]
+struct Cut {
+    until: Time,
+    pause: Duration,
+}
+
+/// The learned paces of all links, and the pairs that fail.
+#[derive(Debug)]
+pub struct Links {
+    all: Line,
+    between: BTreeMap<(End, End), Line>,
+    cut: BTreeMap<(ReplicaId, ReplicaId), Cut>,
+    any: bool,
+}
+
+impl Default for Links {
+    fn default() -> Links {
+        let all = Line::leaning_on(f64::from(GUESS_MS), LEAN);
+        Links { all, between: BTreeMap::new(), cut: BTreeMap::new(), any: false }
+    }
+}
+
+impl Links {
+    /// The pace from one replica to another.
+    #[must_use]
+    pub fn pace(&self, from: (ReplicaId, Pool), to: (ReplicaId, Pool)) -> Pace {
+        self.between.get(&ends(from, to)).map_or_else(|| self.mean(), Pace::of)
+    }
+
+    /// The pace of all links together.
+    #[must_use]
+    pub fn mean(&self) -> Pace {
+        let mean = Pace::of(&self.all);
+        if self.any { mean } else { Pace { fixed_ms: GUESS_FIXED_MS, ..mean } }
+    }
+
+    /// Whether transfers of the pair fail, so that it gets no request now.
+    #[must_use]
+    pub fn is_cut(&self, now: Time, from: ReplicaId, to: ReplicaId) -> bool {
+        self.cut.get(&(from, to)).is_some_and(|cut| now < cut.until)
+    }
+
+    /// Adds a transfer that took `ms`, with `tokens` of its own and of others on the same cards.
+    pub(crate) fn learn(
+        &mut self,
+        from: (ReplicaId, Pool),
+        to: (ReplicaId, Pool),
+        ms: f32,
+        tokens: f32,
+    ) {
+        self.cut.remove(&(from.0, to.0));
+        if !(ms >= 0.0 && tokens >= 0.0 && (ms + tokens).is_finite()) {
+            return;
+        }
+        let (x, y) = (f64::from(tokens), f64::from(ms));
+        self.all.add(x, y);
+        self.any = true;
+        let guess = self.all.slope();
+        let line =
+            self.between.entry(ends(from, to)).or_insert_with(|| Line::leaning_on(guess, LEAN));
+        line.guess(guess);
+        line.add(x, y);
+    }
+
+    /// A transfer of the pair failed.
+    pub(crate) fn failed(&mut self, now: Time, from: ReplicaId, to: ReplicaId) {
+        let pause = match self.cut.get(&(from, to)) {
+            // Requests that were under way at the same time fail together.
+            Some(cut) if now < cut.until => return,
+            Some(cut) => (cut.pause * 2).min(PAUSE_MOST),
+            None => PAUSE,
+        };
+        self.cut.insert((from, to), Cut { until: now + pause, pause });
+    }
+
+    /// Forgets a replica that left: its id may become another's.
+    pub(crate) fn leave(&mut self, id: ReplicaId) {
+        let end = End::Replica(id);
+        self.between.retain(|(from, to), _| *from != end && *to != end);
+        self.cut.retain(|(from, to), _| *from != id && *to != id);
+    }
+}
+
+fn ends(from: (ReplicaId, Pool), to: (ReplicaId, Pool)) -> (End, End) {
+    (End::of(from.0, from.1), End::of(to.0, to.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(rack: u16) -> Pool {
+        Pool { rack, ..Pool::default() }
+    }
+
+    fn about(pace: Pace, ms_per_token: f32) {
+        assert!((pace.ms_per_token / ms_per_token - 1.0).abs() < 0.15, "{pace:?}");
+    }
+
+    // Replicas of the same racks share what was learned; other links start at the mean.
+    #[test]
+    fn paces_are_learned_by_rack() {
+        let (p, d) = (|rack| (ReplicaId(1), pool(rack)), |rack| (ReplicaId(2), pool(rack)));
+        let mut links = Links::default();
+        assert_eq!(links.pace(p(1), d(2)), Pace { fixed_ms: 5.0, ms_per_token: 0.02 });
+        for i in 0..40 {
+            let tokens = 1000.0 + 100.0 * i as f32;
+            links.learn(p(1), d(2), 20.0 + 0.1 * tokens, tokens);
+            links.learn(p(1), d(1), 20.0 + 0.001 * tokens, tokens);
+        }
+        let far = links.pace((ReplicaId(7), pool(1)), d(2));
+        about(far, 0.1);
+        assert!((far.fixed_ms - 20.0).abs() < 25.0, "{far:?}");
+        assert!(links.pace(p(1), d(1)).ms_per_token < 0.01);
+        assert_eq!(links.pace(p(5), d(6)), links.mean());
+    }
+
+    // Without racks each pair has its own pace, and a replica that left takes its paces with it.
+    #[test]
+    fn paces_without_racks() {
+        let id = |n| (ReplicaId(n), pool(0));
+        let mut links = Links::default();
+        for i in 0..40 {
+            let tokens = 500.0 * (1 + i % 8) as f32;
+            links.learn(id(1), id(2), 0.2 * tokens, tokens);
+            links.learn(id(1), id(3), 0.02 * tokens, tokens);
+        }
+        about(links.pace(id(1), id(2)), 0.2);
+        about(links.pace(id(1), id(3)), 0.02);
+        links.leave(ReplicaId(2));
+        assert_eq!(links.pace(id(1), id(2)), links.mean());
+    }
+
+    // A failing pair pauses for twice as long each time, until a transfer succeeds.
+    #[test]
+    fn a_failing_pair_pauses() {
+        let (p, d) = (ReplicaId(1), ReplicaId(2));
+        let at = |s| Time::ZERO + Duration::from_secs(s);
+        let mut links = Links::default();
+        links.failed(at(10), p, d);
+        links.failed(at(11), p, d);
+        assert!(links.is_cut(at(11), p, d) && !links.is_cut(at(12), p, d));
+        assert!(!links.is_cut(at(11), p, ReplicaId(3)));
+        links.failed(at(12), p, d);
+        assert!(links.is_cut(at(15), p, d) && !links.is_cut(at(16), p, d));
+        links.learn((p, pool(0)), (d, pool(0)), 1.0, 1.0);
+        links.failed(at(20), p, d);
+        assert!(!links.is_cut(at(22), p, d));
+    }
+}

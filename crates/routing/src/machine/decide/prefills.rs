@@ -1,0 +1,48 @@
+//! The prefill replicas of a decision: candidates for a pair with the replica that answers.
+//!
+//! A policy that prices pairs gets all of them. For the others, the answer's replica is picked
+//! first, and then the policy picks once more, among the prefill replicas that can hand it KV, as
+//! routers with a policy for each role do (smg, vllm-router).
+
+use alloc::vec::Vec;
+use meridian_base::{ReplicaId, Rng};
+
+use super::{Routing, Scratch};
+use crate::active::Active;
+use crate::policy::{Chosen, Pick, View};
+
+impl Routing {
+    /// Lists the prefill replicas that have capacity for the request's prompt.
+    pub(super) fn find_prefills(&self, active: &Active, scratch: &mut Scratch) {
+        if !active.may_split() {
+            return;
+        }
+        let Some(all) = self.prefills.get(&active.request.model) else { return };
+        let mut prefills = core::mem::take(&mut scratch.prefills);
+        match super::sample::pays(all.len()) && self.policy.may_sample() {
+            true => self.draw_some(active, all, &scratch.matched, &mut prefills),
+            false => prefills.extend_from_slice(all),
+        }
+        prefills.retain(|id| self.standing(active, *id, scratch).is_none());
+        scratch.prefills = prefills;
+    }
+
+    /// Adds a prefill replica to the pick of a policy that does not price pairs.
+    pub(super) fn with_prefill(&self, to: Chosen, view: &View<'_>, draw: &mut Rng) -> Chosen {
+        let partner = self.replicas.row(to.replica).pool.partner;
+        let pairs = |id: &ReplicaId| {
+            self.replicas.row(*id).pool.partner == partner
+                && !self.links.is_cut(view.now, *id, to.replica)
+        };
+        let partners: Vec<ReplicaId> =
+            view.prefills.iter().copied().filter(|id| pairs(id)).collect();
+        if partners.is_empty() || !self.replicas.row(to.replica).pool.pairs() {
+            return to;
+        }
+        let view = View { eligible: &partners, full: &[], prefills: &[], may_wait: false, ..*view };
+        match self.policy.pick(&view, draw) {
+            Pick::Replica(from) => Chosen { prefill: Some(from.replica), ..to },
+            Pick::Wait => to,
+        }
+    }
+}

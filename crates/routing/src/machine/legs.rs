@@ -1,0 +1,258 @@
+//! The two legs of a request whose prompt one replica computes and another one answers.
+//!
+//! From the dispatch until the prefill ends, the request counts as work at the prefill replica and
+//! as coming at the other one. Then the second fetches the KV, until its first token shows that it
+//! has it; the first holds the KV for as long. The driver either sends the legs one after the other
+//! or both at once. In the second case the first token may be the only sign that the prefill ended.
+
+use alloc::boxed::Box;
+use meridian_base::{ReplicaId, RequestId, Time};
+
+use super::Routing;
+use crate::active::{Active, Place};
+use crate::pool::Fetch;
+use crate::replica::Work;
+use crate::request::{Outcome, Usage};
+
+/// Tokens that a prefill leg generates.
+const ONE: f32 = 1.0;
+/// Failed prefill legs after which a request is not split again.
+const MOST_FAILED: u32 = 2;
+
+impl Routing {
+    /// The prefill leg of a request that is about to be dispatched to a pair; the scratch belongs
+    /// to the decision.
+    pub(super) fn fetch(&self, active: &Active, from: ReplicaId, to: ReplicaId) -> Fetch {
+        let prompt = active.request.prompt_tokens as f32;
+        let matched = self.scratch.matched_tokens(from);
+        Fetch {
+            from,
+            matched,
+            unmatched: (prompt - matched).max(0.0),
+            in_front: self.in_front(from),
+            prompt,
+            tokens: (prompt - self.scratch.matched_tokens(to)).max(0.0),
+            ended: None,
+            crossing: 0.0,
+        }
+    }
+
+    /// Adds a dispatch to the counts of its two replicas.
+    pub(super) fn book_legs(&mut self, now: Time, active: &Active, fetch: Fetch, to: ReplicaId) {
+        let Fetch { prompt, unmatched, .. } = fetch;
+        let work = Work { prompt, prefill: unmatched, kv: unmatched, reply: ONE };
+        self.book(now, active.request.id, fetch.from, work);
+        self.replicas.update(now, to, |r| r.legs.expect(fetch.tokens));
+    }
+
+    /// The prefill leg of a request ended well, with these token counts.
+    pub(super) fn prefilled(&mut self, now: Time, id: RequestId, usage: Option<Usage>) {
+        let Some(mut active) = self.actives.take(id) else { return };
+        if let Place::Prefilling(to) = active.place {
+            self.hand_over(now, &mut active, to);
+            self.prefill_succeeded(now, &active, usage);
+        }
+        self.actives.insert(active);
+        self.release(now);
+    }
+
+    /// Learns from a prefill leg that ended well.
+    fn prefill_succeeded(&mut self, now: Time, active: &Active, usage: Option<Usage>) {
+        let Some(fetch) = active.fetch else { return };
+        let ttft_ms = now.since(active.dispatched).as_secs_f64() * 1e3;
+        let mean = self.replicas.columns().mean_ms_per_token();
+        let learned = self.replicas.update(now, fetch.from, |r| {
+            let knew = r.speed.is_learned();
+            if knew {
+                r.speed.assume(f64::from(mean));
+            }
+            if let Some(front) = fetch.in_front {
+                let ttft_ms = (ttft_ms - r.spec.rtt.as_secs_f64() * 1e3).max(0.0);
+                r.speed.sample(ttft_ms, f64::from(fetch.unmatched), f64::from(front));
+            }
+            r.prefilled(now, r.speed.ms_per_token() * f64::from(fetch.unmatched));
+            r.succeeded();
+            if let Some(usage) = usage {
+                r.account(usage, fetch.matched);
+            }
+            !knew && r.speed.is_learned()
+        });
+        if learned == Some(true) {
+            self.replicas.share_speed(now, fetch.from);
+        }
+        self.policy.on_first_token(now, fetch.from, ttft_ms);
+    }
+
+    /// Moves a request from its prefill replica to the one that answers, which now fetches the KV.
+    pub(super) fn hand_over(&mut self, now: Time, active: &mut Active, to: ReplicaId) {
+        let Some(mut fetch) = active.fetch else { return };
+        self.leave_prefill(now, active);
+        self.replicas.update(now, to, |r| r.legs.came(fetch.tokens));
+        let moving = |id| self.replicas.get(id).map_or(0.0, |r| r.legs.moving_tokens);
+        fetch.crossing = fetch.tokens + moving(fetch.from).max(moving(to));
+        fetch.ended = Some(now);
+        (active.fetch, active.place) = (Some(fetch), Place::At(to));
+        self.replicas.update(now, fetch.from, |r| r.legs.hold(&fetch));
+        let Fetch { prompt, tokens, .. } = fetch;
+        self.book(now, active.request.id, to, Work { prompt, prefill: 0.0, kv: tokens, reply: active.reply });
+        self.replicas.update(now, to, |r| r.legs.fetch(&fetch));
+    }
+
+    /// Removes a request from the counts of its prefill replica.
+    fn leave_prefill(&mut self, now: Time, active: &mut Active) {
+        let Some(fetch) = active.fetch else { return };
+        let (id, overdue) = (active.request.id, core::mem::take(&mut active.overdue));
+        self.policy.on_ended(&active.request, fetch.from);
+        self.replicas.update(now, fetch.from, |r| {
+            r.first_token(id, fetch.unmatched);
+            r.overdue -= u32::from(overdue);
+            r.ended(now, fetch.prompt, ONE);
+        });
+    }
+
+    /// Ends a transfer: the replica at `to` has the KV, or will not get it.
+    pub(super) fn end_fetch(&mut self, now: Time, active: &mut Active, to: ReplicaId) -> Option<Fetch> {
+        let fetch = active.fetch.take()?;
+        self.replicas.update(now, fetch.from, |r| r.legs.release(&fetch));
+        self.replicas.update(now, to, |r| r.legs.fetched(&fetch));
+        Some(fetch)
+    }
+
+    /// The first token of a request shows that its KV arrived.
+    pub(super) fn fetched(&mut self, now: Time, id: RequestId) {
+        let Some(mut active) = self.actives.take(id) else { return };
+        if let Place::At(to) = active.place
+            && let Some(fetch) = self.end_fetch(now, &mut active, to)
+            && let (Some(from), Some(at)) = (self.replicas.get(fetch.from), self.replicas.get(to))
+            && active.request.streams
+            && fetch.ended.is_some_and(|ended| ended < now)
+        {
+            let ms = now.since(fetch.ended.unwrap_or(now)).as_secs_f32() * 1e3;
+            let ms = (ms - at.spec.rtt.as_secs_f32() * 1e3).max(0.0);
+            let ends = ((fetch.from, from.spec.pool), (to, at.spec.pool));
+            self.links.learn(ends.0, ends.1, ms, fetch.crossing);
+        }
+        self.actives.insert(active);
+    }
+
+    /// The prefill leg of a request failed, and its driver has ended the other one, if it began.
+    pub(super) fn prefill_failed(&mut self, now: Time, id: RequestId, outcome: Outcome) {
+        let Some(mut active) = self.actives.take(id) else { return };
+        let from = match (active.place, active.fetch) {
+            (Place::Prefilling(to), Some(fetch)) => {
+                self.withdraw(now, &mut active, to);
+                self.settle(now, &active, fetch.from, outcome, None);
+                active.note(fetch.from, outcome);
+                Some(fetch.from)
+            }
+            // One of its replicas has left.
+            (Place::Orphan, _) => None,
+            _ => {
+                self.actives.insert(active);
+                return;
+            }
+        };
+        active.prefills_failed += 1;
+        // A replica that answers knows best what is wrong with a request, and its engine is another.
+        let is_refused = outcome == Outcome::ClientError;
+        active.stays_whole |=
+            is_refused || outcome == Outcome::Died || active.prefills_failed >= MOST_FAILED;
+        match is_refused {
+            true => self.route(now, active),
+            false => self.again(now, active, from, outcome),
+        }
+        self.release(now);
+    }
+
+    /// Applies the end of an answer to its prefill leg, whose end the driver did not report: it began
+    /// together with the answer.
+    pub(super) fn settle_prefill(&mut self, now: Time, active: &Active, outcome: Outcome) {
+        match (active.fetch, outcome) {
+            (_, Outcome::Done) => self.prefill_succeeded(now, active, None),
+            (Some(fetch), _) => {
+                self.replicas.update(now, fetch.from, |r| r.breaker.neutral());
+            }
+            (None, _) => {}
+        }
+    }
+
+    /// Handles the end of an attempt before its KV arrived; true if the replica that answers is not
+    /// to blame. The KV is not used again: a second transfer may read blocks that were released.
+    pub(super) fn transfer_failed(
+        &mut self,
+        now: Time,
+        active: &mut Active,
+        fetch: Fetch,
+        to: ReplicaId,
+        outcome: Outcome,
+    ) -> bool {
+        match outcome {
+            Outcome::EngineError => {
+                self.links.failed(now, fetch.from, to);
+                active.stays_whole = true;
+                true
+            }
+            Outcome::Died | Outcome::ReplicaError => {
+                active.stays_whole = true;
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// Takes a request from both of its replicas before its prefill ended.
+    pub(super) fn withdraw(&mut self, now: Time, active: &mut Box<Active>, to: ReplicaId) {
+        self.leave_prefill(now, active);
+        let Some(fetch) = active.fetch.take() else { return };
+        active.place = Place::Nowhere;
+        self.policy.on_ended(&active.request, to);
+        let id = active.request.id;
+        self.replicas.update(now, to, |r| {
+            r.legs.came(fetch.tokens);
+            r.promised = r.promised.filter(|promise| promise.to != id);
+        });
+        self.forget(active, fetch.from, fetch.matched);
+        self.forget(active, to, active.matched);
+    }
+
+    /// Takes the requests with a leg at a replica that leaves from the counts of the other one. The
+    /// driver ends them.
+    pub(super) fn legs_left(&mut self, now: Time, id: ReplicaId) {
+        for request in self.actives.with_legs_at(id) {
+            let Some(mut active) = self.actives.take(request) else { continue };
+            match active.place {
+                Place::Prefilling(to) => {
+                    let from = active.fetch.map(|fetch| fetch.from);
+                    self.withdraw(now, &mut active, to);
+                    if let Some(from) = from {
+                        self.replicas.update(now, from, |r| r.breaker.neutral());
+                    }
+                    active.place = Place::Orphan;
+                }
+                Place::At(to) => {
+                    self.end_fetch(now, &mut active, to);
+                }
+                _ => {}
+            }
+            self.actives.insert(active);
+        }
+        self.links.leave(id);
+    }
+
+    /// Checks that every leg is counted once at each of its replicas.
+    pub(super) fn check_legs(&self) {
+        for id in self.replicas.ids().iter().copied() {
+            let Some(replica) = self.replicas.get(id) else { continue };
+            let (coming, fetching, held) = self.actives.legs_at(id);
+            let legs = replica.legs;
+            assert_eq!((legs.coming, legs.fetching), (coming, fetching), "coming to {id}, fetching");
+            assert_eq!(legs.held, held, "prompts held at {id}");
+            if coming == 0 {
+                assert_eq!(legs.coming_tokens, 0.0, "nothing comes to {id}");
+            }
+            if fetching + held == 0 {
+                assert_eq!(legs.moving_tokens, 0.0, "nothing moves at {id}");
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The price of a request with two legs, in the same unit as that of one.
+//!
+//! ```text
+//! price = 1.5 RTT
+//!       + max(t_p (front_p + p - m_p) + kv, t_d front_d)    until the first token
+//!       + t_p (p - m_p) (q + w n_p)                         which others await at the prefill replica
+//!       + w N s_d n_d                                       the reply, which slows n_d running requests
+//! kv    = fixed + ms a token (p - m_d + moving)             the KV's way to the decode replica
+//! ```
+//!
+//! So a request is split if that is cheaper than one leg: where the line lies depends on the load,
+//! the prefixes and the network, and is learned. Short prompts stay whole, because any transfer has
+//! a fixed part; long ones leave a decode replica whose running requests would wait for them.
+//!
+//! All pairs of the few best replicas of each role are compared: the decode replicas by what the
+//! request costs there and the tokens that they lack, the prefill replicas by the time of the prompt.
+
+use meridian_base::{ReplicaId, Rng};
+
+use super::{Meridian, Price};
+use crate::links::Pace;
+use crate::policy::View;
+use crate::replica::Row;
+
+/// Replicas of each role whose pairs are compared.
+const FEW: usize = 4;
+
+/// The cheapest replicas of a scan, in ascending order of their price.
+struct Few {
+    best: [(f32, ReplicaId); FEW],
+    len: usize,
+}
+
+impl Few {
+    /// The cheapest of `ids`; `price` is `None` for those that do not count. The scan starts at a
+    /// random place, so equal prices are drawn fairly.
+    fn of(ids: &[ReplicaId], draw: &mut Rng, price: impl Fn(ReplicaId) -> Option<f32>) -> Few {
+        let mut few = Few { best: [(f32::INFINITY, ReplicaId(0)); FEW], len: 0 };
+        if ids.is_empty() {
+            return few;
+        }
+        let (after, before) = ids.split_at(draw.below(ids.len()));
+        for id in before.iter().chain(after).copied() {
+            if let Some(price) = price(id) {
+                few.offer(price, id);
+            }
+        }
+        few
+    }
+
+    #[inline]
+    fn offer(&mut self, price: f32, id: ReplicaId) {
+        if self.len == FEW && price.partial_cmp(&self.best[FEW - 1].0).is_none_or(|o| o.is_ge()) {
+            return;
+        }
+        let mut at = if self.len == FEW { FEW - 1 } else { self.len };
+        self.len = (self.len + 1).min(FEW);
+        while at > 0 && price < self.best[at - 1].0 {
+            self.best[at] = self.best[at - 1];
+            at -= 1;
+        }
+        self.best[at] = (price, id);
+    }
+
+    fn ids(&self) -> impl Iterator<Item = ReplicaId> {
+        self.best[..self.len].iter().map(|(_, id)| *id)
+    }
+}
+
+/// The parts of a pair's price.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parts {
+    /// Until the prompt is computed at the prefill replica, and for others there.
+    pub(super) prefill: f32,
+    pub(super) others: f32,
+    /// The KV's way.
+    pub(super) kv: f32,
+    /// Prefill ahead at the decode replica.
+    pub(super) front: f32,
+    /// What the reply costs others there.
+    pub(super) steps: f32,
+    pub(super) rtt: f32,
+}
+
+impl Parts {
+    fn sum(&self) -> f32 {
+        self.rtt + (self.prefill + self.kv).max(self.front) + self.others + self.steps
+    }
+}
+
+impl Meridian {
+    /// The cheapest pair: its price, the prefill replica and the one that answers.
+    pub(super) fn best_pair(
+        &self,
+        view: &View<'_>,
+        draw: &mut Rng,
+    ) -> Option<(f32, ReplicaId, ReplicaId)> {
+        let (price, mean) = (self.price(&view.common), view.links.mean());
+        let row = |id: ReplicaId| view.replicas.row(id);
+        let prompt = view.request.prompt_tokens as f32;
+        let unmatched = |id| prompt - view.matched_tokens(id) * row(id).trust;
+        let first = row(*view.prefills.first()?).pool.partner;
+        let is_one = view.prefills.iter().all(|id| row(*id).pool.partner == first);
+        let has_partner = |partner: u32| {
+            if is_one { partner == first } else { view.prefills.iter().any(|id| row(*id).pool.partner == partner) }
+        };
+        let answers = Few::of(view.eligible, draw, |id| {
+            let row = row(id);
+            let cost = price.answer(row) + mean.ms(prompt - view.matched_tokens(id) + row.moving_tokens);
+            (row.pool.pairs() && has_partner(row.pool.partner)).then_some(cost)
+        });
+        let mut best: Option<(f32, ReplicaId, ReplicaId)> = None;
+        let mut done = None;
+        for to in answers.ids() {
+            let partner = row(to).pool.partner;
+            // Most often all have the same partner.
+            let prefills = match done.take() {
+                Some((of, few)) if of == partner => few,
+                _ => Few::of(view.prefills, draw, |id| {
+                    let row = row(id);
+                    let (own, others) = price.prefill_leg(row, unmatched(id));
+                    let moving = mean.ms_per_token * row.moving_tokens;
+                    (row.pool.partner == partner).then_some(own + others + moving + price.rtt * row.rtt_ms)
+                }),
+            };
+            for from in prefills.ids().filter(|from| !view.links.is_cut(view.now, *from, to)) {
+                let pace = view.links.pace((from, row(from).pool), (to, row(to).pool));
+                let missing = prompt - view.matched_tokens(to);
+                let sum = price.pair((row(from), unmatched(from)), (row(to), missing), pace).sum();
+                if best.is_none_or(|(least, ..)| sum < least) {
+                    best = Some((sum, from, to));
+                }
+            }
+            done = Some((partner, prefills));
+        }
+        best
+    }
+}
+
+impl Price {
+    /// The time until a prompt is computed, and what it costs others there.
+    #[inline]
+    fn prefill_leg(&self, row: &Row, unmatched: f32) -> (f32, f32) {
+        let weight = self.prefill(row.running as f32, row.front_tokens);
+        let own = row.ms_per_token * (row.front_tokens + unmatched);
+        (own, row.ms_per_token * unmatched * (weight - 1.0))
+    }
+
+    /// What an answer costs at a replica that computes nothing of its prompt.
+    #[inline]
+    fn answer(&self, row: &Row) -> f32 {
+        self.reply * row.step_slope_ms * row.running as f32 + self.rtt * row.rtt_ms
+    }
+
+    /// The price of a pair: the prefill replica with its unmatched tokens, and the one that answers
+    /// with the tokens that it lacks.
+    pub(super) fn pair(&self, from: (&Row, f32), to: (&Row, f32), pace: Pace) -> Parts {
+        let ((from, unmatched), (to, missing)) = (from, to);
+        let (prefill, others) = self.prefill_leg(from, unmatched);
+        Parts {
+            prefill,
+            others,
+            kv: pace.ms(missing + from.moving_tokens.max(to.moving_tokens)),
+            front: to.ms_per_token * to.front_tokens,
+            steps: self.reply * to.step_slope_ms * to.running as f32,
+            rtt: self.rtt * from.rtt_ms.max(to.rtt_ms),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Pools: the replicas of a model with one role, and the pairs that they form.
+//!
+//! If one replica computes a request's prompt and another one writes the answer, the request has two
+//! legs. The KV cache of the prompt then crosses the network between the two replicas.
+
+use meridian_base::{ReplicaId, Time};
+
+/// The part of a request that a replica takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Whole requests; never a part of a pair.
+    #[default]
+    Both,
+    /// Prompts. It never answers a client.
+    Prefill,
+    /// Answers, with the KV of a prefill replica or with its own prefill.
+    Decode,
+}
+
+impl Role {
+    /// All of them.
+    pub const ALL: [Role; 3] = [Role::Both, Role::Prefill, Role::Decode];
+
+    /// Its name in config, metrics and labels.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Role::Both => "both",
+            Role::Prefill => "prefill",
+            Role::Decode => "decode",
+        }
+    }
+
+    /// Whether it answers clients.
+    #[must_use]
+    pub fn answers(&self) -> bool {
+        *self != Role::Prefill
+    }
+}
+
+/// A replica's place in the pools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pool {
+    /// Its role.
+    pub role: Role,
+    /// Two engines can hand KV to each other if this is equal: a hash of the transfer protocol, the
+    /// engine's version and the model. vLLM refuses the handshake otherwise.
+    pub partner: u32,
+    /// Number of its rack, by label: transfer rates are learned between racks. 0 if unknown; the
+    /// rates are then learned between replicas.
+    pub rack: u16,
+}
+
+impl Pool {
+    /// Whether it answers requests whose prompts prefill replicas compute.
+    #[must_use]
+    #[inline]
+    pub fn pairs(&self) -> bool {
+        self.role == Role::Decode
+    }
+}
+
+/// The prefill leg of an attempt, from its dispatch until the decode replica has the KV.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fetch {
+    /// The prefill replica.
+    pub(crate) from: ReplicaId,
+    /// Prompt tokens matched and not matched there.
+    pub(crate) matched: f32,
+    pub(crate) unmatched: f32,
+    /// Tokens ahead of it there, as `Active::in_front`.
+    pub(crate) in_front: Option<f32>,
+    /// Prompt tokens, and those that the decode replica lacks: they cross the network.
+    pub(crate) prompt: f32,
+    pub(crate) tokens: f32,
+    /// When the prefill ended, and the tokens that then crossed the two replicas' links with ours.
+    pub(crate) ended: Option<Time>,
+    pub(crate) crossing: f32,
+}
+
+/// The legs at one replica that its engine's counts of requests do not show.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Legs {
+    /// Requests that will come here after their prefill elsewhere, and their KV tokens.
+    pub(crate) coming: u32,
+    pub(crate) coming_tokens: f32,
+    /// Requests sent here whose KV is still being fetched.
+    pub(crate) fetching: u32,
+    /// Prompts prefilled here whose KV has not been fetched, and their tokens.
+    pub(crate) held: u32,
+    pub(crate) held_tokens: f32,
+    /// Tokens under way to or from here.
+    pub(crate) moving_tokens: f32,
+}
+
+impl Legs {
+    /// A request will come here after its prefill elsewhere.
+    pub(crate) fn expect(&mut self, tokens: f32) {
+        self.coming += 1;
+        self.coming_tokens += tokens;
+    }
+
+    /// It came, or will not come.
+    pub(crate) fn came(&mut self, tokens: f32) {
+        self.coming -= 1;
+        self.coming_tokens = rest(self.coming, self.coming_tokens - tokens);
+    }
+
+    /// A prompt was prefilled here, and another replica starts to fetch it.
+    pub(crate) fn hold(&mut self, fetch: &Fetch) {
+        self.held += 1;
+        self.held_tokens += fetch.prompt;
+        self.moving_tokens += fetch.tokens;
+    }
+
+    /// It was fetched, or will not be.
+    pub(crate) fn release(&mut self, fetch: &Fetch) {
+        self.held -= 1;
+        self.held_tokens = rest(self.held, self.held_tokens - fetch.prompt);
+        self.moving_tokens = rest(self.held + self.fetching, self.moving_tokens - fetch.tokens);
+    }
+
+    /// A request sent here starts to fetch its KV.
+    pub(crate) fn fetch(&mut self, fetch: &Fetch) {
+        self.fetching += 1;
+        self.moving_tokens += fetch.tokens;
+    }
+
+    /// It has its KV, or failed.
+    pub(crate) fn fetched(&mut self, fetch: &Fetch) {
+        self.fetching -= 1;
+        self.moving_tokens = rest(self.held + self.fetching, self.moving_tokens - fetch.tokens);
+    }
+}
+
+/// A sum of floats of `n` parts; sums do not return to exactly zero.
+fn rest(n: u32, sum: f32) -> f32 {
+    if n == 0 { 0.0 } else { sum.max(0.0) }
+}
