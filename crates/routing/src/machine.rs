@@ -555,6 +555,7 @@ impl Routing {
     /// When one does not hold, which is a defect of the machine.
     pub fn check_invariants(&mut self) {
         self.checks_credits = true;
+        self.write_dispatch();
         assert_eq!(self.held.len() as usize, self.actives.held(), "a held request has not left");
         self.check_legs();
         if self.peers.is_empty() {

@@ -374,7 +374,8 @@ impl Routing {
         // A replica whose models are not known yet may turn out to serve it.
         let unknown = |id: &ReplicaId| self.replicas.spec(*id).is_some_and(|s| s.models.is_empty());
         let ids = self.replicas.ids();
-        match request.elsewhere || ids.is_empty() || ids.iter().any(unknown) {
+        let known = request.elsewhere || self.prefills.contains_key(&request.model);
+        match known || ids.is_empty() || ids.iter().any(unknown) {
             true => RejectWhy::NoReplica,
             false => RejectWhy::UnknownModel,
         }
