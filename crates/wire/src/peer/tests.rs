@@ -1,6 +1,6 @@
 use meridian_base::ReplicaId;
 use meridian_routing::residency::Place;
-use meridian_routing::{Digest, Remote};
+use meridian_routing::{Digest, Pace, Pool, Remote, Role};
 use proptest::prelude::*;
 use prost::Message;
 use std::sync::Arc;
@@ -47,7 +47,8 @@ fn remote(id: u16) -> impl Strategy<Value = Remote> {
     (room, kv_free, shares, counts, amount(), amount(), amount(), amount()).prop_map(
         move |(room, kv_free, shares, (eligible, counts), a, b, c, d)| Remote {
             id: ReplicaId(id),
-            eligible,
+            // The capacity of a replica for prefill follows from its room.
+            eligible: if pool(counts[0]).role.answers() { eligible } else { room > 0.0 },
             room,
             front_tokens: a,
             running: counts[0],
@@ -164,7 +165,19 @@ fn replica(id: u16) -> Remote {
         step_slope_ms: 0.2,
         trust: 1.0,
         free_slots: 6,
+        pool: pool(2),
     }
+}
+
+// To an older gateway, which knows no roles, a replica for prefill is full.
+#[test]
+fn a_replica_for_prefill_looks_full_to_older_gateways() {
+    let prefill = Remote { pool: pool(1), ..replica(3) };
+    let written = proto::Replica::from(&prefill);
+    assert!(!written.eligible && written.role() == proto::Role::Prefill);
+    assert_eq!(Remote::try_from(&written), Ok(prefill));
+    let older = proto::Replica { role: 0, partner: 0, ..proto::Replica::from(&replica(3)) };
+    assert_eq!(Remote::try_from(&older).map(|r| r.pool), Ok(Pool::default()));
 }
 
 // A value outside a field's range (NaN, infinite, negative or too large) is refused with the
