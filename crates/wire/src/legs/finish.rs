@@ -46,7 +46,8 @@ fn choice(choices: &RawValue) -> Option<Finish> {
         Ok(())
     };
     elements(choices, "choices", each).ok()?;
-    let [reason] = Object::open(&["finish_reason"], "choices", only.filter(|_| count == 1)?).ok()?;
+    let [reason] =
+        Object::open(&["finish_reason"], "choices", only.filter(|_| count == 1)?).ok()?;
     Some(match &*owned(reason?)? {
         "length" => Finish::Limit,
         "stop" => Finish::Stop,

@@ -61,7 +61,7 @@ pub enum NoParams {
          that the engine's version is supported"
     )]
     Field(&'static str),
-    /// They name fewer tokens than the prompt has.
+    /// They name fewer tokens than the prompt has, by more than the last one.
     #[error("`kv_transfer_params.remote_num_tokens` is less than the prompt's tokens")]
     Short,
 }
@@ -100,8 +100,10 @@ impl Handed {
             gathered.add(raw.get().as_bytes());
             gathered.usage()
         });
+        // The decode engine computes the last token again in any case. Models with a recurrent state
+        // must not have it twice, so theirs is not handed over.
         if let (Some(tokens), Some(usage)) = (tokens, usage)
-            && tokens < usage.prompt_tokens
+            && tokens.saturating_add(1) < usage.prompt_tokens
         {
             return Err(NoParams::Short);
         }
@@ -123,8 +125,7 @@ impl Finish {
     }
 }
 
-const ANSWER: [&str; 6] =
-    ["kv_transfer_params", "usage", ENDS[0], ENDS[1], ENDS[2], ENDS[3]];
+const ANSWER: [&str; 6] = ["kv_transfer_params", "usage", ENDS[0], ENDS[1], ENDS[2], ENDS[3]];
 
 fn open(answer: &[u8]) -> Result<Slots<'_, 6>, NoParams> {
     if answer.len() > MAX_ANSWER {

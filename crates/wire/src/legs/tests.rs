@@ -12,7 +12,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::unique::members;
-use super::{Added, Handed, Pair, find};
+use super::{ALL, Added, Handed, Pair};
 use crate::openai::{Endpoint, Purpose, Reading, RequestInfo, Splices, read};
 
 const PAIR: Pair<'_> = Pair {
@@ -26,17 +26,18 @@ const PAIR: Pair<'_> = Pair {
 };
 
 /// A recorded file.
-macro_rules! recorded {
+macro_rules! recording {
     ($name:literal) => {
         serde_json::from_str::<serde_json::Value>(include_str!(concat!(
-            "tests/recorded/",
+            env!("CARGO_MANIFEST_DIR"),
+            "/src/legs/tests/recorded/",
             $name,
             ".json"
         )))
         .expect("a recorded file is JSON")
     };
 }
-use recorded;
+use recording;
 
 /// The prefill's answer of a recording.
 fn answer(recording: &Value) -> Bytes {
@@ -44,7 +45,7 @@ fn answer(recording: &Value) -> Bytes {
 }
 
 fn handed() -> Handed {
-    Handed::read(Endpoint::Completions, &answer(&recorded!("completions"))).expect("recorded")
+    Handed::read(Endpoint::Completions, &answer(&recording!("completions"))).expect("recorded")
 }
 
 fn info(endpoint: Endpoint, body: &Bytes) -> RequestInfo {
@@ -69,8 +70,7 @@ fn by_name(body: &str) -> BTreeMap<String, String> {
 #[test]
 fn additions_are_private() {
     let handed = handed();
-    for name in ["nixl", "mooncake", "sglang", "ordered", "header"] {
-        let protocol = find(name).expect("a known protocol");
+    for protocol in ALL {
         let decode = (protocol.decode)(&PAIR, Some(&handed)).expect("a whole pair");
         let prefill = (protocol.prefill)(&PAIR).expect("a whole pair");
         let clean = r#"{"model":"m","prompt":"x"}"#;
@@ -80,7 +80,7 @@ fn additions_are_private() {
             let dirty = Bytes::from(dirty.into_bytes());
             let splices = info(Endpoint::Completions, &dirty).splices;
             let left = splices.apply(&dirty, |p| matches!(p, Purpose::Strip(_))).concat();
-            assert_eq!(String::from_utf8_lossy(&left), clean, "{name}");
+            assert_eq!(String::from_utf8_lossy(&left), clean, "{protocol:?}");
             for (header, _) in &added.headers {
                 let mut headers = crate::engines::private().flat_map(|words| words.headers);
                 assert!(headers.any(|known| *known == header.as_str()), "{header}");

@@ -7,8 +7,8 @@
 //! - cut out the engines' private fields ([`EngineField`]);
 //! - ask for usage, which [`Answer`] removes again from the response;
 //! - add a salt that separates tenants;
-//! - limit the prefill leg of a request, and insert what the two legs tell their engines
-//!   ([`prefill_leg`], [`crate::legs`]);
+//! - limit the prefill leg of a request, and insert the members of the protocol between the two
+//!   legs ([`prefill_leg`], [`crate::legs`]);
 //! - for streams that may be resumed on another replica, see [`Thread`].
 //!
 //! They do not validate a request for the engine: unknown fields pass, and fields that only the

@@ -1,7 +1,7 @@
 //! Requests that one replica has to serve whole.
 //!
-//! A prefill leg hands the KV of one prompt to one answer. A request that asks for more, or for
-//! what only the computation of the prompt yields, goes to one replica.
+//! A prefill leg hands the KV of one prompt to one answer. A request for more, or for log
+//! probabilities of the prompt itself, goes to one replica.
 
 use serde_json::value::RawValue;
 

@@ -12,7 +12,7 @@
 use std::fmt;
 
 use bytes::Bytes;
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::encoding::utf8;
@@ -67,12 +67,21 @@ pub fn prefill_leg(
     if found.twice {
         return Err(NoPrefillLeg::Twice);
     }
+    // The members below are inserted before another one.
+    if splices.leaves_nothing(body, start(json)) {
+        return Err(NoPrefillLeg::Unreadable);
+    }
     one_answer(endpoint, &found.values[CHANGED.len()..])?;
     limit(endpoint, json, &found.values, &mut splices)?;
     for salt in usual.iter().filter(|splice| splice.purpose == Purpose::CacheSalt) {
         splices.push(salt.clone());
     }
     Ok(splices)
+}
+
+/// The place of the first member.
+fn start(json: &str) -> usize {
+    json.find('{').unwrap_or_default() + 1
 }
 
 /// The limits that an engine reads on an endpoint, of which the first is inserted if all are
@@ -96,7 +105,7 @@ fn limit(
     if own.iter().any(|i| values[*i].is_some_and(|limit| limit.get() == "0")) {
         return Err(NoPrefillLeg::NoToken);
     }
-    let start = json.find('{').unwrap_or_default() + 1;
+    let start = start(json);
     let mut change = |at, remove, insert: Bytes| {
         splices.push(Splice { purpose: Purpose::Prefill, at, remove, insert });
     };

@@ -137,7 +137,7 @@ impl Splices {
     }
 
     /// Whether the cuts leave no member of the object that is opened before `at`.
-    fn leaves_nothing(&self, body: &[u8], mut at: usize) -> bool {
+    pub(crate) fn leaves_nothing(&self, body: &[u8], mut at: usize) -> bool {
         let rest = |at: usize| body.get(at..).unwrap_or_default().trim_ascii_start();
         for cut in self.0.iter().filter(|s| s.insert.is_empty()) {
             at = body.len() - rest(at).len();

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::super::{Handed, find};
-use super::{PAIR, answer, info, recorded, sent};
+use super::{PAIR, answer, info, recording, sent};
 use crate::openai::{Endpoint, NoPrefillLeg, prefill_leg};
 
 /// The client's body: that of the decode leg without its parameters.
@@ -26,10 +26,10 @@ fn json(text: &str) -> Value {
 fn legs_as_recorded() {
     let nixl = find("nixl").expect("known");
     let recordings = [
-        recorded!("completions"),
-        recorded!("completions-again"),
-        recorded!("chat-stream"),
-        recorded!("chat-logprobs"),
+        recording!("completions"),
+        recording!("completions-again"),
+        recording!("chat-stream"),
+        recording!("chat-logprobs"),
     ];
     for recording in recordings {
         let (endpoint, body) = client(&recording);
@@ -51,8 +51,8 @@ fn legs_as_recorded() {
 #[test]
 fn several_go_whole() {
     let table = [
-        (recorded!("completions-batch"), NoPrefillLeg::Prompts),
-        (recorded!("completions-n2"), NoPrefillLeg::Answers),
+        (recording!("completions-batch"), NoPrefillLeg::Prompts),
+        (recording!("completions-n2"), NoPrefillLeg::Answers),
     ];
     for (recording, reason) in table {
         let (endpoint, body) = client(&recording);

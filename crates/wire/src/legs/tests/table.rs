@@ -11,10 +11,10 @@ use super::{PAIR, handed};
 fn print(added: &Added) -> String {
     let members = String::from_utf8(added.members.concat()).expect("text");
     let headers = added.headers.iter().map(|(name, value)| format!("{name}: {value:?}"));
-    std::iter::once(members).chain(headers).filter(|line| !line.is_empty()).fold(
-        String::new(),
-        |out, line| out + &line + "\n",
-    )
+    std::iter::once(members)
+        .chain(headers)
+        .filter(|line| !line.is_empty())
+        .fold(String::new(), |out, line| out + &line + "\n")
 }
 
 fn both(name: &str, pair: &Pair<'_>, handed: Option<&Handed>) -> String {

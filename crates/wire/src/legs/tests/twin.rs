@@ -16,7 +16,10 @@ const MEMBERS: [(&str, &[&str]); 20] = [
     ("max_completion_tokens", &["7", "null"]),
     ("max_output_tokens", &["9", "null"]),
     ("stream", &["true", "false", "null"]),
-    ("stream_options", &["null", "{}", "{\"include_usage\":true}", "{ \"x\":1,\"include_usage\" : false }"]),
+    (
+        "stream_options",
+        &["null", "{}", "{\"include_usage\":true}", "{ \"x\":1,\"include_usage\" : false }"],
+    ),
     ("min_tokens", &["3", "null", "0"]),
     ("n", &["1", "null"]),
     ("best_of", &["1"]),
@@ -42,7 +45,10 @@ const GAPS: [&str; 4] = ["", " ", "\n\t", "  \r\n"];
 fn own(endpoint: Endpoint) -> [&'static str; 2] {
     match endpoint {
         Completions => ["prompt", "\"once\""],
-        Responses => ["input", "[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"user\",\"content\":\"b\"}]"],
+        Responses => [
+            "input",
+            "[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"user\",\"content\":\"b\"}]",
+        ],
         _ => ["messages", "[{\"role\":\"user\",\"content\":\"hi\"}]"],
     }
 }
@@ -50,7 +56,8 @@ fn own(endpoint: Endpoint) -> [&'static str; 2] {
 /// An endpoint and a body for it.
 fn body() -> impl Strategy<Value = (Endpoint, String)> {
     let endpoint = prop::sample::select(vec![ChatCompletions, Completions, Messages, Responses]);
-    let chosen = prop::sample::subsequence((0..MEMBERS.len()).collect::<Vec<_>>(), 0..=MEMBERS.len());
+    let chosen =
+        prop::sample::subsequence((0..MEMBERS.len()).collect::<Vec<_>>(), 0..=MEMBERS.len());
     let styles = prop::collection::vec(any::<u8>(), MEMBERS.len() + 2);
     (endpoint, chosen, styles).prop_flat_map(|(endpoint, chosen, styles)| {
         let [prompt, text] = own(endpoint);

@@ -24,7 +24,9 @@ fn limited() {
     check(
         ChatCompletions,
         r#"{"model":"m","max_tokens":null,"max_completion_tokens":7,"messages":[]}"#,
-        expect![[r#"{"stream":false,"model":"m","max_tokens":1,"max_completion_tokens":1,"messages":[]}"#]],
+        expect![[
+            r#"{"stream":false,"model":"m","max_tokens":1,"max_completion_tokens":1,"messages":[]}"#
+        ]],
     );
     check(
         Completions,
@@ -34,17 +36,23 @@ fn limited() {
     check(
         Responses,
         r#"{"model":"m","input":"x","max_tokens":5,"stream":null}"#,
-        expect![[r#"{"max_output_tokens":1,"model":"m","input":"x","max_tokens":1,"stream":false}"#]],
+        expect![[
+            r#"{"max_output_tokens":1,"model":"m","input":"x","max_tokens":1,"stream":false}"#
+        ]],
     );
     check(
         Messages,
         r#"{"model":"m","max_tokens":4096,"thinking":{"type":"enabled","budget_tokens":2048},"messages":[]}"#,
-        expect![[r#"{"stream":false,"model":"m","max_tokens":1,"thinking":{"type":"enabled","budget_tokens":2048},"messages":[]}"#]],
+        expect![[
+            r#"{"stream":false,"model":"m","max_tokens":1,"thinking":{"type":"enabled","budget_tokens":2048},"messages":[]}"#
+        ]],
     );
     check(
         Completions,
         r#"{"rid":"a","min_tokens":1,"bootstrap_room":5,"stream_options":null,"model":"m","prompt":["x"],"max_tokens":9,"vllm_xargs":{"kv_transfer_params":1},"min\u005ftokens2":1}"#,
-        expect![[r#"{"stream":false,"model":"m","prompt":["x"],"max_tokens":1,"vllm_xargs":{},"min\u005ftokens2":1}"#]],
+        expect![[
+            r#"{"stream":false,"model":"m","prompt":["x"],"max_tokens":1,"vllm_xargs":{},"min\u005ftokens2":1}"#
+        ]],
     );
 }
 
@@ -80,8 +88,12 @@ fn whole() {
         let body = format!("{{\"model\":\"m\",{members}}}");
         assert_eq!(leg(Completions, &body).map(|_| ()), expected, "{members}");
     }
-    let response = |members: &str| leg(Responses, &format!("{{\"model\":\"m\",{members}}}")).map(|_| ());
-    assert_eq!(response(r#""input":[{"role":"user"},{"role":"user"}],"truncation":"disabled""#), Ok(()));
+    let response =
+        |members: &str| leg(Responses, &format!("{{\"model\":\"m\",{members}}}")).map(|_| ());
+    assert_eq!(
+        response(r#""input":[{"role":"user"},{"role":"user"}],"truncation":"disabled""#),
+        Ok(())
+    );
     assert_eq!(response(r#""input":"x","truncation":"auto""#), Err(Truncation));
     assert_eq!(response(r#""input":"x","truncation":null"#), Err(Truncation));
     assert_eq!(response(r#""input":"x","previous_response_id":"resp_1""#), Err(Stored));
@@ -90,7 +102,7 @@ fn whole() {
     for endpoint in [Embeddings, CountTokens, Tokenize, Models, Other] {
         assert_eq!(leg(endpoint, r#"{"model":"m","input":"x"}"#), Err(NoPrefillLeg::Endpoint));
     }
-    for body in ["", "[]", "null", "{", "\u{feff}{}"] {
+    for body in ["", "[]", "null", "{", "{}", " { \"min_tokens\":1 , \"rid\":2 }", "\u{feff}{}"] {
         assert_eq!(leg(Completions, body), Err(Unreadable), "{body}");
     }
 }
@@ -129,7 +141,7 @@ fn inserting() {
     assert_eq!(inserted("{}"), r#"{"p":1}"#);
     assert_eq!(inserted(" { } "), r#" {"p":1 } "#);
     assert_eq!(inserted(r#"{"rid":1}"#), r#"{"p":1}"#);
-    assert_eq!(inserted(r#"{ "rid" : 1 , "dp_rank":2 ,"rid":3 }"#), r#"{"p":1    }"#);
+    assert_eq!(inserted(r#"{ "rid" : 1 , "dp_rank":2 ,"rid":3 }"#), r#"{"p":1   }"#);
     assert_eq!(inserted(r#"{"a":2}"#), r#"{"p":1,"a":2}"#);
     assert_eq!(inserted(r#"{"rid":1,"a":2}"#), r#"{"p":1,"a":2}"#);
     assert_eq!(inserted(r#"{ "a":2,"rid":1}"#), r#"{"p":1, "a":2}"#);
