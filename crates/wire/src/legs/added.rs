@@ -1,5 +1,7 @@
 //! A protocol's additions to one leg: members of its body, and headers.
 
+use std::fmt;
+
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
 use serde::Serialize;
@@ -8,7 +10,7 @@ use smallvec::SmallVec;
 use crate::openai::Pieces;
 
 /// Additions to one leg.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Added {
     /// Members of the body's object, in pieces, for
     /// [`Splices::with_members`](crate::openai::Splices::with_members).
@@ -27,6 +29,14 @@ impl Added {
     pub(super) fn header(self, name: &'static str, value: HeaderValue) -> Added {
         let headers = SmallVec::from_iter([(HeaderName::from_static(name), value)]);
         Added { headers, ..self }
+    }
+}
+
+/// Without the members' values: a prefill's parameters may hold the prompt's tokens.
+impl fmt::Debug for Added {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes: usize = self.members.iter().map(Bytes::len).sum();
+        write!(f, "Added({bytes} bytes of members, headers {:?})", self.headers)
     }
 }
 

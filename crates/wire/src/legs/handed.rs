@@ -8,6 +8,8 @@
 
 mod params;
 
+use std::fmt;
+
 use bytes::Bytes;
 use serde::de::DeserializeSeed;
 
@@ -21,7 +23,7 @@ use crate::openai::{Endpoint, Usage};
 pub const MAX_ANSWER: usize = 4 << 20;
 
 /// The parameters for the decode leg, and the prefill's own report.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Handed {
     params: Bytes,
     /// The end of the prefill.
@@ -114,6 +116,14 @@ impl Handed {
     /// The object for the decode leg: a slice of the answer.
     pub(super) fn params(&self) -> Bytes {
         self.params.clone()
+    }
+}
+
+/// Without the parameters, which may hold the prompt's tokens.
+impl fmt::Debug for Handed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Handed { params: _, finish, usage, tokens, cached_tokens } = self;
+        f.debug_tuple("Handed").field(&(finish, usage, tokens, cached_tokens)).finish()
     }
 }
 

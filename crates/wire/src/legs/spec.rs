@@ -16,8 +16,9 @@ pub struct Protocol {
     pub source: &'static str,
     /// The order of the legs.
     pub order: Order,
-    /// Whether the prefill leg's body is [limited](crate::openai::prefill_leg). Otherwise both legs
-    /// have the client's limits, and the prefill engine ends its leg itself.
+    /// Whether the prefill leg's body is [limited](crate::openai::prefill_leg). Otherwise its body
+    /// is the client's with the usual splices, and the prefill engine ends the leg itself; the
+    /// requests that one replica has to serve whole are the same.
     pub limits_prefill: bool,
     /// Whether the prefill's answer has parameters for the decode leg ([`Handed`]).
     pub hands_over: bool,

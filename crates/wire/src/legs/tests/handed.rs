@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::super::NoParams::*;
-use super::super::{Finish, Handed, MAX_ANSWER, NoParams};
-use super::{answer, recording};
+use super::super::{Finish, Handed, MAX_ANSWER, NoParams, find};
+use super::{PAIR, answer, recording};
 use crate::openai::Endpoint::{self, ChatCompletions, Completions, Messages, Responses};
 
 /// Reads `text` as an answer of `/v1/completions`.
@@ -198,9 +198,12 @@ fn hostile() {
     assert_eq!(Handed::read(Completions, &bytes).map(|_| ()), Err(Unreadable));
 }
 
-// No error quotes the answer, and each has a short word.
+// No error quotes the answer, and each has a short word. The parameters are in no debug output.
 #[test]
 fn words() {
+    let handed = read(with(|kv| kv["remote_host"] = json!("secret"))).expect("a good answer");
+    let added = (find("nixl").expect("known").decode)(&PAIR, Some(&handed));
+    assert!(!format!("{handed:?} {added:?}").contains("secret"));
     for reason in [TooLarge, Unreadable, Unfinished, Absent, NotObject, Field("remote_port"), Short]
     {
         assert!(reason.word().chars().all(|c| c.is_ascii_lowercase() || c == '_'));
