@@ -2,7 +2,7 @@
 //!
 //! Both legs start at once and share a transfer id. The decode engine asks the prefill engine's
 //! bootstrap server for the worker with `remote_engine_id`. The gateway knows that id from
-//! [`ranks`](super::ranks), and pins the prefill to its data-parallel rank.
+//! [`ranks`](super::ranks()), and pins the prefill to its data-parallel rank.
 //!
 //! A prefill that ends by a stop token hands nothing over, and the decode engine waits minutes for
 //! it. `min_tokens` 1 forbids stop tokens as the first token, and is within the leg's limit of 1.

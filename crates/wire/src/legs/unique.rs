@@ -1,4 +1,4 @@
-//! An object with few members and no name twice, for objects that are passed on whole: readers of
+//! An object with few members and no name twice, for objects that are forwarded whole: readers of
 //! JSON differ in which of two equal names counts.
 
 use std::fmt;
