@@ -79,6 +79,7 @@ fn whole() {
         (r#""prompt":"x","max_tokens":0"#, Err(NoToken)),
         (r#""prompt":"x","max_output_tokens":0"#, Ok(())),
         (r#""prompt":"x","max_tokens":1,"max_tokens":9"#, Err(Twice)),
+        (r#""prompt":"x","max_tokens":1,"max_tokens":9,"stream":true"#, Err(Twice)),
         (r#""prompt":"x","min_tokens":1,"min\u005ftokens":9"#, Err(Twice)),
         (r#""prompt":"x","n":1,"n":2"#, Err(Twice)),
         (r#""prompt":"x"}{"#, Err(Unreadable)),
