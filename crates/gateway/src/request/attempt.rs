@@ -168,7 +168,8 @@ impl Transport {
         let body = body(payload, |purpose| match purpose {
             Purpose::Strip(_) => true,
             Purpose::Usage => asks_peers(&self.settings),
-            Purpose::CacheSalt => false,
+            // A peer makes its own salt, and its own legs.
+            Purpose::CacheSalt | Purpose::Prefill | Purpose::Leg => false,
         });
         let leg = link.sent.begin(body.left());
         let lost = link.lost();
@@ -201,7 +202,7 @@ impl Transport {
     ) -> Result<Started, Failure> {
         let call = &context.call;
         let body = body(payload, |purpose| match purpose {
-            Purpose::Strip(_) | Purpose::Usage => true,
+            Purpose::Strip(_) | Purpose::Usage | Purpose::Prefill | Purpose::Leg => true,
             Purpose::CacheSalt => member.reads_salts(),
         });
         let mut headers = call.headers.clone();

@@ -7,6 +7,8 @@
 //! - cut out the engines' private fields ([`EngineField`]);
 //! - ask for usage, which [`Answer`] removes again from the response;
 //! - add a salt that separates tenants;
+//! - limit the prefill leg of a request, and insert the members of the protocol between the two
+//!   legs ([`prefill_leg`], [`crate::legs`]);
 //! - for streams that may be resumed on another replica, see [`Thread`].
 //!
 //! They do not validate a request for the engine: unknown fields pass, and fields that only the
@@ -21,16 +23,18 @@ mod endpoint;
 mod engine_fields;
 mod error;
 mod models;
+mod no_leg;
+mod prefill;
 mod prompt;
-mod raw;
+pub(crate) mod raw;
 mod refuse;
 mod request;
 mod resume;
 mod salt;
 mod splice;
 mod strip;
-mod text;
-mod usage;
+pub(crate) mod text;
+pub(crate) mod usage;
 
 #[cfg(test)]
 mod tests;
@@ -41,6 +45,8 @@ pub use endpoint::Endpoint;
 pub use engine_fields::EngineField;
 pub use error::{anthropic_error_json, error_body, error_event, error_json};
 pub use models::{BadModels, Model, find_model, merge_models, model_ids, model_list};
+pub use no_leg::NoPrefillLeg;
+pub use prefill::prefill_leg;
 pub use prompt::push_reply;
 pub use request::{Reading, RequestInfo, read};
 pub use resume::{Continued, Counts, Lost, Thread};

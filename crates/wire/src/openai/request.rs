@@ -214,7 +214,7 @@ fn max_tokens(endpoint: Endpoint, body: &Body<'_>) -> Result<Option<u32>, BadReq
 fn replies(endpoint: Endpoint, body: &Body<'_>) -> Result<u32, BadRequest> {
     let (names, prompts): (&[&'static str], u32) = match endpoint {
         Endpoint::ChatCompletions => (&["n"], 1),
-        Endpoint::Completions => (&["n", "best_of"], prompts(body)?),
+        Endpoint::Completions => (&["n", "best_of"], prompts(body.get("prompt"))?),
         _ => (&[], 1),
     };
     let mut each = 1;
@@ -225,8 +225,8 @@ fn replies(endpoint: Endpoint, body: &Body<'_>) -> Result<u32, BadRequest> {
 }
 
 /// The prompts of a completion: several if they are a list of texts or of lists of tokens.
-fn prompts(body: &Body<'_>) -> Result<u32, BadRequest> {
-    let Some(raw) = body.get("prompt").filter(|raw| kind(raw) == "an array") else { return Ok(1) };
+pub(super) fn prompts(prompt: Option<&RawValue>) -> Result<u32, BadRequest> {
+    let Some(raw) = prompt.filter(|raw| kind(raw) == "an array") else { return Ok(1) };
     let mut count = 0_u32;
     elements(raw, "prompt", |prompt| {
         count += u32::from(kind(prompt) != "a number");

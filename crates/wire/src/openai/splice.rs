@@ -21,6 +21,12 @@ pub enum Purpose {
     CacheSalt,
     /// Removes an engine's private field.
     Strip(EngineField),
+    /// Limits a prefill leg: one token, no stream. Only in the splices of
+    /// [`prefill_leg`](super::prefill_leg).
+    Prefill,
+    /// Members of the protocol between a prefill and a decode leg ([`crate::legs`]). Only in the
+    /// splices of [`Splices::with_members`].
+    Leg,
 }
 
 /// A change to a body: `insert` replaces `remove` bytes at `at`.
@@ -107,6 +113,40 @@ impl Splices {
         }
         add(body.slice(from..));
         pieces
+    }
+
+    /// A copy that also inserts `members` as the first of the body's object. They are pieces of
+    /// JSON members with commas between but not around them, and may be given once. If there are
+    /// none, or the body is not an object, the copy is equal.
+    ///
+    /// `body` must be the body that was read. The result is valid JSON whether the object has
+    /// members left or not.
+    #[must_use]
+    pub fn with_members(&self, body: &[u8], members: &[Bytes]) -> Splices {
+        let mut splices = self.clone();
+        let brace = body.len() - body.trim_ascii_start().len();
+        if members.is_empty() || body.get(brace) != Some(&b'{') {
+            return splices;
+        }
+        let at = brace + 1;
+        let comma = (!self.leaves_nothing(body, at)).then(|| Bytes::from_static(b","));
+        for insert in members.iter().cloned().chain(comma) {
+            splices.push(Splice { purpose: Purpose::Leg, at, remove: 0, insert });
+        }
+        splices
+    }
+
+    /// Whether the cuts leave no member of the object that is opened before `at`.
+    pub(crate) fn leaves_nothing(&self, body: &[u8], mut at: usize) -> bool {
+        let rest = |at: usize| body.get(at..).unwrap_or_default().trim_ascii_start();
+        for cut in self.0.iter().filter(|s| s.insert.is_empty()) {
+            at = body.len() - rest(at).len();
+            if cut.at > at {
+                break;
+            }
+            at = at.max(cut.end());
+        }
+        rest(at).first() == Some(&b'}')
     }
 
     /// The body without the engines' private fields, in one piece; without such fields, the

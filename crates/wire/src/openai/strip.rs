@@ -33,10 +33,9 @@ impl<'c> Strip<'c> {
         self.cuts.into_inner()
     }
 
-    /// Cuts out the member with this value. Members must be passed in their order.
+    /// Cuts out the private field with this value. Members must be passed in their order.
     pub(crate) fn cut(&self, field: EngineField, value: &RawValue) -> Result<(), BadRequest> {
-        let mut cuts = self.cuts.borrow_mut();
-        if cuts.len() == MOST {
+        if self.cuts.borrow().len() >= MOST {
             let what = format!(
                 "there are more than {MOST} fields that only engines send each other, such as \
                  `{}`: leave them out",
@@ -44,6 +43,13 @@ impl<'c> Strip<'c> {
             );
             return Err(BadRequest::new(Some(field.name()), what));
         }
+        self.remove(Purpose::Strip(field), value);
+        Ok(())
+    }
+
+    /// Cuts out the member with this value. Members must be passed in their order.
+    pub(crate) fn remove(&self, purpose: Purpose, value: &RawValue) {
+        let mut cuts = self.cuts.borrow_mut();
         let json = self.json.as_bytes();
         let start = offset(self.json, value);
         let end = start + value.get().len();
@@ -54,8 +60,7 @@ impl<'c> Strip<'c> {
             // No comma before the member is left, so the cut takes the one after it.
             _ => (key, after_comma(json, end)),
         };
-        cuts.push(Splice::cut(Purpose::Strip(field), at, to - at));
-        Ok(())
+        cuts.push(Splice::cut(purpose, at, to - at));
     }
 }
 

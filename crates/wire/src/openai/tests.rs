@@ -5,6 +5,7 @@ mod chunks;
 mod conversations;
 mod encodings;
 mod engine_fields;
+mod prefill;
 mod recorded;
 mod refusals;
 mod requests;
