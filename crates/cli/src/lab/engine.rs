@@ -57,7 +57,7 @@ pub(crate) struct Args {
     #[arg(long)]
     log_requests: bool,
     #[command(flatten)]
-    transfer: transfer::Args,
+    transfer: transfer::TransferArgs,
 }
 
 impl Args {

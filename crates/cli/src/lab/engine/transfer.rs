@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Flags of the transfer of KV.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct TransferArgs {
     /// The part of requests that the engine is meant for, shown in its metrics. A request's own
     /// `kv_transfer_params` say which leg it is, as in vLLM.
     #[arg(long, value_enum, default_value_t = RoleName::Both)]
@@ -49,7 +49,7 @@ enum Policy {
     Recompute,
 }
 
-impl Args {
+impl TransferArgs {
     pub(super) fn transfer(&self) -> Transfer {
         Transfer {
             role: match self.role {
