@@ -53,6 +53,8 @@ pub(crate) struct Pump {
     entries: HashMap<u64, Entry>,
     metrics: Metrics,
     legs: Option<Legs>,
+    /// For the tasks of decode legs.
+    commands: mpsc::WeakUnboundedSender<Command>,
 }
 
 /// Commands received at a time. A connection has at most one request and its abort in flight, so
@@ -60,9 +62,16 @@ pub(crate) struct Pump {
 const BATCH: usize = 256;
 
 impl Pump {
-    pub(crate) fn new(engine: Engine, clock: Clock, model: &str, legs: Option<Legs>) -> Pump {
+    /// `commands` is a sender to this pump.
+    pub(crate) fn new(
+        engine: Engine,
+        clock: Clock,
+        model: &str,
+        legs: Option<Legs>,
+        commands: mpsc::WeakUnboundedSender<Command>,
+    ) -> Pump {
         let metrics = Metrics::new(model, engine.config());
-        Pump { engine, clock, entries: HashMap::new(), metrics, legs }
+        Pump { engine, clock, entries: HashMap::new(), metrics, legs, commands }
     }
 
     /// Runs until every sender of commands is gone.
@@ -140,7 +149,14 @@ impl Pump {
         part: Option<Box<Part>>,
     ) {
         let id = submission.id;
-        let start = |(legs, part): (&Legs, Box<Part>)| legs.start(id, *part);
+        let commands = self.commands.clone();
+        let report = move |result| {
+            if let Some(commands) = commands.upgrade() {
+                // Without a pump there is no request to inform.
+                let _ = commands.send(Command::Fetched(id, result));
+            }
+        };
+        let start = |(legs, part): (&Legs, Box<Part>)| legs.start(*part, report);
         let (leg, running) = self.legs.as_ref().zip(part).map(start).unzip();
         let entry = Entry { mailbox: mailbox.clone(), arrived: now, latest: None, leg: running };
         self.entries.insert(id.0, entry);

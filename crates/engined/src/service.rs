@@ -67,8 +67,8 @@ impl Service {
         let clock = Clock::new(options.time_scale);
         let (commands, receiver) = mpsc::unbounded_channel();
         let kv = SideChannel::open(&options, clock, &commands)?;
-        let legs = kv.as_ref().map(|kv| Legs::new(kv.shared.clone(), commands.downgrade()));
-        let pump = Pump::new(engine, clock, &options.served_model, legs);
+        let legs = kv.as_ref().map(|kv| Legs::new(kv.shared.clone()));
+        let pump = Pump::new(engine, clock, &options.served_model, legs, commands.downgrade());
         tokio::spawn(pump.run(receiver));
         let created = server::unix_seconds();
         let numbers = AtomicU64::new(1);
@@ -182,8 +182,8 @@ impl Service {
         self.run(completion).await
     }
 
-    /// A decode leg is refused before the engine has seen it: the engine that holds its blocks is
-    /// told.
+    /// A decode leg is refused before the engine has seen it: the engine that holds its blocks gets
+    /// their release.
     fn reject(&self, params: Params) {
         if let (Some(kv), Params::Decode(remote)) = (&self.shared.kv, params) {
             let shared = kv.shared.clone();

@@ -5,8 +5,6 @@ use super::network::Stream;
 use super::peer::ask;
 use super::wire::{Denial, Op};
 use super::{Remote, Shared, content};
-use crate::pump::Command;
-use meridian_base::RequestId;
 use std::sync::Arc;
 use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
@@ -45,25 +43,23 @@ impl FetchError {
 }
 
 impl Import {
-    /// Starts the task. It waits for the number of leading blocks that need not be fetched. Once
-    /// the sender is dropped, it stops and releases the blocks.
+    /// Starts the task. It waits for the number of leading blocks that need not be fetched, and
+    /// reports the end of the fetch. Once the sender is dropped, it stops and releases the blocks.
     pub(crate) fn start(
         self,
-        id: RequestId,
         shared: Arc<Shared>,
-        commands: mpsc::WeakUnboundedSender<Command>,
+        report: impl FnOnce(Result<(), FetchError>) + Send + 'static,
     ) -> mpsc::Sender<u32> {
         let (sender, orders) = mpsc::channel(1);
-        tokio::spawn(self.run(id, shared, orders, commands));
+        tokio::spawn(self.run(shared, orders, report));
         sender
     }
 
     async fn run(
         self,
-        id: RequestId,
         shared: Arc<Shared>,
         mut orders: mpsc::Receiver<u32>,
-        commands: mpsc::WeakUnboundedSender<Command>,
+        report: impl FnOnce(Result<(), FetchError>) + Send,
     ) {
         let work = async {
             let cached = orders.recv().await?;
@@ -79,10 +75,7 @@ impl Import {
         };
         if let Some(result) = result {
             self.count(&shared, result);
-            if let Some(commands) = commands.upgrade() {
-                // Without a pump there is no request to inform.
-                let _ = commands.send(Command::Fetched(id, result));
-            }
+            report(result);
         }
         if !matches!(result, Some(Err(error)) if !error.leaves_blocks()) {
             shared.free(&self.remote).await;

@@ -2,7 +2,6 @@
 //! other engines use.
 
 use super::{Denial, Export, Exports, FetchError, Import, LoadFailure, Op, Shared};
-use crate::pump::Command;
 use meridian_base::RequestId;
 use meridian_engine::{Engine, Input, Leg, Usage};
 use std::sync::Arc;
@@ -34,28 +33,31 @@ pub(crate) enum Running {
 #[derive(Debug)]
 pub(crate) struct Legs {
     shared: Arc<Shared>,
-    commands: mpsc::WeakUnboundedSender<Command>,
     exports: Exports,
 }
 
 impl Legs {
-    pub(crate) fn new(shared: Arc<Shared>, commands: mpsc::WeakUnboundedSender<Command>) -> Legs {
-        Legs { shared, commands, exports: Exports::default() }
+    pub(crate) fn new(shared: Arc<Shared>) -> Legs {
+        Legs { shared, exports: Exports::default() }
     }
 
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }
 
-    /// Follows a request from its submission on.
-    pub(crate) fn start(&self, id: RequestId, part: Part) -> (Leg, Running) {
+    /// Follows a request from its submission on. `report` gets the end of a fetch.
+    pub(crate) fn start(
+        &self,
+        part: Part,
+        report: impl FnOnce(Result<(), FetchError>) + Send + 'static,
+    ) -> (Leg, Running) {
         match part {
             Part::Prefill(export) => {
                 (Leg::Prefill { lease: self.shared.lease() }, Running::Prefill(export, None))
             }
             Part::Decode(import) => {
                 let cached = import.remote.cached_tokens;
-                let orders = import.start(id, self.shared.clone(), self.commands.clone());
+                let orders = import.start(self.shared.clone(), report);
                 (Leg::Decode, Running::Decode { orders, cached })
             }
         }

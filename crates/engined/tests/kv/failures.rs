@@ -70,7 +70,7 @@ async fn a_prefill_engine_killed_during_the_transfer() {
     assert_lives(&mut decode).await;
 }
 
-// A streamed decode leg has begun before its KV fails: the error is an event, and the stream ends.
+// A streamed decode leg has started before its KV fails: the error is an event, and the stream ends.
 #[tokio::test(start_paused = true)]
 async fn a_stream_tells_the_error() {
     let Pair { mut prefill, mut decode } = pair(|_, _| {}).await;
