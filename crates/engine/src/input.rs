@@ -1,16 +1,39 @@
 //! Inputs of the engine.
 
+use crate::leg::Leg;
 use alloc::vec::Vec;
-use meridian_base::RequestId;
+use meridian_base::{Duration, RequestId};
 
 /// An event from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// A request has arrived.
     Submit(Submission),
+    /// One leg of a request has arrived.
+    SubmitLeg(Submission, Leg),
     /// The client of this request has disconnected. Unknown ids are ignored: the request may just
     /// have ended.
     Abort(RequestId),
+    /// The missing blocks of a deferred request have arrived. Other ids are ignored.
+    Fetched(RequestId),
+    /// The missing blocks of a deferred request will not arrive. Other ids are ignored.
+    FetchFailed {
+        /// Which.
+        id: RequestId,
+        /// Whether the engine computes the prompt itself; otherwise the request ends with
+        /// [`StopReason::Error`](crate::StopReason).
+        recompute: bool,
+    },
+    /// Extends the lease of held blocks to at least `lease` from now. Other ids are ignored.
+    Renew {
+        /// Which.
+        id: RequestId,
+        /// From now.
+        lease: Duration,
+    },
+    /// Held blocks have been read and can be released. If none are held under this id, the call is
+    /// counted as late.
+    Release(RequestId),
 }
 
 /// A request as the engine model needs it: lengths and hashes, no text.

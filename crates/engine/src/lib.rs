@@ -11,8 +11,9 @@
 //!
 //! It deliberately has no weights, no text and no sampling: the driver provides the length of each
 //! reply and its block hashes. It models one replica of any tensor parallel degree, including one
-//! of several engines that step together ([`Ranks`]). It does not model speculative decoding or
-//! prefill/decode disaggregation.
+//! of several engines that step together ([`Ranks`]), and either leg of a request that one engine
+//! prefills and another decodes ([`Leg`]). It moves no KV: the driver does. It does not model
+//! speculative decoding.
 #![no_std]
 #![deny(missing_docs)]
 
@@ -23,6 +24,7 @@ mod cost;
 mod gpu;
 mod input;
 mod kv;
+mod leg;
 mod machine;
 mod model;
 mod output;
@@ -38,6 +40,7 @@ pub use cost::{Terms, Work};
 pub use gpu::{Efficiency, GPUS, Gpu, Source};
 pub use input::{Input, Submission};
 pub use kv::{BLOCK_TOKENS, KvCache, blocks_for};
+pub use leg::Leg;
 pub use machine::{Engine, Ranks};
 pub use model::{Experts, MODELS, Model, WINDOW};
 pub use output::{Output, Refusal, StopReason, Timings, Usage};

@@ -20,6 +20,8 @@
 //! Cost: proportional to the batch for a step, to the matched blocks for an admission. The steady
 //! state allocates nothing; the driver provides the hashes.
 
+mod held;
+mod legs;
 mod ranks;
 mod schedule;
 mod step;
@@ -29,12 +31,14 @@ mod tests;
 use crate::config::{Config, ConfigError};
 use crate::input::{Input, Submission};
 use crate::kv::KvCache;
+use crate::leg::Leg;
 use crate::output::{Output, Refusal, StopReason};
 use crate::sequence::{Place, Sequence};
 use crate::stats::Stats;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
+use held::Held;
 use meridian_base::{Duration, RequestId, Rng, Seeded, Time};
 pub use ranks::Ranks;
 use step::Step;
@@ -51,6 +55,15 @@ pub struct Engine {
     by_id: HashMap<u64, u32, Seeded>,
     arrived: VecDeque<u32>,
     pending: VecDeque<u32>,
+    /// Decode legs that wait for their KV.
+    deferred: Vec<u32>,
+    /// Decode legs whose KV has arrived, in that order. They have all blocks that they need, so
+    /// they go before pending ones.
+    fetched: VecDeque<u32>,
+    held: Held,
+    /// Whether the last schedule found nothing to compute, because deferred and held blocks leave
+    /// too little KV for the first pending request.
+    stalled: bool,
     /// In order of admission, so that the last is the latest.
     running: Vec<u32>,
     step: Option<Step>,
@@ -82,6 +95,10 @@ impl Engine {
             by_id: HashMap::default(),
             arrived: VecDeque::new(),
             pending: VecDeque::new(),
+            deferred: Vec::new(),
+            fetched: VecDeque::new(),
+            held: Held::default(),
+            stalled: false,
             running: Vec::new(),
             step: None,
             batch: Vec::new(),
@@ -98,8 +115,13 @@ impl Engine {
     pub fn handle(&mut self, now: Time, input: Input) {
         self.advance(now, false);
         match input {
-            Input::Submit(submission) => self.submit(now, submission),
+            Input::Submit(submission) => self.submit(now, submission, Leg::Whole),
+            Input::SubmitLeg(submission, leg) => self.submit(now, submission, leg),
             Input::Abort(id) => self.abort(now, id),
+            Input::Fetched(id) => self.fetched(now, id),
+            Input::FetchFailed { id, recompute } => self.fetch_failed(now, id, recompute),
+            Input::Renew { id, lease } => self.held.renew(id, now + lease),
+            Input::Release(id) => self.release(now, id),
         }
     }
 
@@ -111,10 +133,14 @@ impl Engine {
     /// When [`handle_timeout`](Self::handle_timeout) is next due, if no input arrives before.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
-        match &self.step {
+        let step = match &self.step {
             Some(step) => Some(step.ends),
             None if self.has_work() => Some(self.wake),
             None => None,
+        };
+        match (step, self.held.next_expiry()) {
+            (Some(step), Some(expiry)) => Some(step.min(expiry)),
+            (step, expiry) => step.or(expiry),
         }
     }
 
@@ -142,6 +168,8 @@ impl Engine {
             running: self.running.len() as u32,
             pending: self.pending.len() as u32,
             arrived: self.arrived.len() as u32,
+            deferred: (self.deferred.len() + self.fetched.len()) as u32,
+            held: self.held.len(),
             kv_blocks: self.kv.total(),
             kv_referenced: self.kv.referenced(),
             kv_indexed: self.kv.indexed(),
@@ -163,20 +191,25 @@ impl Engine {
     /// When an invariant does not hold.
     pub fn check_invariants(&self) {
         let live = || self.slots.iter().flatten();
-        self.kv.check_invariants(live().flat_map(|s| s.table.iter().copied()));
+        let in_use = live().flat_map(|s| s.table.iter().copied()).chain(self.held.blocks());
+        self.kv.check_invariants(in_use);
+        self.held.check_invariants();
         assert_eq!(live().count(), self.by_id.len(), "every sequence has an id");
-        let queued = self.arrived.len() + self.pending.len() + self.running.len();
+        let deferred = self.deferred.len() + self.fetched.len();
+        let queued = self.arrived.len() + self.pending.len() + self.running.len() + deferred;
         assert_eq!(queued, self.by_id.len(), "every sequence stands in one queue");
         let at = |place| live().filter(|s| s.place == place).count();
         assert_eq!(at(Place::Pending), self.pending.len(), "pending");
         assert_eq!(at(Place::Running), self.running.len(), "running");
+        assert_eq!(at(Place::Deferred), self.deferred.len(), "deferred");
+        assert_eq!(at(Place::Fetched), self.fetched.len(), "fetched");
         assert!(self.running.len() <= self.config.max_num_seqs as usize, "max_num_seqs");
         for sequence in live() {
             let held = sequence.table.len() as u32 * crate::BLOCK_TOKENS;
             assert!(sequence.computed <= held, "computed tokens are held");
             assert!(sequence.generated <= sequence.limit, "no reply beyond its limit");
-            if sequence.place != Place::Running {
-                assert!(sequence.table.is_empty(), "only running sequences have KV");
+            if matches!(sequence.place, Place::Arrived | Place::Pending) {
+                assert!(sequence.table.is_empty(), "only admitted sequences have KV");
             }
         }
         assert!(self.step.is_some() || self.running.is_empty(), "a batch is in a step");
@@ -186,27 +219,25 @@ impl Engine {
     }
 
     fn has_work(&self) -> bool {
-        !(self.arrived.is_empty() && self.pending.is_empty())
+        let pending = !self.stalled && !self.pending.is_empty();
+        pending || !self.arrived.is_empty() || !self.fetched.is_empty()
     }
 
     /// Runs all steps that end before `now`, and with `inclusive` all events at `now` too: while
     /// inputs of that instant may still arrive, no schedule of that instant is made.
     fn advance(&mut self, now: Time, inclusive: bool) {
         let due = |at: Time| at < now || (inclusive && at == now);
-        loop {
-            match &self.step {
-                Some(step) if due(step.ends) => {
-                    let ends = step.ends;
-                    self.complete(ends);
-                    self.begin(ends);
-                }
-                None if self.has_work() && due(self.wake) => self.begin(self.wake),
-                _ => return,
+        while let Some(at) = self.poll_timeout().filter(|at| due(*at)) {
+            if self.held.next_expiry() == Some(at) {
+                self.expire(at);
+                continue;
             }
+            self.complete(at);
+            self.begin(at);
         }
     }
 
-    fn submit(&mut self, now: Time, s: Submission) {
+    fn submit(&mut self, now: Time, s: Submission, leg: Leg) {
         if let Some(why) = self.refusal(&s) {
             self.counters.refused += 1;
             self.outputs.push_back(Output::Refused { id: s.id, at: now, why });
@@ -217,6 +248,7 @@ impl Engine {
         let sequence = Sequence {
             id: s.id,
             place: Place::Arrived,
+            leg,
             prompt: s.prompt_tokens,
             limit: s.reply_tokens.min(cap),
             ending: if s.reply_tokens <= cap { StopReason::Stop } else { StopReason::Length },
@@ -245,7 +277,7 @@ impl Engine {
 
     fn refusal(&self, s: &Submission) -> Option<Refusal> {
         let waiting = (self.arrived.len() + self.pending.len()) as u32;
-        if self.by_id.contains_key(&s.id.0) {
+        if self.by_id.contains_key(&s.id.0) || self.held.contains(s.id) {
             return Some(Refusal::DuplicateId);
         }
         if s.prompt_tokens == 0 || s.reply_tokens == 0 || s.max_tokens == 0 {
@@ -264,6 +296,10 @@ impl Engine {
         match self.sequence(slot).place {
             Place::Arrived => self.arrived.retain(|s| *s != slot),
             Place::Pending => self.pending.retain(|s| *s != slot),
+            Place::Deferred | Place::Fetched => {
+                self.cut(now);
+                self.undefer(slot);
+            }
             Place::Running => {
                 self.cut(now);
                 self.credit(now, slot);
@@ -280,11 +316,14 @@ impl Engine {
             self.slots[slot as usize].take().expect("a slot in use holds its sequence");
         self.by_id.remove(&sequence.id.0);
         self.vacant.push(slot);
+        self.hold(at, &mut sequence, why);
         self.kv.release(&mut sequence.table);
+        self.freed(at);
         match why {
             StopReason::Stop => self.counters.finished_stop += 1,
             StopReason::Length => self.counters.finished_length += 1,
             StopReason::Abort => self.counters.finished_abort += 1,
+            StopReason::Error => self.counters.finished_error += 1,
         }
         let (usage, timings) = (sequence.usage(), sequence.timings(at));
         self.outputs.push_back(Output::Finished { id: sequence.id, at, why, usage, timings });

@@ -3,6 +3,9 @@
 //! Order: for one request `Admitted` comes first, then any number of `Tokens`, then exactly one of
 //! `Finished`; or only `Refused`. `Preempted` and a second `Admitted` may come in between. An
 //! aborted request ends with `Finished` and [`StopReason::Abort`].
+//!
+//! A decode leg has `Deferred` before `Admitted`. A prefill leg that holds its blocks has `Held`
+//! just before `Finished`, and `Released` at some time after it.
 
 use core::fmt;
 use meridian_base::{Duration, RequestId, Time};
@@ -59,6 +62,37 @@ pub enum Output {
         /// Its durations.
         timings: Timings,
     },
+    /// A decode leg has KV for its prompt, and waits for the blocks that are not cached.
+    Deferred {
+        /// Which.
+        id: RequestId,
+        /// When.
+        at: Time,
+        /// Leading blocks found in the prefix cache.
+        cached_blocks: u32,
+        /// Further blocks of the prompt, to be fetched; at least 1.
+        missing_blocks: u32,
+    },
+    /// A prefill leg has ended, and its blocks are held.
+    Held {
+        /// Which.
+        id: RequestId,
+        /// When.
+        at: Time,
+        /// When the lease ends, unless renewed.
+        until: Time,
+        /// Tokens whose keys and values are held.
+        tokens: u32,
+    },
+    /// Held blocks are ordinary cached blocks again.
+    Released {
+        /// Which.
+        id: RequestId,
+        /// When.
+        at: Time,
+        /// Whether the lease expired.
+        expired: bool,
+    },
     /// A request was not accepted.
     Refused {
         /// Which.
@@ -79,6 +113,8 @@ pub enum StopReason {
     Length,
     /// The client disconnected.
     Abort,
+    /// The KV of its prompt did not arrive.
+    Error,
 }
 
 /// Token counts of a request that has ended.
@@ -86,7 +122,8 @@ pub enum StopReason {
 pub struct Usage {
     /// The prompt's tokens.
     pub prompt_tokens: u32,
-    /// Of those, tokens found in the prefix cache at first admission.
+    /// Of those, tokens found in the prefix cache at first admission. Of a decode leg, in the cache
+    /// of this engine.
     pub cached_tokens: u32,
     /// Tokens generated.
     pub reply_tokens: u32,

@@ -1,5 +1,6 @@
 //! One request inside the engine.
 
+use crate::leg::Leg;
 use crate::output::{StopReason, Timings, Usage};
 use alloc::vec::Vec;
 use meridian_base::{RequestId, Time};
@@ -11,6 +12,10 @@ pub(crate) enum Place {
     Arrived,
     /// A schedule could not admit it, or it was preempted.
     Pending,
+    /// It has KV for its prompt, and waits for the missing blocks.
+    Deferred,
+    /// They have arrived.
+    Fetched,
     /// In the batch.
     Running,
 }
@@ -20,6 +25,7 @@ pub(crate) enum Place {
 pub(crate) struct Sequence {
     pub(crate) id: RequestId,
     pub(crate) place: Place,
+    pub(crate) leg: Leg,
     pub(crate) prompt: u32,
     /// Tokens to generate in all.
     pub(crate) limit: u32,

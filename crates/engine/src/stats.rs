@@ -10,7 +10,8 @@ use meridian_base::Duration;
 /// could not admit a request, for lack of KV, sequence slots or token budget (vLLM's count, taken
 /// after its scheduler ran; SkyWalker, section 3.3, reads it as "the batch is full"). If arrivals
 /// counted, every busy replica would look full for up to a step. The sum of `running`, `pending`
-/// and `arrived` is outstanding.
+/// and `arrived` is outstanding, together with `deferred`: decode legs whose KV is still on its way.
+/// Prefill legs whose blocks are held have ended. They show only in `held` and in the KV.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Stats {
     /// Requests in the batch.
@@ -19,9 +20,13 @@ pub struct Stats {
     pub pending: u32,
     /// Requests that no schedule has seen yet.
     pub arrived: u32,
+    /// Decode legs that wait for KV from another engine.
+    pub deferred: u32,
+    /// Prefill legs that have ended and whose blocks are held.
+    pub held: u32,
     /// KV blocks in all.
     pub kv_blocks: u32,
-    /// KV blocks that requests in the batch reference.
+    /// KV blocks that requests reference: in the batch, deferred or held.
     pub kv_referenced: u32,
     /// KV blocks found by hash, referenced or not.
     pub kv_indexed: u32,
@@ -33,12 +38,20 @@ pub struct Stats {
     pub prefix_queries: u64,
     /// Those found.
     pub prefix_hits: u64,
+    /// Prompt tokens whose KV came from another engine.
+    pub fetched_tokens: u64,
     /// Requests that ended on their own.
     pub finished_stop: u64,
     /// Requests that ended at a cap.
     pub finished_length: u64,
     /// Requests aborted.
     pub finished_abort: u64,
+    /// Decode legs whose KV did not arrive.
+    pub finished_error: u64,
+    /// Held blocks of a request whose lease expired.
+    pub leases_expired: u64,
+    /// Releases under an id that held no blocks.
+    pub late_releases: u64,
     /// Requests not accepted.
     pub refused: u64,
     /// Preemptions.
@@ -57,7 +70,7 @@ impl Stats {
     /// Requests in the engine.
     #[must_use]
     pub fn outstanding(&self) -> u32 {
-        self.running + self.pending + self.arrived
+        self.running + self.pending + self.arrived + self.deferred
     }
 
     /// Share of KV blocks referenced, 0 to 1.
@@ -69,6 +82,6 @@ impl Stats {
     /// Requests that ended, for whatever reason, after they were accepted.
     #[must_use]
     pub fn finished(&self) -> u64 {
-        self.finished_stop + self.finished_length + self.finished_abort
+        self.finished_stop + self.finished_length + self.finished_abort + self.finished_error
     }
 }

@@ -4,7 +4,7 @@
 
 use meridian_base::{RequestId, Rng, Time, mix};
 use meridian_engine::{
-    BLOCK_TOKENS, Config, Engine, Input, KvCache, Output, Profile, Schedule, StopReason,
+    BLOCK_TOKENS, Config, Engine, Input, KvCache, Leg, Output, Profile, Schedule, StopReason,
     Submission, TokenOutputs,
 };
 use std::collections::BTreeMap;
@@ -164,6 +164,26 @@ struct Heard {
     admitted: u32,
     preempted: u32,
     ended: u32,
+    /// Whether it waits for its KV.
+    deferred: bool,
+    held: u32,
+    released: u32,
+}
+
+/// Some leg of a request, some news of one, or an abort.
+fn random_input(rng: &mut Rng, id: u64) -> Input {
+    let any = RequestId(rng.below(id as usize + 1) as u64);
+    let lease = meridian_base::Duration::from_millis(rng.below(3_000) as u64);
+    match rng.below(14) {
+        0 | 1 => Input::Abort(any),
+        2 => Input::Release(any),
+        3 => Input::Renew { id: any, lease },
+        4 => Input::Fetched(any),
+        5 => Input::FetchFailed { id: any, recompute: rng.below(2) == 0 },
+        6 | 7 => Input::SubmitLeg(random_submission(rng, id), Leg::Prefill { lease }),
+        8 | 9 => Input::SubmitLeg(random_submission(rng, id), Leg::Decode),
+        _ => Input::Submit(random_submission(rng, id)),
+    }
 }
 
 fn listen(engine: &mut Engine, heard: &mut BTreeMap<u64, Heard>, last: &mut Time, now: Time) {
@@ -173,14 +193,30 @@ fn listen(engine: &mut Engine, heard: &mut BTreeMap<u64, Heard>, last: &mut Time
             | Output::Tokens { id, at, .. }
             | Output::Preempted { id, at, .. }
             | Output::Finished { id, at, .. }
+            | Output::Deferred { id, at, .. }
+            | Output::Held { id, at, .. }
+            | Output::Released { id, at, .. }
             | Output::Refused { id, at, .. } => (id, at),
         };
         assert!(*last <= at && at <= now, "outputs come in order, none from the future");
         *last = at;
         let h = heard.get_mut(&id.0).expect("no output of an unknown request");
-        assert_eq!(h.ended, 0, "nothing after the end");
+        let released = matches!(output, Output::Released { .. });
+        assert_eq!(h.ended, u32::from(released), "after the end only the release of its blocks");
         match output {
-            Output::Admitted { .. } => h.admitted += 1,
+            Output::Admitted { .. } => {
+                h.admitted += 1;
+                h.deferred = false;
+            }
+            Output::Deferred { missing_blocks, .. } => {
+                assert!(missing_blocks > 0 && h.admitted == 0 && !h.deferred);
+                h.deferred = true;
+            }
+            Output::Held { tokens, .. } => {
+                assert!(tokens > 0);
+                h.held += 1;
+            }
+            Output::Released { .. } => h.released += 1,
             Output::Preempted { .. } => h.preempted += 1,
             Output::Tokens { total, new, .. } => {
                 assert_eq!(h.tokens + new, total, "no token is lost or said twice");
@@ -190,8 +226,10 @@ fn listen(engine: &mut Engine, heard: &mut BTreeMap<u64, Heard>, last: &mut Time
                 assert_eq!((h.tokens, h.preempted), (usage.reply_tokens, usage.preemptions));
                 assert!(usage.cached_tokens < usage.prompt_tokens, "the last token is computed");
                 assert_eq!(timings.queued + timings.prefill + timings.decode, timings.e2e);
-                assert!(why == StopReason::Abort || h.tokens > 0);
+                let cut = matches!(why, StopReason::Abort | StopReason::Error);
+                assert!(cut || h.tokens > 0);
                 h.ended += 1;
+                h.deferred = false;
             }
             Output::Refused { .. } => {
                 assert_eq!(h.admitted, 0);
@@ -201,8 +239,9 @@ fn listen(engine: &mut Engine, heard: &mut BTreeMap<u64, Heard>, last: &mut Time
     }
 }
 
-// For any submissions and aborts, and however late the driver calls: every request ends exactly
-// once, outputs are in order, no state is left behind, and the counters agree with the outputs.
+// For any submissions, legs, arrivals of KV and aborts, and however late the driver calls: every
+// request ends exactly once, held blocks are released once, outputs are in order, no state is left
+// behind, and the counters agree with the outputs.
 #[test]
 fn every_request_ends_once() {
     for seed in 0..300 {
@@ -211,12 +250,10 @@ fn every_request_ends_once() {
         let (mut heard, mut last, mut now) = (BTreeMap::new(), Time::ZERO, Time::ZERO);
         for id in 0..60 {
             now = now + meridian_base::Duration::from_millis(rng.below(400) as u64);
-            let input = if rng.below(5) == 0 {
-                Input::Abort(RequestId(rng.below(id as usize + 1) as u64))
-            } else {
+            let input = random_input(&mut rng, id);
+            if matches!(input, Input::Submit(_) | Input::SubmitLeg(..)) {
                 heard.insert(id, Heard::default());
-                Input::Submit(random_submission(&mut rng, id))
-            };
+            }
             engine.handle(now, input);
             engine.check_invariants();
             if rng.below(3) > 0 {
@@ -225,14 +262,24 @@ fn every_request_ends_once() {
             }
             listen(&mut engine, &mut heard, &mut last, now);
         }
-        while let Some(due) = engine.poll_timeout() {
-            now = now.max(due);
-            engine.handle_timeout(now);
+        loop {
+            let deferred = heard.iter_mut().find(|(_, h)| h.deferred);
+            match (deferred, engine.poll_timeout()) {
+                (Some((id, h)), _) => {
+                    engine.handle(now, Input::Fetched(RequestId(*id)));
+                    h.deferred = false;
+                }
+                (None, Some(due)) => {
+                    now = now.max(due);
+                    engine.handle_timeout(now);
+                }
+                (None, None) => break,
+            }
             engine.check_invariants();
             listen(&mut engine, &mut heard, &mut last, now);
         }
         let stats = engine.stats();
-        assert!(heard.values().all(|h| h.ended == 1), "seed {seed}");
+        assert!(heard.values().all(|h| h.ended == 1 && h.held == h.released), "seed {seed}");
         assert_eq!((stats.outstanding(), stats.kv_referenced), (0, 0), "seed {seed}");
         assert_eq!(stats.finished() + stats.refused, heard.len() as u64, "seed {seed}");
         let tokens: u32 = heard.values().map(|h| h.tokens).sum();

@@ -6,12 +6,15 @@
 //!   that are easy to follow: a step takes 10 ms and 1 ms for every 100 tokens.
 //! * `submit id=N prompt=N reply=N [max=N] [text=WORD]`: arrives now. Requests of one `text` share
 //!   their blocks as far as both reach.
+//! * `submit ... leg=prefill [lease=MS]` and `submit ... leg=decode`: one leg of a request.
+//! * `fetched id=N`, `failed id=N [recompute=1]`: a decode leg's KV has arrived, or will not.
+//! * `renew id=N lease=MS`, `release id=N`: of held blocks.
 //! * `abort id=N`, `run [until=MS]` (without: until idle), `stats`.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use datadriven::{TestCase, walk};
 use meridian_base::{Duration, RequestId, Time, keyed, mix};
-use meridian_engine::{Config, Engine, Input, Output, Profile, Schedule, Submission, Terms};
+use meridian_engine::{Config, Engine, Input, Leg, Output, Profile, Schedule, Submission, Terms};
 use std::fmt::Write;
 
 struct World {
@@ -21,6 +24,10 @@ struct World {
 
 fn number(case: &mut TestCase, name: &str, default: u32) -> u32 {
     case.try_take_arg(name).unwrap().unwrap_or(default)
+}
+
+fn id(case: &mut TestCase) -> RequestId {
+    RequestId(u64::from(number(case, "id", 0)))
 }
 
 fn new_world(case: &mut TestCase) -> World {
@@ -35,6 +42,16 @@ fn new_world(case: &mut TestCase) -> World {
         config.schedule = Schedule::Ahead;
     }
     World { engine: Engine::new(config, 1).unwrap(), now: Time::ZERO }
+}
+
+fn leg(case: &mut TestCase) -> Leg {
+    let lease = Duration::from_millis(u64::from(number(case, "lease", 30_000)));
+    match case.try_take_arg::<String>("leg").unwrap().as_deref() {
+        None => Leg::Whole,
+        Some("prefill") => Leg::Prefill { lease },
+        Some("decode") => Leg::Decode,
+        Some(other) => panic!("unknown leg {other}"),
+    }
 }
 
 fn submission(case: &mut TestCase) -> Submission {
@@ -98,15 +115,31 @@ fn line(output: &Output) -> String {
             ms(timings.prefill),
             ms(timings.decode)
         ),
+        Output::Deferred { id, at, cached_blocks, missing_blocks } => {
+            format!("{at} {id} deferred: {cached_blocks} blocks cached, {missing_blocks} missing")
+        }
+        Output::Held { id, at, until, tokens } => {
+            format!("{at} {id} held until {until}: {tokens} tokens")
+        }
+        Output::Released { id, at, expired } => {
+            let why = if *expired { "lease expired" } else { "released" };
+            format!("{at} {id} {why}")
+        }
         Output::Refused { id, at, why } => format!("{at} {id} refused: {why}"),
     }
 }
 
 fn stats(world: &World) -> String {
     let s = world.engine.stats();
+    let legs = format!(
+        "deferred {} held {} fetched {} expired {} late {}\n",
+        s.deferred, s.held, s.fetched_tokens, s.leases_expired, s.late_releases
+    );
+    let none = "deferred 0 held 0 fetched 0 expired 0 late 0\n";
+    let legs = if legs == none { "" } else { &legs };
     format!(
         "running {} pending {} arrived {} kv {}/{} indexed {}\n\
-         prefix {}/{} reply {} preemptions {} evictions {} steps {} of {}, prefill {}\n",
+         prefix {}/{} reply {} preemptions {} evictions {} steps {} of {}, prefill {}\n{legs}",
         s.running,
         s.pending,
         s.arrived,
@@ -139,13 +172,20 @@ fn answer(world: &mut Option<World>, case: &mut TestCase) -> String {
     let world = world.as_mut().expect("a scenario begins with an engine");
     match case.directive.as_str() {
         "submit" => {
-            let submission = submission(case);
-            world.engine.handle(world.now, Input::Submit(submission));
+            let (leg, submission) = (leg(case), submission(case));
+            world.engine.handle(world.now, Input::SubmitLeg(submission, leg));
         }
-        "abort" => {
-            let id = RequestId(u64::from(number(case, "id", 0)));
-            world.engine.handle(world.now, Input::Abort(id));
+        "abort" => world.engine.handle(world.now, Input::Abort(id(case))),
+        "fetched" => world.engine.handle(world.now, Input::Fetched(id(case))),
+        "failed" => {
+            let (id, recompute) = (id(case), number(case, "recompute", 0) > 0);
+            world.engine.handle(world.now, Input::FetchFailed { id, recompute });
         }
+        "renew" => {
+            let lease = Duration::from_millis(u64::from(number(case, "lease", 0)));
+            world.engine.handle(world.now, Input::Renew { id: id(case), lease });
+        }
+        "release" => world.engine.handle(world.now, Input::Release(id(case))),
         "run" => {
             let until = case.try_take_arg("until").unwrap().map_or(Time::MAX, Time::from_millis);
             world.run(until, &mut out);

@@ -18,6 +18,7 @@ pub(crate) struct Common<'a> {
     pub(crate) n: Option<u32>,
     pub(crate) seed: Option<i64>,
     pub(crate) cache_salt: Option<String>,
+    pub(crate) kv_transfer_params: Option<serde_json::Value>,
     continue_final_message: Option<bool>,
     add_generation_prompt: Option<bool>,
     messages: Option<Vec<Message<'a>>>,

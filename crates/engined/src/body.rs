@@ -1,10 +1,11 @@
 //! Response bodies: complete ones, and streams that follow a request's mailbox.
 
 use crate::chat::Ticket;
-use crate::render::{DONE, Shape};
+use crate::render::{self, DONE, Shape};
 use crate::reply::Reply;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use meridian_engine::StopReason;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -47,6 +48,13 @@ impl Events {
         let written = self.written;
         let progress = ready!(self.ticket.poll_until(cx, |p| p.generated > written));
         let mut out = String::with_capacity(512);
+        if let Some((StopReason::Error, _)) = progress.finished {
+            self.over = true;
+            let error = render::internal_error();
+            let error = String::from_utf8_lossy(&error);
+            out.extend(["data: ", &*error, "\n\n", DONE]);
+            return Poll::Ready(Some(Bytes::from(out)));
+        }
         if written == 0 {
             self.shape.opening(self.counts, &mut out);
         }

@@ -2,17 +2,20 @@
 
 use crate::api::{BadRequest, Common};
 use crate::body::{Events, ReplyBody};
+use crate::kv::{Export, Import, Params, Part};
 use crate::mailbox::{Mailbox, Progress};
 use crate::prompt::Prompt;
 use crate::pump::Command;
 use crate::render::{Kind, Shape};
 use crate::reply::Reply;
 use meridian_base::{RequestId, mix};
-use meridian_engine::{Refusal, StopReason, Submission, Usage};
+use meridian_engine::{Refusal, StopReason, Submission, Usage, blocks_for};
+use serde_json::Value;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
 
 /// A request in the engine. If dropped before its end, it is aborted.
 #[derive(Debug)]
@@ -25,11 +28,12 @@ pub(crate) struct Ticket {
 impl Ticket {
     pub(crate) fn submit(
         submission: Submission,
+        part: Option<Box<Part>>,
         tokens: bool,
         commands: &UnboundedSender<Command>,
     ) -> Ticket {
         let (id, mailbox) = (submission.id, Arc::new(Mailbox::new(tokens)));
-        if commands.send(Command::Submit(submission, mailbox.clone())).is_err() {
+        if commands.send(Command::Submit(submission, mailbox.clone(), part)).is_err() {
             mailbox.update(|progress| progress.closed = true);
         }
         Ticket { id, mailbox, commands: commands.clone() }
@@ -70,12 +74,37 @@ pub(crate) struct Completion {
     stream: bool,
     usage: bool,
     counts: bool,
+    part: Option<Box<Part>>,
+    transfer: Answered,
+}
+
+/// The `kv_transfer_params` of a complete answer.
+#[derive(Debug)]
+enum Answered {
+    /// Left out.
+    Absent,
+    /// Null, the answer to a decode leg.
+    Null,
+    /// Those of the held blocks, once they are.
+    Held(oneshot::Receiver<Value>),
+}
+
+impl Answered {
+    async fn value(self) -> Option<Value> {
+        match self {
+            Answered::Absent => None,
+            Answered::Null => Some(Value::Null),
+            Answered::Held(params) => Some(params.await.unwrap_or(Value::Null)),
+        }
+    }
 }
 
 /// Why a completion failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Refused(Refusal),
+    /// The KV of its prompt did not arrive.
+    Kv,
     /// The engine is shutting down.
     Closed,
 }
@@ -96,6 +125,7 @@ impl Completion {
         body: &Common<'_>,
         prompt: Prompt,
         model: &str,
+        params: Params,
         context: Server,
     ) -> Result<Completion, BadRequest> {
         if body.n.is_some_and(|n| n != 1) {
@@ -107,6 +137,10 @@ impl Completion {
         let default = (kind == Kind::Text).then_some(16);
         let cap = body.cap()?.or(default);
         let prompt_tokens = prompt.tokens();
+        params.check_blocks(blocks_for(prompt_tokens))?;
+        let shape = Shape::new(kind, context.number, model, context.created);
+        let suffix = mix(context.seed, context.number) as u32;
+        let (part, transfer) = leg(params, &prompt, || shape.internal_id(suffix));
         let room = context.max_model_len.saturating_sub(prompt_tokens);
         let (reply_tokens, max_tokens) = match cap {
             Some(cap) => (u32::MAX, cap),
@@ -120,9 +154,9 @@ impl Completion {
             max_tokens,
             blocks: prompt.blocks(&reply, ahead),
         };
-        let shape = Shape::new(kind, context.number, model, context.created);
         let (stream, usage) = (body.stream.unwrap_or(false), body.wants_usage());
-        Ok(Completion { shape, reply, submission, stream, usage, counts: body.wants_counts() })
+        let counts = body.wants_counts();
+        Ok(Completion { shape, reply, submission, stream, usage, counts, part, transfer })
     }
 
     pub(crate) fn is_stream(&self) -> bool {
@@ -136,7 +170,7 @@ impl Completion {
         commands: &UnboundedSender<Command>,
     ) -> Result<ReplyBody, Failure> {
         let counts = self.counts.then_some(self.submission.prompt_tokens);
-        let ticket = Ticket::submit(self.submission, self.stream, commands);
+        let ticket = Ticket::submit(self.submission, self.part, self.stream, commands);
         if let Some(why) = ticket.accepted().await.refused {
             return Err(Failure::Refused(why));
         }
@@ -147,6 +181,30 @@ impl Completion {
         }
         let (why, usage): (StopReason, Usage) =
             ticket.over().await.finished.ok_or(Failure::Closed)?;
-        Ok(ReplyBody::whole(self.shape.whole(&self.reply, why, &usage)))
+        if why == StopReason::Error {
+            return Err(Failure::Kv);
+        }
+        let transfer = self.transfer.value().await;
+        Ok(ReplyBody::whole(self.shape.whole(&self.reply, why, &usage, transfer)))
+    }
+}
+
+/// The part of a request that its params ask for, and the params of its answer.
+fn leg(
+    params: Params,
+    prompt: &Prompt,
+    name: impl FnOnce() -> String,
+) -> (Option<Box<Part>>, Answered) {
+    match params {
+        Params::Absent => (None, Answered::Absent),
+        Params::Prefill => {
+            let (reply, held) = oneshot::channel();
+            let export = Export { name: name(), contents: prompt.contents(), reply };
+            (Some(Box::new(Part::Prefill(export))), Answered::Held(held))
+        }
+        Params::Decode(remote) => {
+            let import = Import { remote, contents: prompt.contents() };
+            (Some(Box::new(Part::Decode(import))), Answered::Null)
+        }
     }
 }

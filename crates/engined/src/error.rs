@@ -15,6 +15,16 @@ pub enum Error {
     /// The `name` is not valid in a header.
     #[error("name {0:?} cannot stand in a header: use letters, digits and dashes")]
     Name(String),
+    /// A setting of the transfer of KV is out of range.
+    #[error("{field} {value}: {remedy}")]
+    Transfer {
+        /// The setting.
+        field: &'static str,
+        /// Its value.
+        value: String,
+        /// The remedy.
+        remedy: &'static str,
+    },
     /// The address is in use or not ours.
     #[error("cannot listen on {address}: {source}; choose another address, or port 0 for any")]
     Listen {

@@ -10,6 +10,9 @@
 //! One task owns the machine (`pump.rs`). Connection tasks send it requests, and each reads its
 //! progress from a mailbox. Tokens due at one instant are one chunk on the wire.
 //!
+//! An engine can serve one leg of a request that is prefilled and decoded by different engines
+//! (`kv.rs`); the KV then crosses a socket between them.
+//!
 //! It deliberately has no tokenizer (a token is four bytes), no authentication and no TLS: it is
 //! meant for trials, tests and benchmarks, and listens on loopback by default.
 
@@ -19,6 +22,7 @@ mod chat;
 mod clock;
 mod error;
 mod histogram;
+mod kv;
 mod mailbox;
 mod metrics;
 mod options;
@@ -32,7 +36,8 @@ mod service;
 
 pub use body::ReplyBody;
 pub use error::Error;
+pub use kv::{LoadFailure, Network, Role, Transfer};
 pub use meridian_engine as engine;
 pub use options::Options;
-pub use server::serve;
+pub use server::{serve, serve_service};
 pub use service::Service;

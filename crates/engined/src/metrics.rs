@@ -5,6 +5,7 @@
 //! that a client experiences: with a time scale of 10, a second of the model counts 0.1.
 
 use crate::histogram::Histogram;
+use crate::kv::KvMetrics;
 use meridian_engine::{BLOCK_TOKENS, Config, Stats, StopReason, Timings, Usage};
 use std::fmt::Write;
 use std::time::Duration;
@@ -85,7 +86,7 @@ impl Metrics {
         timings: &Timings,
         wall: impl Fn(Duration) -> f64,
     ) {
-        if why == StopReason::Abort {
+        if matches!(why, StopReason::Abort | StopReason::Error) {
             return;
         }
         self.e2e.observe(wall(timings.e2e), 1);
@@ -102,11 +103,14 @@ impl Metrics {
     }
 
     /// The page.
-    pub(crate) fn page(&self, stats: &Stats) -> String {
+    pub(crate) fn page(&self, stats: &Stats, kv: Option<&KvMetrics>) -> String {
         let mut page = String::with_capacity(16 << 10);
         self.gauges(stats, &mut page);
         self.counters(stats, &mut page);
         self.histograms(&mut page);
+        if let Some(kv) = kv {
+            kv.write(&self.labels, stats.leases_expired, &mut page);
+        }
         page
     }
 
@@ -115,14 +119,19 @@ impl Metrics {
             ("num_requests_running", "Requests in the batch.", f64::from(stats.running)),
             (
                 "num_requests_waiting",
-                "Requests that the last schedule left out of the batch.",
-                f64::from(stats.pending),
+                "Requests that the last schedule left out of the batch, or that wait for KV.",
+                f64::from(stats.pending + stats.deferred),
             ),
             ("kv_cache_usage_perc", "Share of KV blocks referenced, 0 to 1.", stats.kv_used()),
         ];
         for (name, help, value) in rows {
             head(page, name, help, "gauge");
             sample(page, name, &self.labels, value);
+        }
+        head(page, "num_requests_waiting_by_reason", "Waiting requests, by reason.", "gauge");
+        for (reason, count) in [("capacity", stats.pending), ("deferred", stats.deferred)] {
+            let labels = self.labels_with("reason", reason);
+            sample(page, "num_requests_waiting_by_reason", &labels, f64::from(count));
         }
         head(page, "cache_config_info", "Settings of the KV cache.", "gauge");
         sample(page, "cache_config_info", &self.cache_config, 1.0);
@@ -140,12 +149,23 @@ impl Metrics {
             head(page, name, help, "counter");
             sample(page, name, &self.labels, value as f64);
         }
+        head(page, "prompt_tokens_by_source_total", "Prompt tokens, by source.", "counter");
+        let computed = stats.prompt_tokens - stats.prefix_hits - stats.fetched_tokens;
+        let sources = [
+            ("local_compute", computed),
+            ("local_cache_hit", stats.prefix_hits),
+            ("external_kv_transfer", stats.fetched_tokens),
+        ];
+        for (source, count) in sources {
+            let labels = self.labels_with("source", source);
+            sample(page, "prompt_tokens_by_source_total", &labels, count as f64);
+        }
         head(page, "request_success_total", "Requests ended, by reason.", "counter");
         let reasons = [
             ("stop", stats.finished_stop),
             ("length", stats.finished_length),
             ("abort", stats.finished_abort),
-            ("error", 0),
+            ("error", stats.finished_error),
         ];
         for (reason, count) in reasons {
             let model = &self.model;
@@ -153,6 +173,10 @@ impl Metrics {
                 format!("engine=\"0\",finished_reason=\"{reason}\",model_name=\"{model}\"");
             sample(page, "request_success_total", &labels, count as f64);
         }
+    }
+
+    fn labels_with(&self, name: &str, value: &str) -> String {
+        format!("{},{name}=\"{value}\"", self.labels)
     }
 
     fn histograms(&self, page: &mut String) {
@@ -175,11 +199,21 @@ impl Metrics {
     }
 }
 
-fn head(page: &mut String, name: &str, help: &str, kind: &str) {
-    // Writing to a string does not fail.
-    let _ = writeln!(page, "# HELP vllm:{name} {help}\n# TYPE vllm:{name} {kind}");
+/// The head of one of vLLM's metrics.
+pub(crate) fn head(page: &mut String, name: &str, help: &str, kind: &str) {
+    named_head(page, &format!("vllm:{name}"), help, kind);
 }
 
-fn sample(page: &mut String, name: &str, labels: &str, value: f64) {
-    let _ = writeln!(page, "vllm:{name}{{{labels}}} {value:?}");
+/// A sample of one of vLLM's metrics.
+pub(crate) fn sample(page: &mut String, name: &str, labels: &str, value: f64) {
+    named_sample(page, &format!("vllm:{name}"), labels, value);
+}
+
+pub(crate) fn named_head(page: &mut String, name: &str, help: &str, kind: &str) {
+    // Writing to a string does not fail.
+    let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+pub(crate) fn named_sample(page: &mut String, name: &str, labels: &str, value: f64) {
+    let _ = writeln!(page, "{name}{{{labels}}} {value:?}");
 }

@@ -1,5 +1,6 @@
 //! Settings of a served engine.
 
+use crate::Transfer;
 use meridian_engine::Config;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -28,6 +29,9 @@ pub struct Options {
     /// Logs the `x-request-id` of each request on stderr when it arrives, as vLLM does with
     /// `--enable-log-requests`; nothing else of it.
     pub log_requests: bool,
+    /// Transfer of KV between engines. Without it a request's `kv_transfer_params` are ignored, as
+    /// by a vLLM without a connector.
+    pub transfer: Option<Transfer>,
 }
 
 impl Options {
@@ -45,6 +49,7 @@ impl Options {
             max_connections: 8192,
             drain: Duration::from_secs(60),
             log_requests: false,
+            transfer: None,
         }
     }
 }

@@ -31,7 +31,7 @@ impl Form {
 
     /// The response header's value.
     pub(crate) fn render(self, stats: &Stats) -> HeaderValue {
-        let (kv, waiting) = (stats.kv_used(), f64::from(stats.pending));
+        let (kv, waiting) = (stats.kv_used(), f64::from(stats.pending + stats.deferred));
         let text = match self {
             Form::Text => format!(
                 "TEXT named_metrics.kv_cache_usage_perc={kv:?}, \

@@ -7,7 +7,7 @@
 
 use crate::reply::{Reply, TOKEN_BYTES};
 use meridian_base::{Fingerprinter, keyed, mix};
-use meridian_engine::BLOCK_TOKENS;
+use meridian_engine::{BLOCK_TOKENS, blocks_for};
 
 const BLOCK_BYTES: usize = BLOCK_TOKENS as usize * TOKEN_BYTES;
 
@@ -56,6 +56,23 @@ impl Prompt {
         Reply::new(seed, self.digest).after(self.given)
     }
 
+    /// What each block of the prompt alone holds, as a hash of all bytes up to its end. The last one
+    /// counts with its length if it is not full.
+    pub(crate) fn contents(&self) -> Vec<u64> {
+        let mut padded = self.fingerprint.clone();
+        let (bytes, needed) = (padded.bytes(), blocks_for(self.tokens()) as usize);
+        let end = bytes as usize % BLOCK_BYTES;
+        padded.push(&[0xff; BLOCK_BYTES][end..]);
+        let mut contents = padded.into_blocks();
+        contents.truncate(needed);
+        if needed > bytes as usize / BLOCK_BYTES
+            && let Some(last) = contents.last_mut()
+        {
+            *last = mix(*last, bytes);
+        }
+        contents
+    }
+
     /// The hashes of its blocks and of those that `tokens` tokens of `reply` will fill.
     pub(crate) fn blocks(mut self, reply: &Reply, tokens: u32) -> Vec<u64> {
         let mut text = String::with_capacity(tokens as usize * TOKEN_BYTES);
@@ -85,6 +102,27 @@ mod tests {
         let next = second.blocks(&reply, 0);
         assert_eq!(blocks.len(), (360 + 256) / 64);
         assert_eq!(blocks[..], next[..blocks.len()]);
+    }
+
+    // A block's content follows every byte up to its end, and the salt. The last block counts even
+    // if it is not full, and even without a whole token.
+    #[test]
+    fn contents_follow_the_prompt() {
+        let of = |text: &str, salt: &str| {
+            let mut prompt = Prompt::new(salt);
+            prompt.push(text);
+            prompt.contents()
+        };
+        let text = "x".repeat(200);
+        assert_eq!(of(&text, "").len(), 4);
+        assert_eq!(of(&text, ""), of(&text, ""));
+        assert_ne!(of(&text, "")[0], of(&text, "salt")[0]);
+        let longer = of(&format!("{text}yyyy"), "");
+        assert_eq!(longer[..3], of(&text, "")[..3]);
+        assert_ne!(longer[3], of(&text, "")[3]);
+        assert_eq!(of("", "").len(), 1);
+        assert_eq!(of(&"x".repeat(66), "").len(), 1);
+        assert_eq!(of(&"x".repeat(64), ""), of(&"x".repeat(66), ""));
     }
 
     // A salt separates the caches of equal prompts, and the model's reply is the same.

@@ -2,6 +2,7 @@
 //! mailboxes.
 
 use crate::clock::Clock;
+use crate::kv::{Denial, FetchError, Legs, Op, Part, Running};
 use crate::mailbox::{Mailbox, Progress};
 use crate::metrics::Metrics;
 use meridian_base::{RequestId, Time};
@@ -13,10 +14,21 @@ use tokio::sync::{mpsc, oneshot};
 /// Commands from connections to the pump.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// Start a request and report to the mailbox.
-    Submit(Submission, Arc<Mailbox>),
+    /// Start a request, or one leg of one, and report to the mailbox.
+    Submit(Submission, Arc<Mailbox>, Option<Box<Part>>),
     /// The client disconnected.
     Abort(RequestId),
+    /// The fetch of a decode leg's KV has ended.
+    Fetched(RequestId, Result<(), FetchError>),
+    /// Another engine asks for something of a prefill leg.
+    Peer {
+        /// Its name in the params.
+        request: String,
+        /// What it asks for.
+        op: Op,
+        /// Gets the contents of the blocks that were asked for.
+        reply: oneshot::Sender<Result<Vec<u64>, Denial>>,
+    },
     /// Render the metrics page.
     Metrics(oneshot::Sender<String>),
     /// Report the load.
@@ -30,6 +42,7 @@ struct Entry {
     arrived: Time,
     /// When its latest token was generated.
     latest: Option<Time>,
+    leg: Option<Running>,
 }
 
 /// The machine and everything that drives it.
@@ -39,6 +52,9 @@ pub(crate) struct Pump {
     clock: Clock,
     entries: HashMap<u64, Entry>,
     metrics: Metrics,
+    legs: Option<Legs>,
+    /// For the tasks of decode legs.
+    commands: mpsc::WeakUnboundedSender<Command>,
 }
 
 /// Commands received at a time. A connection has at most one request and its abort in flight, so
@@ -46,9 +62,16 @@ pub(crate) struct Pump {
 const BATCH: usize = 256;
 
 impl Pump {
-    pub(crate) fn new(engine: Engine, clock: Clock, model: &str) -> Pump {
+    /// `commands` is a sender to this pump.
+    pub(crate) fn new(
+        engine: Engine,
+        clock: Clock,
+        model: &str,
+        legs: Option<Legs>,
+        commands: mpsc::WeakUnboundedSender<Command>,
+    ) -> Pump {
         let metrics = Metrics::new(model, engine.config());
-        Pump { engine, clock, entries: HashMap::new(), metrics }
+        Pump { engine, clock, entries: HashMap::new(), metrics, legs, commands }
     }
 
     /// Runs until every sender of commands is gone.
@@ -85,22 +108,31 @@ impl Pump {
 
     fn command(&mut self, now: Time, command: Command) {
         match command {
-            Command::Submit(submission, mailbox) => {
-                let id = submission.id;
-                let entry = Entry { mailbox: mailbox.clone(), arrived: now, latest: None };
-                self.entries.insert(id.0, entry);
-                self.engine.handle(now, Input::Submit(submission));
-                self.drain();
+            Command::Submit(submission, mailbox, part) => {
+                self.submit(now, submission, &mailbox, part);
                 mailbox.update(|progress| progress.accepted = true);
             }
-            Command::Abort(id) => {
-                self.engine.handle(now, Input::Abort(id));
-                self.drain();
+            Command::Abort(id) => self.input(now, Input::Abort(id)),
+            Command::Fetched(id, result) => {
+                let input = self.legs.as_ref().map(|legs| legs.fetched(id, result));
+                if matches!(input, Some(Input::FetchFailed { recompute: true, .. })) {
+                    self.computes_itself(id);
+                }
+                input.into_iter().for_each(|input| self.input(now, input));
+            }
+            Command::Peer { request, op, reply } => {
+                let Some(legs) = &mut self.legs else { return };
+                let (result, input) = legs.peer(&request, &op);
+                input.into_iter().for_each(|input| self.input(now, input));
+                let _ = reply.send(result);
             }
             // A client that left before its answer is not an error.
             Command::Metrics(reply) => {
                 self.turn(now);
-                let _ = reply.send(self.metrics.page(&self.engine.stats()));
+                let kv = self.legs.as_ref().map(|legs| legs.shared().metrics());
+                let page = self.metrics.page(&self.engine.stats(), kv.as_deref());
+                drop(kv);
+                let _ = reply.send(page);
             }
             Command::Load(reply) => {
                 self.turn(now);
@@ -109,14 +141,58 @@ impl Pump {
         }
     }
 
+    fn submit(
+        &mut self,
+        now: Time,
+        submission: Submission,
+        mailbox: &Arc<Mailbox>,
+        part: Option<Box<Part>>,
+    ) {
+        let id = submission.id;
+        let commands = self.commands.clone();
+        let report = move |result| {
+            if let Some(commands) = commands.upgrade() {
+                // Without a pump there is no request to inform.
+                let _ = commands.send(Command::Fetched(id, result));
+            }
+        };
+        let start = |(legs, part): (&Legs, Box<Part>)| legs.start(*part, report);
+        let (leg, running) = self.legs.as_ref().zip(part).map(start).unzip();
+        let entry = Entry { mailbox: mailbox.clone(), arrived: now, latest: None, leg: running };
+        self.entries.insert(id.0, entry);
+        self.input(now, Input::SubmitLeg(submission, leg.unwrap_or_default()));
+    }
+
+    fn input(&mut self, now: Time, input: Input) {
+        self.engine.handle(now, input);
+        self.drain();
+    }
+
+    /// The usage of a decode leg that computes its prompt itself has its own prefix hit.
+    fn computes_itself(&mut self, id: RequestId) {
+        let leg = self.entries.get_mut(&id.0).and_then(|entry| entry.leg.as_mut());
+        if let Some(Running::Decode { cached, .. }) = leg {
+            *cached = None;
+        }
+    }
+
     fn drain(&mut self) {
         while let Some(output) = self.engine.poll() {
             match output {
                 Output::Admitted { .. } | Output::Preempted { .. } => {}
                 Output::Tokens { id, at, total, new } => self.tokens(id, at, total, new),
-                Output::Finished { id, why, usage, timings, .. } => {
+                Output::Deferred { id, cached_blocks, .. } => self.deferred(id, cached_blocks),
+                Output::Held { id, tokens, .. } => self.held(id, tokens),
+                Output::Released { id, .. } => {
+                    self.legs.iter_mut().for_each(|legs| legs.released(id));
+                }
+                Output::Finished { id, why, mut usage, timings, .. } => {
                     let wall = |model| self.clock.wall_seconds(model);
                     self.metrics.finished(why, &usage, &timings, wall);
+                    let leg = self.entries.get_mut(&id.0).and_then(|entry| entry.leg.take());
+                    if let (Some(legs), Some(leg)) = (&self.legs, leg) {
+                        legs.finished(&self.engine, id, leg, &mut usage);
+                    }
                     self.finish(id, |progress| {
                         progress.generated = usage.reply_tokens;
                         progress.finished = Some((why, usage));
@@ -126,6 +202,23 @@ impl Pump {
                     self.finish(id, |progress| progress.refused = Some(why));
                 }
             }
+        }
+    }
+
+    /// A decode leg has KV for its prompt: the fetch starts.
+    fn deferred(&self, id: RequestId, cached_blocks: u32) {
+        let leg = self.entries.get(&id.0).and_then(|entry| entry.leg.as_ref());
+        if let Some(Running::Decode { orders, .. }) = leg {
+            // The channel has room for the only order of a request.
+            let _ = orders.try_send(cached_blocks);
+        }
+    }
+
+    fn held(&mut self, id: RequestId, tokens: u32) {
+        let leg = self.entries.get_mut(&id.0).and_then(|entry| entry.leg.as_mut());
+        if let (Some(legs), Some(Running::Prefill(export, held))) = (&mut self.legs, leg) {
+            *held = Some(tokens);
+            legs.held(&self.engine, id, export);
         }
     }
 

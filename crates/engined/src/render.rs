@@ -6,7 +6,7 @@
 use crate::reply::Reply;
 use bytes::Bytes;
 use meridian_engine::{StopReason, Usage};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fmt::Write;
 
 /// Chat or text completion.
@@ -41,8 +41,23 @@ impl Shape {
         Shape { kind, id, model: model.to_owned(), created, head }
     }
 
-    /// The complete answer to a request without streaming.
-    pub(crate) fn whole(&self, reply: &Reply, why: StopReason, usage: &Usage) -> Bytes {
+    /// The engine's own id of the request, with vLLM's random suffix: the `remote_request_id` of a
+    /// prefill leg.
+    pub(crate) fn internal_id(&self, suffix: u32) -> String {
+        match self.kind {
+            Kind::Chat => format!("{}-{suffix:08x}", self.id),
+            Kind::Text => format!("{}-0-{suffix:08x}", self.id),
+        }
+    }
+
+    /// The complete answer to a request without streaming, for a leg with the params.
+    pub(crate) fn whole(
+        &self,
+        reply: &Reply,
+        why: StopReason,
+        usage: &Usage,
+        transfer: Option<Value>,
+    ) -> Bytes {
         let mut text = String::new();
         reply.write(0, usage.reply_tokens, &mut text);
         let reason = reason(why);
@@ -57,10 +72,13 @@ impl Shape {
                 json!({"index": 0, "text": text, "logprobs": null, "finish_reason": reason}),
             ),
         };
-        let body = json!({
+        let mut body = json!({
             "id": self.id, "object": object, "created": self.created, "model": self.model,
             "choices": [choice], "usage": usage_json(usage),
         });
+        if let Some(params) = transfer {
+            body["kv_transfer_params"] = params;
+        }
         Bytes::from(body.to_string())
     }
 
@@ -133,6 +151,7 @@ fn reason(why: StopReason) -> &'static str {
         StopReason::Stop => "stop",
         StopReason::Length => "length",
         StopReason::Abort => "abort",
+        StopReason::Error => "error",
     }
 }
 
@@ -143,6 +162,11 @@ fn usage_json(usage: &Usage) -> serde_json::Value {
         "completion_tokens": usage.reply_tokens,
         "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
     })
+}
+
+/// The error of a request whose KV did not arrive; vLLM's.
+pub(crate) fn internal_error() -> Bytes {
+    error(500, "InternalServerError", "Internal server error")
 }
 
 /// An error in OpenAI's form.

@@ -23,9 +23,21 @@ pub async fn serve(
     on_ready: impl FnOnce(SocketAddr),
     shutdown: impl Future,
 ) -> Result<(), Error> {
+    serve_service(Service::start(options)?, on_ready, shutdown).await
+}
+
+/// As [`serve`], for an engine that has been started.
+///
+/// # Errors
+/// If the address is not available.
+pub async fn serve_service(
+    service: Service,
+    on_ready: impl FnOnce(SocketAddr),
+    shutdown: impl Future,
+) -> Result<(), Error> {
+    let options = service.options();
     let (address, drain) = (options.listen, options.drain);
     let connections = Arc::new(Semaphore::new(options.max_connections));
-    let service = Service::start(options)?;
     let listen = |source| Error::Listen { address, source };
     let listener = TcpListener::bind(address).await.map_err(listen)?;
     on_ready(listener.local_addr().map_err(listen)?);

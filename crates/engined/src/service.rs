@@ -4,6 +4,7 @@ use crate::api::{self, BadRequest, Common};
 use crate::body::ReplyBody;
 use crate::chat::{Completion, Failure, Server};
 use crate::clock::Clock;
+use crate::kv::{self, Legs, Params};
 use crate::options::Options;
 use crate::orca::{self, Form};
 use crate::pump::{Command, Pump};
@@ -17,9 +18,10 @@ use hyper::body::Body;
 use meridian_engine::{Engine, Refusal, Stats};
 use serde_json::json;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 /// The API of one engine without sockets: clones share the engine.
 #[derive(Clone, Debug)]
@@ -34,6 +36,16 @@ struct Shared {
     created: u64,
     numbers: AtomicU64,
     commands: mpsc::UnboundedSender<Command>,
+    kv: Option<SideChannel>,
+}
+
+/// The transfer of KV, if there is one.
+#[derive(Debug)]
+struct SideChannel {
+    shared: Arc<kv::Shared>,
+    address: SocketAddr,
+    /// Dropped with the service, it ends the side channel.
+    _alive: watch::Sender<()>,
 }
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -52,12 +64,26 @@ impl Service {
         let server = HeaderValue::try_from(options.name.as_str())
             .map_err(|_| Error::Name(options.name.clone()))?;
         let engine = Engine::new(options.engine, options.seed)?;
-        let pump = Pump::new(engine, Clock::new(options.time_scale), &options.served_model);
+        let clock = Clock::new(options.time_scale);
         let (commands, receiver) = mpsc::unbounded_channel();
+        let kv = SideChannel::open(&options, clock, &commands)?;
+        let legs = kv.as_ref().map(|kv| Legs::new(kv.shared.clone()));
+        let pump = Pump::new(engine, clock, &options.served_model, legs, commands.downgrade());
         tokio::spawn(pump.run(receiver));
         let created = server::unix_seconds();
         let numbers = AtomicU64::new(1);
-        Ok(Service { shared: Arc::new(Shared { options, server, created, numbers, commands }) })
+        let shared = Shared { options, server, created, numbers, commands, kv };
+        Ok(Service { shared: Arc::new(shared) })
+    }
+
+    /// The address of the side channel, if the engine transfers KV.
+    #[must_use]
+    pub fn side_channel(&self) -> Option<SocketAddr> {
+        self.shared.kv.as_ref().map(|kv| kv.address)
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.shared.options
     }
 
     /// Answers one request.
@@ -127,20 +153,45 @@ impl Service {
             Ok(request) => request,
             Err(message) => return failure(StatusCode::BAD_REQUEST, &message),
         };
+        let params = match &self.shared.kv {
+            Some(_) => Params::read(request.kv_transfer_params.as_ref()),
+            None => Ok(Params::Absent),
+        };
+        let params = match params {
+            Ok(params) => params,
+            Err(message) => return failure(StatusCode::BAD_REQUEST, &message),
+        };
         let served = &self.shared.options.served_model;
         if request.model.as_ref().is_some_and(|model| model != served) {
+            self.reject(params);
             let message = format!("the model does not exist here: this engine serves {served}");
             return failure(StatusCode::NOT_FOUND, &message);
         }
-        let completion = match path {
+        let kind = match path {
             "/v1/embeddings" => return self.embedding(&request),
-            "/v1/completions" => self.completion(Kind::Text, &request),
-            _ => self.completion(Kind::Chat, &request),
+            "/v1/completions" => Kind::Text,
+            _ => Kind::Chat,
         };
-        let completion = match completion {
+        let completion = match self.completion(kind, &request, params.clone()) {
             Ok(completion) => completion,
-            Err(message) => return failure(StatusCode::BAD_REQUEST, &message),
+            Err(message) => {
+                self.reject(params);
+                return failure(StatusCode::BAD_REQUEST, &message);
+            }
         };
+        self.run(completion).await
+    }
+
+    /// A decode leg is refused before the engine has seen it: the engine that holds its blocks gets
+    /// their release.
+    fn reject(&self, params: Params) {
+        if let (Some(kv), Params::Decode(remote)) = (&self.shared.kv, params) {
+            let shared = kv.shared.clone();
+            tokio::spawn(async move { shared.free(&remote).await });
+        }
+    }
+
+    async fn run(&self, completion: Completion) -> Response<ReplyBody> {
         let kind = if completion.is_stream() { EVENTS } else { JSON };
         match completion.run(&self.shared.commands).await {
             Ok(body) => {
@@ -155,6 +206,11 @@ impl Service {
             Err(Failure::Closed) => {
                 failure(StatusCode::SERVICE_UNAVAILABLE, "the engine is shutting down")
             }
+            Err(Failure::Kv) => {
+                let mut response = answer(JSON, render::internal_error());
+                *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+                response
+            }
             Err(Failure::Refused(why @ Refusal::Full { .. })) => {
                 failure(StatusCode::SERVICE_UNAVAILABLE, &why.to_string())
             }
@@ -162,7 +218,12 @@ impl Service {
         }
     }
 
-    fn completion(&self, kind: Kind, request: &Common<'_>) -> Result<Completion, BadRequest> {
+    fn completion(
+        &self,
+        kind: Kind,
+        request: &Common<'_>,
+        params: Params,
+    ) -> Result<Completion, BadRequest> {
         let prompt = match kind {
             Kind::Chat => request.chat_prompt()?,
             Kind::Text => request.text_prompt("prompt")?,
@@ -174,7 +235,7 @@ impl Service {
             created: self.shared.created,
             max_model_len: options.engine.max_model_len,
         };
-        Completion::new(kind, request, prompt, &options.served_model, server)
+        Completion::new(kind, request, prompt, &options.served_model, params, server)
     }
 
     /// A fixed vector: enough to test a gateway, without meaning.
@@ -215,6 +276,25 @@ impl Service {
         let (sender, receiver) = oneshot::channel();
         self.shared.commands.send(Command::Load(sender)).ok()?;
         receiver.await.ok()
+    }
+}
+
+impl SideChannel {
+    fn open(
+        options: &Options,
+        clock: Clock,
+        commands: &mpsc::UnboundedSender<Command>,
+    ) -> Result<Option<SideChannel>, Error> {
+        let Some(transfer) = &options.transfer else { return Ok(None) };
+        transfer.validate()?;
+        let address = transfer.side_channel;
+        let listen = |source| Error::Listen { address, source };
+        let (listener, address) = transfer.network.listen(address).map_err(listen)?;
+        let profile = &options.engine.profile;
+        let shared = Arc::new(kv::Shared::new(transfer, address, profile, clock));
+        let (alive, watched) = watch::channel(());
+        tokio::spawn(kv::listen(listener, shared.clone(), commands.downgrade(), watched));
+        Ok(Some(SideChannel { shared, address, _alive: alive }))
     }
 }
 

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
+mod kv;
 
 use common::{Client, chat, events, options, read};
 use http_body_util::BodyExt;

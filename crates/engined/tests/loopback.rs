@@ -5,8 +5,10 @@ mod common;
 
 use common::{Client, chat, events, options, read};
 use http_body_util::BodyExt;
-use meridian_engined::serve;
+use meridian_engined::{Options, Service, Transfer, serve};
+use serde_json::json;
 use std::net::SocketAddr;
+use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
@@ -52,6 +54,39 @@ async fn a_cut_connection_is_aborted() {
     }
     assert_eq!(watcher.metric("vllm:num_requests_running").await, 0.0);
     assert_eq!(watcher.metric("vllm:num_requests_waiting").await, 0.0);
+}
+
+// KV crosses a real socket, as often as it is asked for, and the held blocks are released.
+#[tokio::test]
+async fn kv_crosses_a_socket() {
+    let start = || {
+        let lease = Duration::from_secs(3600);
+        let transfer = Some(Transfer { link_gbps: 1e6, lease, ..Transfer::default() });
+        Service::start(Options { transfer, time_scale: 3.0, ..options() }).unwrap()
+    };
+    let (prefill, decode) = (start(), start());
+    let mut to_prefill = Client::connect(&prefill).await;
+    let mut to_decode = Client::connect(&decode).await;
+    for round in 0..4 {
+        let prompt = format!("{round} {}", "long ".repeat(2000));
+        let params = json!({"do_remote_decode": true});
+        let leg = |max: u32, params: &serde_json::Value| {
+            json!({"prompt": prompt, "max_tokens": max, "kv_transfer_params": params}).to_string()
+        };
+        let (_, answer) = to_prefill.json("/v1/completions", &leg(1, &params)).await;
+        let params = &answer["kv_transfer_params"];
+        assert_eq!(params["remote_port"], prefill.side_channel().unwrap().port());
+        let (status, _) = to_decode.json("/v1/completions", &leg(4, params)).await;
+        assert_eq!(status, 200, "round {round}");
+    }
+    let received = to_decode.metric("meridian_engine_kv_received_bytes_total").await;
+    assert_eq!(received, to_prefill.metric("meridian_engine_kv_sent_bytes_total").await);
+    assert_eq!(received, 4.0 * 157.0 * 2048.0);
+    // The last release arrives after the answer, so the test can only poll.
+    while to_prefill.metric("vllm:kv_cache_usage_perc").await > 0.0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(to_prefill.metric("vllm:nixl_num_kv_expired_reqs_total").await, 0.0);
 }
 
 // Inconsistent options are reported before anything is served.

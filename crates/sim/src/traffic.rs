@@ -169,6 +169,10 @@ impl World {
             engine::Output::Admitted { .. }
             | engine::Output::Finished { why: engine::StopReason::Abort, .. }
             | engine::Output::Preempted { .. } => {}
+            // Only legs of a request have these, and the simulator sends whole ones.
+            engine::Output::Deferred { .. }
+            | engine::Output::Held { .. }
+            | engine::Output::Released { .. } => {}
             engine::Output::Finished { id, at, usage, .. } => {
                 let at = there.wall(at);
                 if let Some(flight) = self.flights.get_mut(id) {

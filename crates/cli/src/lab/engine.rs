@@ -1,8 +1,10 @@
 //! `meridian engine`: serves a model of an inference engine over vLLM's API.
 
+mod transfer;
+
 use anyhow::Context;
-use meridian_engined::Options;
 use meridian_engined::engine::{Config, Profile};
+use meridian_engined::{Options, Service, serve_service};
 use std::io::Write;
 use std::net::SocketAddr;
 use tokio::signal::unix::{SignalKind, signal};
@@ -54,6 +56,8 @@ pub(crate) struct Args {
     /// Log the x-request-id of each request to stderr, as vLLM does with --enable-log-requests.
     #[arg(long)]
     log_requests: bool,
+    #[command(flatten)]
+    transfer: transfer::TransferArgs,
 }
 
 impl Args {
@@ -77,6 +81,7 @@ impl Args {
         options.time_scale = self.time_scale;
         options.seed = self.seed;
         options.log_requests = self.log_requests;
+        options.transfer = Some(self.transfer.transfer());
         options.served_model = self.served_model_name.unwrap_or(options.served_model);
         Ok(options)
     }
@@ -102,13 +107,19 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
                 _ = interrupt.recv() => {}
             }
         };
-        meridian_engined::serve(options, announce, shutdown).await?;
+        let service = Service::start(options)?;
+        let side_channel = service.side_channel();
+        serve_service(service, |address| announce(address, side_channel), shutdown).await?;
         Ok(())
     })
 }
 
-/// Prints the address. The engine serves on if stdout is closed.
-fn announce(address: SocketAddr) {
+/// Prints the addresses. The engine serves on if stdout is closed.
+fn announce(address: SocketAddr, side_channel: Option<SocketAddr>) {
+    let mut lines = format!("listening on http://{address}\n");
+    if let Some(address) = side_channel {
+        lines.push_str(&format!("side channel on {address}\n"));
+    }
     let mut out = std::io::stdout();
-    let _ = writeln!(out, "listening on http://{address}").and_then(|()| out.flush());
+    let _ = out.write_all(lines.as_bytes()).and_then(|()| out.flush());
 }

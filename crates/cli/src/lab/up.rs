@@ -125,7 +125,7 @@ impl Args {
 }
 
 /// A duration with its unit: 500ms, 15s, 2m.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let seconds = match &text[digits.len()..] {
         "ms" => 1e-3,

@@ -20,12 +20,13 @@ use super::Engine;
 use crate::config::{Config, ConfigError};
 use crate::cost::Work;
 use crate::input::{Input, Submission};
+use crate::leg::Leg;
 use crate::output::Output;
 use crate::together::Together;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use counts::Counts;
-use meridian_base::Time;
+use meridian_base::{RequestId, Time};
 
 /// Engines that schedule separately and step together. The methods are those of [`Engine`].
 #[derive(Clone, Debug)]
@@ -68,10 +69,20 @@ impl Ranks {
     pub fn handle(&mut self, now: Time, input: Input) {
         self.advance(now, false);
         match input {
-            Input::Submit(submission) => self.submit(now, submission),
+            Input::Submit(submission) => self.submit(now, submission, Leg::Whole),
+            Input::SubmitLeg(submission, leg) => self.submit(now, submission, leg),
             // Ranks that do not know the request ignore it.
             Input::Abort(id) => self.engines.iter_mut().for_each(|rank| rank.abort(now, id)),
+            Input::Fetched(id) => self.engines.iter_mut().for_each(|rank| rank.fetched(now, id)),
+            Input::FetchFailed { id, recompute } => {
+                self.engines.iter_mut().for_each(|rank| rank.fetch_failed(now, id, recompute));
+            }
+            Input::Renew { id, lease } => {
+                self.engines.iter_mut().for_each(|rank| rank.held.renew(id, now + lease));
+            }
+            Input::Release(id) => self.release(now, id),
         }
+        self.rouse(now);
         self.collect();
     }
 
@@ -83,8 +94,11 @@ impl Ranks {
     /// When [`handle_timeout`](Self::handle_timeout) is next due, if no input arrives before.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
-        let idle = || self.engines.iter().any(Engine::has_work).then_some(self.wake);
-        self.ends().or_else(idle)
+        let step = self.step_due();
+        match (step, self.next_expiry()) {
+            (Some(step), Some(expiry)) => Some(step.min(expiry)),
+            (step, expiry) => step.or(expiry),
+        }
     }
 
     /// Does all that is due at or before `now`.
@@ -114,12 +128,36 @@ impl Ranks {
         self.engines[0].step.map(|step| step.ends)
     }
 
-    fn submit(&mut self, now: Time, submission: Submission) {
-        let known = |rank: &Engine| rank.by_id.contains_key(&submission.id.0);
+    /// When the current step ends, or idle ranks with work may start one.
+    fn step_due(&self) -> Option<Time> {
+        let idle = || self.engines.iter().any(Engine::has_work).then_some(self.wake);
+        self.ends().or_else(idle)
+    }
+
+    fn next_expiry(&self) -> Option<Time> {
+        self.engines.iter().filter_map(|rank| rank.held.next_expiry()).min()
+    }
+
+    /// Ranks that were idle until now start no step in the past.
+    fn rouse(&mut self, now: Time) {
+        if self.ends().is_none() {
+            self.wake = self.wake.max(now);
+        }
+    }
+
+    /// The rank that holds the blocks releases them; if there is none, the first counts the call.
+    fn release(&mut self, now: Time, id: RequestId) {
+        let holds = |rank: &Engine| rank.held.contains(id);
+        let at = self.engines.iter().position(holds).unwrap_or(0);
+        self.engines[at].release(now, id);
+    }
+
+    fn submit(&mut self, now: Time, submission: Submission, leg: Leg) {
+        let id = submission.id;
+        let known = |rank: &Engine| rank.by_id.contains_key(&id.0) || rank.held.contains(id);
         // A rank refuses a request that it already has.
         let at = self.engines.iter().position(known).unwrap_or_else(|| self.choose(now));
-        self.wake = self.wake.max(now);
-        self.engines[at].submit(now, submission);
+        self.engines[at].submit(now, submission, leg);
     }
 
     /// The rank of the next request, which is counted as pending there.
@@ -140,6 +178,12 @@ impl Ranks {
             if at > now || (at == now && !inclusive) {
                 return;
             }
+            if self.next_expiry() == Some(at) {
+                self.engines.iter_mut().for_each(|rank| rank.expire(at));
+                self.rouse(at);
+                self.collect();
+                continue;
+            }
             self.engines.iter_mut().for_each(|rank| rank.complete(at));
             let running = self.engines.iter().map(|rank| rank.running.len() as u32);
             let loads = self.left.iter().zip(running).map(|(left, running)| [*left, running]);
@@ -156,6 +200,7 @@ impl Ranks {
             *left = rank.pending.len() as u32;
         }
         if self.engines.iter().all(|rank| rank.batch.is_empty()) {
+            self.rouse(now);
             return;
         }
         let works: Vec<[Work; 2]> = self.engines.iter().map(Engine::work).collect();

@@ -23,6 +23,7 @@ use super::{Engine, Step};
 use crate::config::Schedule;
 use crate::cost::Work;
 use crate::kv::blocks_for;
+use crate::leg::Leg;
 use crate::output::Output;
 use crate::sequence::{Place, Sequence};
 use meridian_base::{Duration, Time};
@@ -54,8 +55,12 @@ impl Engine {
             Schedule::PromptsFirst => self.prompts_first(now, &mut budget),
         }
         if self.batch.is_empty() {
-            assert!(self.running.is_empty() && self.pending.is_empty(), "an idle engine has room");
+            assert!(self.running.is_empty(), "an idle engine has an empty batch");
+            let legs = self.deferred.len() + self.fetched.len() + self.held.len() as usize;
+            assert!(legs > 0 || self.pending.is_empty(), "an idle engine has room");
+            self.wake = self.wake.max(now);
         }
+        self.stalled = self.batch.is_empty();
     }
 
     /// The rule of an engine that schedules ahead: this step runs the batch as it is, and pending
@@ -70,7 +75,8 @@ impl Engine {
         }
         // A sequence that shares a prefix with one admitted at the same instant does not find it
         // yet.
-        let mut left = if self.pending.is_empty() { 0 } else { self.left_next() };
+        let none = self.pending.is_empty() && self.fetched.is_empty();
+        let mut left = if none { 0 } else { self.left_next() };
         while let Some((_, new)) = self.admit_one(now, left) {
             left -= new;
         }
@@ -147,9 +153,18 @@ impl Engine {
         if budget == 0 || self.running.len() >= self.config.max_num_seqs as usize {
             return None;
         }
-        let &slot = self.pending.front()?;
-        let cached = self.take_prefix(slot)?;
-        self.pending.pop_front();
+        if let Some(slot) = self.fetched.pop_front() {
+            return Some((slot, self.admit_fetched(now, slot)));
+        }
+        let (slot, cached) = loop {
+            let &slot = self.pending.front()?;
+            let cached = self.take_prefix(slot)?;
+            self.pending.pop_front();
+            if self.sequence(slot).leg != Leg::Decode {
+                break (slot, cached);
+            }
+            self.defer(now, slot, cached);
+        };
         self.running.push(slot);
         let s = self.slots[slot as usize].as_mut().expect("a queue names slots in use");
         s.place = Place::Running;
@@ -280,7 +295,7 @@ impl Engine {
     fn stride(&mut self) -> u32 {
         let most = self.config.decode_stride;
         let spent = self.batch.len() >= self.config.max_num_batched_tokens as usize;
-        let could_come = !self.pending.is_empty() && spent;
+        let could_come = spent && !(self.pending.is_empty() && self.fetched.is_empty());
         if most == 1 || could_come || self.batch.len() < self.running.len() {
             return 1;
         }

@@ -45,7 +45,7 @@ fn ends(outputs: &[Output]) -> Vec<(u64, Time)> {
     outputs.iter().filter_map(end).collect()
 }
 
-// A single rank is an engine: the same outputs at the same times, for any input.
+// A single rank is an engine: the same outputs at the same times, for any input and either leg.
 #[test]
 fn one_rank_is_an_engine() {
     for seed in 0..60 {
@@ -60,9 +60,22 @@ fn one_rank_is_an_engine() {
         let mut now = Time::ZERO;
         for id in 0..40 {
             now = now + Duration::from_millis(rng.below(60) as u64);
-            let input = match rng.below(6) {
-                0 => Input::Abort(RequestId(rng.below(40) as u64)),
-                _ => submit(id, rng.below(150) as u32, rng.below(20) as u32),
+            let any = RequestId(rng.below(40) as u64);
+            let lease = Duration::from_millis(rng.below(500) as u64);
+            let legs = [Leg::Whole, Leg::Whole, Leg::Prefill { lease }, Leg::Decode];
+            let input = match rng.below(10) {
+                0 => Input::Abort(any),
+                1 => Input::Fetched(any),
+                2 => Input::FetchFailed { id: any, recompute: rng.below(2) == 0 },
+                3 => Input::Release(any),
+                4 => Input::Renew { id: any, lease },
+                _ => {
+                    let leg = legs[rng.below(legs.len())];
+                    match submit(id, rng.below(150) as u32, rng.below(20) as u32) {
+                        Input::Submit(submission) => Input::SubmitLeg(submission, leg),
+                        other => other,
+                    }
+                }
             };
             engine.handle(now, input.clone());
             ranks.handle(now, input);

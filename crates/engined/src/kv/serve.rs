@@ -1,0 +1,104 @@
+//! The side channel's server: other engines read, renew and release held blocks.
+
+use super::network::{Listener, Stream};
+use super::shared::CHUNK;
+use super::wire::{self, Answer, Ask, Denial, Op};
+use super::{Shared, content};
+use crate::pump::Command;
+use std::io::Result;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+
+/// Most connections at once; further ones wait.
+const MOST_CONNECTIONS: usize = 8192;
+
+/// Serves until the sender of `alive` is dropped.
+pub(crate) async fn listen(
+    mut listener: Listener,
+    shared: Arc<Shared>,
+    commands: mpsc::WeakUnboundedSender<Command>,
+    mut alive: watch::Receiver<()>,
+) {
+    let connections = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    loop {
+        let accept = async {
+            // The semaphore is never closed, so a permit always comes.
+            let permit = connections.clone().acquire_owned().await.ok();
+            (permit, listener.accept().await)
+        };
+        let (permit, accepted) = tokio::select! {
+            _ = alive.changed() => return,
+            accepted = accept => accepted,
+        };
+        match accepted {
+            Ok(mut stream) => {
+                let (shared, commands, mut alive) =
+                    (shared.clone(), commands.clone(), alive.clone());
+                tokio::spawn(async move {
+                    tokio::select! {
+                        _ = alive.changed() => {}
+                        result = serve(&mut *stream, &shared, &commands) => {
+                            if let Err(error) = result {
+                                tracing::debug!(%error, "a side channel connection ended");
+                            }
+                        }
+                    }
+                    drop(permit);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection on the side channel");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+async fn serve(
+    stream: &mut dyn Stream,
+    shared: &Shared,
+    commands: &mpsc::WeakUnboundedSender<Command>,
+) -> Result<()> {
+    while let Some(Ask { engine_id, request_id, op }) = wire::read(stream).await? {
+        let known = engine_id == shared.engine_id;
+        let result = match known {
+            true => match carry_out(request_id, op, commands).await {
+                Some(result) => result,
+                // The engine has stopped.
+                None => return Ok(()),
+            },
+            false => Err(Denial::UnknownEngine),
+        };
+        let denied = result.as_ref().err().copied();
+        let answer = Answer { denied, block_bytes: shared.block_bytes };
+        wire::write(stream, &answer).await?;
+        for contents in result.unwrap_or_default().chunks(CHUNK) {
+            send(stream, contents, shared).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Passes a request to the engine, which returns the contents of the blocks to send.
+async fn carry_out(
+    request: String,
+    op: Op,
+    commands: &mpsc::WeakUnboundedSender<Command>,
+) -> Option<std::result::Result<Vec<u64>, Denial>> {
+    let (reply, result) = oneshot::channel();
+    commands.upgrade()?.send(Command::Peer { request, op, reply }).ok()?;
+    result.await.ok()
+}
+
+/// Sends some blocks, at the link's rate.
+async fn send(stream: &mut dyn Stream, contents: &[u64], shared: &Shared) -> Result<()> {
+    shared.link.pass(contents.len()).await;
+    for block in contents {
+        let bytes = content::block(*block, shared.block_bytes);
+        stream.write_all(&bytes).await?;
+        shared.metrics().sent += bytes.len() as u64;
+    }
+    stream.flush().await
+}
