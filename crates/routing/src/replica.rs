@@ -450,9 +450,7 @@ impl Replica {
         Row {
             outstanding: plus(self.outstanding + self.legs.coming),
             pending: if reports { reported_pending + self.unreported() } else { self.overdue },
-            running: plus(
-                self.outstanding - self.waiting + self.legs.fetching + self.legs.coming,
-            ),
+            running: plus(self.outstanding - self.waiting + self.legs.fetching + self.legs.coming),
             front_tokens: self.front_tokens,
             outstanding_tokens: self.outstanding_tokens,
             kv_used: self.load.kv_used.unwrap_or(0.0),

@@ -203,6 +203,7 @@ impl World {
             pinned: None,
             streams: true,
             elsewhere: false,
+            splits: false,
             hops,
             peers: self.gateways[usize::from(gateway)].all_peers(),
             here: true,

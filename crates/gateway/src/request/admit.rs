@@ -218,6 +218,7 @@ fn question(
         here: reach.here,
         residence: terms.residence.clone(),
         elsewhere: reach.elsewhere,
+        splits: false,
     }
 }
 

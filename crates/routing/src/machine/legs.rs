@@ -94,7 +94,12 @@ impl Routing {
         (active.fetch, active.place) = (Some(fetch), Place::At(to));
         self.replicas.update(now, fetch.from, |r| r.legs.hold(&fetch));
         let Fetch { prompt, tokens, .. } = fetch;
-        self.book(now, active.request.id, to, Work { prompt, prefill: 0.0, kv: tokens, reply: active.reply });
+        self.book(
+            now,
+            active.request.id,
+            to,
+            Work { prompt, prefill: 0.0, kv: tokens, reply: active.reply },
+        );
         self.replicas.update(now, to, |r| r.legs.fetch(&fetch));
     }
 
@@ -111,7 +116,12 @@ impl Routing {
     }
 
     /// Ends a transfer: the replica at `to` has the KV, or will not get it.
-    pub(super) fn end_fetch(&mut self, now: Time, active: &mut Active, to: ReplicaId) -> Option<Fetch> {
+    pub(super) fn end_fetch(
+        &mut self,
+        now: Time,
+        active: &mut Active,
+        to: ReplicaId,
+    ) -> Option<Fetch> {
         let fetch = active.fetch.take()?;
         self.replicas.update(now, fetch.from, |r| r.legs.release(&fetch));
         self.replicas.update(now, to, |r| r.legs.fetched(&fetch));
@@ -245,7 +255,11 @@ impl Routing {
             let Some(replica) = self.replicas.get(id) else { continue };
             let (coming, fetching, held) = self.actives.legs_at(id);
             let legs = replica.legs;
-            assert_eq!((legs.coming, legs.fetching), (coming, fetching), "coming to {id}, fetching");
+            assert_eq!(
+                (legs.coming, legs.fetching),
+                (coming, fetching),
+                "coming to {id}, fetching"
+            );
             assert_eq!(legs.held, held, "prompts held at {id}");
             if coming == 0 {
                 assert_eq!(legs.coming_tokens, 0.0, "nothing comes to {id}");

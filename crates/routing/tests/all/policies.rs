@@ -23,8 +23,8 @@ use meridian_routing::policy::{
     self, Chosen, Common, Dispatched, Given, Params, Pick, Policy, Spec, Value, View,
 };
 use meridian_routing::{
-    Links,
-    CandidateRow, Decision, Evict, Peers, PrefixIndex, ReplicaSpec, Replicas, Request, Row, Why,
+    CandidateRow, Decision, Evict, Links, Peers, PrefixIndex, ReplicaSpec, Replicas, Request, Row,
+    Why,
 };
 
 const BLOCK_TOKENS: f32 = 16.0;

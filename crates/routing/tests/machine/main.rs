@@ -307,7 +307,8 @@ impl Region {
             let terms = self.routing.terms(c, d);
             let terms: Vec<_> = terms.iter().map(|(name, ms)| format!("{name} {ms:.1}")).collect();
             let role = c.row.pool.role.word();
-            writeln!(out, "{} {role}: {}", c.replica, terms.join(", ")).expect("strings take writes");
+            writeln!(out, "{} {role}: {}", c.replica, terms.join(", "))
+                .expect("strings take writes");
         }
         out
     }

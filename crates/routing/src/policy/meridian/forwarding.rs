@@ -132,7 +132,9 @@ impl Meridian {
         let front = told.front_tokens + remote.own_tokens;
         let alone = told.ms_per_token * (front + unmatched * weight);
         let pair = match (prefill, peer.pace) {
-            (Some((prefill, partner)), Some(pace)) if told.pool.pairs() && told.pool.partner == partner => {
+            (Some((prefill, partner)), Some(pace))
+                if told.pool.pairs() && told.pool.partner == partner =>
+            {
                 (prefill + pace.ms(unmatched)).max(told.ms_per_token * told.front_tokens)
             }
             _ => f32::INFINITY,
@@ -152,7 +154,8 @@ impl Meridian {
         let cost = |told: &Remote| {
             let unmatched = view.request.prompt_tokens as f32 - view.peer_tokens(id.0) * told.trust;
             let work = told.front_tokens + unmatched * price.busy;
-            (told.eligible && unmatched <= told.room).then_some((told.ms_per_token * work, told.pool.partner))
+            (told.eligible && unmatched <= told.room)
+                .then_some((told.ms_per_token * work, told.pool.partner))
         };
         peer.prefills.iter().filter_map(cost).min_by(|a, b| a.0.total_cmp(&b.0))
     }

@@ -102,11 +102,16 @@ impl Meridian {
         let first = row(*view.prefills.first()?).pool.partner;
         let is_one = view.prefills.iter().all(|id| row(*id).pool.partner == first);
         let has_partner = |partner: u32| {
-            if is_one { partner == first } else { view.prefills.iter().any(|id| row(*id).pool.partner == partner) }
+            if is_one {
+                partner == first
+            } else {
+                view.prefills.iter().any(|id| row(*id).pool.partner == partner)
+            }
         };
         let answers = Few::of(view.eligible, draw, |id| {
             let row = row(id);
-            let cost = price.answer(row) + mean.ms(prompt - view.matched_tokens(id) + row.moving_tokens);
+            let cost =
+                price.answer(row) + mean.ms(prompt - view.matched_tokens(id) + row.moving_tokens);
             (row.pool.pairs() && has_partner(row.pool.partner)).then_some(cost)
         });
         let mut best: Option<(f32, ReplicaId, ReplicaId)> = None;
@@ -120,7 +125,8 @@ impl Meridian {
                     let row = row(id);
                     let (own, others) = price.prefill_leg(row, unmatched(id));
                     let moving = mean.ms_per_token * row.moving_tokens;
-                    (row.pool.partner == partner).then_some(own + others + moving + price.rtt * row.rtt_ms)
+                    (row.pool.partner == partner)
+                        .then_some(own + others + moving + price.rtt * row.rtt_ms)
                 }),
             };
             for from in prefills.ids().filter(|from| !view.links.is_cut(view.now, *from, to)) {
