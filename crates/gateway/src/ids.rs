@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use meridian_base::{RequestId, keyed};
+use meridian_base::{RequestId, keyed, mix};
 
 use crate::lock::Mutex;
 
@@ -23,6 +23,11 @@ pub(crate) struct Ids {
 impl Ids {
     pub(crate) fn new(prefix: u64, seed: u64) -> Ids {
         Ids { prefix: prefix as u32, next: AtomicU64::new(1), seed, chosen: Mutex::default() }
+    }
+
+    /// A random number of this process.
+    pub(crate) fn seed(&self) -> u64 {
+        mix(self.seed, u64::from(self.prefix))
     }
 
     pub(crate) fn next(&self) -> RequestId {

@@ -98,6 +98,8 @@ impl DataPlane {
                 driver: self.driver.clone(),
                 fleet: self.fleet.clone(),
                 settings: self.settings.clone(),
+                metrics: self.metrics.clone(),
+                seed: self.ids.seed(),
             },
             metrics: self.metrics.clone(),
             ids: self.ids.clone(),

@@ -2,6 +2,7 @@
 
 mod engine;
 mod guard;
+mod pools;
 mod query;
 
 use std::collections::BTreeMap;
@@ -10,6 +11,7 @@ use meridian_routing::residency::Labels;
 use serde::{Deserialize, Serialize};
 
 pub use engine::{EngineName, UnknownEngine};
+pub use pools::{RoleName, TransferName, UnknownName};
 pub use guard::{Barred, Guard, check_json};
 pub use query::{BadQuery, Query};
 
@@ -339,6 +341,16 @@ pub struct AddReplica {
     /// Relative capacity, 1 by default.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub weight: u32,
+    /// Its part of a request: `both`, `prefill` or `decode`.
+    #[serde(default, skip_serializing_if = "RoleName::is_both")]
+    pub role: RoleName,
+    /// How it hands over KV, if that is not its engine's usual way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transfer: Option<TransferName>,
+    /// For prefill: `host:port` of its bootstrap server, if that is not its own host and the
+    /// protocol's usual port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bootstrap: Option<String>,
     /// Its region, if that is not the gateway's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,
@@ -359,6 +371,9 @@ impl AddReplica {
             kv_tokens: None,
             slots: None,
             weight: 1,
+            role: RoleName::default(),
+            transfer: None,
+            bootstrap: None,
             region: None,
             labels: Labels::new(),
         }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use meridian_routing::assign::{Serving, assign};
-use meridian_wire::admin::{AddReplica, EngineName};
+use meridian_wire::admin::{AddReplica, EngineName, RoleName, TransferName};
+use meridian_wire::legs::{self, Protocol};
 use meridian_wire::registry::{Replica, Seen, Wanted};
 use serde::Deserialize;
 
@@ -80,6 +81,15 @@ struct Add {
     /// Relative capacity
     #[arg(long, default_value_t = 1)]
     weight: u32,
+    /// Its part of a request
+    #[arg(long, default_value = "both", value_parser = roles())]
+    role: RoleName,
+    /// How it hands over KV [default: its engine's usual way]
+    #[arg(long, value_parser = transfers())]
+    transfer: Option<TransferName>,
+    /// Bootstrap server of a prefill replica [default: its host, and the protocol's usual port]
+    #[arg(long, value_name = "HOST:PORT")]
+    bootstrap: Option<String>,
     /// Label for residency rules; repeat for more
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = pair)]
     labels: Vec<(String, String)>,
@@ -92,6 +102,17 @@ fn engines() -> impl TypedValueParser<Value = EngineName> {
         EngineName::Is(spec) => PossibleValue::new(spec.name).help(spec.summary),
     };
     PossibleValuesParser::new(EngineName::all().map(value)).try_map(|name| name.parse())
+}
+
+/// Every role by its name.
+fn roles() -> impl TypedValueParser<Value = RoleName> {
+    PossibleValuesParser::new(RoleName::all()).try_map(|name| name.parse())
+}
+
+/// Every transfer protocol by its name.
+fn transfers() -> impl TypedValueParser<Value = TransferName> {
+    let value = |spec: &&Protocol| PossibleValue::new(spec.name).help(spec.summary);
+    PossibleValuesParser::new(legs::ALL.iter().map(value)).try_map(|name| name.parse())
 }
 
 /// A replica in the control plane's list.
@@ -144,9 +165,10 @@ impl Replicas {
             let seen: Vec<_> = one.seen.iter().map(|(g, s)| format!("{} {g}", s.state)).collect();
             let by = served.get(&one.name).map(by).unwrap_or_default();
             let state = one.wanted.name().to_owned();
-            vec![one.name, one.region, state, one.spec.url, by, seen.join(", ")]
+            let role = one.spec.role.name().to_owned();
+            vec![one.name, one.region, role, state, one.spec.url, by, seen.join(", ")]
         };
-        let heads = ["NAME", "REGION", "WANTED", "URL", "SERVED BY", "SEEN"];
+        let heads = ["NAME", "REGION", "ROLE", "WANTED", "URL", "SERVED BY", "SEEN"];
         table::print(&heads, all.into_iter().map(row).collect());
         Ok(())
     }
@@ -172,6 +194,9 @@ impl Add {
                 kv_tokens: self.kv_tokens,
                 slots: self.slots,
                 weight: self.weight,
+                role: self.role,
+                transfer: self.transfer,
+                bootstrap: self.bootstrap.clone(),
                 // The region and the labels are in the record, not in the spec.
                 ..AddReplica::at(&self.url)
             },

@@ -22,7 +22,7 @@ use crate::replicas::fleet::Fleet;
 /// A decision about a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Decision {
-    Dispatch { replica: ReplicaId, why: Why, matched_tokens: u32 },
+    Dispatch { replica: ReplicaId, prefill: Option<ReplicaId>, why: Why, matched_tokens: u32 },
     Forward { peer: PeerId, why: Why, matched_tokens: u32 },
     Reject { why: RejectWhy, retry_after: Duration },
 }
@@ -184,9 +184,9 @@ impl Inner {
         let mut mine = None;
         while let Some(output) = self.routing.poll() {
             let (id, decision) = match output {
-                Output::Dispatch { id, replica, why, matched_tokens, .. } => {
+                Output::Dispatch { id, replica, prefill, why, matched_tokens, .. } => {
                     self.attempts += 1;
-                    (id, Decision::Dispatch { replica, why, matched_tokens })
+                    (id, Decision::Dispatch { replica, prefill, why, matched_tokens })
                 }
                 Output::Forward { id, peer, why, matched_tokens, .. } => {
                     self.attempts += 1;

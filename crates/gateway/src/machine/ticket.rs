@@ -1,8 +1,9 @@
 //! A request in flight: a ticket enters it into the machine, and the ticket's end removes it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use meridian_base::{Duration, ReplicaId, RequestId};
+use meridian_base::{Duration, ReplicaId, RequestId, mix};
 use meridian_routing::{Input, Outcome, RejectWhy, Request, Usage};
 
 use crate::machine::driver::{Driver, Inner, Verdict};
@@ -32,6 +33,8 @@ pub(crate) struct Ticket {
     driver: Arc<Driver>,
     pub(crate) id: RequestId,
     open: bool,
+    /// Numbers given to attempts.
+    given: AtomicU64,
 }
 
 impl Ticket {
@@ -58,6 +61,25 @@ impl Ticket {
     /// Reports an attempt that failed before a byte was sent: the machine decides again.
     pub(crate) fn again(&self, outcome: Outcome) -> Verdict {
         self.retry(outcome, None)
+    }
+
+    /// A number for an attempt, which no other attempt of this process has.
+    pub(crate) fn fresh(&self) -> u64 {
+        mix(self.id.0, self.given.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Reports that the prefill leg ended well.
+    pub(crate) fn prefilled(&self, usage: Option<Usage>) {
+        self.driver.tell(Input::Prefilled { id: self.id, usage });
+    }
+
+    /// Reports a prefill leg that failed: the machine decides again.
+    pub(crate) fn prefill_failed(&self, outcome: Outcome) -> Verdict {
+        let mut inner = self.driver.lock();
+        let input = Input::PrefillFailed { id: self.id, outcome };
+        let verdict = self.driver.turn(&mut inner, self.id, input);
+        self.driver.rearm(inner);
+        verdict
     }
 
     /// Reports an answer that broke off: the machine decides which replica resumes it. `blocks` are
@@ -139,7 +161,7 @@ impl Driver {
         inner.requests.in_flight += 1;
         let verdict = self.turn(&mut inner, id, Input::Arrived(request));
         self.rearm(inner);
-        let ticket = Ticket { driver: self.clone(), id, open: true };
+        let ticket = Ticket { driver: self.clone(), id, open: true, given: AtomicU64::new(0) };
         (ticket, verdict)
     }
 }

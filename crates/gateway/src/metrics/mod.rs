@@ -4,6 +4,7 @@
 
 mod certificates;
 mod labels;
+mod legs;
 mod page;
 mod peers;
 mod residency;
@@ -35,6 +36,7 @@ pub(crate) struct Metrics {
     engine_fields: Family<FieldLabel, Counter>,
     probe_failures: Counter,
     odd: Family<Kind, Counter>,
+    legs: legs::Legs,
     ttft: Histogram,
     e2e: Histogram,
     upstream: Histogram,
@@ -62,6 +64,7 @@ impl Metrics {
             engine_fields: Family::default(),
             probe_failures: Counter::default(),
             odd: Family::default(),
+            legs: legs::Legs::default(),
             ttft: seconds(),
             e2e: seconds(),
             upstream: seconds(),
@@ -105,6 +108,7 @@ impl Metrics {
             s(),
             self.upstream.clone(),
         );
+        self.legs.register(&mut self.registry);
         self.page.register(&mut self.registry);
         self.peers.register(&mut self.registry);
         self.residency.register(&mut self.registry);
@@ -220,6 +224,8 @@ mod tests {
         metrics.retried(Fault::Full);
         metrics.engine_field("kv_transfer_params");
         metrics.odd(Odd::NotJson);
+        metrics.fell_back("prefill");
+        metrics.stays_whole("answers");
         encode(&mut page, &metrics.registry).expect("writing to a string does not fail");
         let docs = include_str!("../../../../docs/gateway.md");
         let names: Vec<&str> = page

@@ -266,6 +266,9 @@ impl<'a> Session<'a> {
             state.digests
         };
         let (peer, rtt) = (self.link.id, self.rtt.take());
+        if digest.pace.is_some() {
+            self.region.fleet.prefills_beyond();
+        }
         self.region.driver.tell(Input::Digested { peer, sent, rtt, digest });
         Ok(())
     }

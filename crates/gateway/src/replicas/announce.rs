@@ -1,9 +1,13 @@
-//! Informs the machine of a replica's models, capacity and distance.
+//! Informs the machine of a replica's models, capacity, distance and pool.
 
-use meridian_routing::{Input, ReplicaSpec};
+use meridian_base::keyed;
+use meridian_routing::{Input, Pool, ReplicaSpec, Role};
 
 use crate::machine::driver::Driver;
 use crate::replicas::fleet::{Fleet, Found, Member};
+
+/// Label that names the rack of a replica.
+const RACK: &str = "rack";
 
 /// Informs the machine of a replica, as discovery found it.
 pub(crate) fn announce(driver: &Driver, fleet: &Fleet, member: &Member, found: &Found) {
@@ -15,9 +19,31 @@ pub(crate) fn announce(driver: &Driver, fleet: &Fleet, member: &Member, found: &
         weight: member.spec.weight,
         rtt: member.rtt(),
         place: member.place.clone(),
-        pool: Default::default(),
+        pool: pool(member, found),
     };
     // A discovery still running when the replica left reports nothing.
     let there = || !member.gone.is_cancelled();
     driver.tell_if(there, Input::Joined { id: member.id, spec });
+}
+
+/// Its place in the pools. Engines of one protocol, kind and version can hand KV to each other. A
+/// decode replica without a protocol takes whole requests, and a prefill replica without one forms
+/// no pair.
+fn pool(member: &Member, found: &Found) -> Pool {
+    let rack = member.spec.labels.get(RACK).map_or(0, |rack| hash(rack) as u16 | 1);
+    let role = member.spec.role.0;
+    let Some(protocol) = member.transfer_of(found.engine) else {
+        return match role {
+            Role::Prefill => Pool { role, partner: u32::MAX, rack },
+            _ => Pool { role: Role::Both, partner: 0, rack },
+        };
+    };
+    let engine = found.engine.map_or("", |engine| engine.name);
+    let version = found.version.as_deref().unwrap_or_default();
+    let partner = hash(&format!("{} {engine} {version}", protocol.name)) as u32;
+    Pool { role, partner, rack }
+}
+
+fn hash(text: &str) -> u64 {
+    keyed(0, text.as_bytes())
 }

@@ -16,6 +16,7 @@ use crate::machine::driver::Driver;
 use crate::replicas::announce::announce;
 use crate::replicas::fleet::{Fleet, Found, Member};
 use crate::replicas::model_list::model_list;
+use crate::replicas::pools;
 use crate::replicas::questions::Questions;
 
 /// Interval between two attempts at a replica that does not answer yet.
@@ -29,12 +30,17 @@ pub(super) async fn watch(driver: &Driver, fleet: &Fleet, questions: &Questions,
         match look(questions, member).await {
             Ok(found) => {
                 let known = member.found();
-                if known.models != found.models || known.engine != found.engine {
+                let is_news = known.models != found.models
+                    || known.engine != found.engine
+                    || known.version != found.version;
+                if is_news {
                     tracing::info!(
                         replica = %member.name, url = %member.spec.url,
                         engine = found.engine.map_or("?", |engine| engine.name),
-                        models = ?found.models, "replica found"
+                        models = ?found.models, role = member.spec.role.name(),
+                        version = found.version.as_deref().unwrap_or("?"), "replica found"
                     );
+                    warn_of_pool(member, &found);
                 }
                 member.discovered(None);
                 fleet.found(member, found.clone());
@@ -70,13 +76,28 @@ async fn look(questions: &Questions, member: &Member) -> Result<Found, AttemptEr
     };
     let engine = detect(questions, member).await;
     let capacity = capacity(questions, member, engine).await;
+    let pools = pools::read(questions, member, engine).await?;
     Ok(Found {
         engine: Some(engine),
         page: page.unwrap_or_else(|| model_list(&models)),
         models,
         kv_tokens: capacity.kv_tokens,
         slots: capacity.slots,
+        version: pools.version,
+        ranks: pools.ranks,
     })
+}
+
+/// Reports a role that cannot work.
+fn warn_of_pool(member: &Member, found: &Found) {
+    if member.spec.role.is_both() || member.transfer_of(found.engine).is_some() {
+        return;
+    }
+    tracing::warn!(
+        replica = %member.name, url = %member.spec.url, role = member.spec.role.name(),
+        engine = found.engine.map_or("?", |engine| engine.name),
+        "no protocol is known by which this engine hands over KV, so it forms no pairs; set `transfer`"
+    );
 }
 
 /// The configured engine, or the one that the replica's pages identify.
@@ -109,7 +130,7 @@ async fn capacity(questions: &Questions, member: &Member, engine: Engine) -> sig
 }
 
 /// The body of a page that was answered with success.
-async fn page(questions: &Questions, member: &Member, path: &str) -> Result<Bytes, AttemptError> {
+pub(super) async fn page(questions: &Questions, member: &Member, path: &str) -> Result<Bytes, AttemptError> {
     let page = questions.get(member, path, questions.limit).await?;
     let remedy = match page.status {
         s if s.is_success() => return Ok(page.body),

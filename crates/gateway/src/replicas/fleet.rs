@@ -5,16 +5,18 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use http::HeaderValue;
 use http::uri::Authority;
 use meridian_base::{Duration, ModelId, ReplicaId, Time};
-use meridian_routing::MOST_REPLICA_IDS;
+use meridian_routing::{MOST_REPLICA_IDS, Role};
 use meridian_routing::residency::Place;
 use meridian_wire::admin::AddReplica;
+use meridian_wire::config;
 use meridian_wire::engines::Engine;
+use meridian_wire::legs::{self, Protocol, Rank};
 use meridian_wire::peer::{IdentityError, label};
 use tokio_util::sync::CancellationToken;
 
@@ -63,6 +65,10 @@ pub(crate) struct Found {
     pub(crate) models: Vec<String>,
     pub(crate) kv_tokens: Option<u64>,
     pub(crate) slots: Option<u32>,
+    /// Its software's version, if its role needs it.
+    pub(crate) version: Option<String>,
+    /// For a protocol that names them: its engines, by data-parallel rank.
+    pub(crate) ranks: Vec<Rank>,
     /// The body of its `/v1/models`.
     pub(crate) page: Bytes,
 }
@@ -113,6 +119,32 @@ impl Member {
         (!page.is_empty()).then_some(page)
     }
 
+    /// Whether it only computes prompts.
+    pub(crate) fn is_prefill(&self) -> bool {
+        self.spec.role.0 == Role::Prefill
+    }
+
+    /// How it hands over KV; none if it takes whole requests only, or if no protocol is known.
+    pub(crate) fn transfer(&self) -> Option<&'static Protocol> {
+        self.transfer_of(self.engine())
+    }
+
+    /// The same, for this engine behind it.
+    pub(crate) fn transfer_of(&self, engine: Option<Engine>) -> Option<&'static Protocol> {
+        let usual = || engine.and_then(|engine| engine.transfer).and_then(legs::find);
+        match self.spec.role.is_both() {
+            true => None,
+            false => self.spec.transfer.map(|name| name.0).or_else(usual),
+        }
+    }
+
+    /// Host and port of its bootstrap server, for a protocol with one.
+    pub(crate) fn bootstrap(&self, protocol: &Protocol) -> Option<(&str, u16)> {
+        let given = self.spec.bootstrap.as_deref().and_then(config::bootstrap);
+        let host = self.authority.host().trim_matches(['[', ']']);
+        given.or(protocol.bootstrap_port.map(|port| (host, port)))
+    }
+
     /// Whether it separates its prefix cache by `cache_salt`. Other engines may refuse an unknown
     /// field.
     pub(crate) fn reads_salts(&self) -> bool {
@@ -133,6 +165,9 @@ pub(crate) struct Fleet {
     over: CancellationToken,
     /// Counts changes of the members and their models.
     version: AtomicU64,
+    /// Prefill replicas here, and whether a peer has any.
+    prefills: AtomicUsize,
+    prefills_beyond: AtomicBool,
 }
 
 /// The number of departed replicas whose URLs are kept.
@@ -190,6 +225,8 @@ pub(crate) enum JoinError {
     Region(#[from] IdentityError),
     #[error("weight: 0 would never get a request; use 1 or more")]
     Weight,
+    #[error("{0}")]
+    Pool(String),
     #[error(
         "limits.replicas: the gateway has {0} replicas, as many as it may; raise the limit (to at most {MOST_REPLICA_IDS}), or remove a replica"
     )]
@@ -225,6 +262,9 @@ impl Fleet {
         }
         if spec.weight == 0 {
             return Err(JoinError::Weight);
+        }
+        if let Some(problem) = config::pool_problems(&spec).into_iter().next() {
+            return Err(JoinError::Pool(problem));
         }
         let region = spec.region.clone().unwrap_or_else(|| self.region.clone());
         label("region", &region)?;
@@ -263,6 +303,7 @@ impl Fleet {
         inner.at.insert(member.authority.as_str().to_ascii_lowercase(), id);
         inner.slots[at].had += 1;
         inner.slots[at].member = Some(member.clone());
+        self.prefills.fetch_add(usize::from(member.is_prefill()), Ordering::Relaxed);
         self.changed();
         Ok(member)
     }
@@ -277,6 +318,7 @@ impl Fleet {
         }
         slot.member = None;
         slot.leaving = true;
+        self.prefills.fetch_sub(usize::from(member.is_prefill()), Ordering::Relaxed);
         inner.at.remove(&member.authority.as_str().to_ascii_lowercase());
         member.gone.cancel();
         self.changed();
@@ -304,6 +346,16 @@ impl Fleet {
         let remembers = inner.left.len() < MOST_LEFT || inner.left.front()?.at < at;
         let member = inner.slots.get(id.index())?.member.as_ref().filter(|_| remembers)?;
         Some(member.spec.url.clone())
+    }
+
+    /// Whether a request may be split: there are prefill replicas here or at a peer.
+    pub(crate) fn may_split(&self) -> bool {
+        self.prefills.load(Ordering::Relaxed) > 0 || self.prefills_beyond.load(Ordering::Relaxed)
+    }
+
+    /// A peer has prefill replicas.
+    pub(crate) fn prefills_beyond(&self) {
+        self.prefills_beyond.store(true, Ordering::Relaxed);
     }
 
     fn changed(&self) {

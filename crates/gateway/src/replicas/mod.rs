@@ -9,6 +9,7 @@ pub(crate) mod life;
 pub(crate) mod membership;
 pub(crate) mod model_list;
 pub(crate) mod name;
+mod pools;
 pub(crate) mod probes;
 pub(crate) mod questions;
 pub(crate) mod reports;

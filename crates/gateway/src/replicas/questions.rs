@@ -1,5 +1,6 @@
 //! The gateway's own requests to replicas: small pages, within `timeouts.probe`.
 
+use http::uri::Authority;
 use meridian_base::Duration;
 use meridian_wire::config::Gateway as Config;
 
@@ -29,8 +30,28 @@ impl Questions {
         path: &str,
         limit: Duration,
     ) -> Result<Page, AttemptError> {
+        self.at(member, &member.dial, path, limit).await
+    }
+
+    /// Gets a page of another server of a replica.
+    pub(crate) async fn page(
+        &self,
+        member: &Member,
+        at: &Authority,
+        path: &str,
+    ) -> Result<Page, AttemptError> {
+        self.at(member, at, path, self.limit).await
+    }
+
+    async fn at(
+        &self,
+        member: &Member,
+        at: &Authority,
+        path: &str,
+        limit: Duration,
+    ) -> Result<Page, AttemptError> {
         let upstream = if member.rtt().is_zero() { &self.near } else { &self.far };
-        let page = upstream.get(&member.dial, path, limit).await;
+        let page = upstream.get(at, path, limit).await;
         page.map_err(|e| AttemptError::of(e.fault, format!("GET {path}: {e}")))
     }
 }

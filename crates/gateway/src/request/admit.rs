@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 use meridian_base::{Duration, ModelId, RequestId, Time};
 use meridian_routing::residency::{Labels, Residence, Subject};
 use meridian_routing::{self as routing, RejectWhy};
-use meridian_wire::openai::{self, Endpoint, RequestInfo};
+use meridian_wire::openai::{self, Endpoint, RequestInfo, Splices};
 
 use crate::access::Access;
 use crate::http::collect::{Collected, collect};
@@ -99,8 +99,11 @@ impl Admission {
         let (residence, report) = self.residence(access, caller.tenant.as_ref(), model, origin);
         let reach = reach(&self.inputs.residency, self.peers.as_deref(), model, home, &residence);
         let shown_id = headers::request_id(&self.ids, &parts.headers, id);
-        let (prompt, payload) =
+        let (prompt, mut payload) =
             salted(&self.inputs.salts, model, tokens, info, body, caller.tenant.as_ref());
+        if self.fleet.may_split() {
+            payload.prefill = self.prefill_leg(endpoint, &payload);
+        }
         let tenant_name = self.peers.is_some().then_some(caller.tenant).flatten();
         let context = RequestContext {
             began,
@@ -110,9 +113,21 @@ impl Admission {
             terms: Terms { residence, deadline, tells },
         };
         let block_tokens = ratio * reading.block_bytes as f32;
-        let question = question(&context, id, reach, block_tokens);
+        let splits = payload.prefill.is_some();
+        let question = routing::Request { splits, ..question(&context, id, reach, block_tokens) };
         let reserved = Reserved::new(permits, charge);
         Ok(Admitted { context, payload, reserved, question, dry_run })
+    }
+
+    /// The body of the prefill leg, if the request may have one.
+    fn prefill_leg(&self, endpoint: Endpoint, payload: &Payload) -> Option<Splices> {
+        match openai::prefill_leg(endpoint, &payload.body, &payload.splices) {
+            Ok(splices) => Some(splices),
+            Err(why) => {
+                self.metrics.stays_whole(why.word());
+                None
+            }
+        }
     }
 
     /// Reads the body in full, within the gateway's limits.
@@ -182,7 +197,8 @@ fn salted(
         info.salt(salt);
     }
     let splices = std::mem::take(&mut info.splices);
-    (Prompt { model, tokens, info, salt }, Payload { body, splices, continues: false })
+    let payload = Payload { body, splices, prefill: None, continues: false };
+    (Prompt { model, tokens, info, salt }, payload)
 }
 
 fn call(mut parts: request::Parts, endpoint: Endpoint, shown_id: HeaderValue) -> Call {

@@ -9,6 +9,7 @@ use http::{HeaderValue, StatusCode, response};
 use http_body_util::BodyExt;
 use meridian_base::{PeerId, ReplicaId};
 use meridian_routing::{Outcome, RejectWhy};
+use meridian_wire::legs::Added;
 use meridian_wire::openai::{Endpoint, Purpose, RequestInfo};
 use tokio::time::timeout;
 
@@ -18,6 +19,8 @@ use crate::http::parts::Parts;
 use crate::http::refusal::ENGINE_DIED;
 use crate::inputs::pins::Home;
 use crate::machine::driver::Driver;
+use crate::machine::ticket::Ticket;
+use crate::metrics::Metrics;
 use crate::peers::forward::Outgoing;
 use crate::peers::link::Link;
 use crate::peers::traffic::{Leg, LegEnd};
@@ -26,8 +29,9 @@ use crate::replicas::name::ReplicaName;
 use crate::replicas::reports;
 use crate::replicas::upstream::{Answered, Flow, Upstream, is_cut};
 use crate::request::context::{Payload, RequestContext};
-use crate::request::destination::Destination;
+use crate::request::destination::{Attempt, Destination};
 use crate::request::engine_error::{EngineError, Meaning, meaning};
+use crate::request::legs::{Legs, leg_body};
 use crate::request::settings::Settings;
 
 /// An answer that has started.
@@ -95,11 +99,13 @@ pub(crate) struct Failure {
     pub(crate) error: AttemptError,
     /// The engine's own message, which only the client may see.
     pub(crate) said: Option<Arc<EngineError>>,
+    /// The outcome of the prefill leg, if that is what failed.
+    pub(crate) prefill: Option<Outcome>,
 }
 
 impl From<AttemptError> for Failure {
     fn from(error: AttemptError) -> Failure {
-        Failure { error, said: None }
+        Failure { error, said: None, prefill: None }
     }
 }
 
@@ -122,6 +128,9 @@ pub(crate) struct Transport {
     pub(crate) driver: Arc<Driver>,
     pub(crate) fleet: Arc<Fleet>,
     pub(crate) settings: Arc<Settings>,
+    pub(crate) metrics: Arc<Metrics>,
+    /// For the ids by which two engines match the legs of a request.
+    pub(crate) seed: u64,
 }
 
 impl Transport {
@@ -130,25 +139,33 @@ impl Transport {
         &self,
         context: &RequestContext,
         payload: &Payload,
-        destination: &Destination,
+        attempt: &Attempt,
+        ticket: &Ticket,
     ) -> Result<Started, Failure> {
-        match destination {
-            Destination::Replica(member) => self.to_replica(context, payload, member).await,
-            Destination::Peer(link) => Ok(self.to_peer(context, payload, link).await?),
+        match (&attempt.destination, &attempt.prefill) {
+            (Destination::Replica(to), Some(from)) => {
+                // Larger than an ordinary attempt, and rarer.
+                Box::pin(self.to_pair(context, payload, Legs { from, to }, ticket)).await
+            }
+            (Destination::Replica(member), None) => {
+                self.to_replica(context, payload, member, &Added::default()).await
+            }
+            (Destination::Peer(link), _) => Ok(self.to_peer(context, payload, link).await?),
         }
     }
 
-    async fn to_replica(
+    pub(super) async fn to_replica(
         &self,
         context: &RequestContext,
         payload: &Payload,
         member: &Arc<Member>,
+        added: &Added,
     ) -> Result<Started, Failure> {
         let patience = self.settings.timeouts.first_byte.0;
         let down = member.life.down();
         tokio::select! {
             biased;
-            started = timeout(patience, self.at_replica(context, payload, member)) => {
+            started = timeout(patience, self.at_replica(context, payload, member, added)) => {
                 started.unwrap_or_else(|_| Err(AttemptError::replica(late(patience)).into()))
             }
             () = down.cancelled() => {
@@ -199,13 +216,12 @@ impl Transport {
         context: &RequestContext,
         payload: &Payload,
         member: &Arc<Member>,
+        added: &Added,
     ) -> Result<Started, Failure> {
         let call = &context.call;
-        let body = body(payload, |purpose| match purpose {
-            Purpose::Strip(_) | Purpose::Usage | Purpose::Prefill | Purpose::Leg => true,
-            Purpose::CacheSalt => member.reads_salts(),
-        });
+        let body = leg_body(payload, &payload.splices, added, member);
         let mut headers = call.headers.clone();
+        headers.extend(added.headers.iter().cloned());
         if member.speaks_orca() && !headers.contains_key(headers::ORCA_ASK) {
             headers.insert(headers::ORCA_ASK, HeaderValue::from_static("TEXT"));
         }
@@ -266,7 +282,7 @@ impl Transport {
         Ok(FromPeer { head, flow, first, sent })
     }
 
-    fn upstream(&self, member: &Member) -> &Upstream {
+    pub(super) fn upstream(&self, member: &Member) -> &Upstream {
         if member.rtt().is_zero() { &self.near } else { &self.far }
     }
 }
@@ -279,7 +295,7 @@ struct FromPeer {
     sent: Instant,
 }
 
-fn late(patience: Duration) -> String {
+pub(super) fn late(patience: Duration) -> String {
     format!("no first byte within {} ms (timeouts.first_byte)", patience.as_millis())
 }
 
@@ -335,7 +351,8 @@ fn failed(said: EngineError) -> Failure {
         ),
         false => format!("the engine answered {status}"),
     };
-    Failure { error: AttemptError::of(Fault::Engine, message), said: Some(Arc::new(said)) }
+    let error = AttemptError::of(Fault::Engine, message);
+    Failure { error, said: Some(Arc::new(said)), prefill: None }
 }
 
 /// The first piece that is not empty.

@@ -79,6 +79,8 @@ pub(crate) struct Payload {
     /// Attempts send slices of it, around the splices.
     pub(crate) body: Bytes,
     pub(crate) splices: Splices,
+    /// For the prefill leg, if the request may have one.
+    pub(crate) prefill: Option<Splices>,
     /// Whether it resumes a chat that broke off.
     pub(crate) continues: bool,
 }

@@ -165,7 +165,7 @@ impl Delivery {
     }
 }
 
-fn narrow(usage: openai::Usage) -> Usage {
+pub(super) fn narrow(usage: openai::Usage) -> Usage {
     let narrow = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
     Usage {
         prompt_tokens: narrow(usage.prompt_tokens),

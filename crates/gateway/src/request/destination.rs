@@ -31,6 +31,8 @@ impl Destination {
 /// An attempt, as the machine decided it.
 pub(crate) struct Attempt {
     pub(crate) destination: Destination,
+    /// The replica that computes the prompt, if it is another one.
+    pub(crate) prefill: Option<Arc<Member>>,
     pub(crate) why: Why,
     /// Tokens of the prompt expected in its cache.
     pub(crate) matched: u32,
@@ -43,6 +45,8 @@ pub(crate) enum Next {
     Attempt(Attempt),
     /// The destination is gone or no longer permitted: the machine decides again after this outcome.
     Stale(Outcome),
+    /// The same of the replica that computes the prompt.
+    StalePrefill(Outcome),
     Refused(RejectWhy, Duration),
 }
 
@@ -57,8 +61,13 @@ pub(crate) struct Destinations {
 impl Destinations {
     /// Finds the destination for a decision about a request with these residency rules.
     pub(crate) fn find(&self, residence: &Residence, decision: Decision) -> Next {
+        let mut prefill = None;
         let (destination, target, why, matched) = match decision {
-            Decision::Dispatch { replica, why, matched_tokens } => {
+            Decision::Dispatch { replica, prefill: from, why, matched_tokens } => {
+                prefill = from.and_then(|from| self.fleet.get(from));
+                if from.is_some() != prefill.is_some() {
+                    return Next::StalePrefill(Outcome::Unreached);
+                }
                 let member = self.fleet.get(replica).map(Destination::Replica);
                 (member, Target::Replica(replica), why, matched_tokens)
             }
@@ -70,16 +79,22 @@ impl Destinations {
         };
         let Some(destination) = destination else { return Next::Stale(Outcome::ReplicaError) };
         if residence.is_free() {
-            return Next::Attempt(Attempt { destination, why, matched, known: None });
+            return Next::Attempt(Attempt { destination, prefill, why, matched, known: None });
         }
         let known = self.residency.known();
+        if prefill.as_ref().is_some_and(|member| !known.permits(residence, &member.place)) {
+            return Next::StalePrefill(Outcome::Full);
+        }
         // A replica may have left since, and its id may be another's by now.
         let stands_there = match &destination {
             Destination::Replica(member) => known.permits(residence, &member.place),
             Destination::Peer(_) => true,
         };
         match stands_there && self.driver.lock().routing.permits(residence, target) {
-            true => Next::Attempt(Attempt { destination, why, matched, known: Some(known) }),
+            true => {
+                let known = Some(known);
+                Next::Attempt(Attempt { destination, prefill, why, matched, known })
+            }
             // Labels have changed since. The machine has the new ones by now, and decides by them.
             false => Next::Stale(Outcome::NoRoom),
         }

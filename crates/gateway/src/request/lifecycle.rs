@@ -68,6 +68,9 @@ impl Lifecycle {
                     match self.destinations.find(&context.terms.residence, decision) {
                         Next::Attempt(attempt) => State::Attempting(attempt),
                         Next::Stale(outcome) => State::Deciding(ticket.again(outcome)),
+                        Next::StalePrefill(outcome) => {
+                            State::Deciding(ticket.prefill_failed(outcome))
+                        }
                         Next::Refused(why, retry_after) => {
                             return Err(Unanswered::Refused {
                                 why,
@@ -80,18 +83,21 @@ impl Lifecycle {
                 State::Attempting(attempt) => {
                     self.metrics.decided(&attempt.why);
                     let failure =
-                        match self.transport.send(context, payload, &attempt.destination).await {
+                        match self.transport.send(context, payload, &attempt, ticket).await {
                             Ok(started) => return Ok((attempt, started)),
                             Err(failure) => failure,
                         };
-                    log(&self.ids, ticket.id, &attempt.destination, &failure);
+                    log(&self.ids, ticket.id, &attempt, &failure);
                     if let Some(said) = failures.repeated(&failure) {
                         return Err(Unanswered::SameFailure(Box::new(attempt), said));
                     }
                     self.metrics.retried(failure.error.fault);
-                    let outcome = failure.error.outcome();
+                    let (prefill, outcome) = (failure.prefill, failure.error.outcome());
                     failures.last = Some(failure);
-                    State::Deciding(ticket.again(outcome))
+                    State::Deciding(match prefill {
+                        Some(outcome) => ticket.prefill_failed(outcome),
+                        None => ticket.again(outcome),
+                    })
                 }
             }
         }
@@ -120,10 +126,14 @@ impl Failures {
 
 /// Logs a failed attempt with the gateway's own request id: the client's may be anything. A full
 /// peer is ordinary and is logged at debug level only.
-fn log(ids: &Ids, id: RequestId, destination: &Destination, failure: &Failure) {
+fn log(ids: &Ids, id: RequestId, attempt: &Attempt, failure: &Failure) {
     let request = ids.show(id);
     let error = &failure.error;
-    match destination {
+    if let Some(member) = attempt.prefill.as_ref().filter(|_| failure.prefill.is_some()) {
+        tracing::warn!(request, replica = %member.name, error = %error, "prefill leg failed");
+        return;
+    }
+    match &attempt.destination {
         Destination::Replica(member) => {
             tracing::warn!(request, replica = %member.name, error = %error, "attempt failed");
         }

@@ -7,12 +7,12 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use meridian_routing::MOST_REPLICA_IDS;
+use meridian_routing::{MOST_REPLICA_IDS, Role};
 use meridian_routing::residency::Labels;
 
 use super::residency::check_labels;
 use super::{ConfigError, Format, base_url, file};
-use crate::admin::{AddReplica, EngineName};
+use crate::admin::{AddReplica, EngineName, RoleName, TransferName};
 use crate::peer::label;
 
 /// Most sources of a gateway: each is a label of metrics.
@@ -52,6 +52,12 @@ pub struct Source {
     /// Most requests they run at once, if the engine does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots: Option<u32>,
+    /// Their part of a request: `both`, `prefill` or `decode`.
+    #[serde(default, skip_serializing_if = "RoleName::is_both")]
+    pub role: RoleName,
+    /// How they hand over KV, if that is not their engine's usual way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transfer: Option<TransferName>,
 }
 
 impl Source {
@@ -73,6 +79,8 @@ impl Source {
             models: self.models.clone(),
             kv_tokens: self.kv_tokens,
             slots: self.slots,
+            role: self.role,
+            transfer: self.transfer,
             weight,
             region: self.region.clone(),
             labels: self.labels.clone(),
@@ -102,12 +110,17 @@ impl Source {
                 ),
             );
         }
+        for problem in pool_problems(&self.replica(([0, 0, 0, 0], 0).into(), 1)) {
+            check(false, format!("discovery[{at}].{problem}"));
+        }
         let of_names = self.server.is_some()
             || self.engine.is_some()
             || self.region.is_some()
             || !self.labels.is_empty()
             || !self.models.is_empty()
             || self.kv_tokens.is_some()
+            || !self.role.is_both()
+            || self.transfer.is_some()
             || self.slots.is_some();
         check(
             self.file.is_none() || !of_names,
@@ -193,6 +206,39 @@ pub(crate) fn from_problems(from: &BTreeMap<String, String>) -> impl Iterator<It
     from.iter().filter_map(one)
 }
 
+/// Contradictions in a replica's role, transfer and bootstrap address.
+pub fn pool_problems(replica: &AddReplica) -> Vec<String> {
+    let mut problems = Vec::new();
+    if let Some(transfer) = replica.transfer.filter(|_| replica.role.is_both()) {
+        problems.push(format!(
+            "transfer: `{}` is for replicas that share requests; set `role` to prefill or decode, or remove it",
+            transfer.name()
+        ));
+    }
+    if let Some(address) = &replica.bootstrap {
+        if replica.role.0 != Role::Prefill {
+            problems.push(format!(
+                "bootstrap: `{address}` is for prefill replicas; set `role: prefill`, or remove it"
+            ));
+        }
+        if bootstrap(address).is_none() {
+            problems.push(format!(
+                "bootstrap: `{address}` is not a host with a port; write host:port, as in 10.0.0.7:8998"
+            ));
+        }
+    }
+    problems
+}
+
+/// Host and port of a bootstrap server.
+#[must_use]
+pub fn bootstrap(address: &str) -> Option<(&str, u16)> {
+    let (host, port) = address.rsplit_once(':')?;
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let is_host = !host.is_empty() && !host.contains(['/', ' ', '@']);
+    port.parse().ok().filter(|port| *port > 0 && is_host).map(|port| (host, port))
+}
+
 /// Checks the list of replicas under `name`.
 pub(super) fn check_list(name: &str, list: &[AddReplica], check: &mut impl FnMut(bool, String)) {
     let mut first = BTreeMap::new();
@@ -211,6 +257,9 @@ pub(super) fn check_list(name: &str, list: &[AddReplica], check: &mut impl FnMut
             check(false, format!("{name}[{i}].{error}"));
         }
         check_labels(&format!("{name}[{i}].labels"), &replica.labels, check);
+        for problem in pool_problems(replica) {
+            check(false, format!("{name}[{i}].{problem}"));
+        }
         let url = &replica.url;
         let j = *first.entry(url).or_insert(i);
         if j < i {

@@ -14,5 +14,7 @@ pub(super) static SPEC: EngineSpec = EngineSpec {
     private: Private::NONE,
     reads_cache_salt: false,
     reports_load: false,
+    transfer: None,
+    version: None,
     continues_chats: false,
 };

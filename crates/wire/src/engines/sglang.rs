@@ -72,6 +72,8 @@ pub(super) static SPEC: EngineSpec = EngineSpec {
     },
     reads_cache_salt: true,
     reports_load: false,
+    transfer: Some("sglang"),
+    version: Some("/get_server_info"),
     continues_chats: true,
 };
 

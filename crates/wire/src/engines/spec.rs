@@ -28,6 +28,11 @@ pub struct EngineSpec {
     pub reads_cache_salt: bool,
     /// Whether it reports its load in a header of each answer on request (ORCA).
     pub reports_load: bool,
+    /// The protocol by which it usually hands over KV ([`crate::legs`]); `None` if it has none.
+    pub transfer: Option<&'static str>,
+    /// The page with a JSON object whose `version` is the software's; engines of unequal versions
+    /// cannot hand KV to each other.
+    pub version: Option<&'static str>,
     /// Whether it continues a last message of the assistant. A broken chat can then be resumed on
     /// it.
     pub continues_chats: bool,

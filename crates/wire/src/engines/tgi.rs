@@ -43,6 +43,8 @@ pub(super) static SPEC: EngineSpec = EngineSpec {
     private: Private { containers: &["parameters"], ..Private::NONE },
     reads_cache_salt: false,
     reports_load: false,
+    transfer: None,
+    version: None,
     continues_chats: false,
 };
 

@@ -39,6 +39,8 @@ pub(super) static SPEC: EngineSpec = EngineSpec {
     },
     reads_cache_salt: true,
     reports_load: true,
+    transfer: Some("nixl"),
+    version: Some("/version"),
     continues_chats: true,
 };
 

@@ -18,6 +18,7 @@ pub(super) static SPEC: Protocol = Protocol {
     limits_prefill: false,
     hands_over: false,
     needs_limit: false,
+    names_engine: false,
     bootstrap_port: None,
     prefill: |_| Ok(Added::default()),
     decode,

@@ -28,6 +28,7 @@ pub(super) static SPEC: Protocol = Protocol {
     limits_prefill: true,
     hands_over: false,
     needs_limit: true,
+    names_engine: true,
     bootstrap_port: Some(PORT),
     prefill,
     decode,
@@ -69,7 +70,7 @@ fn decode(pair: &Pair<'_>, _: Option<&Handed>) -> Result<Added, Lacks> {
         protocol: SPEC.name,
         field: "engine_id",
         remedy: "it is read from GET /query of the replica's bootstrap server; check that \
-                 `bootstrap_port` is VLLM_MOONCAKE_BOOTSTRAP_PORT and can be reached",
+                 `bootstrap` has the port VLLM_MOONCAKE_BOOTSTRAP_PORT and can be reached",
     })?;
     let (host, port) = pair.bootstrap(PORT);
     let params = Params {

@@ -20,6 +20,7 @@ pub(super) static SPEC: Protocol = Protocol {
     limits_prefill: true,
     hands_over: true,
     needs_limit: false,
+    names_engine: false,
     bootstrap_port: None,
     prefill,
     decode,

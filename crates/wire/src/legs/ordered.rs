@@ -15,6 +15,7 @@ pub(super) static SPEC: Protocol = Protocol {
     limits_prefill: true,
     hands_over: false,
     needs_limit: false,
+    names_engine: false,
     bootstrap_port: None,
     prefill: |_| Ok(Added::default()),
     decode: |_, _| Ok(Added::default()),

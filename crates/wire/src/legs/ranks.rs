@@ -28,7 +28,7 @@ pub struct Rank {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the answer to GET /query {found}; expected {{\"0\": {{\"engine_id\": \"...\"}}}}: check that \
-     `bootstrap_port` is VLLM_MOONCAKE_BOOTSTRAP_PORT of the prefill engine"
+     `bootstrap` has the port VLLM_MOONCAKE_BOOTSTRAP_PORT of the prefill engine"
 )]
 pub struct BadRanks {
     found: &'static str,

@@ -25,6 +25,7 @@ pub(super) static SPEC: Protocol = Protocol {
     limits_prefill: false,
     hands_over: false,
     needs_limit: false,
+    names_engine: false,
     bootstrap_port: Some(PORT),
     prefill: both,
     decode: |pair, _: Option<&Handed>| both(pair),

@@ -26,6 +26,9 @@ pub struct Protocol {
     /// limit](super::Finish::Limit). After another end the decode engine waits for KV that never
     /// comes, and the gateway has to end it.
     pub needs_limit: bool,
+    /// Whether the decode leg names the prefill engine by its id, which [`ranks`](super::ranks())
+    /// reads from its bootstrap server.
+    pub names_engine: bool,
     /// The usual port of the prefill engine's bootstrap server, if the protocol has one.
     pub bootstrap_port: Option<u16>,
     /// The additions to the prefill leg.

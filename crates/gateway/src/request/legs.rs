@@ -1,0 +1,322 @@
+//! An attempt with two legs: one replica computes the prompt, another one answers with its KV.
+//!
+//! The two requests, their order and what each says of the other replica come from the protocol
+//! ([`meridian_wire::legs`]). Dropping the attempt drops both connections, which cancels both legs.
+//! A prefill leg that fails, or hands over nothing that is safe to use, is reported to the machine,
+//! which decides again; nothing has been sent to the client by then.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http_body_util::{BodyExt, Limited};
+use meridian_base::mix;
+use meridian_routing::Outcome;
+use meridian_wire::legs::{Added, Finish, Handed, MAX_ANSWER, Order, Pair, Protocol};
+use meridian_wire::openai::{Purpose, Splices};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::error::{AttemptError, Fault};
+use crate::http::parts::Parts;
+use crate::machine::ticket::Ticket;
+use crate::replicas::fleet::Member;
+use crate::replicas::upstream::{Answered, Upstream};
+use crate::request::attempt::{Failure, Started, Transport, late};
+use crate::request::context::{Payload, RequestContext};
+use crate::request::delivery::narrow;
+use crate::request::engine_error::{Meaning, meaning};
+use crate::request::handed_back::Pinned;
+
+/// Half of the time for which an engine keeps the KV (vLLM's `kv_lease_duration` is 30 s by
+/// default). Parameters older than this are not used: KV that was released is read without an error,
+/// and is another prompt's.
+const HALF_LEASE: Duration = Duration::from_secs(15);
+
+/// The replicas of an attempt.
+#[derive(Clone, Copy)]
+pub(super) struct Legs<'a> {
+    pub(super) from: &'a Arc<Member>,
+    pub(super) to: &'a Arc<Member>,
+}
+
+/// The end of a prefill leg.
+struct Prefilled {
+    body: Bytes,
+    at: Instant,
+}
+
+/// A prefill leg that failed.
+struct Unfilled {
+    outcome: Outcome,
+    message: String,
+}
+
+impl Unfilled {
+    fn of(outcome: Outcome, message: impl Into<String>) -> Unfilled {
+        Unfilled { outcome, message: message.into() }
+    }
+}
+
+impl From<AttemptError> for Unfilled {
+    fn from(error: AttemptError) -> Unfilled {
+        Unfilled::of(error.outcome(), error.message)
+    }
+}
+
+impl From<Unfilled> for Failure {
+    fn from(unfilled: Unfilled) -> Failure {
+        let Unfilled { outcome, message } = unfilled;
+        let error = AttemptError::replica(format!("prefill: {message}"));
+        Failure { error, said: None, prefill: Some(outcome) }
+    }
+}
+
+/// The request of a prefill leg.
+struct Ask {
+    upstream: Upstream,
+    member: Arc<Member>,
+    method: http::Method,
+    path: String,
+    headers: HeaderMap,
+    body: Parts,
+    patience: Duration,
+}
+
+impl Transport {
+    pub(super) async fn to_pair(
+        &self,
+        context: &RequestContext,
+        payload: &Payload,
+        legs: Legs<'_>,
+        ticket: &Ticket,
+    ) -> Result<Started, Failure> {
+        let (protocol, splices) = match (legs.from.transfer(), &payload.prefill) {
+            (Some(protocol), Some(splices)) => (protocol, splices),
+            // The decode replica computes the prompt itself.
+            (protocol, _) => {
+                let why = if protocol.is_none() { "no_protocol" } else { "body" };
+                return Err(self.fall_back(why));
+            }
+        };
+        let found = legs.from.found();
+        let rank = found.ranks.first();
+        let host = legs.from.authority.host().trim_matches(['[', ']']);
+        let bootstrap = legs.from.bootstrap(protocol);
+        let pair = Pair {
+            id: mix(self.seed, ticket.fresh()),
+            host,
+            port: legs.from.authority.port_u16().unwrap_or(80),
+            bootstrap_host: bootstrap.map(|(host, _)| host),
+            bootstrap_port: bootstrap.map(|(_, port)| port),
+            engine_id: rank.map(|rank| &*rank.engine_id),
+            rank: rank.map(|rank| rank.rank).filter(|_| found.ranks.len() > 1),
+        };
+        match protocol.order {
+            Order::PrefillFirst => {
+                self.in_turn(context, payload, legs, ticket, (protocol, &pair, splices)).await
+            }
+            Order::Together => {
+                self.together(context, payload, legs, ticket, (protocol, &pair, splices)).await
+            }
+            Order::DecodeOnly => {
+                let added = (protocol.decode)(&pair, None).map_err(|_| self.fall_back("lacks"))?;
+                self.to_replica(context, payload, legs.to, &added).await
+            }
+        }
+    }
+
+    /// The decode leg starts after the prefill's answer.
+    async fn in_turn(
+        &self,
+        context: &RequestContext,
+        payload: &Payload,
+        legs: Legs<'_>,
+        ticket: &Ticket,
+        (protocol, pair, splices): (&'static Protocol, &Pair<'_>, &Splices),
+    ) -> Result<Started, Failure> {
+        let ask = self.ask(context, payload, legs.from, (protocol, pair, splices))?;
+        let sent = Instant::now();
+        let prefilled = ask.send().await.inspect_err(|_| self.metrics.fell_back("prefill"))?;
+        let endpoint = context.call.endpoint;
+        let handed = match protocol.hands_over {
+            true => Some(
+                Handed::read(endpoint, &prefilled.body)
+                    .map_err(|why| self.fall_back(why.word()))?,
+            ),
+            false => None,
+        };
+        self.metrics.prefilled(sent.elapsed());
+        ticket.prefilled(handed.as_ref().and_then(|handed| handed.usage).map(narrow));
+        if prefilled.at.elapsed() > HALF_LEASE {
+            return Err(self.fall_back("lease"));
+        }
+        let added = (protocol.decode)(pair, handed.as_ref()).map_err(|_| self.fall_back("lacks"))?;
+        let mut pinned = handed.is_some().then(|| {
+            Pinned::new(self.upstream(legs.to).clone(), legs.to.clone(), context, &added)
+        });
+        let started = self.to_replica(context, payload, legs.to, &added).await;
+        if let Some(pinned) = &mut pinned
+            && !matches!(&started, Err(failure) if failure.error.fault == Fault::Unreached)
+        {
+            // From here on the decode engine keeps or frees the blocks.
+            pinned.taken();
+        }
+        match &started {
+            Ok(_) => self.metrics.transferred(prefilled.at.elapsed()),
+            Err(_) => self.metrics.fell_back("decode"),
+        }
+        started
+    }
+
+    /// Both legs start at once. The first to fail ends the other.
+    async fn together(
+        &self,
+        context: &RequestContext,
+        payload: &Payload,
+        legs: Legs<'_>,
+        ticket: &Ticket,
+        (protocol, pair, splices): (&'static Protocol, &Pair<'_>, &Splices),
+    ) -> Result<Started, Failure> {
+        let ask = self.ask(context, payload, legs.from, (protocol, pair, splices))?;
+        let added = (protocol.decode)(pair, None).map_err(|_| self.fall_back("lacks"))?;
+        let sent = Instant::now();
+        let mut prefill = Task(Some(tokio::spawn(ask.send())));
+        let mut decode = std::pin::pin!(self.to_replica(context, payload, legs.to, &added));
+        let filled = tokio::select! {
+            biased;
+            filled = prefill.end() => filled,
+            started = &mut decode => {
+                match &started {
+                    // Its answer follows; a cancelled engine might not finish the transfer.
+                    Ok(_) => prefill.goes_on(),
+                    Err(_) => self.metrics.fell_back("decode"),
+                }
+                return started;
+            }
+        };
+        let filled = filled.inspect_err(|_| self.metrics.fell_back("prefill"))?;
+        if protocol.needs_limit && Finish::read(context.call.endpoint, &filled.body) != Finish::Limit {
+            return Err(self.fall_back("finish"));
+        }
+        self.metrics.prefilled(sent.elapsed());
+        ticket.prefilled(None);
+        let started = decode.await;
+        match &started {
+            Ok(_) => self.metrics.transferred(filled.at.elapsed()),
+            Err(_) => self.metrics.fell_back("decode"),
+        }
+        started
+    }
+
+    /// The request of the prefill leg.
+    fn ask(
+        &self,
+        context: &RequestContext,
+        payload: &Payload,
+        from: &Arc<Member>,
+        (protocol, pair, splices): (&'static Protocol, &Pair<'_>, &Splices),
+    ) -> Result<Ask, Failure> {
+        let added = (protocol.prefill)(pair).map_err(|_| self.fall_back("lacks"))?;
+        let splices = if protocol.limits_prefill { splices } else { &payload.splices };
+        let mut headers = context.call.headers.clone();
+        headers.extend(added.headers.iter().cloned());
+        Ok(Ask {
+            upstream: self.upstream(from).clone(),
+            member: from.clone(),
+            method: context.call.method.clone(),
+            path: context.call.path.clone(),
+            headers,
+            body: leg_body(payload, splices, &added, from),
+            patience: self.settings.timeouts.first_byte.0,
+        })
+    }
+
+    /// The request stays whole at the replica that answers, for this reason.
+    fn fall_back(&self, why: &'static str) -> Failure {
+        self.metrics.fell_back(why);
+        Unfilled::of(Outcome::ClientError, format!("it hands over no KV ({why})")).into()
+    }
+}
+
+impl Ask {
+    /// Sends the prefill leg and reads its whole answer.
+    async fn send(self) -> Result<Prefilled, Unfilled> {
+        let down = self.member.life.down();
+        let patience = self.patience;
+        tokio::select! {
+            biased;
+            filled = timeout(patience, self.exchange()) => {
+                filled.unwrap_or_else(|_| Err(Unfilled::of(Outcome::ReplicaError, late(patience))))
+            }
+            () = down.cancelled() => {
+                let message = "the replica stopped answering its probes";
+                Err(Unfilled::of(Outcome::Unreached, message))
+            }
+        }
+    }
+
+    async fn exchange(&self) -> Result<Prefilled, Unfilled> {
+        let Ask { upstream, member, method, path, headers, body, .. } = self;
+        let Answered { head, body } = upstream.send(&member.dial, method, path, headers, body).await?;
+        member.life.answered();
+        let status = head.status;
+        let outcome = match meaning(status) {
+            Meaning::Passes if status.is_success() => None,
+            Meaning::Passes => Some(Outcome::ClientError),
+            Meaning::Full => Some(Outcome::Full),
+            Meaning::Fails => Some(Outcome::EngineError),
+            Meaning::Unfinished => Some(Outcome::ReplicaError),
+        };
+        if let Some(outcome) = outcome {
+            return Err(Unfilled::of(outcome, format!("the engine answered {status}")));
+        }
+        let body = Limited::new(body, MAX_ANSWER).collect().await;
+        let body = body.map_err(|e| {
+            Unfilled::of(Outcome::Died, format!("the answer stopped early: {e}"))
+        })?;
+        Ok(Prefilled { body: body.to_bytes(), at: Instant::now() })
+    }
+}
+
+/// A prefill leg that runs beside its decode leg; dropping it cancels the leg.
+struct Task(Option<JoinHandle<Result<Prefilled, Unfilled>>>);
+
+impl Task {
+    async fn end(&mut self) -> Result<Prefilled, Unfilled> {
+        let Some(task) = &mut self.0 else { return std::future::pending().await };
+        let ended = task.await;
+        self.0 = None;
+        ended.unwrap_or_else(|_| Err(Unfilled::of(Outcome::ReplicaError, "the leg was stopped")))
+    }
+
+    fn goes_on(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        if let Some(task) = &self.0 {
+            task.abort();
+        }
+    }
+}
+
+/// The body of a leg: the client's, with the leg's splices and the protocol's members.
+pub(super) fn leg_body(
+    payload: &Payload,
+    splices: &Splices,
+    added: &Added,
+    member: &Member,
+) -> Parts {
+    let wanted = |purpose| match purpose {
+        Purpose::Strip(_) | Purpose::Usage | Purpose::Prefill | Purpose::Leg => true,
+        Purpose::CacheSalt => member.reads_salts(),
+    };
+    Parts::new(match added.members.is_empty() {
+        true => splices.apply(&payload.body, wanted),
+        false => splices.with_members(&payload.body, &added.members).apply(&payload.body, wanted),
+    })
+}
