@@ -310,21 +310,38 @@ impl Actives {
         }
     }
 
-    /// Marks a request as overdue at `replica`; false when it is no longer waiting there, or when
-    /// `streams_only` and the end of its prefill does not show.
-    pub(crate) fn mark_overdue(
+    /// The state of a request at `replica` whose first token is due; `None` when it is no longer
+    /// waiting there. With `reports`, an answer that does not stream is not overdue.
+    pub(crate) fn due(
         &mut self,
         id: RequestId,
         replica: ReplicaId,
-        streams_only: bool,
-    ) -> bool {
-        match self.get_mut(id) {
-            Some(a) if streams_only && !a.shows_first_token() => false,
-            Some(a) if a.works_at(replica) && !a.first_token && !a.overdue => {
-                a.overdue = true;
-                true
-            }
-            _ => false,
+        reports: bool,
+    ) -> Option<Due> {
+        let a = self.get_mut(id)?;
+        if !a.works_at(replica) || a.first_token || a.overdue {
+            return None;
+        }
+        if reports && !a.shows_first_token() {
+            return Some(Due::Unseen { unmatched: a.unmatched });
+        }
+        a.overdue = true;
+        Some(Due::Overdue)
+    }
+
+    /// A request's prompt is computed, although no first token showed it.
+    pub(crate) fn has_begun(&mut self, id: RequestId) {
+        if let Some(active) = self.get_mut(id) {
+            active.first_token = true;
         }
     }
+}
+
+/// A request whose first token is due.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Due {
+    /// It is late, and counted so.
+    Overdue,
+    /// Its answer does not stream, so its first token does not show; with the prompt's tokens.
+    Unseen { unmatched: f32 },
 }

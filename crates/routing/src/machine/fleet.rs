@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 use meridian_base::{ReplicaId, Time};
 
 use super::{IDLE_AFTER, Output, Routing};
+use crate::active::Due;
 use crate::places::Places;
 use crate::replica::{Load, Replica, ReplicaSpec, State};
 
@@ -216,12 +217,18 @@ impl Routing {
         let actives = &mut self.actives;
         self.replicas.update(now, id, |r| {
             // An answer that does not stream shows no first token before its end, so reports are
-            // the better sign.
+            // the better sign: if nothing is pending, its prompt is computed.
             let reports = r.load.pending.is_some();
+            let runs = r.load.pending == Some(0);
             while r.due.front().is_some_and(|(at, _)| *at <= due) {
                 let Some((_, request)) = r.due.pop_front() else { break };
-                if actives.mark_overdue(request, id, reports) {
-                    r.overdue += 1;
+                match actives.due(request, id, reports) {
+                    Some(Due::Overdue) => r.overdue += 1,
+                    Some(Due::Unseen { unmatched }) if runs => {
+                        actives.has_begun(request);
+                        r.first_token(request, unmatched);
+                    }
+                    _ => {}
                 }
             }
         });
