@@ -153,7 +153,7 @@ pub enum Input {
     },
     /// A request arrives.
     Arrived(Request),
-    /// The prefill leg of a request ended well. For legs that begin together, the first token of the
+    /// The prefill leg of a request succeeded. For legs that begin together, the first token of the
     /// answer may come first; this is then ignored.
     Prefilled {
         /// The request.

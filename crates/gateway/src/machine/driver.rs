@@ -9,7 +9,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use meridian_base::{Duration, PeerId, ReplicaId, RequestId, Time};
-use meridian_routing::{Digest, Holdings, Input, Output, RejectWhy, Routing, State, Why};
+use meridian_routing::{
+    Digest, Holdings, Input, Output, RejectWhy, ReplicaSpec, Routing, State, Why,
+};
 use meridian_wire::admin;
 use tokio::sync::{Notify, mpsc, oneshot};
 
@@ -144,14 +146,15 @@ impl Driver {
         self.lock().routing.holdings(id)
     }
 
-    /// Whether at least one replica takes requests.
+    /// Whether at least one replica takes and answers requests.
     pub(crate) fn takes_requests(&self) -> bool {
         let now = self.clock.now();
         let inner = self.lock();
         let table = inner.routing.replicas();
         table.ids().iter().any(|id| {
+            let answers = |spec: &ReplicaSpec| !spec.models.is_empty() && spec.pool.role.answers();
             table.row(*id).closed.is_none()
-                && table.spec(*id).is_some_and(|spec| !spec.models.is_empty())
+                && table.spec(*id).is_some_and(answers)
                 && table.status(*id, now).is_some_and(|status| status.state == State::Up)
         })
     }

@@ -68,7 +68,7 @@ impl Ticket {
         mix(self.id.0, self.given.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Reports that the prefill leg ended well.
+    /// Reports that the prefill leg succeeded.
     pub(crate) fn prefilled(&self, usage: Option<Usage>) {
         self.driver.tell(Input::Prefilled { id: self.id, usage });
     }

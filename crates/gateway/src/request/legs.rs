@@ -27,7 +27,6 @@ use crate::request::attempt::{Failure, Started, Transport, late};
 use crate::request::context::{Payload, RequestContext};
 use crate::request::delivery::narrow;
 use crate::request::engine_error::{Meaning, meaning};
-use crate::request::handed_back::Pinned;
 
 /// Half of the time for which an engine keeps the KV (vLLM's `kv_lease_duration` is 30 s by
 /// default). Parameters older than this are not used: KV that was released is read without an error,
@@ -152,22 +151,34 @@ impl Transport {
         if prefilled.at.elapsed() > HALF_LEASE {
             return Err(self.fall_back("lease"));
         }
-        let added = (protocol.decode)(pair, handed.as_ref()).map_err(|_| self.fall_back("lacks"))?;
-        let mut pinned = handed.is_some().then(|| {
-            Pinned::new(self.upstream(legs.to).clone(), legs.to.clone(), context, &added)
-        });
+        let added =
+            (protocol.decode)(pair, handed.as_ref()).map_err(|_| self.fall_back("lacks"))?;
         let started = self.to_replica(context, payload, legs.to, &added).await;
-        if let Some(pinned) = &mut pinned
-            && !matches!(&started, Err(failure) if failure.error.fault == Fault::Unreached)
-        {
-            // From here on the decode engine keeps or frees the blocks.
-            pinned.taken();
+        // A decode engine that has the request frees the blocks itself, whatever happens.
+        let unreached = matches!(&started, Err(failure) if failure.error.fault == Fault::Unreached);
+        if handed.is_some() && unreached {
+            self.give_back(context, legs.to, &added);
         }
-        match &started {
-            Ok(_) => self.metrics.transferred(prefilled.at.elapsed()),
-            Err(_) => self.metrics.fell_back("decode"),
+        self.decoded(prefilled.at, started)
+    }
+
+    /// Counts the end of a transfer. A decode replica's own error may be about the KV, so it does
+    /// not show that the request is the cause.
+    fn decoded(
+        &self,
+        since: Instant,
+        started: Result<Started, Failure>,
+    ) -> Result<Started, Failure> {
+        match started {
+            Ok(started) => {
+                self.metrics.transferred(since.elapsed());
+                Ok(started)
+            }
+            Err(failure) => {
+                self.metrics.fell_back("decode");
+                Err(Failure { said: None, ..failure })
+            }
         }
-        started
     }
 
     /// Both legs start at once. The first to fail ends the other.
@@ -188,26 +199,23 @@ impl Transport {
             biased;
             filled = prefill.end() => filled,
             started = &mut decode => {
-                match &started {
+                if started.is_ok() {
                     // Its answer follows; a cancelled engine might not finish the transfer.
-                    Ok(_) => prefill.goes_on(),
-                    Err(_) => self.metrics.fell_back("decode"),
+                    prefill.goes_on();
                 }
-                return started;
+                return self.decoded(sent, started);
             }
         };
         let filled = filled.inspect_err(|_| self.metrics.fell_back("prefill"))?;
-        if protocol.needs_limit && Finish::read(context.call.endpoint, &filled.body) != Finish::Limit {
+        if protocol.needs_limit
+            && Finish::read(context.call.endpoint, &filled.body) != Finish::Limit
+        {
             return Err(self.fall_back("finish"));
         }
         self.metrics.prefilled(sent.elapsed());
         ticket.prefilled(None);
         let started = decode.await;
-        match &started {
-            Ok(_) => self.metrics.transferred(filled.at.elapsed()),
-            Err(_) => self.metrics.fell_back("decode"),
-        }
-        started
+        self.decoded(filled.at, started)
     }
 
     /// The request of the prefill leg.
@@ -259,7 +267,8 @@ impl Ask {
 
     async fn exchange(&self) -> Result<Prefilled, Unfilled> {
         let Ask { upstream, member, method, path, headers, body, .. } = self;
-        let Answered { head, body } = upstream.send(&member.dial, method, path, headers, body).await?;
+        let Answered { head, body } =
+            upstream.send(&member.dial, method, path, headers, body).await?;
         member.life.answered();
         let status = head.status;
         let outcome = match meaning(status) {
@@ -273,9 +282,8 @@ impl Ask {
             return Err(Unfilled::of(outcome, format!("the engine answered {status}")));
         }
         let body = Limited::new(body, MAX_ANSWER).collect().await;
-        let body = body.map_err(|e| {
-            Unfilled::of(Outcome::Died, format!("the answer stopped early: {e}"))
-        })?;
+        let body = body
+            .map_err(|e| Unfilled::of(Outcome::Died, format!("the answer stopped early: {e}")))?;
         Ok(Prefilled { body: body.to_bytes(), at: Instant::now() })
     }
 }

@@ -25,6 +25,7 @@ mod front;
 mod h2;
 mod hung;
 mod kept;
+mod legs;
 mod limits;
 mod listed;
 mod malformed;

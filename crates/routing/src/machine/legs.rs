@@ -45,7 +45,7 @@ impl Routing {
         self.replicas.update(now, to, |r| r.legs.expect(fetch.tokens));
     }
 
-    /// The prefill leg of a request ended well, with these token counts.
+    /// The prefill leg of a request succeeded, with these token counts.
     pub(super) fn prefilled(&mut self, now: Time, id: RequestId, usage: Option<Usage>) {
         let Some(mut active) = self.actives.take(id) else { return };
         if let Place::Prefilling(to) = active.place {
@@ -56,7 +56,7 @@ impl Routing {
         self.release(now);
     }
 
-    /// Learns from a prefill leg that ended well.
+    /// Learns from a prefill leg that succeeded.
     fn prefill_succeeded(&mut self, now: Time, active: &Active, usage: Option<Usage>) {
         let Some(fetch) = active.fetch else { return };
         let ttft_ms = now.since(active.dispatched).as_secs_f64() * 1e3;

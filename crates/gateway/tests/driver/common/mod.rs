@@ -15,7 +15,7 @@ pub(crate) use client::{
 pub(crate) use dns::Dns;
 pub(crate) use ocean::Ocean;
 pub(crate) use region::{Region, config};
-pub(crate) use replica::Replica;
+pub(crate) use replica::{Replica, Seen};
 pub(crate) use script::{Script, chunk};
 
 use std::time::Duration;
