@@ -59,8 +59,8 @@ impl State {
         match sent {
             // A refusal comes before the KV.
             Sent::Same if !dead || answer.status != 200 => Ok(self.fetch(at, &params, answer)),
-            Sent::Same | Sent::Own => self.not_loaded(at, request, answer, (1, HANDSHAKE)),
-            Sent::DeadChannel => self.not_loaded(at, request, answer, (2, HANDSHAKE)),
+            Sent::Same => self.not_loaded(at, request, answer, (1, HANDSHAKE)),
+            Sent::DeadChannel | Sent::Own => self.not_loaded(at, request, answer, (2, HANDSHAKE)),
             Sent::UnknownEngine => self.not_loaded(at, request, answer, (1, Duration::ZERO)),
             Sent::FewBlocks => Ok(Reply::Last(Answer::failure("engine-died"))),
         }
@@ -118,7 +118,7 @@ impl State {
     ) -> Result<Reply, String> {
         let counts = &mut self.engines[at].counts;
         if self.policy == LoadFailure::Recompute {
-            counts.failed_transfers += failed;
+            counts.failed_transfers += 1;
             counts.alone += 1;
             return Ok(Reply::now(answer));
         }

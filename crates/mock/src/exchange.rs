@@ -84,21 +84,23 @@ pub(crate) static ALL: LazyLock<Vec<Exchange>> = LazyLock::new(|| {
     ];
     let answers = recorded!(own "answers.json");
     let streams = recorded!("streams");
-    let mut all = Vec::new();
+    let (mut all, mut variants) = (Vec::new(), Vec::new());
     for (name, file) in &files {
         let rest = answers.as_array().into_iter().flatten().find(|rest| rest["name"] == *name);
         let rest = rest.expect("each recording has its answers");
         let (prefill, decode) = (prefill(name, file, rest), decode(name, file, rest));
+        // Variants come later, as the recordings themselves are to be the nearest ones.
         match *name {
-            "chat-stream" => all.push(streamed(&prefill, &streams, "chat")),
-            "completions" => all.push(streamed(&prefill, &streams, "completions")),
+            "chat-stream" => variants.push(streamed(&prefill, &streams, "chat")),
+            "completions" => variants.push(streamed(&prefill, &streams, "completions")),
             _ => {}
         }
         if prefill.path == "/v1/completions" && prefill.answers == 1 {
-            all.push(refused(&decode));
+            variants.push(refused(&decode));
         }
         all.extend([prefill, decode]);
     }
+    all.extend(variants);
     all
 });
 
