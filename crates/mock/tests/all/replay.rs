@@ -1,6 +1,7 @@
 //! Recorded requests get the recorded answers.
 
 use meridian_mock::Fleet;
+use meridian_wire::engines::{Answers, detect};
 use meridian_wire::legs::{self, Handed, Pair};
 use meridian_wire::openai::{Endpoint, Reading, prefill_leg, read};
 use serde_json::Value;
@@ -122,8 +123,9 @@ async fn pages() {
     let fleet = Fleet::pair().await.unwrap();
     prefill(&fleet.prefill[0], "completions").await;
     let page = get(&fleet.prefill[0], "/metrics").await.body;
+    let answers = Answers { metrics: Some(page.as_bytes()), own: None };
+    assert_eq!(detect(&answers).unwrap().name, "vllm");
     let usage = page.lines().find(|line| line.starts_with("vllm:kv_cache_usage_perc{")).unwrap();
-    // Of 24 blocks, the recorded page said 0.002930.
     assert!(usage.ends_with(&format!(" {}", 12.0 / 8191.0)), "{usage}");
     assert_eq!(get(&fleet.decode[0], "/v1/models").await.json()["data"][0]["id"], "tiny");
     assert_eq!(get(&fleet.decode[0], "/version").await.json()["version"], "0.32.0");
