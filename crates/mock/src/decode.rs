@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::engine::{Counts, LoadFailure, Role};
 use crate::exchange::{ALL, Answer, blocks};
 use crate::leases::End;
 use crate::nearest;
-use crate::state::{LoadFailure, Reply, Request, Role, State};
+use crate::state::{Reply, Request, State};
 
 /// The time until a handshake with a dead side channel fails.
 const HANDSHAKE: Duration = Duration::from_secs(5);
@@ -131,12 +132,7 @@ impl State {
         Ok(Reply::After(timeout, Answer::failure("not-loaded")))
     }
 
-    fn count(
-        &mut self,
-        at: usize,
-        answer: &Answer,
-        good: impl FnOnce(&mut crate::Counts) -> &mut u64,
-    ) {
+    fn count(&mut self, at: usize, answer: &Answer, good: impl FnOnce(&mut Counts) -> &mut u64) {
         let counts = &mut self.engines[at].counts;
         *(if answer.status == 200 { good(counts) } else { &mut counts.failures }) += 1;
     }

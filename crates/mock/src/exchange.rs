@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use bytes::Bytes;
 use serde_json::Value;
 
-use crate::Role;
+use crate::engine::Role;
 
 /// One request and its answer.
 pub(crate) struct Exchange {

@@ -8,9 +8,10 @@ use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::engine::{Counts, EngineState, LoadFailure, Role};
 use crate::leases::Leases;
 use crate::socket::serve;
-use crate::state::{Counts, EngineState, LoadFailure, Role, State};
+use crate::state::State;
 
 /// The start of the recorded engines' ids. The rest differs for each engine, as at each start of a
 /// real one.

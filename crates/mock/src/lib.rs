@@ -14,6 +14,7 @@
 #![warn(missing_docs)]
 
 mod decode;
+mod engine;
 mod exchange;
 mod fleet;
 mod leases;
@@ -23,5 +24,5 @@ mod prefill;
 mod socket;
 mod state;
 
+pub use engine::{Counts, LoadFailure, Role};
 pub use fleet::{Engine, Fleet};
-pub use state::{Counts, LoadFailure, Role};

@@ -5,8 +5,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::engine::Role;
 use crate::exchange::{ALL, Exchange};
-use crate::{Role, state::Request};
 
 /// Members whose inner members are compared one by one.
 const OPENED: [&str; 2] = ["kv_transfer_params", "stream_options"];
@@ -21,8 +21,8 @@ const HEADERS: [&str; 5] = [
 ];
 
 /// The headers of a request that no recording has.
-pub(crate) fn headers(request: &Request) -> Option<String> {
-    let found = HEADERS.iter().find(|known| request.headers.iter().any(|name| name == *known));
+pub(crate) fn headers(sent: &[String]) -> Option<String> {
+    let found = HEADERS.iter().find(|known| sent.iter().any(|name| name == *known));
     found.map(|header| format!("header {header}: recorded nothing, got one"))
 }
 

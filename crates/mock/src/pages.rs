@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::Counts;
+use crate::engine::Counts;
 
 /// Blocks of each recorded engine.
 const BLOCKS: u64 = 8191;

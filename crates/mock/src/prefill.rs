@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::Role;
+use crate::engine::Role;
 use crate::exchange::{ALL, Answer, Exchange};
 use crate::nearest;
 use crate::state::{Reply, Request, State};

@@ -17,8 +17,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use crate::Engine;
 use crate::exchange::Answer;
+use crate::fleet::Engine;
 use crate::pages::page;
 use crate::state::{Reply, Request};
 
