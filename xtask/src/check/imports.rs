@@ -32,13 +32,15 @@ const TABLE: &[Line] = &[
     line("plan", &["base", "engine", "fabric"]),
     line("wire", &["base", "routing", "flow"]),
     line("tls", &["wire"]),
-    // The gateway's own tests may run the engine model behind it, and a control plane next to it,
-    // in the same process.
+    // The gateway's own tests may run the engine model or recorded engines behind it, and a control
+    // plane next to it, in the same process.
     Line {
         name: "gateway",
         may: &["base", "routing", "wire", "tls"],
-        tests: &["engined", "engine", "control"],
+        tests: &["engined", "engine", "control", "mock"],
     },
+    // Only tests run it. Its own compare it with the legs that the gateway sends.
+    Line { name: "mock", may: &[], tests: &["wire"] },
     line("engined", &["base", "engine", "wire"]),
     line("flow-abi", &["base", "flow"]),
     line("flowd", &["base", "flow", "flow-abi", "wire"]),
