@@ -20,6 +20,7 @@ use crate::request::incoming::CutShort;
 use crate::request::odd::Odd;
 use crate::request::reserved::Reserved;
 use crate::request::resume::Resume;
+use crate::request::usage::narrow;
 
 /// How to detect the end of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,15 +163,5 @@ impl Delivery {
         let event = error_event(self.endpoint, 502, "replica_failed", &message);
         // A half-sent event is ended first, or the client would read the error as part of it.
         Ok(Frame::data([rest, b"\n\n", &event].concat().into()))
-    }
-}
-
-pub(super) fn narrow(usage: openai::Usage) -> Usage {
-    let narrow = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
-    Usage {
-        prompt_tokens: narrow(usage.prompt_tokens),
-        cached_tokens: usage.cached_tokens.map(narrow),
-        completion_tokens: narrow(usage.completion_tokens),
-        prefill_us: usage.prefill_us.map(narrow),
     }
 }

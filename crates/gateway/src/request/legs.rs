@@ -25,8 +25,8 @@ use crate::replicas::fleet::Member;
 use crate::replicas::upstream::{Answered, Upstream};
 use crate::request::attempt::{Failure, Started, Transport, late};
 use crate::request::context::{Payload, RequestContext};
-use crate::request::delivery::narrow;
 use crate::request::engine_error::{Meaning, meaning};
+use crate::request::usage::narrow;
 
 /// Half of the time for which an engine keeps the KV (vLLM's `kv_lease_duration` is 30 s by
 /// default). Parameters older than this are not used: KV that was released is read without an error,

@@ -26,3 +26,4 @@ pub(crate) mod resume;
 pub(crate) mod settings;
 pub(crate) mod silence;
 mod unread;
+mod usage;
