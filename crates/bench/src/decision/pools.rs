@@ -60,7 +60,7 @@ fn measure(options: &Options, each: u16) -> anyhow::Result<Decided> {
     let mut rng = Rng::new(options.seed).fork(5);
     let mut now = Time::from_millis(2);
     divide(&mut routing, now, each);
-    let mut busy = Busy { fleet: &fleet, routing: &mut routing, rng: rng.fork(1), sent: 0 };
+    let mut busy = Busy { fleet: &fleet, routing: &mut routing, sent: 0 };
     for at in 0..u64::from(each) * TRANSFERS {
         now = busy.send(now, Until::AnswerEnds, at);
     }
@@ -111,7 +111,6 @@ enum Until {
 struct Busy<'a> {
     fleet: &'a Fleet,
     routing: &'a mut Routing,
-    rng: Rng,
     sent: u64,
 }
 
@@ -121,8 +120,10 @@ impl Busy<'_> {
     fn send(&mut self, now: Time, until: Until, salt: u64) -> Time {
         self.sent += 1;
         let id = RequestId(u64::MAX - self.sent);
-        let request = Request { id, ..splits(self.fleet, &mut self.rng) };
-        let tokens = request.prompt_tokens;
+        // Prompts of their own, without blocks: the caches stay as they are.
+        let tokens = 2_000 + 1_000 * (salt % 7) as u32;
+        let plain = self.fleet.request(Vec::new());
+        let request = Request { id, prompt_tokens: tokens, splits: true, ..plain };
         self.routing.handle(now, Input::Arrived(request));
         let (mut split, mut computed) = (false, tokens);
         while let Some(output) = self.routing.poll() {
