@@ -168,7 +168,8 @@ fn deciding(options: &Options) -> anyhow::Result<Vec<Row>> {
     let fleet = Fleet::new(options.seed, options.replicas, options.blocks);
     let mut routing = fleet.routing(options.seed)?;
     let mut rng = Rng::new(options.seed).fork(2);
-    let decided = decide(&mut routing, Time::from_millis(1_000_000), options.samples, || {
+    let now = Time::from_millis(1_000_000);
+    let decided = decide(&mut routing, now, options.samples, |_, _| {
         fleet.request(fleet.returning(&mut rng))
     })?;
     let Decided { decision, record, call, .. } = decided;
@@ -191,20 +192,20 @@ struct Decided {
     all: usize,
 }
 
-/// Times decisions about `count` requests. Each leaves as soon as it is dispatched, and the index
-/// drops its prompt again, so that every decision finds the same region.
+/// Times decisions about `count` requests, one in 100 us. Each leaves as soon as it is dispatched,
+/// and the index drops its prompt again, so that every decision finds the same region.
 fn decide(
     routing: &mut Routing,
     mut now: Time,
     count: usize,
-    mut next: impl FnMut() -> Request,
+    mut next: impl FnMut(&mut Routing, Time) -> Request,
 ) -> anyhow::Result<Decided> {
     let mut records = Vec::with_capacity(count);
     let mut calls = Vec::with_capacity(count);
     let (mut wrong, mut pairs, mut all) = (0, 0, 0);
     let decision = sample(count, || {
         now = now + Duration::from_micros(100);
-        let request = next();
+        let request = next(routing, now);
         let id = request.id;
         let start = Instant::now();
         routing.handle(now, Input::Arrived(request));

@@ -70,7 +70,12 @@ fn measure(options: &Options, each: u16) -> anyhow::Result<Decided> {
     }
     load(&mut routing, now, each);
     let later = now + Duration::from_millis(1);
-    decide(&mut routing, later, options.samples, || splits(&fleet, &mut rng))
+    let mut turns = (0..2 * each).cycle().map(ReplicaId);
+    decide(&mut routing, later, options.samples, |routing, now| {
+        // As probes do: with a thousand replicas, each reports every 100 ms.
+        turns.by_ref().take(1).for_each(|id| report(routing, now, id, each));
+        splits(&fleet, &mut rng)
+    })
 }
 
 /// A request of a returning session that may be split.
@@ -88,15 +93,18 @@ fn divide(routing: &mut Routing, now: Time, each: u16) {
     load(routing, now, each);
 }
 
-/// Reports the loads: 8 to 20 running requests at a decode replica, none at a prefill replica.
+/// Reports the loads of all replicas until they count.
 fn load(routing: &mut Routing, now: Time, each: u16) {
-    for id in (0..2 * each).map(ReplicaId) {
-        let running = if id.0 < each { 0 } else { 8 + u32::from(id.0 % 13) };
-        for _ in 0..REPORTS {
-            routing.handle(now, reported(now, id, running));
-        }
-        drain(routing);
+    for _ in 0..REPORTS {
+        (0..2 * each).for_each(|id| report(routing, now, ReplicaId(id), each));
     }
+}
+
+/// Reports a load: 8 to 20 running requests at a decode replica, none at a prefill replica.
+fn report(routing: &mut Routing, now: Time, id: ReplicaId, each: u16) {
+    let running = if id.0 < each { 0 } else { 8 + u32::from(id.0 % 13) };
+    routing.handle(now, reported(now, id, running));
+    drain(routing);
 }
 
 /// How far a request gets before the measurement.
