@@ -32,17 +32,17 @@ struct Few {
 }
 
 impl Few {
-    /// The cheapest of `ids`; `price` is `None` for those that do not count. The scan starts at a
+    /// The cheapest of `ids`; the price of those that do not count is infinite. The scan starts at a
     /// random place, so equal prices are drawn fairly.
-    fn of(ids: &[ReplicaId], draw: &mut Rng, price: impl Fn(ReplicaId) -> Option<f32>) -> Few {
+    fn of(ids: &[ReplicaId], draw: &mut Rng, price: impl Fn(ReplicaId) -> f32) -> Few {
         let mut few = Few { best: [(f32::INFINITY, ReplicaId(0)); FEW], len: 0 };
         if ids.is_empty() {
             return few;
         }
         let (after, before) = ids.split_at(draw.below(ids.len()));
-        for id in before.iter().chain(after).copied() {
-            if let Some(price) = price(id) {
-                few.offer(price, id);
+        for part in [before, after] {
+            for id in part {
+                few.offer(price(*id), *id);
             }
         }
         few
@@ -50,16 +50,15 @@ impl Few {
 
     #[inline]
     fn offer(&mut self, price: f32, id: ReplicaId) {
-        if self.len == FEW && price.partial_cmp(&self.best[FEW - 1].0).is_none_or(|o| o.is_ge()) {
-            return;
+        if price < self.best[FEW - 1].0 {
+            let mut at = FEW - 1;
+            while at > 0 && price < self.best[at - 1].0 {
+                self.best[at] = self.best[at - 1];
+                at -= 1;
+            }
+            self.best[at] = (price, id);
+            self.len = (self.len + 1).min(FEW);
         }
-        let mut at = if self.len == FEW { FEW - 1 } else { self.len };
-        self.len = (self.len + 1).min(FEW);
-        while at > 0 && price < self.best[at - 1].0 {
-            self.best[at] = self.best[at - 1];
-            at -= 1;
-        }
-        self.best[at] = (price, id);
     }
 
     fn ids(&self) -> impl Iterator<Item = ReplicaId> {
@@ -112,7 +111,7 @@ impl Meridian {
             let row = row(id);
             let cost =
                 price.answer(row) + mean.ms(prompt - view.matched_tokens(id) + row.moving_tokens);
-            (row.pool.pairs() && has_partner(row.pool.partner)).then_some(cost)
+            if row.pool.pairs() && has_partner(row.pool.partner) { cost } else { f32::INFINITY }
         });
         let mut best: Option<(f32, ReplicaId, ReplicaId)> = None;
         let mut done = None;
@@ -125,14 +124,23 @@ impl Meridian {
                     let row = row(id);
                     let (own, others) = price.prefill_leg(row, unmatched(id));
                     let moving = mean.ms_per_token * row.moving_tokens;
-                    (row.pool.partner == partner)
-                        .then_some(own + others + moving + price.rtt * row.rtt_ms)
+                    let cost = own + others + moving + price.rtt * row.rtt_ms;
+                    if row.pool.partner == partner { cost } else { f32::INFINITY }
                 }),
             };
-            for from in prefills.ids().filter(|from| !view.links.is_cut(view.now, *from, to)) {
-                let pace = view.links.pace((from, row(from).pool), (to, row(to).pool));
-                let missing = prompt - view.matched_tokens(to);
-                let sum = price.pair((row(from), unmatched(from)), (row(to), missing), pace).sum();
+            let missing = prompt - view.matched_tokens(to);
+            for from in prefills.ids() {
+                let priced = |pace| {
+                    price.pair((row(from), unmatched(from)), (row(to), missing), pace).sum()
+                };
+                // Most pairs cost too much even if their KV took no time; a look at the link takes
+                // longer than that.
+                if best.is_some_and(|(least, ..)| priced(Pace::default()) >= least)
+                    || view.links.is_cut(view.now, from, to)
+                {
+                    continue;
+                }
+                let sum = priced(view.links.pace((from, row(from).pool), (to, row(to).pool)));
                 if best.is_none_or(|(least, ..)| sum < least) {
                     best = Some((sum, from, to));
                 }
