@@ -6,9 +6,12 @@
 //! them each session. Sessions return in random order with 32 KB prompts, so their part of the
 //! index is seldom in the processor's caches.
 //!
+//! Then the same with prefill and decode replicas, where requests may be split (`decision/pools.rs`).
+//!
 //! Each timing covers one operation, including the clock's own cost, but not its setup (making the
 //! request, ending it).
 
+mod pools;
 pub(crate) mod world;
 
 use std::hint::black_box;
@@ -18,7 +21,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
 use meridian_base::{Fingerprinter, Rng, Time};
-use meridian_routing::{Evict, Input, Outcome, Output, PrefixIndex, Routing};
+use meridian_routing::{Evict, Input, Output, PrefixIndex, Request, Routing};
 use serde::Serialize;
 
 use world::{BLOCK, Fleet, PROMPT};
@@ -88,6 +91,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     let mut rows = vec![hashing(options.seed)];
     rows.extend(index(options));
     rows.extend(deciding(options)?);
+    rows.extend(pools::deciding(options)?);
     let (replicas, seed) = (options.replicas, options.seed);
     let report = Report { bench: "decision", commit: crate::commit(), replicas, seed, rows };
     print(&report.rows);
@@ -159,53 +163,70 @@ fn index(options: &Options) -> Vec<Row> {
     rows
 }
 
-/// The whole machine with the default policy.
+/// The whole machine with the default policy, and replicas without roles.
 fn deciding(options: &Options) -> anyhow::Result<Vec<Row>> {
     let fleet = Fleet::new(options.seed, options.replicas, options.blocks);
     let mut routing = fleet.routing(options.seed)?;
     let mut rng = Rng::new(options.seed).fork(2);
-    let mut now = Time::from_millis(1_000_000);
-    let mut records = Vec::with_capacity(options.samples);
-    let mut calls = Vec::with_capacity(options.samples);
-    let mut wrong = 0;
-    let times = sample(options.samples, || {
-        now = now + Duration::from_micros(100);
-        let request = fleet.request(fleet.returning(&mut rng));
-        let id = request.id;
-        let start = Instant::now();
-        routing.handle(now, Input::Arrived(request));
-        let output = routing.poll();
-        let took = start.elapsed();
-        wrong += u32::from(!matches!(output, Some(Output::Dispatch { .. })));
-        drain(&mut routing);
-        let call = start.elapsed();
-        records.push(call - took);
-        calls.push(call);
-        // A client error: the index drops the prompt again, so that every decision finds the same
-        // index.
-        let outcome = Outcome::ClientError;
-        let end = Input::Finished {
-            id,
-            outcome,
-            retry: false,
-            usage: None,
-            extended: None,
-            served: None,
-        };
-        routing.handle(now, end);
-        drain(&mut routing);
-        took
-    });
-    anyhow::ensure!(wrong == 0, "{wrong} of {} requests were not dispatched", options.samples);
-    let (record, call) = (Quantiles::of(records), Quantiles::of(calls));
+    let now = Time::from_millis(1_000_000);
+    let decided = decide(&mut routing, now, options.samples, |_, _| {
+        fleet.request(fleet.returning(&mut rng))
+    })?;
+    let Decided { decision, record, call, .. } = decided;
     Ok(vec![
-        bounded("decision, p50", "us", times.p50, 3.0),
-        bounded("decision, p99", "us", times.p99, 10.0),
+        bounded("decision, p50", "us", decision.p50, 3.0),
+        bounded("decision, p99", "us", decision.p99, 10.0),
         row("recording it, p50", "us", record.p50),
         row("recording it, p99", "us", record.p99),
         row("both (a request waits for them), p50", "us", call.p50),
         row("both (a request waits for them), p99", "us", call.p99),
     ])
+}
+
+/// The times of decisions, of recording them, and of both; and how many requests were split.
+struct Decided {
+    decision: Quantiles,
+    record: Quantiles,
+    call: Quantiles,
+    pairs: usize,
+    all: usize,
+}
+
+/// Times decisions about `count` requests, one in 100 us. Each leaves as soon as it is dispatched,
+/// and the index drops its prompt again, so that every decision finds the same region.
+fn decide(
+    routing: &mut Routing,
+    mut now: Time,
+    count: usize,
+    mut next: impl FnMut(&mut Routing, Time) -> Request,
+) -> anyhow::Result<Decided> {
+    let mut records = Vec::with_capacity(count);
+    let mut calls = Vec::with_capacity(count);
+    let (mut wrong, mut pairs, mut all) = (0, 0, 0);
+    let decision = sample(count, || {
+        now = now + Duration::from_micros(100);
+        let request = next(routing, now);
+        let id = request.id;
+        let start = Instant::now();
+        routing.handle(now, Input::Arrived(request));
+        let output = routing.poll();
+        let took = start.elapsed();
+        all += 1;
+        match output {
+            Some(Output::Dispatch { prefill, .. }) => pairs += usize::from(prefill.is_some()),
+            _ => wrong += 1,
+        }
+        drain(routing);
+        let call = start.elapsed();
+        records.push(call - took);
+        calls.push(call);
+        routing.handle(now, Input::Cancelled(id));
+        drain(routing);
+        took
+    });
+    anyhow::ensure!(wrong == 0, "{wrong} of {all} requests were not dispatched");
+    let (record, call) = (Quantiles::of(records), Quantiles::of(calls));
+    Ok(Decided { decision, record, call, pairs, all })
 }
 
 fn drain(routing: &mut Routing) {

@@ -27,21 +27,37 @@ const SPAN: f32 = 1000.0;
 const PAUSE: Duration = Duration::from_secs(2);
 const PAUSE_MOST: Duration = Duration::from_secs(60);
 
-/// One end of a link: a rack, or a replica without one.
+/// One end of a link: a rack, or a replica without one. One number, because a decision looks up many
+/// links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum End {
-    Rack(u16),
-    Replica(ReplicaId),
-}
+struct End(u32);
 
 impl End {
     fn of(id: ReplicaId, pool: Pool) -> End {
-        if pool.rack == 0 { End::Replica(id) } else { End::Rack(pool.rack) }
+        if pool.rack == 0 { End::replica(id) } else { End(u32::from(pool.rack)) }
+    }
+
+    fn replica(id: ReplicaId) -> End {
+        End(u32::from(id.0) | 1 << 16)
+    }
+}
+
+/// Two ends, as one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Ends(u64);
+
+impl Ends {
+    fn of(from: (ReplicaId, Pool), to: (ReplicaId, Pool)) -> Ends {
+        Ends(u64::from(End::of(from.0, from.1).0) << 32 | u64::from(End::of(to.0, to.1).0))
+    }
+
+    fn has(self, end: End) -> bool {
+        [self.0 >> 32, self.0 & 0xffff_ffff].contains(&u64::from(end.0))
     }
 }
 
 /// The time that KV takes on a link.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pace {
     /// ms of any transfer.
     pub fixed_ms: f32,
@@ -74,7 +90,7 @@ struct Cut {
 #[derive(Debug)]
 pub struct Links {
     all: Line,
-    between: BTreeMap<(End, End), Line>,
+    between: BTreeMap<Ends, Line>,
     cut: BTreeMap<(ReplicaId, ReplicaId), Cut>,
     any: bool,
 }
@@ -90,7 +106,7 @@ impl Links {
     /// The pace from one replica to another.
     #[must_use]
     pub fn pace(&self, from: (ReplicaId, Pool), to: (ReplicaId, Pool)) -> Pace {
-        self.between.get(&ends(from, to)).map_or_else(|| self.mean(), Pace::of)
+        self.between.get(&Ends::of(from, to)).map_or_else(|| self.mean(), Pace::of)
     }
 
     /// The pace of all links together.
@@ -123,7 +139,7 @@ impl Links {
         self.any = true;
         let guess = self.all.slope();
         let line =
-            self.between.entry(ends(from, to)).or_insert_with(|| Line::leaning_on(guess, LEAN));
+            self.between.entry(Ends::of(from, to)).or_insert_with(|| Line::leaning_on(guess, LEAN));
         line.guess(guess);
         line.add(x, y);
     }
@@ -141,14 +157,10 @@ impl Links {
 
     /// Forgets a replica that left: its id may become another's.
     pub(crate) fn leave(&mut self, id: ReplicaId) {
-        let end = End::Replica(id);
-        self.between.retain(|(from, to), _| *from != end && *to != end);
+        let end = End::replica(id);
+        self.between.retain(|ends, _| !ends.has(end));
         self.cut.retain(|(from, to), _| *from != id && *to != id);
     }
-}
-
-fn ends(from: (ReplicaId, Pool), to: (ReplicaId, Pool)) -> (End, End) {
-    (End::of(from.0, from.1), End::of(to.0, to.1))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use anyhow::Context;
 use meridian_base::{Duration, ModelId, ReplicaId, RequestId, Rng, Time, mix};
 use meridian_routing::{
-    Config, Input, Load, Outcome, Output, ReplicaSpec, Request, Routing, policy,
+    Config, Input, Load, Outcome, Output, Pool, ReplicaSpec, Request, Routing, policy,
 };
 
 /// Bytes of a block.
@@ -15,6 +15,7 @@ const CHAIN: usize = PROMPT / BLOCK;
 /// Blocks of the system prompt that all replicas have cached: 6 KB.
 const SHARED: usize = (6 << 10) / BLOCK;
 const MODEL: ModelId = ModelId(0);
+const KV_TOKENS: Option<u64> = Some(500_000);
 
 /// A conversation: its prompt so far, and its replicas.
 struct Session {
@@ -47,15 +48,34 @@ impl Fleet {
             entries: SHARED * usize::from(replicas),
         };
         while fleet.blocks < blocks {
-            let name = rng.next_u64();
-            let held = CHAIN / 3 + rng.below(CHAIN * 2 / 3);
+            let (name, held) = turns(&mut rng);
             let at = rng.below(usize::from(replicas)) as u16;
             let also = (rng.below(3) == 0).then(|| (at + 1) % replicas).filter(|a| *a != at);
-            fleet.blocks += held - SHARED;
-            fleet.entries += (held - SHARED) * (1 + usize::from(also.is_some()));
-            fleet.sessions.push(Session { name, held, at, also });
+            fleet.hold(Session { name, held, at, also });
         }
         fleet
+    }
+
+    /// The same with two pools: prefill replicas, and as many decode replicas with the higher ids.
+    /// Each session is held by a prefill replica, and two thirds of them by a decode replica as well.
+    pub(super) fn of_pools(seed: u64, each: u16, blocks: usize) -> Fleet {
+        let mut rng = Rng::new(seed).fork(4);
+        let mut fleet = Fleet::new(seed, 2 * each, 0);
+        while fleet.blocks < blocks {
+            let (name, held) = turns(&mut rng);
+            let mut one = || rng.below(usize::from(each)) as u16;
+            let (at, decode) = (one(), each + one());
+            let also = (rng.below(3) > 0).then_some(decode);
+            fleet.hold(Session { name, held, at, also });
+        }
+        fleet
+    }
+
+    fn hold(&mut self, session: Session) {
+        let Session { held, also, .. } = session;
+        self.blocks += held - SHARED;
+        self.entries += (held - SHARED) * (1 + usize::from(also.is_some()));
+        self.sessions.push(session);
     }
 
     /// Visits every chain with the replica that has it cached.
@@ -95,24 +115,8 @@ impl Fleet {
             Routing::new(Config { max_replicas: self.replicas, ..Config::new(default) }, seed);
         let now = Time::from_millis(1);
         for id in (0..self.replicas).map(ReplicaId) {
-            let kv_tokens = Some(500_000);
-            let spec = ReplicaSpec {
-                models: vec![MODEL],
-                kv_tokens,
-                slots: None,
-                weight: 1,
-                rtt: Duration::ZERO,
-                place: Default::default(),
-                pool: Default::default(),
-            };
-            routing.handle(now, Input::Joined { id, spec });
-            let load = Load {
-                pending: Some(0),
-                running: Some(u32::from(id.0 % 7)),
-                kv_used: Some(0.3),
-                kv_tokens,
-            };
-            routing.handle(now, Input::Reported { id, asked: now, load });
+            routing.handle(now, Input::Joined { id, spec: spec(Pool::default()) });
+            routing.handle(now, reported(now, id, u32::from(id.0 % 7)));
         }
         let mut sent = 0;
         self.fill(|replica, blocks| {
@@ -125,21 +129,43 @@ impl Fleet {
             while let Some(output) = routing.poll() {
                 debug_assert!(!matches!(output, Output::Reject { .. }), "nothing is refused");
             }
-            let end = Input::Finished {
-                id,
-                outcome,
-                retry: false,
-                usage: None,
-                extended: None,
-                served: None,
-            };
-            routing.handle(now, end);
+            routing.handle(now, finished(id, outcome));
             while routing.poll().is_some() {}
         });
         let held = routing.index().map_or(0, meridian_routing::PrefixIndex::len);
         anyhow::ensure!(held == self.entries, "the index holds {held} of {}", self.entries);
         Ok(routing)
     }
+}
+
+/// A replica.
+pub(super) fn spec(pool: Pool) -> ReplicaSpec {
+    ReplicaSpec {
+        models: vec![MODEL],
+        kv_tokens: KV_TOKENS,
+        slots: None,
+        weight: 1,
+        rtt: Duration::ZERO,
+        place: Default::default(),
+        pool,
+    }
+}
+
+/// A replica's report with this many running requests.
+pub(super) fn reported(now: Time, id: ReplicaId, running: u32) -> Input {
+    let (pending, running) = (Some(0), Some(running));
+    let load = Load { pending, running, kv_used: Some(0.3), kv_tokens: KV_TOKENS };
+    Input::Reported { id, asked: now, load }
+}
+
+/// The end of a request.
+pub(super) fn finished(id: RequestId, outcome: Outcome) -> Input {
+    Input::Finished { id, outcome, retry: false, usage: None, extended: None, served: None }
+}
+
+/// A session's name and its cached blocks.
+fn turns(rng: &mut Rng) -> (u64, usize) {
+    (rng.next_u64(), CHAIN / 3 + rng.below(CHAIN * 2 / 3))
 }
 
 /// The first `length` blocks of a session's prompt.

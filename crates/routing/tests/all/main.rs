@@ -7,6 +7,7 @@
 mod assign;
 mod legs;
 mod models;
+mod pairs;
 mod policies;
 mod purity;
 mod reference;

@@ -23,7 +23,14 @@ impl Routing {
             true => self.draw_some(active, all, &scratch.matched, &mut prefills),
             false => prefills.extend_from_slice(all),
         }
-        prefills.retain(|id| self.standing(active, *id, scratch).is_none());
+        // In the ordinary case nothing but the capacity matters, as in `Routing::scan`.
+        if active.tried.is_empty() && active.permitted.places == u64::MAX {
+            let rooms = self.replicas.rooms();
+            let unmatched = |id| scratch.prompt_tokens - scratch.matched_tokens(id);
+            prefills.retain(|id| unmatched(*id) <= rooms[id.index()]);
+        } else {
+            prefills.retain(|id| self.standing(active, *id, scratch).is_none());
+        }
         scratch.prefills = prefills;
     }
 

@@ -25,6 +25,9 @@ use crate::replica::Row;
 /// Replicas of each role whose pairs are compared.
 const FEW: usize = 4;
 
+/// A pair: its price, the prefill replica and the one that answers.
+type Found = (f32, ReplicaId, ReplicaId);
+
 /// The cheapest replicas of a scan, in ascending order of their price.
 struct Few {
     best: [(f32, ReplicaId); FEW],
@@ -32,17 +35,17 @@ struct Few {
 }
 
 impl Few {
-    /// The cheapest of `ids`; `price` is `None` for those that do not count. The scan starts at a
+    /// The cheapest of `ids`; the price of those that do not count is infinite. The scan starts at a
     /// random place, so equal prices are drawn fairly.
-    fn of(ids: &[ReplicaId], draw: &mut Rng, price: impl Fn(ReplicaId) -> Option<f32>) -> Few {
+    fn of(ids: &[ReplicaId], draw: &mut Rng, price: impl Fn(ReplicaId) -> f32) -> Few {
         let mut few = Few { best: [(f32::INFINITY, ReplicaId(0)); FEW], len: 0 };
         if ids.is_empty() {
             return few;
         }
         let (after, before) = ids.split_at(draw.below(ids.len()));
-        for id in before.iter().chain(after).copied() {
-            if let Some(price) = price(id) {
-                few.offer(price, id);
+        for part in [before, after] {
+            for id in part {
+                few.offer(price(*id), *id);
             }
         }
         few
@@ -50,16 +53,15 @@ impl Few {
 
     #[inline]
     fn offer(&mut self, price: f32, id: ReplicaId) {
-        if self.len == FEW && price.partial_cmp(&self.best[FEW - 1].0).is_none_or(|o| o.is_ge()) {
-            return;
+        if price < self.best[FEW - 1].0 {
+            let mut at = FEW - 1;
+            while at > 0 && price < self.best[at - 1].0 {
+                self.best[at] = self.best[at - 1];
+                at -= 1;
+            }
+            self.best[at] = (price, id);
+            self.len = (self.len + 1).min(FEW);
         }
-        let mut at = if self.len == FEW { FEW - 1 } else { self.len };
-        self.len = (self.len + 1).min(FEW);
-        while at > 0 && price < self.best[at - 1].0 {
-            self.best[at] = self.best[at - 1];
-            at -= 1;
-        }
-        self.best[at] = (price, id);
     }
 
     fn ids(&self) -> impl Iterator<Item = ReplicaId> {
@@ -89,55 +91,67 @@ impl Parts {
 }
 
 impl Meridian {
-    /// The cheapest pair: its price, the prefill replica and the one that answers.
-    pub(super) fn best_pair(
+    /// The cheapest pair: its price, the prefill replica and the one that answers. Most often all
+    /// replicas have the same partner; each further one costs another scan.
+    pub(super) fn best_pair(&self, view: &View<'_>, draw: &mut Rng) -> Option<Found> {
+        let partner = |id: &ReplicaId| view.replicas.row(*id).pool.partner;
+        let partners = || view.prefills.iter().map(partner);
+        let (mut now, most) =
+            partners().fold((u32::MAX, 0), |(low, high), one| (low.min(one), high.max(one)));
+        let mut best = None;
+        while now <= most {
+            best = self.best_of(view, draw, now, best);
+            if now == most {
+                break;
+            }
+            now = partners().filter(|other| *other > now).min().unwrap_or(most);
+        }
+        best
+    }
+
+    /// The cheaper one of `best` and the cheapest pair of replicas with this partner.
+    fn best_of(
         &self,
         view: &View<'_>,
         draw: &mut Rng,
-    ) -> Option<(f32, ReplicaId, ReplicaId)> {
+        partner: u32,
+        mut best: Option<Found>,
+    ) -> Option<Found> {
         let (price, mean) = (self.price(&view.common), view.links.mean());
         let row = |id: ReplicaId| view.replicas.row(id);
         let prompt = view.request.prompt_tokens as f32;
         let unmatched = |id| prompt - view.matched_tokens(id) * row(id).trust;
-        let first = row(*view.prefills.first()?).pool.partner;
-        let is_one = view.prefills.iter().all(|id| row(*id).pool.partner == first);
-        let has_partner = |partner: u32| {
-            if is_one {
-                partner == first
-            } else {
-                view.prefills.iter().any(|id| row(*id).pool.partner == partner)
-            }
+        let missing = |id| prompt - view.matched_tokens(id);
+        let pair = |from, to, pace| {
+            price.pair((row(from), unmatched(from)), (row(to), missing(to)), pace).sum()
         };
-        let answers = Few::of(view.eligible, draw, |id| {
+        let prefills = Few::of(view.prefills, draw, |id| {
             let row = row(id);
-            let cost =
-                price.answer(row) + mean.ms(prompt - view.matched_tokens(id) + row.moving_tokens);
-            (row.pool.pairs() && has_partner(row.pool.partner)).then_some(cost)
+            let (own, others) = price.prefill_leg(row, unmatched(id));
+            let cost = own + others + mean.ms_per_token * row.moving_tokens + price.rtt * row.rtt_ms;
+            if row.pool.partner == partner { cost } else { f32::INFINITY }
         });
-        let mut best: Option<(f32, ReplicaId, ReplicaId)> = None;
-        let mut done = None;
+        let first = prefills.ids().next()?;
+        let answers = Few::of(view.eligible, draw, |id| {
+            let pool = row(id).pool;
+            let cost = pair(first, id, mean);
+            if pool.pairs() && pool.partner == partner { cost } else { f32::INFINITY }
+        });
         for to in answers.ids() {
-            let partner = row(to).pool.partner;
-            // Most often all have the same partner.
-            let prefills = match done.take() {
-                Some((of, few)) if of == partner => few,
-                _ => Few::of(view.prefills, draw, |id| {
-                    let row = row(id);
-                    let (own, others) = price.prefill_leg(row, unmatched(id));
-                    let moving = mean.ms_per_token * row.moving_tokens;
-                    (row.pool.partner == partner)
-                        .then_some(own + others + moving + price.rtt * row.rtt_ms)
-                }),
-            };
-            for from in prefills.ids().filter(|from| !view.links.is_cut(view.now, *from, to)) {
+            for from in prefills.ids() {
+                // Most pairs cost too much even if their KV took no time; a look at the link takes
+                // longer than that.
+                let bound = best.map_or(f32::INFINITY, |(least, ..)| least);
+                if pair(from, to, Pace::default()) >= bound || view.links.is_cut(view.now, from, to)
+                {
+                    continue;
+                }
                 let pace = view.links.pace((from, row(from).pool), (to, row(to).pool));
-                let missing = prompt - view.matched_tokens(to);
-                let sum = price.pair((row(from), unmatched(from)), (row(to), missing), pace).sum();
-                if best.is_none_or(|(least, ..)| sum < least) {
+                let sum = pair(from, to, pace);
+                if sum < bound {
                     best = Some((sum, from, to));
                 }
             }
-            done = Some((partner, prefills));
         }
         best
     }
@@ -150,12 +164,6 @@ impl Price {
         let weight = self.prefill(row.running as f32, row.front_tokens);
         let own = row.ms_per_token * (row.front_tokens + unmatched);
         (own, row.ms_per_token * unmatched * (weight - 1.0))
-    }
-
-    /// What an answer costs at a replica that computes nothing of its prompt.
-    #[inline]
-    fn answer(&self, row: &Row) -> f32 {
-        self.reply * row.step_slope_ms * row.running as f32 + self.rtt * row.rtt_ms
     }
 
     /// The price of a pair: the prefill replica with its unmatched tokens, and the one that answers
