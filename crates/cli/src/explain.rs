@@ -76,7 +76,7 @@ fn priced(pair: &Pair) -> String {
         (Some(score), None) => format!("score of the pair {score:.2}; "),
         _ => String::new(),
     };
-    let kv = format!("KV takes {fixed_ms:.1} ms and {:.3} ms a 1,000 tokens", ms_per_token * 1e3);
+    let kv = format!("KV takes {fixed_ms:.1} ms and {:.1} ms for each 1,000 tokens", ms_per_token * 1e3);
     format!("  {score}{kv}")
 }
 
