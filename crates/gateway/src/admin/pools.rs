@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use meridian_routing::{Role, Work};
+use meridian_routing::Role;
 use meridian_wire::admin::{Pool, Replica};
 use meridian_wire::config::TARGET;
+use meridian_wire::registry::Work;
 
 /// A pool while its replicas are added up.
 #[derive(Default)]

@@ -47,7 +47,7 @@ impl Work {
     /// The replicas that do it at this utilisation, 1 at least.
     #[must_use]
     pub fn needed(&self, target: f64) -> u32 {
-        libm::ceil(self.replicas() / target).clamp(1.0, f64::from(u32::MAX)) as u32
+        (self.replicas() / target).ceil().clamp(1.0, f64::from(u32::MAX)) as u32
     }
 }
 
