@@ -47,7 +47,7 @@ fn print(e: &Explanation) {
     if let Some(pair) = &e.pair {
         println!("{}", wrapped(&priced(pair), "    "));
     }
-    let is_picked = |name| [&e.picked, &e.prefill].iter().any(|p| p.as_deref() == Some(name));
+    let is_picked = |name: &str| [&e.picked, &e.prefill].iter().any(|p| p.as_deref() == Some(name));
     let mark = |name: &str| if is_picked(name) { '*' } else { ' ' };
     let prompt = e.candidates.first().map(|c| c.prompt_tokens);
     for c in &e.candidates {
@@ -76,7 +76,8 @@ fn priced(pair: &Pair) -> String {
         (Some(score), None) => format!("score of the pair {score:.2}; "),
         _ => String::new(),
     };
-    let kv = format!("KV takes {fixed_ms:.1} ms and {:.1} ms for each 1,000 tokens", ms_per_token * 1e3);
+    let kv =
+        format!("KV takes {fixed_ms:.1} ms and {:.1} ms for each 1,000 tokens", ms_per_token * 1e3);
     format!("  {score}{kv}")
 }
 

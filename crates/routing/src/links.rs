@@ -113,10 +113,7 @@ impl Links {
     }
 
     /// The pairs whose transfers fail, from prefill to decode, with the rest of their pauses.
-    pub fn cut_pairs(
-        &self,
-        now: Time,
-    ) -> impl Iterator<Item = (ReplicaId, ReplicaId, Duration)> {
+    pub fn cut_pairs(&self, now: Time) -> impl Iterator<Item = (ReplicaId, ReplicaId, Duration)> {
         let cut = self.cut.iter().filter(move |(_, cut)| now < cut.until);
         cut.map(move |((from, to), cut)| (*from, *to, cut.until.since(now)))
     }

@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 use meridian_routing::residency::Labels;
 use serde::{Deserialize, Serialize};
 
-pub use engine::{EngineName, UnknownEngine};
-pub use pools::{RoleName, TransferName, UnknownName};
-pub use legs::{CutPair, Links, Pair, Pool};
-pub use guard::{Barred, Guard, check_json};
 pub use crate::signals::Transfers;
+pub use engine::{EngineName, UnknownEngine};
+pub use guard::{Barred, Guard, check_json};
+pub use legs::{CutPair, Links, Pair, Pool};
+pub use pools::{RoleName, TransferName, UnknownName};
 pub use query::{BadQuery, Query};
 
 /// `GET /admin/status`.

@@ -65,7 +65,8 @@ pub(super) fn page(status: &Status) -> String {
     }
     for (name, help, value) in ROLE_COLUMNS {
         let family: Family<RoleLabel, Float> = Family::default();
-        let all = status.regions.iter().flat_map(|(name, of)| of.roles.iter().map(move |r| (name, r)));
+        let all =
+            status.regions.iter().flat_map(|(name, of)| of.roles.iter().map(move |r| (name, r)));
         for (region, (role, of)) in all {
             if let Some(value) = value(of) {
                 let label = RoleLabel { region: region.clone(), role: role.clone() };

@@ -76,7 +76,8 @@ pub(super) fn advice(replicas: &[Replica], pools: &[Pool]) -> Vec<String> {
         };
         models.entry(&pool.model).or_default().push(change);
     }
-    let lines = models.into_iter().map(|(model, changes)| format!("{model}: {}", changes.join(", ")));
+    let lines =
+        models.into_iter().map(|(model, changes)| format!("{model}: {}", changes.join(", ")));
     advice.extend(lines);
     advice
 }
@@ -105,7 +106,7 @@ fn unpaired(replica: &Replica, all: &[Replica]) -> Option<String> {
     let alike = |r: &&&Replica| r.transfer.as_ref() == Some(transfer) && r.engine == *engine;
     let of_version = |r: &&Replica| r.version == replica.version;
     let other = other.word();
-    match others.iter().filter(alike).map(|r| *r).collect::<Vec<_>>() {
+    match others.iter().filter(alike).copied().collect::<Vec<_>>() {
         _ if others.is_empty() => Some(format!(
             "{name}: its role is {role}, and its model has no {other} replica; add one, or remove its `role`"
         )),
@@ -170,10 +171,18 @@ mod tests {
         let (p, d) = (replica("r0", Role::Prefill), replica("r1", Role::Decode));
         assert_eq!(said(&[p.clone(), d.clone()]), "");
         assert_eq!(said(&[replica("r0", Role::Both)]), "");
-        assert!(said(std::slice::from_ref(&d)).starts_with("r1: its role is decode, and its model has no prefill"));
+        assert!(
+            said(std::slice::from_ref(&d))
+                .starts_with("r1: its role is decode, and its model has no prefill")
+        );
         let old = Replica { version: Some("0.31.0".to_owned()), ..d.clone() };
         let found = said(&[p.clone(), old]);
-        assert!(found.contains("r0: vllm 0.32.0 pairs with no decode replica, of which the first is 0.31.0"), "{found}");
+        assert!(
+            found.contains(
+                "r0: vllm 0.32.0 pairs with no decode replica, of which the first is 0.31.0"
+            ),
+            "{found}"
+        );
         let other = Replica { transfer: Some("mooncake".to_owned()), ..d.clone() };
         assert!(said(&[p, other]).contains("r0: no decode replica of its model is vllm with nixl"));
         let none = Replica { transfer: None, engine: "tgi".to_owned(), ..d };

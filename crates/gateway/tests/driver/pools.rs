@@ -12,7 +12,8 @@ const FILLED: &str = r#"{"id":"p","choices":[{"index":0,"finish_reason":"length"
     "kv_transfer_params":{"do_remote_prefill":true,"do_remote_decode":false,"remote_block_ids":[[1,2]],
     "remote_engine_id":"e-1","remote_request_id":"cmpl-1","remote_host":"10.0.0.7","remote_port":5600,
     "tp_size":1,"remote_num_tokens":20}}"#;
-const FIRST: &str = "data: {\"id\":\"d\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n";
+const FIRST: &str =
+    "data: {\"id\":\"d\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n";
 
 fn version(version: &str) -> Script {
     Script::json(200, &format!(r#"{{"version":"{version}"}}"#))
@@ -53,7 +54,7 @@ async fn both_legs_are_named() {
     assert_eq!((why.picked, why.prefill), (Some(decode.url()), Some(prefill.url())));
     assert!(why.pair.is_some_and(|pair| pair.score.is_none() && pair.fixed_ms > 0.0));
     let roles: Vec<_> = why.candidates.iter().map(|c| c.role.as_str()).collect();
-    assert_eq!(roles, ["prefill", "decode"]);
+    assert_eq!(roles, ["decode", "prefill"]);
     let page = region.admin("GET", "/admin/decisions", "").await;
     let newest: Vec<Decided> = serde_json::from_slice(&page.body).unwrap();
     assert_eq!(newest[0].prefill, Some(prefill.url()));
@@ -68,7 +69,8 @@ async fn both_legs_are_named() {
 #[tokio::test(start_paused = true)]
 async fn the_header_is_the_gateways() {
     const NAME: &str = "x-meridian-prefill-replica";
-    let forged = Script::answer(200, "x-meridian-prefill-replica: r9\r\n", r#"{"id":"x","choices":[]}"#);
+    let forged =
+        Script::answer(200, "x-meridian-prefill-replica: r9\r\n", r#"{"id":"x","choices":[]}"#);
     let replica = Replica::start().await;
     replica.always(forged.clone());
     let region = Region::of(&[&replica]).await;
@@ -109,9 +111,10 @@ async fn the_price_of_both_legs() {
     let why: Explanation = serde_json::from_slice(&page.body).unwrap();
     let pair = why.pair.expect("it has two legs");
     assert!(pair.score < pair.alone, "{pair:?}");
-    let names = |at: usize| why.candidates[at].terms.iter().map(|t| t.0.as_str()).collect::<Vec<_>>();
-    assert_eq!(names(0), ["front_ms", "prefill_ms", "others_ms", "rtt_ms"]);
-    assert_eq!(names(1), ["kv_ms", "steps_ms", "rtt_ms"]);
+    let names =
+        |at: usize| why.candidates[at].terms.iter().map(|t| t.0.as_str()).collect::<Vec<_>>();
+    assert_eq!(names(1), ["front_ms", "prefill_ms", "others_ms", "rtt_ms"]);
+    assert_eq!(names(0), ["kv_ms", "steps_ms", "rtt_ms"]);
     let sum: f64 = why.candidates.iter().flat_map(|c| &c.terms).map(|t| t.1).sum();
     assert!((sum - pair.score.unwrap()).abs() < 0.01 * sum, "{sum} is not {pair:?}");
 }
@@ -139,7 +142,9 @@ async fn pools_and_advice() {
     let region = Region::with(&[&prefill, &decode], roles).await;
     let advice = region.status().await.advice.join("\n");
     assert!(advice.contains("r0: vllm 0.32.0 pairs with no decode replica"), "{advice}");
-    assert!(!call(region.listen, chat("hi")).await.headers.contains_key("x-meridian-prefill-replica"));
+    assert!(
+        !call(region.listen, chat("hi")).await.headers.contains_key("x-meridian-prefill-replica")
+    );
 }
 
 // The counters of the engines' connectors are on the page by replica. Those before the first report
@@ -147,23 +152,27 @@ async fn pools_and_advice() {
 #[tokio::test(start_paused = true)]
 async fn expired_leases_are_alarms() {
     let page = |expired: u32, bytes: u32| {
-        Script::answer(200, "", &format!(
-            "vllm:num_requests_waiting 0\nvllm:num_requests_running 0\n\
+        Script::answer(
+            200,
+            "",
+            &format!(
+                "vllm:num_requests_waiting 0\nvllm:num_requests_running 0\n\
              vllm:nixl_bytes_transferred_sum{{engine=\"0\"}} {bytes}\n\
              vllm:nixl_num_kv_expired_reqs_total{{engine=\"0\"}} {expired}\n"
-        ))
+            ),
+        )
     };
     let (prefill, decode) = pair().await;
     prefill.page("/metrics", page(4, 0));
     decode.page("/metrics", page(0, 1_572_864));
     let region = Region::with(&[&prefill, &decode], roles).await;
-    let seen = |expired| move |s: &meridian_wire::admin::Status| {
-        s.replicas[0].transfers.is_some_and(|t| t.expired == Some(expired))
+    let seen = |expired| {
+        move |s: &meridian_wire::admin::Status| {
+            s.replicas[0].transfers.is_some_and(|t| t.expired == Some(expired))
+        }
     };
     region.until("the first report came", seen(4)).await;
-    region
-        .until("the other one, too", |s| s.replicas[1].transfers.is_some())
-        .await;
+    region.until("the other one, too", |s| s.replicas[1].transfers.is_some()).await;
     let before = metrics(&region).await;
     for line in [
         "meridian_replica_kv_expired_total{replica=\"r0\"} 4",
@@ -183,9 +192,12 @@ async fn expired_leases_are_alarms() {
 async fn more_cached_than_prompted() {
     let (prefill, decode) = pair().await;
     let usage = |cached: u32| {
-        Script::json(200, &format!(
-            r#"{{"id":"x","choices":[],"usage":{{"prompt_tokens":397,"completion_tokens":4,"total_tokens":401,"prompt_tokens_details":{{"cached_tokens":{cached}}}}}}}"#
-        ))
+        Script::json(
+            200,
+            &format!(
+                r#"{{"id":"x","choices":[],"usage":{{"prompt_tokens":397,"completion_tokens":4,"total_tokens":401,"prompt_tokens_details":{{"cached_tokens":{cached}}}}}}}"#
+            ),
+        )
     };
     decode.then(usage(397)).then(usage(672));
     let region = Region::with(&[&prefill, &decode], roles).await;

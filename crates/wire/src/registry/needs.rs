@@ -39,8 +39,7 @@ impl Work {
     /// The work, in fully used replicas.
     #[must_use]
     pub fn replicas(&self) -> f64 {
-        let per =
-            if self.utilisation > 0.0 { self.running / self.utilisation } else { 1.0 };
+        let per = if self.utilisation > 0.0 { self.running / self.utilisation } else { 1.0 };
         self.utilisation + self.waiting / per.max(1.0)
     }
 

@@ -207,7 +207,7 @@ const TABLE: &[(&str, Act)] = &[
     ("--vllm-pd-disaggregation", SPLIT),
     ("--prefill", SPLIT),
     ("--decode", SPLIT),
-    ("--encode", SPLIT),
+    ("--encode", ENCODE),
     ("--mini-lb", SPLIT),
     ("--prefill-policy", Act::Elsewhere),
     ("--decode-policy", Act::Elsewhere),

@@ -84,12 +84,8 @@ fn vllm_transfers() {
         vllm:nixl_num_notifications_after_expiry_total{engine=\"0\"} 0.0\n";
     let page = [page!("vllm/metrics-idle.prom"), counters.as_bytes()].concat();
     let found = read(VLLM, &page).expect("is a page").transfers;
-    let expected = Transfers {
-        bytes: Some(1_703_936),
-        failed: Some(1),
-        expired: Some(4),
-        late: Some(0),
-    };
+    let expected =
+        Transfers { bytes: Some(1_703_936), failed: Some(1), expired: Some(4), late: Some(0) };
     assert_eq!(found, expected);
     assert!(read(VLLM, page!("vllm/metrics-load.prom")).expect("is a page").transfers.is_empty());
 }
