@@ -15,8 +15,7 @@ pub(super) fn noted(metrics: &Metrics, member: &Member, new: Transfers) {
         return;
     }
     let old = member.transferred(new);
-    // What came before the first report, before this gateway or before it knew the replica, is no
-    // news.
+    // Counts of the first report are older than this gateway's knowledge of the replica.
     if old.is_empty() {
         return;
     }
