@@ -1,5 +1,7 @@
 //! `meridian check` and `meridian config print`
 
+mod pairs;
+
 use std::path::PathBuf;
 
 use clap::Subcommand;
@@ -14,15 +16,31 @@ pub(crate) struct Args {
     config: PathBuf,
 }
 
+#[derive(clap::Args)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    args: Args,
+    /// Also ask the prefill and decode replicas for their versions, and for the KV of one prompt
+    #[arg(long)]
+    ask_replicas: bool,
+}
+
 /// Reports every problem that would make a start fail or limit the process. Only a start shows
 /// whether the addresses are free, because a running process holds its own.
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+pub(crate) fn run(check: &Check) -> anyhow::Result<()> {
+    let Check { args, ask_replicas } = check;
     let file = ConfigFile::read(&args.config)?;
     let checked = if Control::is_in(&file.yaml) {
         let config = Control::examine(&file.yaml, meridian_control::serve::check);
         config.map(|config| format!("control plane, store {}", config.store.display()))
     } else {
-        let config = Gateway::examine(&file.yaml, meridian_gateway::check);
+        let config = Gateway::examine(&file.yaml, |config| {
+            let found = meridian_gateway::check(config);
+            match *ask_replicas && found.is_empty() {
+                true => pairs::problems(config),
+                false => found,
+            }
+        });
         config.map(|c| format!("region {}, {}", c.region, replicas(&c)))
     };
     let what = checked.map_err(|error| file.refused(&error.problems))?;

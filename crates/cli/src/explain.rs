@@ -1,7 +1,7 @@
 //! `meridian explain ID`
 
 use anyhow::Context;
-use meridian_wire::admin::{Candidate, Explanation, PeerCandidate};
+use meridian_wire::admin::{Candidate, Explanation, Pair, PeerCandidate};
 
 /// Longest line, unless one word is longer.
 const COLUMNS: usize = 100;
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn print(e: &Explanation) {
-    let picked = e.picked.as_deref().unwrap_or("nothing");
+    let picked = picked(e);
     let resumed = if e.resumed { ", resuming a broken answer" } else { "" };
     let head = format!(
         "{}: {} picked {picked} ({}), attempt {}{resumed}",
@@ -44,7 +44,11 @@ fn print(e: &Explanation) {
     if !e.rules.is_empty() {
         println!("{}", wrapped(&format!("  residency rules: {}", e.rules.join(", ")), "    "));
     }
-    let mark = |name: &str| if e.picked.as_deref() == Some(name) { '*' } else { ' ' };
+    if let Some(pair) = &e.pair {
+        println!("{}", wrapped(&priced(pair), "    "));
+    }
+    let is_picked = |name: &str| [&e.picked, &e.prefill].iter().any(|p| p.as_deref() == Some(name));
+    let mark = |name: &str| if is_picked(name) { '*' } else { ' ' };
     let prompt = e.candidates.first().map(|c| c.prompt_tokens);
     for c in &e.candidates {
         println!("{}", wrapped(&replica(c, mark(&c.url)), "      "));
@@ -54,12 +58,43 @@ fn print(e: &Explanation) {
     }
 }
 
+/// The picked replica or peer, after the replica that computes the prompt if that is another one.
+fn picked(e: &Explanation) -> String {
+    match (&e.picked, &e.prefill) {
+        (Some(to), Some(from)) => format!("prefill {from} -> {to}"),
+        (picked, _) => picked.clone().unwrap_or_else(|| "nothing".to_owned()),
+    }
+}
+
+/// The price of a pair against a replica alone, and the time that KV takes between the two.
+fn priced(pair: &Pair) -> String {
+    let Pair { score, alone, fixed_ms, ms_per_token } = *pair;
+    let score = match (score, alone) {
+        (Some(score), Some(alone)) => {
+            format!("score of the pair {score:.2}, of one replica alone {alone:.2}; ")
+        }
+        (Some(score), None) => format!("score of the pair {score:.2}; "),
+        _ => String::new(),
+    };
+    let kv =
+        format!("KV takes {fixed_ms:.1} ms and {:.1} ms for each 1,000 tokens", ms_per_token * 1e3);
+    format!("  {score}{kv}")
+}
+
 fn replica(c: &Candidate, mark: char) -> String {
     let standing = c.ineligible.as_deref().unwrap_or("eligible");
     let terms: String =
         c.terms.iter().map(|(name, value)| format!(", {name} {value:.2}")).collect();
+    let role = match c.role.as_str() {
+        "" | "both" => String::new(),
+        role => format!("{role}, "),
+    };
+    let moving = match c.moving_tokens > 0.0 {
+        true => format!(", {:.0} tokens of KV under way", c.moving_tokens),
+        false => String::new(),
+    };
     format!(
-        "{mark} r{} {} {standing}: matched {:.0} of {} tokens, pending {}, running {}, outstanding {}, in front {:.0} tokens, kv {:.0} %{terms}",
+        "{mark} r{} {} {role}{standing}: matched {:.0} of {} tokens, pending {}, running {}, outstanding {}, in front {:.0} tokens, kv {:.0} %{moving}{terms}",
         c.id,
         c.url,
         c.matched_tokens,

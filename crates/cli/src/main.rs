@@ -37,7 +37,7 @@ enum Command {
     /// Serve one region: an OpenAI-compatible endpoint in front of its replicas
     Gateway(gateway::Args),
     /// Check the configuration of a gateway or a control plane, and the files that it names
-    Check(check::Args),
+    Check(check::Check),
     /// Show a gateway's configuration
     #[command(subcommand)]
     Config(check::Show),

@@ -2,8 +2,10 @@
 //! serving.
 //!
 //! Errors come from the same functions that a start calls ([`Parts::make`]). Doubts are problems
-//! that a start logs and ignores, such as an expired certificate: the gateway still serves its own
-//! clients. An operator who asks sees both as problems.
+//! that a start logs and ignores, such as an expired certificate or a prefill replica without a decode
+//! replica: the gateway still serves its own clients. An operator who asks sees both as problems.
+
+mod pools;
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -111,11 +113,11 @@ fn files(config: &Config) -> Vec<Files> {
     files
 }
 
-/// Problems of certificates that do not prevent a start.
+/// Problems of certificates and of pools that do not prevent a start.
 pub(crate) fn doubts(config: &Config) -> Vec<String> {
     #[expect(clippy::disallowed_methods, reason = "certificates hold from one date to another")]
     let now = SystemTime::now();
-    let mut found = Vec::new();
+    let mut found = pools::doubts(config);
     for files in &files(config) {
         // An unreadable file is an error, and was reported before.
         let Ok(material) = files.read() else { continue };

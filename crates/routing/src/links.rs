@@ -122,6 +122,18 @@ impl Links {
         self.cut.get(&(from, to)).is_some_and(|cut| now < cut.until)
     }
 
+    /// Whether a transfer has been seen. Without one the paces are guesses.
+    #[must_use]
+    pub fn is_learned(&self) -> bool {
+        self.any
+    }
+
+    /// The pairs whose transfers fail, from prefill to decode, with the rest of their pauses.
+    pub fn cut_pairs(&self, now: Time) -> impl Iterator<Item = (ReplicaId, ReplicaId, Duration)> {
+        let cut = self.cut.iter().filter(move |(_, cut)| now < cut.until);
+        cut.map(move |((from, to), cut)| (*from, *to, cut.until.since(now)))
+    }
+
     /// Adds a transfer that took `ms`, with `tokens` of its own and of others on the same cards.
     pub(crate) fn learn(
         &mut self,
@@ -219,6 +231,8 @@ mod tests {
         links.failed(at(11), p, d);
         assert!(links.is_cut(at(11), p, d) && !links.is_cut(at(12), p, d));
         assert!(!links.is_cut(at(11), p, ReplicaId(3)));
+        assert!(links.cut_pairs(at(11)).eq([(p, d, Duration::from_secs(1))]));
+        assert_eq!(links.cut_pairs(at(12)).count(), 0);
         links.failed(at(12), p, d);
         assert!(links.is_cut(at(15), p, d) && !links.is_cut(at(16), p, d));
         links.learn((p, pool(0)), (d, pool(0)), 1.0, 1.0);

@@ -220,6 +220,10 @@ pub struct Totals {
     pub prompt_tokens: u64,
     /// Of those, tokens the engine found cached.
     pub cached_tokens: u64,
+    /// Prompts whose KV came here from a prefill replica, as their first tokens show.
+    pub fetched: u64,
+    /// Tokens of that KV, as the prefix index estimates them.
+    pub fetched_tokens: u64,
 }
 
 /// The status of a replica, for a status page.

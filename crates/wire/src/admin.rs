@@ -2,6 +2,7 @@
 
 mod engine;
 mod guard;
+mod legs;
 mod pools;
 mod query;
 
@@ -10,8 +11,10 @@ use std::collections::BTreeMap;
 use meridian_routing::residency::Labels;
 use serde::{Deserialize, Serialize};
 
+pub use crate::signals::Transfers;
 pub use engine::{EngineName, UnknownEngine};
 pub use guard::{Barred, Guard, check_json};
+pub use legs::{CutPair, Links, Pair, Pool};
 pub use pools::{RoleName, TransferName, UnknownName};
 pub use query::{BadQuery, Query};
 
@@ -36,6 +39,15 @@ pub struct Status {
     pub prefix: Prefix,
     /// The replicas, by id.
     pub replicas: Vec<Replica>,
+    /// The replicas together, by their first model and their role.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pools: Vec<Pool>,
+    /// How fast KV moves between prefill and decode replicas, if there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub links: Option<Links>,
+    /// What to change about the pools, one sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub advice: Vec<String>,
     /// Sources of replicas (service discovery).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub discovery: Vec<Source>,
@@ -158,6 +170,15 @@ pub struct Replica {
     pub engine: String,
     /// `unproven`, `up`, `down` or `draining`.
     pub state: String,
+    /// Its part of a request: `both`, `prefill` or `decode`.
+    #[serde(default)]
+    pub role: String,
+    /// How it hands over KV; none if it takes whole requests only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transfer: Option<String>,
+    /// The version of its engine, if its role depends on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
     /// The models it serves.
     pub models: Vec<String>,
     /// Reported pending requests plus dispatches since that report.
@@ -189,6 +210,28 @@ pub struct Replica {
     pub ms_per_token: f32,
     /// Weight of the inferred prefix matches, 0 to 1.
     pub trust: f32,
+    /// Prompt tokens that it has to compute before a new request's.
+    #[serde(default)]
+    pub front_tokens: f32,
+    /// Smoothed utilisation, 0 to 1: the larger of its share of KV in use and its share of time in
+    /// prefill.
+    #[serde(default)]
+    pub utilisation: f32,
+    /// Tokens of KV prefilled here that the decode replicas have not fetched.
+    #[serde(default)]
+    pub held_tokens: f32,
+    /// Tokens of KV under way to or from here.
+    #[serde(default)]
+    pub moving_tokens: f32,
+    /// Prompts whose KV came here from a prefill replica.
+    #[serde(default)]
+    pub fetched: u64,
+    /// Tokens of that KV, estimated.
+    #[serde(default)]
+    pub fetched_tokens: u64,
+    /// What its engine reports about the transfers of KV.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transfers: Option<Transfers>,
 }
 
 /// A source of replicas.
@@ -412,6 +455,12 @@ pub struct Explanation {
     pub resumed: bool,
     /// The picked replica's address, or the peer as `region/name`; none when queued or refused.
     pub picked: Option<String>,
+    /// The address of the replica that computes the prompt, if it is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefill: Option<String>,
+    /// With a prefill replica: the price of the two against one alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pair: Option<Pair>,
     /// Why it was picked, or why nothing was picked.
     pub reason: String,
     /// The residency rules that name the request.
@@ -438,6 +487,9 @@ pub struct Decided {
     pub resumed: bool,
     /// The picked replica's address, or the peer as `region/name`; none when queued or refused.
     pub picked: Option<String>,
+    /// The address of the replica that computes the prompt, if it is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefill: Option<String>,
     /// Why it was picked, or why nothing was picked.
     pub reason: String,
     /// The prompt's tokens, as estimated.
@@ -475,6 +527,9 @@ pub struct Candidate {
     pub id: u16,
     /// Its address.
     pub url: String,
+    /// Its part of a request: `both`, `prefill` or `decode`.
+    #[serde(default)]
+    pub role: String,
     /// Why it could not be picked; none when it was eligible.
     pub ineligible: Option<String>,
     /// Prompt tokens expected in its cache.
@@ -491,6 +546,9 @@ pub struct Candidate {
     pub front_tokens: f32,
     /// Share of KV in use.
     pub kv_used: f32,
+    /// Tokens of KV under way to or from it.
+    #[serde(default)]
+    pub moving_tokens: f32,
     /// The policy's terms, by name.
     pub terms: Vec<(String, f64)>,
 }

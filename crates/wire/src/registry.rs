@@ -8,6 +8,7 @@ mod api;
 mod check;
 mod follow;
 mod kept;
+mod needs;
 
 use std::collections::BTreeMap;
 
@@ -16,9 +17,10 @@ use serde::{Deserialize, Serialize};
 use crate::admin::AddReplica;
 use crate::config::Policy;
 
-pub use api::{Announce, Leased, Load, RegionStatus, Renew, Status};
+pub use api::{Announce, Leased, Load, RegionStatus, Renew, RoleStatus, Status};
 pub use follow::{Beat, Change, Snapshot, Update};
 pub use kept::{Kept, NotKept};
+pub use needs::Work;
 
 /// The desired state of a replica or a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -95,9 +95,11 @@ impl Regions {
         let row = |(name, one): (String, meridian_wire::registry::RegionStatus)| {
             let needed = one.needed.map_or_else(|| "?".to_owned(), |n| n.to_string());
             let replicas = format!("{} of {}", one.up, one.replicas);
-            vec![name, one.wanted, one.gateways.join(", "), replicas, needed, one.held.to_string()]
+            let advice = one.advice();
+            let held = one.held.to_string();
+            vec![name, one.wanted, one.gateways.join(", "), replicas, needed, held, advice]
         };
-        let heads = ["NAME", "WANTED", "GATEWAYS", "UP", "NEEDED", "HELD"];
+        let heads = ["NAME", "WANTED", "GATEWAYS", "UP", "NEEDED", "HELD", "ADVICE"];
         table::print(&heads, status.regions.into_iter().map(row).collect());
         Ok(())
     }

@@ -169,3 +169,65 @@ fn replicas_are_counted() {
         assert!(said.contains(expected), "{said}");
     }
 }
+
+// Replicas of a pair that are asked: one version is older than the other, and a prefill leg hands over
+// nothing. Both problems name the replica and the remedy; without the flag no replica is asked.
+#[test]
+fn pairs_are_asked() {
+    let dir = Dir::new("pairs");
+    let (prefill, decode) = (engine("0.31.0"), engine("0.32.0"));
+    let yaml = format!(
+        "version: 1\nreplicas:\n- {{url: '{prefill}', role: prefill}}\n- {{url: '{decode}', role: decode}}\n"
+    );
+    assert!(check(&dir.0, &yaml).is_ok());
+    let file = dir.0.join("config.yaml");
+    let file = file.to_str().expect("is text");
+    let output = meridian(&["check", "-c", file, "--ask-replicas"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "{said}");
+    for part in [
+        "config.yaml:4: replicas[1].url: ",
+        "runs version 0.32.0, and replicas[0] 0.31.0; pairs need equal versions",
+        "replicas[0].transfer: `nixl` at ",
+        "has no `kv_transfer_params`: start the engine with --kv-transfer-config",
+    ] {
+        assert!(said.contains(part), "{part} is missing in {said}");
+    }
+}
+
+/// The address of a server that answers as a vLLM of this version without a KV connector.
+fn engine(version: &str) -> String {
+    use std::io::{BufRead, BufReader, Read, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let url = format!("http://{}", listener.local_addr().expect("it listens"));
+    let version = format!("{{\"version\":\"{version}\"}}");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let stream = stream.expect("a client connects");
+            let mut reader = BufReader::new(&stream);
+            let (mut first, mut length) = (String::new(), 0);
+            reader.read_line(&mut first).expect("the client writes");
+            for line in reader.by_ref().lines().map_while(Result::ok) {
+                if let Some(n) = line.to_lowercase().strip_prefix("content-length: ") {
+                    length = n.parse().expect("is a number");
+                }
+                if line.is_empty() {
+                    break;
+                }
+            }
+            let mut body = vec![0; length];
+            reader.read_exact(&mut body).expect("the client writes");
+            let answer = match first.split(' ').nth(1) {
+                Some("/version") => version.as_str(),
+                Some("/v1/models") => r#"{"object":"list","data":[{"id":"m","object":"model"}]}"#,
+                _ => r#"{"id":"x","choices":[{"index":0,"text":"a","finish_reason":"length"}]}"#,
+            };
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{answer}",
+                answer.len()
+            );
+            (&stream).write_all(head.as_bytes()).expect("the client reads");
+        }
+    });
+    url
+}

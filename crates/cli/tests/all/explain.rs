@@ -57,3 +57,35 @@ fn peers_are_printed() {
         assert!(said.contains(part), "{part} is missing in {said}");
     }
 }
+
+// A request with two legs: the first line names both replicas, the second compares the pair with one
+// replica alone, and both replicas are marked.
+#[test]
+fn two_legs_are_printed() {
+    let body = r#"{"id": "r-1", "logged_as": "r-1", "policy": "meridian", "attempt": 1,
+        "picked": "http://d:8000", "prefill": "http://p:8000", "reason": "two-legs",
+        "pair": {"score": 485.5, "alone": 568.0, "fixed_ms": 5.0, "ms_per_token": 0.02},
+        "candidates": [
+            {"id": 0, "url": "http://p:8000", "role": "prefill", "ineligible": null,
+             "matched_tokens": 0.0, "prompt_tokens": 4000, "pending": 0, "running": 0,
+             "outstanding": 0, "front_tokens": 0.0, "kv_used": 0.1, "moving_tokens": 250.0,
+             "terms": [["prefill_ms", 400.0]]},
+            {"id": 1, "url": "http://d:8000", "role": "decode", "ineligible": null,
+             "matched_tokens": 0.0, "prompt_tokens": 4000, "pending": 0, "running": 12,
+             "outstanding": 12, "front_tokens": 0.0, "kv_used": 0.5, "terms": [["kv_ms", 85.0]]},
+            {"id": 2, "url": "http://e:8000", "role": "decode", "ineligible": null,
+             "matched_tokens": 0.0, "prompt_tokens": 4000, "pending": 0, "running": 40,
+             "outstanding": 40, "front_tokens": 0.0, "kv_used": 0.9, "terms": []}]}"#;
+    let said = String::from_utf8_lossy(&explain(body).stdout).into_owned();
+    let flat = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "meridian picked prefill http://p:8000 -> http://d:8000 (two-legs)",
+        "score of the pair 485.50, of one replica alone 568.00; KV takes 5.0 ms and 20.0 ms for each 1,000 tokens",
+        "* r0 http://p:8000 prefill, eligible: matched",
+        "250 tokens of KV under way, prefill_ms 400.00",
+        "* r1 http://d:8000 decode, eligible: matched",
+    ] {
+        assert!(flat.contains(part), "{part} is missing in {said}");
+    }
+    assert!(said.contains("\n  r2 http://e:8000 decode"), "{said}");
+}

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 
-use meridian_wire::registry::{RegionStatus, Status};
+use meridian_wire::registry::{RegionStatus, RoleStatus, Status};
 use prometheus_client::encoding::{EncodeLabelSet, text::encode};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -14,6 +14,22 @@ type Float = Gauge<f64, AtomicU64>;
 struct RegionLabel {
     region: String,
 }
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RoleLabel {
+    region: String,
+    role: String,
+}
+
+type RoleColumn = (&'static str, &'static str, fn(&RoleStatus) -> Option<f64>);
+
+/// One value per region and role of its replicas.
+const ROLE_COLUMNS: &[RoleColumn] = &[
+    ("role_replicas", "Replicas of a role that should serve", |r| Some(f64::from(r.replicas))),
+    ("role_replicas_up", "Of those, up according to a gateway", |r| Some(f64::from(r.up))),
+    ("role_replicas_needed", "Replicas that the role's load needs", |r| r.needed.map(f64::from)),
+    ("role_work", "Load of a role, as a number of fully used replicas", |r| r.work),
+];
 
 type Column = (&'static str, &'static str, fn(&RegionStatus) -> Option<f64>);
 
@@ -47,6 +63,18 @@ pub(super) fn page(status: &Status) -> String {
         }
         registry.register(*name, *help, family);
     }
+    for (name, help, value) in ROLE_COLUMNS {
+        let family: Family<RoleLabel, Float> = Family::default();
+        let all =
+            status.regions.iter().flat_map(|(name, of)| of.roles.iter().map(move |r| (name, r)));
+        for (region, (role, of)) in all {
+            if let Some(value) = value(of) {
+                let label = RoleLabel { region: region.clone(), role: role.clone() };
+                family.get_or_create(&label).set(value);
+            }
+        }
+        registry.register(*name, *help, family);
+    }
     let mut text = String::new();
     encode(&mut text, &registry).expect("writing to a string does not fail");
     text
@@ -59,7 +87,10 @@ mod tests {
     // The page and its documentation list the same metrics.
     #[test]
     fn documented() {
-        let region = RegionStatus { needed: Some(1), work: Some(0.5), ..RegionStatus::default() };
+        let role = RoleStatus { needed: Some(1), work: Some(0.5), ..RoleStatus::default() };
+        let roles = [("prefill".to_owned(), role)].into();
+        let region =
+            RegionStatus { needed: Some(1), work: Some(0.5), roles, ..RegionStatus::default() };
         let regions = [("eu".to_owned(), region)].into();
         let page = page(&Status { regions, ..Status::default() });
         let docs = include_str!("../../../../docs/control.md");
@@ -68,10 +99,12 @@ mod tests {
             .filter_map(|l| l.strip_prefix("# HELP "))
             .filter_map(|l| l.split(' ').next())
             .collect();
-        assert_eq!(names.len(), 3 + COLUMNS.len(), "{names:?}");
+        assert_eq!(names.len(), 3 + COLUMNS.len() + ROLE_COLUMNS.len(), "{names:?}");
         for name in names {
             assert!(docs.contains(&format!("| `{name}`")), "{name} is not in docs/control.md");
         }
+        let by_role = "meridian_role_replicas_needed{region=\"eu\",role=\"prefill\"} 1";
+        assert!(page.contains(by_role), "{page}");
         assert!(page.contains("meridian_region_replicas_needed{region=\"eu\"} 1"), "{page}");
     }
 }

@@ -1,16 +1,9 @@
 //! The state of each region, and the number of replicas that its load requires.
 //!
-//! A replica counts as much as its utilisation, as gateways see it: the larger of the share of KV
-//! in use and the share of time in prefill. Waiting requests (pending in an engine, queued in a
-//! gateway) have no utilisation yet; each counts as much as the average running one. The sum is the
-//! region's work `W` in fully used replicas, and `W / target` replicas, rounded up, would do it at
-//! the target's utilisation:
-//!
-//! ```text
-//! W      = sum of utilisation + (pending + held) / per
-//! per    = running / sum of utilisation, at least 1: requests that fill one replica
-//! needed = max(1, ceil(W / target)); 0 while the region is drained or has no replica to serve
-//! ```
+//! [`Work`] has the formula. Replicas of one role do the same work, so each
+//! role of a region has its own number; the queued requests wait for the roles that answer, and are
+//! divided among their replicas. The region's number is the sum. A region that is drained or has no
+//! replica to serve needs none.
 //!
 //! A replica that several gateways see counts once, with the larger values. Forwarded requests
 //! count as work of the region that serves them. Deliberately not here: smoothing over minutes and
@@ -18,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use meridian_wire::registry::{Load, RegionStatus, Wanted};
+use meridian_wire::registry::{Load, RegionStatus, Wanted, Work};
 
 use super::reports::Reports;
 use crate::registry::View;
@@ -31,7 +24,7 @@ pub(super) fn regions(
 ) -> BTreeMap<String, RegionStatus> {
     let loads = loads(reports);
     let mut regions: BTreeMap<String, RegionStatus> = BTreeMap::new();
-    let mut sums: BTreeMap<&str, Sum> = BTreeMap::new();
+    let mut sums: BTreeMap<&str, BTreeMap<&str, Sum>> = BTreeMap::new();
     for (name, kept) in &view.regions {
         let wanted = kept.record.wanted.name().to_owned();
         regions.insert(name.clone(), RegionStatus { wanted, ..RegionStatus::default() });
@@ -42,12 +35,21 @@ pub(super) fn regions(
     }
     for (name, kept) in &view.replicas {
         let one = &kept.record;
+        let role = one.spec.role;
         if one.wanted == Wanted::Up {
-            entry(&mut regions, &one.region).replicas += 1;
+            let status = entry(&mut regions, &one.region);
+            status.replicas += 1;
+            status.roles.entry(role.name().to_owned()).or_default().replicas += 1;
         }
         let Some(load) = loads.get(name.as_str()).filter(|_| one.is_there()) else { continue };
-        entry(&mut regions, &one.region).up += u32::from(load.is_up && one.wanted == Wanted::Up);
-        sums.entry(&one.region).or_default().add(load);
+        if load.is_up && one.wanted == Wanted::Up {
+            let status = entry(&mut regions, &one.region);
+            status.up += 1;
+            status.roles.entry(role.name().to_owned()).or_default().up += 1;
+        }
+        let sum = sums.entry(&one.region).or_default().entry(role.name()).or_default();
+        sum.answers = role.0.answers();
+        sum.add(load);
     }
     for (gateway, report) in reports.all() {
         let Some(kept) = view.gateways.get(gateway) else { continue };
@@ -55,14 +57,39 @@ pub(super) fn regions(
         sums.entry(&kept.record.region).or_default();
     }
     for (name, status) in &mut regions {
-        let Some(sum) = sums.get(name.as_str()) else { continue };
-        let work = sum.work(status.held);
-        status.work = Some(work);
-        let serves = status.wanted == Wanted::Up.name() && status.replicas > 0;
-        let needed = (work / target).ceil().clamp(1.0, f64::from(u32::MAX));
-        status.needed = Some(if serves { needed as u32 } else { 0 });
+        if let Some(sums) = sums.get(name.as_str()) {
+            count(status, sums, target);
+        }
     }
     regions
+}
+
+/// Sets the numbers of a region whose load is known.
+fn count(status: &mut RegionStatus, sums: &BTreeMap<&str, Sum>, target: f64) {
+    let serves = status.wanted == Wanted::Up.name() && status.replicas > 0;
+    let answering: u32 = sums.values().filter(|sum| sum.answers).map(|sum| sum.seen).sum();
+    let (mut all, mut needed) = (0.0, 0_u32);
+    // Without a replica that answers, the queued requests are still work.
+    if answering == 0 {
+        let mut work = Work::default();
+        work.wait(f64::from(status.held));
+        (all, needed) = (work.replicas(), work.needed(target));
+    }
+    for (role, sum) in sums {
+        let mut work = sum.work;
+        if sum.answers {
+            work.wait(f64::from(status.held) * f64::from(sum.seen) / f64::from(answering));
+        }
+        let one = status.roles.entry((*role).to_owned()).or_default();
+        (one.work, one.needed) = (Some(work.replicas()), Some(0));
+        all += work.replicas();
+        if serves && one.replicas > 0 {
+            one.needed = Some(work.needed(target));
+            needed = needed.saturating_add(work.needed(target));
+        }
+    }
+    status.work = Some(all);
+    status.needed = Some(if serves { needed.max(1) } else { 0 });
 }
 
 fn entry<'a>(regions: &'a mut BTreeMap<String, RegionStatus>, name: &str) -> &'a mut RegionStatus {
@@ -93,23 +120,19 @@ fn loads(reports: &Reports) -> BTreeMap<&str, Seen> {
     loads
 }
 
+/// The replicas of one role that gateways see.
 #[derive(Default)]
 struct Sum {
-    utilisation: f64,
-    running: f64,
-    pending: f64,
+    /// Whether the role answers clients.
+    answers: bool,
+    seen: u32,
+    work: Work,
 }
 
 impl Sum {
     fn add(&mut self, one: &Seen) {
-        self.utilisation += one.utilisation;
-        self.running += f64::from(one.running);
-        self.pending += f64::from(one.pending);
-    }
-
-    fn work(&self, held: u32) -> f64 {
-        let per = if self.utilisation > 0.0 { self.running / self.utilisation } else { 1.0 };
-        self.utilisation + (self.pending + f64::from(held)) / per.max(1.0)
+        self.seen += 1;
+        self.work.add(one.utilisation, one.running, one.pending);
     }
 }
 
@@ -177,6 +200,23 @@ mod tests {
         assert_eq!(eu(&view, &reports).needed, Some(1));
         view.regions.get_mut("eu").unwrap().record.wanted = Wanted::Draining;
         assert_eq!(eu(&view, &reports).needed, Some(0));
+    }
+
+    // Roles have their own numbers: a full decode replica with a queue needs another one, an idle
+    // prefill replica is enough, and the region needs their sum.
+    #[test]
+    fn needed_by_role() {
+        let (mut view, mut reports) = (view(), Reports::default());
+        for (name, role) in [("a", "prefill"), ("b", "decode")] {
+            let replica = &mut view.replicas.get_mut(name).unwrap().record;
+            replica.spec.role = role.parse().unwrap();
+        }
+        let loads = [("a", load(0.1, 0, 0)), ("b", load(0.9, 9, 0))];
+        reports.take("eu-1", LeaseId(1), report(4, &loads));
+        let status = eu(&view, &reports);
+        let needed = |role: &str| status.roles[role].needed;
+        assert_eq!((needed("prefill"), needed("decode")), (Some(1), Some(2)));
+        assert_eq!((status.needed, status.up), (Some(3), 2));
     }
 
     // Waiting requests require replicas even if engines report no utilisation.

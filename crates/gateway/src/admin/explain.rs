@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use meridian_base::{RequestId, Time};
 use meridian_routing::residency::Residence;
-use meridian_routing::{CandidateRow, Decision, Ineligible, Request, Routing, Target};
-use meridian_wire::admin::{Candidate, Decided, Explanation, PeerCandidate};
+use meridian_routing::{CandidateRow, Decision, Ineligible, Request, Routing, Target, Why};
+use meridian_wire::admin::{Candidate, Decided, Explanation, Pair, PeerCandidate};
 
 use crate::ids::Ids;
 use crate::lock::Mutex;
@@ -100,6 +100,7 @@ impl Explain {
             attempt: decision.attempt,
             resumed: decision.resumed,
             picked: decision.pick.map(|(target, _)| self.name(target, decision.at)),
+            prefill: self.prefill(decision),
             reason: reason(decision).to_owned(),
             prompt_tokens: decision.candidates.first().map_or(0, |c| c.prompt_tokens),
             matched_tokens: matched.unwrap_or_default(),
@@ -117,6 +118,11 @@ impl Explain {
         }
     }
 
+    /// The address of the replica that computes the prompt, if it is another one.
+    fn prefill(&self, decision: &Decision) -> Option<String> {
+        decision.prefill.map(|id| self.name(Target::Replica(id), decision.at))
+    }
+
     fn explanation(&self, routing: &Routing, decision: &Decision, shown: &str) -> Explanation {
         let name = |target| self.name(target, decision.at);
         let url = |c: &CandidateRow| name(Target::Replica(c.replica));
@@ -128,6 +134,8 @@ impl Explain {
             attempt: decision.attempt,
             resumed: decision.resumed,
             picked: decision.pick.map(|(target, _)| name(target)),
+            prefill: self.prefill(decision),
+            pair: pair(decision),
             reason: reason(decision).to_owned(),
             rules: self.rules(decision.id),
             candidates: decision
@@ -138,6 +146,24 @@ impl Explain {
             peers: decision.peers.iter().map(|c| peer_candidate(c, peer(c))).collect(),
         }
     }
+}
+
+/// The price of a decision's two replicas together.
+fn pair(decision: &Decision) -> Option<Pair> {
+    decision.prefill?;
+    let (score, alone) = match decision.pick {
+        Some((_, Why::TwoLegs { score, alone })) => (Some(score), Some(alone)),
+        _ => (None, None),
+    };
+    // JSON has no infinity.
+    let finite = |number: Option<f64>| number.filter(|number| number.is_finite());
+    let pace = decision.pace;
+    Some(Pair {
+        score: finite(score),
+        alone: finite(alone),
+        fixed_ms: pace.fixed_ms,
+        ms_per_token: pace.ms_per_token,
+    })
 }
 
 fn reason(decision: &Decision) -> &'static str {
@@ -174,6 +200,7 @@ fn candidate(
     Candidate {
         id: c.replica.0,
         url,
+        role: c.row.pool.role.word().to_owned(),
         ineligible: c.ineligible.map(|i: Ineligible| i.word().to_owned()),
         matched_tokens: c.matched_tokens,
         prompt_tokens: c.prompt_tokens,
@@ -182,6 +209,7 @@ fn candidate(
         outstanding: c.row.outstanding,
         front_tokens: c.row.front_tokens,
         kv_used: c.row.kv_used,
+        moving_tokens: c.row.moving_tokens,
         terms: routing
             .terms(c, decision)
             .into_iter()

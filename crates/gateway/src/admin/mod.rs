@@ -4,6 +4,7 @@ pub(crate) mod door;
 pub(crate) mod explain;
 mod login;
 pub(crate) mod pages;
+mod pools;
 pub(crate) mod port;
 pub(crate) mod sessions;
 pub(crate) mod status;

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use meridian_wire::admin::{Certificate, Replica, Status};
+use meridian_base::Time;
+use meridian_routing::{Role, Routing};
+use meridian_wire::admin::{Certificate, CutPair, Links, Replica, Status};
 
+use super::pools::{advice, pools};
 use super::tls::AdminTls;
 use crate::certificates::ClientTls;
 use crate::inputs::residency::Residency;
@@ -41,16 +44,22 @@ impl StatusPage {
         let routing = &inner.routing;
         let one =
             |member: &Arc<Member>| replica(member, routing.replicas().status(member.id, now)?);
+        let replicas: Vec<Replica> = members.iter().filter_map(one).collect();
+        let held = routing.held_len();
+        let pools = pools(&replicas, held);
         Status {
             region: self.region.clone(),
             policy: routing.config().policy.name.to_owned(),
             admission: routing.config().admission.name().to_owned(),
             uptime_s: now.as_secs_f64(),
             requests: inner.requests,
-            held: routing.held_len(),
+            held,
             ttft_ms: inner.ttft.quantiles(),
             prefix: inner.prefix,
-            replicas: members.iter().filter_map(one).collect(),
+            links: links(routing, &members, now),
+            advice: advice(&replicas, &pools),
+            replicas,
+            pools,
             discovery,
             peers: peers.unwrap_or_default(),
             residency: self.residency.counts.read(),
@@ -73,6 +82,26 @@ impl StatusPage {
     }
 }
 
+/// The links between prefill and decode replicas, if there are both.
+fn links(routing: &Routing, members: &[Arc<Member>], now: Time) -> Option<Links> {
+    let has = |role| members.iter().any(|member| member.spec.role.0 == role);
+    if !has(Role::Prefill) || !has(Role::Decode) {
+        return None;
+    }
+    let links = routing.links();
+    let name = |id| members.iter().find(|member| member.id == id).map(|m| m.name.to_string());
+    let cut = |(from, to, left): (_, _, meridian_base::Duration)| {
+        Some(CutPair { prefill: name(from)?, decode: name(to)?, left_s: left.as_secs_f64() })
+    };
+    let mean = links.mean();
+    Some(Links {
+        learned: links.is_learned(),
+        fixed_ms: mean.fixed_ms,
+        ms_per_token: mean.ms_per_token,
+        cut: links.cut_pairs(now).filter_map(cut).collect(),
+    })
+}
+
 fn replica(member: &Member, status: meridian_routing::Status) -> Option<Replica> {
     let found = member.found();
     let engine = found.engine.map_or(member.spec.engine.name(), |engine| engine.name);
@@ -84,6 +113,9 @@ fn replica(member: &Member, status: meridian_routing::Status) -> Option<Replica>
         url: member.spec.url.clone(),
         engine: engine.to_owned(),
         state: standing::word(status.state, !found.models.is_empty()).to_owned(),
+        role: member.spec.role.name().to_owned(),
+        transfer: member.transfer_of(found.engine).map(|protocol| protocol.name.to_owned()),
+        version: found.version,
         models: found.models,
         pending: status.row.pending,
         running: status.row.running,
@@ -99,5 +131,12 @@ fn replica(member: &Member, status: meridian_routing::Status) -> Option<Replica>
         drift: status.drift,
         ms_per_token: status.row.ms_per_token,
         trust: status.row.trust,
+        front_tokens: status.row.front_tokens,
+        utilisation: Some(status.row.utilisation).filter(|u| u.is_finite()).unwrap_or_default(),
+        held_tokens: status.row.held_tokens,
+        moving_tokens: status.row.moving_tokens,
+        fetched: status.totals.fetched,
+        fetched_tokens: status.totals.fetched_tokens,
+        transfers: member.transfers(),
     })
 }

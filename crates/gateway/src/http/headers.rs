@@ -11,6 +11,7 @@ pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id"
 /// Anthropic's header for keys.
 pub(crate) const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 pub(crate) const REPLICA: HeaderName = HeaderName::from_static("x-meridian-replica");
+pub(crate) const PREFILL: HeaderName = HeaderName::from_static("x-meridian-prefill-replica");
 pub(crate) const PEER: HeaderName = HeaderName::from_static("x-meridian-peer");
 pub(crate) const REGION: HeaderName = HeaderName::from_static("x-meridian-region");
 pub(crate) const RESIDENCY: HeaderName = HeaderName::from_static("x-meridian-residency");
@@ -85,7 +86,7 @@ pub(crate) fn to_client(headers: &mut HeaderMap, asked_orca: bool, length_change
 /// Removes headers that reveal prefix matches or the fleet. The region stays: it says where a
 /// request was served.
 pub(crate) fn hide(headers: &mut HeaderMap) {
-    for name in [&REPLICA, &PEER, &REASON, &PREFIX_MATCH, &ORCA] {
+    for name in [&REPLICA, &PREFILL, &PEER, &REASON, &PREFIX_MATCH, &ORCA] {
         headers.remove(name);
     }
 }

@@ -7,6 +7,7 @@ mod labels;
 mod legs;
 mod page;
 mod peers;
+mod pools;
 mod residency;
 mod sources;
 
@@ -21,6 +22,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use self::labels::{EndedAs, FieldLabel, Kind, Limit, Reason};
+pub(crate) use self::legs::KvAlarm;
 use self::page::Page;
 use crate::error::Fault;
 use crate::http::refusal::Refusal;
@@ -41,6 +43,7 @@ pub(crate) struct Metrics {
     e2e: Histogram,
     upstream: Histogram,
     page: Page,
+    pools: pools::Pools,
     peers: peers::Peers,
     residency: residency::Residency,
     sources: sources::Sources,
@@ -69,6 +72,7 @@ impl Metrics {
             e2e: seconds(),
             upstream: seconds(),
             page: Page::default(),
+            pools: pools::Pools::default(),
             peers: peers::Peers::default(),
             residency: residency::Residency::default(),
             sources: sources::Sources::default(),
@@ -110,6 +114,7 @@ impl Metrics {
         );
         self.legs.register(&mut self.registry);
         self.page.register(&mut self.registry);
+        self.pools.register(&mut self.registry);
         self.peers.register(&mut self.registry);
         self.residency.register(&mut self.registry);
         self.sources.register(&mut self.registry);
@@ -173,6 +178,7 @@ impl Metrics {
     /// memory.
     pub(crate) fn page(&self, status: &Status, connections: usize, body_bytes: usize) -> String {
         self.page.copy(status);
+        self.pools.copy(status);
         self.peers.copy(status);
         self.residency.copy(status);
         self.sources.copy(status);
@@ -187,7 +193,7 @@ impl Metrics {
 
 #[cfg(test)]
 mod tests {
-    use meridian_wire::admin::{Control, Peer, Residency, RuleCounts};
+    use meridian_wire::admin::{Control, Peer, Residency, RuleCounts, Transfers};
 
     use super::*;
 
@@ -211,7 +217,14 @@ mod tests {
         let metrics = Metrics::new();
         // A family without members does not appear on the page.
         let (replicas, control) = (vec![Default::default()], Some(Default::default()));
-        metrics.page.copy(&Status { replicas, control, ..Status::default() });
+        let mut status = Status { replicas, control, ..Status::default() };
+        let all = Some(1);
+        status.replicas[0].transfers =
+            Some(Transfers { bytes: all, failed: all, expired: all, late: all });
+        status.pools = vec![Default::default()];
+        status.links = Some(Default::default());
+        metrics.page.copy(&status);
+        metrics.pools.copy(&status);
         let peer = Peer { digest_age_ms: Some(1.0), ..Peer::default() };
         metrics.peers.copy(&Status { peers: vec![peer], ..Status::default() });
         let residency = Residency { rules: vec![RuleCounts::default()], breaches: 0 };
@@ -226,6 +239,7 @@ mod tests {
         metrics.odd(Odd::NotJson);
         metrics.fell_back("prefill");
         metrics.stays_whole("answers");
+        metrics.kv_alarm(KvAlarm::Late, 1);
         encode(&mut page, &metrics.registry).expect("writing to a string does not fail");
         let docs = include_str!("../../../../docs/gateway.md");
         let names: Vec<&str> = page

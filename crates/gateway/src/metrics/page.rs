@@ -24,6 +24,7 @@ struct ReplicaInfo {
     engine: String,
     model: String,
     region: String,
+    role: String,
 }
 
 /// Metrics copied from the status page at each scrape.
@@ -173,6 +174,7 @@ impl Page {
                 engine: r.engine.clone(),
                 model: r.models.first().cloned().unwrap_or_default(),
                 region: r.region.clone(),
+                role: r.role.clone(),
             };
             self.info.get_or_create(&info).set(1.0);
             let values = [

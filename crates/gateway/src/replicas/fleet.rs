@@ -18,6 +18,7 @@ use meridian_wire::config;
 use meridian_wire::engines::Engine;
 use meridian_wire::legs::{self, Protocol, Rank};
 use meridian_wire::peer::{IdentityError, label};
+use meridian_wire::signals::Transfers;
 use tokio_util::sync::CancellationToken;
 
 use crate::lock::{Mutex, RwLock};
@@ -52,6 +53,8 @@ pub(crate) struct Member {
     /// The result of discovery.
     pub(crate) found: RwLock<Found>,
     trouble: Mutex<Trouble>,
+    /// Its engine's newest counts of transfers of KV.
+    transfers: Mutex<Transfers>,
     /// The reasons for which it drains; it serves while there is none.
     pub(crate) drains: Drains,
     /// Ends its discovery and probes.
@@ -98,6 +101,16 @@ impl Member {
     pub(crate) fn trouble(&self) -> Option<String> {
         let trouble = self.trouble.lock();
         trouble.discovery.as_ref().or(trouble.probe.as_ref()).cloned()
+    }
+
+    /// Its engine's counts of transfers of KV; none if it reports none.
+    pub(crate) fn transfers(&self) -> Option<Transfers> {
+        Some(*self.transfers.lock()).filter(|transfers| !transfers.is_empty())
+    }
+
+    /// Replaces its engine's counts of transfers of KV; returns the former ones.
+    pub(crate) fn transferred(&self, transfers: Transfers) -> Transfers {
+        std::mem::replace(&mut *self.transfers.lock(), transfers)
     }
 
     /// Round trip to it: zero within the region.
@@ -297,6 +310,7 @@ impl Fleet {
             label: number,
             found,
             trouble: Mutex::default(),
+            transfers: Mutex::default(),
             drains: Drains::default(),
             gone: self.over.child_token(),
         });

@@ -16,4 +16,5 @@ pub(crate) mod reports;
 pub(crate) mod rtt;
 mod socket;
 pub(crate) mod standing;
+mod transfers;
 pub(crate) mod upstream;

@@ -18,6 +18,7 @@ use crate::replicas::announce::announce;
 use crate::replicas::fleet::{Fleet, Member};
 use crate::replicas::questions::Questions;
 use crate::replicas::reports::load_of;
+use crate::replicas::transfers;
 use crate::replicas::upstream::late;
 
 /// Probes replicas, and reports the results to the machine.
@@ -53,7 +54,7 @@ impl Prober {
     async fn probe(&self, member: &Member) {
         let asked = self.driver.clock.now();
         let (id, pieces) = (member.id, member.life.pieces());
-        let input = match ask(&self.questions, member).await {
+        let input = match ask(&self.questions, &self.metrics, member).await {
             Ok(Probed::Load(load)) => {
                 if member.round_trip.probed(self.driver.clock.now().since(asked)) {
                     announce(&self.driver, &self.fleet, member, &member.found());
@@ -87,14 +88,18 @@ impl Prober {
 ///
 /// A busy engine may be slow with the metrics page: llama.cpp answers it between two batches. So
 /// after half of the time, or if the page is unusable, the health check is requested, too.
-async fn ask(questions: &Questions, member: &Member) -> Result<Probed, AttemptError> {
+async fn ask(
+    questions: &Questions,
+    metrics: &Metrics,
+    member: &Member,
+) -> Result<Probed, AttemptError> {
     let limit = questions.limit;
     let found = member.found();
     let Some(page) = found.engine.and_then(|engine| engine.load) else {
         return health(questions, member, limit).await.map(|()| Probed::Load(Load::default()));
     };
     let path = page.path;
-    let load = load(questions, member, page, found.kv_tokens);
+    let load = load((questions, metrics), member, page, found.kv_tokens);
     let mut load = std::pin::pin!(tokio::time::timeout(limit, load));
     let failed = match tokio::time::timeout(limit / 2, &mut load).await {
         Ok(Ok(Ok(load))) => return Ok(Probed::Load(load)),
@@ -135,7 +140,7 @@ async fn health(
 
 /// The load reported on the engine's own page.
 async fn load(
-    questions: &Questions,
+    (questions, metrics): (&Questions, &Metrics),
     member: &Member,
     LoadPage { path, read, remedy }: LoadPage,
     kv_tokens: Option<u64>,
@@ -150,5 +155,6 @@ async fn load(
         s => return Err(AttemptError::replica(format!("GET {path}: {s}"))),
     }
     let load = read(&page.body).map_err(|e| AttemptError::replica(format!("GET {path}: {e}")))?;
+    transfers::noted(metrics, member, load.transfers);
     Ok(load_of(&load, kv_tokens))
 }

@@ -140,6 +140,9 @@ impl Answering {
         let usage = usage.or_else(|| {
             reported.map(|part| continued.as_ref().map_or(part, |resume| resume.total_usage(part)))
         });
+        if let (Some(usage), AnsweredBy::Replica(member)) = (&usage, &by) {
+            delivery.check_cached(usage, member);
+        }
         let usage = usage.map(|usage| delivery.counted(usage));
         delivery.reserved.settle(usage, pieces);
         if let Some(response) = &response_id {

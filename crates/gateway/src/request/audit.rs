@@ -19,7 +19,10 @@ pub(crate) fn check_kept(
     let region = head.get(headers::REGION);
     let kept = match (&attempt.known, &attempt.destination) {
         (None, _) => true,
-        (Some(known), Destination::Replica(member)) => known.permits(residence, &member.place),
+        (Some(known), Destination::Replica(member)) => {
+            let mut places = attempt.prefill.iter().chain([member]).map(|member| &member.place);
+            places.all(|place| known.permits(residence, place))
+        }
         (Some(known), Destination::Peer(_)) => {
             known.was_kept(residence, region, head.get(headers::RESIDENCY))
         }
@@ -60,13 +63,18 @@ pub(crate) fn audit(
     Place { rules, region }
 }
 
-/// Adds headers that say which replica answered, where, and why. For a peer's answer, the replica
-/// and its expected match are as reported by the peer.
+/// Adds headers that say which replica answered, which one computed the prompt if another did, where,
+/// and why. For a peer's answer, the replicas and the expected match are as reported by the peer.
 pub(crate) fn write(headers: &mut HeaderMap, attempt: &Attempt, place: Place, prompt_tokens: u32) {
     match &attempt.destination {
         Destination::Replica(member) => {
             let matched = headers::prefix_match(attempt.matched, prompt_tokens);
             headers.insert(headers::REPLICA, member.label.clone());
+            match &attempt.prefill {
+                Some(from) => headers.insert(headers::PREFILL, from.label.clone()),
+                // Only a gateway may send this.
+                None => headers.remove(headers::PREFILL),
+            };
             headers.insert(headers::PREFIX_MATCH, matched);
         }
         Destination::Peer(link) => {

@@ -12,7 +12,9 @@ use meridian_wire::openai::{self, Endpoint, error_event};
 
 use crate::inputs::pins::ResponseKey;
 use crate::machine::ticket::Ticket;
+use crate::metrics::KvAlarm;
 use crate::peers::report::Report;
+use crate::replicas::fleet::Member;
 use crate::request::answers::Answers;
 use crate::request::attempt::AnsweredBy;
 use crate::request::context::{Payload, RequestContext};
@@ -128,6 +130,19 @@ impl Delivery {
         let usage = narrow(usage);
         self.answers.inputs.ratios.learn(self.model, self.prompt_bytes, usage.prompt_tokens);
         usage
+    }
+
+    /// Raises an alarm if a replica found more tokens in its cache than the prompt has: it used the
+    /// KV of another prompt.
+    pub(super) fn check_cached(&self, usage: &openai::Usage, member: &Member) {
+        let (prompt, cached) = (usage.prompt_tokens, usage.cached_tokens.unwrap_or(0));
+        if cached > prompt {
+            self.answers.metrics.kv_alarm(KvAlarm::Cached, 1);
+            tracing::warn!(
+                replica = %member.name, cached, prompt,
+                "more cached tokens than prompt tokens: the answer was written from another prompt's KV, which may still be in the replica's cache; restart the replica"
+            );
+        }
     }
 
     /// Remembers the location of this response, for requests that continue it.

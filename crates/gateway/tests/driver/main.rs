@@ -38,6 +38,7 @@ mod peers;
 #[path = "../../../control/tests/all/plane/mod.rs"]
 mod plane;
 mod policy_peers;
+mod pools;
 mod priority;
 mod rates;
 mod registry;

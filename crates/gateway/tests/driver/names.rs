@@ -29,7 +29,7 @@ async fn names_are_not_given_again() {
     assert_eq!(call(region.listen, chat("hi")).await.header("x-meridian-replica"), "r0.2");
     let metrics = get(region.admin, "/metrics").await;
     let info = format!(
-        "meridian_replica_info{{replica=\"r0.2\",url=\"{}\",engine=\"vllm\",model=\"m\",region=\"local\"}} 1",
+        "meridian_replica_info{{replica=\"r0.2\",url=\"{}\",engine=\"vllm\",model=\"m\",region=\"local\",role=\"both\"}} 1",
         b.url()
     );
     assert!(metrics.text().contains(&info), "{}", metrics.text());

@@ -9,8 +9,9 @@ use crate::tenants::{bearing, tenant};
 
 const KEY: &str = "mk-0123456789abcdefghij";
 const OTHER: &str = "mk-zyxwvutsrqponmlkjihg";
-const TELLING: [&str; 5] = [
+const TELLING: [&str; 6] = [
     "x-meridian-replica",
+    "x-meridian-prefill-replica",
     "x-meridian-peer",
     "x-meridian-reason",
     "x-meridian-prefix-match",

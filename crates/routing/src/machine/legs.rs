@@ -133,6 +133,7 @@ impl Routing {
         let Some(mut active) = self.actives.take(id) else { return };
         if let Place::At(to) = active.place
             && let Some(fetch) = self.end_fetch(now, &mut active, to)
+            && self.count_fetched(now, &fetch, to)
             && let (Some(from), Some(at)) = (self.replicas.get(fetch.from), self.replicas.get(to))
             && active.request.streams
             && fetch.ended.is_some_and(|ended| ended < now)
@@ -143,6 +144,15 @@ impl Routing {
             self.links.learn(ends.0, ends.1, ms, fetch.crossing);
         }
         self.actives.insert(active);
+    }
+
+    /// Counts a transfer that succeeded; true if the replica is still here.
+    pub(super) fn count_fetched(&mut self, now: Time, fetch: &Fetch, to: ReplicaId) -> bool {
+        let counted = self.replicas.update(now, to, |r| {
+            r.totals.fetched += 1;
+            r.totals.fetched_tokens += fetch.tokens as u64;
+        });
+        counted.is_some()
     }
 
     /// The prefill leg of a request failed, and its driver has ended the other one, if it began.

@@ -282,6 +282,9 @@ impl Routing {
         let mut blamed = replica;
         if let Some(replica) = replica {
             let fetch = self.end_fetch(now, &mut active, replica);
+            if let Some(fetch) = fetch.as_ref().filter(|_| outcome == Outcome::Done) {
+                self.count_fetched(now, fetch, replica);
+            }
             self.leave_replica(now, &mut active, replica);
             self.settle(now, &active, replica, outcome, usage);
             self.remember(&active, replica, outcome, extended.as_deref());

@@ -147,8 +147,8 @@ fn price_alone(c: &CandidateRow, of: &Decision) -> f32 {
 fn price_pair(p: &CandidateRow, d: &CandidateRow, of: &Decision, routing: &Routing) -> f32 {
     let pace = routing.links().pace((p.replica, p.row.pool), (d.replica, d.row.pool));
     let moving = p.row.moving_tokens.max(d.row.moving_tokens);
-    let kv = pace.fixed_ms
-        + pace.ms_per_token * (d.prompt_tokens as f32 - d.matched_tokens + moving);
+    let kv =
+        pace.fixed_ms + pace.ms_per_token * (d.prompt_tokens as f32 - d.matched_tokens + moving);
     let prefill = p.row.ms_per_token * (p.row.front_tokens + unmatched(p));
     let others = p.row.ms_per_token * unmatched(p) * (weight(p, of) - 1.0);
     let first = (prefill + kv).max(d.row.ms_per_token * d.row.front_tokens);

@@ -66,8 +66,13 @@ pub struct Registry {
 fn admin() -> SocketAddr {
     (std::net::Ipv4Addr::LOCALHOST, 8090).into()
 }
+
+/// Utilisation for which needed replicas are counted, unless a control plane's `target` sets
+/// another.
+pub const TARGET: f64 = 0.7;
+
 fn target() -> f64 {
-    0.7
+    TARGET
 }
 fn lease() -> Span {
     Span::secs(5)

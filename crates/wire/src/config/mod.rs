@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 pub use address::{authority, base_url, cannot_listen};
 pub(crate) use address::{listening, with_scheme};
 pub use admin_access::{AdminAccess, AdminTls};
-pub use control::{Control, Registry};
+pub use control::{Control, Registry, TARGET};
 pub use cors::Cors;
 pub use file::{ConfigError, changed_sections, locate};
 pub use peers::{Accept, MOST_PEERS, Peer, Peers};

@@ -9,7 +9,7 @@
 
 use super::private::Private;
 use super::spec::{Detect, EngineSpec, LoadPage};
-use crate::signals::{Line, Load, SignalError, Tally, number, pairs, verdict, walk};
+use crate::signals::{Line, Load, SignalError, Tally, Transfers, number, pairs, verdict, walk};
 
 const WAITING: &str = "vllm:num_requests_waiting";
 const RUNNING: &str = "vllm:num_requests_running";
@@ -57,6 +57,17 @@ struct Page {
     /// Hits as counted by the scheduler; the name used before `prompt_tokens_cached_total`.
     hits: Tally,
     finished: Tally,
+    transfers: Moved,
+}
+
+/// The counters of its NIXL connector. A decode engine counts bytes and failures, a prefill engine
+/// leases that expired and reports that came late.
+#[derive(Default)]
+struct Moved {
+    bytes: Tally,
+    failed: Tally,
+    expired: Tally,
+    late: Tally,
 }
 
 fn read(page: &[u8]) -> Result<Load, SignalError> {
@@ -75,6 +86,12 @@ fn read(page: &[u8]) -> Result<Load, SignalError> {
         prompt_tokens_total: seen.prompt.sum(),
         cached_tokens_total: seen.cached.sum().or(seen.hits.sum()),
         finished_total: seen.finished.sum(),
+        transfers: Transfers {
+            bytes: seen.transfers.bytes.sum(),
+            failed: seen.transfers.failed.sum(),
+            expired: seen.transfers.expired.sum(),
+            late: seen.transfers.late.sum(),
+        },
         ..Load::default()
     })
 }
@@ -92,6 +109,10 @@ impl Page {
                 (&mut self.hits, "vllm:prefix_cache_hits_total")
             }
             b"request_success_total" => (&mut self.finished, "vllm:request_success_total"),
+            name if name.starts_with(b"nixl_") => match self.transfers.of(name) {
+                Some(found) => found,
+                None => return Ok(()),
+            },
             b"cache_config_info" => {
                 if let Some(tokens) = kv_tokens(line.labels()) {
                     self.kv_tokens.add(tokens as f64);
@@ -102,6 +123,24 @@ impl Page {
         };
         tally.add(line.value(name)?);
         Ok(())
+    }
+}
+
+impl Moved {
+    fn of(&mut self, name: &[u8]) -> Option<(&mut Tally, &'static str)> {
+        Some(match name {
+            b"nixl_bytes_transferred_sum" => (&mut self.bytes, "vllm:nixl_bytes_transferred_sum"),
+            b"nixl_num_failed_transfers_total" => {
+                (&mut self.failed, "vllm:nixl_num_failed_transfers_total")
+            }
+            b"nixl_num_kv_expired_reqs_total" => {
+                (&mut self.expired, "vllm:nixl_num_kv_expired_reqs_total")
+            }
+            b"nixl_num_notifications_after_expiry_total" => {
+                (&mut self.late, "vllm:nixl_num_notifications_after_expiry_total")
+            }
+            _ => return None,
+        })
     }
 }
 

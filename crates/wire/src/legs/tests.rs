@@ -1,5 +1,6 @@
 //! Tests of the protocols, on recorded exchanges (`tests/recorded/SOURCE.md`) and generated bodies.
 
+mod documented;
 mod handed;
 mod ranks;
 mod recorded;

@@ -1,5 +1,6 @@
 //! Messages between a gateway and the control plane.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -95,4 +96,57 @@ pub struct RegionStatus {
     pub work: Option<f64>,
     /// Requests queued in its gateways.
     pub held: u32,
+    /// The same numbers by the role of the replicas: `both`, `prefill` and `decode`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub roles: BTreeMap<String, RoleStatus>,
+}
+
+/// The replicas of a region with one role.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RoleStatus {
+    /// Replicas that should serve.
+    pub replicas: u32,
+    /// Of those, the ones that at least one gateway sees up.
+    pub up: u32,
+    /// Replicas that the load of this role requires; `None` if no gateway has reported it.
+    pub needed: Option<u32>,
+    /// The work behind that number, in fully used replicas.
+    pub work: Option<f64>,
+}
+
+impl RegionStatus {
+    /// What to change, by role, as in `2 more decode, 1 less prefill`; empty if nothing, and for
+    /// regions whose replicas all have the same role.
+    #[must_use]
+    pub fn advice(&self) -> String {
+        if self.roles.len() < 2 {
+            return String::new();
+        }
+        let one = |(role, of): (&String, &RoleStatus)| {
+            let needed = of.needed?;
+            match needed.cmp(&of.up) {
+                Ordering::Greater => Some(format!("{} more {role}", needed - of.up)),
+                Ordering::Less => Some(format!("{} less {role}", of.up - needed)),
+                Ordering::Equal => None,
+            }
+        };
+        self.roles.iter().filter_map(one).collect::<Vec<_>>().join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Roles with too few and with too many replicas are named; one role alone needs no advice.
+    #[test]
+    fn advice_by_role() {
+        let role = |up, needed| RoleStatus { up, needed, ..RoleStatus::default() };
+        let mut region = RegionStatus::default();
+        region.roles.insert("decode".to_owned(), role(2, Some(4)));
+        assert_eq!(region.advice(), "");
+        region.roles.insert("prefill".to_owned(), role(3, Some(2)));
+        region.roles.insert("both".to_owned(), role(1, None));
+        assert_eq!(region.advice(), "2 more decode, 1 less prefill");
+    }
 }

@@ -4,6 +4,8 @@
 //! counters since the engine's start: only their differences mean something, and a decrease means
 //! that the engine was restarted.
 
+use super::Transfers;
+
 /// The values that one or more pages reported about a replica.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Load {
@@ -26,6 +28,8 @@ pub struct Load {
     pub cached_tokens_total: Option<u64>,
     /// Requests ended since the engine's start, in whatever way, as far as the engine counts.
     pub finished_total: Option<u64>,
+    /// Transfers of KV since the engine's start.
+    pub transfers: Transfers,
 }
 
 impl Load {
@@ -54,6 +58,7 @@ impl Load {
         self.prompt_tokens_total = self.prompt_tokens_total.or(other.prompt_tokens_total);
         self.cached_tokens_total = self.cached_tokens_total.or(other.cached_tokens_total);
         self.finished_total = self.finished_total.or(other.finished_total);
+        self.transfers = self.transfers.or(other.transfers);
         self.derive();
         self
     }

@@ -20,6 +20,7 @@ mod error;
 mod load;
 mod orca;
 mod page;
+mod transfers;
 mod usage;
 
 #[cfg(test)]
@@ -30,4 +31,5 @@ pub use load::Load;
 pub(crate) use load::Tally;
 pub use orca::{ORCA_REQUEST_HEADER, ORCA_RESPONSE_HEADER, orca};
 pub(crate) use page::{Line, has_metric, number, pairs, verdict, walk};
+pub use transfers::Transfers;
 pub use usage::{Timings, Usage, usage};

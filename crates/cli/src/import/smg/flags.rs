@@ -15,8 +15,12 @@ const DISCOVER: Act = Act::Say(
     "make a headless Service and name it in `discovery`: [{dns: \"NAME.NAMESPACE.svc:PORT\"}]",
 );
 const SPLIT: Act = Act::Say(
-    "prefill and decode on separate replicas are not supported",
-    "keep that router for them, or let each replica do both and list it in `replicas`",
+    "the roles of replicas are not converted",
+    "list each replica in `replicas` with its `role`: prefill or decode",
+);
+const ENCODE: Act = Act::Say(
+    "encoders on separate replicas are not supported",
+    "keep that router for them, or let each replica encode for itself",
 );
 const BACKOFF: Act =
     Act::Say("a retry goes to another replica at once", "nothing to do; `attempts` bounds retries");
@@ -199,11 +203,11 @@ const TABLE: &[(&str, Act)] = &[
         ),
     ),
     ("--pd-disaggregation", SPLIT),
-    ("--epd-disaggregation", SPLIT),
+    ("--epd-disaggregation", ENCODE),
     ("--vllm-pd-disaggregation", SPLIT),
     ("--prefill", SPLIT),
     ("--decode", SPLIT),
-    ("--encode", SPLIT),
+    ("--encode", ENCODE),
     ("--mini-lb", SPLIT),
     ("--prefill-policy", Act::Elsewhere),
     ("--decode-policy", Act::Elsewhere),

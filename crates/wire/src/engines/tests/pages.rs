@@ -3,7 +3,7 @@
 
 use super::super::{Answers, Engine, NONE, detect, find};
 use super::{LLAMACPP, SGLANG, TGI, VLLM, capacity, page, read};
-use crate::signals::{Load, SignalError, orca};
+use crate::signals::{Load, SignalError, Transfers, orca};
 use expect_test::{Expect, expect};
 
 /// Formats a load in one line, known values only.
@@ -71,6 +71,23 @@ fn vllm_without_log_stats() {
             "the vllm page has no vllm:num_requests_waiting and no vllm:num_requests_running; start vLLM without --disable-log-stats, or set `engine: none`"
         ],
     );
+}
+
+#[test]
+fn vllm_transfers() {
+    // The counters of the NIXL connector of two ranks are summed; other names of it are not read.
+    let counters = "vllm:nixl_bytes_transferred_sum{engine=\"0\"} 1572864.0\n\
+        vllm:nixl_bytes_transferred_sum{engine=\"1\"} 131072.0\n\
+        vllm:nixl_bytes_transferred_count{engine=\"0\"} 2.0\n\
+        vllm:nixl_num_failed_transfers_total{engine=\"0\"} 1.0\n\
+        vllm:nixl_num_kv_expired_reqs_total{engine=\"0\"} 4.0\n\
+        vllm:nixl_num_notifications_after_expiry_total{engine=\"0\"} 0.0\n";
+    let page = [page!("vllm/metrics-idle.prom"), counters.as_bytes()].concat();
+    let found = read(VLLM, &page).expect("is a page").transfers;
+    let expected =
+        Transfers { bytes: Some(1_703_936), failed: Some(1), expired: Some(4), late: Some(0) };
+    assert_eq!(found, expected);
+    assert!(read(VLLM, page!("vllm/metrics-load.prom")).expect("is a page").transfers.is_empty());
 }
 
 #[test]

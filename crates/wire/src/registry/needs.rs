@@ -1,0 +1,78 @@
+//! The number of replicas that a load requires.
+//!
+//! A replica counts as much as its utilisation: the larger of the share of KV in use and the share
+//! of time in prefill. Waiting requests (pending in an engine, queued in a gateway) have no
+//! utilisation yet; each counts as much as the average running one. The sum is the work `W` in fully
+//! used replicas, and `W / target` replicas, rounded up, would do it at the target's utilisation:
+//!
+//! ```text
+//! W      = sum of utilisation + (pending + held) / per
+//! per    = running / sum of utilisation, at least 1: requests that fill one replica
+//! needed = max(1, ceil(W / target))
+//! ```
+//!
+//! Prefill and decode replicas are different work and are summed apart. Deliberately not here:
+//! smoothing over minutes and the decision to scale, which are up to autoscalers.
+
+/// The load of replicas that do the same work.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Work {
+    utilisation: f64,
+    running: f64,
+    waiting: f64,
+}
+
+impl Work {
+    /// Adds a replica: its utilisation, its running and its pending requests. A utilisation beyond 0
+    /// to 1 is clamped, and NaN counts as 0.
+    pub fn add(&mut self, utilisation: f64, running: u32, pending: u32) {
+        self.utilisation += if utilisation.is_nan() { 0.0 } else { utilisation.clamp(0.0, 1.0) };
+        self.running += f64::from(running);
+        self.waiting += f64::from(pending);
+    }
+
+    /// Adds requests that wait in a gateway's queue for one of the replicas.
+    pub fn wait(&mut self, requests: f64) {
+        self.waiting += requests;
+    }
+
+    /// The work, in fully used replicas.
+    #[must_use]
+    pub fn replicas(&self) -> f64 {
+        let per = if self.utilisation > 0.0 { self.running / self.utilisation } else { 1.0 };
+        self.utilisation + self.waiting / per.max(1.0)
+    }
+
+    /// The replicas that do it at this utilisation, 1 at least.
+    #[must_use]
+    pub fn needed(&self, target: f64) -> u32 {
+        (self.replicas() / target).ceil().clamp(1.0, f64::from(u32::MAX)) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Two replicas at 0.8 with 20 running each take 25 requests when full; 25 waiting requests are
+    // one more replica, and 2.6 at a target of 0.7 is 4.
+    #[test]
+    fn needed_by_the_formula() {
+        let mut work = Work::default();
+        work.add(0.8, 20, 5);
+        work.add(0.8, 20, 5);
+        work.wait(15.0);
+        assert!((work.replicas() - 2.6).abs() < 1e-9, "{work:?}");
+        assert_eq!(work.needed(0.7), 4);
+    }
+
+    // An idle pool needs one replica, and figures that are no numbers count as none.
+    #[test]
+    fn idle_and_odd_figures() {
+        let mut work = Work::default();
+        work.add(f64::NAN, 0, 0);
+        assert_eq!((work.replicas(), work.needed(0.5)), (0.0, 1));
+        work.wait(3.0);
+        assert_eq!(work.needed(0.7), 5);
+    }
+}
