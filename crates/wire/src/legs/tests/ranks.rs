@@ -37,7 +37,7 @@ fn odd() {
     ];
     for (page, found) in table {
         let text = ranks(page).expect_err("odd").to_string();
-        assert!(text.contains(found) && text.contains("bootstrap_port"), "{text}");
+        assert!(text.contains(found) && text.contains("`bootstrap`"), "{text}");
     }
     assert!(ranks(&vec![b' '; (1 << 20) + 1]).is_err());
 }
