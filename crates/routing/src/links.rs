@@ -10,7 +10,8 @@
 //! row: the path between two healthy replicas may be cut.
 
 use alloc::collections::BTreeMap;
-use meridian_base::{Duration, ReplicaId, Time};
+use hashbrown::HashTable;
+use meridian_base::{Duration, ReplicaId, Time, mix};
 
 use crate::line::Line;
 use crate::pool::Pool;
@@ -29,7 +30,7 @@ const PAUSE_MOST: Duration = Duration::from_secs(60);
 
 /// One end of a link: a rack, or a replica without one. One number, because a decision looks up many
 /// links.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug)]
 struct End(u32);
 
 impl End {
@@ -43,12 +44,16 @@ impl End {
 }
 
 /// Two ends, as one number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ends(u64);
 
 impl Ends {
     fn of(from: (ReplicaId, Pool), to: (ReplicaId, Pool)) -> Ends {
         Ends(u64::from(End::of(from.0, from.1).0) << 32 | u64::from(End::of(to.0, to.1).0))
+    }
+
+    fn hash(self) -> u64 {
+        mix(self.0, 0)
     }
 
     fn has(self, end: End) -> bool {
@@ -90,7 +95,7 @@ struct Cut {
 #[derive(Debug)]
 pub struct Links {
     all: Line,
-    between: BTreeMap<Ends, Line>,
+    between: HashTable<(Ends, Line)>,
     cut: BTreeMap<(ReplicaId, ReplicaId), Cut>,
     any: bool,
 }
@@ -98,7 +103,7 @@ pub struct Links {
 impl Default for Links {
     fn default() -> Links {
         let all = Line::leaning_on(f64::from(GUESS_MS), LEAN);
-        Links { all, between: BTreeMap::new(), cut: BTreeMap::new(), any: false }
+        Links { all, between: HashTable::new(), cut: BTreeMap::new(), any: false }
     }
 }
 
@@ -106,7 +111,9 @@ impl Links {
     /// The pace from one replica to another.
     #[must_use]
     pub fn pace(&self, from: (ReplicaId, Pool), to: (ReplicaId, Pool)) -> Pace {
-        self.between.get(&Ends::of(from, to)).map_or_else(|| self.mean(), Pace::of)
+        let ends = Ends::of(from, to);
+        let link = self.between.find(ends.hash(), |(other, _)| *other == ends);
+        link.map_or_else(|| self.mean(), |(_, line)| Pace::of(line))
     }
 
     /// The pace of all links together.
@@ -150,8 +157,11 @@ impl Links {
         self.all.add(x, y);
         self.any = true;
         let guess = self.all.slope();
-        let line =
-            self.between.entry(Ends::of(from, to)).or_insert_with(|| Line::leaning_on(guess, LEAN));
+        let ends = Ends::of(from, to);
+        let link =
+            self.between.entry(ends.hash(), |(other, _)| *other == ends, |(one, _)| one.hash());
+        let mut link = link.or_insert_with(|| (ends, Line::leaning_on(guess, LEAN)));
+        let line = &mut link.get_mut().1;
         line.guess(guess);
         line.add(x, y);
     }
@@ -170,7 +180,7 @@ impl Links {
     /// Forgets a replica that left: its id may become another's.
     pub(crate) fn leave(&mut self, id: ReplicaId) {
         let end = End::replica(id);
-        self.between.retain(|ends, _| !ends.has(end));
+        self.between.retain(|(ends, _)| !ends.has(end));
         self.cut.retain(|(from, to), _| *from != id && *to != id);
     }
 }

@@ -69,8 +69,11 @@ impl Routing {
             longest = longest.max(matched[id.index()]);
             drawn.push(id);
         }
-        let mut first = 0;
-        for some in matched.chunks(LANES) {
+        // Ids ascend; those of another role often come before or after all of these.
+        let start = candidates.first().map_or(0, |id| id.index());
+        let end = candidates.last().map_or(0, |id| id.index() + 1);
+        let mut first = start;
+        for some in matched[first..end].chunks(LANES) {
             if some.iter().fold(false, |any, blocks| any | (*blocks > longest)) {
                 let longer = (first..).zip(some).filter(|(_, blocks)| **blocks > longest);
                 let ids = longer.map(|(at, _)| ReplicaId(at as u16));
