@@ -128,7 +128,8 @@ impl Meridian {
         let prefills = Few::of(view.prefills, draw, |id| {
             let row = row(id);
             let (own, others) = price.prefill_leg(row, unmatched(id));
-            let cost = own + others + mean.ms_per_token * row.moving_tokens + price.rtt * row.rtt_ms;
+            let cost =
+                own + others + mean.ms_per_token * row.moving_tokens + price.rtt * row.rtt_ms;
             if row.pool.partner == partner { cost } else { f32::INFINITY }
         });
         let first = prefills.ids().next()?;
