@@ -202,28 +202,30 @@ fn found(kind: Kind) -> Vec<f32> {
 fn check(kind: Kind, share: f64, worst: f32) {
     let ratios = found(kind);
     let close = ratios.partition_point(|ratio| *ratio <= 1.02) as f64 / ratios.len() as f64;
+    let mean = ratios.iter().sum::<f32>() / ratios.len() as f32;
     let (first, last) = (ratios[0], ratios[ratios.len() - 1]);
-    println!("{kind:?}: {} split, {close:.4} within 2 %, worst {last:.3}", ratios.len());
-    assert!(ratios.len() > 1, "{kind:?}: {} requests are split", ratios.len());
+    let all = format!("{close:.3} within 2 %, mean {mean:.3}, worst {last:.2}");
+    println!("{kind:?}, {} requests: {all}", ratios.len());
+    assert!(ratios.len() > 200, "{kind:?}: {} requests are split", ratios.len());
     assert!(first > 0.999, "{kind:?}: {first}: both compute the same price");
-    assert!(close >= share, "{kind:?}: {close} of the pairs are close to the best");
-    assert!(last <= worst, "{kind:?}: {last} times the best");
+    assert!(close >= share && last <= worst, "{kind:?}: {all}");
 }
 
-// All engines can hand KV to each other, over links of the same rack or between racks.
+// Equal links: nearly always the best pair, among engines of one version and of three, and in most
+// cases if round trips differ as well.
 #[test]
-fn pairs_with_one_partner() {
-    for rtt_ms in [0, 20] {
-        for racks in [1, 3, 0] {
-            check(Kind { partners: 1, racks, rtt_ms }, 0.0, 9.0);
-        }
-    }
+fn pairs_over_equal_links() {
+    check(Kind { partners: 1, racks: 1, rtt_ms: 0 }, 0.95, 1.25);
+    check(Kind { partners: 3, racks: 1, rtt_ms: 0 }, 0.95, 1.25);
+    check(Kind { partners: 1, racks: 1, rtt_ms: 20 }, 0.8, 1.25);
 }
 
-// Engines of three versions: few replicas of each role are partners.
+// Links whose paces differ four times, by rack or by pair: the few best replicas of each role are
+// chosen by the mean pace, so the pair found costs more than the best one.
 #[test]
-fn pairs_with_several_partners() {
-    for racks in [1, 3, 0] {
-        check(Kind { partners: 3, racks, rtt_ms: 0 }, 0.0, 9.0);
-    }
+fn pairs_over_unequal_links() {
+    check(Kind { partners: 1, racks: 3, rtt_ms: 0 }, 0.7, 2.0);
+    check(Kind { partners: 1, racks: 0, rtt_ms: 0 }, 0.5, 2.0);
+    check(Kind { partners: 3, racks: 3, rtt_ms: 0 }, 0.7, 3.0);
+    check(Kind { partners: 3, racks: 0, rtt_ms: 0 }, 0.7, 2.0);
 }

@@ -12,8 +12,10 @@
 //! the prefixes and the network, and is learned. Short prompts stay whole, because any transfer has
 //! a fixed part; long ones leave a decode replica whose running requests would wait for them.
 //!
-//! All pairs of the few best replicas of each role are compared: the decode replicas by what the
-//! request costs there and the tokens that they lack, the prefill replicas by the time of the prompt.
+//! All pairs of the few best replicas of each role are compared, for each partner: the prefill
+//! replicas by the time of the prompt, and the decode replicas by the price with the best of those.
+//! Both use the mean pace of the links, so over unequal links a better pair may be missed
+//! (tests/all/pairs.rs has by how much).
 
 use meridian_base::{ReplicaId, Rng};
 
@@ -35,14 +37,11 @@ struct Few {
 }
 
 impl Few {
-    /// The cheapest of `ids`; the price of those that do not count is infinite. The scan starts at a
-    /// random place, so equal prices are drawn fairly.
-    fn of(ids: &[ReplicaId], draw: &mut Rng, price: impl Fn(ReplicaId) -> f32) -> Few {
+    /// The cheapest of `ids`; the price of those that do not count is infinite. The scan starts at
+    /// `start`; if that is random, equal prices are drawn fairly.
+    fn of(ids: &[ReplicaId], start: usize, price: impl Fn(ReplicaId) -> f32) -> Few {
         let mut few = Few { best: [(f32::INFINITY, ReplicaId(0)); FEW], len: 0 };
-        if ids.is_empty() {
-            return few;
-        }
-        let (after, before) = ids.split_at(draw.below(ids.len()));
+        let (after, before) = ids.split_at(start);
         for part in [before, after] {
             for id in part {
                 few.offer(price(*id), *id);
@@ -117,6 +116,10 @@ impl Meridian {
         partner: u32,
         mut best: Option<Found>,
     ) -> Option<Found> {
+        if view.eligible.is_empty() {
+            return best;
+        }
+        let starts = (draw.below(view.eligible.len()), draw.below(view.prefills.len()));
         let (price, mean) = (self.price(&view.common), view.links.mean());
         let row = |id: ReplicaId| view.replicas.row(id);
         let prompt = view.request.prompt_tokens as f32;
@@ -125,7 +128,7 @@ impl Meridian {
         let pair = |from, to, pace| {
             price.pair((row(from), unmatched(from)), (row(to), missing(to)), pace).sum()
         };
-        let prefills = Few::of(view.prefills, draw, |id| {
+        let prefills = Few::of(view.prefills, starts.1, |id| {
             let row = row(id);
             let (own, others) = price.prefill_leg(row, unmatched(id));
             let cost =
@@ -133,7 +136,7 @@ impl Meridian {
             if row.pool.partner == partner { cost } else { f32::INFINITY }
         });
         let first = prefills.ids().next()?;
-        let answers = Few::of(view.eligible, draw, |id| {
+        let answers = Few::of(view.eligible, starts.0, |id| {
             let pool = row(id).pool;
             let cost = pair(first, id, mean);
             if pool.pairs() && pool.partner == partner { cost } else { f32::INFINITY }
