@@ -9,6 +9,7 @@ use std::time::Duration;
 use comfy_table::{CellAlignment, Table, presets};
 use meridian_wire::admin::{Peer, Status};
 
+use crate::legs::LegCounts;
 use crate::{Counts, Live, Report};
 
 /// The state of a region at one moment.
@@ -190,6 +191,28 @@ pub(crate) fn counts(counts: &Counts) -> String {
         ]);
     }
     table.to_string()
+}
+
+/// The counts of requests with two legs as a table.
+pub(crate) fn legs(legs: &LegCounts, scale: f64) -> String {
+    let mut table = table(&["", "gateways", "prefill", "decode", ""]);
+    let number = |n: Option<u64>| n.map_or_else(|| "-".to_owned(), |n| n.to_string());
+    for row in legs.rows(scale) {
+        let verdict = if row.agrees() { "agree" } else { "DIFFER" };
+        table.add_row([
+            row.name.to_owned(),
+            number(row.gateways),
+            number(row.prefill),
+            number(row.decode),
+            verdict.to_owned(),
+        ]);
+    }
+    let LegCounts { fallbacks, expired, late, failed, mismatches, held, .. } = legs;
+    format!(
+        "{table}\nfallbacks {fallbacks}   leases expired {expired}, released late {late}   transfers \
+         failed {failed}, with wrong KV {mismatches}   KV held {:.2} %",
+        held * 100.0
+    )
 }
 
 pub(crate) fn table(header: &[&str]) -> Table {

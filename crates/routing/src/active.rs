@@ -312,12 +312,7 @@ impl Actives {
 
     /// The state of a request at `replica` whose first token is due; `None` when it is no longer
     /// waiting there. With `reports`, an answer that does not stream is not overdue.
-    pub(crate) fn due(
-        &mut self,
-        id: RequestId,
-        replica: ReplicaId,
-        reports: bool,
-    ) -> Option<Due> {
+    pub(crate) fn due(&mut self, id: RequestId, replica: ReplicaId, reports: bool) -> Option<Due> {
         let a = self.get_mut(id)?;
         if !a.works_at(replica) || a.first_token || a.overdue {
             return None;

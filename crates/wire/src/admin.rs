@@ -11,8 +11,8 @@ use meridian_routing::residency::Labels;
 use serde::{Deserialize, Serialize};
 
 pub use engine::{EngineName, UnknownEngine};
-pub use pools::{RoleName, TransferName, UnknownName};
 pub use guard::{Barred, Guard, check_json};
+pub use pools::{RoleName, TransferName, UnknownName};
 pub use query::{BadQuery, Query};
 
 /// `GET /admin/status`.

@@ -130,7 +130,11 @@ async fn capacity(questions: &Questions, member: &Member, engine: Engine) -> sig
 }
 
 /// The body of a page that was answered with success.
-pub(super) async fn page(questions: &Questions, member: &Member, path: &str) -> Result<Bytes, AttemptError> {
+pub(super) async fn page(
+    questions: &Questions,
+    member: &Member,
+    path: &str,
+) -> Result<Bytes, AttemptError> {
     let page = questions.get(member, path, questions.limit).await?;
     let remedy = match page.status {
         s if s.is_success() => return Ok(page.body),

@@ -60,7 +60,8 @@ impl Drop for Pinned {
         // A gateway that stops has no runtime left for it; the lease then ends.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move {
-            let refused = upstream.send(&to.dial, &Method::POST, "/v1/completions", &headers, &body);
+            let refused =
+                upstream.send(&to.dial, &Method::POST, "/v1/completions", &headers, &body);
             match tokio::time::timeout(PATIENCE, refused).await {
                 Ok(Ok(answer)) if answer.head.status.is_client_error() => {}
                 _ => tracing::debug!(replica = %to.name, "KV is kept until its lease ends"),

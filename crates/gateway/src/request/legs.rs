@@ -152,10 +152,11 @@ impl Transport {
         if prefilled.at.elapsed() > HALF_LEASE {
             return Err(self.fall_back("lease"));
         }
-        let added = (protocol.decode)(pair, handed.as_ref()).map_err(|_| self.fall_back("lacks"))?;
-        let mut pinned = handed.is_some().then(|| {
-            Pinned::new(self.upstream(legs.to).clone(), legs.to.clone(), context, &added)
-        });
+        let added =
+            (protocol.decode)(pair, handed.as_ref()).map_err(|_| self.fall_back("lacks"))?;
+        let mut pinned = handed
+            .is_some()
+            .then(|| Pinned::new(self.upstream(legs.to).clone(), legs.to.clone(), context, &added));
         let started = self.to_replica(context, payload, legs.to, &added).await;
         if let Some(pinned) = &mut pinned
             && !matches!(&started, Err(failure) if failure.error.fault == Fault::Unreached)
@@ -197,7 +198,9 @@ impl Transport {
             }
         };
         let filled = filled.inspect_err(|_| self.metrics.fell_back("prefill"))?;
-        if protocol.needs_limit && Finish::read(context.call.endpoint, &filled.body) != Finish::Limit {
+        if protocol.needs_limit
+            && Finish::read(context.call.endpoint, &filled.body) != Finish::Limit
+        {
             return Err(self.fall_back("finish"));
         }
         self.metrics.prefilled(sent.elapsed());
@@ -259,7 +262,8 @@ impl Ask {
 
     async fn exchange(&self) -> Result<Prefilled, Unfilled> {
         let Ask { upstream, member, method, path, headers, body, .. } = self;
-        let Answered { head, body } = upstream.send(&member.dial, method, path, headers, body).await?;
+        let Answered { head, body } =
+            upstream.send(&member.dial, method, path, headers, body).await?;
         member.life.answered();
         let status = head.status;
         let outcome = match meaning(status) {
@@ -273,9 +277,8 @@ impl Ask {
             return Err(Unfilled::of(outcome, format!("the engine answered {status}")));
         }
         let body = Limited::new(body, MAX_ANSWER).collect().await;
-        let body = body.map_err(|e| {
-            Unfilled::of(Outcome::Died, format!("the answer stopped early: {e}"))
-        })?;
+        let body = body
+            .map_err(|e| Unfilled::of(Outcome::Died, format!("the answer stopped early: {e}")))?;
         Ok(Prefilled { body: body.to_bytes(), at: Instant::now() })
     }
 }

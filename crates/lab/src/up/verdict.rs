@@ -150,6 +150,7 @@ mod tests {
             done: Some(5),
             prompt_tokens: 50,
             cached_tokens: 20,
+            knows_cached: true,
             output_tokens: 10,
             outstanding: 0,
         }

@@ -35,9 +35,7 @@ pub use policy::{Policy, Scalar};
 pub use problem::Problem;
 pub use residency::{Residency, ResidencyRule};
 pub(crate) use sources::from_problems;
-pub use sources::{
-    Source, beyond_limit, bootstrap, name_and_port, pool_problems, replica_list,
-};
+pub use sources::{Source, beyond_limit, bootstrap, name_and_port, pool_problems, replica_list};
 pub use tenants::{KeyHash, PriorityClass, Tenant, TenantLimits};
 pub use tls::{MutualTls, Tls};
 pub use topology::Topology;

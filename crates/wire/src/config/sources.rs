@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use meridian_routing::{MOST_REPLICA_IDS, Role};
 use meridian_routing::residency::Labels;
+use meridian_routing::{MOST_REPLICA_IDS, Role};
 
 use super::residency::check_labels;
 use super::{ConfigError, Format, base_url, file};
