@@ -215,6 +215,19 @@ pub(crate) fn legs(legs: &LegCounts, scale: f64) -> String {
     )
 }
 
+/// The share of split requests among those that the region with pools answered.
+pub(crate) fn split(legs: &LegCounts, region: &str, seen: &[Seen]) -> String {
+    let here = seen.iter().find(|seen| seen.name == region);
+    let answered = here.and_then(|seen| seen.status.as_ref()).map_or(0, |status| {
+        status.requests.done - status.peers.iter().map(|peer| peer.sent.done).sum::<u64>()
+    });
+    format!(
+        "{region}: {} of {answered} answers with a prefill leg ({})",
+        legs.transferred,
+        percent(legs.transferred, answered)
+    )
+}
+
 pub(crate) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(header);
@@ -237,6 +250,10 @@ fn ttft(status: &Status, live: Option<&Live>) -> (String, String) {
 
 pub(crate) fn ms(value: Option<f64>) -> String {
     value.map_or_else(|| "-".into(), |value| format!("{value:.0} ms"))
+}
+
+pub(crate) fn tenths(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".into(), |value| format!("{value:.1} ms"))
 }
 
 pub(crate) fn percent(part: u64, whole: u64) -> String {

@@ -79,6 +79,8 @@ pub struct Options {
     pub topology: String,
     /// Length of the clients' day, if there are several regions.
     pub day: Duration,
+    /// The share of the clients that is active at the quietest time of their day.
+    pub night: f64,
     /// Kind of replicas.
     pub engines: Engines,
     /// Replicas per region.
@@ -119,6 +121,7 @@ impl Default for Options {
             regions: vec!["us".into()],
             topology: "two_layer".into(),
             day: Duration::from_secs(120),
+            night: 0.3,
             engines: Engines::Model,
             replicas: 4,
             pools: None,
@@ -176,8 +179,9 @@ pub async fn run(options: &Options) -> Result<Verdict> {
                 false => judge_broken(&all, &reports, &mut faults),
             }
             summarize(&seen, &counts, &reports);
-            if let Some(legs) = legs {
+            if let (Some(legs), Some(pools)) = (legs, &options.pools) {
                 println!("\n{}", page::legs(&legs, pools::KV_SCALE));
+                println!("{}", page::split(&legs, &pools.region, &seen));
             }
             let beside = options.beside.as_ref().and_then(|beside| beside.line(world.watched));
             beside.into_iter().for_each(|line| println!("\n{line}"));
@@ -233,6 +237,9 @@ fn validate(options: &Options) -> Result<()> {
     }
     if options.day.is_zero() {
         return setting("--day", "0s".into(), "use 10s or more");
+    }
+    if !(0.0..=1.0).contains(&options.night) {
+        return setting("--night", options.night.to_string(), "use 0 to 1");
     }
     let scale = options.time_scale;
     if !(scale > 0.0 && scale.is_finite()) {

@@ -18,6 +18,9 @@ pub(crate) struct Args {
     /// Length of a day; the clients of the regions wake and sleep in turn
     #[arg(long, default_value = "120s", value_parser = duration)]
     day: Duration,
+    /// Share of the clients that is awake at the quietest time of their day
+    #[arg(long, default_value_t = 0.3)]
+    night: f64,
     /// Kind of replicas
     #[arg(long, value_enum, default_value_t = Engine::Model)]
     engine: Engine,
@@ -118,6 +121,7 @@ impl Args {
             pools,
             topology: self.topology,
             day: self.day,
+            night: self.night,
             engines: match self.engine {
                 Engine::Model => Engines::Model,
                 Engine::Llamacpp => Engines::LlamaCpp,

@@ -114,7 +114,7 @@ impl Options {
             (_, Engines::LlamaCpp) => ("sessions", 2, 32, 2048),
         };
         let peak = region as f64 / self.regions.len() as f64;
-        Clients { workload, count, max_tokens, system_bytes, peak, night: 0.3 }
+        Clients { workload, count, max_tokens, system_bytes, peak, night: self.night }
     }
 }
 
