@@ -76,6 +76,9 @@ pub(crate) struct Fetch {
     /// When the prefill ended, and the tokens that then crossed the two replicas' links with ours.
     pub(crate) ended: Option<Time>,
     pub(crate) crossing: f32,
+    /// Whether the decode replica then had prompts to compute first, or no room: the time until the
+    /// first token is not that of the transfer.
+    pub(crate) waits: bool,
 }
 
 /// The legs at one replica that its engine's counts of requests do not show.

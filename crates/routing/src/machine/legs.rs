@@ -34,6 +34,7 @@ impl Routing {
             tokens: (prompt - self.scratch.matched_tokens(to)).max(0.0),
             ended: None,
             crossing: 0.0,
+            waits: false,
         }
     }
 
@@ -91,6 +92,7 @@ impl Routing {
         let moving = |id| self.replicas.get(id).map_or(0.0, |r| r.legs.moving_tokens);
         fetch.crossing = fetch.tokens + moving(fetch.from).max(moving(to));
         fetch.ended = Some(now);
+        fetch.waits = self.waits_at(to, fetch.tokens);
         (active.fetch, active.place) = (Some(fetch), Place::At(to));
         self.replicas.update(now, fetch.from, |r| r.legs.hold(&fetch));
         let Fetch { prompt, tokens, .. } = fetch;
@@ -101,6 +103,14 @@ impl Routing {
             Work { prompt, prefill: 0.0, kv: tokens, reply: active.reply },
         );
         self.replicas.update(now, to, |r| r.legs.fetch(&fetch));
+    }
+
+    /// Whether more than a transfer delays the first token at a replica: prompts ahead, pending
+    /// requests that fetch nothing, or no room for these tokens.
+    fn waits_at(&self, to: ReplicaId, tokens: f32) -> bool {
+        let row = self.replicas.row(to);
+        let fetching = self.replicas.get(to).map_or(0, |r| r.legs.fetching);
+        row.front_tokens > 0.0 || row.pending > fetching || row.kv_free < tokens
     }
 
     /// Removes a request from the counts of its prefill replica.
@@ -135,6 +145,7 @@ impl Routing {
             && let Some(fetch) = self.end_fetch(now, &mut active, to)
             && let (Some(from), Some(at)) = (self.replicas.get(fetch.from), self.replicas.get(to))
             && active.request.streams
+            && !fetch.waits
             && fetch.ended.is_some_and(|ended| ended < now)
         {
             let ms = now.since(fetch.ended.unwrap_or(now)).as_secs_f32() * 1e3;
