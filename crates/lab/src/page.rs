@@ -193,12 +193,17 @@ pub(crate) fn counts(counts: &Counts) -> String {
     table.to_string()
 }
 
-/// The counts of requests with two legs as a table.
-pub(crate) fn legs(legs: &LegCounts, scale: f64) -> String {
+/// The counts of requests with two legs as a table; not `judged` if processes were killed, which
+/// took their counts with them.
+pub(crate) fn legs(legs: &LegCounts, scale: f64, judged: bool) -> String {
     let mut table = table(&["", "gateways", "prefill", "decode", ""]);
     let number = |n: Option<u64>| n.map_or_else(|| "-".to_owned(), |n| n.to_string());
     for row in legs.rows(scale) {
-        let verdict = if row.agrees() { "agree" } else { "DIFFER" };
+        let verdict = match (judged, row.agrees()) {
+            (false, _) => "",
+            (true, true) => "agree",
+            (true, false) => "DIFFER",
+        };
         table.add_row([
             row.name.to_owned(),
             number(row.gateways),

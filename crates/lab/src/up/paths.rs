@@ -9,7 +9,6 @@ use meridian_wire::wan::{LinkSpec, Rate, SetLink};
 
 use super::Options;
 use super::pools::Role;
-use super::region::Region;
 use crate::{Distance, Fleet, Process, Result};
 
 /// The relay's names of the two sides.
@@ -29,8 +28,7 @@ impl Paths {
         }
         let prefills =
             options.roles(0).into_iter().enumerate().filter(|(_, r)| *r == Role::Prefill);
-        let route =
-            |(n, _)| (Region::replica_name(options, 0, n), ENGINES.to_owned(), KV.to_owned());
+        let route = |(n, _)| (options.replica_name(0, n), ENGINES.to_owned(), KV.to_owned());
         let routes: Vec<_> = prefills.map(route).collect();
         let link = |from: &str, to: &str| LinkSpec {
             from: from.to_owned(),

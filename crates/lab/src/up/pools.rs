@@ -58,6 +58,14 @@ impl Options {
             }
         }
     }
+
+    /// The name of a region's replica, by its number.
+    pub(super) fn replica_name(&self, region: usize, n: usize) -> String {
+        match self.regions.len() {
+            1 => format!("engine-{n}"),
+            _ => format!("{}-engine-{n}", self.regions[region]),
+        }
+    }
 }
 
 impl fmt::Display for Pools {

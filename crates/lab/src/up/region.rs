@@ -60,21 +60,13 @@ impl Region {
     ) -> Result<Region> {
         let mut replicas = Vec::new();
         for (n, role) in options.roles(region).into_iter().enumerate() {
-            let name = Region::replica_name(options, region, n);
+            let name = options.replica_name(region, n);
             let process = maker.replica(fleet, options, paths, (&name, role), 0).await?;
             let url = process.said(0).to_owned();
             replicas.push(Replica { name, role, url, process: Some(process), restarts: 0 });
         }
         let name = options.regions[region].clone();
         Ok(Region { load: None, gateway: None, replicas, name, spec: None, restarts: 0, edits: 0 })
-    }
-
-    /// The name of a region's replica, by its number.
-    pub(super) fn replica_name(options: &Options, region: usize, n: usize) -> String {
-        match options.regions.len() {
-            1 => format!("engine-{n}"),
-            _ => format!("{}-engine-{n}", options.regions[region]),
-        }
     }
 
     /// The gateway's name, also in its certificate.

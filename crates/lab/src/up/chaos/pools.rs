@@ -61,7 +61,7 @@ pub(super) async fn run(options: &Options) -> Result<Vec<String>> {
             half.judge(&mut faults);
             let halves = [half];
             println!("{}\n{}", account::faults(&halves), account::requests(&halves));
-            println!("{}", page::legs(&legs, KV_SCALE));
+            println!("{}", page::legs(&legs, KV_SCALE, false));
         }
         Err(error) => faults.push(error.to_string()),
     }
