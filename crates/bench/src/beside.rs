@@ -3,7 +3,7 @@
 //! If the run forwards requests, the simulation keeps them in their region, and the other way
 //! round. Clients, engines, distances and the gateways' machine are the run's own (for the accuracy
 //! see docs/benchmarks.md, "Simulator accuracy"). The simulation does not include processes killed
-//! in the run.
+//! in the run, and all of its replicas serve whole requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,8 @@ pub fn begin(options: &up::Options) -> Option<Beside> {
         && options.time_scale == 1.0
         && options.regions.len() > 1;
     let scenario = is_like.then(|| scenario(options, topology))?.ok()?;
-    let beside = Beside { name: format!("{name}, simulated"), seconds: Arc::default() };
+    let whole = if options.pools.is_some() { " without pools" } else { "" };
+    let beside = Beside { name: format!("{name}{whole}, simulated"), seconds: Arc::default() };
     let (seconds, regions) = (beside.seconds.clone(), options.regions.len());
     // The run does not wait for it: one that ends sooner ends without the comparison.
     std::thread::spawn(move || {

@@ -291,7 +291,8 @@ impl SideChannel {
         let listen = |source| Error::Listen { address, source };
         let (listener, address) = transfer.network.listen(address).map_err(listen)?;
         let profile = &options.engine.profile;
-        let shared = Arc::new(kv::Shared::new(transfer, address, profile, clock));
+        let named = transfer.announce.unwrap_or(address);
+        let shared = Arc::new(kv::Shared::new(transfer, named, profile, clock));
         let (alive, watched) = watch::channel(());
         tokio::spawn(kv::listen(listener, shared.clone(), commands.downgrade(), watched));
         Ok(Some(SideChannel { shared, address, _alive: alive }))

@@ -39,8 +39,8 @@ impl Fleet {
         Ok(Control { process, admin, operator: certificates.operator() })
     }
 
-    /// Adds a replica to a region, with separate addresses for the gateways of other regions if
-    /// needed.
+    /// Adds a replica to a region with its address and its role, and with separate addresses for
+    /// the gateways of other regions if needed.
     ///
     /// # Errors
     /// If the control plane does not answer, or refuses.
@@ -48,14 +48,14 @@ impl Fleet {
         &self,
         control: &Control,
         name: &str,
-        region: &str,
-        url: &str,
+        (region, url, role): (&str, &str, &str),
         from: &BTreeMap<String, String>,
     ) -> Result<()> {
         let mut args: Vec<OsString> =
             ["replicas", "add", name, "--region", region, "--url", url].map(Into::into).into();
         // Its gateways may come later.
         args.push("--force".into());
+        args.extend(["--role".into(), role.into()]);
         for (region, url) in from {
             args.extend(["--from".into(), format!("{region}={url}").into()]);
         }

@@ -38,6 +38,9 @@ pub struct EngineCounts {
     pub prompt_tokens: u64,
     /// Of those, cached.
     pub cached_tokens: u64,
+    /// Whether `cached_tokens` is what answers report. The answer of a decode engine reports the
+    /// cached tokens of the engine that computed the prompt.
+    pub knows_cached: bool,
     /// Tokens generated.
     pub output_tokens: u64,
     /// Requests in the batch or waiting for it now.
@@ -50,7 +53,7 @@ impl EngineCounts {
         client: &Client,
         urls: impl IntoIterator<Item = S>,
     ) -> Result<EngineCounts> {
-        let mut sum = EngineCounts { done: Some(0), ..EngineCounts::default() };
+        let mut sum = EngineCounts { done: Some(0), knows_cached: true, ..EngineCounts::default() };
         for url in urls {
             let one = EngineCounts::of(&client.scrape(url.as_ref()).await?);
             sum.done = sum.done.zip(one.done).map(|(sum, one)| sum + one);
@@ -74,6 +77,7 @@ impl EngineCounts {
             done: ended.map(|ended| ended - aborted),
             prompt_tokens: count("vllm:prompt_tokens_total") + computed + reused,
             cached_tokens: count("vllm:prefix_cache_hits_total") + reused,
+            knows_cached: true,
             output_tokens: count("vllm:generation_tokens_total")
                 + count("llamacpp:tokens_predicted_total"),
             outstanding: count("vllm:num_requests_running")
@@ -121,7 +125,7 @@ impl Counts {
                 "cached tokens",
                 |c| c.cached_tokens,
                 Some(prefix.cached_tokens),
-                Some(engines.cached_tokens),
+                engines.knows_cached.then_some(engines.cached_tokens),
             ),
             row("output tokens", |c| c.output_tokens, None, Some(engines.output_tokens)),
         ];
@@ -154,6 +158,7 @@ mod tests {
             done: Some(3),
             prompt_tokens: 40,
             cached_tokens: 16,
+            knows_cached: true,
             output_tokens: 9,
             outstanding: 2,
         };

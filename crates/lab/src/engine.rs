@@ -62,8 +62,8 @@ impl EngineSpec {
 }
 
 impl Fleet {
-    /// Starts a model engine; its address is `said(0)`.
+    /// Starts a model engine; its address is `said(0)`, and that of its side channel `said(1)`.
     pub async fn engine(&self, name: &str, spec: &EngineSpec) -> Result<Process> {
-        self.meridian(name, spec.args(name), &["listening on "]).await
+        self.meridian(name, spec.args(name), &["listening on ", "side channel on "]).await
     }
 }

@@ -1,5 +1,6 @@
 //! The gateway of a fleet: a config file, the process, and its admin API.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,8 @@ pub struct GatewaySpec {
     pub admin: String,
     /// The replicas' addresses.
     pub replicas: Vec<String>,
+    /// The roles of those that do not serve whole requests, by address.
+    pub roles: BTreeMap<String, &'static str>,
     /// Their engine: `auto` detects it.
     pub engine: String,
     /// Gateways of other regions.
@@ -75,6 +78,7 @@ impl Default for GatewaySpec {
             listen: "127.0.0.1:0".into(),
             admin: "127.0.0.1:0".into(),
             replicas: Vec::new(),
+            roles: BTreeMap::new(),
             engine: "auto".into(),
             peers: None,
             control: None,
@@ -97,6 +101,9 @@ impl GatewaySpec {
         yaml.push_str(if self.replicas.is_empty() { "replicas: []\n" } else { "replicas:\n" });
         for url in &self.replicas {
             let _ = write!(yaml, "  - url: {url}\n    engine: {}\n", self.engine);
+            if let Some(role) = self.roles.get(url) {
+                let _ = writeln!(yaml, "    role: {role}");
+            }
         }
         if self.resume {
             yaml.push_str("resume: {}\n");

@@ -20,6 +20,7 @@ mod error;
 mod fleet;
 mod gateway;
 mod keeper;
+mod legs;
 pub mod llamacpp;
 mod load;
 mod page;

@@ -122,6 +122,8 @@ pub struct ReportRow {
     pub throughput_rps: Option<f64>,
     /// TTFT at the client.
     pub ttft_ms: Option<ReportQuantiles>,
+    /// Time of each further token.
+    pub tpot_ms: Option<ReportQuantiles>,
     /// From the first byte sent to the last received.
     pub e2e_ms: Option<ReportQuantiles>,
     /// Cached share of the prompt tokens, as reported by the engines.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use comfy_table::{CellAlignment, Table, presets};
 use meridian_wire::admin::{Peer, Status};
 
+use crate::legs::LegCounts;
 use crate::{Counts, Live, Report};
 
 /// The state of a region at one moment.
@@ -192,6 +193,46 @@ pub(crate) fn counts(counts: &Counts) -> String {
     table.to_string()
 }
 
+/// The counts of requests with two legs as a table; not `judged` if processes were killed, which
+/// took their counts with them.
+pub(crate) fn legs(legs: &LegCounts, scale: f64, judged: bool) -> String {
+    let mut table = table(&["", "gateways", "prefill", "decode", ""]);
+    let number = |n: Option<u64>| n.map_or_else(|| "-".to_owned(), |n| n.to_string());
+    for row in legs.rows(scale) {
+        let verdict = match (judged, row.agrees()) {
+            (false, _) => "",
+            (true, true) => "agree",
+            (true, false) => "DIFFER",
+        };
+        table.add_row([
+            row.name.to_owned(),
+            number(row.gateways),
+            number(row.prefill),
+            number(row.decode),
+            verdict.to_owned(),
+        ]);
+    }
+    let LegCounts { fallbacks, expired, late, failed, mismatches, held, .. } = legs;
+    format!(
+        "{table}\nfallbacks {fallbacks}   leases expired {expired}, released late {late}   transfers \
+         failed {failed}, with wrong KV {mismatches}   KV held {:.2} %",
+        held * 100.0
+    )
+}
+
+/// The share of split requests among those that the region with pools answered.
+pub(crate) fn split(legs: &LegCounts, region: &str, seen: &[Seen]) -> String {
+    let here = seen.iter().find(|seen| seen.name == region);
+    let answered = here.and_then(|seen| seen.status.as_ref()).map_or(0, |status| {
+        status.requests.done - status.peers.iter().map(|peer| peer.sent.done).sum::<u64>()
+    });
+    format!(
+        "{region}: {} of {answered} answers with a prefill leg ({})",
+        legs.transferred,
+        percent(legs.transferred, answered)
+    )
+}
+
 pub(crate) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(header);
@@ -214,6 +255,10 @@ fn ttft(status: &Status, live: Option<&Live>) -> (String, String) {
 
 pub(crate) fn ms(value: Option<f64>) -> String {
     value.map_or_else(|| "-".into(), |value| format!("{value:.0} ms"))
+}
+
+pub(crate) fn tenths(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".into(), |value| format!("{value:.1} ms"))
 }
 
 pub(crate) fn percent(part: u64, whole: u64) -> String {

@@ -12,6 +12,8 @@ mod board;
 pub mod chaos;
 mod faults;
 mod order;
+mod paths;
+mod pools;
 mod region;
 mod start;
 mod stop;
@@ -25,8 +27,9 @@ use std::time::Duration;
 
 use meridian_wire::wan::KNOWN_RTT_MS;
 
-use crate::{Error, Result};
+use crate::{Error, Result, page};
 pub use beside::{Beside, Figures, Second};
+pub use pools::Pools;
 pub use start::Clients;
 use stop::Stop;
 use verdict::{judge, judge_broken, summarize};
@@ -59,7 +62,8 @@ pub enum Demand {
     None,
     /// A few sessions.
     Light,
-    /// Sessions, trees and chats, enough to keep the replicas busy.
+    /// Sessions, trees and chats, enough to keep the replicas busy; with pools also questions about
+    /// long documents.
     Mixed,
     /// The same all day, with some clients that disconnect, and in one region more than it can
     /// serve well.
@@ -75,10 +79,14 @@ pub struct Options {
     pub topology: String,
     /// Length of the clients' day, if there are several regions.
     pub day: Duration,
+    /// The share of the clients that is active at the quietest time of their day.
+    pub night: f64,
     /// Kind of replicas.
     pub engines: Engines,
     /// Replicas per region.
     pub replicas: u32,
+    /// The region whose replicas have roles, if there is one.
+    pub pools: Option<Pools>,
     /// The gateway's policy.
     pub policy: String,
     /// Speed of model engines relative to real time.
@@ -101,6 +109,10 @@ pub struct Options {
     pub resume: bool,
     /// Whether model engines log each request that reaches them.
     pub log_requests: bool,
+    /// Whether the KV of a single region with pools crosses a relay that can be cut.
+    pub relays_kv: bool,
+    /// Further arguments of model engines with a role.
+    pub pool_args: Vec<String>,
 }
 
 impl Default for Options {
@@ -109,8 +121,10 @@ impl Default for Options {
             regions: vec!["us".into()],
             topology: "two_layer".into(),
             day: Duration::from_secs(120),
+            night: 0.3,
             engines: Engines::Model,
             replicas: 4,
+            pools: None,
             policy: "meridian".into(),
             time_scale: 1.0,
             demand: Demand::Mixed,
@@ -122,6 +136,8 @@ impl Default for Options {
             clocks: None,
             resume: false,
             log_requests: false,
+            relays_kv: false,
+            pool_args: Vec::new(),
         }
     }
 }
@@ -152,14 +168,21 @@ pub async fn run(options: &Options) -> Result<Verdict> {
     }
     let reports = world.stop_loads(&mut faults).await;
     match world.settle(&reports).await {
-        Ok((seen, counts)) => {
+        Ok((seen, counts, legs)) => {
             let all = crate::total::total(&seen);
             match world.orders.is_empty() {
-                true => judge(&all, &counts, &reports, &mut faults),
+                true => {
+                    judge(&all, &counts, &reports, &mut faults);
+                    faults.extend(legs.iter().flat_map(|legs| legs.faults(pools::KV_SCALE)));
+                }
                 // The counts of dead processes are gone: the rest is shown, and not compared.
                 false => judge_broken(&all, &reports, &mut faults),
             }
             summarize(&seen, &counts, &reports);
+            if let (Some(legs), Some(pools)) = (legs, &options.pools) {
+                println!("\n{}", page::legs(&legs, pools::KV_SCALE, world.orders.is_empty()));
+                println!("{}", page::split(&legs, &pools.region, &seen));
+            }
             let beside = options.beside.as_ref().and_then(|beside| beside.line(world.watched));
             beside.into_iter().for_each(|line| println!("\n{line}"));
         }
@@ -203,8 +226,20 @@ fn validate(options: &Options) -> Result<()> {
         let remedy = "use two_layer, region_local or central";
         return setting("--topology", options.topology.clone(), remedy);
     }
+    if let Some(pools) = &options.pools {
+        let given = || pools.to_string();
+        if !names.contains(&pools.region) {
+            return setting("--pools", given(), "name one of --regions");
+        }
+        if options.engines != Engines::Model {
+            return setting("--pools", given(), "only model engines hand over KV");
+        }
+    }
     if options.day.is_zero() {
         return setting("--day", "0s".into(), "use 10s or more");
+    }
+    if !(0.0..=1.0).contains(&options.night) {
+        return setting("--night", options.night.to_string(), "use 0 to 1");
     }
     let scale = options.time_scale;
     if !(scale > 0.0 && scale.is_finite()) {

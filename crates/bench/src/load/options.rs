@@ -68,7 +68,8 @@ impl Default for Workload {
 
 impl Workload {
     /// Every workload.
-    pub const NAMES: [&'static str; 5] = ["sessions", "tree2", "tree4", "chat", "mixed"];
+    pub const NAMES: [&'static str; 6] =
+        ["sessions", "tree2", "tree4", "chat", "mixed", "documents"];
 
     /// The generator of the named workload.
     pub fn generator(&self) -> anyhow::Result<Arc<dyn Generator>> {
@@ -83,14 +84,24 @@ impl Workload {
             "tree2" => Arc::new(self.tree(2)),
             "tree4" => Arc::new(self.tree(4)),
             "chat" => Arc::new(self.chat()),
-            "mixed" => Arc::new(Mixed::new(vec![
-                Box::new(self.sessions()),
-                Box::new(self.tree(2)),
-                Box::new(self.tree(4)),
-                Box::new(self.chat()),
-            ])),
+            "mixed" => Arc::new(Mixed::new(self.shapes())),
+            "documents" => {
+                let rag = meridian_workload::find_generator("rag").expect("the registry has it");
+                let mut shapes = self.shapes();
+                shapes.push(rag.published());
+                Arc::new(Mixed::new(shapes))
+            }
             other => bail!("workload {other:?} is unknown: use one of {}", Self::NAMES.join(", ")),
         })
+    }
+
+    fn shapes(&self) -> Vec<Box<dyn Generator>> {
+        vec![
+            Box::new(self.sessions()),
+            Box::new(self.tree(2)),
+            Box::new(self.tree(4)),
+            Box::new(self.chat()),
+        ]
     }
 
     fn sessions(&self) -> Sessions {

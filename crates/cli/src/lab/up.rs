@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
-use meridian_lab::up::{self, Demand, Engines, Options};
+use anyhow::{Context, anyhow, bail};
+use meridian_lab::up::{self, Demand, Engines, Options, Pools};
 
 /// Start regions on this machine, with a load and a page that shows it
 #[derive(Debug, clap::Args)]
@@ -18,12 +18,19 @@ pub(crate) struct Args {
     /// Length of a day; the clients of the regions wake and sleep in turn
     #[arg(long, default_value = "120s", value_parser = duration)]
     day: Duration,
+    /// Share of the clients that is awake at the quietest time of their day
+    #[arg(long, default_value_t = 0.3)]
+    night: f64,
     /// Kind of replicas
     #[arg(long, value_enum, default_value_t = Engine::Model)]
     engine: Engine,
     /// Replicas in each region
     #[arg(long, default_value_t = 4)]
     replicas: u32,
+    /// Prefill and decode replicas of one region, in place of its --replicas; `none` for no such
+    /// region [default: asia=1:3 for model engines in several regions, asia among them]
+    #[arg(long, value_name = "REGION=PREFILL:DECODE")]
+    pools: Option<String>,
     /// Policy of the gateways; `meridian policies` lists them
     #[arg(long, default_value = "meridian")]
     policy: String,
@@ -63,12 +70,15 @@ enum Load {
     Mixed,
 }
 
+/// Region with pools, its prefill and its decode replicas, unless given.
+const USUAL_POOLS: (&str, u32, u32) = ("asia", 1, 3);
+
 /// Runs the command. It succeeds only if every request succeeded and all counts agree.
 ///
 /// # Errors
 /// If the regions cannot start, or a request failed.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
-    let mut options = args.options();
+    let mut options = args.options()?;
     options.beside = meridian_bench::beside::begin(&options);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -90,16 +100,28 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 }
 
 impl Args {
-    fn options(self) -> Options {
+    fn options(self) -> anyhow::Result<Options> {
         let usual: &[&str] = match self.engine {
             Engine::Model => &["us", "eu", "asia"],
             Engine::Llamacpp => &["us"],
         };
         let usual = || usual.iter().map(|name| (*name).to_owned()).collect();
-        Options {
-            regions: if self.regions.is_empty() { usual() } else { self.regions },
+        let regions = if self.regions.is_empty() { usual() } else { self.regions };
+        let usual = matches!(self.engine, Engine::Model) && regions.len() > 1;
+        let pools = match self.pools.as_deref() {
+            None if usual && regions.iter().any(|name| *name == USUAL_POOLS.0) => {
+                let (region, prefill, decode) = USUAL_POOLS;
+                Some(Pools { region: region.to_owned(), prefill, decode })
+            }
+            None | Some("none") => None,
+            Some(text) => Some(text.parse().map_err(|why: String| anyhow!("--pools: {why}"))?),
+        };
+        Ok(Options {
+            regions,
+            pools,
             topology: self.topology,
             day: self.day,
+            night: self.night,
             engines: match self.engine {
                 Engine::Model => Engines::Model,
                 Engine::Llamacpp => Engines::LlamaCpp,
@@ -120,7 +142,9 @@ impl Args {
             clocks: None,
             resume: false,
             log_requests: false,
-        }
+            relays_kv: false,
+            pool_args: Vec::new(),
+        })
     }
 }
 

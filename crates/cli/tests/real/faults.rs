@@ -42,6 +42,18 @@ fn a_fleet_survives_a_minute_of_chance() {
     assert!(faults >= 10, "{faults} faults\n{out}");
 }
 
+// A minute of faults of prefill and decode replicas, each at a moment of a request: no answer is lost
+// or wrong, no KV of another prompt arrives, and no engine holds KV afterwards.
+#[test]
+fn pairs_survive_a_minute_of_faults() {
+    let out = chaos(&["pools", "--for", "1m"]);
+    assert!(out.contains("repeat: meridian chaos pools --for 60s --seed 1"), "{out}");
+    for kind in ["prefill killed", "decode killed", "suspended"] {
+        assert!(out.contains(kind), "{kind}\n{out}");
+    }
+    assert!(out.contains("with wrong KV 0") && out.contains("KV held 0.00 %"), "{out}");
+}
+
 // No gateway waits for a suspended process, and a resumed one does no harm.
 #[test]
 fn a_fleet_survives_suspended_processes() {
@@ -53,7 +65,7 @@ fn a_fleet_survives_suspended_processes() {
 #[test]
 fn the_length_belongs_to_the_random_scenario() {
     for (args, why) in [
-        (&["chaos", "storm", "--for", "1m"][..], "applies to the scenario `random`"),
+        (&["chaos", "storm", "--for", "1m"][..], "applies to the scenarios `random` and `pools`"),
         (&["chaos", "random", "--for", "5s"], "use 20s or more"),
         (&["chaos", "random", "--for", "60"], "has no unit"),
     ] {

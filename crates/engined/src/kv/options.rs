@@ -43,6 +43,8 @@ pub struct Transfer {
     pub role: Role,
     /// Address of the side channel, which prefill answers name; port 0 is any free one.
     pub side_channel: SocketAddr,
+    /// Address that prefill answers name in its place, if other engines reach it through a relay.
+    pub announce: Option<SocketAddr>,
     /// How long blocks are held for a decode leg, in model time. A decoding engine renews a lease
     /// every sixth of its own, and each renewal extends it to two thirds from then.
     pub lease: Duration,
@@ -64,6 +66,7 @@ impl Default for Transfer {
         Transfer {
             role: Role::Both,
             side_channel: SocketAddr::from(([127, 0, 0, 1], 0)),
+            announce: None,
             lease: Duration::from_secs(30),
             scale: 1.0 / 1024.0,
             link_gbps: 100.0,

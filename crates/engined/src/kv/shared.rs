@@ -131,9 +131,10 @@ impl Transfer {
     pub(crate) fn validate(&self) -> Result<(), Error> {
         let positive = |value: f64, most: f64| value > 0.0 && value <= most;
         let field = |field, value: String, remedy| Err(Error::Transfer { field, value, remedy });
-        if self.side_channel.ip().is_unspecified() {
+        let named = self.announce.unwrap_or(self.side_channel);
+        if named.ip().is_unspecified() {
             let remedy = "name an address at which other engines reach this one";
-            return field("side channel", self.side_channel.to_string(), remedy);
+            return field("side channel", named.to_string(), remedy);
         }
         if self.lease < Duration::from_millis(6) || self.lease > Duration::from_secs(86_400) {
             return field("KV lease", format!("{:?}", self.lease), "use 6 ms to 1 day");

@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 
 use meridian_wire::wan::KNOWN_RTT_MS;
 
+use super::pools::Role;
 use super::region::{Region, Replica, USUAL};
 use super::{CENTRAL, Options, tenants};
 use crate::{Certificates, Control, Distance, Fleet, GatewaySpec, PeersSpec, Result};
@@ -42,8 +43,9 @@ impl Shared {
                 let others = regions.iter().filter(|other| other.name != region.name);
                 let way = |from: &Region| (from.name.clone(), way(&distance, from, replica));
                 let from = others.map(way).collect();
-                let Replica { name, url, .. } = replica;
-                fleet.add_replica(&control, name, &region.name, url, &from).await?;
+                let Replica { name, url, role, .. } = replica;
+                let role = role.word();
+                fleet.add_replica(&control, name, (&region.name, url, role), &from).await?;
             }
         }
         Ok(Shared { distance, common: Some((certificates, control)) })
@@ -68,7 +70,11 @@ pub(super) fn gateway(
         ..GatewaySpec::default()
     };
     match shared {
-        None => spec.replicas = here.replicas.iter().map(|replica| replica.url.clone()).collect(),
+        None => {
+            for replica in &here.replicas {
+                add(&mut spec, replica.url.clone(), replica.role);
+            }
+        }
         Some(Shared { distance, common: Some((certificates, control)) }) => {
             spec.control = Some(control.admin.clone());
             spec.peers = Some(peers(distance, certificates, &here.name, regions));
@@ -80,11 +86,20 @@ pub(super) fn gateway(
                 false => way(distance, here, replica),
             };
             for there in regions {
-                spec.replicas.extend(there.replicas.iter().map(|replica| url(there, replica)));
+                for replica in &there.replicas {
+                    add(&mut spec, url(there, replica), replica.role);
+                }
             }
         }
     }
     Some(spec)
+}
+
+fn add(spec: &mut GatewaySpec, url: String, role: Role) {
+    if role != Role::Both {
+        spec.roles.insert(url.clone(), role.word());
+    }
+    spec.replicas.push(url);
 }
 
 /// The peers of a region's gateway, reached over the WAN.

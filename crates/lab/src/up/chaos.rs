@@ -13,6 +13,7 @@
 mod books;
 mod left;
 mod play;
+mod pools;
 mod pulse;
 mod random;
 mod scenario;
@@ -33,9 +34,9 @@ use scenes::{ALL, SHORT};
 pub struct Options {
     /// Seed of targets, times and load.
     pub seed: u64,
-    /// The scenarios' names; all of them when empty, apart from [`RANDOM`].
+    /// The scenarios' names; all of them when empty, apart from [`RANDOM`] and [`POOLS`].
     pub only: Vec<String>,
-    /// How long faults are injected in [`RANDOM`].
+    /// How long faults are injected in [`RANDOM`] and [`POOLS`].
     pub length: Duration,
     /// The short form: two scenarios with a mix of all faults.
     pub short: bool,
@@ -46,13 +47,21 @@ pub struct Options {
 /// The scenario without a table: random faults of all kinds, for the given time.
 pub const RANDOM: &str = "random";
 
+/// The scenario with prefill and decode replicas: faults of their pairs, for the given time.
+pub const POOLS: &str = "pools";
+
 /// The names of all scenarios, with a description of each.
 pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
     let random = (
         RANDOM,
         "random faults every few seconds, for the time in --for; every answer is compared",
     );
-    ALL.iter().chain(SHORT).map(|scenario| (scenario.name, scenario.what)).chain([random])
+    let pools = (
+        POOLS,
+        "faults of prefill and decode replicas, for the time in --for; every answer is compared",
+    );
+    let tables = ALL.iter().chain(SHORT).map(|scenario| (scenario.name, scenario.what));
+    tables.chain([random, pools])
 }
 
 /// Runs the scenarios and prints the result of each; returns all problems, one sentence each.
@@ -64,6 +73,9 @@ pub async fn run(options: &Options) -> Result<Vec<String>> {
     let (mut wrong, mut rows) = (Vec::new(), Vec::new());
     if options.only.iter().any(|name| name == RANDOM) {
         wrong.extend(random::run(options).await?);
+    }
+    if options.only.iter().any(|name| name == POOLS) {
+        wrong.extend(pools::run(options).await?);
     }
     for scenario in chosen {
         let steps = scenario.steps(&mut Rng::new(options.seed));
@@ -104,7 +116,7 @@ fn chosen(options: &Options) -> Result<Vec<&'static Scenario>> {
             ),
         })
     };
-    options.only.iter().filter(|name| *name != RANDOM).map(one).collect()
+    options.only.iter().filter(|name| ![RANDOM, POOLS].contains(&name.as_str())).map(one).collect()
 }
 
 /// Load before the first fault and after the last repair.

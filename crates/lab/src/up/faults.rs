@@ -25,13 +25,19 @@ impl World {
                 field: "act",
                 value: format!("{:?}", order.act).to_lowercase(),
                 remedy:
-                    "use kill, revive, cut or slow for a link; kill, revive, restart, stop, end \
+                    "use kill, revive, cut or slow for a link or a path; kill, revive, restart, stop, end \
                      or reload for a program; edit for a gateway only"
                         .into(),
             });
         }
         match order.what {
             What::Link => return self.link(order).await,
+            What::Path => {
+                let Some(paths) = &self.paths else {
+                    return Err(unknown(&order.name, ["a run that relays KV"]));
+                };
+                return paths.set(set_link(order.act, "", "")).await;
+            }
             What::Control => return self.control_act(order.act).await,
             What::Replica => {
                 let (region, replica) = self.replica(&order.name)?;
@@ -78,7 +84,7 @@ impl World {
         nth: usize,
         act: Act,
     ) -> Result<()> {
-        let (fleet, maker) = (&self.fleet, &self.maker);
+        let (fleet, maker, paths) = (&self.fleet, &self.maker, self.paths.as_ref());
         let replica = &mut self.regions[region].replicas[nth];
         if signalled(replica.process.as_mut(), act) {
             return Ok(());
@@ -93,7 +99,8 @@ impl World {
         if act != Act::Kill && replica.process.is_none() {
             let port = replica.url.rsplit(':').next().and_then(|port| port.parse().ok());
             let port = port.unwrap_or(0);
-            let start = || maker.replica(fleet, options, &replica.name, port);
+            let start =
+                || maker.replica(fleet, options, paths, (&replica.name, replica.role), port);
             replica.process = Some(again(start).await?);
         }
         Ok(())

@@ -55,15 +55,21 @@ pub(super) enum What {
     Link,
     /// The control plane.
     Control,
+    /// The paths of KV between the engines of a region.
+    Path,
 }
 
 impl Order {
+    fn is_way(&self) -> bool {
+        matches!(self.what, What::Link | What::Path)
+    }
+
     /// Whether the action applies to this kind of part.
     pub(super) fn makes_sense(&self) -> bool {
         match self.act {
             Act::Kill | Act::Revive => true,
-            Act::Cut | Act::Slow => self.what == What::Link,
-            Act::Restart | Act::Stop | Act::End | Act::Reload => self.what != What::Link,
+            Act::Cut | Act::Slow => self.is_way(),
+            Act::Restart | Act::Stop | Act::End | Act::Reload => !self.is_way(),
             Act::Edit => self.what == What::Gateway,
         }
     }
@@ -88,6 +94,7 @@ impl fmt::Display for Order {
             What::Region => "region",
             What::Link => "link",
             What::Control => return write!(f, "{act} the control plane"),
+            What::Path => return write!(f, "{act} the paths of KV"),
         };
         write!(f, "{act} {what} {}", self.name)
     }

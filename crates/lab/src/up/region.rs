@@ -2,6 +2,8 @@
 
 use meridian_wire::admin::{self, Status};
 
+use super::paths::Paths;
+use super::pools::Role;
 use super::start::{Maker, load_args};
 use super::{Options, tenants};
 use crate::load::Load;
@@ -31,6 +33,7 @@ pub(super) struct Region {
 /// A replica, dead or alive.
 pub(super) struct Replica {
     pub(super) name: String,
+    pub(super) role: Role,
     /// Its URL, which a restart keeps.
     pub(super) url: String,
     /// None while it is dead.
@@ -52,17 +55,15 @@ impl Region {
         fleet: &Fleet,
         maker: &Maker,
         options: &Options,
+        paths: Option<&Paths>,
         region: usize,
     ) -> Result<Region> {
         let mut replicas = Vec::new();
-        for n in 0..options.replicas {
-            let name = match options.regions.len() {
-                1 => format!("engine-{n}"),
-                _ => format!("{}-engine-{n}", options.regions[region]),
-            };
-            let process = maker.replica(fleet, options, &name, 0).await?;
+        for (n, role) in options.roles(region).into_iter().enumerate() {
+            let name = options.replica_name(region, n);
+            let process = maker.replica(fleet, options, paths, (&name, role), 0).await?;
             let url = process.said(0).to_owned();
-            replicas.push(Replica { name, url, process: Some(process), restarts: 0 });
+            replicas.push(Replica { name, role, url, process: Some(process), restarts: 0 });
         }
         let name = options.regions[region].clone();
         Ok(Region { load: None, gateway: None, replicas, name, spec: None, restarts: 0, edits: 0 })

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use super::paths::Paths;
+use super::pools::Role;
 use super::{DRAIN, Demand, Engines, Options};
 use crate::llamacpp::{self, LlamaCpp, ServerSpec};
 use crate::{EngineSpec, Fleet, Process, Result};
@@ -31,19 +33,34 @@ impl Maker {
         &self,
         fleet: &Fleet,
         options: &Options,
-        name: &str,
+        paths: Option<&Paths>,
+        (name, role): (&str, Role),
         port: u16,
     ) -> Result<Process> {
         match self {
             Maker::Model => {
+                let mut args = role.args();
+                if role != Role::Both {
+                    args.extend(options.pool_args.iter().cloned());
+                }
+                if let Some(address) = paths.and_then(|paths| paths.announced(name)) {
+                    args.extend(["--side-channel-announce".into(), address.to_string()]);
+                }
+                if options.log_requests {
+                    args.push("--log-requests".into());
+                }
                 let spec = EngineSpec {
                     listen: format!("127.0.0.1:{port}"),
                     time_scale: options.time_scale,
                     seed: options.seed,
-                    args: if options.log_requests { vec!["--log-requests".into()] } else { vec![] },
+                    args,
                     ..EngineSpec::default()
                 };
-                fleet.engine(name, &spec).await
+                let engine = fleet.engine(name, &spec).await?;
+                if let Some(paths) = paths {
+                    paths.lead(name, &engine).await?;
+                }
+                Ok(engine)
             }
             Maker::LlamaCpp(installed) => {
                 let spec = ServerSpec { slots: 4, context: 12288, port };
@@ -89,6 +106,7 @@ impl Options {
     #[must_use]
     pub fn clients(&self, region: usize) -> Clients {
         let (workload, count, max_tokens, system_bytes) = match (self.demand, self.engines) {
+            (Demand::Mixed, Engines::Model) if self.pools.is_some() => ("documents", 24, 64, 6144),
             (Demand::Mixed, Engines::Model) => ("mixed", 24, 64, 6144),
             (Demand::Steady, _) => ("mixed", uneven(self, region), 48, 6144),
             (_, Engines::Model) => ("sessions", 4, 64, 6144),
@@ -96,7 +114,7 @@ impl Options {
             (_, Engines::LlamaCpp) => ("sessions", 2, 32, 2048),
         };
         let peak = region as f64 / self.regions.len() as f64;
-        Clients { workload, count, max_tokens, system_bytes, peak, night: 0.3 }
+        Clients { workload, count, max_tokens, system_bytes, peak, night: self.night }
     }
 }
 

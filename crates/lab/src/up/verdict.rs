@@ -113,10 +113,11 @@ fn measured(report: &Report) -> Option<String> {
     let row = report.rows.first()?;
     let of = |q: Option<ReportQuantiles>| (page::ms(q.map(|q| q.p50)), page::ms(q.map(|q| q.p99)));
     let (ttft, e2e) = (of(row.ttft_ms), of(row.e2e_ms));
+    let tpot = (page::tenths(row.tpot_ms.map(|q| q.p50)), page::tenths(row.tpot_ms.map(|q| q.p99)));
     let rate = row.throughput_rps.unwrap_or(0.0);
     Some(format!(
-        "{rate:.1} requests/s   TTFT p50 {} p99 {}   E2E p50 {} p99 {}",
-        ttft.0, ttft.1, e2e.0, e2e.1
+        "{rate:.1} requests/s   TTFT p50 {} p99 {}   TPOT p50 {} p99 {}   E2E p50 {} p99 {}",
+        ttft.0, ttft.1, tpot.0, tpot.1, e2e.0, e2e.1
     ))
 }
 
@@ -150,6 +151,7 @@ mod tests {
             done: Some(5),
             prompt_tokens: 50,
             cached_tokens: 20,
+            knows_cached: true,
             output_tokens: 10,
             outstanding: 0,
         }

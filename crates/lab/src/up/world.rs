@@ -8,11 +8,14 @@ use tokio::time::Instant;
 
 use super::arrange::{self, Shared};
 use super::board::{Asked, Board};
+use super::paths::Paths;
+use super::pools::{KV_SCALE, Role};
 use super::region::{Region, still_runs};
 use super::start::Maker;
 use super::stop::Stop;
 use super::tenants;
 use super::{DRAIN, Demand, Engines, Options, SETTLE, TICK, WITHOUT_END};
+use crate::legs::LegCounts;
 use crate::page::{Screen, Seen};
 use crate::total::total;
 use crate::{
@@ -29,6 +32,8 @@ pub(super) struct World {
     /// Its address, which a restart keeps, and its certificates.
     pub(super) control_at: Option<(String, Certificates)>,
     pub(super) distance: Option<Distance>,
+    /// None unless the run relays KV.
+    pub(super) paths: Option<Paths>,
     pub(super) fleet: Fleet,
     pub(super) client: Client,
     pub(super) maker: Maker,
@@ -49,9 +54,11 @@ impl World {
             fleet.fake_clocks(library);
         }
         let maker = Maker::new(options).await?;
+        let paths = Paths::start(&fleet, options).await?;
         let mut regions = Vec::new();
         for at in 0..options.regions.len() {
-            regions.push(Region::without_gateway(&fleet, &maker, options, at).await?);
+            let region = Region::without_gateway(&fleet, &maker, options, paths.as_ref(), at);
+            regions.push(region.await?);
         }
         let shared = match options.regions.len() {
             1 => None,
@@ -73,6 +80,7 @@ impl World {
             regions,
             control,
             distance,
+            paths,
             fleet,
             client: Client::new(),
             maker,
@@ -98,6 +106,10 @@ impl World {
         for region in &self.regions {
             if self.regions.len() > 1 {
                 println!("{}", region.name);
+            }
+            if let Some(pools) = options.pools.as_ref().filter(|pools| pools.region == region.name)
+            {
+                println!("  pools    {} prefill, {} decode", pools.prefill, pools.decode);
             }
             let Some(spec) = &region.spec else { continue };
             println!("  gateway  http://{}/v1", spec.listen);
@@ -224,7 +236,8 @@ impl World {
     fn shared(&mut self) -> Vec<&mut Process> {
         let control = self.control.as_mut().map(|control| &mut control.process);
         let distance = self.distance.as_mut().map(|distance| &mut distance.process);
-        control.into_iter().chain(distance).collect()
+        let paths = self.paths.as_mut().map(|paths| &mut paths.relay.process);
+        control.into_iter().chain(distance).chain(paths).collect()
     }
 
     /// Ends the loads, and waits for their requests in flight.
@@ -249,28 +262,53 @@ impl World {
     /// Reads the counts once they are at rest: nothing in flight, and no difference because a
     /// counter update is still on its way. After a bounded wait, remaining differences are reported
     /// as they are.
-    pub(super) async fn settle(&self, reports: &[Option<Report>]) -> Result<(Vec<Seen>, Counts)> {
+    pub(super) async fn settle(
+        &self,
+        reports: &[Option<Report>],
+    ) -> Result<(Vec<Seen>, Counts, Option<LegCounts>)> {
         let replicas = self.regions.iter().flat_map(|region| &region.replicas);
-        let urls: Vec<&str> = replicas.filter(|r| r.answers()).map(|r| r.url.as_str()).collect();
+        let answering = replicas.filter(|r| r.answers() && r.role != Role::Prefill);
+        let urls: Vec<&str> = answering.map(|r| r.url.as_str()).collect();
         let client = super::verdict::clients(reports);
         let give_up = Instant::now() + DRAIN;
         let mut idle_since = None;
         loop {
             let seen = self.look().await;
             let all = total(&seen);
-            let engines = EngineCounts::ask(&self.client, &urls).await?;
+            let mut engines = EngineCounts::ask(&self.client, &urls).await?;
+            let legs = self.legs().await?;
+            engines.knows_cached = legs.is_none();
             let counts = Counts::new(client.as_ref(), &all, &engines);
             let now = Instant::now();
+            let faulty = |legs: &LegCounts| !legs.faults(KV_SCALE).is_empty();
             let idle = all.requests.in_flight == 0 && engines.outstanding == 0;
             if idle {
                 idle_since.get_or_insert(now);
             }
             let late = now >= idle_since.map_or(give_up, |since| since + SETTLE);
-            if (idle && counts.disagreements().is_empty()) || late {
-                return Ok((seen, counts));
+            let agree = counts.disagreements().is_empty() && !legs.as_ref().is_some_and(faulty);
+            if (idle && agree) || late {
+                return Ok((seen, counts, legs));
             }
             tokio::time::sleep(TICK / 5).await;
         }
+    }
+
+    /// The counts of requests with two legs, of the processes that answer; none without pools.
+    pub(super) async fn legs(&self) -> Result<Option<LegCounts>> {
+        let replicas = || self.regions.iter().flat_map(|region| &region.replicas);
+        if replicas().all(|replica| replica.role == Role::Both) {
+            return Ok(None);
+        }
+        let mut legs = LegCounts::default();
+        for gateway in self.regions.iter().filter_map(Region::answering) {
+            legs.add_gateway(&self.client.scrape(&gateway.admin).await?);
+        }
+        for replica in replicas().filter(|replica| replica.answers()) {
+            let page = self.client.scrape(&replica.url).await?;
+            legs.add_engine(&page, replica.role == Role::Prefill);
+        }
+        Ok(Some(legs))
     }
 
     /// Ends gateways, control plane and relay as an operator would; they must end properly.

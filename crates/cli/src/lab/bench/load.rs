@@ -40,7 +40,7 @@ pub(super) struct Load {
     /// Name of the system in the report
     #[arg(long, default_value = "live")]
     system: String,
-    /// Workload: sessions, tree2, tree4, chat, mixed
+    /// Workload: sessions, tree2, tree4, chat, mixed, documents
     #[arg(long, default_value = "sessions")]
     workload: String,
     /// Generator to use instead; `meridian workload list` lists them

@@ -16,6 +16,10 @@ pub(super) struct TransferArgs {
     /// free one.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0")]
     side_channel: SocketAddr,
+    /// Address that answers of prefill legs name in its place, if other engines reach the side channel
+    /// through a relay.
+    #[arg(long, value_name = "HOST:PORT")]
+    side_channel_announce: Option<SocketAddr>,
     /// How long the blocks of a prefill leg are held for a decode leg, in model time.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     kv_lease: Duration,
@@ -58,6 +62,7 @@ impl TransferArgs {
                 RoleName::Decode => Role::Decode,
             },
             side_channel: self.side_channel,
+            announce: self.side_channel_announce,
             lease: self.kv_lease,
             scale: self.kv_scale,
             link_gbps: self.kv_link_gbps,

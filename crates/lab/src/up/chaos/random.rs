@@ -7,9 +7,9 @@
 //! without saying so, a duplicate piece of an answer or one of another answer, an answer where a
 //! rule forbids it, a final refusal while a permitted replica is alive.
 
-mod account;
+pub(super) mod account;
 mod answers;
-mod clients;
+pub(super) mod clients;
 mod draw;
 
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ use super::scenario::Deed;
 use super::{CALM, Options, RANDOM};
 use crate::{EngineSpec, Process, Result};
 use account::{Fault, Half, Taken};
-use clients::Crowd;
+use clients::{Crowd, Habits};
 use draw::Drawn;
 
 /// Speed of the engine with the expected answers, relative to the others.
@@ -74,7 +74,7 @@ async fn half(options: &Options, resume: bool, faults: &mut Vec<String>) -> Resu
     let addresses = |at| arrange::addresses(&world.regions, world.distance.as_ref(), at);
     let regions = regions.map(|(at, region)| (region.name.clone(), addresses(at))).collect();
     let seed = mix(options.seed, u64::from(resume));
-    let crowd = Crowd::start(regions, reference.said(0), seed);
+    let crowd = Crowd::start(regions, reference.said(0), seed, Habits::USUAL);
     tokio::time::sleep(CALM).await;
     let drawn = draw::faults(options.length.as_secs_f64() / 2.0, &mut Rng::new(seed));
     let mut played = Vec::new();
@@ -132,14 +132,16 @@ async fn play(
         let from = *starts[fault].get_or_insert_with(Instant::now);
         perform(world, up, start, &Deed::Order(order)).await?;
         if last {
-            played.push(Fault { kind: drawn[fault].kind, from, mended: Instant::now() });
+            let kind = drawn[fault].kind;
+            let (kind, silences) = (kind.name(), kind.silences());
+            played.push(Fault { kind, silences, from, mended: Instant::now() });
         }
     }
     Ok(())
 }
 
 /// An engine that no gateway uses: all others give the same answer to a prompt.
-async fn reference(world: &World, up: &Up) -> Result<Process> {
+pub(super) async fn reference(world: &World, up: &Up) -> Result<Process> {
     let spec = EngineSpec { time_scale: REFERENCE_SPEED, seed: up.seed, ..EngineSpec::default() };
     world.fleet.engine("reference", &spec).await
 }

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use super::answers::End;
 use super::clients::Record;
-use super::draw::Kind;
 use crate::page::table;
 
 /// TTFT has recovered when the P90 of this many consecutive requests is at most `BACK` times the
@@ -16,32 +15,34 @@ const IN_A_ROW: usize = 20;
 const BACK: f64 = 1.5;
 
 /// Start and repair of a fault.
-pub(super) struct Fault {
-    pub(super) kind: Kind,
-    pub(super) from: Instant,
-    pub(super) mended: Instant,
+pub(in super::super) struct Fault {
+    pub(in super::super) kind: &'static str,
+    /// Whether it may silence a gateway, or a link between gateways.
+    pub(in super::super) silences: bool,
+    pub(in super::super) from: Instant,
+    pub(in super::super) mended: Instant,
 }
 
 /// One half of a run.
-pub(super) struct Half {
-    pub(super) resume: bool,
-    pub(super) records: Vec<Record>,
-    pub(super) faults: Vec<Fault>,
+pub(in super::super) struct Half {
+    pub(in super::super) resume: bool,
+    pub(in super::super) records: Vec<Record>,
+    pub(in super::super) faults: Vec<Fault>,
     /// From the engines' own logs: requests of the restricted tenant that engines in other regions
     /// received, and all client requests that engines received.
-    pub(super) engines: Taken,
+    pub(in super::super) engines: Taken,
 }
 
 /// Requests in the engines' logs.
 #[derive(Default)]
-pub(super) struct Taken {
-    pub(super) all: u64,
-    pub(super) forbidden: Vec<String>,
+pub(in super::super) struct Taken {
+    pub(in super::super) all: u64,
+    pub(in super::super) forbidden: Vec<String>,
 }
 
 impl Taken {
     /// Reads an engine's log.
-    pub(super) fn read(&mut self, log: &Path, permitted: bool) {
+    pub(in super::super) fn read(&mut self, log: &Path, permitted: bool) {
         let text = std::fs::read(log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         for id in text.lines().filter_map(|line| line.strip_prefix("received request ")) {
@@ -59,7 +60,7 @@ impl Half {
     }
 
     /// All problems, one sentence each.
-    pub(super) fn judge(&self, faults: &mut Vec<String>) {
+    pub(in super::super) fn judge(&self, faults: &mut Vec<String>) {
         let mut wrong: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         for record in &self.records {
             if let Some(why) = self.wrong(record) {
@@ -96,13 +97,7 @@ impl Half {
 
     /// Whether a gateway on its path may have been suspended, or a link cut.
     fn excuses_silence(&self, record: &Record) -> bool {
-        let excuse = |fault: &&Fault| {
-            matches!(
-                fault.kind,
-                Kind::GatewayStopped | Kind::GatewayEnded | Kind::LinkCut | Kind::WayCut
-            )
-        };
-        let mut faults = self.faults.iter().filter(excuse);
+        let mut faults = self.faults.iter().filter(|fault| fault.silences);
         faults.any(|fault| fault.from <= record.ended && record.sent <= fault.mended)
     }
 
@@ -113,7 +108,7 @@ impl Half {
     }
 
     /// Time from each repair until the P90 recovered; none if that was not observed.
-    fn backs(&self) -> Vec<(Kind, Option<Duration>)> {
+    fn backs(&self) -> Vec<(&'static str, Option<Duration>)> {
         let Some(calm) = self.calm() else { return Vec::new() };
         let mut sent: Vec<&Record> = self.records.iter().filter(|r| r.ttft.is_some()).collect();
         sent.sort_by_key(|record| record.sent);
@@ -136,8 +131,8 @@ fn p90<'a>(records: impl Iterator<Item = &'a Record>) -> Option<Duration> {
 }
 
 /// The faults by kind, and the recovery time of TTFT after each.
-pub(super) fn faults(halves: &[Half]) -> String {
-    let mut kinds: BTreeMap<Kind, Vec<Option<Duration>>> = BTreeMap::new();
+pub(in super::super) fn faults(halves: &[Half]) -> String {
+    let mut kinds: BTreeMap<&str, Vec<Option<Duration>>> = BTreeMap::new();
     for (kind, back) in halves.iter().flat_map(Half::backs) {
         kinds.entry(kind).or_default().push(back);
     }
@@ -152,7 +147,7 @@ pub(super) fn faults(halves: &[Half]) -> String {
         seen.sort();
         all += backs.len();
         shown.add_row([
-            kind.name().to_owned(),
+            (*kind).to_owned(),
             backs.len().to_string(),
             seconds(seen.get(seen.len() / 2)),
             seconds(seen.last()),
@@ -163,7 +158,7 @@ pub(super) fn faults(halves: &[Half]) -> String {
 }
 
 /// The outcomes of requests, with and without resume, for each tenant.
-pub(super) fn requests(halves: &[Half]) -> String {
+pub(in super::super) fn requests(halves: &[Half]) -> String {
     let mut shown = table(&[
         "resume",
         "tenant",
@@ -177,6 +172,9 @@ pub(super) fn requests(halves: &[Half]) -> String {
     ]);
     for half in halves {
         for (tenant, kept) in [("anywhere", false), ("eu alone", true)] {
+            if half.count(|record| record.kept == kept) == 0 {
+                continue;
+            }
             let of = |end: &End| half.count(|r| r.kept == kept && r.end == *end);
             let sum = |of: fn(&Record) -> u32| -> u32 {
                 half.records.iter().filter(|r| r.kept == kept).map(of).sum()

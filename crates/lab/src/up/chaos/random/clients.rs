@@ -16,10 +16,6 @@ use super::super::super::tenants;
 use super::answers::{self, End, Read};
 use crate::{Client, Error, Result, Stream};
 
-/// Clients per region: of the free tenant, and of the one whose requests stay in one region.
-const CLIENTS: [usize; 2] = [3, 2];
-/// A silent gateway is left after this time.
-const HEAD: Duration = Duration::from_secs(6);
 /// A request without an answer after this time is lost.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Pause between two attempts.
@@ -31,9 +27,26 @@ const THINK_MS: usize = 400;
 /// Fewest and most tokens of an answer.
 const TOKENS: [usize; 2] = [8, 40];
 
+/// What clients send, and how long they wait.
+#[derive(Debug, Clone, Copy)]
+pub(in super::super) struct Habits {
+    /// Clients per region: of the free tenant, and of the one whose requests stay in one region.
+    pub(in super::super) clients: [usize; 2],
+    /// A silent gateway is left after this time.
+    pub(in super::super) head: Duration,
+    /// Most repetitions of the marker before the question: long prompts that nothing has cached.
+    pub(in super::super) repeats: usize,
+}
+
+impl Habits {
+    /// Short prompts of both tenants.
+    pub(in super::super) const USUAL: Habits =
+        Habits { clients: [3, 2], head: Duration::from_secs(6), repeats: 1 };
+}
+
 /// The outcome of one request.
 #[derive(Debug, Clone)]
-pub(super) struct Record {
+pub(in super::super) struct Record {
     /// Its id at the engines.
     pub(super) id: String,
     /// Whether its tenant's requests stay in one region.
@@ -50,7 +63,7 @@ pub(super) struct Record {
 }
 
 /// All clients of a run.
-pub(super) struct Crowd {
+pub(in super::super) struct Crowd {
     tasks: JoinSet<()>,
     stop: CancellationToken,
     records: Arc<Mutex<Vec<Record>>>,
@@ -59,6 +72,7 @@ pub(super) struct Crowd {
 struct One {
     name: String,
     kept: bool,
+    habits: Habits,
     /// Gateways, nearest first.
     gateways: Vec<String>,
     /// Address of the engine with the expected answers.
@@ -71,18 +85,24 @@ struct One {
 
 impl Crowd {
     /// Starts the clients of regions given by name and by their gateways' addresses, nearest first.
-    pub(super) fn start(regions: Vec<(String, Vec<String>)>, reference: &str, seed: u64) -> Crowd {
+    pub(in super::super) fn start(
+        regions: Vec<(String, Vec<String>)>,
+        reference: &str,
+        seed: u64,
+        habits: Habits,
+    ) -> Crowd {
         let (mut tasks, stop) = (JoinSet::new(), CancellationToken::new());
         let records = Arc::new(Mutex::new(Vec::new()));
         let mut number = 0;
         for (region, gateways) in regions {
-            for (kept, count) in [(false, CLIENTS[0]), (true, CLIENTS[1])] {
+            for (kept, count) in [(false, habits.clients[0]), (true, habits.clients[1])] {
                 for nth in 0..count {
                     number += 1;
                     let tenant = if kept { "kept" } else { "free" };
                     let one = One {
                         name: format!("{tenant}-{region}-{nth}"),
                         kept,
+                        habits,
                         gateways: gateways.clone(),
                         reference: reference.to_owned(),
                         client: Client::keeping(),
@@ -97,7 +117,7 @@ impl Crowd {
     }
 
     /// Waits until every client has finished its request, and returns all outcomes.
-    pub(super) async fn end(mut self) -> Vec<Record> {
+    pub(in super::super) async fn end(mut self) -> Vec<Record> {
         self.stop.cancel();
         while self.tasks.join_next().await.is_some() {}
         let mut all = self.records.lock().unwrap_or_else(PoisonError::into_inner);
@@ -124,11 +144,12 @@ impl One {
     async fn prepare(&mut self, id: &str) -> Result<(Value, String)> {
         let tokens = TOKENS[0] + self.rng.below(TOKENS[1] - TOKENS[0]);
         let system = format!("You are the assistant of {}. ", &self.name[..4]).repeat(40);
+        let marker = format!("marker {id}: ").repeat(1 + self.rng.below(self.habits.repeats));
         let mut body = json!({
             "model": "llama-3.1-8b",
             "messages": [
                 {"role": "system", "content": system},
-                {"role": "user", "content": format!("marker {id}: what is this?")},
+                {"role": "user", "content": format!("{marker}what is this?")},
             ],
             "max_tokens": tokens,
             "temperature": 0,
@@ -186,7 +207,7 @@ impl One {
         let headers = [("authorization", bearer.as_str()), ("x-request-id", id)];
         let url = format!("{}/v1/chat/completions", self.gateways[at]);
         let asked = self.client.open(&url, body.to_owned(), &headers);
-        tokio::time::timeout(HEAD, asked).await.ok()?.ok()
+        tokio::time::timeout(self.habits.head, asked).await.ok()?.ok()
     }
 
     async fn read(&self, answer: Stream, stream: bool, expected: &str) -> Read {

@@ -47,6 +47,14 @@ macro_rules! kinds {
             pub(super) fn name(self) -> &'static str {
                 match self { $(Kind::$kind => $name),+ }
             }
+
+            /// Whether a gateway or a link may be silent meanwhile.
+            pub(super) fn silences(self) -> bool {
+                matches!(
+                    self,
+                    Kind::GatewayStopped | Kind::GatewayEnded | Kind::LinkCut | Kind::WayCut
+                )
+            }
         }
     };
 }
