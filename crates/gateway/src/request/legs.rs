@@ -33,6 +33,9 @@ use crate::request::usage::narrow;
 /// and is another prompt's.
 const HALF_LEASE: Duration = Duration::from_secs(15);
 
+/// How often a leg notes that its answer is not there yet.
+const TICK: Duration = Duration::from_secs(1);
+
 /// The replicas of an attempt.
 #[derive(Clone, Copy)]
 pub(super) struct Legs<'a> {
@@ -40,10 +43,24 @@ pub(super) struct Legs<'a> {
     pub(super) to: &'a Arc<Member>,
 }
 
+/// A request that is split, and what its two legs say of each other.
+#[derive(Clone, Copy)]
+struct Split<'a> {
+    context: &'a RequestContext,
+    payload: &'a Payload,
+    /// For the body of the prefill leg.
+    splices: &'a Splices,
+    legs: Legs<'a>,
+    protocol: &'static Protocol,
+    pair: &'a Pair<'a>,
+}
+
 /// The end of a prefill leg.
 struct Prefilled {
     body: Bytes,
     at: Instant,
+    /// When it had not ended yet. A gateway that was stopped finds an old answer in its socket.
+    not_before: Instant,
 }
 
 /// A prefill leg that failed.
@@ -99,8 +116,8 @@ impl Transport {
                 return Err(self.fall_back(why));
             }
         };
-        let found = legs.from.found();
-        let rank = found.ranks.first();
+        let ranks = if protocol.names_engine { legs.from.found().ranks } else { Vec::new() };
+        let rank = ranks.first();
         let host = legs.from.authority.host().trim_matches(['[', ']']);
         let bootstrap = legs.from.bootstrap(protocol);
         let pair = Pair {
@@ -110,15 +127,12 @@ impl Transport {
             bootstrap_host: bootstrap.map(|(host, _)| host),
             bootstrap_port: bootstrap.map(|(_, port)| port),
             engine_id: rank.map(|rank| &*rank.engine_id),
-            rank: rank.map(|rank| rank.rank).filter(|_| found.ranks.len() > 1),
+            rank: rank.map(|rank| rank.rank).filter(|_| ranks.len() > 1),
         };
+        let split = Split { context, payload, splices, legs, protocol, pair: &pair };
         match protocol.order {
-            Order::PrefillFirst => {
-                self.in_turn(context, payload, legs, ticket, (protocol, &pair, splices)).await
-            }
-            Order::Together => {
-                self.together(context, payload, legs, ticket, (protocol, &pair, splices)).await
-            }
+            Order::PrefillFirst => self.in_turn(split, ticket).await,
+            Order::Together => self.together(split, ticket).await,
             Order::DecodeOnly => {
                 let added = (protocol.decode)(&pair, None).map_err(|_| self.fall_back("lacks"))?;
                 self.to_replica(context, payload, legs.to, &added).await
@@ -127,15 +141,9 @@ impl Transport {
     }
 
     /// The decode leg starts after the prefill's answer.
-    async fn in_turn(
-        &self,
-        context: &RequestContext,
-        payload: &Payload,
-        legs: Legs<'_>,
-        ticket: &Ticket,
-        (protocol, pair, splices): (&'static Protocol, &Pair<'_>, &Splices),
-    ) -> Result<Started, Failure> {
-        let ask = self.ask(context, payload, legs.from, (protocol, pair, splices))?;
+    async fn in_turn(&self, split: Split<'_>, ticket: &Ticket) -> Result<Started, Failure> {
+        let Split { context, payload, legs, protocol, pair, .. } = split;
+        let ask = self.ask(split)?;
         let sent = Instant::now();
         let prefilled = ask.send().await.inspect_err(|_| self.metrics.fell_back("prefill"))?;
         let endpoint = context.call.endpoint;
@@ -146,13 +154,13 @@ impl Transport {
             ),
             false => None,
         };
-        self.metrics.prefilled(sent.elapsed());
-        ticket.prefilled(handed.as_ref().and_then(|handed| handed.usage).map(narrow));
-        if prefilled.at.elapsed() > HALF_LEASE {
-            return Err(self.fall_back("lease"));
-        }
         let added =
             (protocol.decode)(pair, handed.as_ref()).map_err(|_| self.fall_back("lacks"))?;
+        if prefilled.not_before.elapsed() > HALF_LEASE {
+            return Err(self.fall_back("lease"));
+        }
+        self.metrics.prefilled(sent.elapsed());
+        ticket.prefilled(handed.as_ref().and_then(|handed| handed.usage).map(narrow));
         let started = self.to_replica(context, payload, legs.to, &added).await;
         // A decode engine that has the request frees the blocks itself, whatever happens.
         let unreached = matches!(&started, Err(failure) if failure.error.fault == Fault::Unreached);
@@ -182,15 +190,9 @@ impl Transport {
     }
 
     /// Both legs start at once. The first to fail ends the other.
-    async fn together(
-        &self,
-        context: &RequestContext,
-        payload: &Payload,
-        legs: Legs<'_>,
-        ticket: &Ticket,
-        (protocol, pair, splices): (&'static Protocol, &Pair<'_>, &Splices),
-    ) -> Result<Started, Failure> {
-        let ask = self.ask(context, payload, legs.from, (protocol, pair, splices))?;
+    async fn together(&self, split: Split<'_>, ticket: &Ticket) -> Result<Started, Failure> {
+        let Split { context, payload, legs, protocol, pair, .. } = split;
+        let ask = self.ask(split)?;
         let added = (protocol.decode)(pair, None).map_err(|_| self.fall_back("lacks"))?;
         let sent = Instant::now();
         let mut prefill = Task(Some(tokio::spawn(ask.send())));
@@ -219,13 +221,9 @@ impl Transport {
     }
 
     /// The request of the prefill leg.
-    fn ask(
-        &self,
-        context: &RequestContext,
-        payload: &Payload,
-        from: &Arc<Member>,
-        (protocol, pair, splices): (&'static Protocol, &Pair<'_>, &Splices),
-    ) -> Result<Ask, Failure> {
+    fn ask(&self, split: Split<'_>) -> Result<Ask, Failure> {
+        let Split { context, payload, splices, legs, protocol, pair } = split;
+        let from = legs.from;
         let added = (protocol.prefill)(pair).map_err(|_| self.fall_back("lacks"))?;
         let splices = if protocol.limits_prefill { splices } else { &payload.splices };
         let mut headers = context.call.headers.clone();
@@ -253,19 +251,27 @@ impl Ask {
     async fn send(self) -> Result<Prefilled, Unfilled> {
         let down = self.member.life.down();
         let patience = self.patience;
-        tokio::select! {
-            biased;
-            filled = timeout(patience, self.exchange()) => {
-                filled.unwrap_or_else(|_| Err(Unfilled::of(Outcome::ReplicaError, late(patience))))
+        let mut exchange = std::pin::pin!(timeout(patience, self.exchange()));
+        let mut ticks = tokio::time::interval(TICK);
+        let mut not_before = Instant::now();
+        let body = loop {
+            tokio::select! {
+                biased;
+                body = &mut exchange => {
+                    let late = |_| Err(Unfilled::of(Outcome::ReplicaError, late(patience)));
+                    break body.unwrap_or_else(late)?;
+                }
+                () = down.cancelled() => {
+                    let message = "the replica stopped answering its probes";
+                    return Err(Unfilled::of(Outcome::Unreached, message));
+                }
+                _ = ticks.tick() => not_before = Instant::now(),
             }
-            () = down.cancelled() => {
-                let message = "the replica stopped answering its probes";
-                Err(Unfilled::of(Outcome::Unreached, message))
-            }
-        }
+        };
+        Ok(Prefilled { body, at: Instant::now(), not_before })
     }
 
-    async fn exchange(&self) -> Result<Prefilled, Unfilled> {
+    async fn exchange(&self) -> Result<Bytes, Unfilled> {
         let Ask { upstream, member, method, path, headers, body, .. } = self;
         let Answered { head, body } =
             upstream.send(&member.dial, method, path, headers, body).await?;
@@ -284,7 +290,7 @@ impl Ask {
         let body = Limited::new(body, MAX_ANSWER).collect().await;
         let body = body
             .map_err(|e| Unfilled::of(Outcome::Died, format!("the answer stopped early: {e}")))?;
-        Ok(Prefilled { body: body.to_bytes(), at: Instant::now() })
+        Ok(body.to_bytes())
     }
 }
 
