@@ -8,7 +8,9 @@
 //!
 //! Do not expose it to untrusted clients: it limits only the size of a request.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context;
 use memchr::memmem;
@@ -21,19 +23,29 @@ const MAX_REQUEST: usize = 16 << 20;
 /// Tokens of an answer.
 pub const TOKENS: usize = 8;
 
+/// What the mock plays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A whole or a decode replica: answers of [`TOKENS`] tokens.
+    Answers,
+    /// A prefill replica: one token, and the parameters of vLLM's NixlConnector if they are asked
+    /// for.
+    Prefill,
+}
+
 /// Listens on `addr`, prints the address, and serves until the process ends.
-pub fn run(addr: &str) -> anyhow::Result<()> {
+pub fn run(addr: &str, role: Role) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let listener =
             TcpListener::bind(addr).await.with_context(|| format!("cannot listen on {addr}"))?;
         println!("listening on http://{}", listener.local_addr()?);
-        serve(listener).await
+        serve(listener, role).await
     })
 }
 
 /// Serves every connection of `listener`.
-pub async fn serve(listener: TcpListener) -> anyhow::Result<()> {
+pub async fn serve(listener: TcpListener, role: Role) -> anyhow::Result<()> {
     loop {
         let (socket, _) = match listener.accept().await {
             Ok(accepted) => accepted,
@@ -44,12 +56,12 @@ pub async fn serve(listener: TcpListener) -> anyhow::Result<()> {
         // A client that disconnects at once or in the middle is not an error either.
         tokio::spawn(async move {
             socket.set_nodelay(true)?;
-            connection(socket).await
+            connection(socket, role).await
         });
     }
 }
 
-async fn connection(mut socket: TcpStream) -> std::io::Result<()> {
+async fn connection(mut socket: TcpStream, role: Role) -> std::io::Result<()> {
     let mut buffer = Vec::with_capacity(16 << 10);
     loop {
         let request = loop {
@@ -60,7 +72,7 @@ async fn connection(mut socket: TcpStream) -> std::io::Result<()> {
                 return Ok(());
             }
         };
-        for write in answer(&request) {
+        for write in answer(&request, role).iter() {
             socket.write_all(write).await?;
         }
         let (end, close) = (request.end, request.close);
@@ -122,20 +134,39 @@ fn chunks_end(body: &[u8]) -> Option<usize> {
     }
 }
 
+/// Completions that were asked for, which `/count` tells: a race between gateways in front of a
+/// prefill and a decode replica is void if one of them leaves a leg out.
+static COMPLETIONS: AtomicU64 = AtomicU64::new(0);
+
 /// The writes that answer `request`.
-fn answer(request: &Request<'_>) -> &'static [Vec<u8>] {
+fn answer(request: &Request<'_>, role: Role) -> Cow<'static, [Vec<u8>]> {
     let path = request.path.split(|b| *b == b'?').next().unwrap_or_default();
-    match path {
-        b"/v1/chat/completions" | b"/v1/completions" => match asks(request.body, b"\"stream\"") {
-            false => &PAGES.whole,
-            true if asks(request.body, b"\"include_usage\"") => &PAGES.stream_usage,
-            true => &PAGES.stream,
-        },
+    let page: &'static [Vec<u8>] = match path {
+        b"/count" => {
+            let count = COMPLETIONS.load(Ordering::Relaxed).to_string();
+            return Cow::Owned(page("200 OK", "text/plain", &count));
+        }
+        b"/v1/chat/completions" | b"/v1/completions" => {
+            COMPLETIONS.fetch_add(1, Ordering::Relaxed);
+            completion(request.body, role)
+        }
         b"/v1/models" => &PAGES.models,
         b"/metrics" => &PAGES.metrics,
         b"/health" | b"/health_generate" | b"/liveness" | b"/readiness" => &PAGES.health,
         b"/get_server_info" | b"/server_info" | b"/get_model_info" | b"/model_info" => &PAGES.info,
         _ => &PAGES.not_found,
+    };
+    Cow::Borrowed(page)
+}
+
+fn completion(body: &[u8], role: Role) -> &'static [Vec<u8>] {
+    match (asks(body, b"\"stream\""), role) {
+        (false, Role::Answers) => &PAGES.whole,
+        (true, Role::Answers) if asks(body, b"\"include_usage\"") => &PAGES.stream_usage,
+        (true, Role::Answers) => &PAGES.stream,
+        (true, Role::Prefill) => &PAGES.first_token,
+        (false, Role::Prefill) if asks(body, b"\"do_remote_decode\"") => &PAGES.prefilled,
+        (false, Role::Prefill) => &PAGES.one_token,
     }
 }
 
@@ -152,6 +183,9 @@ struct Pages {
     whole: Vec<Vec<u8>>,
     stream: Vec<Vec<u8>>,
     stream_usage: Vec<Vec<u8>>,
+    one_token: Vec<Vec<u8>>,
+    first_token: Vec<Vec<u8>>,
+    prefilled: Vec<Vec<u8>>,
     models: Vec<Vec<u8>>,
     metrics: Vec<Vec<u8>>,
     health: Vec<Vec<u8>>,
@@ -160,9 +194,12 @@ struct Pages {
 }
 
 static PAGES: LazyLock<Pages> = LazyLock::new(|| Pages {
-    whole: page("200 OK", "application/json", &whole()),
-    stream: stream(false),
-    stream_usage: stream(true),
+    whole: page("200 OK", "application/json", &whole(TOKENS, "")),
+    stream: stream(TOKENS, false),
+    stream_usage: stream(TOKENS, true),
+    one_token: page("200 OK", "application/json", &whole(1, "")),
+    first_token: stream(1, false),
+    prefilled: page("200 OK", "application/json", &whole(1, KV_PARAMS)),
     models: page("200 OK", "application/json", MODELS),
     metrics: page("200 OK", "text/plain; version=0.0.4", METRICS),
     health: page("200 OK", "text/plain", ""),
@@ -171,6 +208,8 @@ static PAGES: LazyLock<Pages> = LazyLock::new(|| Pages {
 });
 
 const USAGE: &str = r#""usage":{"prompt_tokens":16,"completion_tokens":8,"total_tokens":24,"prompt_tokens_details":{"cached_tokens":0}}"#;
+/// As recorded from vLLM 0.32, with one block.
+const KV_PARAMS: &str = r#","kv_transfer_params":{"do_remote_prefill":true,"do_remote_decode":false,"remote_block_ids":[[1]],"remote_engine_id":"1af57ba3","remote_request_id":"cmpl-mock-0-9c814bd2","remote_host":"127.0.0.1","remote_port":15600,"tp_size":1,"dcp_size":1,"pp_size":1,"remote_num_tokens":16,"remote_blocks_expiry_time":null,"transfer_mode":"pull","remote_prefill_cached_tokens":0}"#;
 const MODELS: &str = r#"{"object":"list","data":[{"id":"mock","object":"model","created":1700000000,"owned_by":"vllm","root":"mock","max_model_len":131072}]}"#;
 const INFO: &str = r#"{"model_path":"mock","tokenizer_path":"mock","served_model_name":"mock","is_generation":true,"dp_size":1,"tp_size":1,"version":"0.0.0"}"#;
 const NOT_FOUND: &str =
@@ -192,15 +231,15 @@ fn page(status: &str, kind: &str, body: &str) -> Vec<Vec<u8>> {
     vec![format!("{head}content-length: {}\r\n\r\n{body}", body.len()).into_bytes()]
 }
 
-fn whole() -> String {
-    let text = " token".repeat(TOKENS);
+fn whole(tokens: usize, more: &str) -> String {
+    let text = " token".repeat(tokens);
     format!(
-        r#"{{"id":"chatcmpl-mock","object":"chat.completion","created":1700000000,"model":"mock","choices":[{{"index":0,"message":{{"role":"assistant","content":"{text}"}},"finish_reason":"stop"}}],{USAGE}}}"#
+        r#"{{"id":"chatcmpl-mock","object":"chat.completion","created":1700000000,"model":"mock","choices":[{{"index":0,"message":{{"role":"assistant","content":"{text}"}},"finish_reason":"stop"}}],{USAGE}{more}}}"#
     )
 }
 
 /// One write per token; the last includes the end of the stream.
-fn stream(usage: bool) -> Vec<Vec<u8>> {
+fn stream(tokens: usize, usage: bool) -> Vec<Vec<u8>> {
     let event = |choices: &str, more: &str| {
         let data = format!(
             r#"data: {{"id":"chatcmpl-mock","object":"chat.completion.chunk","created":1700000000,"model":"mock","choices":[{choices}]{more}}}"#
@@ -208,10 +247,10 @@ fn stream(usage: bool) -> Vec<Vec<u8>> {
         chunk(&format!("{data}\n\n"))
     };
     let token = r#"{"index":0,"delta":{"content":" token"},"finish_reason":null}"#;
-    let mut writes = vec![event(token, ""); TOKENS];
+    let mut writes = vec![event(token, ""); tokens];
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n";
     writes[0].insert_str(0, head);
-    let last = &mut writes[TOKENS - 1];
+    let last = &mut writes[tokens - 1];
     last.push_str(&event(r#"{"index":0,"delta":{},"finish_reason":"stop"}"#, ""));
     if usage {
         last.push_str(&event("", &format!(",{USAGE}")));
@@ -252,6 +291,6 @@ mod tests {
         assert!(asks(br#"{"stream" : true}"#, b"\"stream\""));
         assert!(!asks(br#"{"stream":false}"#, b"\"stream\""));
         assert!(!asks(br#"{"content":"say \"stream\":true"}"#, b"\"stream\""));
-        assert_eq!(stream(true).len(), TOKENS);
+        assert_eq!(stream(TOKENS, true).len(), TOKENS);
     }
 }

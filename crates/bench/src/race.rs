@@ -15,8 +15,10 @@
 //! the CPU of load, gateway and mock together, and no gateway reaches the rate without one.
 
 mod cases;
+mod http;
 mod peers;
 mod process;
+mod replicas;
 mod results;
 mod wrk;
 
@@ -28,6 +30,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use cases::{CASES, Case};
 use peers::{Binaries, System};
+use replicas::Replicas;
 use results::{Race, Sample};
 
 /// A race.
@@ -41,6 +44,8 @@ pub struct Options {
     pub rounds: u32,
     /// Length of one measurement.
     pub each: Duration,
+    /// Whether the replicas are one prefill and one decode replica, not one for whole requests.
+    pub pools: bool,
     /// Systems to race; empty for all.
     pub only: Vec<String>,
     /// Output file.
@@ -60,14 +65,14 @@ pub fn run(options: Options) -> anyhow::Result<()> {
     cases::write_bodies(&dir)?;
     wrk::write_script(&dir)?;
 
-    let mut mock = peers::start_mock(&options.meridian, &dir)?;
+    let mut replicas = Replicas::start(&options.meridian, options.pools, &dir)?;
     let binaries = Binaries { meridian: &options.meridian, before: options.before.as_deref() };
-    let names = peers::names(&options.only, options.before.is_some())?;
+    let names = peers::names(&options.only, options.pools, options.before.is_some())?;
     let mut systems = Vec::new();
     for name in names {
         eprintln!("starting {name}");
-        let system = peers::start(name, binaries, &mock.address, &dir)?;
-        system.check(&dir)?;
+        let system = peers::start(name, binaries, &replicas, &dir)?;
+        system.check(&replicas, &dir)?;
         systems.push(system);
     }
     let mut race = Race::new(systems.iter().map(|s| (s.name, s.version.clone())));
@@ -81,7 +86,7 @@ pub fn run(options: Options) -> anyhow::Result<()> {
                 bar.set_message(format!("{} {}", case.name, system.name));
                 let sample = measure(system, case, each, &dir);
                 // A process's own exit message is more informative than wrk's errors.
-                mock.alive()?;
+                replicas.alive()?;
                 system.alive()?;
                 let sample = sample?;
                 if round > 0 {

@@ -3,15 +3,16 @@
 //! Each Python package gets a separate environment: sglang-router installs its own script named
 //! `smg`, and in a shared environment one peer would be raced twice under two names.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 
+use super::http::{listening, post};
 use super::process::Process;
+use super::replicas::Replicas;
 use crate::mock;
 
 const NGINX: &str = include_str!("../../peers/nginx.conf");
@@ -19,11 +20,18 @@ const MERIDIAN: &str = include_str!("../../peers/meridian.yaml");
 const SGLANG_ROUTER: &str = include_str!("../../peers/sglang-router.sh");
 const SMG: &str = include_str!("../../peers/smg.sh");
 const VLLM_ROUTER: &str = include_str!("../../peers/vllm-router.sh");
+const MERIDIAN_POOLS: &str = include_str!("../../peers/meridian-pools.yaml");
+const SMG_POOLS: &str = include_str!("../../peers/smg-pools.sh");
+const VLLM_ROUTER_POOLS: &str = include_str!("../../peers/vllm-router-pools.sh");
 
 /// All systems, in the order of the table. `before` is an earlier build of Meridian, which runs if
 /// its binary is given.
 const NAMES: [&str; 7] =
     ["direct", "nginx", "sglang-router", "smg", "vllm-router", "before", "meridian"];
+
+/// The systems that route to a prefill and a decode replica. smg speaks SGLang's protocol over HTTP,
+/// vllm-router vLLM's; Meridian takes part once with each.
+const POOLS: [&str; 5] = ["direct", "smg", "vllm-router", "meridian-sglang", "meridian-nixl"];
 
 /// Timeout for a system's first answer.
 const START: Duration = Duration::from_secs(60);
@@ -57,8 +65,24 @@ impl System {
         }
     }
 
-    /// Refuses a system that does not return complete answers: its speed would mean nothing.
-    pub(super) fn check(&self, dir: &Path) -> anyhow::Result<()> {
+    /// Refuses a system that does not return complete answers, or leaves a leg out: its speed would
+    /// mean nothing.
+    pub(super) fn check(&self, replicas: &Replicas, dir: &Path) -> anyhow::Result<()> {
+        let before = replicas.counts()?;
+        self.check_answers(dir)?;
+        let after = replicas.counts()?;
+        let answers = after.1 - before.1;
+        let prefills = after.0.zip(before.0).map(|(after, before)| after - before);
+        let split = prefills.is_none_or(|prefills| prefills == answers);
+        ensure!(
+            split || self.process.is_none(),
+            "{} asked for {prefills:?} prefills and {answers} answers: it does not split each",
+            self.name
+        );
+        Ok(())
+    }
+
+    fn check_answers(&self, dir: &Path) -> anyhow::Result<()> {
         for (body, tokens) in [("plain.json", 1), ("sse.json", mock::TOKENS), ("64k.json", 8)] {
             let answer = post(&self.address, &std::fs::read(dir.join(body))?)
                 .with_context(|| format!("{} does not answer {body}", self.name))?;
@@ -81,9 +105,14 @@ pub(super) struct Binaries<'a> {
 }
 
 /// The systems named in `only`, or all that can run.
-pub(super) fn names(only: &[String], before: bool) -> anyhow::Result<Vec<&'static str>> {
-    if let Some(unknown) = only.iter().find(|n| !NAMES.contains(&n.as_str())) {
-        bail!("system {unknown:?} is unknown: use some of {}", NAMES.join(", "));
+pub(super) fn names(
+    only: &[String],
+    pools: bool,
+    before: bool,
+) -> anyhow::Result<Vec<&'static str>> {
+    let names: &[&'static str] = if pools { &POOLS } else { &NAMES };
+    if let Some(unknown) = only.iter().find(|n| !names.contains(&n.as_str())) {
+        bail!("system {unknown:?} is unknown: use some of {}", names.join(", "));
     }
     let asked = only.iter().any(|name| name == "before");
     ensure!(before || !asked, "system \"before\" needs a binary: name one with --before");
@@ -91,39 +120,40 @@ pub(super) fn names(only: &[String], before: bool) -> anyhow::Result<Vec<&'stati
         "before" => before,
         name => only.is_empty() || only.iter().any(|n| n == name),
     };
-    Ok(NAMES.into_iter().filter(wanted).collect())
+    Ok(names.iter().copied().filter(wanted).collect())
 }
 
-/// The replica behind them all, on a free port.
-pub(super) fn start_mock(meridian: &Path, dir: &Path) -> anyhow::Result<System> {
-    let mut command = Command::new(meridian);
-    command.args(["bench", "mock"]);
-    let mut process = Process::start(command, dir.join("mock.log"))?;
-    let address = process.wait(START, listening).context("the mock did not start")?;
-    Ok(System { name: "mock", version: String::new(), address, process: Some(process) })
-}
-
-/// Starts the system `name` in front of the replica at `replica`, and waits for its first answer.
+/// Starts the system `name` in front of `replicas`, and waits for its first answer.
 pub(super) fn start(
     name: &'static str,
     binaries: Binaries<'_>,
-    replica: &str,
+    replicas: &Replicas,
     dir: &Path,
 ) -> anyhow::Result<System> {
+    let pools = !replicas.prefill().is_empty();
     let started = match name {
         "direct" => {
-            let (version, address) = ("-".to_owned(), replica.to_owned());
+            let (version, address) = ("-".to_owned(), replicas.answers().to_owned());
             return Ok(System { name, version, address, process: None });
         }
-        "nginx" => nginx(replica, dir),
-        "sglang-router" => python("sglang-router", "0.3.2", SGLANG_ROUTER, replica, dir),
-        "smg" => python("smg", "1.13.0", SMG, replica, dir),
-        "vllm-router" => python("vllm-router", "0.1.17", VLLM_ROUTER, replica, dir),
+        "nginx" => nginx(replicas.answers(), dir),
+        "sglang-router" => python("sglang-router", "0.3.2", SGLANG_ROUTER, replicas, dir),
+        "smg" => python("smg", "1.13.0", if pools { SMG_POOLS } else { SMG }, replicas, dir),
+        "vllm-router" => {
+            let script = if pools { VLLM_ROUTER_POOLS } else { VLLM_ROUTER };
+            python("vllm-router", "0.1.17", script, replicas, dir)
+        }
         "before" => {
             let binary = binaries.before.context("no earlier binary: name one with --before")?;
-            gateway(name, binary, replica, dir)
+            gateway(name, binary, MERIDIAN, replicas, dir)
         }
-        _ => gateway(name, binaries.meridian, replica, dir),
+        _ => match name.strip_prefix("meridian-") {
+            Some(transfer) => {
+                let config = MERIDIAN_POOLS.replace("@TRANSFER@", transfer);
+                gateway(name, binaries.meridian, &config, replicas, dir)
+            }
+            None => gateway(name, binaries.meridian, MERIDIAN, replicas, dir),
+        },
     };
     let (version, address, mut process) =
         started.with_context(|| format!("{name} cannot take part"))?;
@@ -152,9 +182,17 @@ fn nginx(replica: &str, dir: &Path) -> anyhow::Result<Started> {
     Ok((version(program, "-v")?, format!("127.0.0.1:{port}"), process))
 }
 
-fn gateway(name: &str, meridian: &Path, replica: &str, dir: &Path) -> anyhow::Result<Started> {
+fn gateway(
+    name: &str,
+    meridian: &Path,
+    config: &str,
+    replicas: &Replicas,
+    dir: &Path,
+) -> anyhow::Result<Started> {
     let path = dir.join(format!("{name}.yaml"));
-    std::fs::write(&path, MERIDIAN.replace("@REPLICA@", replica))?;
+    let config =
+        config.replace("@REPLICA@", replicas.answers()).replace("@PREFILL@", replicas.prefill());
+    std::fs::write(&path, config)?;
     let mut command = Command::new(meridian);
     command.arg("gateway").arg("-c").arg(path);
     let mut process = Process::start(command, dir.join(format!("{name}.log")))?;
@@ -168,7 +206,7 @@ fn python(
     name: &str,
     pinned: &str,
     script: &str,
-    replica: &str,
+    replicas: &Replicas,
     dir: &Path,
 ) -> anyhow::Result<Started> {
     let env = PathBuf::from(".venv/race").join(name);
@@ -191,7 +229,8 @@ fn python(
         .env("BIN", program)
         .env("PORT", port.to_string())
         .env("METRICS_PORT", metrics.to_string())
-        .env("REPLICA", replica);
+        .env("REPLICA", replicas.answers())
+        .env("PREFILL", replicas.prefill());
     let process = Process::start(command, dir.join(format!("{name}.log")))?;
     Ok((format!("{name} {version}"), format!("127.0.0.1:{port}"), process))
 }
@@ -224,27 +263,6 @@ fn version(program: &str, flag: &str) -> anyhow::Result<String> {
     Ok(text.lines().next().unwrap_or_default().trim().to_owned())
 }
 
-/// The address in the line that our own programs print when they are ready.
-fn listening(output: &str) -> Option<String> {
-    let line = output.lines().find_map(|l| l.strip_prefix("listening on http://"))?;
-    output.contains('\n').then(|| line.trim().to_owned())
-}
-
 fn free_port() -> anyhow::Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
-}
-
-/// Posts a chat completion and reads the whole answer, head and all.
-fn post(address: &str, body: &[u8]) -> anyhow::Result<String> {
-    let mut socket = TcpStream::connect(address)?;
-    socket.set_read_timeout(Some(Duration::from_secs(10)))?;
-    let head = format!(
-        "POST /v1/chat/completions HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\
-         content-type: application/json\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
-    socket.write_all(&[head.as_bytes(), body].concat())?;
-    let mut answer = Vec::new();
-    socket.read_to_end(&mut answer)?;
-    Ok(String::from_utf8_lossy(&answer).into_owned())
 }

@@ -46,6 +46,9 @@ impl Spread {
 /// rounds.
 const NO_SLOWER: f64 = 1.05;
 
+/// With pools, who is compared: systems that speak the same protocol to the replicas.
+const PAIRS: [[&str; 2]; 2] = [["meridian-sglang", "smg"], ["meridian-nixl", "vllm-router"]];
+
 /// Reads one metric from a sample.
 type Field = fn(&Sample) -> f64;
 
@@ -89,12 +92,12 @@ impl Race {
         Spread::of(rounds.map(|((a, b), c)| value([a, b, c])).collect())
     }
 
-    /// The latency that Meridian adds to a stream, relative to the latency that `peer` adds. The
+    /// The latency that `mine` adds to a stream, relative to the latency that `peer` adds. The
     /// peer's is a median: in a single round it may be as small as the noise, which makes the ratio
     /// meaningless.
-    fn added(&self, peer: &'static str) -> Option<Spread> {
+    fn added(&self, mine: &'static str, peer: &'static str) -> Option<Spread> {
         let added = |s: [&Sample; 3]| s[0].p50_us - s[1].p50_us;
-        let mine = self.paired("sse_c1", ["meridian", "direct", "direct"], added)?;
+        let mine = self.paired("sse_c1", [mine, "direct", "direct"], added)?;
         let theirs = self.paired("sse_c1", [peer, "direct", "direct"], added)?.median.max(1.0);
         let [median, min, max] = [mine.median, mine.min, mine.max].map(|v| v / theirs);
         Some(Spread { median, min, max })
@@ -109,8 +112,8 @@ impl Race {
         let cpu = |s: [&Sample; 3]| s[0].cpu_us / s[1].cpu_us;
         let rps = |s: [&Sample; 3]| s[0].rps / s[1].rps;
         let vs = |peer: &'static str| ["meridian", peer, "direct"];
-        at_most("p50 added, SSE c=1, to smg's", self.added("smg"), 0.5);
-        at_most("p50 added, SSE c=1, to nginx's", self.added("nginx"), 1.3);
+        at_most("p50 added, SSE c=1, to smg's", self.added("meridian", "smg"), 0.5);
+        at_most("p50 added, SSE c=1, to nginx's", self.added("meridian", "nginx"), 1.3);
         at_most("CPU a request, SSE c=32, to smg's", self.paired("sse_c32", vs("smg"), cpu), 0.5);
         at_most(
             "CPU a request, SSE c=32, to nginx's",
@@ -123,12 +126,22 @@ impl Race {
         }
         let p50 = |s: [&Sample; 3]| s[0].p50_us / s[1].p50_us;
         at_most("p50, SSE c=1, to before's", self.paired("sse_c1", vs("before"), p50), NO_SLOWER);
+        for [mine, peer] in PAIRS {
+            let name = |what: &str| format!("{what}, {mine} to {peer}'s");
+            at_most(&name("p50 added, SSE c=1"), self.added(mine, peer), 0.5);
+            let ratio = self.paired("sse_c32", [mine, peer, "direct"], cpu);
+            at_most(&name("CPU a request, SSE c=32"), ratio, 0.5);
+        }
         let memory = self.memory.get("meridian").map(|(_, peak)| *peak as f64 / 1e6);
         at_most("peak memory, MB", memory.and_then(|mb| Spread::of(vec![mb])), 50.0);
         let mut at_least = |name: &str, value: Option<Spread>, target: f64| {
             out.extend(value.map(|v| (name.to_owned(), v, target, v.median >= target)));
         };
         at_least("requests/s, SSE c=32, to smg's", self.paired("sse_c32", vs("smg"), rps), 2.0);
+        for [mine, peer] in PAIRS {
+            let ratio = self.paired("sse_c32", [mine, peer, "direct"], rps);
+            at_least(&format!("requests/s, SSE c=32, {mine} to {peer}'s"), ratio, 2.0);
+        }
         let direct = ["meridian", "direct", "direct"];
         at_least("requests/s, 64 KB c=32, to direct", self.paired("64k_c32", direct, rps), 0.95);
         out

@@ -30,6 +30,9 @@ enum Command {
         /// Address to listen on
         #[arg(long, default_value = "127.0.0.1:0")]
         listen: String,
+        /// Play a prefill replica: one token, and the parameters of vLLM's NixlConnector
+        #[arg(long)]
+        prefill: bool,
     },
     /// Compare this gateway with others, side by side
     Gateway(Race),
@@ -234,6 +237,10 @@ struct Race {
     /// Length of a measurement
     #[arg(long, default_value = "3s", value_parser = seconds)]
     each: Duration,
+    /// Compare their modes for one prefill and one decode replica: direct, smg, vllm-router,
+    /// meridian-sglang, meridian-nixl
+    #[arg(long, conflicts_with = "before")]
+    pools: bool,
     /// Systems to compare: direct, nginx, sglang-router, smg, vllm-router, meridian
     /// [default: all]
     #[arg(long, value_delimiter = ',')]
@@ -247,7 +254,10 @@ struct Race {
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     match args.command {
         None => load::run(args.load),
-        Some(Command::Mock { listen }) => mock::run(&listen),
+        Some(Command::Mock { listen, prefill }) => {
+            let role = if prefill { mock::Role::Prefill } else { mock::Role::Answers };
+            mock::run(&listen, role)
+        }
         Some(Command::Sim(sim)) => sim.run(),
         Some(Command::Parity(parity)) => parity::measure(&parity.options()),
         Some(Command::Forward(forward)) => forward::measure(&forward.options()),
@@ -266,6 +276,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
             before: race.before,
             rounds: race.rounds,
             each: race.each,
+            pools: race.pools,
             only: race.only,
             json: race.json,
         }),

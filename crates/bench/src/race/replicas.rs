@@ -1,0 +1,78 @@
+//! The mock replicas behind all systems: one for whole requests, or one of each role.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+
+use super::http;
+use super::process::Process;
+
+/// Timeout for the first line of a mock.
+const START: Duration = Duration::from_secs(60);
+
+/// A mock in a process of its own.
+struct Mock {
+    /// host:port
+    address: String,
+    process: Process,
+}
+
+impl Mock {
+    fn start(meridian: &Path, arguments: &[&str], log: &str, dir: &Path) -> anyhow::Result<Mock> {
+        let mut command = Command::new(meridian);
+        command.args(["bench", "mock"]).args(arguments);
+        let mut process = Process::start(command, dir.join(log))?;
+        let address = process.wait(START, http::listening).context("the mock did not start")?;
+        Ok(Mock { address, process })
+    }
+
+    /// Completions that it was asked for.
+    fn count(&self) -> anyhow::Result<u64> {
+        let answer = http::get(&self.address, "/count")?;
+        let count = answer.rsplit("\r\n").next().and_then(|line| line.parse().ok());
+        count.with_context(|| format!("the mock does not count: {answer}"))
+    }
+}
+
+/// The replicas, each on a free port.
+pub(super) struct Replicas {
+    answers: Mock,
+    prefill: Option<Mock>,
+}
+
+impl Replicas {
+    pub(super) fn start(meridian: &Path, pools: bool, dir: &Path) -> anyhow::Result<Replicas> {
+        let start = |arguments, log| Mock::start(meridian, arguments, log, dir);
+        let prefill = pools.then(|| start(&["--prefill"], "mock-prefill.log")).transpose()?;
+        Ok(Replicas { answers: start(&[], "mock.log")?, prefill })
+    }
+
+    /// host:port of the one that answers clients.
+    pub(super) fn answers(&self) -> &str {
+        &self.answers.address
+    }
+
+    /// host:port of the one that computes prompts; empty if there is none.
+    pub(super) fn prefill(&self) -> &str {
+        self.prefill.as_ref().map_or("", |mock| &mock.address)
+    }
+
+    /// Completions that both were asked for: by the prefill replica, if there is one, and by the
+    /// other.
+    pub(super) fn counts(&self) -> anyhow::Result<(Option<u64>, u64)> {
+        let prefill = self.prefill.as_ref().map(Mock::count).transpose()?;
+        Ok((prefill, self.answers.count()?))
+    }
+
+    /// Fails if one has exited.
+    pub(super) fn alive(&mut self) -> anyhow::Result<()> {
+        for mock in self.prefill.iter_mut().chain([&mut self.answers]) {
+            if let Some(how) = mock.process.ended() {
+                bail!("the mock exited during the race: {how}");
+            }
+        }
+        Ok(())
+    }
+}
