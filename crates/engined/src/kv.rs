@@ -10,6 +10,7 @@
 //! blocks after their lease has ended fails, and params that would end a vLLM process get a 400.
 //! Only the pull mode exists, without KV that goes back to the prefilling engine.
 
+mod call;
 mod content;
 mod exports;
 mod fetch;
@@ -20,7 +21,7 @@ mod metrics;
 mod network;
 mod options;
 mod params;
-mod peer;
+
 mod serve;
 mod shared;
 mod wire;

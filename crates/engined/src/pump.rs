@@ -21,7 +21,7 @@ pub(crate) enum Command {
     /// The fetch of a decode leg's KV has ended.
     Fetched(RequestId, Result<(), FetchError>),
     /// Another engine asks for something of a prefill leg.
-    Peer {
+    Remote {
         /// Its name in the params.
         request: String,
         /// What it asks for.
@@ -57,8 +57,9 @@ pub(crate) struct Pump {
     commands: mpsc::WeakUnboundedSender<Command>,
 }
 
-/// Commands received at a time. A connection has at most one request and its abort in flight, so
-/// the number of connections limits the queue.
+/// Commands received at a time. A client's connection has at most one request and its abort in
+/// flight, a connection of the side channel one command, and a decode leg one transfer, so the
+/// number of connections limits the queue.
 const BATCH: usize = 256;
 
 impl Pump {
@@ -120,9 +121,9 @@ impl Pump {
                 }
                 input.into_iter().for_each(|input| self.input(now, input));
             }
-            Command::Peer { request, op, reply } => {
+            Command::Remote { request, op, reply } => {
                 let Some(legs) = &mut self.legs else { return };
-                let (result, input) = legs.peer(&request, &op);
+                let (result, input) = legs.remote(&request, &op);
                 input.into_iter().for_each(|input| self.input(now, input));
                 let _ = reply.send(result);
             }

@@ -220,17 +220,19 @@ pub(crate) fn legs(legs: &LegCounts, scale: f64, judged: bool) -> String {
     )
 }
 
-/// The share of split requests among those that the region with pools answered.
-pub(crate) fn split(legs: &LegCounts, region: &str, seen: &[Seen]) -> String {
+/// The share of split requests among those that the region with pools answered; nothing for a
+/// region without a gateway.
+pub(crate) fn split(legs: &LegCounts, region: &str, seen: &[Seen]) -> Option<String> {
     let here = seen.iter().find(|seen| seen.name == region);
-    let answered = here.and_then(|seen| seen.status.as_ref()).map_or(0, |status| {
-        status.requests.done - status.peers.iter().map(|peer| peer.sent.done).sum::<u64>()
-    });
-    format!(
+    let status = here.and_then(|seen| seen.status.as_ref())?;
+    // A forward whose client has left is done at the peer and cancelled here.
+    let forwarded: u64 = status.peers.iter().map(|peer| peer.sent.done).sum();
+    let answered = status.requests.done.saturating_sub(forwarded);
+    Some(format!(
         "{region}: {} of {answered} answers with a prefill leg ({})",
         legs.transferred,
         percent(legs.transferred, answered)
-    )
+    ))
 }
 
 pub(crate) fn table(header: &[&str]) -> Table {

@@ -181,7 +181,8 @@ pub async fn run(options: &Options) -> Result<Verdict> {
             summarize(&seen, &counts, &reports);
             if let (Some(legs), Some(pools)) = (legs, &options.pools) {
                 println!("\n{}", page::legs(&legs, pools::KV_SCALE, world.orders.is_empty()));
-                println!("{}", page::split(&legs, &pools.region, &seen));
+                let split = page::split(&legs, &pools.region, &seen);
+                split.into_iter().for_each(|line| println!("{line}"));
             }
             let beside = options.beside.as_ref().and_then(|beside| beside.line(world.watched));
             beside.into_iter().for_each(|line| println!("\n{line}"));

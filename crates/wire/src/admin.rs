@@ -15,6 +15,7 @@ pub use crate::signals::Transfers;
 pub use engine::{EngineName, UnknownEngine};
 pub use guard::{Barred, Guard, check_json};
 pub use legs::{CutPair, Links, Pair, Pool};
+pub use meridian_routing::Role;
 pub use pools::{RoleName, TransferName, UnknownName};
 pub use query::{BadQuery, Query};
 

@@ -5,16 +5,13 @@
 //! a prefill leg like any request. The question is one prefill of a few hundred tokens; its KV stays
 //! in the replica until the engine's lease ends, half a minute with vLLM.
 
-use std::collections::BTreeMap;
-
 use bytes::Bytes;
 use meridian_routing::Role;
 use meridian_wire::admin::{AddReplica, EngineName};
 use meridian_wire::config::Gateway;
-use meridian_wire::engines;
-use meridian_wire::legs::{self, Handed, Pair, Protocol};
+use meridian_wire::engines::{self, Answers, Engine};
+use meridian_wire::legs::{Handed, Pair, Protocol};
 use meridian_wire::openai::{Endpoint, model_ids};
-use serde::Deserialize;
 
 use crate::http;
 
@@ -28,49 +25,60 @@ struct Asker<'a> {
     problems: Vec<String>,
 }
 
+/// What a replica tells.
+struct Facts<'a> {
+    /// Its place in the configuration.
+    i: usize,
+    replica: &'a AddReplica,
+    protocol: &'static Protocol,
+    models: Vec<String>,
+    /// `None` if its engine has no page about it.
+    version: Option<String>,
+}
+
 /// The problems that the replicas' answers show.
 pub(super) fn problems(config: &Gateway) -> Vec<String> {
     let mut asker = Asker { config, problems: Vec::new() };
-    let mut versions: BTreeMap<(String, &str), (usize, String)> = BTreeMap::new();
-    for (i, replica) in config.replicas.iter().enumerate().filter(|(_, r)| !r.role.is_both()) {
-        let Some((models, version)) = asker.facts(i, replica) else { continue };
-        let Some(protocol) = protocol(replica) else { continue };
-        let model = models.first().cloned().unwrap_or_default();
-        if let Some(version) = version {
-            let first = versions.entry((model.clone(), protocol.name));
-            let (first, equal) = first.or_insert_with(|| (i, version.clone()));
-            if *equal != version {
-                let problem = format!(
-                    "replicas[{i}].url: {} runs version {version}, and replicas[{first}] {equal}; pairs need equal versions: upgrade the older one",
-                    replica.url
-                );
-                asker.problems.push(problem);
-            }
-        }
-        if replica.role.0 == Role::Prefill && protocol.hands_over {
-            asker.try_prefill(i, replica, protocol, &model);
+    let parts = config.replicas.iter().enumerate().filter(|(_, r)| !r.role.is_both());
+    let all: Vec<Facts<'_>> = parts.filter_map(|(i, r)| asker.facts(i, r)).collect();
+    // Partners may come from elsewhere.
+    let is_whole = config.discovery.is_empty() && config.control.is_none();
+    asker.problems.extend(all.iter().filter(|_| is_whole).filter_map(|one| unequal(one, &all)));
+    for one in &all {
+        if one.replica.role.0 == Role::Prefill && one.protocol.hands_over {
+            asker.try_prefill(one);
         }
     }
     asker.problems
 }
 
-/// The protocol of a replica; for an engine that is not named, vLLM's usual one.
-fn protocol(replica: &AddReplica) -> Option<&'static Protocol> {
-    let engine = match replica.engine {
-        EngineName::Is(engine) => Some(engine),
-        EngineName::Auto => engines::find("vllm"),
+/// Why no replica of the other role runs the version of this one. During a rolling upgrade old
+/// replicas pair with old ones, and new with new.
+fn unequal(one: &Facts<'_>, all: &[Facts<'_>]) -> Option<String> {
+    let version = one.version.as_ref()?;
+    let is_other = |other: &&Facts<'_>| {
+        other.replica.role != one.replica.role
+            && other.protocol == one.protocol
+            && other.models.iter().any(|model| one.models.contains(model))
     };
-    let usual = || engine.and_then(|engine| engine.transfer).and_then(legs::find);
-    replica.transfer.map(|name| name.0).or_else(usual)
+    let mut others = all.iter().filter(is_other).filter_map(|o| Some((o.i, o.version.as_ref()?)));
+    let first = others.next()?;
+    if first.1 == version || others.any(|(_, other)| other == version) {
+        return None;
+    }
+    Some(format!(
+        "replicas[{}].url: {} runs version {version}, and of the {} replicas none does: replicas[{}] runs {}; pairs need equal versions, upgrade the older one",
+        one.i,
+        one.replica.url,
+        if one.replica.role.0 == Role::Prefill { "decode" } else { "prefill" },
+        first.0,
+        first.1,
+    ))
 }
 
 impl Asker<'_> {
-    /// The models and the version of a replica; none if it does not answer.
-    fn facts(&mut self, i: usize, replica: &AddReplica) -> Option<(Vec<String>, Option<String>)> {
-        #[derive(Deserialize)]
-        struct Version {
-            version: String,
-        }
+    /// What a replica tells; none if it does not answer, or forms no pair.
+    fn facts<'a>(&mut self, i: usize, replica: &'a AddReplica) -> Option<Facts<'a>> {
         let page = match self.ask("GET", replica, "/v1/models", String::new()) {
             Ok((200, page)) => page,
             Ok((status, _)) => return self.silent(i, replica, &format!("answers {status}")),
@@ -78,10 +86,46 @@ impl Asker<'_> {
         };
         let listed = || model_ids(page.as_bytes()).unwrap_or_default();
         let models = if replica.models.is_empty() { listed() } else { replica.models.clone() };
-        let version = self.ask("GET", replica, "/version", String::new()).ok();
-        let version = version.filter(|(status, _)| *status == 200);
-        let version = version.and_then(|(_, page)| serde_json::from_str::<Version>(&page).ok());
-        Some((models, version.map(|page| page.version)))
+        let engine = self.engine(replica);
+        let Some(protocol) = replica.protocol(Some(engine)) else {
+            self.problems.push(format!(
+                "replicas[{i}].role: `{}` forms no pair, as no protocol is known by which `{}` at {} hands over KV; set `transfer`, or remove `role`",
+                replica.role.name(), engine.name, replica.url
+            ));
+            return None;
+        };
+        let version = engine.version.and_then(|path| {
+            let version = self.page(replica, path).and_then(|page| engines::version(&page));
+            if version.is_none() {
+                self.problems.push(format!(
+                    "replicas[{i}].url: {}{path} tells no version; pairs need equal versions: open the page to the gateway",
+                    replica.url
+                ));
+            }
+            version
+        });
+        Some(Facts { i, replica, protocol, models, version })
+    }
+
+    /// The configured engine, or the one that the replica's pages identify.
+    fn engine(&self, replica: &AddReplica) -> Engine {
+        if let EngineName::Is(engine) = replica.engine {
+            return engine;
+        }
+        let metrics = self.page(replica, "/metrics");
+        let answers = Answers { metrics: metrics.as_deref(), ..Answers::default() };
+        let by_own_page = || {
+            engines::own_pages().find_map(|own| {
+                let page = self.page(replica, own.path)?;
+                engines::detect(&Answers { own: Some((own.path, &page)), ..Answers::default() })
+            })
+        };
+        engines::detect(&answers).or_else(by_own_page).unwrap_or(engines::NONE)
+    }
+
+    fn page(&self, replica: &AddReplica, path: &str) -> Option<Vec<u8>> {
+        let (status, page) = self.ask("GET", replica, path, String::new()).ok()?;
+        (status == 200).then(|| page.into_bytes())
     }
 
     fn silent<T>(&mut self, i: usize, replica: &AddReplica, why: &str) -> Option<T> {
@@ -93,13 +137,9 @@ impl Asker<'_> {
     }
 
     /// Sends one prefill leg, and reads what it hands over.
-    fn try_prefill(
-        &mut self,
-        i: usize,
-        replica: &AddReplica,
-        protocol: &'static Protocol,
-        model: &str,
-    ) {
+    fn try_prefill(&mut self, one: &Facts<'_>) {
+        let Facts { i, replica, protocol, models, .. } = one;
+        let model = models.first().map_or("", String::as_str);
         let pair = Pair {
             id: 0,
             host: "",

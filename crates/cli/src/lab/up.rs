@@ -28,7 +28,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 4)]
     replicas: u32,
     /// Prefill and decode replicas of one region, in place of its --replicas; `none` for no such
-    /// region [default: asia=1:3 for model engines in several regions, asia among them]
+    /// region [default: one prefill replica in asia, for model engines in several regions]
     #[arg(long, value_name = "REGION=PREFILL:DECODE")]
     pools: Option<String>,
     /// Policy of the gateways; `meridian policies` lists them
@@ -70,8 +70,8 @@ enum Load {
     Mixed,
 }
 
-/// Region with pools, its prefill and its decode replicas, unless given.
-const USUAL_POOLS: (&str, u32, u32) = ("asia", 1, 3);
+/// Region with pools, unless given: one of its replicas computes prompts, the others answer.
+const USUAL_POOLS: &str = "asia";
 
 /// Runs the command. It succeeds only if every request succeeded and all counts agree.
 ///
@@ -107,11 +107,11 @@ impl Args {
         };
         let usual = || usual.iter().map(|name| (*name).to_owned()).collect();
         let regions = if self.regions.is_empty() { usual() } else { self.regions };
-        let usual = matches!(self.engine, Engine::Model) && regions.len() > 1;
+        let usual = matches!(self.engine, Engine::Model) && regions.len() > 1 && self.replicas > 1;
         let pools = match self.pools.as_deref() {
-            None if usual && regions.iter().any(|name| *name == USUAL_POOLS.0) => {
-                let (region, prefill, decode) = USUAL_POOLS;
-                Some(Pools { region: region.to_owned(), prefill, decode })
+            None if usual && regions.iter().any(|name| *name == USUAL_POOLS) => {
+                let decode = self.replicas - 1;
+                Some(Pools { region: USUAL_POOLS.to_owned(), prefill: 1, decode })
             }
             None | Some("none") => None,
             Some(text) => Some(text.parse().map_err(|why: String| anyhow!("--pools: {why}"))?),

@@ -187,12 +187,30 @@ fn pairs_are_asked() {
     assert!(!output.status.success(), "{said}");
     for part in [
         "config.yaml:4: replicas[1].url: ",
-        "runs version 0.32.0, and replicas[0] 0.31.0; pairs need equal versions",
+        "runs version 0.32.0, and of the prefill replicas none does: replicas[0] runs 0.31.0; pairs need",
         "replicas[0].transfer: `nixl` at ",
         "has no `kv_transfer_params`: start the engine with --kv-transfer-config",
     ] {
         assert!(said.contains(part), "{part} is missing in {said}");
     }
+}
+
+// Old replicas pair with old ones and new with new, as during a rolling upgrade.
+#[test]
+fn a_rolling_upgrade_is_no_problem() {
+    let dir = Dir::new("upgrade");
+    let list: Vec<String> = [("0.31.0", "prefill"), ("0.32.0", "decode"), ("0.32.0", "prefill")]
+        .into_iter()
+        .chain([("0.31.0", "decode")])
+        .map(|(version, role)| format!("- {{url: '{}', role: {role}}}\n", engine(version)))
+        .collect();
+    let file = dir.0.join("config.yaml");
+    std::fs::write(&file, format!("version: 1\nreplicas:\n{}", list.concat())).expect("writes");
+    let file = file.to_str().expect("is text");
+    let output = meridian(&["check", "-c", file, "--ask-replicas"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("start the engine with --kv-transfer-config"), "{said}");
+    assert!(!said.contains("equal versions"), "{said}");
 }
 
 /// The address of a server that answers as a vLLM of this version without a KV connector.
@@ -219,6 +237,7 @@ fn engine(version: &str) -> String {
             reader.read_exact(&mut body).expect("the client writes");
             let answer = match first.split(' ').nth(1) {
                 Some("/version") => version.as_str(),
+                Some("/metrics") => "vllm:num_requests_running 0\n",
                 Some("/v1/models") => r#"{"object":"list","data":[{"id":"m","object":"model"}]}"#,
                 _ => r#"{"id":"x","choices":[{"index":0,"text":"a","finish_reason":"length"}]}"#,
             };

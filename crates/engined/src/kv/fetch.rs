@@ -1,8 +1,8 @@
 //! The task of one decode leg: it renews the lease, fetches the missing blocks once the engine has
 //! KV for them, and releases them at the other engine.
 
+use super::call::ask;
 use super::network::Stream;
-use super::peer::ask;
 use super::wire::{Denial, Op};
 use super::{Remote, Shared, content};
 use std::sync::Arc;

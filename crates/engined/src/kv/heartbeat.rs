@@ -1,7 +1,7 @@
 //! Heartbeats: while a decode leg waits, it renews the lease of its blocks.
 
+use super::call::ask;
 use super::network::Stream;
-use super::peer::ask;
 use super::wire::Op;
 use super::{Remote, Shared};
 use std::io::Result;

@@ -103,7 +103,7 @@ impl Legs {
     }
 
     /// Answers another engine, perhaps with an input for the machine.
-    pub(crate) fn peer(
+    pub(crate) fn remote(
         &mut self,
         request: &str,
         op: &Op,

@@ -88,7 +88,7 @@ async fn carry_out(
     commands: &mpsc::WeakUnboundedSender<Command>,
 ) -> Option<std::result::Result<Vec<u64>, Denial>> {
     let (reply, result) = oneshot::channel();
-    commands.upgrade()?.send(Command::Peer { request, op, reply }).ok()?;
+    commands.upgrade()?.send(Command::Remote { request, op, reply }).ok()?;
     result.await.ok()
 }
 

@@ -136,6 +136,10 @@ impl Transfer {
             let remedy = "name an address at which other engines reach this one";
             return field("side channel", named.to_string(), remedy);
         }
+        if self.announce.is_some_and(|address| address.port() == 0) {
+            let remedy = "name the port of the relay: no engine could reach port 0";
+            return field("announced side channel", named.to_string(), remedy);
+        }
         if self.lease < Duration::from_millis(6) || self.lease > Duration::from_secs(86_400) {
             return field("KV lease", format!("{:?}", self.lease), "use 6 ms to 1 day");
         }

@@ -72,8 +72,12 @@ pub(super) async fn read<T: DeserializeOwned>(stream: &mut dyn Stream) -> Result
     if length > LONGEST {
         return Err(Error::new(ErrorKind::InvalidData, "a frame of the side channel is too long"));
     }
-    let mut json = vec![0; length as usize];
-    stream.read_exact(&mut json).await?;
+    // It grows with what arrives, not with what is announced.
+    let mut json = Vec::new();
+    stream.take(u64::from(length)).read_to_end(&mut json).await?;
+    if json.len() < length as usize {
+        return Err(ErrorKind::UnexpectedEof.into());
+    }
     Ok(Some(serde_json::from_slice(&json)?))
 }
 

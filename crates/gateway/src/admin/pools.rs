@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use meridian_routing::Role;
 use meridian_wire::admin::{Pool, Replica};
 use meridian_wire::config::TARGET;
-use meridian_wire::registry::Work;
+use meridian_wire::registry::{Work, change};
 
 /// A pool while its replicas are added up.
 #[derive(Default)]
@@ -67,15 +67,11 @@ impl Sum {
 pub(super) fn advice(replicas: &[Replica], pools: &[Pool]) -> Vec<String> {
     let mut advice: Vec<String> = replicas.iter().filter_map(|r| unpaired(r, replicas)).collect();
     let mut models: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for pool in pools.iter().filter(|pool| is_part(&pool.role)) {
-        let (role, up, needed) = (&pool.role, pool.up, pool.needed);
-        let change = match needed.cmp(&up) {
-            std::cmp::Ordering::Greater => format!("{} more {role}", needed - up),
-            std::cmp::Ordering::Less => format!("{} less {role}", up - needed),
-            std::cmp::Ordering::Equal => continue,
-        };
-        models.entry(&pool.model).or_default().push(change);
+    for pool in pools {
+        let change = change(&pool.role, pool.up, pool.needed);
+        models.entry(&pool.model).or_default().extend(change);
     }
+    models.retain(|_, changes| !changes.is_empty());
     let lines =
         models.into_iter().map(|(model, changes)| format!("{model}: {}", changes.join(", ")));
     advice.extend(lines);

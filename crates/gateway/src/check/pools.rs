@@ -4,7 +4,7 @@
 use meridian_routing::Role;
 use meridian_wire::admin::{AddReplica, EngineName};
 use meridian_wire::config::Gateway as Config;
-use meridian_wire::legs::{self, Protocol};
+use meridian_wire::legs::Protocol;
 
 /// Problems of `replicas` with a role.
 pub(super) fn doubts(config: &Config) -> Vec<String> {
@@ -44,12 +44,14 @@ enum Known {
 }
 
 fn protocol(replica: &AddReplica) -> Known {
-    match (replica.transfer, replica.engine) {
-        (Some(name), _) => Known::Is(name.0),
-        (None, EngineName::Auto) => Known::Later,
-        (None, EngineName::Is(engine)) => {
-            engine.transfer.and_then(legs::find).map_or(Known::None(engine.name), Known::Is)
-        }
+    let engine = match replica.engine {
+        EngineName::Is(engine) => Some(engine),
+        EngineName::Auto => None,
+    };
+    match (replica.protocol(engine), engine) {
+        (Some(protocol), _) => Known::Is(protocol),
+        (None, None) => Known::Later,
+        (None, Some(engine)) => Known::None(engine.name),
     }
 }
 

@@ -16,7 +16,7 @@ use meridian_routing::{MOST_REPLICA_IDS, Role};
 use meridian_wire::admin::AddReplica;
 use meridian_wire::config;
 use meridian_wire::engines::Engine;
-use meridian_wire::legs::{self, Protocol, Rank};
+use meridian_wire::legs::{Protocol, Rank};
 use meridian_wire::peer::{IdentityError, label};
 use meridian_wire::signals::Transfers;
 use tokio_util::sync::CancellationToken;
@@ -144,11 +144,7 @@ impl Member {
 
     /// The same, for this engine behind it.
     pub(crate) fn transfer_of(&self, engine: Option<Engine>) -> Option<&'static Protocol> {
-        let usual = || engine.and_then(|engine| engine.transfer).and_then(legs::find);
-        match self.spec.role.is_both() {
-            true => None,
-            false => self.spec.transfer.map(|name| name.0).or_else(usual),
-        }
+        self.spec.protocol(engine)
     }
 
     /// Host and port of its bootstrap server, for a protocol with one.
@@ -273,12 +269,7 @@ impl Fleet {
         if inner.at(authority.as_str()).is_some() {
             return Err(JoinError::Twin(spec.url));
         }
-        if spec.weight == 0 {
-            return Err(JoinError::Weight);
-        }
-        if let Some(problem) = config::pool_problems(&spec).into_iter().next() {
-            return Err(JoinError::Pool(problem));
-        }
+        check(&spec)?;
         let region = spec.region.clone().unwrap_or_else(|| self.region.clone());
         label("region", &region)?;
         let is_free = |slot: &Slot| slot.member.is_none() && !slot.leaving;
@@ -448,6 +439,17 @@ impl Fleet {
         let id = ModelId(u16::try_from(inner.models.len()).ok()?);
         inner.models.insert(name.to_owned(), id);
         Some(id)
+    }
+}
+
+/// What is wrong with a description wherever it would be placed.
+pub(crate) fn check(spec: &AddReplica) -> Result<(), JoinError> {
+    if spec.weight == 0 {
+        return Err(JoinError::Weight);
+    }
+    match config::pool_problems(spec).into_iter().next() {
+        Some(problem) => Err(JoinError::Pool(problem)),
+        None => Ok(()),
     }
 }
 

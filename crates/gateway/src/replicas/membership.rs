@@ -12,7 +12,7 @@ use crate::machine::driver::Driver;
 use crate::replicas::announce::announce;
 use crate::replicas::discovery::watch;
 use crate::replicas::drains::DrainReason;
-use crate::replicas::fleet::{Fleet, Found, JoinError, Member};
+use crate::replicas::fleet::{Fleet, Found, JoinError, Member, check};
 use crate::replicas::handover::Handover;
 use crate::replicas::questions::Questions;
 
@@ -103,6 +103,8 @@ impl Replicas {
         match there {
             Some(member) if member.spec == spec && member.known_rtt == rtt => Ok((member, false)),
             there => {
+                // A description that nobody could serve by removes no replica that serves.
+                check(&spec)?;
                 if let Some(member) = there {
                     self.leave(&member);
                 }

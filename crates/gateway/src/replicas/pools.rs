@@ -1,9 +1,8 @@
 //! Facts about a replica of a pool, which other replicas do not need: its version, and for some
 //! protocols the ids of its engines.
 
-use meridian_wire::engines::Engine;
+use meridian_wire::engines::{self, Engine};
 use meridian_wire::legs::{self, Rank};
-use serde::Deserialize;
 
 use crate::error::AttemptError;
 use crate::replicas::discovery::page;
@@ -32,14 +31,10 @@ pub(super) async fn read(
 }
 
 async fn version(questions: &Questions, member: &Member, engine: Engine) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Version {
-        version: String,
-    }
     let page = page(questions, member, engine.version?).await;
-    let found: Option<Version> = page.ok().and_then(|page| serde_json::from_slice(&page).ok());
+    let found = page.ok().and_then(|page| engines::version(&page));
     // A page that is late for once does not change it.
-    found.map(|found| found.version).or_else(|| member.found().version)
+    found.or_else(|| member.found().version)
 }
 
 /// The engines of a prefill replica, for a protocol that names them.

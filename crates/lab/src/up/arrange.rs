@@ -8,9 +8,9 @@
 
 use std::net::SocketAddr;
 
+use meridian_wire::admin::Role;
 use meridian_wire::wan::KNOWN_RTT_MS;
 
-use super::pools::Role;
 use super::region::{Region, Replica, USUAL};
 use super::{CENTRAL, Options, tenants};
 use crate::{Certificates, Control, Distance, Fleet, GatewaySpec, PeersSpec, Result};

@@ -4,11 +4,11 @@
 
 use std::net::SocketAddr;
 
+use meridian_wire::admin::Role;
 use meridian_wire::config::Span;
 use meridian_wire::wan::{LinkSpec, Rate, SetLink};
 
 use super::Options;
-use super::pools::Role;
 use crate::{Distance, Fleet, Process, Result};
 
 /// The relay's names of the two sides.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use meridian_wire::admin::Role;
+
 use super::Options;
 
 /// Bytes that engines send for each byte of KV.
@@ -19,31 +21,13 @@ pub struct Pools {
     pub decode: u32,
 }
 
-/// The role of a replica, as engines and gateways name it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
-    Both,
-    Prefill,
-    Decode,
-}
-
-impl Role {
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Role::Both => "both",
-            Role::Prefill => "prefill",
-            Role::Decode => "decode",
-        }
+/// Arguments of the model engine for a role.
+pub(super) fn engine_args(role: Role) -> Vec<String> {
+    if role == Role::Both {
+        return Vec::new();
     }
-
-    /// Arguments of the model engine.
-    pub(super) fn args(self) -> Vec<String> {
-        if self == Role::Both {
-            return Vec::new();
-        }
-        let args = ["--role", self.word(), "--kv-scale"].map(str::to_owned);
-        args.into_iter().chain([KV_SCALE.to_string()]).collect()
-    }
+    let args = ["--role", role.word(), "--kv-scale"].map(str::to_owned);
+    args.into_iter().chain([KV_SCALE.to_string()]).collect()
 }
 
 impl Options {
@@ -57,6 +41,12 @@ impl Options {
                 each(Role::Prefill, *prefill).chain(each(Role::Decode, *decode)).collect()
             }
         }
+    }
+
+    /// The number of a region's replicas.
+    #[must_use]
+    pub fn replicas_of(&self, region: usize) -> u32 {
+        self.roles(region).len() as u32
     }
 
     /// The name of a region's replica, by its number.
@@ -121,6 +111,7 @@ mod tests {
             ..Options::default()
         };
         assert_eq!(options.roles(0), [Role::Both; 2]);
+        assert_eq!((options.replicas_of(0), options.replicas_of(1)), (2, 3));
         assert_eq!(options.roles(1), [Role::Prefill, Role::Decode, Role::Decode]);
     }
 }

@@ -1,9 +1,8 @@
 //! One region of a run: its replicas, its gateway, its clients.
 
-use meridian_wire::admin::{self, Status};
+use meridian_wire::admin::{self, Role, Status};
 
 use super::paths::Paths;
-use super::pools::Role;
 use super::start::{Maker, load_args};
 use super::{Options, tenants};
 use crate::load::Load;

@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use meridian_wire::admin::Role;
+
 use super::paths::Paths;
-use super::pools::Role;
+use super::pools::engine_args;
 use super::{DRAIN, Demand, Engines, Options};
 use crate::llamacpp::{self, LlamaCpp, ServerSpec};
 use crate::{EngineSpec, Fleet, Process, Result};
@@ -39,7 +41,7 @@ impl Maker {
     ) -> Result<Process> {
         match self {
             Maker::Model => {
-                let mut args = role.args();
+                let mut args = engine_args(role);
                 if role != Role::Both {
                     args.extend(options.pool_args.iter().cloned());
                 }

@@ -4,12 +4,13 @@
 
 use std::time::Duration;
 
+use meridian_wire::admin::Role;
 use tokio::time::Instant;
 
 use super::arrange::{self, Shared};
 use super::board::{Asked, Board};
 use super::paths::Paths;
-use super::pools::{KV_SCALE, Role};
+use super::pools::KV_SCALE;
 use super::region::{Region, still_runs};
 use super::start::Maker;
 use super::stop::Stop;

@@ -7,8 +7,23 @@ use std::str::FromStr;
 use meridian_routing::Role;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use super::AddReplica;
 use crate::config::suggest;
+use crate::engines::Engine;
 use crate::legs::{self, Protocol};
+
+impl AddReplica {
+    /// The protocol by which it hands over KV with this engine behind it; none for a replica that
+    /// takes whole requests.
+    #[must_use]
+    pub fn protocol(&self, engine: Option<Engine>) -> Option<&'static Protocol> {
+        let usual = || engine.and_then(|engine| engine.transfer).and_then(legs::find);
+        match self.role.is_both() {
+            true => None,
+            false => self.transfer.map(|name| name.0).or_else(usual),
+        }
+    }
+}
 
 /// The role of a replica.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -20,6 +20,8 @@ mod tests;
 
 use std::iter::once;
 
+use serde::Deserialize;
+
 use crate::signals::has_metric;
 
 pub use private::Private;
@@ -49,6 +51,16 @@ pub fn private() -> impl Iterator<Item = &'static Private> {
 /// The pages that identify one engine each.
 pub fn own_pages() -> impl Iterator<Item = OwnPage> {
     ALL.iter().filter_map(|engine| engine.detect.own_page)
+}
+
+/// The version in an engine's own page about it ([`EngineSpec::version`]).
+#[must_use]
+pub fn version(page: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Page {
+        version: String,
+    }
+    serde_json::from_slice(page).ok().map(|Page { version }| version)
 }
 
 /// Successful answers of a replica's endpoints, as far as they were requested.

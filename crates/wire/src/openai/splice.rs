@@ -4,6 +4,7 @@
 //! the insertions: nothing is copied, and every byte outside a splice is the client's. Each splice
 //! has a purpose, by which the sender chooses the splices for a receiver.
 
+use std::fmt;
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -30,7 +31,7 @@ pub enum Purpose {
 }
 
 /// A change to a body: `insert` replaces `remove` bytes at `at`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Splice {
     /// Its purpose.
     pub purpose: Purpose,
@@ -40,6 +41,14 @@ pub struct Splice {
     pub remove: usize,
     /// Bytes to insert.
     pub insert: Bytes,
+}
+
+/// Without the inserted bytes: the parameters of a prefill may hold the prompt's tokens.
+impl fmt::Debug for Splice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Splice { purpose, at, remove, insert } = self;
+        write!(f, "{purpose:?} at {at}: -{remove} +{} bytes", insert.len())
+    }
 }
 
 impl Splice {

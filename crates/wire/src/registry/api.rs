@@ -1,11 +1,10 @@
 //! Messages between a gateway and the control plane.
 
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Gateway, Seen};
+use super::{Gateway, Seen, change};
 use crate::config::Span;
 
 /// `POST /admin/gateways/NAME`: registers a gateway.
@@ -115,22 +114,13 @@ pub struct RoleStatus {
 }
 
 impl RegionStatus {
-    /// What to change, by role, as in `2 more decode, 1 less prefill`; empty if nothing, and for
-    /// regions whose replicas all have the same role.
+    /// What to change over all models, by role, as in `2 more decode, 1 less prefill`; empty if
+    /// nothing.
     #[must_use]
     pub fn advice(&self) -> String {
-        if self.roles.len() < 2 {
-            return String::new();
-        }
-        let one = |(role, of): (&String, &RoleStatus)| {
-            let needed = of.needed?;
-            match needed.cmp(&of.up) {
-                Ordering::Greater => Some(format!("{} more {role}", needed - of.up)),
-                Ordering::Less => Some(format!("{} less {role}", of.up - needed)),
-                Ordering::Equal => None,
-            }
-        };
-        self.roles.iter().filter_map(one).collect::<Vec<_>>().join(", ")
+        let serving = self.roles.iter().filter(|(_, of)| of.replicas > 0);
+        let one = |(role, of): (&String, &RoleStatus)| change(role, of.up, of.needed?);
+        serving.filter_map(one).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -138,15 +128,17 @@ impl RegionStatus {
 mod tests {
     use super::*;
 
-    // Roles with too few and with too many replicas are named; one role alone needs no advice.
+    // Roles with too few and with too many replicas are named; whole replicas, and roles that nobody
+    // has any more, are not.
     #[test]
     fn advice_by_role() {
-        let role = |up, needed| RoleStatus { up, needed, ..RoleStatus::default() };
+        let role = |up, needed| RoleStatus { replicas: up, up, needed, ..RoleStatus::default() };
         let mut region = RegionStatus::default();
-        region.roles.insert("decode".to_owned(), role(2, Some(4)));
+        region.roles.insert("both".to_owned(), role(2, Some(1)));
+        region.roles.insert("prefill".to_owned(), role(0, Some(1)));
         assert_eq!(region.advice(), "");
+        region.roles.insert("decode".to_owned(), role(2, Some(4)));
         region.roles.insert("prefill".to_owned(), role(3, Some(2)));
-        region.roles.insert("both".to_owned(), role(1, None));
         assert_eq!(region.advice(), "2 more decode, 1 less prefill");
     }
 }

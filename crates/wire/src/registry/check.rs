@@ -1,7 +1,7 @@
 //! Checks records; every problem is reported with its field, the value and the remedy.
 
 use super::{Region, Replica};
-use crate::config::{base_url, from_problems};
+use crate::config::{base_url, from_problems, pool_problems};
 
 /// Longest name of a label or model, and of a label's value.
 const MOST_TEXT: usize = 256;
@@ -15,6 +15,8 @@ impl Replica {
             found.push(format!("spec.url: {problem}"));
         }
         found.extend(from_problems(&self.spec.from).map(|problem| format!("spec.{problem}")));
+        let pool = pool_problems(&self.spec).into_iter();
+        found.extend(pool.map(|problem| format!("spec.{problem}")));
         if self.spec.weight == 0 {
             found.push("spec.weight: 0 would never get a request; use 1 or more".to_owned());
         }
@@ -56,5 +58,28 @@ impl Region {
             }
         }
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A role with a contradiction is refused where the record is written: a gateway would only log
+    // it.
+    #[test]
+    fn roles_are_checked() {
+        let problems = |spec: &str| {
+            let record = format!(r#"{{"region":"eu","spec":{spec}}}"#);
+            serde_json::from_str::<Replica>(&record).unwrap().problems()
+        };
+        let found = problems(r#"{"url":"http://a:1","transfer":"nixl"}"#);
+        assert!(
+            found[0].starts_with("spec.transfer: `nixl` is for replicas that share"),
+            "{found:?}"
+        );
+        let found = problems(r#"{"url":"http://a:1","role":"prefill","bootstrap":"b"}"#);
+        assert!(found[0].starts_with("spec.bootstrap: `b` is not a host with a port"), "{found:?}");
+        assert!(problems(r#"{"url":"http://a:1","role":"decode","transfer":"nixl"}"#).is_empty());
     }
 }

@@ -11,8 +11,15 @@
 //! needed = max(1, ceil(W / target))
 //! ```
 //!
+//! A decode leg that waits for its KV is among an engine's waiting requests and holds KV already, so
+//! it counts twice: a slow network raises the number of decode replicas a little.
+//!
 //! Prefill and decode replicas are different work and are summed apart. Deliberately not here:
 //! smoothing over minutes and the decision to scale, which are up to autoscalers.
+
+use std::cmp::Ordering;
+
+use meridian_routing::Role;
 
 /// The load of replicas that do the same work.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -47,6 +54,20 @@ impl Work {
     #[must_use]
     pub fn needed(&self, target: f64) -> u32 {
         (self.replicas() / target).ceil().clamp(1.0, f64::from(u32::MAX)) as u32
+    }
+}
+
+/// What to change about the replicas with a role of which `up` are up, as in `2 more decode`.
+/// Replicas for whole requests get no advice.
+#[must_use]
+pub fn change(role: &str, up: u32, needed: u32) -> Option<String> {
+    if role == Role::Both.word() {
+        return None;
+    }
+    match needed.cmp(&up) {
+        Ordering::Greater => Some(format!("{} more {role}", needed - up)),
+        Ordering::Less => Some(format!("{} less {role}", up - needed)),
+        Ordering::Equal => None,
     }
 }
 

@@ -12,10 +12,11 @@ mod moment;
 use std::time::Duration;
 
 use meridian_base::Rng;
+use meridian_wire::admin::Role;
 use tokio::time::Instant;
 
 use super::super::order::{Act, Order, What};
-use super::super::pools::{KV_SCALE, Pools, Role};
+use super::super::pools::{KV_SCALE, Pools};
 use super::super::world::World;
 use super::super::{Demand, Options as Up, arrange};
 use super::play::{at_rest, perform};

@@ -4,8 +4,7 @@
 //! next one starts.
 
 use meridian_base::Rng;
-
-use super::super::super::pools::Role;
+use meridian_wire::admin::Role;
 
 /// The moment of a request for which a fault waits, by the state of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
+use meridian_wire::admin::Role;
 use tokio::time::Instant;
 
-use super::super::super::pools::Role;
 use super::super::super::world::World;
 use super::draw::Moment;
 use crate::Scrape;
