@@ -83,6 +83,7 @@ pub(crate) struct Active {
     /// Tokens ahead of it: together with its TTFT they give the prefill speed. `None` if other
     /// clients' requests are ahead as well, or if the answer arrives in one piece.
     pub(crate) in_front: Option<f32>,
+    /// Whether the replica where it is has computed its prompt.
     pub(crate) first_token: bool,
     /// Its replica's state at the first token.
     pub(crate) began: Option<Mark>,
@@ -119,10 +120,12 @@ impl Active {
         self.request.splits && !self.stays_whole && self.request.pinned.is_none()
     }
 
-    /// Whether the end of its prefill shows: in a streamed first token, or in the one token of a
-    /// prefill leg.
-    fn shows_first_token(&self) -> bool {
-        self.request.streams || matches!(self.place, Place::Prefilling(_))
+    /// Tokens that it has to compute where it is now.
+    fn unmatched_here(&self) -> f32 {
+        match (self.place, self.fetch) {
+            (Place::Prefilling(_), Some(fetch)) => fetch.unmatched,
+            _ => self.unmatched,
+        }
     }
 
     /// Whether `replica` computes its prompt or its answer now.
@@ -317,8 +320,10 @@ impl Actives {
         if !a.works_at(replica) || a.first_token || a.overdue {
             return None;
         }
-        if reports && !a.shows_first_token() {
-            return Some(Due::Unseen { unmatched: a.unmatched });
+        // The driver may not see the end of a prefill leg either, so that of an answer in one piece
+        // is judged alike.
+        if reports && !a.request.streams {
+            return Some(Due::Unseen { unmatched: a.unmatched_here() });
         }
         a.overdue = true;
         Some(Due::Overdue)

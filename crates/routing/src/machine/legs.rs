@@ -2,8 +2,10 @@
 //!
 //! From the dispatch until the prefill ends, the request counts as work at the prefill replica and
 //! as coming at the other one. Then the second fetches the KV, until its first token shows that it
-//! has it; the first holds the KV for as long. The driver either sends the legs one after the other
-//! or both at once. In the second case the first token may be the only sign that the prefill ended.
+//! has it; the first holds the KV for as long. The driver sends the legs one after the other or both
+//! at once, or leaves the prefill leg to a proxy. If it does not see the end of the prefill, the
+//! first token is the sign of it, and nothing is learned about the prefill replica's speed: the time
+//! until then includes the transfer.
 
 use alloc::boxed::Box;
 use meridian_base::{ReplicaId, RequestId, Time};
@@ -51,14 +53,34 @@ impl Routing {
         let Some(mut active) = self.actives.take(id) else { return };
         if let Place::Prefilling(to) = active.place {
             self.hand_over(now, &mut active, to);
-            self.prefill_succeeded(now, &active, usage);
+            self.learn_prefill(now, &active, usage);
+            self.prefill_succeeded(now, &active);
         }
         self.actives.insert(active);
         self.release(now);
     }
 
-    /// Learns from a prefill leg that succeeded.
-    fn prefill_succeeded(&mut self, now: Time, active: &Active, usage: Option<Usage>) {
+    /// The first token of a request shows that its prefill leg has succeeded.
+    pub(super) fn prefill_seen(&mut self, now: Time, id: RequestId) {
+        let Some(mut active) = self.actives.take(id) else { return };
+        if let Place::Prefilling(to) = active.place {
+            self.hand_over(now, &mut active, to);
+            self.prefill_succeeded(now, &active);
+        }
+        self.actives.insert(active);
+    }
+
+    /// Counts a prefill leg that succeeded.
+    fn prefill_succeeded(&mut self, now: Time, active: &Active) {
+        let Some(fetch) = active.fetch else { return };
+        self.replicas.update(now, fetch.from, |r| {
+            r.prefilled(now, r.speed.ms_per_token() * f64::from(fetch.unmatched));
+            r.succeeded();
+        });
+    }
+
+    /// Learns from a prefill leg that ended now.
+    fn learn_prefill(&mut self, now: Time, active: &Active, usage: Option<Usage>) {
         let Some(fetch) = active.fetch else { return };
         let ttft_ms = now.since(active.dispatched).as_secs_f64() * 1e3;
         let mean = self.replicas.columns().mean_ms_per_token();
@@ -71,8 +93,6 @@ impl Routing {
                 let ttft_ms = (ttft_ms - r.spec.rtt.as_secs_f64() * 1e3).max(0.0);
                 r.speed.sample(ttft_ms, f64::from(fetch.unmatched), f64::from(front));
             }
-            r.prefilled(now, r.speed.ms_per_token() * f64::from(fetch.unmatched));
-            r.succeeded();
             if let Some(usage) = usage {
                 r.account(usage, fetch.matched);
             }
@@ -117,9 +137,12 @@ impl Routing {
     fn leave_prefill(&mut self, now: Time, active: &mut Active) {
         let Some(fetch) = active.fetch else { return };
         let (id, overdue) = (active.request.id, core::mem::take(&mut active.overdue));
+        let computed = core::mem::take(&mut active.first_token);
         self.policy.on_ended(&active.request, fetch.from);
         self.replicas.update(now, fetch.from, |r| {
-            r.first_token(id, fetch.unmatched);
+            if !computed {
+                r.first_token(id, fetch.unmatched);
+            }
             r.overdue -= u32::from(overdue);
             r.ended(now, fetch.prompt, ONE);
         });
@@ -199,7 +222,7 @@ impl Routing {
     /// together with the answer.
     pub(super) fn settle_prefill(&mut self, now: Time, active: &Active, outcome: Outcome) {
         match (active.fetch, outcome) {
-            (_, Outcome::Done) => self.prefill_succeeded(now, active, None),
+            (_, Outcome::Done) => self.prefill_succeeded(now, active),
             (Some(fetch), _) => {
                 self.replicas.update(now, fetch.from, |r| r.breaker.neutral());
             }

@@ -222,7 +222,7 @@ impl Routing {
         }
         match place {
             Place::Away(peer) => return self.peers.prefilled(peer, id),
-            Place::Prefilling(_) => self.prefilled(now, id, None),
+            Place::Prefilling(_) => self.prefill_seen(now, id),
             _ => {}
         }
         let Some(active) = self.actives.get_mut(id) else { return };

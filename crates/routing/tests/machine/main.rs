@@ -10,6 +10,8 @@
 //! - `join r=N [kv=TOKENS] [slots=N]`, `drain r=N`, `resume r=N`, `leave r=N`
 //!   `join` also takes `role=both|prefill|decode`, `partner=N` and `rack=N`
 //! - `report r=N [pending=N] [running=N] [kv=SHARE] [asked=MS]`, `miss r=N`
+//! - `busy r=N running=N`: as many reports in a row as make the machine believe that other clients'
+//!   requests run there
 //! - `arrive id=N [prompt=TOKENS] [blocks=(a,b,..)] [tenant=N] [priority=low|normal|high]
 //!   [deadline=MS] [pinned=N] [splits]`
 //! - `first id=N`, `finish id=N [outcome=full|error|client] [retry] [blocks=(a,b,..)] [prompt=N
@@ -31,6 +33,9 @@ use meridian_routing::{
     Admission, Config, Input, Load, Outcome, Output, Pool, Priority, ReplicaSpec, Request, Role,
     Routing, Usage, policy,
 };
+
+/// Reports that have to agree about other clients' requests.
+const AGREEING: usize = 4;
 
 struct Region {
     routing: Routing,
@@ -230,10 +235,20 @@ impl Region {
             "due" => return self.due(),
             "totals" => return self.totals(),
             "tick" => self.routing.handle_timeout(self.now),
+            "busy" => self.busy(t),
             _ => self.routing.handle(self.now, input(t, self.now)),
         }
         self.routing.check_invariants();
         self.outputs()
+    }
+
+    /// Other clients' requests run at a replica.
+    fn busy(&mut self, t: &TestCase) {
+        let id = ReplicaId(arg(t, "r").expect("names a replica"));
+        let load = Load { pending: Some(0), running: arg(t, "running"), ..Load::default() };
+        for _ in 0..AGREEING {
+            self.routing.handle(self.now, Input::Reported { id, asked: self.now, load });
+        }
     }
 
     fn outputs(&mut self) -> String {
