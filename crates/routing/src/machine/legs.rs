@@ -182,6 +182,7 @@ impl Routing {
 
     /// Counts a transfer that succeeded; true if the replica is still here.
     pub(super) fn count_fetched(&mut self, now: Time, fetch: &Fetch, to: ReplicaId) -> bool {
+        self.links.succeeded(fetch.from, to);
         let counted = self.replicas.update(now, to, |r| {
             r.totals.fetched += 1;
             r.totals.fetched_tokens += fetch.tokens as u64;
