@@ -194,3 +194,26 @@ fn legs_end_once() {
         assert!(pairs > 50, "{}: {pairs} requests were split", policy.name);
     }
 }
+
+// An idle prefill replica takes no request alone: while the decode replicas are full, no event is
+// worth a search of the queue.
+#[test]
+fn prefill_replicas_open_no_region() {
+    let mut routing = Routing::new(Config::new(policy::find("meridian").unwrap()), 1);
+    let (prefill, decode) = (0, 2);
+    let now = Time::from_millis(1);
+    for at in [prefill, decode] {
+        routing.handle(now, Input::Joined { id: ReplicaId(at as u16), spec: spec(at) });
+    }
+    let full = Load { pending: Some(3), running: Some(6), ..Load::default() };
+    let id = ReplicaId(decode as u16);
+    // So many reports have to agree that other clients' requests run there.
+    for _ in 0..4 {
+        routing.handle(now, Input::Reported { id, asked: now, load: full });
+    }
+    let request =
+        Request { prompt_tokens: 500, splits: true, ..Request::plain(RequestId(1), ModelId(0)) };
+    routing.handle(now, Input::Arrived(request));
+    assert_eq!(routing.held_len(), 1);
+    assert!(!routing.anybody_open() && !routing.minds_all_news());
+}
