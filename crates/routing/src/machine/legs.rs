@@ -45,7 +45,11 @@ impl Routing {
         let Fetch { prompt, unmatched, .. } = fetch;
         let work = Work { prompt, prefill: unmatched, kv: unmatched, reply: ONE };
         self.book(now, active.request.id, fetch.from, work);
-        self.replicas.update(now, to, |r| r.legs.expect(fetch.tokens));
+        self.replicas.update(now, to, |r| {
+            r.legs.expect(fetch.tokens);
+            // If its breaker is half open, this request is the one that passes.
+            r.breaker.sent(now);
+        });
     }
 
     /// The prefill leg of a request succeeded, with these token counts.
@@ -202,21 +206,37 @@ impl Routing {
             }
             // One of its replicas has left.
             (Place::Orphan, _) => None,
+            // The prefill replica has left, or the driver takes back that the leg succeeded.
+            (Place::At(to), _) if active.split => {
+                self.take_back(now, &mut active, to);
+                None
+            }
             _ => {
                 self.actives.insert(active);
                 return;
             }
         };
-        active.prefills_failed += 1;
+        // A full engine has not failed, and takes no attempt either.
+        let is_full = matches!(outcome, Outcome::Full | Outcome::NoRoom);
+        active.prefills_failed += u32::from(!is_full);
         // A replica that answers knows best what is wrong with a request, and its engine is another.
-        let is_refused = outcome == Outcome::ClientError;
+        let goes_on = matches!(outcome, Outcome::ClientError | Outcome::NoKv);
         active.stays_whole |=
-            is_refused || outcome == Outcome::Died || active.prefills_failed >= MOST_FAILED;
-        match is_refused {
+            goes_on || outcome == Outcome::Died || active.prefills_failed >= MOST_FAILED;
+        match goes_on {
             true => self.route(now, active),
             false => self.again(now, active, from, outcome),
         }
         self.release(now);
+    }
+
+    /// Takes a request back from the replica that was to answer it. If that was offered KV, the
+    /// request is not split again.
+    fn take_back(&mut self, now: Time, active: &mut Active, to: ReplicaId) {
+        active.stays_whole |= self.end_fetch(now, active, to).is_some();
+        self.leave_replica(now, active, to);
+        self.replicas.update(now, to, |r| r.breaker.neutral());
+        self.forget(active, to, active.matched);
     }
 
     /// Applies the end of an answer to its prefill leg, whose end the driver did not report: it began
@@ -264,6 +284,7 @@ impl Routing {
         let id = active.request.id;
         self.replicas.update(now, to, |r| {
             r.legs.came(fetch.tokens);
+            r.breaker.neutral();
             r.promised = r.promised.filter(|promise| promise.to != id);
         });
         self.forget(active, fetch.from, fetch.matched);
@@ -271,11 +292,16 @@ impl Routing {
     }
 
     /// Takes the requests with a leg at a replica that leaves from the counts of the other one. The
-    /// driver ends them.
+    /// driver ends them. If only the prefill replica leaves, a request may already be at the other
+    /// one, or get there yet: it counts there until then.
     pub(super) fn legs_left(&mut self, now: Time, id: ReplicaId) {
         for request in self.actives.with_legs_at(id) {
             let Some(mut active) = self.actives.take(request) else { continue };
             match active.place {
+                Place::Prefilling(to) if to != id => {
+                    self.hand_over(now, &mut active, to);
+                    self.end_fetch(now, &mut active, to);
+                }
                 Place::Prefilling(to) => {
                     let from = active.fetch.map(|fetch| fetch.from);
                     self.withdraw(now, &mut active, to);

@@ -349,7 +349,7 @@ impl Routing {
                     r.breaker.neutral();
                     r.refused(now);
                 }
-                Outcome::EngineError => r.breaker.neutral(),
+                Outcome::EngineError | Outcome::NoKv => r.breaker.neutral(),
                 Outcome::ReplicaError | Outcome::Died | Outcome::Unreached => {
                     r.totals.failed += 1;
                     match spared || r.state == State::Down {

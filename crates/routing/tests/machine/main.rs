@@ -19,6 +19,8 @@
 //! - `prefilled id=N [prompt=N cached=N]`, `prefill-failed id=N outcome=..`: the prefill leg
 //! - peers: see `peers.rs`
 //! - `tick` calls the machine's timeout; probes stay unanswered unless the scenario answers them
+//! - `needed r=N` counts the requests for which a replica has to stay: its own, those that come
+//!   there after their prefill, and those whose KV it holds
 //! - `state` prints the replicas, `totals` the outcomes of their requests, `why id=N` the
 //!   candidates of the newest decision, `links` the pace of KV
 
@@ -157,6 +159,7 @@ fn outcome(t: &TestCase) -> Outcome {
         Some("died") => Outcome::Died,
         Some("unreached") => Outcome::Unreached,
         Some("client") => Outcome::ClientError,
+        Some("no_kv") => Outcome::NoKv,
         Some(other) => panic!("{other} is not an outcome"),
     }
 }
@@ -234,6 +237,7 @@ impl Region {
             "why" => return self.why(arg(t, "id").expect("names a request")),
             "due" => return self.due(),
             "totals" => return self.totals(),
+            "needed" => return self.needed(ReplicaId(arg(t, "r").expect("names a replica"))),
             "tick" => self.routing.handle_timeout(self.now),
             "busy" => self.busy(t),
             _ => self.routing.handle(self.now, input(t, self.now)),
@@ -337,6 +341,11 @@ impl Region {
                 .expect("strings take writes");
         }
         out
+    }
+
+    fn needed(&self, id: ReplicaId) -> String {
+        let status = self.routing.replicas().status(id, self.now).expect("is listed");
+        format!("{}\n", status.own_outstanding + status.legs)
     }
 
     /// When to call the machine next.
