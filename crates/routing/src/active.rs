@@ -323,8 +323,8 @@ impl Actives {
         if !a.works_at(replica) || a.first_token || a.overdue {
             return None;
         }
-        // The driver may not see the end of a prefill leg either, so that of an answer in one piece
-        // is judged alike.
+        // The driver may not see the end of a prefill leg either, so this is for that of an answer in
+        // one piece as well.
         if reports && !a.request.streams {
             return Some(Due::Unseen { unmatched: a.unmatched_here() });
         }
