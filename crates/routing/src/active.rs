@@ -55,8 +55,8 @@ pub(crate) struct Active {
     /// replica at most; otherwise one request that every engine fails would open every breaker in
     /// the region.
     pub(crate) blamed: bool,
-    /// The first replica that answered with an error of its own. It is blamed if another replica
-    /// then answers differently.
+    /// The first replica that answered with an error of its own, or handed over no KV. It is blamed
+    /// if another replica then answers differently.
     pub(crate) suspect: Option<ReplicaId>,
     /// An engine's connection broke while serving it.
     pub(crate) died: bool,
@@ -64,7 +64,8 @@ pub(crate) struct Active {
     pub(crate) fetch: Option<Fetch>,
     /// Whether this attempt has, or had, a prefill leg.
     pub(crate) split: bool,
-    /// Prefill legs of it that failed. After two, or a failed transfer, it gets no further one.
+    /// Prefill legs of it that failed. After two, after a failed transfer, or to resume a broken
+    /// answer, it gets no further one.
     pub(crate) prefills_failed: u32,
     pub(crate) stays_whole: bool,
     /// Peers that failed or refused it, one bit each, and when the last of them did.
@@ -83,6 +84,7 @@ pub(crate) struct Active {
     /// Tokens ahead of it: together with its TTFT they give the prefill speed. `None` if other
     /// clients' requests are ahead as well, or if the answer arrives in one piece.
     pub(crate) in_front: Option<f32>,
+    /// Whether the replica where it is has computed its prompt.
     pub(crate) first_token: bool,
     /// Its replica's state at the first token.
     pub(crate) began: Option<Mark>,
@@ -104,6 +106,7 @@ impl Active {
         self.request.prompt_tokens = self.request.prompt_tokens.saturating_add(tokens);
         self.request.blocks = blocks;
         self.resumed = true;
+        self.stays_whole = true;
         self.arrived = now;
     }
 
@@ -113,16 +116,19 @@ impl Active {
         self.request.peers & self.permitted.peers
     }
 
-    /// Whether its prompt may be prefilled by another replica than the one that answers.
+    /// Whether its prompt may be prefilled by another replica than the one that answers. If an
+    /// engine died under it, one more gets it, and not two.
     #[inline]
     pub(crate) fn may_split(&self) -> bool {
-        self.request.splits && !self.stays_whole && self.request.pinned.is_none()
+        self.request.splits && !self.stays_whole && !self.died && self.request.pinned.is_none()
     }
 
-    /// Whether the end of its prefill shows: in a streamed first token, or in the one token of a
-    /// prefill leg.
-    fn shows_first_token(&self) -> bool {
-        self.request.streams || matches!(self.place, Place::Prefilling(_))
+    /// Tokens that it has to compute where it is now.
+    fn unmatched_here(&self) -> f32 {
+        match (self.place, self.fetch) {
+            (Place::Prefilling(_), Some(fetch)) => fetch.unmatched,
+            _ => self.unmatched,
+        }
     }
 
     /// Whether `replica` computes its prompt or its answer now.
@@ -149,7 +155,7 @@ impl Active {
     /// Records which replica is to blame for the failure of an attempt.
     pub(crate) fn note(&mut self, replica: ReplicaId, outcome: Outcome) {
         match outcome {
-            Outcome::EngineError if !self.blamed => {
+            Outcome::EngineError | Outcome::NoKv if !self.blamed => {
                 self.suspect = self.suspect.or(Some(replica));
             }
             Outcome::ReplicaError | Outcome::Died | Outcome::Unreached => {
@@ -317,8 +323,10 @@ impl Actives {
         if !a.works_at(replica) || a.first_token || a.overdue {
             return None;
         }
-        if reports && !a.shows_first_token() {
-            return Some(Due::Unseen { unmatched: a.unmatched });
+        // The driver may not see the end of a prefill leg either, so this is for that of an answer in
+        // one piece as well.
+        if reports && !a.request.streams {
+            return Some(Due::Unseen { unmatched: a.unmatched_here() });
         }
         a.overdue = true;
         Some(Due::Overdue)

@@ -7,7 +7,11 @@
 //! replicas. A link without a transfer is taken to be like all of them together.
 //!
 //! A pair whose transfer failed gets no request for a while, which doubles with each failure in a
-//! row: the path between two healthy replicas may be cut.
+//! row: the path between two healthy replicas may be cut. A transfer that succeeds ends the row, and
+//! so does a minute after the pause.
+//!
+//! Without racks a large fleet has more pairs than it makes sense to know: those without a recent
+//! transfer are forgotten.
 
 use alloc::collections::BTreeMap;
 use hashbrown::HashTable;
@@ -27,6 +31,10 @@ const SPAN: f32 = 1000.0;
 /// Pause of a pair after its first failure, and the longest one.
 const PAUSE: Duration = Duration::from_secs(2);
 const PAUSE_MOST: Duration = Duration::from_secs(60);
+/// After this time since its pause a pair has not failed.
+const CALM: Duration = Duration::from_secs(60);
+/// Most links with a pace of their own: all pairs of 128 + 128 replicas.
+const MOST: usize = 1 << 14;
 
 /// One end of a link: a rack, or a replica without one. One number, because a decision looks up many
 /// links.
@@ -91,19 +99,29 @@ struct Cut {
     pause: Duration,
 }
 
+/// What is learned about one link.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    ends: Ends,
+    line: Line,
+    /// Number of its last transfer.
+    last: u64,
+}
+
 /// The learned paces of all links, and the pairs that fail.
 #[derive(Debug)]
 pub struct Links {
     all: Line,
-    between: HashTable<(Ends, Line)>,
+    between: HashTable<Link>,
     cut: BTreeMap<(ReplicaId, ReplicaId), Cut>,
-    any: bool,
+    /// Transfers seen.
+    seen: u64,
 }
 
 impl Default for Links {
     fn default() -> Links {
         let all = Line::leaning_on(f64::from(GUESS_MS), LEAN);
-        Links { all, between: HashTable::new(), cut: BTreeMap::new(), any: false }
+        Links { all, between: HashTable::new(), cut: BTreeMap::new(), seen: 0 }
     }
 }
 
@@ -112,15 +130,15 @@ impl Links {
     #[must_use]
     pub fn pace(&self, from: (ReplicaId, Pool), to: (ReplicaId, Pool)) -> Pace {
         let ends = Ends::of(from, to);
-        let link = self.between.find(ends.hash(), |(other, _)| *other == ends);
-        link.map_or_else(|| self.mean(), |(_, line)| Pace::of(line))
+        let link = self.between.find(ends.hash(), |link| link.ends == ends);
+        link.map_or_else(|| self.mean(), |link| Pace::of(&link.line))
     }
 
     /// The pace of all links together.
     #[must_use]
     pub fn mean(&self) -> Pace {
         let mean = Pace::of(&self.all);
-        if self.any { mean } else { Pace { fixed_ms: GUESS_FIXED_MS, ..mean } }
+        if self.is_learned() { mean } else { Pace { fixed_ms: GUESS_FIXED_MS, ..mean } }
     }
 
     /// Whether transfers of the pair fail, so that it gets no request now.
@@ -132,7 +150,7 @@ impl Links {
     /// Whether a transfer has been seen. Without one the paces are guesses.
     #[must_use]
     pub fn is_learned(&self) -> bool {
-        self.any
+        self.seen > 0
     }
 
     /// The pairs whose transfers fail, from prefill to decode, with the rest of their pauses.
@@ -149,25 +167,37 @@ impl Links {
         ms: f32,
         tokens: f32,
     ) {
-        self.cut.remove(&(from.0, to.0));
         if !(ms >= 0.0 && tokens >= 0.0 && (ms + tokens).is_finite()) {
             return;
         }
         let (x, y) = (f64::from(tokens), f64::from(ms));
         self.all.add(x, y);
-        self.any = true;
-        let guess = self.all.slope();
+        self.seen += 1;
+        if self.between.len() >= MOST {
+            // Each transfer is of one link, so at most half of them remain.
+            let since = self.seen - MOST as u64 / 2;
+            self.between.retain(|link| link.last > since);
+        }
+        let (guess, last) = (self.all.slope(), self.seen);
         let ends = Ends::of(from, to);
         let link =
-            self.between.entry(ends.hash(), |(other, _)| *other == ends, |(one, _)| one.hash());
-        let mut link = link.or_insert_with(|| (ends, Line::leaning_on(guess, LEAN)));
-        let line = &mut link.get_mut().1;
-        line.guess(guess);
-        line.add(x, y);
+            self.between.entry(ends.hash(), |link| link.ends == ends, |link| link.ends.hash());
+        let new = || Link { ends, line: Line::leaning_on(guess, LEAN), last };
+        let mut link = link.or_insert_with(new);
+        let link = link.get_mut();
+        link.last = last;
+        link.line.guess(guess);
+        link.line.add(x, y);
+    }
+
+    /// A transfer of the pair succeeded.
+    pub(crate) fn succeeded(&mut self, from: ReplicaId, to: ReplicaId) {
+        self.cut.remove(&(from, to));
     }
 
     /// A transfer of the pair failed.
     pub(crate) fn failed(&mut self, now: Time, from: ReplicaId, to: ReplicaId) {
+        self.cut.retain(|_, cut| now < cut.until + CALM);
         let pause = match self.cut.get(&(from, to)) {
             // Requests that were under way at the same time fail together.
             Some(cut) if now < cut.until => return,
@@ -180,7 +210,7 @@ impl Links {
     /// Forgets a replica that left: its id may become another's.
     pub(crate) fn leave(&mut self, id: ReplicaId) {
         let end = End::replica(id);
-        self.between.retain(|(ends, _)| !ends.has(end));
+        self.between.retain(|link| !link.ends.has(end));
         self.cut.retain(|(from, to), _| *from != id && *to != id);
     }
 }
@@ -231,6 +261,21 @@ mod tests {
         assert_eq!(links.pace(id(1), id(2)), links.mean());
     }
 
+    // Of many more pairs than are kept, the latest have a pace of their own.
+    #[test]
+    fn old_links_are_forgotten() {
+        let id = |n| (ReplicaId(n), pool(0));
+        let mut links = Links::default();
+        let pairs = |n: u16| (0..n).flat_map(move |p| (0..n).map(move |d| (id(p), id(1000 + d))));
+        for (p, d) in pairs(200) {
+            links.learn(p, d, 100.0, 1000.0);
+            assert!(links.between.len() <= MOST);
+        }
+        assert!(links.between.len() >= MOST / 2);
+        let has = |p, d| links.between.iter().any(|link| link.ends == Ends::of(id(p), id(d)));
+        assert!(has(199, 1199) && !has(0, 1000));
+    }
+
     // A failing pair pauses for twice as long each time, until a transfer succeeds.
     #[test]
     fn a_failing_pair_pauses() {
@@ -245,8 +290,22 @@ mod tests {
         assert_eq!(links.cut_pairs(at(12)).count(), 0);
         links.failed(at(12), p, d);
         assert!(links.is_cut(at(15), p, d) && !links.is_cut(at(16), p, d));
-        links.learn((p, pool(0)), (d, pool(0)), 1.0, 1.0);
+        links.succeeded(p, d);
         links.failed(at(20), p, d);
         assert!(!links.is_cut(at(22), p, d));
+    }
+
+    // Rare failures are no row: a minute after its pause a pair starts with the shortest again.
+    #[test]
+    fn rare_failures_pause_for_a_short_time() {
+        let (p, d) = (ReplicaId(1), ReplicaId(2));
+        let at = |s| Time::ZERO + Duration::from_secs(s);
+        let mut links = Links::default();
+        for s in [100, 200, 300] {
+            links.failed(at(s), p, d);
+            assert!(links.is_cut(at(s + 1), p, d) && !links.is_cut(at(s + 2), p, d));
+        }
+        links.failed(at(310), p, d);
+        assert!(links.is_cut(at(313), p, d));
     }
 }

@@ -166,7 +166,8 @@ pub enum Input {
     PrefillFailed {
         /// The request.
         id: RequestId,
-        /// The result. A client error sends the request whole to a replica that answers.
+        /// The result. A client error sends the request whole to a replica that answers, and so
+        /// does [`Outcome::NoKv`].
         outcome: Outcome,
     },
     /// The first token of a request's answer came.

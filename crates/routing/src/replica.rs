@@ -241,6 +241,9 @@ pub struct Status {
     pub totals: Totals,
     /// Our own dispatches that have not ended, exactly.
     pub own_outstanding: u32,
+    /// Requests that will come here after their prefill elsewhere, and prompts prefilled here that
+    /// have not been fetched: with either, the replica is still needed.
+    pub legs: u32,
     /// Requests the engine has beyond ours (positive: other gateways; negative: it lost some).
     pub drift: i32,
 }

@@ -172,6 +172,7 @@ impl Replicas {
             load: r.load,
             totals: r.totals,
             own_outstanding: r.outstanding,
+            legs: r.legs.coming + r.legs.held,
             drift: r.agreed_drift(),
         })
     }

@@ -104,6 +104,11 @@ pub enum Outcome {
     /// The engine refused the request as a client error (4xx). This says nothing about the
     /// replica's health: it never opens a breaker and is never retried.
     ClientError,
+    /// The prefill leg ended without KV that the decode leg could use: its answer lacks parameters,
+    /// or refuses the request in a way that may not be about it. The request goes whole to a replica
+    /// that answers. If that one answers it, the prefill replica is to blame, as after
+    /// [`Outcome::EngineError`]: otherwise every long prompt would be computed twice.
+    NoKv,
     /// The engine is full (429 or 503). Retried elsewhere; the breaker is untouched.
     Full,
     /// The peer has no capacity for the request now. Retried elsewhere, or there after its next

@@ -179,14 +179,15 @@ impl Replicas {
         member.drains.while_has(reason, is_over).unwrap_or(true)
     }
 
-    /// Whether a request of this gateway is running there. False for a replica that has left: its
-    /// id may be another's.
+    /// Whether a request of this gateway is running there, will come there after its prefill, or has
+    /// yet to fetch its KV from there. False for a replica that has left: its id may be another's.
     fn is_busy(&self, member: &Member) -> bool {
         if member.gone.is_cancelled() {
             return false;
         }
         let now = self.driver.clock.now();
         let inner = self.driver.lock();
-        inner.routing.replicas().status(member.id, now).is_some_and(|s| s.own_outstanding > 0)
+        let status = inner.routing.replicas().status(member.id, now);
+        status.is_some_and(|status| status.own_outstanding + status.legs > 0)
     }
 }

@@ -242,7 +242,10 @@ impl Transport {
     /// The request stays whole at the replica that answers, for this reason.
     fn fall_back(&self, why: &'static str) -> Failure {
         self.metrics.fell_back(why);
-        Unfilled::of(Outcome::ClientError, format!("it hands over no KV ({why})")).into()
+        // Two reasons are not the prefill replica's: the request cannot be split, or it was late.
+        let outcome =
+            if matches!(why, "body" | "lease") { Outcome::ClientError } else { Outcome::NoKv };
+        Unfilled::of(outcome, format!("it hands over no KV ({why})")).into()
     }
 }
 
@@ -279,6 +282,10 @@ impl Ask {
         let status = head.status;
         let outcome = match meaning(status) {
             Meaning::Passes if status.is_success() => None,
+            // These may be about the replica: if the other one answers the request, they are.
+            Meaning::Passes if matches!(status.as_u16(), 401 | 403 | 404 | 405) => {
+                Some(Outcome::NoKv)
+            }
             Meaning::Passes => Some(Outcome::ClientError),
             Meaning::Full => Some(Outcome::Full),
             Meaning::Fails => Some(Outcome::EngineError),

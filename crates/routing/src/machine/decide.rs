@@ -84,8 +84,9 @@ const SECOND_LAYER: u64 = 2;
 pub(crate) struct Scratch {
     eligible: Vec<ReplicaId>,
     full: Vec<ReplicaId>,
-    /// Prefill replicas for a pair with one of the eligible.
+    /// Prefill replicas for a pair with one of the eligible, and those that pair with the picked.
     prefills: Vec<ReplicaId>,
+    partners: Vec<ReplicaId>,
     matched: Vec<u32>,
     block_tokens: f32,
     prompt_tokens: f32,
@@ -141,7 +142,7 @@ impl Routing {
             Err(choice) => Err(choice),
             Ok(()) => {
                 self.find_prefills(active, &mut scratch);
-                Ok(self.ask(now, active, &scratch))
+                Ok(self.ask(now, active, &mut scratch))
             }
         };
         let choice = match self.has_second_layer() {
@@ -381,17 +382,26 @@ impl Routing {
         }
     }
 
-    pub(crate) fn ask(&self, now: Time, active: &Active, scratch: &Scratch) -> Pick {
+    pub(crate) fn ask(&self, now: Time, active: &Active, scratch: &mut Scratch) -> Pick {
+        let mut partners = core::mem::take(&mut scratch.partners);
         let (view, mut draw) = (self.view(now, active, scratch), self.draw(active));
-        let pick = self.policy.pick(&view, &mut draw);
-        let Pick::Replica(mut chosen) = pick else { return pick };
-        if !view.prefills.is_empty() && !self.policy.prices_pairs() {
-            chosen = self.with_prefill(chosen, &view, &mut draw);
+        let mut pick = self.policy.pick(&view, &mut draw);
+        if let Pick::Replica(chosen) = &mut pick
+            && !view.prefills.is_empty()
+            && !self.policy.prices_pairs()
+        {
+            *chosen = self.with_prefill(*chosen, &view, &mut draw, &mut partners);
         }
-        let is_eligible = scratch.eligible.contains(&chosen.replica)
-            && chosen.prefill.is_none_or(|from| scratch.prefills.contains(&from));
-        debug_assert!(is_eligible, "a policy picks among the eligible");
-        Pick::Replica(chosen)
+        scratch.partners = partners;
+        let is_eligible = |chosen: Chosen| {
+            scratch.eligible.contains(&chosen.replica)
+                && chosen.prefill.is_none_or(|from| scratch.prefills.contains(&from))
+        };
+        debug_assert!(
+            !matches!(pick, Pick::Replica(chosen) if !is_eligible(chosen)),
+            "a policy picks among the eligible"
+        );
+        pick
     }
 
     /// The policy's view.

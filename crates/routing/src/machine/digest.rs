@@ -1,5 +1,6 @@
 //! Builds the digest that the region sends to its peers.
 
+use alloc::vec::Vec;
 use meridian_base::ReplicaId;
 
 use super::Routing;
@@ -43,14 +44,7 @@ impl Routing {
         let most = usize::from(self.config.peering.most_remotes);
         digest.whole = digest.replicas.len() <= most;
         if !digest.whole {
-            let load = |r: &Remote| r.ms_per_token * r.front_tokens + r.running as f32;
-            let worse = |r: &Remote| (!r.eligible, load(r));
-            digest.replicas.select_nth_unstable_by(most, |a, b| {
-                let (x, y) = (worse(a), worse(b));
-                x.0.cmp(&y.0).then(x.1.total_cmp(&y.1)).then(a.id.cmp(&b.id))
-            });
-            digest.replicas.truncate(most);
-            digest.replicas.sort_unstable_by_key(|remote| remote.id);
+            digest.replicas = best_of(digest.replicas, most);
         }
         digest
     }
@@ -59,6 +53,32 @@ impl Routing {
     fn place_bit(&self, id: ReplicaId) -> u64 {
         let number = self.replicas.get(id).map(|replica| replica.place);
         number.filter(|number| Places::is_numbered(*number)).map_or(0, |number| 1 << number)
+    }
+}
+
+/// The `most` best replicas, in ascending id. Those that answer and those that only prefill keep
+/// their shares: a prefill replica runs no replies, and would always be among the best.
+fn best_of(all: Vec<Remote>, most: usize) -> Vec<Remote> {
+    let n = all.len();
+    let (mut answers, mut prefills): (Vec<Remote>, Vec<Remote>) =
+        all.into_iter().partition(|remote| remote.pool.role.answers());
+    let share = (most * prefills.len()).div_ceil(n);
+    keep_best(&mut prefills, share);
+    keep_best(&mut answers, most - share);
+    answers.append(&mut prefills);
+    answers.sort_unstable_by_key(|remote| remote.id);
+    answers
+}
+
+fn keep_best(replicas: &mut Vec<Remote>, most: usize) {
+    let load = |r: &Remote| r.ms_per_token * r.front_tokens + r.running as f32;
+    let worse = |r: &Remote| (!r.eligible, load(r));
+    if replicas.len() > most {
+        replicas.select_nth_unstable_by(most, |a, b| {
+            let (x, y) = (worse(a), worse(b));
+            x.0.cmp(&y.0).then(x.1.total_cmp(&y.1)).then(a.id.cmp(&b.id))
+        });
+        replicas.truncate(most);
     }
 }
 

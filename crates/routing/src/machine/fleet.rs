@@ -215,22 +215,31 @@ impl Routing {
     /// Counts the requests at a replica whose first token was due at `due`.
     pub(super) fn mark_overdue(&mut self, now: Time, due: Time, id: ReplicaId) {
         let actives = &mut self.actives;
-        self.replicas.update(now, id, |r| {
+        let begun = self.replicas.update(now, id, |r| {
             // An answer that does not stream shows no first token before its end, so reports are
             // the better sign: if nothing is pending, its prompt is computed.
             let reports = r.load.pending.is_some();
             let runs = r.load.pending == Some(0);
+            let (mut begun, mut pending) = (Vec::new(), Vec::new());
             while r.due.front().is_some_and(|(at, _)| *at <= due) {
-                let Some((_, request)) = r.due.pop_front() else { break };
-                match actives.due(request, id, reports) {
+                let Some(entry) = r.due.pop_front() else { break };
+                match actives.due(entry.1, id, reports) {
                     Some(Due::Overdue) => r.overdue += 1,
                     Some(Due::Unseen { unmatched }) if runs => {
-                        actives.has_begun(request);
-                        r.first_token(request, unmatched);
+                        actives.has_begun(entry.1);
+                        r.first_token(entry.1, unmatched);
+                        begun.push(entry.1);
                     }
-                    _ => {}
+                    // A later report will tell.
+                    Some(Due::Unseen { .. }) => pending.push(entry),
+                    None => {}
                 }
             }
+            pending.into_iter().rev().for_each(|entry| r.due.push_front(entry));
+            begun
         });
+        for request in begun.into_iter().flatten() {
+            self.fetched(now, request);
+        }
     }
 }

@@ -2,8 +2,10 @@
 //!
 //! From the dispatch until the prefill ends, the request counts as work at the prefill replica and
 //! as coming at the other one. Then the second fetches the KV, until its first token shows that it
-//! has it; the first holds the KV for as long. The driver either sends the legs one after the other
-//! or both at once. In the second case the first token may be the only sign that the prefill ended.
+//! has it; the first holds the KV for as long. The driver sends the legs one after the other or both
+//! at once, or leaves the prefill leg to a proxy. If it does not see the end of the prefill, the
+//! first token is the sign of it, and nothing is learned about the prefill replica's speed: the time
+//! until then includes the transfer.
 
 use alloc::boxed::Box;
 use meridian_base::{ReplicaId, RequestId, Time};
@@ -43,7 +45,11 @@ impl Routing {
         let Fetch { prompt, unmatched, .. } = fetch;
         let work = Work { prompt, prefill: unmatched, kv: unmatched, reply: ONE };
         self.book(now, active.request.id, fetch.from, work);
-        self.replicas.update(now, to, |r| r.legs.expect(fetch.tokens));
+        self.replicas.update(now, to, |r| {
+            r.legs.expect(fetch.tokens);
+            // If its breaker is half open, this request is the one that passes.
+            r.breaker.sent(now);
+        });
     }
 
     /// The prefill leg of a request succeeded, with these token counts.
@@ -51,14 +57,34 @@ impl Routing {
         let Some(mut active) = self.actives.take(id) else { return };
         if let Place::Prefilling(to) = active.place {
             self.hand_over(now, &mut active, to);
-            self.prefill_succeeded(now, &active, usage);
+            self.learn_prefill(now, &active, usage);
+            self.prefill_succeeded(now, &active);
         }
         self.actives.insert(active);
         self.release(now);
     }
 
-    /// Learns from a prefill leg that succeeded.
-    fn prefill_succeeded(&mut self, now: Time, active: &Active, usage: Option<Usage>) {
+    /// The first token of a request shows that its prefill leg has succeeded.
+    pub(super) fn prefill_seen(&mut self, now: Time, id: RequestId) {
+        let Some(mut active) = self.actives.take(id) else { return };
+        if let Place::Prefilling(to) = active.place {
+            self.hand_over(now, &mut active, to);
+            self.prefill_succeeded(now, &active);
+        }
+        self.actives.insert(active);
+    }
+
+    /// Counts a prefill leg that succeeded.
+    fn prefill_succeeded(&mut self, now: Time, active: &Active) {
+        let Some(fetch) = active.fetch else { return };
+        self.replicas.update(now, fetch.from, |r| {
+            r.prefilled(now, r.speed.ms_per_token() * f64::from(fetch.unmatched));
+            r.succeeded();
+        });
+    }
+
+    /// Learns from a prefill leg that ended now.
+    fn learn_prefill(&mut self, now: Time, active: &Active, usage: Option<Usage>) {
         let Some(fetch) = active.fetch else { return };
         let ttft_ms = now.since(active.dispatched).as_secs_f64() * 1e3;
         let mean = self.replicas.columns().mean_ms_per_token();
@@ -71,8 +97,6 @@ impl Routing {
                 let ttft_ms = (ttft_ms - r.spec.rtt.as_secs_f64() * 1e3).max(0.0);
                 r.speed.sample(ttft_ms, f64::from(fetch.unmatched), f64::from(front));
             }
-            r.prefilled(now, r.speed.ms_per_token() * f64::from(fetch.unmatched));
-            r.succeeded();
             if let Some(usage) = usage {
                 r.account(usage, fetch.matched);
             }
@@ -117,9 +141,12 @@ impl Routing {
     fn leave_prefill(&mut self, now: Time, active: &mut Active) {
         let Some(fetch) = active.fetch else { return };
         let (id, overdue) = (active.request.id, core::mem::take(&mut active.overdue));
+        let computed = core::mem::take(&mut active.first_token);
         self.policy.on_ended(&active.request, fetch.from);
         self.replicas.update(now, fetch.from, |r| {
-            r.first_token(id, fetch.unmatched);
+            if !computed {
+                r.first_token(id, fetch.unmatched);
+            }
             r.overdue -= u32::from(overdue);
             r.ended(now, fetch.prompt, ONE);
         });
@@ -159,6 +186,7 @@ impl Routing {
 
     /// Counts a transfer that succeeded; true if the replica is still here.
     pub(super) fn count_fetched(&mut self, now: Time, fetch: &Fetch, to: ReplicaId) -> bool {
+        self.links.succeeded(fetch.from, to);
         let counted = self.replicas.update(now, to, |r| {
             r.totals.fetched += 1;
             r.totals.fetched_tokens += fetch.tokens as u64;
@@ -178,28 +206,44 @@ impl Routing {
             }
             // One of its replicas has left.
             (Place::Orphan, _) => None,
+            // The prefill replica has left, or the driver takes back that the leg succeeded.
+            (Place::At(to), _) if active.split => {
+                self.take_back(now, &mut active, to);
+                None
+            }
             _ => {
                 self.actives.insert(active);
                 return;
             }
         };
-        active.prefills_failed += 1;
+        // A full engine has not failed, and takes no attempt either.
+        let is_full = matches!(outcome, Outcome::Full | Outcome::NoRoom);
+        active.prefills_failed += u32::from(!is_full);
         // A replica that answers knows best what is wrong with a request, and its engine is another.
-        let is_refused = outcome == Outcome::ClientError;
+        let goes_on = matches!(outcome, Outcome::ClientError | Outcome::NoKv);
         active.stays_whole |=
-            is_refused || outcome == Outcome::Died || active.prefills_failed >= MOST_FAILED;
-        match is_refused {
+            goes_on || outcome == Outcome::Died || active.prefills_failed >= MOST_FAILED;
+        match goes_on {
             true => self.route(now, active),
             false => self.again(now, active, from, outcome),
         }
         self.release(now);
     }
 
+    /// Takes a request back from the replica that was to answer it. If that was offered KV, the
+    /// request is not split again.
+    fn take_back(&mut self, now: Time, active: &mut Active, to: ReplicaId) {
+        active.stays_whole |= self.end_fetch(now, active, to).is_some();
+        self.leave_replica(now, active, to);
+        self.replicas.update(now, to, |r| r.breaker.neutral());
+        self.forget(active, to, active.matched);
+    }
+
     /// Applies the end of an answer to its prefill leg, whose end the driver did not report: it began
     /// together with the answer.
     pub(super) fn settle_prefill(&mut self, now: Time, active: &Active, outcome: Outcome) {
         match (active.fetch, outcome) {
-            (_, Outcome::Done) => self.prefill_succeeded(now, active, None),
+            (_, Outcome::Done) => self.prefill_succeeded(now, active),
             (Some(fetch), _) => {
                 self.replicas.update(now, fetch.from, |r| r.breaker.neutral());
             }
@@ -240,6 +284,7 @@ impl Routing {
         let id = active.request.id;
         self.replicas.update(now, to, |r| {
             r.legs.came(fetch.tokens);
+            r.breaker.neutral();
             r.promised = r.promised.filter(|promise| promise.to != id);
         });
         self.forget(active, fetch.from, fetch.matched);
@@ -247,11 +292,16 @@ impl Routing {
     }
 
     /// Takes the requests with a leg at a replica that leaves from the counts of the other one. The
-    /// driver ends them.
+    /// driver ends them. If only the prefill replica leaves, a request may already be at the other
+    /// one, or get there yet: it counts there until then.
     pub(super) fn legs_left(&mut self, now: Time, id: ReplicaId) {
         for request in self.actives.with_legs_at(id) {
             let Some(mut active) = self.actives.take(request) else { continue };
             match active.place {
+                Place::Prefilling(to) if to != id => {
+                    self.hand_over(now, &mut active, to);
+                    self.end_fetch(now, &mut active, to);
+                }
                 Place::Prefilling(to) => {
                     let from = active.fetch.map(|fetch| fetch.from);
                     self.withdraw(now, &mut active, to);

@@ -8,6 +8,10 @@
 //! In an overloaded region this costs throughput: capacity is idle while it accumulates, and fewer
 //! long prompts are served than short ones would be (docs/experiments.md, meridian-ablation).
 //! Without it the longest prompts wait for minutes, or are refused.
+//!
+//! A promised request is not split. The replica that answers is full, so the KV would wait at the
+//! prefill replica, where it takes up memory, and may be released before it is fetched: an engine
+//! keeps it for some seconds. The prompt would then be computed twice.
 
 use meridian_base::{ReplicaId, RequestId, Time};
 
@@ -81,7 +85,7 @@ impl Routing {
             is_open && self.replicas.shows_room(*id, active.request.streams)
         };
         let pick = (sorted == Err(Choice::Hold) && scratch.offer_full(takes))
-            .then(|| self.ask(now, active, &scratch));
+            .then(|| self.ask(now, active, &mut scratch));
         self.scratch = scratch;
         match pick {
             Some(Pick::Replica(chosen)) => Some(chosen),

@@ -33,13 +33,14 @@ impl Routing {
         promise.min(again)
     }
 
-    /// Whether any replica could take any request. Most events open no replica, and without this
-    /// check a full region would spend most of its time searching the queue in vain.
+    /// Whether any replica that answers could take any request. Most events open no replica, and
+    /// without this check a full region would spend most of its time searching the queue in vain.
     #[must_use]
     pub fn anybody_open(&self) -> bool {
         // A request pinned to a draining replica may still go there.
         let drains = |id: &ReplicaId| self.replicas.row(*id).closed == Some(Ineligible::Draining);
-        self.replicas.rooms().iter().any(|room| *room >= 0.0)
+        let rooms = self.replicas.rooms().iter().zip(self.replicas.rows());
+        rooms.into_iter().any(|(room, row)| *room >= 0.0 && row.pool.role.answers())
             || self.replicas.ids().iter().any(drains)
             || self.has_second_layer() && self.peers.ids().iter().any(|id| self.takes(*id))
     }

@@ -222,7 +222,7 @@ impl Routing {
         }
         match place {
             Place::Away(peer) => return self.peers.prefilled(peer, id),
-            Place::Prefilling(_) => self.prefilled(now, id, None),
+            Place::Prefilling(_) => self.prefill_seen(now, id),
             _ => {}
         }
         let Some(active) = self.actives.get_mut(id) else { return };
@@ -349,7 +349,7 @@ impl Routing {
                     r.breaker.neutral();
                     r.refused(now);
                 }
-                Outcome::EngineError => r.breaker.neutral(),
+                Outcome::EngineError | Outcome::NoKv => r.breaker.neutral(),
                 Outcome::ReplicaError | Outcome::Died | Outcome::Unreached => {
                     r.totals.failed += 1;
                     match spared || r.state == State::Down {

@@ -74,7 +74,8 @@ impl Routing {
         room && !took && held <= self.config.peering.most_held(self.held.len())
     }
 
-    /// Saves all free capacities; true if one has grown since the last time.
+    /// Saves all free capacities; true if one has grown since the last time. A prefill replica alone
+    /// can take no request.
     fn note_rooms(&mut self, now: Time) -> bool {
         let peers = if self.has_second_layer() { self.open_beyond(now) } else { 0 };
         let rooms = self.replicas.rooms();
@@ -82,8 +83,8 @@ impl Routing {
         let mut grown = rooms.len() > before.len() || peers & !*open != 0;
         *open = peers;
         before.resize(rooms.len(), f32::INFINITY);
-        for (before, room) in before.iter_mut().zip(rooms) {
-            grown |= room > before;
+        for ((before, room), row) in before.iter_mut().zip(rooms).zip(self.replicas.rows()) {
+            grown |= room > before && row.pool.role.answers();
             *before = *room;
         }
         grown

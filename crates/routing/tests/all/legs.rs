@@ -11,8 +11,9 @@ use meridian_routing::{
 
 const EVENTS: u64 = 1500;
 const ROLES: [Role; 5] = [Role::Prefill, Role::Prefill, Role::Decode, Role::Decode, Role::Both];
-const FAILURES: [Outcome; 6] = [
+const FAILURES: [Outcome; 7] = [
     Outcome::ClientError,
+    Outcome::NoKv,
     Outcome::Full,
     Outcome::EngineError,
     Outcome::ReplicaError,
@@ -44,10 +45,19 @@ fn request(id: u64, rng: &mut Rng) -> Request {
     }
 }
 
-/// Requests at replicas, with whether their prefill leg is under way.
+/// How far a request at replicas is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leg {
+    Whole,
+    Prefilling,
+    Prefilled,
+    Answering,
+}
+
+/// Requests at replicas.
 #[derive(Default)]
 struct Run {
-    sent: BTreeMap<RequestId, bool>,
+    sent: BTreeMap<RequestId, Leg>,
     waiting: u32,
     ended: u32,
     pairs: u32,
@@ -66,7 +76,8 @@ impl Run {
                         assert_eq!(role(replica), Some(Role::Decode));
                     }
                     self.pairs += u32::from(prefill.is_some());
-                    self.sent.insert(id, prefill.is_some());
+                    let leg = if prefill.is_some() { Leg::Prefilling } else { Leg::Whole };
+                    self.sent.insert(id, leg);
                     self.waiting -= 1;
                 }
                 Output::Reject { .. } => {
@@ -81,22 +92,23 @@ impl Run {
     /// Something happens to a request at a replica.
     fn goes_on(&mut self, routing: &mut Routing, now: Time, rng: &mut Rng) {
         let at = rng.below(self.sent.len().max(1));
-        let Some((id, prefilling)) = self.sent.iter().nth(at).map(|(id, at)| (*id, *at)) else {
+        let Some((id, leg)) = self.sent.iter().nth(at).map(|(id, leg)| (*id, *leg)) else {
             return;
         };
         match rng.below(10) {
-            0..=3 if prefilling => {
-                self.sent.insert(id, false);
+            0..=3 if leg == Leg::Prefilling => {
+                self.sent.insert(id, Leg::Prefilled);
                 routing.handle(now, Input::Prefilled { id, usage: None });
             }
-            4 if prefilling => {
+            // A driver may find out late.
+            4 if matches!(leg, Leg::Prefilling | Leg::Prefilled) => {
                 self.leaves(id, true);
                 let outcome = FAILURES[rng.below(FAILURES.len())];
                 routing.handle(now, Input::PrefillFailed { id, outcome });
             }
             // The first token may be the first sign of the end of the prefill.
             0..=5 => {
-                self.sent.insert(id, false);
+                self.sent.insert(id, Leg::Answering);
                 routing.handle(now, Input::FirstToken(id));
             }
             6 => {
@@ -193,4 +205,27 @@ fn legs_end_once() {
         }
         assert!(pairs > 50, "{}: {pairs} requests were split", policy.name);
     }
+}
+
+// An idle prefill replica takes no request alone: while the decode replicas are full, no event is
+// worth a search of the queue.
+#[test]
+fn prefill_replicas_open_no_region() {
+    let mut routing = Routing::new(Config::new(policy::find("meridian").unwrap()), 1);
+    let (prefill, decode) = (0, 2);
+    let now = Time::from_millis(1);
+    for at in [prefill, decode] {
+        routing.handle(now, Input::Joined { id: ReplicaId(at as u16), spec: spec(at) });
+    }
+    let full = Load { pending: Some(3), running: Some(6), ..Load::default() };
+    let id = ReplicaId(decode as u16);
+    // So many reports have to agree that other clients' requests run there.
+    for _ in 0..4 {
+        routing.handle(now, Input::Reported { id, asked: now, load: full });
+    }
+    let request =
+        Request { prompt_tokens: 500, splits: true, ..Request::plain(RequestId(1), ModelId(0)) };
+    routing.handle(now, Input::Arrived(request));
+    assert_eq!(routing.held_len(), 1);
+    assert!(!routing.anybody_open() && !routing.minds_all_news());
 }

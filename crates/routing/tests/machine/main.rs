@@ -10,6 +10,8 @@
 //! - `join r=N [kv=TOKENS] [slots=N]`, `drain r=N`, `resume r=N`, `leave r=N`
 //!   `join` also takes `role=both|prefill|decode`, `partner=N` and `rack=N`
 //! - `report r=N [pending=N] [running=N] [kv=SHARE] [asked=MS]`, `miss r=N`
+//! - `busy r=N running=N`: as many reports in a row as make the machine believe that other clients'
+//!   requests run there
 //! - `arrive id=N [prompt=TOKENS] [blocks=(a,b,..)] [tenant=N] [priority=low|normal|high]
 //!   [deadline=MS] [pinned=N] [splits]`
 //! - `first id=N`, `finish id=N [outcome=full|error|client] [retry] [blocks=(a,b,..)] [prompt=N
@@ -17,6 +19,8 @@
 //! - `prefilled id=N [prompt=N cached=N]`, `prefill-failed id=N outcome=..`: the prefill leg
 //! - peers: see `peers.rs`
 //! - `tick` calls the machine's timeout; probes stay unanswered unless the scenario answers them
+//! - `needed r=N` counts the requests for which a replica has to stay: its own, those that come
+//!   there after their prefill, and those whose KV it holds
 //! - `state` prints the replicas, `totals` the outcomes of their requests, `why id=N` the
 //!   candidates of the newest decision, `links` the pace of KV
 
@@ -31,6 +35,9 @@ use meridian_routing::{
     Admission, Config, Input, Load, Outcome, Output, Pool, Priority, ReplicaSpec, Request, Role,
     Routing, Usage, policy,
 };
+
+/// Reports that have to agree about other clients' requests.
+const AGREEING: usize = 4;
 
 struct Region {
     routing: Routing,
@@ -152,6 +159,7 @@ fn outcome(t: &TestCase) -> Outcome {
         Some("died") => Outcome::Died,
         Some("unreached") => Outcome::Unreached,
         Some("client") => Outcome::ClientError,
+        Some("no_kv") => Outcome::NoKv,
         Some(other) => panic!("{other} is not an outcome"),
     }
 }
@@ -229,11 +237,22 @@ impl Region {
             "why" => return self.why(arg(t, "id").expect("names a request")),
             "due" => return self.due(),
             "totals" => return self.totals(),
+            "needed" => return self.needed(ReplicaId(arg(t, "r").expect("names a replica"))),
             "tick" => self.routing.handle_timeout(self.now),
+            "busy" => self.busy(t),
             _ => self.routing.handle(self.now, input(t, self.now)),
         }
         self.routing.check_invariants();
         self.outputs()
+    }
+
+    /// Other clients' requests run at a replica.
+    fn busy(&mut self, t: &TestCase) {
+        let id = ReplicaId(arg(t, "r").expect("names a replica"));
+        let load = Load { pending: Some(0), running: arg(t, "running"), ..Load::default() };
+        for _ in 0..AGREEING {
+            self.routing.handle(self.now, Input::Reported { id, asked: self.now, load });
+        }
     }
 
     fn outputs(&mut self) -> String {
@@ -322,6 +341,11 @@ impl Region {
                 .expect("strings take writes");
         }
         out
+    }
+
+    fn needed(&self, id: ReplicaId) -> String {
+        let status = self.routing.replicas().status(id, self.now).expect("is listed");
+        format!("{}\n", status.own_outstanding + status.legs)
     }
 
     /// When to call the machine next.

@@ -35,18 +35,24 @@ impl Routing {
     }
 
     /// Adds a prefill replica to the pick of a policy that does not price pairs.
-    pub(super) fn with_prefill(&self, to: Chosen, view: &View<'_>, draw: &mut Rng) -> Chosen {
+    pub(super) fn with_prefill(
+        &self,
+        to: Chosen,
+        view: &View<'_>,
+        draw: &mut Rng,
+        partners: &mut Vec<ReplicaId>,
+    ) -> Chosen {
         let partner = self.replicas.row(to.replica).pool.partner;
         let pairs = |id: &ReplicaId| {
             self.replicas.row(*id).pool.partner == partner
                 && !self.links.is_cut(view.now, *id, to.replica)
         };
-        let partners: Vec<ReplicaId> =
-            view.prefills.iter().copied().filter(|id| pairs(id)).collect();
+        partners.clear();
+        partners.extend(view.prefills.iter().copied().filter(|id| pairs(id)));
         if partners.is_empty() || !self.replicas.row(to.replica).pool.pairs() {
             return to;
         }
-        let view = View { eligible: &partners, full: &[], prefills: &[], may_wait: false, ..*view };
+        let view = View { eligible: partners, full: &[], prefills: &[], may_wait: false, ..*view };
         match self.policy.pick(&view, draw) {
             Pick::Replica(from) => Chosen { prefill: Some(from.replica), ..to },
             Pick::Wait => to,
