@@ -47,6 +47,7 @@ fn region(kind: Kind, seed: u64) -> (Routing, Time, Rng) {
     let mut routing = Routing::new(Config::new(policy::find("meridian").unwrap()), seed);
     let (prefills, decodes) = (2 + rng.below(59), 2 + rng.below(59));
     let mut now = Time::from_millis(1);
+    let mut speeds = Vec::new();
     for at in 0..prefills + decodes {
         let id = ReplicaId(at as u16);
         let role = if at < prefills { Role::Prefill } else { Role::Decode };
@@ -62,8 +63,9 @@ fn region(kind: Kind, seed: u64) -> (Routing, Time, Rng) {
             pool: Pool { role, partner, rack },
         };
         routing.handle(now, Input::Joined { id, spec });
-        let ms_per_token = Some(0.03 + 0.02 * rng.below(8) as f32);
-        let holdings = Holdings { branches: Vec::new(), ms_per_token };
+        let ms_per_token = 0.03 + 0.02 * rng.below(8) as f32;
+        speeds.push(ms_per_token);
+        let holdings = Holdings { branches: Vec::new(), ms_per_token: Some(ms_per_token) };
         routing.handle(now, Input::Inherited { id, holdings });
         let running = match role {
             Role::Prefill => rng.below(4),
@@ -76,7 +78,7 @@ fn region(kind: Kind, seed: u64) -> (Routing, Time, Rng) {
         }
     }
     for id in 0..BEFORE {
-        now = passes(&mut routing, now, request(id, &mut rng), kind, &mut rng);
+        now = passes(&mut routing, now, request(id, &mut rng), (kind, &speeds), &mut rng);
     }
     (routing, now, rng)
 }
@@ -86,7 +88,7 @@ fn passes(
     routing: &mut Routing,
     mut now: Time,
     request: Request,
-    kind: Kind,
+    (kind, speeds): (Kind, &[f32]),
     rng: &mut Rng,
 ) -> Time {
     let (id, tokens) = (request.id, request.prompt_tokens);
@@ -99,11 +101,14 @@ fn passes(
     }
     let Some((from, to)) = legs else { return now };
     let ends = rng.below(12);
+    let computed = |at: ReplicaId| {
+        Duration::from_secs_f64(f64::from(speeds[at.index()]) * f64::from(tokens) / 1e3)
+    };
     if ends == 0 {
         return now;
     }
     if let Some(from) = from {
-        now = now + Duration::from_millis(1 + rng.below(50) as u64);
+        now = now + computed(from);
         routing.handle(now, Input::Prefilled { id, usage: None });
         if ends == 1 {
             return now;
@@ -115,6 +120,8 @@ fn passes(
         };
         let us = 2_000 + u64::from(tokens) * (8 + 8 * (link % 4) as u64);
         now = now + Duration::from_micros(us);
+    } else {
+        now = now + computed(to);
     }
     routing.handle(now, Input::FirstToken(id));
     let outcome = Outcome::Done;
@@ -215,9 +222,9 @@ fn check(kind: Kind, share: f64, worst: f32) {
 // cases if round trips differ as well.
 #[test]
 fn pairs_over_equal_links() {
-    check(Kind { partners: 1, racks: 1, rtt_ms: 0 }, 0.95, 1.25);
-    check(Kind { partners: 3, racks: 1, rtt_ms: 0 }, 0.95, 1.25);
-    check(Kind { partners: 1, racks: 1, rtt_ms: 20 }, 0.8, 1.25);
+    check(Kind { partners: 1, racks: 1, rtt_ms: 0 }, 0.95, 1.5);
+    check(Kind { partners: 3, racks: 1, rtt_ms: 0 }, 0.95, 1.5);
+    check(Kind { partners: 1, racks: 1, rtt_ms: 20 }, 0.8, 1.5);
 }
 
 // Links whose paces differ four times, by rack or by pair: the few best replicas of each role are
