@@ -6,7 +6,7 @@
 //! which decides again; nothing has been sent to the client by then.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -16,7 +16,7 @@ use meridian_routing::Outcome;
 use meridian_wire::legs::{Added, Finish, Handed, MAX_ANSWER, Order, Pair, Protocol};
 use meridian_wire::openai::{Purpose, Splices};
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::error::{AttemptError, Fault};
 use crate::http::parts::Parts;
@@ -28,12 +28,9 @@ use crate::request::context::{Payload, RequestContext};
 use crate::request::engine_error::{Meaning, meaning};
 use crate::request::usage::narrow;
 
-/// Half of the time for which an engine keeps the KV (vLLM's `kv_lease_duration` is 30 s by
-/// default). Parameters older than this are not used: KV that was released is read without an error,
-/// and is another prompt's.
-const HALF_LEASE: Duration = Duration::from_secs(15);
-
-/// How often a leg notes that its answer is not there yet.
+/// How often a leg notes that its answer is not there yet: so many times while KV may be used, and
+/// once a second at least.
+const TICKS: u32 = 4;
 const TICK: Duration = Duration::from_secs(1);
 
 /// The replicas of an attempt.
@@ -98,6 +95,7 @@ struct Ask {
     headers: HeaderMap,
     body: Parts,
     patience: Duration,
+    tick: Duration,
 }
 
 impl Transport {
@@ -156,7 +154,7 @@ impl Transport {
         };
         let added =
             (protocol.decode)(pair, handed.as_ref()).map_err(|_| self.fall_back("lacks"))?;
-        if prefilled.not_before.elapsed() > HALF_LEASE {
+        if prefilled.not_before.elapsed() > self.settings.kv_fresh {
             return Err(self.fall_back("lease"));
         }
         self.metrics.prefilled(sent.elapsed());
@@ -236,6 +234,7 @@ impl Transport {
             headers,
             body: leg_body(payload, splices, &added, from),
             patience: self.settings.timeouts.first_byte.0,
+            tick: TICK.min(self.settings.kv_fresh / TICKS),
         })
     }
 
@@ -252,7 +251,7 @@ impl Ask {
         let down = self.member.life.down();
         let patience = self.patience;
         let mut exchange = std::pin::pin!(timeout(patience, self.exchange()));
-        let mut ticks = tokio::time::interval(TICK);
+        let mut ticks = tokio::time::interval(self.tick);
         let mut not_before = Instant::now();
         let body = loop {
             tokio::select! {
