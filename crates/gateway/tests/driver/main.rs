@@ -28,6 +28,7 @@ mod hung;
 mod kept;
 mod leg_ends;
 mod legs;
+mod legs_resumed;
 mod legs_where;
 mod limits;
 mod listed;
