@@ -35,6 +35,8 @@ pub struct GatewaySpec {
     pub control: Option<String>,
     /// Whether broken streams are resumed on another replica.
     pub resume: bool,
+    /// How long engines keep KV for a decode replica, if not the default.
+    pub kv_lease: Option<Duration>,
     /// Further lines of the config file.
     pub further: String,
 }
@@ -83,6 +85,7 @@ impl Default for GatewaySpec {
             peers: None,
             control: None,
             resume: false,
+            kv_lease: None,
             further: String::new(),
         }
     }
@@ -107,6 +110,9 @@ impl GatewaySpec {
         }
         if self.resume {
             yaml.push_str("resume: {}\n");
+        }
+        if let Some(lease) = &self.kv_lease {
+            let _ = writeln!(yaml, "kv_lease: {}ms", lease.as_millis());
         }
         if let Some(url) = &self.control {
             let _ = writeln!(yaml, "control: {{url: \"{url}\", lease: 2s, view: {view:?}}}");

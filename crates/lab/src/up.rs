@@ -113,7 +113,12 @@ pub struct Options {
     pub relays_kv: bool,
     /// Further arguments of model engines with a role.
     pub pool_args: Vec<String>,
+    /// How long those keep KV for a decode replica, and the gateway takes it to be kept.
+    pub kv_lease: Duration,
 }
+
+/// The default of engines and gateways.
+const KV_LEASE: Duration = Duration::from_secs(30);
 
 impl Default for Options {
     fn default() -> Options {
@@ -138,6 +143,7 @@ impl Default for Options {
             log_requests: false,
             relays_kv: false,
             pool_args: Vec::new(),
+            kv_lease: KV_LEASE,
         }
     }
 }

@@ -144,6 +144,7 @@ impl Args {
             log_requests: false,
             relays_kv: false,
             pool_args: Vec::new(),
+            ..Options::default()
         })
     }
 }

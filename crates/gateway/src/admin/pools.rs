@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use meridian_routing::Role;
 use meridian_wire::admin::{Pool, Replica};
 use meridian_wire::config::TARGET;
+use meridian_wire::engines;
 use meridian_wire::registry::{Work, change};
 
 /// A pool while its replicas are added up.
@@ -93,6 +94,12 @@ fn unpaired(replica: &Replica, all: &[Replica]) -> Option<String> {
             "{name}: its role is {role}, and no protocol is known by which {engine} hands over KV; set its `transfer`, or remove its `role`"
         ));
     };
+    let page = engines::find(engine).and_then(|engine| engine.version);
+    if let (Some(page), None) = (page, &replica.version) {
+        return Some(format!(
+            "{name}: it forms no pair, as its version is not known; let the gateway read {page} of it"
+        ));
+    }
     let other = if role == Role::Prefill.word() { Role::Decode } else { Role::Prefill };
     let shares_model = |r: &&Replica| {
         r.role == other.word() && r.models.iter().any(|model| replica.models.contains(model))
@@ -179,6 +186,10 @@ mod tests {
             ),
             "{found}"
         );
+        let unknown = Replica { version: None, ..d.clone() };
+        assert!(said(&[p.clone(), unknown]).contains(
+            "r1: it forms no pair, as its version is not known; let the gateway read /version"
+        ));
         let other = Replica { transfer: Some("mooncake".to_owned()), ..d.clone() };
         assert!(said(&[p, other]).contains("r0: no decode replica of its model is vllm with nixl"));
         let none = Replica { transfer: None, engine: "tgi".to_owned(), ..d };

@@ -3,6 +3,8 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -15,11 +17,27 @@ use meridian_wire::openai::Pieces;
 pub(crate) struct Parts {
     parts: Pieces,
     next: usize,
+    taken: Option<Taken>,
+}
+
+/// Whether any byte of a body was taken to be sent.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Taken(Arc<AtomicBool>);
+
+impl Taken {
+    pub(crate) fn is_any(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 impl Parts {
     pub(crate) fn new(parts: Pieces) -> Parts {
-        Parts { parts, next: 0 }
+        Parts { parts, next: 0, taken: None }
+    }
+
+    /// The same, which notes in `taken` that it is being sent.
+    pub(crate) fn noting(self, taken: Option<Taken>) -> Parts {
+        Parts { taken, ..self }
     }
 
     pub(crate) fn single(bytes: Bytes) -> Parts {
@@ -40,6 +58,9 @@ impl http_body::Body for Parts {
         mut self: Pin<&mut Self>,
         _cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if let Some(Taken(taken)) = &self.taken {
+            taken.store(true, Ordering::Relaxed);
+        }
         while self.next < self.parts.len() {
             let at = self.next;
             self.next += 1;

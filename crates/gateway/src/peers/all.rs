@@ -2,6 +2,7 @@
 //! it.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use meridian_base::{ModelId, PeerId};
@@ -72,6 +73,11 @@ impl Peers {
             others: Arc::default(),
             inbound: TaskTracker::new(),
         }))
+    }
+
+    /// Whether a peer has pairs of prefill and decode replicas.
+    pub(crate) fn have_pairs(&self) -> bool {
+        self.links.iter().any(|link| link.pairs.load(Ordering::Relaxed))
     }
 
     /// This gateway's name, from its certificate.

@@ -6,7 +6,7 @@
 //! the connection for requests.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::HeaderValue;
@@ -42,6 +42,9 @@ pub(crate) struct Link {
     /// Counts of requests forwarded there, and from there.
     pub(crate) sent: Arc<Tally>,
     pub(super) taken: Arc<Tally>,
+    /// Whether it has pairs of prefill and decode replicas, by its newest digest. Digests do not say
+    /// of which models.
+    pub(super) pairs: AtomicBool,
     /// Microseconds of the newest round trip.
     rtt: AtomicU64,
     /// Notified when the peer dials this gateway: it is alive, so a pause before dialling it can
@@ -100,6 +103,7 @@ impl Link {
             line: Line::default(),
             sent: Arc::default(),
             taken: Arc::default(),
+            pairs: AtomicBool::new(false),
             rtt: AtomicU64::new(0),
             lives: Notify::new(),
             apart: Rarely::default(),
@@ -200,6 +204,7 @@ impl Link {
         let silent = silent.max(self.line.down_for());
         if state.is_joined && silent >= gone {
             state.is_joined = false;
+            self.pairs.store(false, Ordering::Relaxed);
             state.digested = None;
             driver.tell(Input::PeerLeft(self.id));
             std::mem::take(&mut state.lost).cancel();

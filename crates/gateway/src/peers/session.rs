@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -266,9 +267,7 @@ impl<'a> Session<'a> {
             state.digests
         };
         let (peer, rtt) = (self.link.id, self.rtt.take());
-        if digest.pace.is_some() {
-            self.region.fleet.prefills_beyond();
-        }
+        self.link.pairs.store(digest.pace.is_some(), Ordering::Relaxed);
         self.region.driver.tell(Input::Digested { peer, sent, rtt, digest });
         Ok(())
     }

@@ -26,22 +26,30 @@ pub(crate) fn announce(driver: &Driver, fleet: &Fleet, member: &Member, found: &
     driver.tell_if(there, Input::Joined { id: member.id, spec });
 }
 
-/// Its place in the pools. Engines of one protocol, kind and version can hand KV to each other. A
-/// decode replica without a protocol takes whole requests, and a prefill replica without one forms
-/// no pair.
+/// Its place in the pools. Engines of one protocol, kind and version can hand KV to each other.
+/// While the version of an engine that tells one is not known, it forms no pair: vLLM refuses KV of
+/// another version, at the cost of each request that tries. Without a pair a decode replica takes
+/// whole requests, and a prefill replica none.
 fn pool(member: &Member, found: &Found) -> Pool {
     let rack = member.spec.labels.get(RACK).map_or(0, |rack| hash(rack) as u16 | 1);
     let role = member.spec.role.0;
-    let Some(protocol) = member.transfer_of(found.engine) else {
+    let Some(alike) = alike(member, found) else {
         return match role {
             Role::Prefill => Pool { role, partner: u32::MAX, rack },
             _ => Pool { role: Role::Both, partner: 0, rack },
         };
     };
-    let engine = found.engine.map_or("", |engine| engine.name);
-    let version = found.version.as_deref().unwrap_or_default();
-    let partner = hash(&format!("{} {engine} {version}", protocol.name)) as u32;
-    Pool { role, partner, rack }
+    Pool { role, partner: hash(&alike) as u32, rack }
+}
+
+/// What has to be equal in a pair; none before it is known.
+fn alike(member: &Member, found: &Found) -> Option<String> {
+    let (engine, protocol) = (found.engine?, member.transfer_of(found.engine)?);
+    let version = match engine.version {
+        Some(_) => found.version.as_deref()?,
+        None => "",
+    };
+    Some(format!("{} {} {version}", protocol.name, engine.name))
 }
 
 fn hash(text: &str) -> u64 {

@@ -90,7 +90,17 @@ async fn look(questions: &Questions, member: &Member) -> Result<Found, AttemptEr
 
 /// Reports a role that cannot work.
 fn warn_of_pool(member: &Member, found: &Found) {
-    if member.spec.role.is_both() || member.transfer_of(found.engine).is_some() {
+    if member.spec.role.is_both() {
+        return;
+    }
+    if member.transfer_of(found.engine).is_some() {
+        let page = found.engine.and_then(|engine| engine.version);
+        if let (Some(page), None) = (page, &found.version) {
+            tracing::warn!(
+                replica = %member.name, url = %member.spec.url, role = member.spec.role.name(), page,
+                "its version is not known, and only engines of equal versions hand KV to each other, so it forms no pairs; make the page readable for the gateway"
+            );
+        }
         return;
     }
     tracing::warn!(

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use http::HeaderValue;
@@ -174,9 +174,8 @@ pub(crate) struct Fleet {
     over: CancellationToken,
     /// Counts changes of the members and their models.
     version: AtomicU64,
-    /// Prefill replicas here, and whether a peer has any.
+    /// The number of prefill replicas.
     prefills: AtomicUsize,
-    prefills_beyond: AtomicBool,
 }
 
 /// The number of departed replicas whose URLs are kept.
@@ -189,6 +188,8 @@ struct Inner {
     /// poll looks up every one of them.
     at: HashMap<String, ReplicaId>,
     models: HashMap<String, ModelId>,
+    /// The models that a prefill replica serves.
+    prefilled: Vec<ModelId>,
     /// The replicas that left, the oldest first.
     left: VecDeque<Left>,
 }
@@ -215,6 +216,17 @@ struct Slot {
 impl Inner {
     fn members(&self) -> impl Iterator<Item = &Arc<Member>> {
         self.slots.iter().filter_map(|slot| slot.member.as_ref())
+    }
+
+    /// Notes the models of the prefill replicas, after they may have changed.
+    fn note_prefilled(&mut self) {
+        let prefills = self.members().filter(|member| member.is_prefill());
+        let names = prefills.flat_map(|member| member.found().models);
+        let mut ids: Vec<ModelId> =
+            names.filter_map(|name| self.models.get(&name).copied()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        self.prefilled = ids;
     }
 
     fn at(&self, authority: &str) -> Option<&Arc<Member>> {
@@ -326,6 +338,9 @@ impl Fleet {
         self.prefills.fetch_sub(usize::from(member.is_prefill()), Ordering::Relaxed);
         inner.at.remove(&member.authority.as_str().to_ascii_lowercase());
         member.gone.cancel();
+        if member.is_prefill() {
+            inner.note_prefilled();
+        }
         self.changed();
         true
     }
@@ -353,14 +368,9 @@ impl Fleet {
         Some(member.spec.url.clone())
     }
 
-    /// Whether a request may be split: there are prefill replicas here or at a peer.
-    pub(crate) fn may_split(&self) -> bool {
-        self.prefills.load(Ordering::Relaxed) > 0 || self.prefills_beyond.load(Ordering::Relaxed)
-    }
-
-    /// A peer has prefill replicas.
-    pub(crate) fn prefills_beyond(&self) {
-        self.prefills_beyond.store(true, Ordering::Relaxed);
+    /// Whether a request for this model may be split: it has a prefill replica.
+    pub(crate) fn may_split(&self, model: ModelId) -> bool {
+        self.prefills.load(Ordering::Relaxed) > 0 && self.inner.read().prefilled.contains(&model)
     }
 
     fn changed(&self) {
@@ -369,7 +379,13 @@ impl Fleet {
 
     /// Notes the result of a replica's discovery.
     pub(crate) fn found(&self, member: &Member, found: Found) {
+        for name in &found.models {
+            self.intern(name);
+        }
         *member.found.write() = found;
+        if member.is_prefill() {
+            self.inner.write().note_prefilled();
+        }
         self.changed();
     }
 

@@ -101,7 +101,9 @@ impl Admission {
         let shown_id = headers::request_id(&self.ids, &parts.headers, id);
         let (prompt, mut payload) =
             salted(&self.inputs.salts, model, tokens, info, body, caller.tenant.as_ref());
-        if self.fleet.may_split() {
+        // Another pass over the body, so only where a prefill replica may serve it.
+        let beyond = || self.peers.as_ref().is_some_and(|peers| peers.have_pairs());
+        if self.fleet.may_split(model) || beyond() {
             payload.prefill = self.prefill_leg(endpoint, &payload);
         }
         let tenant_name = self.peers.is_some().then_some(caller.tenant).flatten();

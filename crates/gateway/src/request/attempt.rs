@@ -9,7 +9,6 @@ use http::{HeaderValue, StatusCode, response};
 use http_body_util::BodyExt;
 use meridian_base::{PeerId, ReplicaId};
 use meridian_routing::{Outcome, RejectWhy};
-use meridian_wire::legs::Added;
 use meridian_wire::openai::{Endpoint, Purpose, RequestInfo};
 use tokio::time::timeout;
 
@@ -23,7 +22,7 @@ use crate::machine::ticket::Ticket;
 use crate::metrics::Metrics;
 use crate::peers::forward::Outgoing;
 use crate::peers::link::Link;
-use crate::peers::traffic::{Leg, LegEnd};
+use crate::peers::traffic::{self, LegEnd};
 use crate::replicas::fleet::{Fleet, Member};
 use crate::replicas::name::ReplicaName;
 use crate::replicas::reports;
@@ -31,7 +30,8 @@ use crate::replicas::upstream::{Answered, Flow, Upstream, is_cut};
 use crate::request::context::{Payload, RequestContext};
 use crate::request::destination::{Attempt, Destination};
 use crate::request::engine_error::{EngineError, Meaning, meaning};
-use crate::request::legs::{Legs, leg_body};
+use crate::request::leg::{Leg, leg_body};
+use crate::request::legs::Legs;
 use crate::request::settings::Settings;
 
 /// An answer that has started.
@@ -55,7 +55,7 @@ pub(crate) enum AnsweredBy {
     Replica(Arc<Member>),
     Peer {
         peer: PeerId,
-        leg: Leg,
+        leg: traffic::Leg,
         /// The peer's own id of the replica that answered.
         served: Option<ReplicaId>,
     },
@@ -148,7 +148,7 @@ impl Transport {
                 Box::pin(self.to_pair(context, payload, Legs { from, to }, ticket)).await
             }
             (Destination::Replica(member), None) => {
-                self.to_replica(context, payload, member, &Added::default()).await
+                self.to_replica(context, payload, member, &Leg::default()).await
             }
             (Destination::Peer(link), _) => Ok(self.to_peer(context, payload, link).await?),
         }
@@ -159,13 +159,13 @@ impl Transport {
         context: &RequestContext,
         payload: &Payload,
         member: &Arc<Member>,
-        added: &Added,
+        leg: &Leg,
     ) -> Result<Started, Failure> {
         let patience = self.settings.timeouts.first_byte.0;
         let down = member.life.down();
         tokio::select! {
             biased;
-            started = timeout(patience, self.at_replica(context, payload, member, added)) => {
+            started = timeout(patience, self.at_replica(context, payload, member, leg)) => {
                 started.unwrap_or_else(|_| Err(AttemptError::replica(late(patience)).into()))
             }
             () = down.cancelled() => {
@@ -216,10 +216,10 @@ impl Transport {
         context: &RequestContext,
         payload: &Payload,
         member: &Arc<Member>,
-        added: &Added,
+        leg: &Leg,
     ) -> Result<Started, Failure> {
-        let call = &context.call;
-        let body = leg_body(payload, &payload.splices, added, member);
+        let (call, Leg { added, taken }) = (&context.call, leg);
+        let body = leg_body(payload, &payload.splices, added, member).noting(taken.clone());
         let mut headers = call.headers.clone();
         headers.extend(added.headers.iter().cloned());
         if member.speaks_orca() && !headers.contains_key(headers::ORCA_ASK) {
@@ -332,14 +332,18 @@ impl NoFirst {
     fn at(self, whose: Fault) -> AttemptError {
         match (self, whose) {
             (NoFirst::Empty, _) => AttemptError::of(whose, "the answer is empty"),
-            (NoFirst::Broke(e), Fault::Replica) if is_cut(&e) => {
-                AttemptError::of(Fault::Died, format!("the answer stopped early: {e}"))
-            }
+            (NoFirst::Broke(e), Fault::Replica) => broke(&e),
             (NoFirst::Broke(e), _) => {
                 AttemptError::of(whose, format!("the answer stopped early: {e}"))
             }
         }
     }
+}
+
+/// The end of a replica's answer before its time: the engine died, or sends what cannot be read.
+pub(super) fn broke(error: &hyper::Error) -> AttemptError {
+    let fault = if is_cut(error) { Fault::Died } else { Fault::Replica };
+    AttemptError::of(fault, format!("the answer stopped early: {error}"))
 }
 
 /// An engine's failure, as the end of an attempt.

@@ -1,38 +1,68 @@
-//! Gives back KV that a prefill engine keeps for a request that goes elsewhere.
+//! Gives back KV that a prefill engine keeps for a decode leg that is never sent.
 //!
-//! A decode engine that refuses a request frees the blocks that its parameters name. So if the chosen
-//! decode replica could not be reached, another one gets a request that it has to refuse. Without it,
-//! the blocks are kept until the lease ends.
+//! A decode engine that has the request frees the blocks itself, whatever happens to it. If the
+//! chosen one never got it, because it could not be reached or because the client left before, a
+//! decode replica gets a request that it has to refuse, and frees the blocks that its parameters
+//! name. Without it, the blocks are kept until the lease ends.
+//!
+//! Parameters are used once: if a byte of the decode leg may have been sent, nothing is given back.
+//! A decode engine that was only stalled would read the blocks when it wakes, and they may be
+//! another prompt's by then.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
+use meridian_base::ModelId;
 use meridian_wire::legs::Added;
+use tokio::runtime::Handle;
 
 use crate::http::parts::Parts;
 use crate::replicas::fleet::Member;
 use crate::request::attempt::Transport;
-use crate::request::context::RequestContext;
+use crate::request::leg::Leg;
 
 /// Time for the refusal.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// KV that waits for a decode leg. It is given back when this is dropped before any byte of that leg
+/// was taken.
+pub(super) struct Waiting<'a> {
+    pub(super) transport: &'a Transport,
+    pub(super) model: ModelId,
+    pub(super) to: &'a Arc<Member>,
+    pub(super) leg: &'a Leg,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if !self.leg.is_taken() {
+            self.transport.give_back(self.model, self.to, &self.leg.added);
+        }
+    }
+}
+
 impl Transport {
-    /// Asks another decode replica than `unreached` to free the blocks that `added` names.
-    pub(super) fn give_back(&self, context: &RequestContext, unreached: &Member, added: &Added) {
-        let pairs_alike = |other: &Member| {
-            other.id != unreached.id
-                && other.spec.role == unreached.spec.role
-                && other.life.down_since().is_none()
-                && other.transfer() == unreached.transfer()
-                && other.found().version == unreached.found().version
-        };
-        let Some(other) = self.fleet.all().into_iter().find(|other| pairs_alike(other)) else {
+    /// Asks a decode replica to free the blocks that `added` names: another one than `to` if there is
+    /// one, since that may be out of reach.
+    fn give_back(&self, model: ModelId, to: &Arc<Member>, added: &Added) {
+        let (Some(model), Ok(runtime)) = (self.fleet.name(model), Handle::try_current()) else {
             return;
         };
-        let (upstream, body) = (self.upstream(&other).clone(), refusable(context, added));
-        tokio::spawn(async move {
+        let pairs_alike = |other: &Member| {
+            let found = other.found();
+            other.id != to.id
+                && other.spec.role == to.spec.role
+                && other.life.down_since().is_none()
+                && other.transfer() == to.transfer()
+                && found.version == to.found().version
+                && found.models.contains(&model)
+        };
+        let other = self.fleet.all().into_iter().find(|other| pairs_alike(other));
+        let other = other.unwrap_or_else(|| to.clone());
+        let (upstream, body) = (self.upstream(&other).clone(), refusable(&model, added));
+        runtime.spawn(async move {
             let mut headers = HeaderMap::new();
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
             let path = "/v1/completions";
@@ -46,8 +76,8 @@ impl Transport {
 }
 
 /// A request with these members that every engine refuses: none generates -1 tokens.
-fn refusable(context: &RequestContext, added: &Added) -> Parts {
-    let model = serde_json::to_vec(&context.prompt.info.model).unwrap_or_default();
+fn refusable(model: &str, added: &Added) -> Parts {
+    let model = serde_json::to_vec(model).unwrap_or_default();
     let head = [&b"{\"model\":"[..], &model, b",\"prompt\":\"-\",\"max_tokens\":-1,"].concat();
     let members = added.members.iter().cloned();
     let all = std::iter::once(Bytes::from(head)).chain(members);

@@ -6,34 +6,33 @@
 //! which decides again; nothing has been sent to the client by then.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body_util::{BodyExt, Limited};
 use meridian_base::mix;
 use meridian_routing::Outcome;
-use meridian_wire::legs::{Added, Finish, Handed, MAX_ANSWER, Order, Pair, Protocol};
-use meridian_wire::openai::{Purpose, Splices};
+use meridian_wire::legs::{Finish, Handed, MAX_ANSWER, NoParams, Order, Pair, Protocol};
+use meridian_wire::openai::Splices;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::error::{AttemptError, Fault};
-use crate::http::parts::Parts;
+use crate::http::parts::{Parts, Taken};
 use crate::machine::ticket::Ticket;
 use crate::replicas::fleet::Member;
 use crate::replicas::upstream::{Answered, Upstream};
-use crate::request::attempt::{Failure, Started, Transport, late};
+use crate::request::attempt::{Failure, Started, Transport, broke, late};
 use crate::request::context::{Payload, RequestContext};
 use crate::request::engine_error::{Meaning, meaning};
+use crate::request::handed_back::Waiting;
+use crate::request::leg::{Leg, leg_body};
 use crate::request::usage::narrow;
 
-/// Half of the time for which an engine keeps the KV (vLLM's `kv_lease_duration` is 30 s by
-/// default). Parameters older than this are not used: KV that was released is read without an error,
-/// and is another prompt's.
-const HALF_LEASE: Duration = Duration::from_secs(15);
-
-/// How often a leg notes that its answer is not there yet.
+/// How often a leg notes that its answer is not there yet: so many times while KV may be used, and
+/// once a second at least.
+const TICKS: u32 = 4;
 const TICK: Duration = Duration::from_secs(1);
 
 /// The replicas of an attempt.
@@ -67,11 +66,13 @@ struct Prefilled {
 struct Unfilled {
     outcome: Outcome,
     message: String,
+    /// For the count of fallbacks.
+    why: &'static str,
 }
 
 impl Unfilled {
     fn of(outcome: Outcome, message: impl Into<String>) -> Unfilled {
-        Unfilled { outcome, message: message.into() }
+        Unfilled { outcome, message: message.into(), why: "prefill" }
     }
 }
 
@@ -83,7 +84,7 @@ impl From<AttemptError> for Unfilled {
 
 impl From<Unfilled> for Failure {
     fn from(unfilled: Unfilled) -> Failure {
-        let Unfilled { outcome, message } = unfilled;
+        let Unfilled { outcome, message, why: _ } = unfilled;
         let error = AttemptError::replica(format!("prefill: {message}"));
         Failure { error, said: None, prefill: Some(outcome) }
     }
@@ -98,6 +99,7 @@ struct Ask {
     headers: HeaderMap,
     body: Parts,
     patience: Duration,
+    tick: Duration,
 }
 
 impl Transport {
@@ -135,7 +137,7 @@ impl Transport {
             Order::Together => self.together(split, ticket).await,
             Order::DecodeOnly => {
                 let added = (protocol.decode)(&pair, None).map_err(|_| self.fall_back("lacks"))?;
-                self.to_replica(context, payload, legs.to, &added).await
+                self.to_replica(context, payload, legs.to, &Leg::of(added)).await
             }
         }
     }
@@ -145,7 +147,8 @@ impl Transport {
         let Split { context, payload, legs, protocol, pair, .. } = split;
         let ask = self.ask(split)?;
         let sent = Instant::now();
-        let prefilled = ask.send().await.inspect_err(|_| self.metrics.fell_back("prefill"))?;
+        let prefilled =
+            ask.send().await.inspect_err(|unfilled| self.metrics.fell_back(unfilled.why))?;
         let endpoint = context.call.endpoint;
         let handed = match protocol.hands_over {
             true => Some(
@@ -156,30 +159,47 @@ impl Transport {
         };
         let added =
             (protocol.decode)(pair, handed.as_ref()).map_err(|_| self.fall_back("lacks"))?;
-        if prefilled.not_before.elapsed() > HALF_LEASE {
+        if prefilled.not_before.elapsed() > self.settings.kv_fresh {
             return Err(self.fall_back("lease"));
         }
         self.metrics.prefilled(sent.elapsed());
-        ticket.prefilled(handed.as_ref().and_then(|handed| handed.usage).map(narrow));
-        let started = self.to_replica(context, payload, legs.to, &added).await;
-        // A decode engine that has the request frees the blocks itself, whatever happens.
-        let unreached = matches!(&started, Err(failure) if failure.error.fault == Fault::Unreached);
-        if handed.is_some() && unreached {
-            self.give_back(context, legs.to, &added);
-        }
-        self.decoded(prefilled.at, started)
+        ticket.prefilled(handed.as_ref().and_then(Handed::all_usage).map(narrow));
+        let leg = Leg { added, taken: Some(Taken::default()) };
+        let _waiting = handed.is_some().then(|| self.waiting(context, legs.to, &leg));
+        let started = tokio::select! {
+            biased;
+            started = self.to_replica(context, payload, legs.to, &leg) => started,
+            () = unsent(&leg, prefilled.not_before + self.settings.kv_fresh) => {
+                // A failure of this pair: the request goes whole, to this replica or another.
+                let message = "no connection while its KV could be used (kv_lease)";
+                Err(AttemptError::of(Fault::Engine, message).into())
+            }
+        };
+        self.decoded(Some(prefilled.at), started)
     }
 
-    /// Counts the end of a transfer. A decode replica's own error may be about the KV, so it does
-    /// not show that the request is the cause.
+    fn waiting<'a>(
+        &'a self,
+        context: &RequestContext,
+        to: &'a Arc<Member>,
+        leg: &'a Leg,
+    ) -> Waiting<'a> {
+        Waiting { transport: self, model: context.prompt.model, to, leg }
+    }
+
+    /// Counts the end of a transfer. A refusal has none. A decode replica's own error may be about
+    /// the KV, so it does not show that the request is the cause. `since` is the end of the prefill
+    /// leg, if it was seen.
     fn decoded(
         &self,
-        since: Instant,
+        since: Option<Instant>,
         started: Result<Started, Failure>,
     ) -> Result<Started, Failure> {
         match started {
             Ok(started) => {
-                self.metrics.transferred(since.elapsed());
+                if let Some(since) = since.filter(|_| started.head.status.is_success()) {
+                    self.metrics.transferred(since.elapsed());
+                }
                 Ok(started)
             }
             Err(failure) => {
@@ -194,21 +214,22 @@ impl Transport {
         let Split { context, payload, legs, protocol, pair, .. } = split;
         let ask = self.ask(split)?;
         let added = (protocol.decode)(pair, None).map_err(|_| self.fall_back("lacks"))?;
+        let leg = Leg::of(added);
         let sent = Instant::now();
         let mut prefill = Task(Some(tokio::spawn(ask.send())));
-        let mut decode = std::pin::pin!(self.to_replica(context, payload, legs.to, &added));
+        let mut decode = std::pin::pin!(self.to_replica(context, payload, legs.to, &leg));
         let filled = tokio::select! {
             biased;
             filled = prefill.end() => filled,
             started = &mut decode => {
-                if started.is_ok() {
+                if started.as_ref().is_ok_and(|started| started.head.status.is_success()) {
                     // Its answer follows; a cancelled engine might not finish the transfer.
                     prefill.goes_on();
                 }
-                return self.decoded(sent, started);
+                return self.decoded(None, started);
             }
         };
-        let filled = filled.inspect_err(|_| self.metrics.fell_back("prefill"))?;
+        let filled = filled.inspect_err(|unfilled| self.metrics.fell_back(unfilled.why))?;
         if protocol.needs_limit
             && Finish::read(context.call.endpoint, &filled.body) != Finish::Limit
         {
@@ -217,7 +238,7 @@ impl Transport {
         self.metrics.prefilled(sent.elapsed());
         ticket.prefilled(None);
         let started = decode.await;
-        self.decoded(filled.at, started)
+        self.decoded(Some(filled.at), started)
     }
 
     /// The request of the prefill leg.
@@ -236,6 +257,7 @@ impl Transport {
             headers,
             body: leg_body(payload, splices, &added, from),
             patience: self.settings.timeouts.first_byte.0,
+            tick: TICK.min(self.settings.kv_fresh / TICKS),
         })
     }
 
@@ -255,7 +277,7 @@ impl Ask {
         let down = self.member.life.down();
         let patience = self.patience;
         let mut exchange = std::pin::pin!(timeout(patience, self.exchange()));
-        let mut ticks = tokio::time::interval(TICK);
+        let mut ticks = tokio::time::interval(self.tick);
         let mut not_before = Instant::now();
         let body = loop {
             tokio::select! {
@@ -294,10 +316,28 @@ impl Ask {
         if let Some(outcome) = outcome {
             return Err(Unfilled::of(outcome, format!("the engine answered {status}")));
         }
-        let body = Limited::new(body, MAX_ANSWER).collect().await;
-        let body = body
-            .map_err(|e| Unfilled::of(Outcome::Died, format!("the answer stopped early: {e}")))?;
+        let body = Limited::new(body, MAX_ANSWER).collect().await.map_err(unread)?;
         Ok(body.to_bytes())
+    }
+}
+
+/// Why the body of a prefill's answer was not read to its end. A long one is nobody's failure: the
+/// request stays whole.
+fn unread(error: Box<dyn std::error::Error + Send + Sync>) -> Unfilled {
+    match error.downcast::<hyper::Error>() {
+        Ok(error) => broke(&error).into(),
+        Err(_) => {
+            let why = NoParams::TooLarge;
+            Unfilled { why: why.word(), ..Unfilled::of(Outcome::NoKv, why.to_string()) }
+        }
+    }
+}
+
+/// Waits for `then`, and on if the leg is being sent at that time.
+async fn unsent(leg: &Leg, then: Instant) {
+    tokio::time::sleep_until(then).await;
+    if leg.is_taken() {
+        std::future::pending().await
     }
 }
 
@@ -323,21 +363,4 @@ impl Drop for Task {
             task.abort();
         }
     }
-}
-
-/// The body of a leg: the client's, with the leg's splices and the protocol's members.
-pub(super) fn leg_body(
-    payload: &Payload,
-    splices: &Splices,
-    added: &Added,
-    member: &Member,
-) -> Parts {
-    let wanted = |purpose| match purpose {
-        Purpose::Strip(_) | Purpose::Usage | Purpose::Prefill | Purpose::Leg => true,
-        Purpose::CacheSalt => member.reads_salts(),
-    };
-    Parts::new(match added.members.is_empty() {
-        true => splices.apply(&payload.body, wanted),
-        false => splices.with_members(&payload.body, &added.members).apply(&payload.body, wanted),
-    })
 }

@@ -15,6 +15,7 @@ pub(crate) mod engine_error;
 pub(crate) mod entry;
 mod handed_back;
 pub(crate) mod incoming;
+mod leg;
 mod legs;
 pub(crate) mod lifecycle;
 pub(crate) mod odd;

@@ -81,14 +81,11 @@ impl Resume {
             return Err("engine");
         }
         let continued = thread.take_up(body, prompt.salt.as_deref()).map_err(Lost::word)?;
-        let leg = payload
-            .prefill
-            .as_ref()
-            .and_then(|_| openai::prefill_leg(endpoint, &continued.body, &continued.splices).ok());
         *payload = Payload {
             body: continued.body,
             splices: continued.splices,
-            prefill: leg,
+            // A client waits: the continuation goes to one replica alone.
+            prefill: None,
             continues: continues_chat || payload.continues,
         };
         let mut fingerprint = prompt.info.fingerprint.clone();

@@ -1,5 +1,7 @@
 //! The configuration of requests, read once at the start.
 
+use std::time::Duration;
+
 use http::HeaderName;
 use meridian_wire::config::{self, EngineFields, Gateway as Config, Isolation, Timeouts};
 
@@ -16,6 +18,9 @@ pub(crate) struct Settings {
     /// The header in which clients name their tenant.
     pub(crate) tenant_header: Option<HeaderName>,
     pub(crate) timeouts: Timeouts,
+    /// How long after a prefill leg its KV may be used: half of the engines' lease. KV that was
+    /// released is read without an error, and is another prompt's.
+    pub(crate) kv_fresh: Duration,
     /// Whether and how broken streams are resumed.
     pub(crate) resume: Option<config::Resume>,
     /// Most bytes of a request's head.
@@ -35,6 +40,7 @@ impl Settings {
             key_headers: config.keys.headers.iter().filter_map(header).collect(),
             tenant_header: header(&config.keys.tenant_header),
             timeouts: config.timeouts,
+            kv_fresh: config.kv_lease.0 / 2,
             resume: config.resume,
             head_bytes: config.limits.headers.bytes(),
             body_bytes: config.limits.body.0,

@@ -44,6 +44,9 @@ impl Maker {
                 let mut args = engine_args(role);
                 if role != Role::Both {
                     args.extend(options.pool_args.iter().cloned());
+                    // Engines count it in their own time.
+                    let lease = options.kv_lease.mul_f64(options.time_scale);
+                    args.extend(["--kv-lease".into(), format!("{}ms", lease.as_millis())]);
                 }
                 if let Some(address) = paths.and_then(|paths| paths.announced(name)) {
                     args.extend(["--side-channel-announce".into(), address.to_string()]);

@@ -11,6 +11,8 @@ use crate::peer::label;
 const MOST_EXPLAINED: usize = 1_000_000;
 /// Most serving threads: more than any machine has cores.
 const MOST_THREADS: usize = 1024;
+/// The shortest lease of KV: half of it has to be enough to connect and to send a request.
+const LEAST_LEASE: Span = Span::secs(1);
 /// The smallest limit of a request's head that usual requests fit into.
 const LEAST_HEADERS: usize = 8192;
 
@@ -91,6 +93,13 @@ impl Gateway {
             format!(
                 "ms_per_token: {} is not a prefill time; use a number above 0",
                 self.ms_per_token
+            ),
+        );
+        check(
+            self.kv_lease >= LEAST_LEASE,
+            format!(
+                "kv_lease: {} ms leaves no time to use KV; use the engines' kv_lease_duration, 1s or more",
+                self.kv_lease.0.as_millis()
             ),
         );
         for (name, n, most) in [

@@ -127,6 +127,10 @@ pub struct Gateway {
     /// streams end with an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<Resume>,
+    /// How long the engines keep KV for a decode replica (vLLM's `kv_lease_duration`). KV is used
+    /// within half of it.
+    #[serde(default = "defaults::kv_lease")]
+    pub kv_lease: Span,
     /// Circuit breakers.
     #[serde(default)]
     pub breaker: Breaker,
@@ -320,6 +324,8 @@ pub struct Probe {
 mod defaults {
     use std::net::{Ipv4Addr, SocketAddr};
 
+    use super::Span;
+
     pub(super) fn region() -> String {
         "local".to_owned()
     }
@@ -331,6 +337,9 @@ mod defaults {
     }
     pub(super) fn attempts() -> u32 {
         3
+    }
+    pub(super) fn kv_lease() -> Span {
+        Span::secs(30)
     }
     pub(super) fn ms_per_token() -> f64 {
         0.1

@@ -103,6 +103,7 @@ fn values_have_bounds() {
             "explain_keep: 99999999999",
             "explain_keep: 99999999999 is too large; use at most 1000000",
         ),
+        ("kv_lease: 500ms", "kv_lease: 500 ms leaves no time to use KV; use the engines'"),
         ("threads: 100000", "threads: 100000 is too large; use at most 1024"),
         ("region: EU", "region: `EU` is not a name; use lower-case"),
         ("region: \"\"", "region: `` is not a name"),

@@ -113,6 +113,15 @@ impl Handed {
         Ok(Handed { params, finish, usage, tokens, cached_tokens })
     }
 
+    /// The usage, with the cached tokens that the parameters name if the engine's own usage has none
+    /// (vLLM reports them only with `--enable-prompt-tokens-details`).
+    #[must_use]
+    pub fn all_usage(&self) -> Option<Usage> {
+        let usage = self.usage?;
+        let cached_tokens = usage.cached_tokens.or(self.cached_tokens);
+        Some(Usage { cached_tokens, ..usage })
+    }
+
     /// The object for the decode leg: a slice of the answer.
     pub(super) fn params(&self) -> Bytes {
         self.params.clone()

@@ -242,6 +242,10 @@ async fn perform(stream: &mut TcpStream, script: Script) -> Ended {
                 Ok(()) => continue,
                 Err(_) => return Ended::HungUp,
             },
+            Step::Jump(time) => {
+                tokio::time::advance(time).await;
+                continue;
+            }
             Step::Wait(time) => time,
             Step::Hang => std::time::Duration::from_secs(1 << 30),
         };

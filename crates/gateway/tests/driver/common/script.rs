@@ -8,6 +8,8 @@ use bytes::Bytes;
 pub(crate) enum Step {
     Send(Bytes),
     Wait(Duration),
+    /// Moves the clock on before anything else runs: the gateway is stopped for this time.
+    Jump(Duration),
     /// Stays silent until the client disconnects.
     Hang,
     Close,
@@ -57,6 +59,12 @@ impl Script {
         Script::default().hang()
     }
 
+    /// A JSON answer, after the steps so far.
+    pub(crate) fn answers(mut self, body: &str) -> Script {
+        self.0.extend(Script::json(200, body).0);
+        self
+    }
+
     pub(crate) fn send(mut self, text: &str) -> Script {
         self.0.push(Step::Send(Bytes::copy_from_slice(text.as_bytes())));
         self
@@ -68,6 +76,11 @@ impl Script {
 
     pub(crate) fn wait(mut self, time: Duration) -> Script {
         self.0.push(Step::Wait(time));
+        self
+    }
+
+    pub(crate) fn jump(mut self, time: Duration) -> Script {
+        self.0.push(Step::Jump(time));
         self
     }
 

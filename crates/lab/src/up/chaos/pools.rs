@@ -31,12 +31,14 @@ use draw::{Deck, How, Kind, Moment, Target};
 
 const PREFILL: u32 = 2;
 const DECODE: u32 = 3;
-/// A short lease, and a link on which the KV of a long prompt takes about a second.
-const ARGS: [&str; 4] = ["--kv-lease", "4s", "--kv-link-gbps", "4"];
+/// A link on which the KV of a long prompt takes about a second.
+const ARGS: [&str; 2] = ["--kv-link-gbps", "4"];
+/// A short lease, of which the engines and the gateway know.
+const LEASE: Duration = Duration::from_secs(4);
 /// Prompts of up to about 4,000 tokens. A fetch over a cut path gives up after 5 s.
 const HABITS: Habits = Habits { clients: [10, 0], head: Duration::from_secs(20), repeats: 600 };
 /// The lease, and time for the machine to notice.
-const LEASE: Duration = Duration::from_secs(4 + 6);
+const RELEASED: Duration = Duration::from_secs(4 + 6);
 /// Pause between a repair and the next fault, seconds.
 const PAUSE: [f64; 2] = [0.3, 1.5];
 
@@ -50,6 +52,7 @@ pub(super) async fn run(options: &Options) -> Result<Vec<String>> {
         pools: Some(Pools { region: "us".into(), prefill: PREFILL, decode: DECODE }),
         relays_kv: true,
         pool_args: ARGS.map(str::to_owned).into(),
+        kv_lease: LEASE,
         demand: Demand::None,
         seed,
         binary: options.binary.clone(),
@@ -170,7 +173,7 @@ async fn orders(world: &World, kind: &Kind, rng: &mut Rng) -> Vec<Order> {
 
 /// Waits until no engine holds KV. No KV of another prompt may have arrived.
 async fn released(world: &World, faults: &mut Vec<String>) -> Result<LegCounts> {
-    let give_up = Instant::now() + LEASE;
+    let give_up = Instant::now() + RELEASED;
     loop {
         let legs = world.legs().await?.unwrap_or_default();
         if legs.held > 0.0 && Instant::now() < give_up {
@@ -179,7 +182,7 @@ async fn released(world: &World, faults: &mut Vec<String>) -> Result<LegCounts> 
         }
         if legs.held > 0.0 {
             faults.push(format!(
-                "engines hold {:.2} % of their KV {LEASE:?} after the last request",
+                "engines hold {:.2} % of their KV {RELEASED:?} after the last request",
                 legs.held * 100.0
             ));
         }

@@ -1,0 +1,46 @@
+//! The request to one replica: the client's body, with the splices for that replica and what a
+//! protocol adds.
+
+use meridian_wire::legs::Added;
+use meridian_wire::openai::{Purpose, Splices};
+
+use crate::http::parts::{Parts, Taken};
+use crate::replicas::fleet::Member;
+use crate::request::context::Payload;
+
+/// The difference between a decode leg and a whole request.
+#[derive(Default)]
+pub(super) struct Leg {
+    /// The protocol's additions.
+    pub(super) added: Added,
+    /// Notes that the request is being sent.
+    pub(super) taken: Option<Taken>,
+}
+
+impl Leg {
+    pub(super) fn of(added: Added) -> Leg {
+        Leg { added, taken: None }
+    }
+
+    /// Whether any byte of its body was taken to be sent.
+    pub(super) fn is_taken(&self) -> bool {
+        self.taken.as_ref().is_some_and(Taken::is_any)
+    }
+}
+
+/// The body of a leg: the client's, with the leg's splices and the protocol's members.
+pub(super) fn leg_body(
+    payload: &Payload,
+    splices: &Splices,
+    added: &Added,
+    member: &Member,
+) -> Parts {
+    let wanted = |purpose| match purpose {
+        Purpose::Strip(_) | Purpose::Usage | Purpose::Prefill | Purpose::Leg => true,
+        Purpose::CacheSalt => member.reads_salts(),
+    };
+    Parts::new(match added.members.is_empty() {
+        true => splices.apply(&payload.body, wanted),
+        false => splices.with_members(&payload.body, &added.members).apply(&payload.body, wanted),
+    })
+}
