@@ -100,3 +100,70 @@ impl Destinations {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use meridian_base::ReplicaId;
+    use meridian_routing::residency::{Labels, Subject};
+    use meridian_routing::{Config, Routing, policy};
+    use meridian_wire::admin::AddReplica;
+    use meridian_wire::config;
+    use tokio::sync::mpsc;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::inputs::residency::Rules;
+
+    const FILE: &str = "version: 1\nresidency: {rules: [{name: kept, from: [eu], run_in: [eu]}]}";
+
+    /// A decode replica in eu and a prefill replica in a region of choice, and what is found of a
+    /// decision that names both, for a request that has to be served in eu.
+    struct Pair {
+        destinations: Destinations,
+        residence: Residence,
+        ids: [ReplicaId; 2],
+    }
+
+    impl Pair {
+        fn new(prefill_in: &str) -> Pair {
+            let spec = policy::ALL.iter().find(|spec| spec.name == "round_robin").unwrap();
+            let (probes, _) = mpsc::unbounded_channel();
+            let fleet = Arc::new(Fleet::new("eu", CancellationToken::new()));
+            let routing = Routing::new(Config::new(spec), 1);
+            let driver = Arc::new(Driver::new(routing, probes, fleet.clone(), None));
+            let file = config::Gateway::read(FILE).expect("is valid");
+            let rules = Rules::new(&file.residency).expect("are valid");
+            let residency = Arc::new(Residency::new(&driver, &file, &rules));
+            let none = Labels::new();
+            let subject = Subject { tenant: None, labels: &none, model: "m", from: "eu" };
+            let ids = [("http://p:1", prefill_in), ("http://d:1", "eu")].map(|(url, region)| {
+                let spec = AddReplica { region: Some(region.to_owned()), ..AddReplica::at(url) };
+                fleet.join(spec, Duration::ZERO, 9).expect("joins").id
+            });
+            let residence = rules.residence(&subject, Vec::new());
+            let destinations = Destinations { driver, fleet, peers: None, residency };
+            Pair { destinations, residence, ids }
+        }
+
+        fn find(&self) -> Next {
+            let [prefill, replica] = self.ids;
+            let (why, matched_tokens) = (Why::Turn, 0);
+            let decision =
+                Decision::Dispatch { replica, prefill: Some(prefill), why, matched_tokens };
+            self.destinations.find(&self.residence, decision)
+        }
+    }
+
+    // Labels and replicas may change after a decision. A prompt is not sent to a place that its rule
+    // forbids, nor to a replica that left; the machine then decides about the prefill leg again.
+    #[test]
+    fn a_prefill_replica_that_changed() {
+        let pair = Pair::new("us");
+        assert!(matches!(pair.find(), Next::StalePrefill(Outcome::Full)));
+        let pair = Pair::new("eu");
+        assert!(!matches!(pair.find(), Next::StalePrefill(_)));
+        let prefill = pair.destinations.fleet.get(pair.ids[0]).expect("is there");
+        pair.destinations.fleet.leave(&prefill);
+        assert!(matches!(pair.find(), Next::StalePrefill(Outcome::Unreached)));
+    }
+}

@@ -21,32 +21,14 @@ use tokio::runtime::Handle;
 use crate::http::parts::Parts;
 use crate::replicas::fleet::Member;
 use crate::request::attempt::Transport;
-use crate::request::leg::Leg;
 
 /// Time for the refusal.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// KV that waits for a decode leg. It is given back when this is dropped before any byte of that leg
-/// was taken.
-pub(super) struct Waiting<'a> {
-    pub(super) transport: &'a Transport,
-    pub(super) model: ModelId,
-    pub(super) to: &'a Arc<Member>,
-    pub(super) leg: &'a Leg,
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        if !self.leg.is_taken() {
-            self.transport.give_back(self.model, self.to, &self.leg.added);
-        }
-    }
-}
-
 impl Transport {
     /// Asks a decode replica to free the blocks that `added` names: another one than `to` if there is
     /// one, since that may be out of reach.
-    fn give_back(&self, model: ModelId, to: &Arc<Member>, added: &Added) {
+    pub(super) fn give_back(&self, model: ModelId, to: &Arc<Member>, added: &Added) {
         let (Some(model), Ok(runtime)) = (self.fleet.name(model), Handle::try_current()) else {
             return;
         };

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body_util::{BodyExt, Limited};
-use meridian_base::mix;
+use meridian_base::{ModelId, mix};
 use meridian_routing::Outcome;
 use meridian_wire::legs::{Finish, Handed, MAX_ANSWER, NoParams, Order, Pair, Protocol};
 use meridian_wire::openai::Splices;
@@ -26,7 +26,6 @@ use crate::replicas::upstream::{Answered, Upstream};
 use crate::request::attempt::{Failure, Started, Transport, broke, late};
 use crate::request::context::{Payload, RequestContext};
 use crate::request::engine_error::{Meaning, meaning};
-use crate::request::handed_back::Waiting;
 use crate::request::leg::{Leg, leg_body};
 use crate::request::usage::narrow;
 
@@ -321,14 +320,31 @@ impl Ask {
     }
 }
 
-/// Why the body of a prefill's answer was not read to its end. A long one is nobody's failure: the
-/// request stays whole.
+/// Why the body of a prefill's answer was not read to its end. A long one is no failure of the
+/// replica: the request stays whole.
 fn unread(error: Box<dyn std::error::Error + Send + Sync>) -> Unfilled {
     match error.downcast::<hyper::Error>() {
         Ok(error) => broke(&error).into(),
         Err(_) => {
             let why = NoParams::TooLarge;
             Unfilled { why: why.word(), ..Unfilled::of(Outcome::NoKv, why.to_string()) }
+        }
+    }
+}
+
+/// KV that waits for a decode leg. It is given back when this is dropped before any byte of that leg
+/// was taken.
+struct Waiting<'a> {
+    transport: &'a Transport,
+    model: ModelId,
+    to: &'a Arc<Member>,
+    leg: &'a Leg,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if !self.leg.is_taken() {
+            self.transport.give_back(self.model, self.to, &self.leg.added);
         }
     }
 }

@@ -81,8 +81,8 @@ pub(super) static KINDS: &[Kind] = &[
     kind("decode restarted", (DECODE, How::Restarted, Moment::Any), [0.5, 0.5]),
     kind("KV path cut", (Target::Path, How::Cut, Moment::Fetching), [2.0, 7.0]),
     kind("KV path reset", (Target::Path, How::Killed, Moment::Fetching), [1.0, 3.0]),
-    // Longer than the lease: the gateway goes on with an answer whose KV is gone. It does not use
-    // the parameters, and the decode replica computes the prompt.
+    // Longer than the lease: the gateway resumes with a prefill's answer whose KV is gone. It does not
+    // use the parameters, and the decode replica computes the prompt.
     kind("lease expired", (Target::Gateway, How::Suspended, Moment::Computing), [4.5, 5.5]),
     kind(
         "gateway killed between legs",
