@@ -62,6 +62,9 @@ pub(crate) struct Active {
     pub(crate) died: bool,
     /// The prefill leg of this attempt, until the replica that answers has the KV.
     pub(crate) fetch: Option<Fetch>,
+    /// A fetch that counts as ended, since the replica runs the request. If the answer does not
+    /// stream, only its end shows whether that was so.
+    pub(crate) presumed: Option<Fetch>,
     /// Whether this attempt has, or had, a prefill leg.
     pub(crate) split: bool,
     /// Prefill legs of it that failed. After two, after a failed transfer, or to resume a broken
@@ -180,6 +183,7 @@ impl Active {
             suspect: None,
             died: false,
             fetch: None,
+            presumed: None,
             split: false,
             prefills_failed: 0,
             stays_whole: false,

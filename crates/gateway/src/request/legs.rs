@@ -327,7 +327,7 @@ fn unread(error: Box<dyn std::error::Error + Send + Sync>) -> Unfilled {
         Ok(error) => broke(&error).into(),
         Err(_) => {
             let why = NoParams::TooLarge;
-            Unfilled { why: why.word(), ..Unfilled::of(Outcome::NoKv, why.to_string()) }
+            Unfilled { why: why.word(), ..Unfilled::of(Outcome::ClientError, why.to_string()) }
         }
     }
 }

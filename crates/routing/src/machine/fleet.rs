@@ -239,7 +239,7 @@ impl Routing {
             begun
         });
         for request in begun.into_iter().flatten() {
-            self.fetched(now, request);
+            self.presume_fetched(now, request);
         }
     }
 }

@@ -165,6 +165,25 @@ impl Routing {
         Some(fetch)
     }
 
+    /// The same at the end of an attempt, also if the transfer counts as ended.
+    pub(super) fn settle_fetch(
+        &mut self,
+        now: Time,
+        active: &mut Active,
+        to: ReplicaId,
+    ) -> Option<Fetch> {
+        self.end_fetch(now, active, to).or_else(|| active.presumed.take())
+    }
+
+    /// A request whose answer does not stream runs, so its KV no longer counts as under way.
+    pub(super) fn presume_fetched(&mut self, now: Time, id: RequestId) {
+        let Some(mut active) = self.actives.take(id) else { return };
+        if let Place::At(to) = active.place {
+            active.presumed = self.end_fetch(now, &mut active, to).or(active.presumed);
+        }
+        self.actives.insert(active);
+    }
+
     /// The first token of a request shows that its KV arrived.
     pub(super) fn fetched(&mut self, now: Time, id: RequestId) {
         let Some(mut active) = self.actives.take(id) else { return };
@@ -233,7 +252,7 @@ impl Routing {
     /// Takes a request back from the replica that was to answer it. If that was offered KV, the
     /// request is not split again.
     fn take_back(&mut self, now: Time, active: &mut Active, to: ReplicaId) {
-        active.stays_whole |= self.end_fetch(now, active, to).is_some();
+        active.stays_whole |= self.settle_fetch(now, active, to).is_some();
         self.leave_replica(now, active, to);
         self.replicas.update(now, to, |r| r.breaker.neutral());
         self.forget(active, to, active.matched);

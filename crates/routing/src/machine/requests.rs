@@ -90,6 +90,7 @@ impl Routing {
         let Chosen { replica, prefill, why, .. } = to;
         let id = active.request.id;
         active.matched = self.scratch.matched_tokens(replica);
+        active.presumed = None;
         active.fetch = prefill.map(|from| self.fetch(active, from, replica));
         match active.fetch {
             None => {
@@ -281,7 +282,7 @@ impl Routing {
         let End { outcome, retry, usage, extended, .. } = end;
         let mut blamed = replica;
         if let Some(replica) = replica {
-            let fetch = self.end_fetch(now, &mut active, replica);
+            let fetch = self.settle_fetch(now, &mut active, replica);
             if let Some(fetch) = fetch.as_ref().filter(|_| outcome == Outcome::Done) {
                 self.count_fetched(now, fetch, replica);
             }
