@@ -103,7 +103,7 @@ impl Replicas {
         match there {
             Some(member) if member.spec == spec && member.known_rtt == rtt => Ok((member, false)),
             there => {
-                // A description that nobody could serve by removes no replica that serves.
+                // A description that cannot be right removes no replica that serves.
                 check(&spec)?;
                 if let Some(member) = there {
                     self.leave(&member);

@@ -128,8 +128,8 @@ impl RegionStatus {
 mod tests {
     use super::*;
 
-    // Roles with too few and with too many replicas are named; whole replicas, and roles that nobody
-    // has any more, are not.
+    // Roles with too few and with too many replicas are named; whole replicas, and roles without a
+    // replica, are not.
     #[test]
     fn advice_by_role() {
         let role = |up, needed| RoleStatus { replicas: up, up, needed, ..RoleStatus::default() };

@@ -62,6 +62,20 @@ fn an_earlier_build_is_compared_with() {
     assert_eq!(beside(40.0), [false, false, false, true]);
 }
 
+// With pools, systems that speak the same protocol are compared with each other.
+#[test]
+fn pools_are_compared_by_protocol() {
+    let names = ["direct", "smg", "meridian-sglang"];
+    let mut race = Race::new(names.into_iter().map(|n| (n, "1".to_owned())));
+    for (name, added) in names.into_iter().zip([0.0, 400.0, 100.0]) {
+        for case in &CASES {
+            race.add(name, case, sample(100.0 + added, 1e6 / (100.0 + added), added));
+        }
+    }
+    let met: Vec<bool> = race.targets().into_iter().map(|target| target.3).collect();
+    assert_eq!(met, [true; 3]);
+}
+
 // A peer that adds less than the noise counts as adding a microsecond, not a negative time.
 #[test]
 fn nothing_is_faster_than_direct() {
@@ -69,7 +83,7 @@ fn nothing_is_faster_than_direct() {
     for samples in race.samples.iter_mut().filter(|(key, _)| key.0 == "nginx") {
         samples.1.iter_mut().for_each(|s| s.p50_us = 90.0);
     }
-    let added = race.added("nginx").expect("all were measured");
+    let added = race.added("meridian", "nginx").expect("all were measured");
     assert_eq!((added.median, added.min), (80.0, 40.0));
 }
 
