@@ -65,7 +65,7 @@ async fn the_other_topology_stands_beside() {
     let page = Page { url: run.said(0).to_owned(), client: Client::new() };
     let beside = |s: &Value| s["beside"]["all"]["ttft_p50_ms"].as_f64().is_some_and(|ms| ms > 0.0);
     let state = page.when("the other topology is known", beside).await;
-    assert_eq!(state["beside"]["name"], "region_local, simulated");
+    assert_eq!(state["beside"]["name"], "region_local without pools, simulated");
     assert_eq!(state["beside"]["regions"].as_array().map(Vec::len), Some(3));
     run.terminate();
     assert!(must(run.wait(LIMIT).await).success());
