@@ -57,8 +57,7 @@ fn scenario(options: &up::Options, topology: Topology) -> anyhow::Result<Scenari
     let engine = Config::new(profile);
     let regions = 0..options.regions.len();
     let named = |name: &String| Region { name: name.clone(), continent: name.clone() };
-    let here =
-        |region| vec![Hardware { region, engine, kv_tokens: None }; options.replicas as usize];
+    let here = |region| vec![Hardware::new(region, engine); options.replicas as usize];
     Ok(Scenario {
         seed: options.seed,
         regions: options.regions.iter().map(named).collect(),

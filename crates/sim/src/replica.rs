@@ -113,7 +113,8 @@ impl Replica {
     pub(crate) fn load(&self) -> Load {
         let stats = self.engine.stats();
         Load {
-            pending: Some(stats.pending),
+            // Requests that wait for KV from another engine are pending, as vLLM counts them.
+            pending: Some(stats.pending + stats.deferred),
             running: Some(stats.running),
             kv_used: Some(stats.kv_used() as f32),
             kv_tokens: Some(u64::from(stats.kv_blocks) * u64::from(meridian_engine::BLOCK_TOKENS)),

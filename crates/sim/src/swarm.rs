@@ -76,7 +76,7 @@ fn replicas(rng: &mut Rng, regions: usize) -> Vec<Hardware> {
             let blocks = [600, 1500, 6000][rng.below(3)].min(engine.kv_blocks);
             let jitter = if rng.below(3) == 0 { 0.1 } else { 0.0 };
             let engine = Config { jitter, ..engine.with_kv_blocks(blocks) };
-            all.push(Hardware { region, engine, kv_tokens: None });
+            all.push(Hardware::new(region, engine));
         }
     }
     all

@@ -12,6 +12,7 @@ use meridian_engine as engine;
 use meridian_routing::{Outcome, Usage};
 
 use crate::event::Event;
+use crate::legs::{Legs, refused};
 use crate::network::CONNECT_TIMEOUT;
 use crate::report::{Fate, Record};
 use crate::world::World;
@@ -25,6 +26,8 @@ mod leg {
     pub(super) const FORWARD: u64 = 5;
     pub(super) const BACK: u64 = 6;
     pub(super) const OVER: u64 = 7;
+    pub(super) const PREFILL: u64 = 8;
+    pub(super) const PREFILLED: u64 = 9;
 }
 
 impl World {
@@ -76,22 +79,33 @@ impl World {
             return;
         }
         self.check_place(id, self.replicas[at].hardware.region, "run in");
-        let Some(flight) = self.flights.get_mut(id).filter(|f| f.attempt == attempt) else {
+        let there = &mut self.replicas[at];
+        let Some(flight) = self.flights.get(id).filter(|f| f.attempt == attempt) else {
             return;
         };
+        let split = flight.split;
+        if split.is_some_and(|split| !self.legs.follows(split.name)) {
+            // The replica was lost and is back: a reset is on its way to the gateway.
+            return;
+        }
+        let lease = there.hardware.transfer.lease;
+        let leg = split.map_or(engine::Leg::Whole, |split| split.leg(lease));
+        let prefills = matches!(leg, engine::Leg::Prefill { .. });
         let submission = engine::Submission {
-            id,
+            id: split.map_or(id, |split| split.name),
             prompt_tokens: flight.prompt_tokens,
             reply_tokens: flight.reply_tokens,
-            max_tokens: flight.reply_tokens,
+            max_tokens: if prefills { 1 } else { flight.reply_tokens },
             blocks: flight.blocks.clone(),
         };
-        let there = &mut self.replicas[at];
         let now = there.clock(self.now);
-        there.engine.handle(now, engine::Input::Submit(submission));
+        there.engine.handle(now, engine::Input::SubmitLeg(submission, leg));
         self.turn_at_once(replica);
         self.pump(replica);
-        if let Some(gateway) = self.sender(id, attempt) {
+        if let Some(split) = split.filter(|_| !prefills) {
+            self.start_beats(split.name);
+        }
+        if let Some(gateway) = self.sender(id, attempt).filter(|_| !prefills) {
             self.answer_head(replica, gateway);
         }
     }
@@ -101,26 +115,33 @@ impl World {
         let Some(gateway) = self.sender(id, attempt) else { return };
         let from = self.replicas[replica as usize].hardware.region;
         let delay = self.delay(from, self.gateways[usize::from(gateway)].region, id, leg::END);
-        let outcome = Outcome::ReplicaError;
+        let outcome = self.failure(id, Outcome::Unreached);
         self.queue.push(self.now + delay, Event::Ended { id, gateway, attempt, outcome });
     }
 
     /// The gateway that dispatched the current attempt.
     fn sender(&self, id: RequestId, attempt: u32) -> Option<u16> {
         let flight = self.flights.get(id).filter(|f| f.attempt == attempt)?;
-        Some(flight.peer.unwrap_or(flight.entry))
+        Some(flight.sender())
     }
 
     /// Tells a replica that a request was abandoned. This happens at once, because a retried
     /// request must not meet itself. A suspended replica learns of it before anything else.
     pub(crate) fn abort(&mut self, id: RequestId, replica: u32) {
-        if self.hang_up_later(id, replica) {
+        let split = self.flights.get(id).and_then(|flight| flight.split);
+        self.abort_as(split.map_or(id, |split| split.name), replica);
+    }
+
+    /// The same, by the id that the engine knows.
+    pub(crate) fn abort_as(&mut self, name: RequestId, replica: u32) {
+        if self.hang_up_later(name, replica) {
             return;
         }
         let there = &mut self.replicas[replica as usize];
         let now = there.clock(self.now);
-        there.engine.handle(now, engine::Input::Abort(id));
+        there.engine.handle(now, engine::Input::Abort(name));
         self.pump(replica);
+        self.legs.end(self.now, name);
     }
 
     pub(crate) fn engine_due(&mut self, replica: u32) {
@@ -158,6 +179,10 @@ impl World {
     }
 
     fn engine_said(&mut self, replica: u32, output: engine::Output) {
+        if Legs::names(crate::legs::name(&output)) {
+            self.leg_said(replica, output);
+            return;
+        }
         let there = &self.replicas[replica as usize];
         match output {
             engine::Output::Tokens { id, at, .. } => {
@@ -169,7 +194,7 @@ impl World {
             engine::Output::Admitted { .. }
             | engine::Output::Finished { why: engine::StopReason::Abort, .. }
             | engine::Output::Preempted { .. } => {}
-            // Only legs of a request have these, and the simulator sends whole ones.
+            // Only legs have these.
             engine::Output::Deferred { .. }
             | engine::Output::Held { .. }
             | engine::Output::Released { .. } => {}
@@ -182,16 +207,27 @@ impl World {
             }
             engine::Output::Refused { id, at, why } => {
                 let at = there.wall(at);
-                let outcome = match why {
-                    engine::Refusal::Full { .. } => Outcome::Full,
-                    _ => Outcome::ClientError,
-                };
-                self.stream_end(replica, id, at, outcome);
+                self.stream_end(replica, id, at, refused(why));
             }
         }
     }
 
-    fn stream_first(&mut self, replica: u32, id: RequestId, at: Time) {
+    /// The answer of a prefill leg returns to its gateway.
+    pub(crate) fn stream_prefilled(&mut self, replica: u32, id: RequestId, at: Time) {
+        let from = self.replicas[replica as usize].hardware.region;
+        let Some(attempt) = self.flights.get(id).map(|f| f.attempt) else { return };
+        let Some(gateway) = self.sender(id, attempt) else { return };
+        let to = self.gateways[usize::from(gateway)].region;
+        if !self.network.passes(from, to) {
+            let (at, outcome) = (at + CONNECT_TIMEOUT, Outcome::ReplicaError);
+            self.queue.push(at, Event::Ended { id, gateway, attempt, outcome });
+            return;
+        }
+        let since = self.along(id, from, to, at, leg::PREFILLED);
+        self.queue.push(since, Event::Prefilled { id, gateway, attempt, since });
+    }
+
+    pub(crate) fn stream_first(&mut self, replica: u32, id: RequestId, at: Time) {
         let from = self.replicas[replica as usize].hardware.region;
         if self.oracle.is_some() {
             self.oracle_first(replica, id);
@@ -204,7 +240,7 @@ impl World {
         self.queue.push(at, Event::First { id, gateway, attempt });
     }
 
-    fn stream_end(&mut self, replica: u32, id: RequestId, at: Time, outcome: Outcome) {
+    pub(crate) fn stream_end(&mut self, replica: u32, id: RequestId, at: Time, outcome: Outcome) {
         let from = self.replicas[replica as usize].hardware.region;
         if self.oracle.is_some() {
             self.oracle_ended(replica, id, from, at, outcome);
@@ -264,6 +300,10 @@ impl World {
         if !self.gateways[usize::from(gateway)].up {
             return;
         }
+        if flight.sender() == gateway && flight.split.is_some_and(|split| split.prefilling) {
+            self.prefill_failed(id, gateway, outcome);
+            return;
+        }
         let forwarded_here = flight.peer == Some(gateway);
         let failed = !matches!(outcome, Outcome::Done | Outcome::ClientError);
         let retry = failed && !flight.streamed;
@@ -273,9 +313,11 @@ impl World {
             completion_tokens: flight.reply_tokens,
             prefill_us: None,
         });
-        if outcome == Outcome::Done {
+        // The claim of a split one was weighed when its prompt was computed.
+        if outcome == Outcome::Done && flight.split.is_none() {
             self.weigh_claim(id, gateway);
         }
+        self.decode_ended(id, gateway, outcome);
         let follows = self.granularity.follows && outcome == Outcome::Done;
         let extended = follows.then(|| self.extended(id)).flatten();
         let served = self.served(id, gateway);
@@ -386,6 +428,7 @@ impl World {
             held: flight.held,
             held_away: flight.held_away,
             sent_back: flight.sent_back,
+            crossing: flight.crossing,
             prompt_tokens: flight.prompt_tokens,
             cached_tokens: flight.cached,
             matched_tokens: flight.matched,
@@ -406,10 +449,12 @@ impl World {
         let here = self.gateways[usize::from(gateway)].region;
         let there = self.replicas[replica as usize].hardware.region;
         if self.network.passes(here, there) {
-            let delay = self.delay(here, there, id, leg::SUBMIT);
+            let prefills = self.flights.get(id).and_then(|f| f.split).is_some_and(|s| s.prefilling);
+            let leg = if prefills { leg::PREFILL } else { leg::SUBMIT };
+            let delay = self.delay(here, there, id, leg);
             self.queue.push(self.now + delay, Event::Submit { id, replica, attempt });
         } else {
-            let outcome = Outcome::ReplicaError;
+            let outcome = self.failure(id, Outcome::Unreached);
             let at = self.now + CONNECT_TIMEOUT;
             self.queue.push(at, Event::Ended { id, gateway, attempt, outcome });
         }

@@ -10,6 +10,7 @@ use crate::event::Event;
 use crate::flight::Flights;
 use crate::gateway::{Gateway, Granularity, Sizes};
 use crate::impossible::{Impossible, validate};
+use crate::legs::Legs;
 use crate::network::Network;
 use crate::oracle::Oracle;
 use crate::queue::EventQueue;
@@ -44,6 +45,7 @@ pub(crate) struct World {
     pub(crate) oracle: Option<Oracle>,
     pub(crate) clients: Clients,
     pub(crate) flights: Flights,
+    pub(crate) legs: Legs,
     pub(crate) faults: Vec<(Time, Fault)>,
     /// The control plane is dead or suspended: assignments do not change.
     pub(crate) uncontrolled: bool,
@@ -86,6 +88,7 @@ impl World {
             oracle,
             clients: Clients::default(),
             flights: Flights::default(),
+            legs: Legs::default(),
             faults: scenario.faults,
             uncontrolled: false,
             scaling: scenario.autoscaler.map(Scaling::new),
@@ -97,6 +100,7 @@ impl World {
             untold: false,
             report: Report { window: scenario.measure.window, ..Report::default() },
         };
+        world.lay_cards();
         world.found();
         world.start_loads(scenario.loads);
         Ok(world)
@@ -228,6 +232,7 @@ impl World {
         self.report.ended = at;
         self.report.events += 1;
         self.happen(event);
+        self.settle_fabric();
         if self.paranoid {
             self.check();
         }
@@ -247,6 +252,11 @@ impl World {
             Event::Send { program, node } => self.send(program, node),
             Event::Arrive { id, gateway, attempt } => self.arrive(id, gateway, attempt),
             Event::Submit { id, replica, attempt } => self.submit(id, replica, attempt),
+            Event::Prefilled { id, gateway, attempt, since } => {
+                self.prefilled(id, gateway, attempt, since);
+            }
+            Event::Kv { name, replica, message } => self.kv(name, replica, message),
+            Event::Fabric => self.fabric_due(),
             Event::First { id, gateway, attempt } => self.first(id, gateway, attempt),
             Event::Ended { id, gateway, attempt, outcome } => {
                 self.ended(id, gateway, attempt, outcome);
@@ -305,6 +315,7 @@ impl World {
                 self.violated(format!("gateway {at} still brings {left} requests that ended"));
             }
         }
+        self.check_left();
         self.settle_bills();
         self.report.total_requests = self.flights.started();
         self.report

@@ -95,7 +95,7 @@ fn replicas(fleet: &Fleet) -> anyhow::Result<Vec<sim::Hardware>> {
     let regions = fleet.groups.first().map_or(0, |g| g.count.len());
     for region in 0..regions {
         for group in &fleet.groups {
-            let hardware = sim::Hardware { region, engine: engine(group)?, kv_tokens: None };
+            let hardware = sim::Hardware::new(region, engine(group)?);
             replicas.extend((0..group.count[region]).map(|_| hardware));
         }
     }
