@@ -3,6 +3,8 @@
 //! One number determines regions, network, fleet, system, loads and faults, so a seed reproduces
 //! its failure. The worlds are small and harsh: little KV, several faults a minute.
 
+mod pairs;
+
 use std::sync::Arc;
 
 use meridian_base::{Duration, Rng, Time};
@@ -15,6 +17,8 @@ use crate::scenario::{
     Autoscaler, Digests, Fault, Hardware, Load, Measure, News, Region, Scenario, Source, System,
     Topology, Wan,
 };
+
+pub use pairs::paired;
 
 /// The scenario of a seed.
 #[must_use]

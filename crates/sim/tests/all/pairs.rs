@@ -1,6 +1,8 @@
 //! Prefill and decode replicas: long prompts are split between two replicas, and their KV crosses the
 //! fabric between them.
 
+mod faults;
+
 use std::sync::Arc;
 use std::time::Duration;
 
