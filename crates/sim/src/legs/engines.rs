@@ -41,6 +41,7 @@ impl World {
         let there = &mut self.replicas[replica as usize];
         let now = there.clock(self.now);
         there.engine.handle(now, input);
+        self.turn_at_once(replica);
         self.pump(replica);
     }
 

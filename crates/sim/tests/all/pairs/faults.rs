@@ -135,7 +135,7 @@ fn a_card_fails() {
 }
 
 // The gateway dies, and with it both connections. An engine that has the request stops at once: the
-// prefill engine holds nothing, the decode engine frees what is held. Between the legs none has it,
+// prefill engine holds nothing, the decode engine frees the KV there. Between the legs none has it,
 // and the KV is kept for its lease.
 #[test]
 fn a_gateway_dies() {
