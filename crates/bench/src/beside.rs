@@ -67,6 +67,7 @@ fn scenario(options: &up::Options, topology: Topology) -> anyhow::Result<Scenari
         loads: regions.map(|region| load(options, region)).collect::<anyhow::Result<_>>()?,
         faults: Vec::new(),
         autoscaler: None,
+        racks: Vec::new(),
         measure: Measure {
             warmup: Duration::ZERO,
             window: options.duration.unwrap_or(LONGEST).min(LONGEST),

@@ -197,6 +197,7 @@ fn scenario(options: &Options, seed: u64) -> anyhow::Result<Scenario> {
         }],
         faults: Vec::new(),
         autoscaler: None,
+        racks: Vec::new(),
         measure: Measure { warmup: Duration::ZERO, window: options.each },
         paranoid: false,
     })

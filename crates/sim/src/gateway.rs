@@ -193,7 +193,8 @@ fn pool(hardware: &Hardware) -> Pool {
         Role::Both => 0,
         _ => hardware.region as u32 + 1,
     };
-    Pool { role: hardware.role, partner, ..Pool::default() }
+    let rack = hardware.transfer.rack.map_or(0, |rack| rack as u16 + 1);
+    Pool { role: hardware.role, partner, rack }
 }
 
 /// The sizes of a gateway's tables.

@@ -22,7 +22,9 @@ use std::collections::BTreeMap;
 
 use meridian_base::{Duration, FlowId, RequestId, Time};
 use meridian_engine::Leg;
+use meridian_routing::Role;
 
+use crate::scenario::{Hardware, Rack};
 use fabric::Fabric;
 pub(crate) use outputs::{name, refused};
 
@@ -122,9 +124,17 @@ impl Legs {
         Split { name, from, to, prefilling: true }
     }
 
-    /// Gives the next replica its card.
-    pub(crate) fn add_card(&mut self, gbps: f64) {
-        self.fabric.add(gbps);
+    /// The racks' uplinks, to which replicas are added.
+    pub(crate) fn new(racks: &[Rack]) -> Legs {
+        let mut legs = Legs::default();
+        racks.iter().for_each(|rack| legs.fabric.add_rack(*rack));
+        legs
+    }
+
+    /// Adds the next replica.
+    pub(crate) fn add(&mut self, hardware: &Hardware) {
+        self.fabric.add_card(hardware.transfer);
+        self.pairs |= hardware.role == Role::Prefill;
     }
 
     /// Whether an engine's id names a split attempt.

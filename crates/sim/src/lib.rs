@@ -50,7 +50,7 @@ pub use impossible::Impossible;
 pub use report::{Crossing, Fate, Record, Report, Sample};
 pub use running::{Running, run, run_twin};
 pub use scenario::{
-    Autoscaler, Digests, Fault, Hardware, Load, Measure, News, Objective, Programs, Region,
+    Autoscaler, Digests, Fault, Hardware, Load, Measure, News, Objective, Programs, Rack, Region,
     Scenario, Source, System, Topology, Transfer, Wan,
 };
 pub use twin::Twin;

@@ -24,6 +24,8 @@ pub(crate) struct Replica {
     /// When billing started; `None` while it is not billed.
     pub(crate) since: Option<Time>,
     pub(crate) leaving: bool,
+    /// It has left, and no gateway knows it.
+    pub(crate) gone: bool,
     /// The time of the newest timer event.
     pub(crate) timer: Option<Time>,
     /// The report to probes from each time on; the newest last.
@@ -53,6 +55,7 @@ impl Replica {
             lag: Duration::ZERO,
             since: Some(Time::ZERO),
             leaving: false,
+            gone: false,
             timer: None,
             history: VecDeque::new(),
             opened: Time::ZERO,

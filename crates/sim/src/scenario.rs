@@ -26,6 +26,8 @@ pub struct Scenario {
     pub faults: Vec<(Time, Fault)>,
     /// Adds and removes replicas by load; `None` keeps them fixed.
     pub autoscaler: Option<Autoscaler>,
+    /// The racks of replicas that move KV; an index into this list identifies one.
+    pub racks: Vec<Rack>,
     /// The part of the run that counts.
     pub measure: Measure,
     /// Checks the invariants of the whole state after each event: slow, for tests.
@@ -76,20 +78,29 @@ impl Hardware {
     }
 }
 
+/// A rack of replicas. KV from one rack to another crosses both uplinks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rack {
+    /// Rate of its uplink in each direction, in 10^9 bits per second; above 0.
+    pub gbps: f64,
+}
+
 /// How a replica moves KV to or from another one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Transfer {
     /// Rate of its network card in each direction, in 10^9 bits per second; above 0.
     pub gbps: f64,
+    /// Its rack; `None` if no uplink limits it. Gateways learn rates by pair of racks.
+    pub rack: Option<usize>,
     /// How long it holds the KV of a prompt for another replica. That one extends the lease while
     /// it waits, every sixth of it, to two thirds from then.
     pub lease: Duration,
 }
 
 impl Default for Transfer {
-    /// 100 Gb/s, and vLLM's lease of 30 s.
+    /// 100 Gb/s, no rack, and vLLM's lease of 30 s.
     fn default() -> Transfer {
-        Transfer { gbps: 100.0, lease: Duration::from_secs(30) }
+        Transfer { gbps: 100.0, rack: None, lease: Duration::from_secs(30) }
     }
 }
 

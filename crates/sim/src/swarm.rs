@@ -40,6 +40,7 @@ pub fn scenario(seed: u64) -> Scenario {
         faults,
         system,
         autoscaler: (rng.below(4) == 0).then(|| autoscaler(&mut rng)),
+        racks: Vec::new(),
         replicas,
         measure,
         paranoid: true,

@@ -78,6 +78,9 @@ impl World {
             end: Time::ZERO + scenario.measure.warmup + scenario.measure.window,
             seed: scenario.seed,
             queue: EventQueue::new(twin.map_or(Duration::ZERO, |t| t.tick)),
+            scaling: scenario
+                .autoscaler
+                .map(|rule| Scaling::new(rule, scenario.regions.len(), scenario.replicas.len())),
             rules: Rules::new(&scenario.regions, &scenario.loads),
             regions: scenario.regions,
             network: Network::new(scenario.wan, scenario.seed),
@@ -88,10 +91,9 @@ impl World {
             oracle,
             clients: Clients::default(),
             flights: Flights::default(),
-            legs: Legs::default(),
+            legs: Legs::new(&scenario.racks),
             faults: scenario.faults,
             uncontrolled: false,
-            scaling: scenario.autoscaler.map(Scaling::new),
             measure: scenario.measure,
             paranoid: scenario.paranoid,
             twin,
@@ -100,7 +102,7 @@ impl World {
             untold: false,
             report: Report { window: scenario.measure.window, ..Report::default() },
         };
-        world.lay_cards();
+        world.replicas.iter().for_each(|replica| world.legs.add(&replica.hardware));
         world.found();
         world.start_loads(scenario.loads);
         Ok(world)
@@ -125,8 +127,7 @@ impl World {
             Topology::Central { region } => vec![region],
             _ => (0..self.regions.len()).collect(),
         };
-        let added = self.scaling.as_ref().map_or(0, Scaling::most) * self.regions.len();
-        let most = self.replicas.len() + added;
+        let most = self.scaling.as_ref().map_or(self.replicas.len(), Scaling::most);
         let sizes = Sizes::new(&self.system, &self.replicas, most);
         for region in places {
             for _ in 0..self.system.gateways.max(1) {

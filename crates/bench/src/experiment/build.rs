@@ -46,6 +46,7 @@ pub fn scenario(plan: &Plan, cell: Cell, seed: u64) -> anyhow::Result<sim::Scena
         loads,
         faults: faults(&plan.fleets[cell.fleet]),
         autoscaler: None,
+        racks: Vec::new(),
         measure: sim::Measure { warmup: measure.warmup.0, window: measure.window.0 },
         paranoid: false,
     })

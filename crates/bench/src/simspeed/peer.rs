@@ -82,6 +82,7 @@ pub(super) fn scenario(trace: &[Request]) -> anyhow::Result<Scenario> {
         }],
         faults: Vec::new(),
         autoscaler: None,
+        racks: Vec::new(),
         measure: Measure { warmup: Duration::ZERO, window: last + Duration::from_secs(1) },
         paranoid: false,
     })

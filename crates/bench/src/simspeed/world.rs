@@ -54,6 +54,7 @@ pub(super) fn scenario(workload: &str, system: &str, measure: Measure) -> anyhow
         loads: loads?,
         faults: Vec::new(),
         autoscaler: None,
+        racks: Vec::new(),
         measure,
         paranoid: false,
     })

@@ -92,6 +92,7 @@ fn scenario(policy: &str, load: &Load) -> Scenario {
             .collect(),
         faults: Vec::new(),
         autoscaler: None,
+        racks: Vec::new(),
         measure: Measure { warmup: Duration::ZERO, window: WINDOW },
         paranoid: false,
     }

@@ -1,16 +1,26 @@
-//! The network that KV crosses: each replica has a card with a port out and a port in.
+//! The network that KV crosses: each replica has a card with a port out and a port in, and each rack
+//! an uplink with the same.
 //!
-//! Transfers that share a port share its rate, whichever replicas they join. The switches between
-//! the cards are no limit, and other traffic does not use the cards.
+//! Transfers that share a port share its rate, whichever replicas they join. Switches are no limit,
+//! and other traffic uses neither cards nor uplinks.
 
 use meridian_base::{FlowId, PortId, RequestId, Time};
 use meridian_fabric::{Demand, Network, Path};
 
+use crate::scenario::{Rack, Transfer};
+
+/// The ports of a card or an uplink.
+#[derive(Clone, Copy, Debug)]
+struct Ports {
+    out: PortId,
+    into: PortId,
+}
+
 /// A replica's card.
 #[derive(Clone, Copy, Debug)]
 struct Card {
-    out: PortId,
-    into: PortId,
+    ports: Ports,
+    rack: Option<usize>,
     /// Nothing passes.
     cut: bool,
 }
@@ -19,6 +29,7 @@ struct Card {
 #[derive(Debug)]
 pub(crate) struct Fabric {
     network: Network,
+    racks: Vec<Ports>,
     cards: Vec<Card>,
     /// The split attempt of each flow row.
     flows: Vec<RequestId>,
@@ -33,6 +44,7 @@ impl Default for Fabric {
     fn default() -> Fabric {
         Fabric {
             network: Network::new(&[]),
+            racks: Vec::new(),
             cards: Vec::new(),
             flows: Vec::new(),
             free: Vec::new(),
@@ -43,11 +55,33 @@ impl Default for Fabric {
 }
 
 impl Fabric {
-    /// Adds the next replica's card, whose ports have this rate in 10^9 bits per second.
-    pub(crate) fn add(&mut self, gbps: f64) {
+    /// Adds the next rack's uplink.
+    pub(super) fn add_rack(&mut self, rack: Rack) {
+        let ports = self.ports(rack.gbps);
+        self.racks.push(ports);
+    }
+
+    /// Adds the next replica's card.
+    pub(super) fn add_card(&mut self, transfer: Transfer) {
+        let ports = self.ports(transfer.gbps);
+        self.cards.push(Card { ports, rack: transfer.rack, cut: false });
+    }
+
+    /// Two ports with this rate in 10^9 bits per second.
+    fn ports(&mut self, gbps: f64) -> Ports {
         let rate = gbps * 1e9 / 8.0;
-        let (out, into) = (self.network.add(rate), self.network.add(rate));
-        self.cards.push(Card { out, into, cut: false });
+        Ports { out: self.network.add(rate), into: self.network.add(rate) }
+    }
+
+    /// From card to card, over the uplinks of different racks.
+    fn path(&self, from: u32, to: u32) -> Path {
+        let [from, to] = [from, to].map(|replica| self.cards[replica as usize]);
+        let uplink = |card: Card| card.rack.filter(|_| from.rack != to.rack);
+        let up = uplink(from).map(|rack| self.racks[rack].out);
+        let down = uplink(to).map(|rack| self.racks[rack].into);
+        let ports = [Some(from.ports.out), up, down, Some(to.ports.into)];
+        let ports: Vec<PortId> = ports.into_iter().flatten().collect();
+        Path::new(&ports).expect("the ports of two cards and two racks are different")
     }
 
     /// Cuts or mends a replica's card.
@@ -67,8 +101,7 @@ impl Fabric {
         (from, to): (u32, u32),
         bytes: f64,
     ) -> FlowId {
-        let ports = [self.cards[from as usize].out, self.cards[to as usize].into];
-        let path = Path::new(&ports).expect("two replicas have two cards");
+        let path = self.path(from, to);
         let flow = self.free.pop().unwrap_or_else(|| {
             self.flows.push(name);
             FlowId(self.flows.len() as u32 - 1)

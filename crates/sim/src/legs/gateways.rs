@@ -130,14 +130,6 @@ impl World {
         self.queue.push(self.now + delay, Event::Kv { name, replica: from, message });
     }
 
-    /// Gives every replica of the scenario its card.
-    pub(crate) fn lay_cards(&mut self) {
-        for replica in &self.replicas {
-            self.legs.fabric.add(replica.hardware.transfer.gbps);
-            self.legs.pairs |= replica.hardware.role == Role::Prefill;
-        }
-    }
-
     /// The outcome of a failed attempt: exactly, if it is split. A whole one has only one kind of
     /// failure, after which the request goes to any other replica.
     pub(crate) fn failure(&self, id: RequestId, exactly: Outcome) -> Outcome {

@@ -39,8 +39,10 @@ impl World {
         let coming = scaling.coming[region];
         if wanted > present + coming {
             scaling.fewer_since[region] = None;
-            scaling.coming[region] += wanted - present - coming;
-            for _ in 0..wanted - present - coming {
+            let there = self.replicas.iter().filter(|replica| !replica.gone).count();
+            let wanted = (wanted - present - coming).min((scaling.most - there) as u32);
+            scaling.coming[region] += wanted;
+            for _ in 0..wanted {
                 self.order(region, rule.provisioning);
             }
         } else if wanted < present {
@@ -67,7 +69,7 @@ impl World {
         replica.up = false;
         replica.since = None;
         self.replicas.push(replica);
-        self.legs.add_card(hardware.transfer.gbps);
+        self.legs.add(&hardware);
         self.queue.push(self.now + after, Event::Provisioned { replica: at as u32 });
     }
 
@@ -110,7 +112,7 @@ impl World {
                 continue;
             }
             self.bill(at);
-            self.replicas[at].up = false;
+            (self.replicas[at].up, self.replicas[at].gone) = (false, true);
             for gateway in 0..self.gateways.len() {
                 let now = self.now;
                 self.gateways[gateway].forget(now, replica);

@@ -4,7 +4,7 @@ use meridian_base::{Duration, Rng, Time};
 use meridian_routing::Role;
 
 use super::{faults, scenario};
-use crate::scenario::{Fault, Hardware, Scenario, Transfer};
+use crate::scenario::{Fault, Hardware, Rack, Scenario, Transfer};
 
 /// The scenario of a seed, in which at least one region has pairs.
 #[must_use]
@@ -17,7 +17,10 @@ pub fn paired(seed: u64) -> Scenario {
     let before = scenario.replicas.len();
     for region in 0..regions {
         if region == always || rng.below(2) == 0 {
-            pool(&mut rng, region, before, &mut scenario.replicas);
+            let gbps = [0.5, 5.0][rng.below(2)];
+            scenario.racks.push(Rack { gbps });
+            let rack = scenario.racks.len() - 1;
+            pool(&mut rng, region, (before, rack), &mut scenario.replicas);
         }
     }
     let replicas = scenario.replicas.len();
@@ -29,10 +32,17 @@ pub fn paired(seed: u64) -> Scenario {
     scenario
 }
 
-/// Makes a region's replicas decode, except for some, and adds one or two that prefill.
-fn pool(rng: &mut Rng, region: usize, before: usize, replicas: &mut Vec<Hardware>) {
+/// Makes a region's replicas decode, except for some, and adds one or two that prefill, perhaps in a
+/// rack of their own.
+fn pool(
+    rng: &mut Rng,
+    region: usize,
+    (before, rack): (usize, usize),
+    replicas: &mut Vec<Hardware>,
+) {
     let transfer = Transfer {
         gbps: [0.5, 5.0, 100.0][rng.below(3)],
+        rack: None,
         lease: Duration::from_secs([1, 4, 30][rng.below(3)]),
     };
     let whole = rng.below(4) == 0;
@@ -42,7 +52,8 @@ fn pool(rng: &mut Rng, region: usize, before: usize, replicas: &mut Vec<Hardware
         replica.role = if whole && like.is_none() { Role::Both } else { Role::Decode };
         like = Some(*replica);
     }
-    let prefill = like.map(|like| Hardware { role: Role::Prefill, ..like });
+    let transfer = Transfer { rack: Some(rack).filter(|_| rng.below(2) == 0), ..transfer };
+    let prefill = like.map(|like| Hardware { role: Role::Prefill, transfer, ..like });
     replicas.extend(prefill.into_iter().cycle().take(1 + rng.below(2)));
 }
 

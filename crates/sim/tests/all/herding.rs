@@ -40,6 +40,7 @@ fn sent_to_the_idle(seed: u64, policy: &str) -> Vec<Record> {
         loads: (0..usize::from(IDLE)).map(load).collect(),
         faults: Vec::new(),
         autoscaler: None,
+        racks: Vec::new(),
         measure: Measure { warmup: Duration::ZERO, window: Duration::from_secs(60) },
         paranoid: false,
     })

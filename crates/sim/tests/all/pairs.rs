@@ -9,8 +9,8 @@ use std::time::Duration;
 use meridian_engine::{Config, Profile};
 use meridian_routing::{Role, policy};
 use meridian_sim::{
-    Crossing, Fate, Hardware, Load, Measure, Record, Region, Report, Scenario, Source, System,
-    Topology, Transfer, Wan, run,
+    Crossing, Fate, Hardware, Load, Measure, Rack, Record, Region, Report, Scenario, Source,
+    System, Topology, Transfer, Wan, run,
 };
 use meridian_workload::{Sessions, open_loop};
 
@@ -53,6 +53,7 @@ fn world(prefill: usize, decode: usize, every: Duration) -> Scenario {
         loads: vec![load(chats), load(Source::Open(Box::new(long)))],
         faults: Vec::new(),
         autoscaler: None,
+        racks: Vec::new(),
         measure: Measure { warmup: Duration::from_secs(5), window: Duration::from_secs(30) },
         paranoid: true,
     }
@@ -119,6 +120,28 @@ fn transfers_share_a_port() {
         let ratio = shared.time.as_secs_f64() / alone.time.as_secs_f64();
         assert!((1.9..2.01).contains(&ratio), "{alone:?}, {shared:?}");
     }
+}
+
+// Two prefill replicas in one rack, two decode replicas in another. The uplinks are as fast as one
+// card, so that two transfers at the same time share them.
+#[test]
+fn racks_share_an_uplink() {
+    let in_racks = |gbps| {
+        let mut scenario = two_prompts(2, 2);
+        scenario.racks = vec![Rack { gbps }; 2];
+        for replica in &mut scenario.replicas {
+            replica.transfer.rack = Some(usize::from(replica.role == Role::Decode));
+        }
+        first_two(&ran(scenario))
+    };
+    for (wide, narrow) in in_racks(2.0 * GBPS).into_iter().zip(in_racks(GBPS)) {
+        let ratio = narrow.time.as_secs_f64() / wide.time.as_secs_f64();
+        assert!((1.9..2.01).contains(&ratio), "{wide:?}, {narrow:?}");
+    }
+    let mut nowhere = two_prompts(1, 1);
+    nowhere.replicas[0].transfer.rack = Some(0);
+    let why = run(nowhere).expect_err("there are no racks").to_string();
+    assert_eq!(why, "replica 0 is in rack 0, and there are 0: add it, or leave it out");
 }
 
 // The same world gives the same report.

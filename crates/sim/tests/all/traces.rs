@@ -49,6 +49,7 @@ fn found(requests: &[TraceRequest], tokens: u32, replies: bool) -> f64 {
         loads: vec![Load { region: 0, source: Source::Open(programs), may_run_in: None }],
         faults: Vec::new(),
         autoscaler: None,
+        racks: Vec::new(),
         measure: Measure { warmup: Duration::ZERO, window: last + Duration::from_secs(1) },
         paranoid: false,
     })

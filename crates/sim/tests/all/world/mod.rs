@@ -29,6 +29,7 @@ pub(crate) fn three_regions(
         loads: Vec::new(),
         faults: Vec::new(),
         autoscaler: None,
+        racks: Vec::new(),
         measure: Measure { warmup: Duration::ZERO, window: Duration::from_secs(60) },
         paranoid: true,
     }
