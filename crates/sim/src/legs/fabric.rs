@@ -121,9 +121,9 @@ impl Fabric {
 
     /// The split attempt of the next transfer that has ended.
     pub(super) fn ended(&mut self, now: Time) -> Option<RequestId> {
+        self.changed = true;
         let flow = self.network.ended(now)?;
         self.free.push(flow);
-        self.changed = true;
         Some(self.flows[flow.index()])
     }
 
