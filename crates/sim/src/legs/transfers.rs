@@ -33,17 +33,25 @@ impl World {
         }
     }
 
-    /// A replica is gone, with its engine and its card.
+    /// A replica is gone, with its engine and its card. The answer of a prefill leg may be on its way
+    /// to a gateway that goes on with it: then only the decode engine finds that the KV is lost.
     pub(crate) fn legs_lost(&mut self, replica: u32) {
         for (name, handoff) in self.handoffs_of(replica) {
-            let prefilling = handoff.stage == Stage::Prefilling;
-            let at = if prefilling { handoff.from } else { handoff.to };
-            if at == replica {
-                self.legs.end(self.now, name);
-            } else {
-                self.cut_off(name, handoff);
+            let ends = match handoff.stage {
+                Stage::Prefilling => handoff.from == replica && !self.is_current(name, handoff),
+                _ => handoff.to == replica,
+            };
+            match ends {
+                true => self.legs.end(self.now, name),
+                false => self.cut_off(name, handoff),
             }
         }
+    }
+
+    /// Whether a request's current attempt is this one.
+    fn is_current(&self, name: RequestId, handoff: Handoff) -> bool {
+        let split = self.flights.get(handoff.request).and_then(|flight| flight.split);
+        split.is_some_and(|split| split.name == name)
     }
 
     /// A replica's card fails, and its transfers break off; or it is mended.
