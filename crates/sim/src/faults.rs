@@ -181,7 +181,8 @@ impl World {
                 if self.gateways[at].is_silent() {
                     continue;
                 }
-                let should = self.knows_by_rule(at as u16, replica) || foster == Some(at);
+                let serves = self.knows_by_rule(at as u16, replica) || foster == Some(at);
+                let should = serves && !self.replicas[replica].gone;
                 let knows = self.gateways[at].id_of(replica as u32).is_some();
                 if should && !knows {
                     self.join(at as u16, replica as u32);
