@@ -58,7 +58,7 @@ fn scenario(options: &up::Options, topology: Topology) -> anyhow::Result<Scenari
     let regions = 0..options.regions.len();
     let named = |name: &String| Region { name: name.clone(), continent: name.clone() };
     let here = |region| {
-        vec![Hardware { region, engine, kv_tokens: None }; options.replicas_of(region) as usize]
+        vec![Hardware::new(region, engine); options.replicas_of(region) as usize]
     };
     Ok(Scenario {
         seed: options.seed,
@@ -69,6 +69,7 @@ fn scenario(options: &up::Options, topology: Topology) -> anyhow::Result<Scenari
         loads: regions.map(|region| load(options, region)).collect::<anyhow::Result<_>>()?,
         faults: Vec::new(),
         autoscaler: None,
+        racks: Vec::new(),
         measure: Measure {
             warmup: Duration::ZERO,
             window: options.duration.unwrap_or(LONGEST).min(LONGEST),

@@ -177,7 +177,7 @@ fn scenario(options: &Options, seed: u64) -> anyhow::Result<Scenario> {
     let profile = Profile::named("llama-3.1-8b", "l4", 1).map_err(|e| anyhow!("{e}"))?;
     let Workload { turns, system_bytes, question_bytes, max_tokens, .. } = workload();
     let sessions = Sessions { turns, system_bytes, question_bytes, max_tokens };
-    let hardware = Hardware { region: 0, engine: Config::new(profile), kv_tokens: None };
+    let hardware = Hardware::new(0, Config::new(profile));
     Ok(Scenario {
         seed,
         regions: vec![Region { name: "local".to_owned(), continent: "local".to_owned() }],
@@ -197,6 +197,7 @@ fn scenario(options: &Options, seed: u64) -> anyhow::Result<Scenario> {
         }],
         faults: Vec::new(),
         autoscaler: None,
+        racks: Vec::new(),
         measure: Measure { warmup: Duration::ZERO, window: options.each },
         paranoid: false,
     })

@@ -133,6 +133,10 @@ impl Scratch {
         }
     }
 
+    pub(crate) fn add_port(&mut self) {
+        self.work.push(Work::NONE);
+    }
+
     fn mark(&mut self, flow: u32, open: bool, rate: f64) {
         self.marks[flow as usize] = Mark { epoch: self.epoch, open, rate };
     }

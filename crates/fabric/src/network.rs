@@ -95,6 +95,13 @@ impl Network {
         }
     }
 
+    /// Adds a port with this rate in bytes a second.
+    pub fn add(&mut self, rate: f64) -> PortId {
+        self.ports.push(PortRow { rate, flows: Vec::new(), carried: 0.0 });
+        self.scratch.add_port();
+        PortId(self.ports.len() as u32 - 1)
+    }
+
     /// Starts a flow in a free row. It has no rate until [`Self::settle`].
     ///
     /// # Panics

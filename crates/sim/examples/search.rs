@@ -1,4 +1,5 @@
-//! Searches seeds until an invariant breaks, and prints how to repeat it.
+//! Searches seeds until an invariant breaks, and prints how to repeat it. Each seed gives two worlds,
+//! one of them with prefill and decode replicas.
 //!
 //! ```text
 //! cargo run --release -p meridian-sim --example search -- [--from SEED] [--for SECONDS] [--seed N]
@@ -6,7 +7,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use meridian_sim::{run, swarm};
+use meridian_sim::{Scenario, run, swarm};
 
 /// The values of `--seed`, `--from` and `--for`; `None` for any other argument.
 fn options(args: &[String]) -> Option<[Option<u64>; 3]> {
@@ -44,9 +45,14 @@ fn main() -> std::process::ExitCode {
     0.into()
 }
 
-/// Runs one seed; prints a broken invariant with the command that repeats it.
+/// Runs both worlds of one seed.
 fn holds(seed: u64) -> bool {
-    let outcome = std::panic::catch_unwind(|| run(swarm::scenario(seed)));
+    holds_in(seed, swarm::scenario) && holds_in(seed, swarm::paired)
+}
+
+/// Runs one world; prints a broken invariant with the command that repeats it.
+fn holds_in(seed: u64, world: fn(u64) -> Scenario) -> bool {
+    let outcome = std::panic::catch_unwind(|| run(world(seed)));
     let why = match outcome {
         Ok(Ok(report)) if report.violations.is_empty() => return true,
         Ok(Ok(report)) => report.violations.join("\n  "),

@@ -60,8 +60,11 @@ impl World {
 
     pub(crate) fn obey(&mut self, gateway: u16, output: Output) {
         match output {
-            Output::Dispatch { id, replica, matched_tokens, .. } => {
+            Output::Dispatch { id, replica, prefill: None, matched_tokens, .. } => {
                 self.dispatch(gateway, id, replica, matched_tokens);
+            }
+            Output::Dispatch { id, replica, prefill: Some(from), matched_tokens, .. } => {
+                self.dispatch_pair(gateway, id, (from, replica), matched_tokens);
             }
             Output::Forward { id, peer, matched_tokens, .. } => {
                 self.forward(gateway, id, peer, matched_tokens);
@@ -104,11 +107,13 @@ impl World {
             return;
         };
         self.check_place(id, self.replicas[replica as usize].hardware.region, "dispatched to");
+        self.check_answers(id, replica);
         let Some(flight) = self.flights.get_mut(id) else { return };
         flight.leave_queue(now);
         flight.attempt += 1;
         flight.dispatches += 1;
         flight.replica = Some(replica);
+        flight.crossing = None;
         flight.matched = matched;
         let attempt = flight.attempt;
         self.send_to_replica(id, gateway, replica, attempt);
@@ -203,7 +208,7 @@ impl World {
             pinned: None,
             streams: true,
             elsewhere: false,
-            splits: false,
+            splits: self.legs.pairs,
             hops,
             peers: self.gateways[usize::from(gateway)].all_peers(),
             here: true,

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use meridian_base::{Duration, ReplicaId, RequestId, Time};
 use meridian_routing::{Digest, Holdings, Load, Outcome};
 
+use crate::legs::Message;
+
 /// An event. Gateways and replicas are indices into the world's lists.
 #[derive(Debug)]
 pub(crate) enum Event {
@@ -18,6 +20,12 @@ pub(crate) enum Event {
     Arrive { id: RequestId, gateway: u16, attempt: u32 },
     /// A request reaches a replica.
     Submit { id: RequestId, replica: u32, attempt: u32 },
+    /// The answer of a prefill leg, sent to arrive at `since`, reaches a gateway.
+    Prefilled { id: RequestId, gateway: u16, attempt: u32, since: Time },
+    /// A message about the KV of a split attempt reaches an engine.
+    Kv { name: RequestId, replica: u32, message: Message },
+    /// A transfer of KV ends.
+    Fabric,
     /// A first token reaches a gateway.
     First { id: RequestId, gateway: u16, attempt: u32 },
     /// The end of an attempt reaches a gateway.

@@ -29,6 +29,8 @@ impl World {
                 self.adopt();
             }
             Fault::Reload(region) => self.each_gateway(region, World::reload),
+            Fault::CardDown(at) => self.card(at as u32, true),
+            Fault::CardUp(at) => self.card(at as u32, false),
             Fault::LinkSlow(from, to, by) => self.network.slow_down(from, to, by),
             Fault::GatewaysDown(region) => self.each_gateway(region, World::gateway_down),
             Fault::GatewaysUp(region) => self.each_gateway(region, World::gateway_up),
@@ -75,6 +77,7 @@ impl World {
             let (attempt, gateway) = (flight.attempt, flight.peer.unwrap_or(flight.entry));
             self.reset(id, gateway, attempt, self.replicas[at as usize].hardware.region);
         }
+        self.legs_lost(at);
     }
 
     /// The gateway learns of a broken connection one way later.
@@ -85,7 +88,7 @@ impl World {
         }
         let to = self.gateways[usize::from(gateway)].region;
         let delay = self.network.one_way(from, to, id.0 ^ 0x5253_5400);
-        let outcome = Outcome::ReplicaError;
+        let outcome = self.failure(id, Outcome::Died);
         self.queue.push(self.now + delay, Event::Ended { id, gateway, attempt, outcome });
     }
 
@@ -123,6 +126,7 @@ impl World {
         if let Some(replica) = replica {
             self.abort(id, replica);
         }
+        self.end_split(id);
         if let Some(peer) = peer {
             self.hang_up(peer, id);
         }
@@ -177,7 +181,8 @@ impl World {
                 if self.gateways[at].is_silent() {
                     continue;
                 }
-                let should = self.knows_by_rule(at as u16, replica) || foster == Some(at);
+                let serves = self.knows_by_rule(at as u16, replica) || foster == Some(at);
+                let should = serves && !self.replicas[replica].gone;
                 let knows = self.gateways[at].id_of(replica as u32).is_some();
                 if should && !knows {
                     self.join(at as u16, replica as u32);
@@ -197,9 +202,7 @@ impl World {
     fn hand_back(&mut self, gateway: u16, replica: u32) -> bool {
         let now = self.now;
         // Requests in progress there run to their end, and the replica is removed only then.
-        let busy = self
-            .flights
-            .ids(|f| f.replica == Some(replica) && f.peer.unwrap_or(f.entry) == gateway);
+        let busy = self.flights.ids(|f| f.uses(replica) && f.sender() == gateway);
         if busy.is_empty() {
             self.gateways[usize::from(gateway)].forget(now, replica);
             self.drive(gateway);

@@ -5,6 +5,9 @@
 
 use meridian_base::{Duration, RequestId, Time};
 
+use crate::legs::Split;
+use crate::report::Crossing;
+
 /// A request in progress.
 #[derive(Clone, Debug)]
 pub(crate) struct Flight {
@@ -23,6 +26,9 @@ pub(crate) struct Flight {
     pub(crate) peer: Option<u16>,
     /// The replica of the current attempt.
     pub(crate) replica: Option<u32>,
+    /// The two legs of the current attempt, and what its KV took to cross, if it has two.
+    pub(crate) split: Option<Split>,
+    pub(crate) crossing: Option<Crossing>,
     /// The newest attempt; messages carry theirs.
     pub(crate) attempt: u32,
     pub(crate) prompt_tokens: u32,

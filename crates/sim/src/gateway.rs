@@ -5,14 +5,15 @@ use std::sync::Arc;
 use meridian_base::{Duration, ModelId, PeerId, ReplicaId, Time, mix};
 use meridian_routing::residency::Place;
 use meridian_routing::{
-    Config, IndexSpec, Input, Insert, MOST_REPLICA_IDS, PeerSpec, ProbeConfig, ReplicaSpec, Routing,
+    Config, IndexSpec, Input, Insert, MOST_REPLICA_IDS, PeerSpec, Pool, ProbeConfig, ReplicaSpec,
+    Role, Routing,
 };
 
 use crate::claims::Claims;
 use crate::network::Network;
 use crate::news::Shown;
 use crate::replica::Replica;
-use crate::scenario::{News, System, Topology};
+use crate::scenario::{Hardware, News, System, Topology};
 use crate::stopped::Stopped;
 use crate::twin::Publisher;
 
@@ -154,7 +155,7 @@ impl Gateway {
             weight: 1,
             rtt,
             place,
-            pool: Default::default(),
+            pool: pool(&replica.hardware),
         };
         self.machine.handle(now, Input::Joined { id: ReplicaId(free as u16), spec });
     }
@@ -184,6 +185,16 @@ impl Gateway {
     pub(crate) fn peer_id(&self, peer: u16) -> Option<PeerId> {
         self.peers.iter().position(|p| *p == peer).map(|at| PeerId(at as u16))
     }
+}
+
+/// A replica's labels. KV stays in its region, so only replicas of one region are partners.
+fn pool(hardware: &Hardware) -> Pool {
+    let partner = match hardware.role {
+        Role::Both => 0,
+        _ => hardware.region as u32 + 1,
+    };
+    let rack = hardware.transfer.rack.map_or(0, |rack| rack as u16 + 1);
+    Pool { role: hardware.role, partner, rack }
 }
 
 /// The sizes of a gateway's tables.

@@ -27,6 +27,26 @@ pub enum Impossible {
         /// Number of regions.
         regions: usize,
     },
+    /// A replica names a rack that does not exist.
+    #[error("replica {replica} is in rack {rack}, and there are {racks}: add it, or leave it out")]
+    Rack {
+        /// The replica's index in the scenario.
+        replica: usize,
+        /// The index named.
+        rack: usize,
+        /// Number of racks.
+        racks: usize,
+    },
+    /// A card or an uplink carries nothing.
+    #[error("{what} {at} has {gbps} Gb/s: use a rate above 0")]
+    Rate {
+        /// The item that has the rate.
+        what: &'static str,
+        /// Its index.
+        at: usize,
+        /// The rate.
+        gbps: f64,
+    },
     /// The RTTs do not fit the regions.
     #[error("wan.rtt_ms has {rows} rows for {regions} regions: give one row and column a region")]
     Matrix {
@@ -83,6 +103,7 @@ pub(crate) fn validate(scenario: &Scenario) -> Result<(), Impossible> {
     for replica in &scenario.replicas {
         there("a replica", replica.region)?;
     }
+    validate_fabric(scenario)?;
     for load in &scenario.loads {
         there("a load", load.region)?;
         for region in load.may_run_in.iter().flatten() {
@@ -93,4 +114,21 @@ pub(crate) fn validate(scenario: &Scenario) -> Result<(), Impossible> {
         there("the central gateway", region)?;
     }
     Ok(())
+}
+
+/// Refuses cards and uplinks that carry nothing, and racks that are not there.
+fn validate_fabric(scenario: &Scenario) -> Result<(), Impossible> {
+    let carries = |what, at, gbps: f64| match gbps > 0.0 && gbps.is_finite() {
+        true => Ok(()),
+        false => Err(Impossible::Rate { what, at, gbps }),
+    };
+    let racks = scenario.racks.len();
+    for (replica, hardware) in scenario.replicas.iter().enumerate() {
+        carries("the card of replica", replica, hardware.transfer.gbps)?;
+        if let Some(rack) = hardware.transfer.rack.filter(|rack| *rack >= racks) {
+            return Err(Impossible::Rack { replica, rack, racks });
+        }
+    }
+    let mut uplinks = scenario.racks.iter().enumerate();
+    uplinks.try_for_each(|(at, rack)| carries("the uplink of rack", at, rack.gbps))
 }

@@ -28,6 +28,7 @@ mod flight;
 mod gateway;
 mod handover;
 mod impossible;
+mod legs;
 mod network;
 mod news;
 mod oracle;
@@ -46,10 +47,10 @@ mod twin;
 mod world;
 
 pub use impossible::Impossible;
-pub use report::{Fate, Record, Report, Sample};
+pub use report::{Crossing, Fate, Record, Report, Sample};
 pub use running::{Running, run, run_twin};
 pub use scenario::{
-    Autoscaler, Digests, Fault, Hardware, Load, Measure, News, Objective, Programs, Region,
-    Scenario, Source, System, Topology, Wan,
+    Autoscaler, Digests, Fault, Hardware, Load, Measure, News, Objective, Programs, Rack, Region,
+    Scenario, Source, System, Topology, Transfer, Wan,
 };
 pub use twin::Twin;

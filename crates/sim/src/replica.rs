@@ -24,6 +24,8 @@ pub(crate) struct Replica {
     /// When billing started; `None` while it is not billed.
     pub(crate) since: Option<Time>,
     pub(crate) leaving: bool,
+    /// It has left, and no gateway knows it.
+    pub(crate) gone: bool,
     /// The time of the newest timer event.
     pub(crate) timer: Option<Time>,
     /// The report to probes from each time on; the newest last.
@@ -53,6 +55,7 @@ impl Replica {
             lag: Duration::ZERO,
             since: Some(Time::ZERO),
             leaving: false,
+            gone: false,
             timer: None,
             history: VecDeque::new(),
             opened: Time::ZERO,
@@ -113,7 +116,8 @@ impl Replica {
     pub(crate) fn load(&self) -> Load {
         let stats = self.engine.stats();
         Load {
-            pending: Some(stats.pending),
+            // Requests that wait for KV from another engine are pending, as vLLM counts them.
+            pending: Some(stats.pending + stats.deferred),
             running: Some(stats.running),
             kv_used: Some(stats.kv_used() as f32),
             kv_tokens: Some(u64::from(stats.kv_blocks) * u64::from(meridian_engine::BLOCK_TOKENS)),

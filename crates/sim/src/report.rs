@@ -15,6 +15,15 @@ pub enum Fate {
     Lost,
 }
 
+/// The KV of a request whose prompt another replica computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Crossing {
+    /// Bytes of the tokens that the replica that answered lacked.
+    pub bytes: u64,
+    /// From its question for them until it had them.
+    pub time: Duration,
+}
+
 /// One request, as its client saw it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Record {
@@ -44,9 +53,11 @@ pub struct Record {
     pub held_away: Duration,
     /// Forwards that a peer sent back for lack of capacity.
     pub sent_back: u16,
+    /// Its KV's way between two replicas; `None` if its last attempt was whole.
+    pub crossing: Option<Crossing>,
     /// Prompt tokens.
     pub prompt_tokens: u32,
-    /// Of those, cached where it ran.
+    /// Of those, cached where its prompt was computed.
     pub cached_tokens: u32,
     /// Of those, expected to be cached by the gateway that dispatched it.
     pub matched_tokens: u32,
@@ -91,6 +102,8 @@ pub struct Report {
     pub samples: Vec<Sample>,
     /// Replica-seconds billed within the window.
     pub replica_seconds: f64,
+    /// Prompts whose KV was not fetched before its lease ended.
+    pub leases_expired: u64,
     /// Most requests held in one gateway at one time.
     pub held_peak: u32,
     /// Events handled.

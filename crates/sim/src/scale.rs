@@ -13,6 +13,9 @@ use crate::scenario::Autoscaler;
 /// The autoscaler's state.
 pub(crate) struct Scaling {
     rule: Autoscaler,
+    /// The most replicas that the world may have: gateways have tables for as many. A lost region
+    /// is replaced, and then comes back.
+    most: usize,
     /// Replicas on their way, by region.
     coming: Vec<u32>,
     /// Since when fewer have been needed, by region.
@@ -20,16 +23,18 @@ pub(crate) struct Scaling {
 }
 
 impl Scaling {
-    pub(crate) fn new(rule: Autoscaler) -> Scaling {
-        Scaling { rule, coming: Vec::new(), fewer_since: Vec::new() }
+    /// For a world of this many regions and replicas.
+    pub(crate) fn new(rule: Autoscaler, regions: usize, replicas: usize) -> Scaling {
+        let most = replicas + rule.max as usize * regions;
+        Scaling { rule, most, coming: Vec::new(), fewer_since: Vec::new() }
     }
 
     pub(crate) fn every(&self) -> Duration {
         self.rule.every
     }
 
-    /// Most replicas of a region.
+    /// The most replicas at one time.
     pub(crate) fn most(&self) -> usize {
-        self.rule.max as usize
+        self.most
     }
 }

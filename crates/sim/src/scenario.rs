@@ -5,7 +5,7 @@ use std::sync::Arc;
 use meridian_base::{Duration, Time};
 use meridian_engine as engine;
 use meridian_routing::policy::{Params, Spec};
-use meridian_routing::{Admission, HeldConfig, ProbeConfig};
+use meridian_routing::{Admission, HeldConfig, ProbeConfig, Role};
 use meridian_workload::{Day, Generator, Program};
 
 /// One run.
@@ -26,6 +26,8 @@ pub struct Scenario {
     pub faults: Vec<(Time, Fault)>,
     /// Adds and removes replicas by load; `None` keeps them fixed.
     pub autoscaler: Option<Autoscaler>,
+    /// The racks of replicas that move KV; an index into this list identifies one.
+    pub racks: Vec<Rack>,
     /// The part of the run that counts.
     pub measure: Measure,
     /// Checks the invariants of the whole state after each event: slow, for tests.
@@ -61,6 +63,45 @@ pub struct Hardware {
     pub engine: engine::Config,
     /// Tokens of KV configured in the gateway; `None` for the engine's real size.
     pub kv_tokens: Option<u64>,
+    /// The part of requests that it takes. Prefill and decode replicas of a region form pairs.
+    pub role: Role,
+    /// How it moves KV, if it is one of a pair.
+    pub transfer: Transfer,
+}
+
+impl Hardware {
+    /// A replica of its real KV size that takes whole requests.
+    #[must_use]
+    pub fn new(region: usize, engine: engine::Config) -> Hardware {
+        let (role, transfer) = (Role::Both, Transfer::default());
+        Hardware { region, engine, kv_tokens: None, role, transfer }
+    }
+}
+
+/// A rack of replicas. KV from one rack to another crosses both uplinks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rack {
+    /// Rate of its uplink in each direction, in 10^9 bits per second; above 0.
+    pub gbps: f64,
+}
+
+/// How a replica moves KV to or from another one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Transfer {
+    /// Rate of its network card in each direction, in 10^9 bits per second; above 0.
+    pub gbps: f64,
+    /// Its rack; `None` if no uplink limits it. Gateways learn rates by pair of racks.
+    pub rack: Option<usize>,
+    /// How long it holds the KV of a prompt for another replica. That one extends the lease while
+    /// it waits, every sixth of it, to two thirds from then.
+    pub lease: Duration,
+}
+
+impl Default for Transfer {
+    /// 100 Gb/s, no rack, and vLLM's lease of 30 s.
+    fn default() -> Transfer {
+        Transfer { gbps: 100.0, rack: None, lease: Duration::from_secs(30) }
+    }
 }
 
 /// A routing system under test.
@@ -234,6 +275,10 @@ pub enum Fault {
     ControlUp,
     /// A region's gateways reload an unchanged file.
     Reload(usize),
+    /// A replica's network card fails: no KV passes, but requests and answers do.
+    CardDown(usize),
+    /// KV passes again.
+    CardUp(usize),
     /// A message from one region to another takes this much longer; zero repairs it.
     LinkSlow(usize, usize, Duration),
     /// Messages from one region to another are lost in this direction.

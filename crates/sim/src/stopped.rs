@@ -23,7 +23,7 @@ pub(crate) struct Stopped {
     pub(crate) since: Time,
     /// The messages, in order of arrival.
     waiting: Vec<Event>,
-    /// Requests that have been abandoned.
+    /// Requests that have been abandoned; at a replica by their engine's ids.
     hung_up: Vec<RequestId>,
 }
 

@@ -3,6 +3,8 @@
 //! One number determines regions, network, fleet, system, loads and faults, so a seed reproduces
 //! its failure. The worlds are small and harsh: little KV, several faults a minute.
 
+mod pairs;
+
 use std::sync::Arc;
 
 use meridian_base::{Duration, Rng, Time};
@@ -15,6 +17,8 @@ use crate::scenario::{
     Autoscaler, Digests, Fault, Hardware, Load, Measure, News, Region, Scenario, Source, System,
     Topology, Wan,
 };
+
+pub use pairs::paired;
 
 /// The scenario of a seed.
 #[must_use]
@@ -36,6 +40,7 @@ pub fn scenario(seed: u64) -> Scenario {
         faults,
         system,
         autoscaler: (rng.below(4) == 0).then(|| autoscaler(&mut rng)),
+        racks: Vec::new(),
         replicas,
         measure,
         paranoid: true,
@@ -76,7 +81,7 @@ fn replicas(rng: &mut Rng, regions: usize) -> Vec<Hardware> {
             let blocks = [600, 1500, 6000][rng.below(3)].min(engine.kv_blocks);
             let jitter = if rng.below(3) == 0 { 0.1 } else { 0.0 };
             let engine = Config { jitter, ..engine.with_kv_blocks(blocks) };
-            all.push(Hardware { region, engine, kv_tokens: None });
+            all.push(Hardware::new(region, engine));
         }
     }
     all

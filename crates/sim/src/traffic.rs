@@ -7,8 +7,9 @@
 //! Answers return through the same gateways. A process that fails on the way resets the connection
 //! to its neighbour.
 
+mod engines;
+
 use meridian_base::{Duration, RequestId, Time};
-use meridian_engine as engine;
 use meridian_routing::{Outcome, Usage};
 
 use crate::event::Event;
@@ -25,6 +26,8 @@ mod leg {
     pub(super) const FORWARD: u64 = 5;
     pub(super) const BACK: u64 = 6;
     pub(super) const OVER: u64 = 7;
+    pub(super) const PREFILL: u64 = 8;
+    pub(super) const PREFILLED: u64 = 9;
 }
 
 impl World {
@@ -68,157 +71,10 @@ impl World {
         Some(same[spread % same.len()] as u16)
     }
 
-    /// A request reaches a replica.
-    pub(crate) fn submit(&mut self, id: RequestId, replica: u32, attempt: u32) {
-        let at = replica as usize;
-        if !self.replicas[at].up {
-            self.back_to_sender(id, replica, attempt);
-            return;
-        }
-        self.check_place(id, self.replicas[at].hardware.region, "run in");
-        let Some(flight) = self.flights.get_mut(id).filter(|f| f.attempt == attempt) else {
-            return;
-        };
-        let submission = engine::Submission {
-            id,
-            prompt_tokens: flight.prompt_tokens,
-            reply_tokens: flight.reply_tokens,
-            max_tokens: flight.reply_tokens,
-            blocks: flight.blocks.clone(),
-        };
-        let there = &mut self.replicas[at];
-        let now = there.clock(self.now);
-        there.engine.handle(now, engine::Input::Submit(submission));
-        self.turn_at_once(replica);
-        self.pump(replica);
-        if let Some(gateway) = self.sender(id, attempt) {
-            self.answer_head(replica, gateway);
-        }
-    }
-
-    /// The replica was down: its sender learns of it when the reset returns.
-    fn back_to_sender(&mut self, id: RequestId, replica: u32, attempt: u32) {
-        let Some(gateway) = self.sender(id, attempt) else { return };
-        let from = self.replicas[replica as usize].hardware.region;
-        let delay = self.delay(from, self.gateways[usize::from(gateway)].region, id, leg::END);
-        let outcome = Outcome::ReplicaError;
-        self.queue.push(self.now + delay, Event::Ended { id, gateway, attempt, outcome });
-    }
-
     /// The gateway that dispatched the current attempt.
     fn sender(&self, id: RequestId, attempt: u32) -> Option<u16> {
         let flight = self.flights.get(id).filter(|f| f.attempt == attempt)?;
-        Some(flight.peer.unwrap_or(flight.entry))
-    }
-
-    /// Tells a replica that a request was abandoned. This happens at once, because a retried
-    /// request must not meet itself. A suspended replica learns of it before anything else.
-    pub(crate) fn abort(&mut self, id: RequestId, replica: u32) {
-        if self.hang_up_later(id, replica) {
-            return;
-        }
-        let there = &mut self.replicas[replica as usize];
-        let now = there.clock(self.now);
-        there.engine.handle(now, engine::Input::Abort(id));
-        self.pump(replica);
-    }
-
-    pub(crate) fn engine_due(&mut self, replica: u32) {
-        let now = self.now;
-        let there = &mut self.replicas[replica as usize];
-        // Timers that were overtaken are still in the queue.
-        if there.timer != Some(now) {
-            return;
-        }
-        there.timer = None;
-        let now = there.clock(now);
-        there.engine.handle_timeout(now);
-        self.pump(replica);
-    }
-
-    /// Forwards an engine's outputs, and sets its timer.
-    pub(crate) fn pump(&mut self, replica: u32) {
-        self.touched_replica(replica);
-        while let Some(output) = self.replicas[replica as usize].engine.poll() {
-            self.engine_said(replica, output);
-        }
-        if self.lazy() {
-            self.remember(replica);
-        }
-        let there = &mut self.replicas[replica as usize];
-        let due = there.engine.poll_timeout().map(|at| there.wall(at));
-        let due = due.map(|at| self.engine_fires(at));
-        let there = &mut self.replicas[replica as usize];
-        if due != there.timer {
-            there.timer = due;
-            if let Some(at) = due {
-                self.queue.push(at, Event::Engine { replica });
-            }
-        }
-    }
-
-    fn engine_said(&mut self, replica: u32, output: engine::Output) {
-        let there = &self.replicas[replica as usize];
-        match output {
-            engine::Output::Tokens { id, at, .. } => {
-                let at = there.wall(at);
-                self.stream_first(replica, id, at);
-            }
-            // The engine reports the cached tokens at the end, from the first admission: one after
-            // a preemption finds the request's own blocks.
-            engine::Output::Admitted { .. }
-            | engine::Output::Finished { why: engine::StopReason::Abort, .. }
-            | engine::Output::Preempted { .. } => {}
-            // Only legs of a request have these, and the simulator sends whole ones.
-            engine::Output::Deferred { .. }
-            | engine::Output::Held { .. }
-            | engine::Output::Released { .. } => {}
-            engine::Output::Finished { id, at, usage, .. } => {
-                let at = there.wall(at);
-                if let Some(flight) = self.flights.get_mut(id) {
-                    flight.cached = usage.cached_tokens;
-                }
-                self.stream_end(replica, id, at, Outcome::Done);
-            }
-            engine::Output::Refused { id, at, why } => {
-                let at = there.wall(at);
-                let outcome = match why {
-                    engine::Refusal::Full { .. } => Outcome::Full,
-                    _ => Outcome::ClientError,
-                };
-                self.stream_end(replica, id, at, outcome);
-            }
-        }
-    }
-
-    fn stream_first(&mut self, replica: u32, id: RequestId, at: Time) {
-        let from = self.replicas[replica as usize].hardware.region;
-        if self.oracle.is_some() {
-            self.oracle_first(replica, id);
-            self.first_to_client(id, from, at);
-            return;
-        }
-        let Some(attempt) = self.flights.get(id).map(|f| f.attempt) else { return };
-        let Some(gateway) = self.sender(id, attempt) else { return };
-        let at = self.along(id, from, self.gateways[usize::from(gateway)].region, at, leg::FIRST);
-        self.queue.push(at, Event::First { id, gateway, attempt });
-    }
-
-    fn stream_end(&mut self, replica: u32, id: RequestId, at: Time, outcome: Outcome) {
-        let from = self.replicas[replica as usize].hardware.region;
-        if self.oracle.is_some() {
-            self.oracle_ended(replica, id, from, at, outcome);
-            return;
-        }
-        let Some(attempt) = self.flights.get(id).map(|f| f.attempt) else { return };
-        let Some(gateway) = self.sender(id, attempt) else { return };
-        let to = self.gateways[usize::from(gateway)].region;
-        let (at, outcome) = match self.network.passes(from, to) {
-            true => (self.along(id, from, to, at, leg::END), outcome),
-            // The stream goes silent; the gateway treats it as broken.
-            false => (at + CONNECT_TIMEOUT, Outcome::ReplicaError),
-        };
-        self.queue.push(at, Event::Ended { id, gateway, attempt, outcome });
+        Some(flight.sender())
     }
 
     /// When a message of a request's answer arrives: not before the one sent ahead of it.
@@ -264,6 +120,10 @@ impl World {
         if !self.gateways[usize::from(gateway)].up {
             return;
         }
+        if flight.sender() == gateway && flight.split.is_some_and(|split| split.prefilling) {
+            self.prefill_failed(id, gateway, outcome);
+            return;
+        }
         let forwarded_here = flight.peer == Some(gateway);
         let failed = !matches!(outcome, Outcome::Done | Outcome::ClientError);
         let retry = failed && !flight.streamed;
@@ -273,9 +133,11 @@ impl World {
             completion_tokens: flight.reply_tokens,
             prefill_us: None,
         });
-        if outcome == Outcome::Done {
+        // The claim of a split one was weighed when its prompt was computed.
+        if outcome == Outcome::Done && flight.split.is_none() {
             self.weigh_claim(id, gateway);
         }
+        self.decode_ended(id, gateway, outcome);
         let follows = self.granularity.follows && outcome == Outcome::Done;
         let extended = follows.then(|| self.extended(id)).flatten();
         let served = self.served(id, gateway);
@@ -386,6 +248,7 @@ impl World {
             held: flight.held,
             held_away: flight.held_away,
             sent_back: flight.sent_back,
+            crossing: flight.crossing,
             prompt_tokens: flight.prompt_tokens,
             cached_tokens: flight.cached,
             matched_tokens: flight.matched,
@@ -406,10 +269,12 @@ impl World {
         let here = self.gateways[usize::from(gateway)].region;
         let there = self.replicas[replica as usize].hardware.region;
         if self.network.passes(here, there) {
-            let delay = self.delay(here, there, id, leg::SUBMIT);
+            let prefills = self.flights.get(id).and_then(|f| f.split).is_some_and(|s| s.prefilling);
+            let leg = if prefills { leg::PREFILL } else { leg::SUBMIT };
+            let delay = self.delay(here, there, id, leg);
             self.queue.push(self.now + delay, Event::Submit { id, replica, attempt });
         } else {
-            let outcome = Outcome::ReplicaError;
+            let outcome = self.failure(id, Outcome::Unreached);
             let at = self.now + CONNECT_TIMEOUT;
             self.queue.push(at, Event::Ended { id, gateway, attempt, outcome });
         }

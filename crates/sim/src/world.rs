@@ -10,6 +10,7 @@ use crate::event::Event;
 use crate::flight::Flights;
 use crate::gateway::{Gateway, Granularity, Sizes};
 use crate::impossible::{Impossible, validate};
+use crate::legs::Legs;
 use crate::network::Network;
 use crate::oracle::Oracle;
 use crate::queue::EventQueue;
@@ -44,6 +45,7 @@ pub(crate) struct World {
     pub(crate) oracle: Option<Oracle>,
     pub(crate) clients: Clients,
     pub(crate) flights: Flights,
+    pub(crate) legs: Legs,
     pub(crate) faults: Vec<(Time, Fault)>,
     /// The control plane is dead or suspended: assignments do not change.
     pub(crate) uncontrolled: bool,
@@ -76,6 +78,9 @@ impl World {
             end: Time::ZERO + scenario.measure.warmup + scenario.measure.window,
             seed: scenario.seed,
             queue: EventQueue::new(twin.map_or(Duration::ZERO, |t| t.tick)),
+            scaling: scenario
+                .autoscaler
+                .map(|rule| Scaling::new(rule, scenario.regions.len(), scenario.replicas.len())),
             rules: Rules::new(&scenario.regions, &scenario.loads),
             regions: scenario.regions,
             network: Network::new(scenario.wan, scenario.seed),
@@ -86,9 +91,9 @@ impl World {
             oracle,
             clients: Clients::default(),
             flights: Flights::default(),
+            legs: Legs::new(&scenario.racks),
             faults: scenario.faults,
             uncontrolled: false,
-            scaling: scenario.autoscaler.map(Scaling::new),
             measure: scenario.measure,
             paranoid: scenario.paranoid,
             twin,
@@ -97,6 +102,7 @@ impl World {
             untold: false,
             report: Report { window: scenario.measure.window, ..Report::default() },
         };
+        world.replicas.iter().for_each(|replica| world.legs.add(&replica.hardware));
         world.found();
         world.start_loads(scenario.loads);
         Ok(world)
@@ -121,8 +127,7 @@ impl World {
             Topology::Central { region } => vec![region],
             _ => (0..self.regions.len()).collect(),
         };
-        let added = self.scaling.as_ref().map_or(0, Scaling::most) * self.regions.len();
-        let most = self.replicas.len() + added;
+        let most = self.scaling.as_ref().map_or(self.replicas.len(), Scaling::most);
         let sizes = Sizes::new(&self.system, &self.replicas, most);
         for region in places {
             for _ in 0..self.system.gateways.max(1) {
@@ -228,6 +233,7 @@ impl World {
         self.report.ended = at;
         self.report.events += 1;
         self.happen(event);
+        self.settle_fabric();
         if self.paranoid {
             self.check();
         }
@@ -247,6 +253,11 @@ impl World {
             Event::Send { program, node } => self.send(program, node),
             Event::Arrive { id, gateway, attempt } => self.arrive(id, gateway, attempt),
             Event::Submit { id, replica, attempt } => self.submit(id, replica, attempt),
+            Event::Prefilled { id, gateway, attempt, since } => {
+                self.prefilled(id, gateway, attempt, since);
+            }
+            Event::Kv { name, replica, message } => self.kv(name, replica, message),
+            Event::Fabric => self.fabric_due(),
             Event::First { id, gateway, attempt } => self.first(id, gateway, attempt),
             Event::Ended { id, gateway, attempt, outcome } => {
                 self.ended(id, gateway, attempt, outcome);
@@ -305,6 +316,7 @@ impl World {
                 self.violated(format!("gateway {at} still brings {left} requests that ended"));
             }
         }
+        self.check_left();
         self.settle_bills();
         self.report.total_requests = self.flights.started();
         self.report

@@ -46,6 +46,7 @@ pub fn scenario(plan: &Plan, cell: Cell, seed: u64) -> anyhow::Result<sim::Scena
         loads,
         faults: faults(&plan.fleets[cell.fleet]),
         autoscaler: None,
+        racks: Vec::new(),
         measure: sim::Measure { warmup: measure.warmup.0, window: measure.window.0 },
         paranoid: false,
     })
@@ -95,7 +96,7 @@ fn replicas(fleet: &Fleet) -> anyhow::Result<Vec<sim::Hardware>> {
     let regions = fleet.groups.first().map_or(0, |g| g.count.len());
     for region in 0..regions {
         for group in &fleet.groups {
-            let hardware = sim::Hardware { region, engine: engine(group)?, kv_tokens: None };
+            let hardware = sim::Hardware::new(region, engine(group)?);
             replicas.extend((0..group.count[region]).map(|_| hardware));
         }
     }

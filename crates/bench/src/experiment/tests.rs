@@ -47,6 +47,7 @@ pub(super) fn record(i: u64, ttft: u64, e2e: u64) -> Record {
         held: Duration::ZERO,
         held_away: Duration::ZERO,
         sent_back: 0,
+        crossing: None,
         prompt_tokens: 100,
         cached_tokens: 50,
         matched_tokens: 50,

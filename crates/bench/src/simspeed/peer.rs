@@ -73,7 +73,7 @@ pub(super) fn scenario(trace: &[Request]) -> anyhow::Result<Scenario> {
         seed: 1,
         regions: vec![Region { name: "here".to_owned(), continent: "here".to_owned() }],
         wan: Wan { rtt_ms: vec![vec![0.0]], jitter: 0.0, loss: 0.0 },
-        replicas: vec![Hardware { region: 0, engine, kv_tokens: None }; REPLICAS],
+        replicas: vec![Hardware::new(0, engine); REPLICAS],
         system: world::system("least_outstanding", Topology::RegionLocal)?,
         loads: vec![Load {
             region: 0,
@@ -82,6 +82,7 @@ pub(super) fn scenario(trace: &[Request]) -> anyhow::Result<Scenario> {
         }],
         faults: Vec::new(),
         autoscaler: None,
+        racks: Vec::new(),
         measure: Measure { warmup: Duration::ZERO, window: last + Duration::from_secs(1) },
         paranoid: false,
     })

@@ -40,7 +40,7 @@ pub(super) fn scenario(workload: &str, system: &str, measure: Measure) -> anyhow
     let central = system == SYSTEMS[0];
     let topology = if central { Topology::Central { region: 0 } } else { Topology::TwoLayer };
     let engine = Config::new(Profile::named("llama-3.1-8b", "l4", 1).map_err(|e| anyhow!("{e}"))?);
-    let replica = |at| Hardware { region: at / REPLICAS, engine, kv_tokens: None };
+    let replica = |at| Hardware::new(at / REPLICAS, engine);
     Ok(Scenario {
         seed: 1,
         regions: regions(),
@@ -54,6 +54,7 @@ pub(super) fn scenario(workload: &str, system: &str, measure: Measure) -> anyhow
         loads: loads?,
         faults: Vec::new(),
         autoscaler: None,
+        racks: Vec::new(),
         measure,
         paranoid: false,
     })

@@ -57,7 +57,7 @@ fn scenario(policy: &str, load: &Load) -> Scenario {
         }
     };
     let engine = work::engine(load);
-    let hardware = |region| vec![Hardware { region, engine, kv_tokens: None }; REPLICAS as usize];
+    let hardware = |region| vec![Hardware::new(region, engine); REPLICAS as usize];
     let region = |name: &&str| Region { name: (*name).to_owned(), continent: "here".to_owned() };
     let rtt_ms = |here: usize| {
         let to = |there| if here == there { 0.0 } else { work::RTT.as_secs_f64() * 1e3 };
@@ -92,6 +92,7 @@ fn scenario(policy: &str, load: &Load) -> Scenario {
             .collect(),
         faults: Vec::new(),
         autoscaler: None,
+        racks: Vec::new(),
         measure: Measure { warmup: Duration::ZERO, window: WINDOW },
         paranoid: false,
     }

@@ -167,6 +167,8 @@ impl World {
             entry: 0,
             peer: None,
             replica: None,
+            split: None,
+            crossing: None,
             attempt: 0,
             prompt_tokens: prompt_bytes.div_ceil(BYTES_PER_TOKEN).max(1),
             reply_tokens: (reply_bytes / BYTES_PER_TOKEN).max(1),

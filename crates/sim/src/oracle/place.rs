@@ -17,7 +17,11 @@ impl World {
     pub(crate) fn enter_oracle(&mut self, id: RequestId) {
         let Some(mut oracle) = self.oracle.take() else { return };
         oracle.placed.resize_with(self.replicas.len(), Vec::new);
-        if self.replicas.iter().any(|there| self.permitted(id, there.hardware.region)) {
+        if self
+            .replicas
+            .iter()
+            .any(|r| r.hardware.role.answers() && self.permitted(id, r.hardware.region))
+        {
             oracle.waiting.push(id);
         } else {
             let from = self.flights.get(id).map_or(0, |flight| usize::from(flight.region));
@@ -46,7 +50,8 @@ impl World {
     fn best_place(&self, oracle: &Oracle, id: RequestId) -> Option<(f64, usize)> {
         let may = |r: &usize| {
             let there = &self.replicas[*r];
-            there.up && !there.leaving && self.permitted(id, there.hardware.region)
+            let answers = there.hardware.role.answers();
+            there.up && answers && !there.leaving && self.permitted(id, there.hardware.region)
         };
         (0..self.replicas.len())
             .filter(may)

@@ -23,7 +23,7 @@ impl World {
 
     fn scale_region(&mut self, scaling: &mut Scaling, region: usize) {
         let rule = scaling.rule;
-        let here = |r: &&Replica| r.hardware.region == region && r.up && !r.leaving;
+        let here = |r: &&Replica| scales(r, region) && r.up && !r.leaving;
         let present = self.replicas.iter().filter(here).count() as u32;
         let outstanding: u32 =
             self.replicas.iter().filter(here).map(|r| r.engine.stats().outstanding()).sum();
@@ -39,8 +39,10 @@ impl World {
         let coming = scaling.coming[region];
         if wanted > present + coming {
             scaling.fewer_since[region] = None;
-            scaling.coming[region] += wanted - present - coming;
-            for _ in 0..wanted - present - coming {
+            let there = self.replicas.iter().filter(|replica| !replica.gone).count();
+            let wanted = (wanted - present - coming).min((scaling.most - there) as u32);
+            scaling.coming[region] += wanted;
+            for _ in 0..wanted {
                 self.order(region, rule.provisioning);
             }
         } else if wanted < present {
@@ -56,7 +58,9 @@ impl World {
 
     /// Orders a replica like the first of the region, or of the world.
     fn order(&mut self, region: usize, after: Duration) {
-        let like = self.replicas.iter().find(|r| r.hardware.region == region);
+        let answers = |r: &&Replica| r.hardware.role.answers();
+        let like = self.replicas.iter().find(|r| scales(r, region));
+        let like = like.or(self.replicas.iter().find(answers));
         let mut hardware = like.unwrap_or(&self.replicas[0]).hardware;
         hardware.region = region;
         let at = self.replicas.len();
@@ -65,6 +69,7 @@ impl World {
         replica.up = false;
         replica.since = None;
         self.replicas.push(replica);
+        self.legs.add(&hardware);
         self.queue.push(self.now + after, Event::Provisioned { replica: at as u32 });
     }
 
@@ -85,7 +90,7 @@ impl World {
     }
 
     fn give_up_one(&mut self, region: usize) {
-        let there = |r: &Replica| r.hardware.region == region && r.up && !r.leaving;
+        let there = |r: &Replica| scales(r, region) && r.up && !r.leaving;
         let Some(at) = self.replicas.iter().rposition(there) else { return };
         self.replicas[at].leaving = true;
         for gateway in 0..self.gateways.len() as u16 {
@@ -102,12 +107,12 @@ impl World {
             let replica = at as u32;
             let done = self.replicas[at].leaving
                 && self.replicas[at].up
-                && self.flights.ids(|f| f.replica == Some(replica)).is_empty();
+                && self.flights.ids(|f| f.uses(replica)).is_empty();
             if !done {
                 continue;
             }
             self.bill(at);
-            self.replicas[at].up = false;
+            (self.replicas[at].up, self.replicas[at].gone) = (false, true);
             for gateway in 0..self.gateways.len() {
                 let now = self.now;
                 self.gateways[gateway].forget(now, replica);
@@ -129,4 +134,10 @@ impl World {
             self.bill(at);
         }
     }
+}
+
+/// Whether the autoscaler counts, adds and removes such replicas of a region: those that only
+/// prefill are fixed.
+fn scales(replica: &Replica, region: usize) -> bool {
+    replica.hardware.region == region && replica.hardware.role.answers()
 }

@@ -21,14 +21,15 @@ impl World {
     /// again on resume.
     pub(crate) fn unless_stopped(&mut self, event: Event) -> Option<Event> {
         use Event::{
-            Arrive, Digest, Ended, Engine, First, Gateway, Inherited, Look, Report, Steal, Submit,
-            Tell, Wake,
+            Arrive, Digest, Ended, Engine, First, Gateway, Inherited, Kv, Look, Prefilled, Report,
+            Steal, Submit, Tell, Wake,
         };
         let stopped = match &event {
-            Submit { replica, .. } | Engine { replica } => {
+            Submit { replica, .. } | Engine { replica } | Kv { replica, .. } => {
                 &mut self.replicas[*replica as usize].stopped
             }
             Arrive { gateway, .. }
+            | Prefilled { gateway, .. }
             | First { gateway, .. }
             | Ended { gateway, .. }
             | Gateway { gateway }
@@ -90,8 +91,8 @@ impl World {
         // For the engine no time has passed.
         there.lag += now.since(stopped.since);
         there.timer = None;
-        for id in stopped.hung_up {
-            self.abort(id, at);
+        for name in stopped.hung_up {
+            self.abort_as(name, at);
         }
         self.replay(stopped.waiting);
         self.pump(at);
@@ -162,9 +163,9 @@ impl World {
     }
 
     /// The same at a replica. True if it is suspended, and learns of it later.
-    pub(crate) fn hang_up_later(&mut self, id: RequestId, replica: u32) -> bool {
+    pub(crate) fn hang_up_later(&mut self, name: RequestId, replica: u32) -> bool {
         let stopped = &mut self.replicas[replica as usize].stopped;
-        stopped.as_mut().map(|stopped| stopped.hung_up.push(id)).is_some()
+        stopped.as_mut().map(|stopped| stopped.hung_up.push(name)).is_some()
     }
 
     /// Whether a gateway has been silent for so long that its peers consider it gone.
@@ -264,7 +265,7 @@ impl World {
         // Messages pending in the replica's sockets no longer count.
         flight.attempt += 1;
         let attempt = flight.attempt;
-        let outcome = Outcome::ReplicaError;
+        let outcome = self.failure(id, Outcome::Unreached);
         self.queue.push(self.now, Event::Ended { id, gateway, attempt, outcome });
     }
 }

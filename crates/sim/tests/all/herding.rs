@@ -35,13 +35,12 @@ fn sent_to_the_idle(seed: u64, policy: &str) -> Vec<Record> {
             jitter: 0.0,
             loss: 0.0,
         },
-        replicas: (0..REGIONS)
-            .map(|region| Hardware { region, engine: Config::new(profile), kv_tokens: None })
-            .collect(),
+        replicas: (0..REGIONS).map(|region| Hardware::new(region, Config::new(profile))).collect(),
         system: System::usual(policy, Topology::TwoLayer),
         loads: (0..usize::from(IDLE)).map(load).collect(),
         faults: Vec::new(),
         autoscaler: None,
+        racks: Vec::new(),
         measure: Measure { warmup: Duration::ZERO, window: Duration::from_secs(60) },
         paranoid: false,
     })

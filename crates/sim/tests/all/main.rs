@@ -9,6 +9,7 @@ mod heal;
 mod herding;
 mod many_replicas;
 mod news;
+mod pairs;
 mod preempted;
 mod residency;
 mod swarm;

@@ -24,6 +24,22 @@ fn kept_seeds_hold() {
     }
 }
 
+// The same worlds with pairs: also, no attempt is left, no KV stays held, and attempts, engines and
+// fabric agree on the KV under way. Many requests are split, and some leases expire.
+#[test]
+fn kept_seeds_hold_with_pairs() {
+    let (mut split, mut expired) = (0, 0);
+    for seed in seeds() {
+        let report = run(swarm::paired(seed)).expect("the swarm draws possible worlds");
+        assert_eq!(report.violations, Vec::<String>::new(), "seed {seed} with pairs");
+        split += report.requests.iter().filter(|r| r.crossing.is_some()).count();
+        expired += report.leases_expired;
+    }
+    assert!(split > 1000 && expired > 10, "{split} split, {expired} leases expired");
+    let again = || run(swarm::paired(1)).expect("possible");
+    assert_eq!(again(), again());
+}
+
 // The same seed gives the same report, to the last request; a different one gives a different
 // report.
 #[test]

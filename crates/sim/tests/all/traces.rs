@@ -44,11 +44,12 @@ fn found(requests: &[TraceRequest], tokens: u32, replies: bool) -> f64 {
         seed: 1,
         regions: vec![Region { name: "here".into(), continent: "one".into() }],
         wan: Wan { rtt_ms: vec![vec![1.0]], jitter: 0.0, loss: 0.0 },
-        replicas: vec![Hardware { region: 0, engine, kv_tokens: None }],
+        replicas: vec![Hardware::new(0, engine)],
         system: System { admission: Admission::Blind, ..System::usual(policy, Topology::TwoLayer) },
         loads: vec![Load { region: 0, source: Source::Open(programs), may_run_in: None }],
         faults: Vec::new(),
         autoscaler: None,
+        racks: Vec::new(),
         measure: Measure { warmup: Duration::ZERO, window: last + Duration::from_secs(1) },
         paranoid: false,
     })

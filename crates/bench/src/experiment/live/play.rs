@@ -142,6 +142,7 @@ fn take(report: &mut Report, stage: &Stage, region: usize, record: &Record) {
         held: Duration::ZERO,
         held_away: Duration::ZERO,
         sent_back: 0,
+        crossing: None,
         prompt_tokens: tokens(record.prompt_tokens),
         cached_tokens: tokens(record.cached_tokens.unwrap_or(0)),
         matched_tokens: 0,

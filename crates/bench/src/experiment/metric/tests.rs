@@ -17,6 +17,7 @@ fn record(sent_ms: u64, ttft_ms: u64) -> Record {
         held: Duration::ZERO,
         held_away: Duration::ZERO,
         sent_back: 0,
+        crossing: None,
         prompt_tokens: 100,
         cached_tokens: 25,
         matched_tokens: 25,

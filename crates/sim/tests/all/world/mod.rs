@@ -14,8 +14,7 @@ pub(crate) fn three_regions(
 ) -> Scenario {
     let region = |name: &str| Region { name: name.into(), continent: "one".into() };
     let profile = Profile::named("llama-3.1-8b", "l4", 1).expect("it fits");
-    let hardware =
-        |at| Hardware { region: at / replicas, engine: Config::new(profile), kv_tokens: None };
+    let hardware = |at| Hardware::new(at / replicas, Config::new(profile));
     let policy = policy::find(policy).expect("a policy");
     Scenario {
         seed,
@@ -30,6 +29,7 @@ pub(crate) fn three_regions(
         loads: Vec::new(),
         faults: Vec::new(),
         autoscaler: None,
+        racks: Vec::new(),
         measure: Measure { warmup: Duration::ZERO, window: Duration::from_secs(60) },
         paranoid: true,
     }

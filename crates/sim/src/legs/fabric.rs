@@ -1,0 +1,143 @@
+//! The network that KV crosses: each replica has a card with a port out and a port in, and each rack
+//! an uplink with the same.
+//!
+//! Transfers that share a port share its rate, whichever replicas they join. Switches are no limit,
+//! and other traffic uses neither cards nor uplinks.
+
+use meridian_base::{FlowId, PortId, RequestId, Time};
+use meridian_fabric::{Demand, Network, Path};
+
+use crate::scenario::{Rack, Transfer};
+
+/// The ports of a card or an uplink.
+#[derive(Clone, Copy, Debug)]
+struct Ports {
+    out: PortId,
+    into: PortId,
+}
+
+/// A replica's card.
+#[derive(Clone, Copy, Debug)]
+struct Card {
+    ports: Ports,
+    rack: Option<usize>,
+    /// Nothing passes.
+    cut: bool,
+}
+
+/// The cards of all replicas, and the transfers under way.
+#[derive(Debug)]
+pub(crate) struct Fabric {
+    network: Network,
+    racks: Vec<Ports>,
+    cards: Vec<Card>,
+    /// The split attempt of each flow row.
+    flows: Vec<RequestId>,
+    free: Vec<FlowId>,
+    /// When the next transfer ends, as it was last entered.
+    pub(super) timer: Option<Time>,
+    /// Rates are not settled.
+    changed: bool,
+}
+
+impl Default for Fabric {
+    fn default() -> Fabric {
+        Fabric {
+            network: Network::new(&[]),
+            racks: Vec::new(),
+            cards: Vec::new(),
+            flows: Vec::new(),
+            free: Vec::new(),
+            timer: None,
+            changed: false,
+        }
+    }
+}
+
+impl Fabric {
+    /// Adds the next rack's uplink.
+    pub(super) fn add_rack(&mut self, rack: Rack) {
+        let ports = self.ports(rack.gbps);
+        self.racks.push(ports);
+    }
+
+    /// Adds the next replica's card.
+    pub(super) fn add_card(&mut self, transfer: Transfer) {
+        let ports = self.ports(transfer.gbps);
+        self.cards.push(Card { ports, rack: transfer.rack, cut: false });
+    }
+
+    /// Two ports with this rate in 10^9 bits per second.
+    fn ports(&mut self, gbps: f64) -> Ports {
+        let rate = gbps * 1e9 / 8.0;
+        Ports { out: self.network.add(rate), into: self.network.add(rate) }
+    }
+
+    /// From card to card, over the uplinks of different racks.
+    fn path(&self, from: u32, to: u32) -> Path {
+        let [from, to] = [from, to].map(|replica| self.cards[replica as usize]);
+        let uplink = |card: Card| card.rack.filter(|_| from.rack != to.rack);
+        let up = uplink(from).map(|rack| self.racks[rack].out);
+        let down = uplink(to).map(|rack| self.racks[rack].into);
+        let ports = [Some(from.ports.out), up, down, Some(to.ports.into)];
+        let ports: Vec<PortId> = ports.into_iter().flatten().collect();
+        Path::new(&ports).expect("the ports of two cards and two racks are different")
+    }
+
+    /// Cuts or mends a replica's card.
+    pub(super) fn set(&mut self, replica: u32, cut: bool) {
+        self.cards[replica as usize].cut = cut;
+    }
+
+    /// Whether KV passes from one replica to another.
+    pub(super) fn passes(&self, from: u32, to: u32) -> bool {
+        !self.cards[from as usize].cut && !self.cards[to as usize].cut
+    }
+
+    pub(super) fn begin(
+        &mut self,
+        now: Time,
+        name: RequestId,
+        (from, to): (u32, u32),
+        bytes: f64,
+    ) -> FlowId {
+        let path = self.path(from, to);
+        let flow = self.free.pop().unwrap_or_else(|| {
+            self.flows.push(name);
+            FlowId(self.flows.len() as u32 - 1)
+        });
+        self.flows[flow.index()] = name;
+        self.network.begin(now, flow, Demand::new(path, bytes));
+        self.changed = true;
+        flow
+    }
+
+    /// Breaks a transfer off.
+    pub(super) fn end(&mut self, now: Time, flow: FlowId) {
+        self.network.end(now, flow);
+        self.free.push(flow);
+        self.changed = true;
+    }
+
+    /// The split attempt of the next transfer that has ended.
+    pub(super) fn ended(&mut self, now: Time) -> Option<RequestId> {
+        self.changed = true;
+        let flow = self.network.ended(now)?;
+        self.free.push(flow);
+        Some(self.flows[flow.index()])
+    }
+
+    /// Recomputes the rates after changes; returns when the next transfer then ends.
+    pub(super) fn settle(&mut self, now: Time) -> Option<Time> {
+        if !std::mem::take(&mut self.changed) {
+            return self.timer;
+        }
+        self.network.settle(now);
+        self.network.next_end()
+    }
+
+    /// Number of transfers under way.
+    pub(super) fn len(&self) -> usize {
+        self.network.len() as usize
+    }
+}

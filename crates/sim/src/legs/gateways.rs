@@ -1,0 +1,152 @@
+//! What a gateway does with a split attempt: it sends the prompt, waits for its answer, and then sends
+//! the request to the replica that answers.
+
+use meridian_base::{ReplicaId, RequestId, Time};
+use meridian_routing::{Input, Outcome, Role, Usage};
+
+use super::{Message, Stage};
+use crate::event::Event;
+use crate::flight::Flight;
+use crate::report::Crossing;
+use crate::world::World;
+
+impl World {
+    /// Carries out a dispatch to a pair.
+    pub(crate) fn dispatch_pair(
+        &mut self,
+        gateway: u16,
+        id: RequestId,
+        (from, to): (ReplicaId, ReplicaId),
+        matched: u32,
+    ) {
+        let now = self.now;
+        let known = |own: ReplicaId| {
+            self.gateways[usize::from(gateway)].knows.get(own.index()).copied().flatten()
+        };
+        let (Some(from), Some(to)) = (known(from), known(to)) else {
+            self.violated(format!("{id} was dispatched to {from} and {to}: one is no replica"));
+            return;
+        };
+        self.check_pair(id, from, to);
+        let Some(flight) = self.flights.get_mut(id) else { return };
+        flight.leave_queue(now);
+        flight.attempt += 1;
+        flight.dispatches += 1;
+        flight.replica = Some(from);
+        flight.matched = matched;
+        flight.split = Some(self.legs.begin(id, from, to));
+        flight.crossing = Some(Crossing::default());
+        let attempt = flight.attempt;
+        self.send_to_replica(id, gateway, from, attempt);
+    }
+
+    /// The answer of a prefill leg reaches its gateway, or has waited in a suspended gateway's
+    /// socket since then.
+    pub(crate) fn prefilled(&mut self, id: RequestId, gateway: u16, attempt: u32, since: Time) {
+        let Some(flight) = self.flights.get(id).filter(|f| f.attempt == attempt) else { return };
+        let Some(split) = flight.split.filter(|split| split.prefilling) else { return };
+        if !self.gateways[usize::from(gateway)].up {
+            return;
+        }
+        let usage = Usage {
+            prompt_tokens: flight.prompt_tokens,
+            cached_tokens: self.said_of_cache(flight.cached),
+            completion_tokens: 1,
+            prefill_us: None,
+        };
+        let lease = self.replicas[split.from as usize].hardware.transfer.lease;
+        if self.now.since(since) > lease / 2 {
+            // The KV may be gone before the decode engine asks for it.
+            self.prefill_failed(id, gateway, Outcome::ClientError);
+            return;
+        }
+        self.weigh_claim(id, gateway);
+        self.tell_machine(gateway, Input::Prefilled { id, usage: Some(usage) });
+        self.send_decode_leg(id, gateway);
+        self.drive(gateway);
+    }
+
+    fn send_decode_leg(&mut self, id: RequestId, gateway: u16) {
+        let Some(flight) = self.flights.get_mut(id) else { return };
+        let Some(split) = &mut flight.split else { return };
+        split.prefilling = false;
+        let (name, to) = (split.name, split.to);
+        // Messages of the prefill leg, such as a reset, no longer count.
+        flight.attempt += 1;
+        flight.replica = Some(to);
+        let attempt = flight.attempt;
+        self.legs.set(name, Stage::Waiting);
+        self.send_to_replica(id, gateway, to, attempt);
+    }
+
+    /// A prefill leg failed: the machine decides again.
+    pub(crate) fn prefill_failed(&mut self, id: RequestId, gateway: u16, outcome: Outcome) {
+        self.end_split(id);
+        if let Some(flight) = self.flights.get_mut(id) {
+            flight.replica = None;
+        }
+        self.tell_machine(gateway, Input::PrefillFailed { id, outcome });
+        self.drive(gateway);
+    }
+
+    /// Ends a request's split attempt, if it has one. Its engine learns that the connection is closed.
+    pub(crate) fn end_split(&mut self, id: RequestId) {
+        let Some(split) = self.flights.get_mut(id).and_then(|flight| flight.split.take()) else {
+            return;
+        };
+        if self.legs.follows(split.name) {
+            self.abort_as(split.name, split.at());
+        }
+    }
+
+    /// The decode leg of a request ended at its gateway.
+    pub(crate) fn decode_ended(&mut self, id: RequestId, gateway: u16, outcome: Outcome) {
+        let split = self.flights.get(id).filter(|f| f.sender() == gateway).and_then(|f| f.split);
+        let Some(split) = split else { return };
+        self.end_split(id);
+        if outcome == Outcome::Unreached {
+            self.give_back(split.name, gateway, (split.from, split.to));
+        }
+    }
+
+    /// If the decode replica could not be reached, another one is asked to free the KV, by a request
+    /// that it refuses.
+    fn give_back(&mut self, name: RequestId, gateway: u16, (from, unreached): (u32, u32)) {
+        let (here, there) = (&self.gateways[usize::from(gateway)], &self.replicas[from as usize]);
+        let region = there.hardware.region;
+        let alike = |other: &u32| {
+            let known = &self.replicas[*other as usize];
+            let hardware = &known.hardware;
+            *other != unreached
+                && (hardware.role, hardware.region) == (Role::Decode, region)
+                && known.answers()
+        };
+        let passes = self.network.passes(here.region, region);
+        if !passes || here.knows.iter().flatten().find(|other| alike(other)).is_none() {
+            return;
+        }
+        let delay = self.one_way(name, here.region, region) + self.one_way(name, region, region);
+        let message = Message::Release;
+        self.queue.push(self.now + delay, Event::Kv { name, replica: from, message });
+    }
+
+    /// The outcome of a failed attempt: exactly, if it is split. A whole one has only one kind of
+    /// failure, after which the request goes to any other replica.
+    pub(crate) fn failure(&self, id: RequestId, exactly: Outcome) -> Outcome {
+        let split = self.flights.get(id).is_some_and(|flight| flight.split.is_some());
+        if split { exactly } else { Outcome::ReplicaError }
+    }
+}
+
+impl Flight {
+    /// The gateway that dispatches it.
+    pub(crate) fn sender(&self) -> u16 {
+        self.peer.unwrap_or(self.entry)
+    }
+
+    /// Whether its current attempt needs this replica.
+    pub(crate) fn uses(&self, replica: u32) -> bool {
+        let pair = self.split.is_some_and(|split| [split.from, split.to].contains(&replica));
+        pair || self.replica == Some(replica)
+    }
+}
