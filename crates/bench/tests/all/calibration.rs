@@ -25,7 +25,7 @@ fn every_point_is_accounted_for() {
     let points = points();
     assert_eq!(points.len(), 1244);
     let described: Vec<_> = points.iter().flatten().collect();
-    assert_eq!(described.len(), 902);
+    assert_eq!(described.len(), 892);
     let key = |p: &meridian_bench::calibration::points::Point| (p.ttft.to_bits(), p.tpot.to_bits());
     let fitted: Vec<_> = described.iter().filter(|p| p.side == Side::Fitted).collect();
     for judged in described.iter().filter(|p| p.side != Side::Fitted) {
