@@ -3,11 +3,14 @@
 //! ```text
 //! cargo run --release -p meridian-bench --example fit -- points [GROUP]
 //! cargo run --release -p meridian-bench --example fit -- gpus
+//! cargo run --release -p meridian-bench --example fit -- disaggregated
 //! ```
 //! `points` fits each group of measured points (GPU, engine, model, format) on its odd rows, for
 //! crates/engine/src/tuned/table.rs; GROUP is a part of its name. It takes about ten minutes on one
 //! core. `gpus` fits the share of the flops of the A100 and the L4, and the share of the bandwidth
-//! and the host's factor of the RTX PRO 6000, for crates/engine/src/gpu.rs.
+//! and the host's factor of the RTX PRO 6000, for crates/engine/src/gpu.rs. `disaggregated` fits the
+//! factor on decode steps of each GPU's disaggregated points, for
+//! crates/bench/src/calibration/disaggregated.rs.
 //!
 //! A group's seven coefficients are found by steps in log space, one coefficient at a time, halved
 //! when none helps. The loss is the mean absolute log ratio of TTFT and TPOT, each bounded by 1, so
@@ -17,10 +20,12 @@
 //! with 256 requests in flight or more are not fitted, for their cost, but judged like the others.
 #![allow(clippy::unwrap_used, reason = "a tool for developers may panic")]
 
+use meridian_bench::calibration::disaggregated::{deployment::deployments, procedure};
 use meridian_bench::calibration::measured;
 use meridian_bench::calibration::points::{Point, Side, points};
 use meridian_bench::calibration::prefill;
-use meridian_bench::calibration::procedure::measure;
+use meridian_bench::calibration::procedure::{Latency, measure};
+use meridian_bench::calibration::silicon::tuned;
 use meridian_engine::{Efficiency, Precision, Tuned};
 use std::collections::BTreeMap;
 
@@ -72,9 +77,8 @@ impl Candidate {
     }
 
     fn loss(&self, points: &[Point]) -> f64 {
-        let off = |ours: f64, theirs: f64| (ours / theirs).ln().abs().min(1.0);
         let one = |point: &Point| match measure(point, &self.tuned(point)) {
-            Ok(ours) => off(ours.ttft, point.ttft) + off(ours.tpot, point.tpot),
+            Ok(ours) => off(ours, point),
             Err(_) => 2.0,
         };
         let prior: f64 = self.values.iter().zip(START).map(|(v, s)| (v / s).ln().powi(2)).sum();
@@ -103,6 +107,12 @@ impl Candidate {
         }
         (best, here)
     }
+}
+
+/// How far a point is off, at most 2.
+fn off(ours: Latency, point: &Point) -> f64 {
+    let off = |ours: f64, theirs: f64| (ours / theirs).ln().abs().min(1.0);
+    off(ours.ttft, point.ttft) + off(ours.tpot, point.tpot)
 }
 
 fn fit(points: &[Point]) -> Candidate {
@@ -181,6 +191,26 @@ fn fit_gpus() {
     println!("rtx-pro-6000, experts: mixed {:.1}", best[0]);
 }
 
+fn fit_disaggregated() {
+    let fitted = |gpu| {
+        let all = deployments().into_iter().flatten();
+        all.filter(move |it| it.point.side == Side::Fitted && it.point.gpu == gpu)
+    };
+    for gpu in ["h100", "h200"] {
+        let loss = |pace: f64| -> f64 {
+            let one = |it| {
+                let ours = procedure::measure(&it, &tuned(&it.point).unwrap(), pace).unwrap();
+                off(ours, &it.point)
+            };
+            fitted(gpu).map(one).sum()
+        };
+        let paces = (0..40).map(|at| 1.0 + 0.02 * f64::from(at));
+        let best = paces.map(|pace| (loss(pace), pace)).min_by(|a, b| a.0.total_cmp(&b.0)).unwrap();
+        let count = fitted(gpu).count();
+        println!("{gpu}: pace {:.2}, loss {:.3} ({count} points)", best.1, best.0 / count as f64);
+    }
+}
+
 /// The coefficients for which a run's first requests are closest to the measurements.
 fn nearest<const M: usize>(
     run: &measured::Run,
@@ -202,6 +232,7 @@ fn main() {
     match arguments.first().map(String::as_str) {
         Some("points") => fit_points(arguments.get(1).map_or("", String::as_str)),
         Some("gpus") => fit_gpus(),
-        _ => eprintln!("usage: fit points [GROUP] | fit gpus"),
+        Some("disaggregated") => fit_disaggregated(),
+        _ => eprintln!("usage: fit points [GROUP] | fit gpus | fit disaggregated"),
     }
 }

@@ -4,6 +4,7 @@
 //! [`run`] makes all comparisons; docs/calibration.md has the sources of the data and those of the
 //! fitted coefficients. The experiments do not depend on this: they use the engine model as it is.
 
+pub mod disaggregated;
 pub mod lru;
 pub mod measured;
 pub mod points;
@@ -14,6 +15,7 @@ pub mod statistics;
 
 use std::ops::Range;
 
+use disaggregated::Disaggregated;
 use points::Side;
 use silicon::Silicon;
 use statistics::{error, quantile};
@@ -21,7 +23,7 @@ use statistics::{error, quantile};
 /// The report as text: every comparison as a line, then the points of the 1,244 that were not
 /// judged.
 #[must_use]
-pub fn text(rows: &[Row], silicon: &Silicon) -> String {
+pub fn text(rows: &[Row], silicon: &Silicon, disaggregated: &Disaggregated) -> String {
     let mut lines = vec![
         "check | part | quantity | values | ours | published | median error | \
                           90th percentile | target | met"
@@ -32,6 +34,11 @@ pub fn text(rows: &[Row], silicon: &Silicon) -> String {
     lines.push(format!("covered: {covered} of the points looked at"));
     for (why, count) in &silicon.uncovered {
         lines.push(format!("NOT COVERED: {count} points, {}", why.words()));
+    }
+    let covered: usize = disaggregated.systems.values().map(|errors| errors.ttft.len()).sum();
+    lines.push(format!("covered: {covered} of the disaggregated points"));
+    for (why, count) in &disaggregated.unmodelled {
+        lines.push(format!("NOT COVERED: {count} disaggregated points, {}", why.words()));
     }
     for point in &silicon.unfit {
         lines.push(format!("DOES NOT FIT: {:?} tp {}", point.group(), point.tp));
@@ -136,16 +143,18 @@ impl Row {
     }
 }
 
-/// Every comparison, and the 1,244 points behind some of them. `every` thins these: 1 takes all, 10
-/// a tenth for a quick check.
+/// Every comparison, and the 1,244 points behind some of them. `every` thins the colocated ones: 1
+/// takes all, 10 a tenth for a quick check.
 #[must_use]
-pub fn run(every: usize) -> (Vec<Row>, Silicon) {
+pub fn run(every: usize) -> (Vec<Row>, Silicon, Disaggregated) {
     let silicon = silicon::judge(&[Side::Fitted, Side::Judged, Side::Blind], every);
+    let disaggregated = disaggregated::judge(&[true, false]);
     let mut rows = measured_rows();
     rows.extend(silicon_rows(&silicon));
+    rows.extend(disaggregated_rows(&disaggregated));
     rows.extend(prefill_rows());
     rows.extend(lru_rows());
-    (rows, silicon)
+    (rows, silicon, disaggregated)
 }
 
 /// vLLM's own requests.
@@ -213,6 +222,26 @@ pub fn silicon_rows(silicon: &Silicon) -> Vec<Row> {
         };
         rows.push(Row::of_errors(&name, part, "TTFT", &errors.ttft));
         rows.push(Row::of_errors(&name, part, "TPOT", &errors.tpot));
+    }
+    rows
+}
+
+/// The points with prefill and decode on different replicas: all together, then each GPU.
+#[must_use]
+pub fn disaggregated_rows(disaggregated: &Disaggregated) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mut compare = |gpus: &str, fitted: bool, errors: &silicon::Errors, target| {
+        let check = format!("disaggregated points, {gpus}");
+        let part = if fitted { "odd rows (fitted)" } else { "even rows (judged)" };
+        for (measure, errors) in [("TTFT", &errors.ttft), ("TPOT", &errors.tpot)] {
+            rows.push(Row { target, ..Row::of_errors(&check, part, measure, errors) });
+        }
+    };
+    for (fitted, target) in [(true, None), (false, Some(0.15))] {
+        compare("H100 and H200", fitted, &disaggregated.errors(fitted), target);
+    }
+    for ((gpu, fitted), errors) in &disaggregated.systems {
+        compare(gpu, *fitted, errors, None);
     }
     rows
 }

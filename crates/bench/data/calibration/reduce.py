@@ -2,16 +2,18 @@
 """Makes the files of this folder from the published ones. Standard library only.
 
     python3 crates/bench/data/calibration/reduce.py --silicon e2e_ttft_tpot.csv.gz \
-        --llmservingsim CHECKOUT --mooncake conversation_trace.jsonl.gz
+        --llmservingsim CHECKOUT --mooncake conversation_trace.jsonl.gz --srt-slurm CHECKOUT
 
 SOURCE.md says where the inputs come from. e2e_ttft_tpot.csv.gz is silicon_sample.csv of
 aiconfigurator-core with the concurrency parsed out of silicon_data_source into its own column.
 """
 import argparse
 import csv
+import glob
 import gzip
 import json
 import os
+import re
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Our file, the run, and the workload that it sent.
@@ -22,6 +24,10 @@ RUNS = {
     "qwen3-30b-a3b": ("RTXPRO6000/Qwen3-30B-A3B-Instruct-2507", "qwen3-30b-a3b"),
 }
 SYSTEMS = {"h100_sxm": "h100", "h200_sxm": "h200"}
+# The recipes of the disaggregated runs of these systems.
+RECIPES = ["trtllm/h100-fp8/*/*/*", "trtllm/h200/*/*/*", "h100/*/*/*", "h200/*/*"]
+LABELS = ["system", "backend", "isl", "osl", "concurrency"]
+POOL = ["replicas", "gpus", "ranks", "slots", "tokens"]
 
 
 def number(text):
@@ -34,9 +40,18 @@ def campaign(source):
     return "nvidia" if "auto-gap-analysis" in source else "inferencex"
 
 
+def speculative(row):
+    """Whether a colocated run had speculative decoding, which no column of the list says.
+
+    InferenceX added it to TensorRT-LLM's single-node runs with its commit bf345672 of
+    2026-01-14T22:26:18Z, and measured three seconds later; all other dates have runs without."""
+    return (row["mode"] == "agg" and row["backend"] == "trtllm" and "DeepSeek" in row["model_path"]
+            and "measured=2026-01-14" in row["silicon_data_source"])
+
+
 def silicon(path):
     names = ["gpu", "engine", "model", "mode", "campaign", "format", "isl", "osl", "clients", "tp",
-             "attention_dp", "moe_tp", "moe_ep", "pp", "ttft_ms", "tpot_ms"]
+             "attention_dp", "moe_tp", "moe_ep", "pp", "ttft_ms", "tpot_ms", "speculative"]
     with gzip.open(path, "rt") as file, open(f"{HERE}/silicon.csv", "w") as out:
         print(",".join(names), file=out)
         for row in csv.DictReader(file):
@@ -49,8 +64,128 @@ def silicon(path):
                 number(row["attention_dp_size"]), number(row["moe_tp_size"]),
                 number(row["moe_ep_size"]), number(row["pp_size"]),
                 f"{float(row['silicon_ttft_ms']):.6g}", f"{float(row['silicon_tpot_ms']):.6g}",
+                str(int(speculative(row))),
             ]
             print(",".join(fields), file=out)
+
+
+def disaggregated(path, checkout):
+    """The deployment of each measurement with prefill and decode on different replicas.
+
+    The list has the replicas of a few rows, and the slots of none. The recipe of a run has both,
+    but the list does not say which recipe it was. Recipes with the row's GPU, engine, lengths and
+    requests in flight are candidates."""
+    recipes = [recipe(file) for part in RECIPES
+               for file in sorted(glob.glob(f"{checkout}/recipes/{part}.yaml"))]
+    with gzip.open(path, "rt") as file:
+        rows = [row for row in csv.DictReader(file) if row["system"] in SYSTEMS]
+    runs = measurements(rows)
+    for run in runs:
+        run["candidates"] = [r for r in recipes if r and matches(r, run)]
+    for run in runs:
+        run["known"], run["recipe"] = identify(run, runs)
+    with open(f"{HERE}/disaggregated.csv", "w") as out:
+        names = [f"{side}_{name}" for side in ("prefill", "decode") for name in POOL]
+        print(",".join(["row", "known"] + names), file=out)
+        for run in runs:
+            pools = run["recipe"]["pools"] if run["recipe"] else [""] * len(names)
+            print(",".join(map(str, [run["row"], run["known"]] + pools)), file=out)
+
+
+def measurements(rows):
+    """Equal measurements as one, at the first of their rows."""
+    found = {}
+    for index, row in enumerate(rows):
+        if row["mode"] == "disagg":
+            key = row["system"], *(f"{float(row[f'silicon_{t}_ms']):.6g}" for t in ("ttft", "tpot"))
+            run = found.setdefault(key, {"row": index, "first": row, "dump": None})
+            # Only the dump of the database has the replicas.
+            run["dump"] = run["dump"] or (row if row["prefill_num_workers"] else None)
+            if "measured=" in row["silicon_data_source"]:
+                run["date"] = row["silicon_data_source"].split("measured=")[1][:10]
+    return list(found.values())
+
+
+def recipe(file):
+    """Engine, lengths, concurrencies and pools of a recipe; None if it is not disaggregated."""
+    with open(file) as text:
+        text = text.read()
+    trt = "trtllm_config:" in text
+    config = text.split("trtllm_config:" if trt else "sglang_config:")[1].split("benchmark:")[0]
+    if "    prefill:" not in config:
+        return None
+    prefill, decode = config.split("    prefill:")[1].split("    decode:")
+
+    def value(part, name, otherwise="0"):
+        match = re.search(rf"^ *{name}: *[\"']?([\w.]+)", part, re.M)
+        return match.group(1) if match else otherwise
+
+    def pool(part, side):
+        names = (["tensor_parallel_size", "enable_attention_dp", "max_batch_size", "max_num_tokens"]
+                 if trt else ["tp-size", "enable-dp-attention", "max-running-requests",
+                              "chunked-prefill-size"])
+        gpus, shared, slots, tokens = (value(part, name) for name in names)
+        ranks = int(gpus) if shared == "true" else 1
+        # TensorRT-LLM's limits are those of a rank, SGLang's those of all.
+        each = 1 if trt else ranks
+        return [int(value(text, f"{side}_workers")), int(gpus), ranks, int(slots) // each,
+                int(tokens) // each]
+
+    concurrencies = re.search(r'concurrencies: *["\']?([\dx]+)', text).group(1)
+    return {
+        "gpu": value(text, "gpu_type"), "backend": "trtllm" if trt else "sglang",
+        "isl": value(text, "isl"), "osl": value(text, "osl"),
+        "clients": concurrencies.split("x"),
+        "speculative": "speculative_config:" in decode or "speculative-algorithm:" in decode,
+        "pools": pool(prefill, "prefill") + pool(decode, "decode"),
+    }
+
+
+def matches(recipe, run):
+    row, dump = run["first"], run["dump"]
+    prefill, decode = recipe["pools"][:5], recipe["pools"][5:]
+    shared = lambda pool: pool[2] > 1
+    if dump:
+        replicas = [number(dump[f"{side}_num_workers"]) for side in ("prefill", "decode")]
+        if ([str(prefill[0]), str(decode[0])] != replicas
+                or shared(decode) != (number(dump["decode_attention_dp_size"]) != "1")):
+            return False
+    elif recipe["backend"] == "sglang":
+        # SGLang's rows without replicas have the prefill replicas' expert parallelism.
+        if shared(prefill) != (number(row["prefill_moe_ep_size"]) != "1"):
+            return False
+    same = ("backend", "isl", "osl")
+    return (recipe["gpu"] == SYSTEMS[row["system"]] and all(recipe[n] == row[n] for n in same)
+            and number(row["concurrency"]) in recipe["clients"])
+
+
+def identify(run, runs):
+    """How the recipe of a run is known, and the recipe; or why it is not."""
+    if not run["first"]["concurrency"]:
+        return "clients", None
+    plain = [r for r in run["candidates"] if not r["speculative"]]
+    if not plain:
+        return ("speculative" if run["candidates"] else "unclear"), None
+    if len(plain) > 1:
+        return "unclear", None
+    # Of the dump's rows with one candidate, none is speculative, so we take it that none is.
+    if run["dump"] or len(run["candidates"]) == 1:
+        return ("dump" if run["dump"] else "only"), plain[0]
+    if len(run["candidates"]) > 2:
+        return "unclear", None
+    def same(other):
+        """Of the same month, since the runs were repeated."""
+        labels = lambda one: [one["first"][name] for name in LABELS] + [one["date"][:7]]
+        return other is not run and labels(other) == labels(run) and plain[0] in other["candidates"]
+
+    twins = [other for other in runs if same(other)]
+    if any(twin["dump"] for twin in twins):
+        return "speculative", None
+    if len(twins) != 1 or twins[0]["candidates"] != run["candidates"]:
+        return "unclear", None
+    # Two measurements for two recipes that differ in speculative decoding only.
+    tpot = lambda one: float(one["first"]["silicon_tpot_ms"])
+    return ("slower", plain[0]) if tpot(run) > tpot(twins[0]) else ("speculative", None)
 
 
 def parents(requests):
@@ -107,10 +242,11 @@ def mooncake(path):
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    for name in ("silicon", "llmservingsim", "mooncake"):
+    for name in ("silicon", "llmservingsim", "mooncake", "srt-slurm"):
         arguments.add_argument(f"--{name}", required=True)
     arguments = arguments.parse_args()
     silicon(arguments.silicon)
+    disaggregated(arguments.silicon, arguments.srt_slurm)
     vllm(arguments.llmservingsim)
     mooncake(arguments.mooncake)
 

@@ -1,5 +1,5 @@
-//! The 1,244 measured points of H100 and H200, and those among them that the engine model can
-//! describe.
+//! The 1,244 measured points of H100 and H200, and those among them that one replica of the engine
+//! model can describe.
 //!
 //! Points that it cannot describe are counted by reason and shown; none is dropped silently. The
 //! published list repeats measurements (the same export read on several days, one model under two
@@ -68,12 +68,15 @@ impl Point {
 /// Why a point cannot be described.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Uncovered {
-    /// Prefill and decode on different replicas.
+    /// Prefill and decode on different replicas: see
+    /// [`disaggregated`](super::disaggregated).
     Disaggregated,
     /// Several schedulers in lock step, each with part of the batch.
     AttentionDataParallel,
     /// Sparse or linear attention.
     Attention,
+    /// Several draft tokens a step (DeepSeek's multi-token prediction).
+    Speculative,
     /// The number of requests in flight was not recorded.
     NoConcurrency,
     /// An earlier row has the same measurement.
@@ -85,9 +88,10 @@ impl Uncovered {
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
-            Uncovered::Disaggregated => "prefill and decode on different replicas",
+            Uncovered::Disaggregated => "prefill and decode on different replicas, compared apart",
             Uncovered::AttentionDataParallel => "data-parallel attention: schedulers in lock step",
             Uncovered::Attention => "sparse or linear attention (GLM-5, Qwen3.5)",
+            Uncovered::Speculative => "speculative decoding, whose acceptance is not published",
             Uncovered::NoConcurrency => "requests in flight not recorded",
             Uncovered::Repeated => "repeats an earlier row's measurement",
         }
@@ -100,28 +104,47 @@ const CSV: &str = include_str!("../../data/calibration/silicon.csv");
 #[must_use]
 pub fn points() -> Vec<Result<Point, Uncovered>> {
     let mut seen = BTreeSet::new();
-    let rows = CSV.lines().skip(1).enumerate();
-    rows.map(|(index, row)| {
-        let cells: Vec<&str> = row.split(',').collect();
-        let point = describe(index, &cells)?;
-        let measurement = (cells[0], cells[14], cells[15]);
-        if seen.insert(measurement) { Ok(point) } else { Err(Uncovered::Repeated) }
-    })
-    .collect()
+    rows()
+        .map(|(index, cells)| {
+            let point = describe(index, &cells)?;
+            let measurement = (cells[0], cells[14], cells[15]);
+            if seen.insert(measurement) { Ok(point) } else { Err(Uncovered::Repeated) }
+        })
+        .collect()
+}
+
+/// The rows of the file, each as its number and its cells.
+pub(super) fn rows() -> impl Iterator<Item = (usize, Vec<&'static str>)> {
+    CSV.lines().skip(1).map(|row| row.split(',').collect()).enumerate()
 }
 
 fn describe(index: usize, cells: &[&str]) -> Result<Point, Uncovered> {
-    let count = |at: usize| cells[at].parse::<u32>().ok();
-    let measured = |at: usize| cells[at].parse::<f64>().expect("the file holds numbers there");
     if cells[3] == "disagg" {
         return Err(Uncovered::Disaggregated);
     }
+    if cells[16] == "1" {
+        return Err(Uncovered::Speculative);
+    }
+    point(index, cells, |model| {
+        let count = |at: usize| cells[at].parse::<u32>().ok();
+        tensor_parallel(model, [9, 10, 11, 12].map(count))
+    })
+}
+
+/// The point of a row, with the degree that `tp` gives its model.
+pub(super) fn point(
+    index: usize,
+    cells: &[&str],
+    tp: impl Fn(&Model) -> Result<u32, Uncovered>,
+) -> Result<Point, Uncovered> {
+    let count = |at: usize| cells[at].parse::<u32>().ok();
+    let measured = |at: usize| cells[at].parse::<f64>().expect("the file holds numbers there");
     let model = model(cells[2], cells[5]).ok_or(Uncovered::Attention)?;
     let clients = count(8).ok_or(Uncovered::NoConcurrency)?;
     Ok(Point {
         gpu: if cells[0] == "h100" { "h100" } else { "h200" },
         software: Software::named(cells[1]).expect("the file holds known engines"),
-        tp: tensor_parallel(&model, [9, 10, 11, 12].map(count))?,
+        tp: tp(&model)?,
         model,
         campaign: if cells[4] == "nvidia" { Campaign::Nvidia } else { Campaign::InferenceX },
         isl: count(6).expect("the file holds lengths"),

@@ -18,7 +18,7 @@ use meridian_engine::{
 use std::collections::BTreeSet;
 
 /// Requests of each client.
-const ROUNDS: u64 = 10;
+pub(super) const ROUNDS: u64 = 10;
 
 /// Mean TTFT and TPOT in milliseconds.
 #[derive(Clone, Copy, Debug)]

@@ -7,6 +7,7 @@ use super::claim::{Claim, Verdict};
 use super::plot::{self, Figure};
 use super::table::Table;
 use super::{Context, Findings, dist::Dist, params, results};
+use crate::calibration::disaggregated::Disaggregated;
 use crate::calibration::points::Side;
 use crate::calibration::silicon::Silicon;
 use crate::calibration::{self, Row};
@@ -17,13 +18,13 @@ use crate::calibration::{self, Row};
 /// A plot that can't be drawn.
 pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     let every = context.knob("every")?.max(1.0) as usize;
-    let (rows, silicon) = calibration::run(every);
+    let (rows, silicon, disaggregated) = calibration::run(every);
     let claims = rows.iter().filter(|row| row.target.is_some()).map(claim);
     let profiles = format!("{:?} {:?}", meridian_engine::GPUS, meridian_engine::TUNED);
     Ok(Findings {
         rows: rows.iter().map(row).collect(),
         claims: claims.collect(),
-        tables: vec![comparisons(&rows), left_out(&silicon)],
+        tables: vec![comparisons(&rows), left_out(&silicon, &disaggregated)],
         figures: vec![errors(&silicon)?],
         params: params::of_text(&profiles),
         ..Findings::default()
@@ -89,11 +90,14 @@ fn claim(row: &Row) -> Claim {
 }
 
 /// Points that the model can't describe, and why.
-fn left_out(silicon: &Silicon) -> Table {
+fn left_out(silicon: &Silicon, disaggregated: &Disaggregated) -> Table {
     let title = "Points of H100 and H200 that are not compared";
     let mut table = Table::new(title, &["why", "points"]);
     for (why, count) in &silicon.uncovered {
         table.row([why.words().to_owned(), count.to_string()]);
+    }
+    for (why, count) in &disaggregated.unmodelled {
+        table.row([format!("disaggregated: {}", why.words()), count.to_string()]);
     }
     table.row(["the weights leave no room for KV".to_owned(), silicon.unfit.len().to_string()]);
     table

@@ -1,5 +1,7 @@
 //! Tests the engine model against measurements: the report's claims, on part of the data.
 
+use meridian_bench::calibration::disaggregated;
+use meridian_bench::calibration::disaggregated::deployment::deployments;
 use meridian_bench::calibration::points::{Side, points};
 use meridian_bench::calibration::statistics::quantile;
 use meridian_bench::calibration::{Row, lru_rows, measured_rows, prefill_rows, silicon};
@@ -25,7 +27,7 @@ fn every_point_is_accounted_for() {
     let points = points();
     assert_eq!(points.len(), 1244);
     let described: Vec<_> = points.iter().flatten().collect();
-    assert_eq!(described.len(), 902);
+    assert_eq!(described.len(), 892);
     let key = |p: &meridian_bench::calibration::points::Point| (p.ttft.to_bits(), p.tpot.to_bits());
     let fitted: Vec<_> = described.iter().filter(|p| p.side == Side::Fitted).collect();
     for judged in described.iter().filter(|p| p.side != Side::Fitted) {
@@ -33,6 +35,30 @@ fn every_point_is_accounted_for() {
             key(p) == key(judged) && p.gpu == judged.gpu
         };
         assert!(!fitted.iter().any(twin), "{judged:?}");
+    }
+}
+
+// With prefill and decode on different replicas, the same holds for the even rows.
+#[test]
+fn judged_disaggregated_points_are_within_fifteen_percent() {
+    let errors = disaggregated::judge(&[false]).errors(false);
+    assert_eq!(errors.ttft.len(), 21);
+    let [ttft, tpot] = [&errors.ttft, &errors.tpot].map(|errors| quantile(errors, 0.5));
+    assert!(ttft < 0.15 && tpot < 0.15, "TTFT {ttft}, TPOT {tpot}");
+}
+
+// Every one of the 199 points with prefill and decode on different replicas is either modelled or
+// counted with its reason, and every deployment has the replicas that its row has.
+#[test]
+fn every_disaggregated_point_is_accounted_for() {
+    let deployments = deployments();
+    assert_eq!(deployments.len(), 199);
+    let modelled: Vec<_> = deployments.iter().flatten().collect();
+    let fitted = modelled.iter().filter(|it| it.point.side == Side::Fitted).count();
+    assert_eq!((modelled.len(), fitted), (50, 29));
+    for it in modelled {
+        assert!([it.prefill, it.decode].iter().all(|pool| pool.replicas > 0 && pool.slots > 0));
+        assert!([1, it.decode.gpus].contains(&it.decode.ranks), "{it:?}");
     }
 }
 

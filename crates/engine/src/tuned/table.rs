@@ -38,7 +38,7 @@ pub const TUNED: [Tuned; 20] = [
     row("h200", Software::Sglang, "deepseek-v3", Precision::Fp8, [8.550e-1, 2.033e-1, 5.747e-3, 1.050e-5, 4.234e-6, 3.320e-3, 7.408e-3], 16384, true),
     row("h200", Software::Sglang, "llama-3.1-8b", Precision::Fp8, [7.000e-1, 9.000e-1, 9.960e-3, 4.475e-5, 4.263e-5, 3.012e-4, 1.000e-2], 16384, true),
     row("h200", Software::Sglang, "qwen3-235b-a22b", Precision::Fp8, [4.463e-1, 1.583e-1, 1.282e-3, 1.815e-4, 7.047e-6, 4.066e-4, 9.512e-3], 16384, false),
-    row("h200", Software::TensorRtLlm, "deepseek-v3", Precision::Fp8, [7.359e-1, 1.839e-1, 3.852e-3, 1.731e-5, 2.117e-5, 4.000e-3, 1.568e-2], 16384, true),
+    row("h200", Software::TensorRtLlm, "deepseek-v3", Precision::Fp8, [9.500e-1, 2.137e-1, 7.379e-3, 9.499e-6, 2.014e-5, 4.000e-3, 6.050e-2], 8192, false),
     row("h200", Software::TensorRtLlm, "gpt-oss-120b", Precision::Int4Experts, [7.000e-1, 3.188e-1, 3.000e-3, 4.050e-5, 1.419e-5, 7.408e-4, 7.389e-2], 8192, true),
     row("h200", Software::TensorRtLlm, "llama-3.1-70b", Precision::Fp8, [9.500e-1, 6.420e-1, 2.715e-3, 1.731e-5, 6.703e-6, 1.649e-3, 1.284e-2], 16384, false),
     row("h200", Software::Vllm, "gpt-oss-120b", Precision::Int4Experts, [7.778e-1, 2.033e-1, 2.854e-3, 2.336e-5, 3.679e-6, 2.231e-4, 2.858e-2], 16384, true),
