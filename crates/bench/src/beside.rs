@@ -57,9 +57,7 @@ fn scenario(options: &up::Options, topology: Topology) -> anyhow::Result<Scenari
     let engine = Config::new(profile);
     let regions = 0..options.regions.len();
     let named = |name: &String| Region { name: name.clone(), continent: name.clone() };
-    let here = |region| {
-        vec![Hardware::new(region, engine); options.replicas_of(region) as usize]
-    };
+    let here = |region| vec![Hardware::new(region, engine); options.replicas_of(region) as usize];
     Ok(Scenario {
         seed: options.seed,
         regions: options.regions.iter().map(named).collect(),

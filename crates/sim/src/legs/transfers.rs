@@ -34,7 +34,7 @@ impl World {
     }
 
     /// A replica is gone, with its engine and its card. The answer of a prefill leg may be on its way
-    /// to a gateway that goes on with it: then only the decode engine finds that the KV is lost.
+    /// to a gateway that continues with it: then only the decode engine finds that the KV is lost.
     pub(crate) fn legs_lost(&mut self, replica: u32) {
         for (name, handoff) in self.handoffs_of(replica) {
             let ends = match handoff.stage {

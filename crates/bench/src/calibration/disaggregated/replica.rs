@@ -2,14 +2,14 @@
 //!
 //! With tensor parallel attention it is one engine over all its GPUs. With data parallel attention
 //! each GPU is a rank with its own scheduler, and the ranks share the experts
-//! ([`Ranks`](meridian_engine::Ranks)). The coefficients are those of the colocated points. These
+//! ([`Ranks`]). The coefficients are those of the colocated points. These
 //! are the differences from a colocated replica:
 //!
 //! - A decode replica takes `pace` times as long for a step, the only fitted coefficient.
 //! - It computes only the last token of a prompt, in the same graph as its decodes, so it never
 //!   waits for kernel launches.
 //! - Ranks exchange padded batches. Unequal ones cost nothing extra, unlike vLLM's
-//!   ([`Together`](meridian_engine::Together)), so the latency of exchanges counts as step time.
+//!   ([`Together`]), so the latency of exchanges counts as step time.
 //! - A rank has all heads of a latent attention. A decode then computes longer than it reads.
 //! - The KV is in the format of the recipes: fp8 on TensorRT-LLM, bf16 on SGLang.
 //!
