@@ -95,6 +95,10 @@ async fn what_the_page_kills_is_dead_and_comes_back() {
                 format!("document.querySelectorAll('#region-{region} td button').length == 4");
             browser.when("a row for each replica", &rows);
         }
+        let pool = "document.querySelector('#region-asia').textContent.includes('prefill pool')";
+        browser.when("the pools of a region", pool);
+        let role = "document.querySelector('#region-asia table').textContent.includes('asia-engine-0, prefill')";
+        browser.when("the role of a replica", role);
         browser.click("[data-order='kill gateway eu']");
         let dead = "document.querySelector('#region-eu h2').textContent == 'eu: gateway dead'";
         browser.when("the page says so", dead);
