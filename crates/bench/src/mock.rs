@@ -153,7 +153,8 @@ fn answer(request: &Request<'_>, role: Role) -> Cow<'static, [Vec<u8>]> {
         b"/v1/models" => &PAGES.models,
         b"/metrics" => &PAGES.metrics,
         b"/health" | b"/health_generate" | b"/liveness" | b"/readiness" => &PAGES.health,
-        b"/get_server_info" | b"/server_info" | b"/get_model_info" | b"/model_info" => &PAGES.info,
+        b"/version" | b"/get_server_info" | b"/server_info" | b"/get_model_info"
+        | b"/model_info" => &PAGES.info,
         _ => &PAGES.not_found,
     };
     Cow::Borrowed(page)
