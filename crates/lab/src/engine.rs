@@ -1,5 +1,7 @@
 //! A model engine of the fleet: `meridian engine` on its own port.
 
+use meridian_wire::admin::Role;
+
 use crate::{Fleet, Process, Result};
 
 /// Settings of a model engine.
@@ -17,6 +19,8 @@ pub struct EngineSpec {
     pub kv_blocks: Option<u32>,
     /// Requests in a batch, if not the default.
     pub max_num_seqs: Option<u32>,
+    /// The part of requests that it takes.
+    pub role: Role,
     /// Seed of its noise.
     pub seed: u64,
     /// Further arguments of `meridian engine`.
@@ -33,6 +37,7 @@ impl Default for EngineSpec {
             time_scale: 1.0,
             kv_blocks: None,
             max_num_seqs: None,
+            role: Role::Both,
             seed: 0,
             args: Vec::new(),
         }
@@ -55,6 +60,9 @@ impl EngineSpec {
         }
         if let Some(seqs) = self.max_num_seqs {
             flag("--max-num-seqs", seqs.to_string());
+        }
+        if self.role != Role::Both {
+            flag("--role", self.role.word().to_owned());
         }
         args.extend(self.args.iter().cloned());
         args

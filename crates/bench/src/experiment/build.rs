@@ -41,12 +41,12 @@ pub fn scenario(plan: &Plan, cell: Cell, seed: u64) -> anyhow::Result<sim::Scena
             jitter: plan.regions.jitter,
             loss: plan.regions.loss,
         },
-        replicas: replicas(&plan.fleets[cell.fleet])?,
+        replicas: replicas(&plan.fleets[cell.fleet], plan.systems[cell.system].0.whole)?,
         system: system(plan, cell.system)?,
         loads,
         faults: faults(&plan.fleets[cell.fleet]),
         autoscaler: None,
-        racks: Vec::new(),
+        racks: plan.fleets[cell.fleet].racks.iter().map(|gbps| sim::Rack { gbps: *gbps }).collect(),
         measure: sim::Measure { warmup: measure.warmup.0, window: measure.window.0 },
         paranoid: false,
     })
@@ -91,12 +91,18 @@ fn terms(speed: Speed) -> Terms {
     }
 }
 
-fn replicas(fleet: &Fleet) -> anyhow::Result<Vec<sim::Hardware>> {
+/// The replicas by region, and within a region by group; all of them `whole`, or with their roles.
+fn replicas(fleet: &Fleet, whole: bool) -> anyhow::Result<Vec<sim::Hardware>> {
     let mut replicas = Vec::new();
     let regions = fleet.groups.first().map_or(0, |g| g.count.len());
     for region in 0..regions {
         for group in &fleet.groups {
-            let hardware = sim::Hardware::new(region, engine(group)?);
+            let mut hardware = sim::Hardware::new(region, engine(group)?);
+            if let Some(pool) = group.pool.filter(|_| !whole) {
+                let transfer =
+                    sim::Transfer { gbps: pool.gbps, rack: pool.rack, ..hardware.transfer };
+                hardware = sim::Hardware { role: pool.role.0, transfer, ..hardware };
+            }
             replicas.extend((0..group.count[region]).map(|_| hardware));
         }
     }

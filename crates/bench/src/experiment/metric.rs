@@ -133,7 +133,7 @@ const RATES: [Metric; 3] = [
 ];
 
 /// Ratios and counts.
-const REST: [Metric; 18] = [
+const REST: [Metric; 20] = [
     percent("prefix_hit_ratio", "cached prompt tokens to prompt tokens, %", |r| {
         let tokens = |get: fn(&Record) -> u32| {
             let done = r.report.requests.iter().filter(|r| r.fate == Fate::Done);
@@ -170,6 +170,13 @@ const REST: [Metric; 18] = [
     plain("sent_back", 2, "forwards that a full peer sent back, per hundred requests", |r| {
         let back = r.report.requests.iter().map(|x| f64::from(x.sent_back)).sum::<f64>();
         share(100.0 * back, r.count(|_| true))
+    }),
+    percent("split_ratio", "requests whose prompt another replica computed, %", |r| {
+        share(r.count(|x| x.crossing.is_some()), r.count(|_| true))
+    }),
+    plain("kv_transfer_ms", 1, "mean time that the KV of such a request took, ms", |r| {
+        let crossings = || r.report.requests.iter().filter_map(|x| x.crossing);
+        share(crossings().map(|c| ms(c.time)).sum(), crossings().count() as f64)
     }),
     percent("slo_attainment", "requests with a TTFT objective that met it, %", |r| {
         objectives(r).and_then(|(met, all)| share(met, all))

@@ -23,6 +23,12 @@ pub fn hash(plan: &Plan) -> anyhow::Result<String> {
         add(&fleet.name);
         for group in &fleet.groups {
             add(&format!("{:?} {:?}", group.count, build::engine(group)?));
+            if let Some(pool) = &group.pool {
+                add(&serde_json::to_string(pool)?);
+            }
+        }
+        if !fleet.racks.is_empty() {
+            add(&serde_json::to_string(&fleet.racks)?);
         }
         if !fleet.degraded.is_empty() {
             add(&serde_json::to_string(&fleet.degraded)?);

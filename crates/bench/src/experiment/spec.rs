@@ -12,6 +12,7 @@ mod draw;
 mod fleets;
 mod flow;
 mod load;
+mod pools;
 mod reference;
 mod replicas;
 mod trace;
@@ -26,6 +27,7 @@ pub use draw::{CapacityRuns, Chance, Draw, Range, Ranges};
 pub use fleets::{Exchanges, FleetCase, FleetClaim, FleetMetric, Fleets, Spread};
 pub use flow::{Case, Compared, FlowClaim, FlowSweep, FlowSystem};
 pub use load::{Bursts, Load, Workload};
+pub use pools::Pool;
 pub use reference::{Ref, read, read_file};
 pub use replicas::{Degraded, Fleet, Group, Speed};
 pub use trace::Trace;
@@ -163,6 +165,9 @@ pub struct System {
     /// Pace of digests between peers.
     #[serde(default)]
     pub digests: Digests,
+    /// Whether every replica serves whole requests, whatever the fleet's pools.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub whole: bool,
 }
 
 /// How gateways are arranged; see `meridian_sim::Topology`.

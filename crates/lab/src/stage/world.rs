@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use meridian_wire::admin::Status;
+use meridian_wire::admin::{Role, Status};
 use tokio::time::Instant;
 
 use super::{LIMIT, Post, Stage, StageLoad, gateway, to_gateway, to_peer, to_replica};
@@ -88,9 +88,12 @@ impl World {
                 digests: post.digests,
             }
         });
+        let role = |replica: &usize| stage.engines[*replica].1.role;
+        let in_pools = post.replicas.iter().filter(|replica| role(replica) != Role::Both);
         GatewaySpec {
             region: stage.name(post.region),
             replicas: post.replicas.iter().map(url).collect(),
+            roles: in_pools.map(|replica| (url(replica), role(replica).word())).collect(),
             peers: peers.filter(|peers| !peers.gateways.is_empty()),
             ..post.spec.clone()
         }

@@ -21,15 +21,6 @@ pub struct Pools {
     pub decode: u32,
 }
 
-/// Arguments of the model engine for a role.
-pub(super) fn engine_args(role: Role) -> Vec<String> {
-    if role == Role::Both {
-        return Vec::new();
-    }
-    let args = ["--role", role.word(), "--kv-scale"].map(str::to_owned);
-    args.into_iter().chain([KV_SCALE.to_string()]).collect()
-}
-
 impl Options {
     /// The roles of a region's replicas, in their order.
     pub(super) fn roles(&self, region: usize) -> Vec<Role> {

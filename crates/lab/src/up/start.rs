@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use meridian_wire::admin::Role;
 
 use super::paths::Paths;
-use super::pools::engine_args;
+use super::pools::KV_SCALE;
 use super::{DRAIN, Demand, Engines, Options};
 use crate::llamacpp::{self, LlamaCpp, ServerSpec};
 use crate::{EngineSpec, Fleet, Process, Result};
@@ -41,8 +41,9 @@ impl Maker {
     ) -> Result<Process> {
         match self {
             Maker::Model => {
-                let mut args = engine_args(role);
+                let mut args = Vec::new();
                 if role != Role::Both {
+                    args.extend(["--kv-scale".to_owned(), KV_SCALE.to_string()]);
                     args.extend(options.pool_args.iter().cloned());
                     // Engines count it in their own time.
                     let lease = options.kv_lease.mul_f64(options.time_scale);
@@ -57,6 +58,7 @@ impl Maker {
                 let spec = EngineSpec {
                     listen: format!("127.0.0.1:{port}"),
                     time_scale: options.time_scale,
+                    role,
                     seed: options.seed,
                     args,
                     ..EngineSpec::default()

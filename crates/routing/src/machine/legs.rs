@@ -112,7 +112,12 @@ impl Routing {
     pub(super) fn hand_over(&mut self, now: Time, active: &mut Active, to: ReplicaId) {
         let Some(mut fetch) = active.fetch else { return };
         self.leave_prefill(now, active);
-        self.replicas.update(now, to, |r| r.legs.came(fetch.tokens));
+        self.replicas.update(now, to, |r| {
+            r.legs.came(fetch.tokens);
+            if let Some(promise) = r.promised.as_mut().filter(|p| p.to == active.request.id) {
+                promise.at = now;
+            }
+        });
         let moving = |id| self.replicas.get(id).map_or(0.0, |r| r.legs.moving_tokens);
         fetch.crossing = fetch.tokens + moving(fetch.from).max(moving(to));
         fetch.ended = Some(now);

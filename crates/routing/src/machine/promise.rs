@@ -9,9 +9,9 @@
 //! long prompts are served than short ones would be (docs/experiments.md, meridian-ablation).
 //! Without it the longest prompts wait for minutes, or are refused.
 //!
-//! A promised request is not split. The replica that answers is full, so the KV would wait at the
-//! prefill replica, where it takes up memory, and may be released before it is fetched: an engine
-//! keeps it for some seconds. The prompt would then be computed twice.
+//! A promised request may be split, too: its KV then waits at the prefill replica until the other
+//! one has room for it, and its prompt takes no time of the replica that is full. The engine that
+//! waits for the KV extends its lease.
 
 use meridian_base::{ReplicaId, RequestId, Time};
 
@@ -58,7 +58,9 @@ impl Routing {
             let (waited, replica) = (now.since(active.arrived), to.replica);
             self.dispatch(now, &mut active, Chosen { why: Why::Promised { waited }, ..to });
             let by_report = !active.request.streams;
-            let promise = Promise { to: id, at: now, by_report };
+            // What the replica reports before it has the request says nothing about it.
+            let at = if to.prefill.is_some() { Time::MAX } else { now };
+            let promise = Promise { to: id, at, by_report };
             self.replicas.update(now, replica, |r| r.promised = Some(promise));
         }
         self.actives.insert(active);
@@ -84,8 +86,11 @@ impl Routing {
             let is_open = self.replicas.row(*id).closed.is_none();
             is_open && self.replicas.shows_room(*id, active.request.streams)
         };
-        let pick = (sorted == Err(Choice::Hold) && scratch.offer_full(takes))
-            .then(|| self.ask(now, active, &mut scratch));
+        let is_offered = sorted == Err(Choice::Hold) && scratch.offer_full(takes);
+        let pick = is_offered.then(|| {
+            self.find_prefills(active, &mut scratch);
+            self.ask(now, active, &mut scratch)
+        });
         self.scratch = scratch;
         match pick {
             Some(Pick::Replica(chosen)) => Some(chosen),

@@ -14,6 +14,11 @@
 //! The least cost wins, and ties are drawn; at a temperature above 0 the replica is drawn by
 //! softmax over costs scaled by their spread. This is Dynamo's approximate mode: without KV events,
 //! a block counts as resident for 120 s after it was last sent.
+//!
+//! In front of pools it picks the decode replica first, by blocks in use alone, and then the prefill
+//! replica by the whole cost. Its conditional disaggregation may leave the prompt to the decode
+//! replica: if that lacks few tokens of it (`isl_bounding`), if the prefill replica is busy
+//! (`prefill_load`), or in either case (`isl_or_load`).
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -23,10 +28,11 @@ use meridian_base::{ReplicaId, Rng, Time};
 use super::active_blocks::ActiveBlocks;
 use super::choose::Least;
 use super::spec::TOTAL_BLOCKS;
-use super::{Dispatched, Param, Pick, Policy, Spec, View};
+use super::{Dispatched, Param, Params, Pick, Policy, Spec, View};
 use crate::admission::Admission;
 use crate::explain::{CandidateRow, Decision};
 use crate::index::{Evict, IndexSpec, Insert};
+use crate::replica::Row;
 use crate::replicas::Replicas;
 use crate::request::Request;
 
@@ -43,6 +49,30 @@ pub(super) static SPEC: Spec = Spec {
         Param::number("overlap_credit", 1.0, (0.0, 1000.0), "weight of blocks already cached"),
         Param::number("temperature", 0.0, (0.0, 100.0), "0: the least cost; above: softmax"),
         Param::number("ttl_s", 120.0, (1.0, 86400.0), "seconds a sent block counts as resident"),
+        Param::word(
+            "conditional_disagg",
+            &["off", "isl_bounding", "prefill_load", "isl_or_load"],
+            "when a decode replica computes the prompt itself; off: never",
+        ),
+        Param::number(
+            "eff_isl_threshold",
+            2048.0,
+            (0.0, 16_777_216.0),
+            "isl_bounding: fewer prompt tokens than this are missing at the decode replica",
+        ),
+        Param::number(
+            "eff_isl_ratio_threshold",
+            0.7,
+            (0.0, 1.0),
+            "isl_bounding: they are a smaller share of the prompt than this",
+        ),
+        // Dynamo's default is 4 times the engine's batch, which vLLM has at 8,192 tokens.
+        Param::number(
+            "prefill_busy_tokens",
+            32768.0,
+            (0.0, 16_777_216.0),
+            "prefill_load: more tokens than this are ahead at the prefill replica",
+        ),
     ],
     admission: Admission::Blind,
     index: |p| {
@@ -61,6 +91,7 @@ pub(super) static SPEC: Spec = Spec {
             scale: p.f32("prefill_load_scale"),
             credit: p.f32("overlap_credit"),
             temperature: p.f32("temperature"),
+            bypass: Bypass::of(p),
             active: ActiveBlocks::default(),
         })
     },
@@ -70,7 +101,36 @@ struct DynamoKv {
     scale: f32,
     credit: f32,
     temperature: f32,
+    bypass: Bypass,
     active: ActiveBlocks,
+}
+
+/// The rules by which a decode replica computes a prompt itself; infinite or negative thresholds
+/// turn one off.
+struct Bypass {
+    missing: f32,
+    share: f32,
+    busy: f32,
+}
+
+impl Bypass {
+    fn of(p: &Params) -> Bypass {
+        let either = p.is("conditional_disagg", "isl_or_load");
+        let short = either || p.is("conditional_disagg", "isl_bounding");
+        let busy = either || p.is("conditional_disagg", "prefill_load");
+        Bypass {
+            missing: if short { p.f32("eff_isl_threshold") } else { -1.0 },
+            share: p.f32("eff_isl_ratio_threshold"),
+            busy: if busy { p.f32("prefill_busy_tokens") } else { f32::INFINITY },
+        }
+    }
+
+    fn applies(&self, view: &View<'_>, from: ReplicaId, to: ReplicaId) -> bool {
+        let prompt = view.request.prompt_tokens as f32;
+        let missing = prompt - view.matched_tokens(to);
+        let is_short = missing < self.missing && missing < self.share * prompt;
+        is_short || view.replicas.row(from).front_tokens > self.busy
+    }
 }
 
 impl Policy for DynamoKv {
@@ -86,9 +146,12 @@ impl Policy for DynamoKv {
         self.draw(view, cost, draw)
     }
 
+    fn splits(&self, view: &View<'_>, from: ReplicaId, to: ReplicaId) -> bool {
+        !self.bypass.applies(view, from, to)
+    }
+
     fn terms(&self, c: &CandidateRow, _: &Decision) -> Vec<(&'static str, f64)> {
-        let prompt = c.prompt_tokens as f32;
-        let prefill = self.prefill(c.row.front_tokens, prompt, c.matched_tokens);
+        let prefill = self.prefill(&c.row, c.prompt_tokens as f32, c.matched_tokens);
         vec![("prefill_blocks", f64::from(prefill))]
     }
 
@@ -106,9 +169,15 @@ impl Policy for DynamoKv {
 }
 
 impl DynamoKv {
+    /// The blocks to prefill, weighted. Dynamo does not count them where prompts are computed
+    /// elsewhere.
     #[inline]
-    fn prefill(&self, front: f32, prompt: f32, matched: f32) -> f32 {
-        self.scale * ((front + prompt - self.credit * matched) / BLOCK_TOKENS).max(0.0)
+    fn prefill(&self, row: &Row, prompt: f32, matched: f32) -> f32 {
+        if row.pool.pairs() {
+            return 0.0;
+        }
+        let blocks = (row.front_tokens + prompt - self.credit * matched) / BLOCK_TOKENS;
+        self.scale * blocks.max(0.0)
     }
 
     /// The cost of a candidate.
@@ -116,7 +185,7 @@ impl DynamoKv {
     fn cost(&self, view: &View<'_>, replica: ReplicaId) -> f32 {
         let row = view.replicas.row(replica);
         let prompt = view.request.prompt_tokens as f32;
-        self.prefill(row.front_tokens, prompt, view.matched_tokens(replica))
+        self.prefill(row, prompt, view.matched_tokens(replica))
             + self.active.with(replica, &view.request.blocks) as f32
     }
 

@@ -12,12 +12,15 @@
 //! queue of one against none weighs as much as a hundred against none. llm-d scrapes every 50 ms
 //! and does not count its own dispatches in between, and neither does q here. Its saturation
 //! detector and flow control are not part of the rule.
+//!
+//! In front of pools it picks the decode replica first. A prefill replica computes the prompt if the
+//! decode replica lacks at least `non_cached_tokens` of it (`prefix-based-pd-decider`).
 
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
-use meridian_base::Rng;
+use meridian_base::{ReplicaId, Rng};
 
 use super::choose::Least;
 use super::spec::TOTAL_BLOCKS;
@@ -46,6 +49,13 @@ pub(super) static SPEC: Spec = Spec {
             (16.0, 16_777_216.0),
             "tokens of a prompt that the prefix term looks at",
         ),
+        // llm-d's own default, 0, turns its pools off; 8 is the value in its documentation.
+        Param::number(
+            "non_cached_tokens",
+            8.0,
+            (0.0, 16_777_216.0),
+            "prompt tokens that the decode replica must lack for a prefill replica to compute it",
+        ),
     ],
     admission: Admission::Blind,
     index: |p| {
@@ -65,6 +75,7 @@ pub(super) static SPEC: Spec = Spec {
             kv: p.f32("kv_weight"),
             prefix: p.f32("prefix_weight"),
             cap: p.f32("max_prefix_tokens"),
+            non_cached: p.f32("non_cached_tokens"),
         })
     },
 };
@@ -74,6 +85,7 @@ struct LlmdDefault {
     kv: f32,
     prefix: f32,
     cap: f32,
+    non_cached: f32,
 }
 
 /// The shortest and the longest queue of the candidates.
@@ -118,6 +130,11 @@ impl Policy for LlmdDefault {
         let (Reverse(score), replica) = best.get().expect("a view has at least one candidate");
         // The rule maximises; the reason shows the equivalent minimised value.
         Pick::scored(replica, -f64::from(score))
+    }
+
+    fn splits(&self, view: &View<'_>, _: ReplicaId, to: ReplicaId) -> bool {
+        let prompt = view.request.prompt_tokens as f32;
+        prompt - view.matched_tokens(to) >= self.non_cached
     }
 
     fn terms(&self, c: &CandidateRow, of: &Decision) -> Vec<(&'static str, f64)> {

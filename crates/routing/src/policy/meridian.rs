@@ -161,6 +161,8 @@ struct Price {
     /// Prefill: on a replica at work, on an idle one, and more of it for each running request.
     busy: f32,
     idle: f32,
+    /// On an idle prefill replica.
+    unawaited: f32,
     delay: f32,
     /// A ms by which steps become longer, over the whole reply.
     reply: f32,
@@ -219,6 +221,7 @@ impl Meridian {
         Price {
             busy,
             idle: busy - common.reused,
+            unawaited: 1.0 - common.reused,
             delay: self.exchange,
             reply: self.exchange * common.reply_tokens,
             rtt: self.rtt_weight,

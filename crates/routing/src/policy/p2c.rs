@@ -30,8 +30,8 @@ pub(super) static SPEC: Spec = Spec {
     build: |p| Box::new(P2c { kv: p.is("load", "kv") }),
 };
 
-struct P2c {
-    kv: bool,
+pub(super) struct P2c {
+    pub(super) kv: bool,
 }
 
 impl Policy for P2c {

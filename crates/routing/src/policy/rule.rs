@@ -58,6 +58,12 @@ pub trait Policy: Send {
         false
     }
 
+    /// Whether `from` computes the prompt of a request that `to` answers, if the policy does not
+    /// price pairs and picked both. Otherwise `to` computes it too.
+    fn splits(&self, _view: &View<'_>, _from: ReplicaId, _to: ReplicaId) -> bool {
+        true
+    }
+
     /// The terms of a candidate's score in `decision`, for the explain endpoint. Off the hot path.
     fn terms(&self, _candidate: &CandidateRow, _decision: &Decision) -> Vec<(&'static str, f64)> {
         Vec::new()

@@ -16,6 +16,9 @@
 //! piece first, since its tree remembers which replica added a node; smg and vllm-router take any.
 //! Versions up to 2025 sent a request without a match to the smallest tree (`miss`).
 //!
+//! In front of pools the rule picks the prefill replica, and the decode replica too, or the less
+//! loaded of two drawn ones (`decode`), as smg's documentation has it.
+//!
 //! Deliberately otherwise: their trees hold characters (vllm-router's hold the tokens that an
 //! engine makes of the prompt; without such an engine it matches nothing), ours blocks of 64 bytes,
 //! so a match is up to 63 bytes short. Theirs are trimmed every 120 s and keep a removed replica
@@ -27,6 +30,7 @@ use core::cmp::Reverse;
 use meridian_base::{ReplicaId, Rng};
 
 use super::choose::{self, Least};
+use super::p2c::P2c;
 use super::spec::TOTAL_BLOCKS;
 use super::{Param, Pick, Policy, Spec, View};
 use crate::admission::Admission;
@@ -77,6 +81,11 @@ pub(super) static SPEC: Spec = Spec {
             &["least_load", "smallest_tree"],
             "who takes a prompt that matches nowhere",
         ),
+        Param::word(
+            "decode",
+            &["cache_aware", "power_of_two"],
+            "the rule for decode replicas of pools",
+        ),
     ],
     admission: Admission::Blind,
     index: |p| {
@@ -97,6 +106,7 @@ pub(super) static SPEC: Spec = Spec {
             rel: p.f32("balance_rel_threshold"),
             spill_match: p.is("spill", "match"),
             smallest_tree: p.is("miss", "smallest_tree"),
+            decode: p.is("decode", "power_of_two").then_some(P2c { kv: true }),
         })
     },
 };
@@ -107,10 +117,17 @@ struct CacheAware {
     rel: f32,
     spill_match: bool,
     smallest_tree: bool,
+    /// The rule for decode replicas, if it is another one.
+    decode: Option<P2c>,
 }
 
 impl Policy for CacheAware {
     fn pick(&self, view: &View<'_>, draw: &mut Rng) -> Pick {
+        if let Some(decode) = &self.decode
+            && view.replicas.row(view.eligible[0]).pool.pairs()
+        {
+            return decode.pick(view, draw);
+        }
         let load = |r: &ReplicaId| view.replicas.row(*r).outstanding;
         if !self.spill_match && self.uneven(view) {
             return Pick::unscored(first_least(view), Why::Imbalance);

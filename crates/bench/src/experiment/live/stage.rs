@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use meridian_engine::BLOCK_TOKENS;
 use meridian_lab::{EngineSpec, GatewaySpec, Post, Stage, StageLoad};
+use meridian_wire::admin::Role;
 use meridian_wire::config::{Policy, Scalar};
 
 use crate::experiment::build;
@@ -26,7 +27,10 @@ pub(super) fn stage(plan: &Plan, cell: Cell, seed: u64) -> anyhow::Result<Stage>
     if !fleet.degraded.is_empty() {
         bail!("fleets ({}).degraded: only simulated; name other fleets in live.fleets", fleet.name);
     }
-    let engines = engines(fleet);
+    if !fleet.racks.is_empty() {
+        bail!("fleets ({}).racks: only simulated; name other fleets in live.fleets", fleet.name);
+    }
+    let engines = engines(fleet, system.whole);
     let regions: Vec<usize> = engines.iter().map(|(region, _)| *region).collect();
     let gateways = gateways(plan, system, &regions)?;
     let mut loads = Vec::new();
@@ -47,8 +51,8 @@ pub(super) fn stage(plan: &Plan, cell: Cell, seed: u64) -> anyhow::Result<Stage>
     })
 }
 
-/// Engines with their regions, in the simulator's order.
-fn engines(fleet: &Fleet) -> Vec<(usize, EngineSpec)> {
+/// Engines with their regions, in the simulator's order; all of them `whole`, or with their roles.
+fn engines(fleet: &Fleet, whole: bool) -> Vec<(usize, EngineSpec)> {
     let mut engines = Vec::new();
     let regions = fleet.groups.first().map_or(0, |group| group.count.len());
     for region in 0..regions {
@@ -58,8 +62,13 @@ fn engines(fleet: &Fleet) -> Vec<(usize, EngineSpec)> {
             if let Some(tokens) = group.max_num_batched_tokens {
                 args.extend(["--max-batched-tokens".to_owned(), tokens.to_string()]);
             }
+            let pool = group.pool.filter(|_| !whole);
+            if let Some(pool) = pool {
+                args.extend(["--kv-link-gbps".to_owned(), pool.gbps.to_string()]);
+            }
             for _ in 0..group.count[region] {
                 let spec = EngineSpec {
+                    role: pool.map_or(Role::Both, |pool| pool.role.0),
                     model: group.model.clone(),
                     gpu: group.gpu.clone(),
                     kv_blocks: group.kv_tokens.map(|tokens| tokens / BLOCK_TOKENS),

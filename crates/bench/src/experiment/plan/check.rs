@@ -1,5 +1,7 @@
 //! Checks a plan: each problem has its field, value and remedy.
 
+mod pools;
+
 use meridian_engine::Profile;
 use meridian_wire::config::AdmissionMode;
 
@@ -87,6 +89,7 @@ fn fleet(fleet: &Fleet, regions: usize) -> Vec<String> {
         found.push(format!("{name}: 0 replicas; count at least one"));
     }
     found.extend(degraded(&name, fleet));
+    found.extend(pools::problems(&name, fleet));
     found
 }
 

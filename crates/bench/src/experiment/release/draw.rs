@@ -164,11 +164,12 @@ impl Stream {
                 jitter: 0.0,
                 speed: None,
                 llamacpp_context: None,
+                pool: None,
             };
             group.kv_tokens = kv_tokens.map(|tokens| tokens.min(kv_of(&group)));
             group
         };
-        Fleet { name, groups: used.map(group).collect(), degraded: Vec::new() }
+        Fleet { name, groups: used.map(group).collect(), degraded: Vec::new(), racks: Vec::new() }
     }
 
     /// The generator with its knobs. Requests are bounded so that the smallest replica holds them.

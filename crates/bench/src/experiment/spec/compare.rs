@@ -93,6 +93,7 @@ impl Tuned {
             probe: Probe::default(),
             held: unbounded(),
             digests: Digests::default(),
+            whole: false,
         }
     }
 }

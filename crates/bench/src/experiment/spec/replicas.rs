@@ -3,6 +3,8 @@
 use meridian_wire::config::Span;
 use serde::{Deserialize, Serialize};
 
+use super::Pool;
+
 /// The replicas of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -14,6 +16,9 @@ pub struct Fleet {
     /// Replicas that are slow for a part of the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub degraded: Vec<Degraded>,
+    /// Rates of the uplinks of racks in each direction, in 10^9 bits per second.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub racks: Vec<f64>,
 }
 
 /// Equal replicas.
@@ -45,6 +50,9 @@ pub struct Group {
     /// of the model engine. `speed` is then measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub llamacpp_context: Option<u32>,
+    /// Their part of requests; without it they serve whole ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<Pool>,
 }
 
 /// Step times of an engine that is neither a GPU's nor calibrated, in ms.

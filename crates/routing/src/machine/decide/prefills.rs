@@ -2,7 +2,8 @@
 //!
 //! A policy that prices pairs gets all of them. For the others, the answer's replica is picked
 //! first, and then the policy picks once more, among the prefill replicas that can hand it KV, as
-//! routers with a policy for each role do (smg, vllm-router).
+//! routers with a policy for each role do (smg, vllm-router). Its rule may then leave the prompt to
+//! the first (llm-d, Dynamo).
 
 use alloc::vec::Vec;
 use meridian_base::{ReplicaId, Rng};
@@ -13,7 +14,7 @@ use crate::policy::{Chosen, Pick, View};
 
 impl Routing {
     /// Lists the prefill replicas that have capacity for the request's prompt.
-    pub(super) fn find_prefills(&self, active: &Active, scratch: &mut Scratch) {
+    pub(in crate::machine) fn find_prefills(&self, active: &Active, scratch: &mut Scratch) {
         if !active.may_split() {
             return;
         }
@@ -54,8 +55,10 @@ impl Routing {
         }
         let view = View { eligible: partners, full: &[], prefills: &[], may_wait: false, ..*view };
         match self.policy.pick(&view, draw) {
-            Pick::Replica(from) => Chosen { prefill: Some(from.replica), ..to },
-            Pick::Wait => to,
+            Pick::Replica(from) if self.policy.splits(&view, from.replica, to.replica) => {
+                Chosen { prefill: Some(from.replica), ..to }
+            }
+            _ => to,
         }
     }
 }

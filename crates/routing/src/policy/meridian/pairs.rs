@@ -162,10 +162,15 @@ impl Meridian {
 }
 
 impl Price {
-    /// The time until a prompt is computed, and what it costs others there.
+    /// The time until a prompt is computed, and what it costs others there. If a prefill replica is
+    /// idle, the queue waits for replicas that answer and not for it.
     #[inline]
     fn prefill_leg(&self, row: &Row, unmatched: f32) -> (f32, f32) {
-        let weight = self.prefill(row.running as f32, row.front_tokens);
+        let is_idle = row.running == 0 && row.front_tokens <= 0.0;
+        let weight = match is_idle {
+            true => self.unawaited,
+            false => self.prefill(row.running as f32, row.front_tokens),
+        };
         let own = row.ms_per_token * (row.front_tokens + unmatched);
         (own, row.ms_per_token * unmatched * (weight - 1.0))
     }
