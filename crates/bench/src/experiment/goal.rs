@@ -25,7 +25,8 @@ use super::plot::{self, Figure, Point};
 use super::spec::{Ref, System, Topology};
 use super::versus::{field, marks};
 use super::{Context, Findings};
-use standing::{Standing, Verdict};
+use standing::Standing;
+pub(super) use standing::{Verdict, better, ratio};
 
 /// Runs the systems and counts where ours stands.
 ///

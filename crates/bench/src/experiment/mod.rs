@@ -30,6 +30,7 @@ pub mod overload;
 pub mod params;
 pub mod plan;
 pub mod plot;
+mod pools;
 pub mod price;
 mod rates;
 mod registry;

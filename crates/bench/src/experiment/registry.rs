@@ -3,8 +3,8 @@
 
 use super::{
     Context, Findings, ablation, calibration, cells, goal, gorgo, heroserve, live,
-    llm_cache_router, mfs, rates, release, saturation, skywalker_cost, skywalker_load, tuning,
-    versus,
+    llm_cache_router, mfs, pools, rates, release, saturation, skywalker_cost, skywalker_load,
+    tuning, versus,
 };
 
 /// The experiment that judges a commit, once.
@@ -60,6 +60,9 @@ const OWN: &[(&str, Code, Option<Code>)] = &[
     ("goal", goal::run, None),
     (RELEASE, release::run, None),
     ("open-loop-rates", rates::run, None),
+    ("pd-capacities", rates::run, None),
+    ("pd-pairs", pools::pairs, Some(live::run)),
+    ("pd-break-even", pools::break_even, None),
 ];
 
 /// Every experiment, by name. `build.rs` lists the files.

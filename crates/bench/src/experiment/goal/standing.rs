@@ -29,7 +29,7 @@ pub(super) struct Standing {
 
 /// The result of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(in crate::experiment) enum Verdict {
     /// The interval lies above 1: surely the best.
     Best,
     /// The interval includes 1, or comes within 1 % of it.
@@ -78,7 +78,7 @@ impl Standing {
 }
 
 impl Verdict {
-    pub(super) fn of(ratio: Mean) -> Verdict {
+    pub(in crate::experiment) fn of(ratio: Mean) -> Verdict {
         match ratio {
             Mean { low, .. } if low > 1.0 => Verdict::Best,
             Mean { high, .. } if high < 1.0 - SAME => Verdict::Behind,
@@ -96,11 +96,16 @@ impl Verdict {
 }
 
 /// A system is better than another on a metric: by more than 1 %.
-fn better(grid: &Grid<'_>, cell: usize, other: usize, metric: &str) -> bool {
+pub(in crate::experiment) fn better(
+    grid: &Grid<'_>,
+    cell: usize,
+    other: usize,
+    metric: &str,
+) -> bool {
     compare::times(grid, other, cell, metric).is_some_and(|times| times > 1.0 + SAME)
 }
 
 /// The score of the first of each pair over that of the second, over all pairs.
-pub(super) fn ratio(grid: &Grid<'_>, pairs: &[(usize, usize)]) -> Option<Mean> {
+pub(in crate::experiment) fn ratio(grid: &Grid<'_>, pairs: &[(usize, usize)]) -> Option<Mean> {
     compare::geometric(&compare::logs(grid, pairs, &SCORE))
 }

@@ -71,7 +71,8 @@ impl Few {
 /// The parts of a pair's price.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parts {
-    /// Until the prompt is computed at the prefill replica, and for others there.
+    /// Until the prompt is computed at the prefill replica, and what others lose by it and by the
+    /// transfer.
     pub(super) prefill: f32,
     pub(super) others: f32,
     /// The KV's way.
@@ -180,10 +181,13 @@ impl Price {
     pub(super) fn pair(&self, from: (&Row, f32), to: (&Row, f32), pace: Pace) -> Parts {
         let ((from, unmatched), (to, missing)) = (from, to);
         let (prefill, others) = self.prefill_leg(from, unmatched);
+        let moving = from.moving_tokens.max(to.moving_tokens);
+        // As with prefill, the queue waits for the network only if that is busy.
+        let awaited = if moving > 0.0 { self.busy - 1.0 } else { 0.0 };
         Parts {
             prefill,
-            others,
-            kv: pace.ms(missing + from.moving_tokens.max(to.moving_tokens)),
+            others: others + pace.ms_per_token * missing * awaited,
+            kv: pace.ms(missing + moving),
             front: to.ms_per_token * to.front_tokens,
             steps: self.reply * to.step_slope_ms * to.running as f32,
             rtt: self.rtt * from.rtt_ms.max(to.rtt_ms),
