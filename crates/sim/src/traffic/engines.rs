@@ -113,7 +113,7 @@ impl World {
     }
 
     fn engine_said(&mut self, replica: u32, output: engine::Output) {
-        if Legs::names(crate::legs::name(&output)) {
+        if Legs::names(output.id()) {
             self.leg_said(replica, output);
             return;
         }
