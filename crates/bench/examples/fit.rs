@@ -20,11 +20,12 @@
 //! with 256 requests in flight or more are not fitted, for their cost, but judged like the others.
 #![allow(clippy::unwrap_used, reason = "a tool for developers may panic")]
 
+use meridian_bench::calibration::campaign::Latency;
 use meridian_bench::calibration::disaggregated::{deployment::deployments, procedure};
 use meridian_bench::calibration::measured;
 use meridian_bench::calibration::points::{Point, Side, points};
 use meridian_bench::calibration::prefill;
-use meridian_bench::calibration::procedure::{Latency, measure};
+use meridian_bench::calibration::procedure::measure;
 use meridian_bench::calibration::silicon::tuned;
 use meridian_engine::{Efficiency, Precision, Tuned};
 use std::collections::BTreeMap;

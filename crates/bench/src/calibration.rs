@@ -4,6 +4,7 @@
 //! [`run`] makes all comparisons; docs/calibration.md has the sources of the data and those of the
 //! fitted coefficients. The experiments do not depend on this: they use the engine model as it is.
 
+pub mod campaign;
 pub mod disaggregated;
 pub mod lru;
 pub mod measured;

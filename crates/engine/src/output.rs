@@ -104,6 +104,23 @@ pub enum Output {
     },
 }
 
+impl Output {
+    /// The request that it is about.
+    #[must_use]
+    pub fn id(&self) -> RequestId {
+        match self {
+            Output::Admitted { id, .. }
+            | Output::Tokens { id, .. }
+            | Output::Preempted { id, .. }
+            | Output::Finished { id, .. }
+            | Output::Deferred { id, .. }
+            | Output::Held { id, .. }
+            | Output::Released { id, .. }
+            | Output::Refused { id, .. } => *id,
+        }
+    }
+}
+
 /// Why a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StopReason {

@@ -21,7 +21,6 @@ mod metrics;
 mod network;
 mod options;
 mod params;
-
 mod serve;
 mod shared;
 mod wire;

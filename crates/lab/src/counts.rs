@@ -36,11 +36,9 @@ pub struct EngineCounts {
     pub done: Option<u64>,
     /// Prompt tokens, including cached ones.
     pub prompt_tokens: u64,
-    /// Of those, cached.
-    pub cached_tokens: u64,
-    /// Whether `cached_tokens` is what answers report. The answer of a decode engine reports the
+    /// Of those, cached; none if answers report other counts: that of a decode engine reports the
     /// cached tokens of the engine that computed the prompt.
-    pub knows_cached: bool,
+    pub cached_tokens: Option<u64>,
     /// Tokens generated.
     pub output_tokens: u64,
     /// Requests in the batch or waiting for it now.
@@ -53,12 +51,14 @@ impl EngineCounts {
         client: &Client,
         urls: impl IntoIterator<Item = S>,
     ) -> Result<EngineCounts> {
-        let mut sum = EngineCounts { done: Some(0), knows_cached: true, ..EngineCounts::default() };
+        let mut sum =
+            EngineCounts { done: Some(0), cached_tokens: Some(0), ..EngineCounts::default() };
         for url in urls {
             let one = EngineCounts::of(&client.scrape(url.as_ref()).await?);
-            sum.done = sum.done.zip(one.done).map(|(sum, one)| sum + one);
+            let add = |sum: Option<u64>, one: Option<u64>| Some(sum? + one?);
+            sum.done = add(sum.done, one.done);
             sum.prompt_tokens += one.prompt_tokens;
-            sum.cached_tokens += one.cached_tokens;
+            sum.cached_tokens = add(sum.cached_tokens, one.cached_tokens);
             sum.output_tokens += one.output_tokens;
             sum.outstanding += one.outstanding;
         }
@@ -70,14 +70,10 @@ impl EngineCounts {
         let count = |name: &str| page.count(name).unwrap_or(0);
         let computed = count("llamacpp:prompt_tokens_total");
         let reused = count("llamacpp:prompt_tokens_cached_total");
-        let ended = page.count("vllm:request_success_total");
-        let aborted =
-            page.count_with("vllm:request_success_total", "finished_reason=\"abort\"").unwrap_or(0);
         EngineCounts {
-            done: ended.map(|ended| ended - aborted),
+            done: succeeded(page),
             prompt_tokens: count("vllm:prompt_tokens_total") + computed + reused,
-            cached_tokens: count("vllm:prefix_cache_hits_total") + reused,
-            knows_cached: true,
+            cached_tokens: Some(count("vllm:prefix_cache_hits_total") + reused),
             output_tokens: count("vllm:generation_tokens_total")
                 + count("llamacpp:tokens_predicted_total"),
             outstanding: count("vllm:num_requests_running")
@@ -91,9 +87,22 @@ impl EngineCounts {
 impl Count {
     /// Whether all parties with a count have the same number.
     pub fn agrees(&self) -> bool {
-        let mut counted = [self.client, self.gateway, self.engines].into_iter().flatten();
-        counted.next().is_none_or(|first| counted.all(|other| other == first))
+        agree([self.client, self.gateway, self.engines])
     }
+}
+
+/// Whether all parties with a count have the same number.
+pub(crate) fn agree(counts: [Option<u64>; 3]) -> bool {
+    let mut counted = counts.into_iter().flatten();
+    counted.next().is_none_or(|first| counted.all(|other| other == first))
+}
+
+/// Requests that a vLLM completed; those that a client aborted are not among them. None if the
+/// engine does not count requests.
+pub(crate) fn succeeded(page: &Scrape) -> Option<u64> {
+    let name = "vllm:request_success_total";
+    let aborted = page.count_with(name, "finished_reason=\"abort\"").unwrap_or(0);
+    Some(page.count(name)?.saturating_sub(aborted))
 }
 
 impl Counts {
@@ -125,7 +134,7 @@ impl Counts {
                 "cached tokens",
                 |c| c.cached_tokens,
                 Some(prefix.cached_tokens),
-                engines.knows_cached.then_some(engines.cached_tokens),
+                engines.cached_tokens,
             ),
             row("output tokens", |c| c.output_tokens, None, Some(engines.output_tokens)),
         ];
@@ -157,8 +166,7 @@ mod tests {
         let expected = EngineCounts {
             done: Some(3),
             prompt_tokens: 40,
-            cached_tokens: 16,
-            knows_cached: true,
+            cached_tokens: Some(16),
             output_tokens: 9,
             outstanding: 2,
         };

@@ -5,6 +5,7 @@
 //! the transfers and the bytes that it read. In an undisturbed run all agree, and no lease expires.
 
 use crate::Scrape;
+use crate::counts::{agree, succeeded};
 
 /// The counts of a fleet's legs.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -44,8 +45,7 @@ pub(crate) struct LegRow {
 impl LegRow {
     /// Whether all parties with a count have the same number.
     pub(crate) fn agrees(&self) -> bool {
-        let mut counted = [self.gateways, self.prefill, self.decode].into_iter().flatten();
-        counted.next().is_none_or(|first| counted.all(|other| other == first))
+        agree([self.gateways, self.prefill, self.decode])
     }
 }
 
@@ -62,10 +62,7 @@ impl LegCounts {
     pub(crate) fn add_engine(&mut self, page: &Scrape, is_prefill: bool) {
         let count = |name: &str| page.count(name).unwrap_or(0);
         if is_prefill {
-            let aborted = page
-                .count_with("vllm:request_success_total", "finished_reason=\"abort\"")
-                .unwrap_or(0);
-            self.prefilled += count("vllm:request_success_total").saturating_sub(aborted);
+            self.prefilled += succeeded(page).unwrap_or(0);
         }
         self.transfers += count("vllm:nixl_bytes_transferred_count");
         self.of_model += page.sum("vllm:nixl_bytes_transferred_sum").unwrap_or(0.0);

@@ -308,7 +308,8 @@ impl Actives {
         }
     }
 
-    /// Marks the requests at `replica` as orphans when it leaves.
+    /// Marks the requests at `replica` as orphans when it leaves. Its id may belong to another by the
+    /// time they end.
     pub(crate) fn orphan(&mut self, replica: ReplicaId) {
         for active in self.map.values_mut() {
             if active.place == Place::At(replica) {
@@ -317,6 +318,7 @@ impl Actives {
                 active.overdue = false;
             }
             active.suspect = active.suspect.filter(|suspect| *suspect != replica);
+            active.presumed = active.presumed.filter(|fetch| fetch.from != replica);
         }
     }
 

@@ -45,8 +45,9 @@ pub struct Pool {
     pub role: Role,
     /// Two engines of a model can hand KV to each other if this is equal: a hash of the transfer
     /// protocol, the engine and its version. vLLM refuses the handshake otherwise. The model is not
-    /// in it, because pairs are only formed among the replicas that serve the request's. Engines of
-    /// unknown version count as equal: a store or a sidecar may have no version to report.
+    /// in it, because pairs are only formed among the replicas that serve the request's. Nor is the
+    /// version of an engine that tells none, such as a store or a sidecar. An engine that tells its
+    /// version forms no pair before it is known.
     pub partner: u32,
     /// Number of its rack, by label: transfer rates are learned between racks. 0 if unknown; the
     /// rates are then learned between replicas.

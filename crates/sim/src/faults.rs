@@ -126,7 +126,6 @@ impl World {
         if let Some(replica) = replica {
             self.abort(id, replica);
         }
-        self.end_split(id);
         if let Some(peer) = peer {
             self.hang_up(peer, id);
         }

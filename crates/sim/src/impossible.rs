@@ -1,10 +1,14 @@
 //! Errors for inconsistent scenarios.
 
+use meridian_base::Duration;
 use meridian_engine::ConfigError;
 use meridian_routing::MOST_REPLICA_IDS;
 use meridian_routing::residency::MOST_PLACES;
 
 use crate::scenario::{Scenario, Topology};
+
+/// The shortest lease: a decode engine extends it every sixth of it.
+const LEAST_LEASE: Duration = Duration::from_millis(6);
 
 /// Why a scenario cannot be run.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +50,14 @@ pub enum Impossible {
         at: usize,
         /// The rate.
         gbps: f64,
+    },
+    /// A lease of which no sixth can be timed.
+    #[error("replica {replica} holds KV for {lease:?}: use a lease of 6 ms or more")]
+    Lease {
+        /// The replica's index in the scenario.
+        replica: usize,
+        /// Its lease.
+        lease: Duration,
     },
     /// The RTTs do not fit the regions.
     #[error("wan.rtt_ms has {rows} rows for {regions} regions: give one row and column a region")]
@@ -116,7 +128,8 @@ pub(crate) fn validate(scenario: &Scenario) -> Result<(), Impossible> {
     Ok(())
 }
 
-/// Refuses cards and uplinks that carry nothing, and racks that are not there.
+/// Refuses cards and uplinks that carry nothing, leases that are renewed without a pause, and racks
+/// that are not there.
 fn validate_fabric(scenario: &Scenario) -> Result<(), Impossible> {
     let carries = |what, at, gbps: f64| match gbps > 0.0 && gbps.is_finite() {
         true => Ok(()),
@@ -125,10 +138,32 @@ fn validate_fabric(scenario: &Scenario) -> Result<(), Impossible> {
     let racks = scenario.racks.len();
     for (replica, hardware) in scenario.replicas.iter().enumerate() {
         carries("the card of replica", replica, hardware.transfer.gbps)?;
+        let lease = hardware.transfer.lease;
+        if lease < LEAST_LEASE {
+            return Err(Impossible::Lease { replica, lease });
+        }
         if let Some(rack) = hardware.transfer.rack.filter(|rack| *rack >= racks) {
             return Err(Impossible::Rack { replica, rack, racks });
         }
     }
     let mut uplinks = scenario.racks.iter().enumerate();
     uplinks.try_for_each(|(at, rack)| carries("the uplink of rack", at, rack.gbps))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::swarm;
+
+    // The shortest lease is accepted, and a shorter one is refused with the replica and the remedy.
+    #[test]
+    fn leases_that_are_too_short() {
+        let mut scenario = swarm::paired(1);
+        let lease = |ms| Duration::from_millis(ms);
+        scenario.replicas[0].transfer.lease = lease(6);
+        assert!(validate(&scenario).is_ok());
+        scenario.replicas[0].transfer.lease = lease(5);
+        let why = validate(&scenario).expect_err("is refused").to_string();
+        assert_eq!(why, "replica 0 holds KV for 5ms: use a lease of 6 ms or more");
+    }
 }

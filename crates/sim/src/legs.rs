@@ -26,7 +26,7 @@ use meridian_routing::Role;
 
 use crate::scenario::{Hardware, Rack};
 use fabric::Fabric;
-pub(crate) use outputs::{name, refused};
+pub(crate) use outputs::refused;
 
 /// Ids in engines have this bit if they name a split attempt and not a request.
 const SPLIT: u64 = 1 << 63;

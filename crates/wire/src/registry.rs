@@ -20,7 +20,7 @@ use crate::config::Policy;
 pub use api::{Announce, Leased, Load, RegionStatus, Renew, RoleStatus, Status};
 pub use follow::{Beat, Change, Snapshot, Update};
 pub use kept::{Kept, NotKept};
-pub use needs::{Work, change};
+pub use needs::{Work, advice_for};
 
 /// The desired state of a replica or a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,4 +1,5 @@
-//! The chaos suite: its short scenario, a minute of random faults, and the clocks that it sets.
+//! The chaos suite: its short scenario, a minute of random faults and one of faults of pairs, suspended
+//! processes, and the clocks that it sets.
 
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::common::{LIMIT, fleet, must};
 use meridian_lab::{Program, clocks};
 
-/// One fleet at a time, because each has sixteen processes and test machines may be small.
+/// One fleet at a time, because each has a dozen processes or more, and test machines may be small.
 static ONE_FLEET: Mutex<()> = Mutex::new(());
 
 /// Runs scenarios. The exit status shows that every guarantee was kept.

@@ -10,7 +10,7 @@ use meridian_routing::Role;
 use meridian_wire::admin::{Pool, Replica};
 use meridian_wire::config::TARGET;
 use meridian_wire::engines;
-use meridian_wire::registry::{Work, change};
+use meridian_wire::registry::{Work, advice_for};
 
 /// A pool while its replicas are added up.
 #[derive(Default)]
@@ -69,12 +69,11 @@ pub(super) fn advice(replicas: &[Replica], pools: &[Pool]) -> Vec<String> {
     let mut advice: Vec<String> = replicas.iter().filter_map(|r| unpaired(r, replicas)).collect();
     let mut models: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for pool in pools {
-        let change = change(&pool.role, pool.up, pool.needed);
-        models.entry(&pool.model).or_default().extend(change);
+        let part = advice_for(&pool.role, pool.up, pool.needed);
+        models.entry(&pool.model).or_default().extend(part);
     }
-    models.retain(|_, changes| !changes.is_empty());
-    let lines =
-        models.into_iter().map(|(model, changes)| format!("{model}: {}", changes.join(", ")));
+    models.retain(|_, parts| !parts.is_empty());
+    let lines = models.into_iter().map(|(model, parts)| format!("{model}: {}", parts.join(", ")));
     advice.extend(lines);
     advice
 }

@@ -220,10 +220,11 @@ impl Inner {
 
     /// Notes the models of the prefill replicas, after they may have changed.
     fn note_prefilled(&mut self) {
-        let prefills = self.members().filter(|member| member.is_prefill());
-        let names = prefills.flat_map(|member| member.found().models);
-        let mut ids: Vec<ModelId> =
-            names.filter_map(|name| self.models.get(&name).copied()).collect();
+        let mut ids: Vec<ModelId> = Vec::new();
+        for member in self.members().filter(|member| member.is_prefill()) {
+            let found = member.found.read();
+            ids.extend(found.models.iter().filter_map(|name| self.models.get(name)));
+        }
         ids.sort_unstable();
         ids.dedup();
         self.prefilled = ids;
@@ -382,8 +383,13 @@ impl Fleet {
         for name in &found.models {
             self.intern(name);
         }
-        *member.found.write() = found;
-        if member.is_prefill() {
+        let changes = {
+            let mut there = member.found.write();
+            let changes = there.models != found.models;
+            *there = found;
+            changes
+        };
+        if changes && member.is_prefill() {
             self.inner.write().note_prefilled();
         }
         self.changed();

@@ -27,7 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Transport {
     /// Asks a decode replica to free the blocks that `added` names: another one than `to` if there is
-    /// one, since that may be out of reach.
+    /// one in its place, since that may be out of reach. Parameters may tell tokens of the prompt,
+    /// which its residency rules may keep from other places.
     pub(super) fn give_back(&self, model: ModelId, to: &Arc<Member>, added: &Added) {
         let (Some(model), Ok(runtime)) = (self.fleet.name(model), Handle::try_current()) else {
             return;
@@ -35,6 +36,7 @@ impl Transport {
         let pairs_alike = |other: &Member| {
             let found = other.found();
             other.id != to.id
+                && other.place == to.place
                 && other.spec.role == to.spec.role
                 && other.life.down_since().is_none()
                 && other.transfer() == to.transfer()

@@ -5,6 +5,7 @@
 //! A prefill leg that fails, or hands over nothing that is safe to use, is reported to the machine,
 //! which decides again; nothing has been sent to the client by then.
 
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use meridian_routing::Outcome;
 use meridian_wire::legs::{Finish, Handed, MAX_ANSWER, NoParams, Order, Pair, Protocol};
 use meridian_wire::openai::Splices;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use crate::error::{AttemptError, Fault};
 use crate::http::parts::{Parts, Taken};
@@ -31,7 +32,7 @@ use crate::request::usage::narrow;
 
 /// How often a leg notes that its answer is not there yet: so many times while KV may be used, and
 /// once a second at least.
-const TICKS: u32 = 4;
+const TICKS: u32 = 8;
 const TICK: Duration = Duration::from_secs(1);
 
 /// The replicas of an attempt.
@@ -166,13 +167,14 @@ impl Transport {
         let leg = Leg { added, taken: Some(Taken::default()) };
         let _waiting = handed.is_some().then(|| self.waiting(context, legs.to, &leg));
         let started = tokio::select! {
+            // First, so that a gateway that was stopped while it dialled does not send the leg now.
             biased;
-            started = self.to_replica(context, payload, legs.to, &leg) => started,
             () = unsent(&leg, prefilled.not_before + self.settings.kv_fresh) => {
                 // A failure of this pair: the request goes whole, to this replica or another.
                 let message = "no connection while its KV could be used (kv_lease)";
                 Err(AttemptError::of(Fault::Engine, message).into())
             }
+            started = self.to_replica(context, payload, legs.to, &leg) => started,
         };
         self.decoded(Some(prefilled.at), started)
     }
@@ -229,10 +231,12 @@ impl Transport {
             }
         };
         let filled = filled.inspect_err(|unfilled| self.metrics.fell_back(unfilled.why))?;
-        if protocol.needs_limit
-            && Finish::read(context.call.endpoint, &filled.body) != Finish::Limit
-        {
-            return Err(self.fall_back("finish"));
+        if protocol.needs_limit {
+            match Finish::read(context.call.endpoint, &filled.body) {
+                Ok(Finish::Limit) => {}
+                Ok(_) => return Err(self.fall_back("finish")),
+                Err(why) => return Err(self.fall_back(why.word())),
+            }
         }
         self.metrics.prefilled(sent.elapsed());
         ticket.prefilled(None);
@@ -263,9 +267,12 @@ impl Transport {
     /// The request stays whole at the replica that answers, for this reason.
     fn fall_back(&self, why: &'static str) -> Failure {
         self.metrics.fell_back(why);
-        // Two reasons are not the prefill replica's: the request cannot be split, or it was late.
-        let outcome =
-            if matches!(why, "body" | "lease") { Outcome::ClientError } else { Outcome::NoKv };
+        let outcome = match why {
+            // Not the prefill replica's: the request cannot be split, it was late, or its answer
+            // ended with the first token. A client can cause the last at every replica.
+            "body" | "lease" | "finish" | "unfinished" => Outcome::ClientError,
+            _ => Outcome::NoKv,
+        };
         Unfilled::of(outcome, format!("it hands over no KV ({why})")).into()
     }
 }
@@ -275,24 +282,18 @@ impl Ask {
     async fn send(self) -> Result<Prefilled, Unfilled> {
         let down = self.member.life.down();
         let patience = self.patience;
-        let mut exchange = std::pin::pin!(timeout(patience, self.exchange()));
-        let mut ticks = tokio::time::interval(self.tick);
-        let mut not_before = Instant::now();
-        let body = loop {
-            tokio::select! {
-                biased;
-                body = &mut exchange => {
-                    let late = |_| Err(Unfilled::of(Outcome::ReplicaError, late(patience)));
-                    break body.unwrap_or_else(late)?;
-                }
-                () = down.cancelled() => {
-                    let message = "the replica stopped answering its probes";
-                    return Err(Unfilled::of(Outcome::Unreached, message));
-                }
-                _ = ticks.tick() => not_before = Instant::now(),
+        let exchange = timeout(patience, self.exchange());
+        tokio::select! {
+            biased;
+            (body, not_before) = dated(exchange, self.tick) => {
+                let late = |_| Err(Unfilled::of(Outcome::ReplicaError, late(patience)));
+                Ok(Prefilled { body: body.unwrap_or_else(late)?, at: Instant::now(), not_before })
             }
-        };
-        Ok(Prefilled { body, at: Instant::now(), not_before })
+            () = down.cancelled() => {
+                let message = "the replica stopped answering its probes";
+                Err(Unfilled::of(Outcome::Unreached, message))
+            }
+        }
     }
 
     async fn exchange(&self) -> Result<Bytes, Unfilled> {
@@ -317,6 +318,27 @@ impl Ask {
         }
         let body = Limited::new(body, MAX_ANSWER).collect().await.map_err(unread)?;
         Ok(body.to_bytes())
+    }
+}
+
+/// Waits for an answer. Returns it with a time when it was not there yet, at most two ticks old
+/// unless the gateway was stopped.
+///
+/// A gateway that goes on after a stop may run its timers before it reads its sockets, where the
+/// answer may have waited all the time. So only the last tick but one shows that it was not there,
+/// and of the ticks that were missed only one is made up for.
+async fn dated<T>(answer: impl Future<Output = T>, tick: Duration) -> (T, Instant) {
+    let mut answer = std::pin::pin!(answer);
+    let mut ticks = interval(tick);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut last = Instant::now();
+    let mut not_before = last;
+    loop {
+        tokio::select! {
+            biased;
+            answer = &mut answer => return (answer, not_before),
+            _ = ticks.tick() => not_before = mem::replace(&mut last, Instant::now()),
+        }
     }
 }
 
@@ -377,6 +399,37 @@ impl Drop for Task {
     fn drop(&mut self) {
         if let Some(task) = &self.0 {
             task.abort();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+    use tokio::time::advance;
+
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    // The gateway is stopped for 10 s. When it goes on, its timers fire before it reads the answer,
+    // which came at some time in between: it counts as from before the stop. Without a stop, its
+    // time is known within two ticks.
+    #[tokio::test(start_paused = true)]
+    async fn timers_run_before_sockets() {
+        for stopped in [Duration::ZERO, 10_000 * MS] {
+            let (send, answer) = oneshot::channel();
+            let began = Instant::now();
+            let dated = tokio::spawn(dated(answer, 100 * MS));
+            tokio::time::sleep(950 * MS).await;
+            advance(stopped).await;
+            for _ in 0..50 {
+                tokio::task::yield_now().await;
+            }
+            send.send(()).expect("it still waits");
+            let (_, not_before) = dated.await.expect("it ends");
+            let at = not_before - began;
+            assert!(at <= 950 * MS && at >= 750 * MS, "{stopped:?}: {at:?}");
         }
     }
 }

@@ -137,3 +137,19 @@ async fn dialling_takes_too_long() {
     assert_eq!(given(&pools.decode[1]).await["kv_transfer_params"], params("r"));
     assert_eq!(pools.settled().await.requests.done, 2);
 }
+
+// The parameters may tell tokens of the prompt, so they do not go to another place.
+#[tokio::test(start_paused = true)]
+async fn not_in_another_place() {
+    let pools = Pools::with(1, 2, None, |config| {
+        config.replicas[2].labels.insert("zone".to_owned(), "b".to_owned());
+    })
+    .await;
+    pools.decode[0].stop().await;
+    while pools.prefill[0].count() < 3 {
+        assert_eq!(pools.ask().await.text(), GOOD);
+    }
+    tokio::time::sleep(10 * S).await;
+    assert!(!pools.decode[1].seen().iter().any(is_refusable));
+    pools.settled().await;
+}

@@ -95,3 +95,25 @@ async fn what_the_prefill_replica_had_cached() {
     let status = pools.settled().await;
     assert_eq!((status.replicas[0].prompt_tokens, status.replicas[0].cached_tokens), (20, 16));
 }
+
+// A client may send prompts whose answers end with the first token, or by a tool call. Nothing is
+// handed over then, and no replica is to blame.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_ends_at_once() {
+    for (transfer, ends, reason) in
+        [("mooncake", "stop", "finish"), ("nixl", "tool_calls", "unfinished")]
+    {
+        let pools = Pools::by(transfer).await;
+        let answer = format!(r#"{{"choices":[{{"finish_reason":"{ends}"}}]}}"#);
+        pools.prefill[0].always(Script::json(200, &answer));
+        pools.decode[0].always(Script::default().wait(S).answers(GOOD));
+        for _ in 0..6 {
+            assert_eq!(pools.ask().await.text(), GOOD);
+        }
+        assert_eq!(pools.prefill[0].count(), 6);
+        let count = format!("meridian_prefill_fallbacks_total{{reason=\"{reason}\"}} 6");
+        pools.metric(&count).await;
+        let status = pools.settled().await;
+        assert!(status.replicas.iter().all(|r| r.failed == 0), "{:?}", status.replicas);
+    }
+}

@@ -10,7 +10,10 @@
 //! Nothing here asserts durations: the recovery time of TTFT is reported, and is asserted in
 //! simulated time (`crates/sim/tests/all/heal.rs`).
 
+mod account;
+mod answers;
 mod books;
+mod clients;
 mod left;
 mod play;
 mod pools;

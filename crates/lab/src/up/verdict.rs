@@ -150,8 +150,7 @@ mod tests {
         EngineCounts {
             done: Some(5),
             prompt_tokens: 50,
-            cached_tokens: 20,
-            knows_cached: true,
+            cached_tokens: Some(20),
             output_tokens: 10,
             outstanding: 0,
         }
@@ -183,7 +182,7 @@ mod tests {
         };
         has(engine(|e| e.done = Some(4)), "requests done");
         has(engine(|e| e.prompt_tokens += 1), "prompt tokens");
-        has(engine(|e| e.cached_tokens -= 1), "cached tokens");
+        has(engine(|e| e.cached_tokens = Some(19)), "cached tokens");
         has(engine(|e| e.output_tokens += 1), "output tokens");
         has(engine(|e| e.outstanding = 1), "requests in flight");
 

@@ -278,7 +278,7 @@ impl World {
             let all = total(&seen);
             let mut engines = EngineCounts::ask(&self.client, &urls).await?;
             let legs = self.legs().await?;
-            engines.knows_cached = legs.is_none();
+            engines.cached_tokens = engines.cached_tokens.filter(|_| legs.is_none());
             let counts = Counts::new(client.as_ref(), &all, &engines);
             let now = Instant::now();
             let faulty = |legs: &LegCounts| !legs.faults(KV_SCALE).is_empty();

@@ -244,10 +244,10 @@ impl Routing {
         let is_full = matches!(outcome, Outcome::Full | Outcome::NoRoom);
         active.prefills_failed += u32::from(!is_full);
         // A replica that answers knows best what is wrong with a request, and its engine is another.
-        let goes_on = matches!(outcome, Outcome::ClientError | Outcome::NoKv);
+        let goes_whole = matches!(outcome, Outcome::ClientError | Outcome::NoKv);
         active.stays_whole |=
-            goes_on || outcome == Outcome::Died || active.prefills_failed >= MOST_FAILED;
-        match goes_on {
+            goes_whole || outcome == Outcome::Died || active.prefills_failed >= MOST_FAILED;
+        match goes_whole {
             true => self.route(now, active),
             false => self.again(now, active, from, outcome),
         }

@@ -122,7 +122,7 @@ impl World {
                 && known.answers()
         };
         let passes = self.network.passes(here.region, region);
-        if !passes || here.knows.iter().flatten().find(|other| alike(other)).is_none() {
+        if !passes || !here.knows.iter().flatten().any(alike) {
             return;
         }
         let delay = self.one_way(name, here.region, region) + self.one_way(name, region, region);

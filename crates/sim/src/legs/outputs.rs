@@ -13,7 +13,7 @@ impl World {
         if let Output::Released { expired: true, .. } = output {
             self.report.leases_expired += 1;
         }
-        let name = name(&output);
+        let name = output.id();
         let Some(handoff) = self.legs.handoffs.get(&name).copied() else { return };
         match replica == handoff.from {
             true => self.prefill_said(name, handoff, output),
@@ -97,19 +97,5 @@ pub(crate) fn refused(why: Refusal) -> Outcome {
     match why {
         Refusal::Full { .. } => Outcome::Full,
         _ => Outcome::ClientError,
-    }
-}
-
-/// The id in an engine's output.
-pub(crate) fn name(output: &Output) -> RequestId {
-    match output {
-        Output::Admitted { id, .. }
-        | Output::Tokens { id, .. }
-        | Output::Preempted { id, .. }
-        | Output::Finished { id, .. }
-        | Output::Deferred { id, .. }
-        | Output::Held { id, .. }
-        | Output::Released { id, .. }
-        | Output::Refused { id, .. } => *id,
     }
 }

@@ -260,7 +260,10 @@ impl World {
         if !silent || self.flights.get(id).filter(same).is_none() {
             return;
         }
-        self.abort(id, replica);
+        // The gateway ends a split attempt when it gets the event below.
+        if self.flights.get(id).is_some_and(|flight| flight.split.is_none()) {
+            self.abort(id, replica);
+        }
         let Some(flight) = self.flights.get_mut(id) else { return };
         // Messages pending in the replica's sockets no longer count.
         flight.attempt += 1;

@@ -60,10 +60,13 @@ impl World {
     }
 
     /// Tells a replica that a request was abandoned. This happens at once, because a retried
-    /// request must not meet itself. A suspended replica learns of it before anything else.
+    /// request must not meet itself. A suspended replica learns of it before anything else. A split
+    /// attempt ends with that.
     pub(crate) fn abort(&mut self, id: RequestId, replica: u32) {
-        let split = self.flights.get(id).and_then(|flight| flight.split);
-        self.abort_as(split.map_or(id, |split| split.name), replica);
+        match self.flights.get(id).and_then(|flight| flight.split) {
+            Some(_) => self.end_split(id),
+            None => self.abort_as(id, replica),
+        }
     }
 
     /// The same, by the id that the engine knows.
@@ -113,7 +116,7 @@ impl World {
     }
 
     fn engine_said(&mut self, replica: u32, output: engine::Output) {
-        if Legs::names(crate::legs::name(&output)) {
+        if Legs::names(output.id()) {
             self.leg_said(replica, output);
             return;
         }

@@ -138,9 +138,12 @@ impl fmt::Debug for Handed {
 
 impl Finish {
     /// The end of a prefill's whole answer, for protocols that hand nothing over in it.
-    #[must_use]
-    pub fn read(endpoint: Endpoint, answer: &[u8]) -> Finish {
-        open(answer).map_or(Finish::Other, |[_, _, ends @ ..]| Finish::of(endpoint, ends))
+    ///
+    /// # Errors
+    /// If the answer cannot be read.
+    pub fn read(endpoint: Endpoint, answer: &Bytes) -> Result<Finish, NoParams> {
+        let [_, _, ends @ ..] = open(answer)?;
+        Ok(Finish::of(endpoint, ends))
     }
 }
 

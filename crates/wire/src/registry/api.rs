@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Gateway, Seen, change};
+use super::{Gateway, Seen, advice_for};
 use crate::config::Span;
 
 /// `POST /admin/gateways/NAME`: registers a gateway.
@@ -119,7 +119,7 @@ impl RegionStatus {
     #[must_use]
     pub fn advice(&self) -> String {
         let serving = self.roles.iter().filter(|(_, of)| of.replicas > 0);
-        let one = |(role, of): (&String, &RoleStatus)| change(role, of.up, of.needed?);
+        let one = |(role, of): (&String, &RoleStatus)| advice_for(role, of.up, of.needed?);
         serving.filter_map(one).collect::<Vec<_>>().join(", ")
     }
 }

@@ -60,7 +60,7 @@ impl Work {
 /// What to change about the replicas with a role of which `up` are up, as in `2 more decode`.
 /// Replicas for whole requests get no advice.
 #[must_use]
-pub fn change(role: &str, up: u32, needed: u32) -> Option<String> {
+pub fn advice_for(role: &str, up: u32, needed: u32) -> Option<String> {
     if role == Role::Both.word() {
         return None;
     }

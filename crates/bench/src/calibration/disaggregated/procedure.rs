@@ -1,8 +1,7 @@
 //! Repeats the procedure of a disaggregated point with the engine model.
 //!
-//! The clients are those of the colocated points ([`procedure`](super::super::procedure)): a fixed
-//! number, ten requests each, all starting at once, lengths between 80 and 100 %. A request passes
-//! through these stages:
+//! The clients are those of the colocated points ([`campaign`](super::super::campaign)). A request
+//! passes through these stages:
 //!
 //! ```text
 //! client -> prefill replica: prompt computed, blocks held
@@ -17,10 +16,9 @@
 
 use super::deployment::{Deployment, Pool};
 use super::replica::{Replica, Role, with_kv_format};
-use crate::calibration::points::Campaign;
-use crate::calibration::procedure::{Latency, ROUNDS};
-use meridian_base::{Duration, RequestId, Rng, Time};
-use meridian_engine::{BLOCK_TOKENS, ConfigError, Input, Leg, Output, Submission, Tuned};
+use crate::calibration::campaign::{Clients, Latency, submission};
+use meridian_base::{Duration, RequestId, Time};
+use meridian_engine::{BLOCK_TOKENS, ConfigError, Input, Leg, Output, Tuned};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes a second between two nodes, one direction, for each GPU: a NIC of 400 Gb/s
@@ -37,7 +35,7 @@ const LEASE: Duration = Duration::from_secs(1 << 20);
 pub fn measure(it: &Deployment, tuned: &Tuned, pace: f64) -> Result<Latency, ConfigError> {
     let mut run = Run::new(it, tuned, pace)?;
     run.run();
-    Ok(run.latency())
+    Ok(run.clients.latency())
 }
 
 /// What happens outside the replicas.
@@ -69,16 +67,9 @@ struct Run {
     turns: [usize; 2],
     events: BTreeSet<(Time, Event)>,
     requests: BTreeMap<u64, Request>,
-    rng: Rng,
-    front: f64,
+    clients: Clients,
     /// Time to read one block.
     block: f64,
-    shortest: f64,
-    lengths: [u32; 2],
-    started: u64,
-    total: u64,
-    ttft: Vec<f64>,
-    tpot: Vec<f64>,
 }
 
 impl Run {
@@ -97,15 +88,8 @@ impl Run {
             turns: [0; 2],
             events: BTreeSet::new(),
             requests: BTreeMap::new(),
-            rng: Rng::new(1),
-            front: tuned.front,
+            clients: Clients::new(point, point.clients, tuned.front),
             block: f64::from(BLOCK_TOKENS) * model.kv_bytes(it.decode.gpus) / NIC,
-            shortest: if point.campaign == Campaign::InferenceX { 0.8 } else { 1.0 },
-            lengths: [point.isl, point.osl],
-            started: 0,
-            total: u64::from(point.clients) * ROUNDS,
-            ttft: Vec::new(),
-            tpot: Vec::new(),
         };
         (0..point.clients).for_each(|_| run.start(Time::ZERO));
         Ok(run)
@@ -113,15 +97,10 @@ impl Run {
 
     /// A client sends its next request.
     fn start(&mut self, now: Time) {
-        let id = self.started;
-        self.started += 1;
-        let lengths = self.lengths.map(|length| {
-            let least = (f64::from(length) * self.shortest) as u32;
-            least + self.rng.below((length - least) as usize + 1) as u32
-        });
+        let Some(id) = self.clients.send() else { return };
+        let lengths = self.clients.lengths();
         self.requests.insert(id, Request { sent: now, lengths, at: [0; 2] });
-        let wait = Duration::from_secs_f64(self.rng.exponential(self.front));
-        self.events.insert((now + wait, Event::Arrives(id)));
+        self.events.insert((now + self.clients.way(), Event::Arrives(id)));
     }
 
     fn run(&mut self) {
@@ -148,11 +127,12 @@ impl Run {
             Event::Arrives(id) => {
                 let at = self.choose(id, 0);
                 let leg = Leg::Prefill { lease: LEASE };
-                (at, Input::SubmitLeg(self.submission(id, Some(1)), leg))
+                let [prompt, _] = self.requests[&id].lengths;
+                (at, Input::SubmitLeg(submission(id, [prompt, 1]), leg))
             }
             Event::HandedOver(id) => {
                 let at = self.choose(id, 1);
-                (at, Input::SubmitLeg(self.submission(id, None), Leg::Decode))
+                (at, Input::SubmitLeg(submission(id, self.requests[&id].lengths), Leg::Decode))
             }
             Event::Fetched(id) => {
                 let [prefill, decode] = self.requests[&id].at;
@@ -174,18 +154,6 @@ impl Run {
         at
     }
 
-    fn submission(&self, id: u64, reply: Option<u32>) -> Submission {
-        let [prompt_tokens, reply_tokens] = self.requests[&id].lengths;
-        let reply_tokens = reply.unwrap_or(reply_tokens);
-        Submission {
-            id: RequestId(id),
-            prompt_tokens,
-            reply_tokens,
-            max_tokens: reply_tokens,
-            blocks: Vec::new(),
-        }
-    }
-
     fn hear(&mut self, at: usize) {
         while let Some(output) = self.replicas[at].poll() {
             match output {
@@ -198,23 +166,15 @@ impl Run {
                 }
                 Output::Tokens { id, at: now, .. } if at >= self.prefill => {
                     let sent = self.requests[&id.0].sent;
-                    self.ttft.push(now.since(sent).as_secs_f64() * 1e3);
+                    self.clients.first_token(now.since(sent).as_secs_f64());
                 }
                 Output::Finished { id, at: now, usage, timings, .. } if at >= self.prefill => {
-                    let gaps = f64::from(usage.reply_tokens.max(2) - 1);
-                    self.tpot.push(timings.decode.as_secs_f64() * 1e3 / gaps);
+                    self.clients.answered(&usage, &timings);
                     self.requests.remove(&id.0);
-                    if self.started < self.total {
-                        self.start(now);
-                    }
+                    self.start(now);
                 }
                 _ => {}
             }
         }
-    }
-
-    fn latency(&self) -> Latency {
-        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-        Latency { ttft: mean(&self.ttft), tpot: mean(&self.tpot) }
     }
 }

@@ -54,11 +54,7 @@ pub(super) async fn play(scenario: &Scenario, steps: &[Step], options: &Options)
     let parties = at_rest(&world, &mut faults).await?;
     let books = Books::new(scenario, steps, &world.regions, &parties, &reports);
     books.judge(&mut faults);
-    world.drain(&mut faults).await;
-    if !faults.is_empty() {
-        world.fleet.keep_logs();
-        faults.push(format!("the logs are in {}", world.fleet.dir().display()));
-    }
+    close(&mut world, &mut faults).await;
     let clients = verdict::clients(&reports).unwrap_or_default();
     Ok(Played { clients, books, course, faults })
 }
@@ -103,6 +99,30 @@ pub(super) async fn perform(
         }
     }
     world.none_died()
+}
+
+/// Waits until a fleet whose faults were mended is as before, and then for a while of calm.
+pub(super) async fn recover(
+    world: &mut World,
+    mended: std::result::Result<(), String>,
+    faults: &mut Vec<String>,
+) {
+    if let Err(fault) = mended {
+        faults.push(fault);
+        world.go_on();
+    } else if let Err(error) = world.all_up().await {
+        faults.push(format!("the fleet did not recover: {error}"));
+    }
+    tokio::time::sleep(CALM).await;
+}
+
+/// Ends a fleet. If anything was wrong, its logs are kept.
+pub(super) async fn close(world: &mut World, faults: &mut Vec<String>) {
+    world.drain(faults).await;
+    if !faults.is_empty() {
+        world.fleet.keep_logs();
+        faults.push(format!("the logs are in {}", world.fleet.dir().display()));
+    }
 }
 
 /// Waits until nothing is in flight anywhere; a request that still is after a long time never ends.

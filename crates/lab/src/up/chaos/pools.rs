@@ -19,10 +19,9 @@ use super::super::order::{Act, Order, What};
 use super::super::pools::{KV_SCALE, Pools};
 use super::super::world::World;
 use super::super::{Demand, Options as Up, arrange};
-use super::play::{at_rest, perform};
-use super::random::account::{self, Fault, Half, Taken};
-use super::random::clients::{Crowd, Habits};
-use super::random::reference;
+use super::account::{self, Fault, Half, Taken};
+use super::clients::{Crowd, Habits, reference};
+use super::play::{at_rest, close, perform, recover};
 use super::scenario::Deed;
 use super::{CALM, Options, POOLS};
 use crate::legs::LegCounts;
@@ -83,26 +82,13 @@ async fn played(options: &Options, up: &Up, faults: &mut Vec<String>) -> Result<
     let crowd = Crowd::start(regions, reference.said(0), options.seed, HABITS);
     tokio::time::sleep(CALM).await;
     let mut played = Vec::new();
-    if let Err(fault) = break_and_mend(&mut world, up, options, &mut played).await {
-        faults.push(fault);
-        world.go_on();
-    } else if let Err(error) = world.all_up().await {
-        faults.push(format!("the fleet did not recover: {error}"));
-    }
-    tokio::time::sleep(CALM).await;
+    let mended = break_and_mend(&mut world, up, options, &mut played).await;
+    recover(&mut world, mended, faults).await;
     let records = crowd.end().await;
     at_rest(&world, faults).await?;
     let legs = released(&world, faults).await?;
-    world.drain(faults).await;
-    let mut engines = Taken::default();
-    for replica in &world.regions[0].replicas {
-        engines.read(&world.fleet.dir().join(format!("{}.log", replica.name)), true);
-    }
-    if !faults.is_empty() {
-        world.fleet.keep_logs();
-        faults.push(format!("the logs are in {}", world.fleet.dir().display()));
-    }
-    Ok((Half { resume: false, records, faults: played, engines }, legs))
+    close(&mut world, faults).await;
+    Ok((Half { resume: false, records, faults: played, engines: Taken::of(&world) }, legs))
 }
 
 /// Injects faults until the time is over.

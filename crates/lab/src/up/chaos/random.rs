@@ -7,9 +7,6 @@
 //! without saying so, a duplicate piece of an answer or one of another answer, an answer where a
 //! rule forbids it, a final refusal while a permitted replica is alive.
 
-pub(super) mod account;
-mod answers;
-pub(super) mod clients;
 mod draw;
 
 use std::time::{Duration, Instant};
@@ -18,17 +15,14 @@ use meridian_base::{Rng, mix};
 
 use super::super::order::Order;
 use super::super::world::World;
-use super::super::{Demand, Options as Up, arrange, tenants};
-use super::play::{at_rest, perform};
+use super::super::{Demand, Options as Up, arrange};
+use super::account::{self, Fault, Half, Taken};
+use super::clients::{Crowd, Habits, reference};
+use super::play::{at_rest, close, perform, recover};
 use super::scenario::Deed;
 use super::{CALM, Options, RANDOM};
-use crate::{EngineSpec, Process, Result};
-use account::{Fault, Half, Taken};
-use clients::{Crowd, Habits};
+use crate::Result;
 use draw::Drawn;
-
-/// Speed of the engine with the expected answers, relative to the others.
-const REFERENCE_SPEED: f64 = 1000.0;
 
 /// Runs both halves and prints their results; returns all problems, one sentence each.
 pub(super) async fn run(options: &Options) -> Result<Vec<String>> {
@@ -79,13 +73,7 @@ async fn half(options: &Options, resume: bool, faults: &mut Vec<String>) -> Resu
     let drawn = draw::faults(options.length.as_secs_f64() / 2.0, &mut Rng::new(seed));
     let mut played = Vec::new();
     let healed = play(&mut world, &up, &drawn, &mut played).await;
-    if let Err(fault) = healed {
-        faults.push(fault);
-        world.go_on();
-    } else if let Err(error) = world.all_up().await {
-        faults.push(format!("the fleet did not recover: {error}"));
-    }
-    tokio::time::sleep(CALM).await;
+    recover(&mut world, healed, faults).await;
     let records = crowd.end().await;
     let parties = at_rest(&world, faults).await?;
     for seen in parties.gateways.iter().filter_map(|seen| seen.status.as_ref()) {
@@ -94,19 +82,8 @@ async fn half(options: &Options, resume: bool, faults: &mut Vec<String>) -> Resu
             faults.push(format!("the gateway of {} counts {breaches} breaches", seen.region));
         }
     }
-    world.drain(faults).await;
-    let mut engines = Taken::default();
-    for region in &world.regions {
-        for replica in &region.replicas {
-            let log = world.fleet.dir().join(format!("{}.log", replica.name));
-            engines.read(&log, region.name == tenants::REGION);
-        }
-    }
-    if !faults.is_empty() {
-        world.fleet.keep_logs();
-        faults.push(format!("the logs are in {}", world.fleet.dir().display()));
-    }
-    Ok(Half { resume, records, faults: played, engines })
+    close(&mut world, faults).await;
+    Ok(Half { resume, records, faults: played, engines: Taken::of(&world) })
 }
 
 /// Orders all faults and their repairs, each at its time.
@@ -138,10 +115,4 @@ async fn play(
         }
     }
     Ok(())
-}
-
-/// An engine that no gateway uses: all others give the same answer to a prompt.
-pub(super) async fn reference(world: &World, up: &Up) -> Result<Process> {
-    let spec = EngineSpec { time_scale: REFERENCE_SPEED, seed: up.seed, ..EngineSpec::default() };
-    world.fleet.engine("reference", &spec).await
 }

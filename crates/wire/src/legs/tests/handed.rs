@@ -46,7 +46,7 @@ fn recorded_answers() {
         let usage = handed.usage.expect("reported");
         assert_eq!((usage.prompt_tokens, usage.completion_tokens), (tokens, 1));
         assert_eq!(handed.finish, Finish::Limit);
-        assert_eq!(Finish::read(endpoint, &answer(&recording)), Finish::Limit);
+        assert_eq!(Finish::read(endpoint, &answer(&recording)), Ok(Finish::Limit));
     }
 }
 

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use super::super::tenants;
+use super::super::world::World;
 use super::answers::End;
 use super::clients::Record;
 use crate::page::table;
@@ -15,34 +17,45 @@ const IN_A_ROW: usize = 20;
 const BACK: f64 = 1.5;
 
 /// Start and repair of a fault.
-pub(in super::super) struct Fault {
-    pub(in super::super) kind: &'static str,
+pub(super) struct Fault {
+    pub(super) kind: &'static str,
     /// Whether it may silence a gateway, or a link between gateways.
-    pub(in super::super) silences: bool,
-    pub(in super::super) from: Instant,
-    pub(in super::super) mended: Instant,
+    pub(super) silences: bool,
+    pub(super) from: Instant,
+    pub(super) mended: Instant,
 }
 
 /// One half of a run.
-pub(in super::super) struct Half {
-    pub(in super::super) resume: bool,
-    pub(in super::super) records: Vec<Record>,
-    pub(in super::super) faults: Vec<Fault>,
+pub(super) struct Half {
+    pub(super) resume: bool,
+    pub(super) records: Vec<Record>,
+    pub(super) faults: Vec<Fault>,
     /// From the engines' own logs: requests of the restricted tenant that engines in other regions
     /// received, and all client requests that engines received.
-    pub(in super::super) engines: Taken,
+    pub(super) engines: Taken,
 }
 
 /// Requests in the engines' logs.
 #[derive(Default)]
-pub(in super::super) struct Taken {
-    pub(in super::super) all: u64,
-    pub(in super::super) forbidden: Vec<String>,
+pub(super) struct Taken {
+    pub(super) all: u64,
+    pub(super) forbidden: Vec<String>,
 }
 
 impl Taken {
-    /// Reads an engine's log.
-    pub(in super::super) fn read(&mut self, log: &Path, permitted: bool) {
+    /// Reads the logs of all engines.
+    pub(super) fn of(world: &World) -> Taken {
+        let mut taken = Taken::default();
+        for region in &world.regions {
+            for replica in &region.replicas {
+                let log = world.fleet.dir().join(format!("{}.log", replica.name));
+                taken.read(&log, region.name == tenants::REGION);
+            }
+        }
+        taken
+    }
+
+    fn read(&mut self, log: &Path, permitted: bool) {
         let text = std::fs::read(log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         for id in text.lines().filter_map(|line| line.strip_prefix("received request ")) {
@@ -60,7 +73,7 @@ impl Half {
     }
 
     /// All problems, one sentence each.
-    pub(in super::super) fn judge(&self, faults: &mut Vec<String>) {
+    pub(super) fn judge(&self, faults: &mut Vec<String>) {
         let mut wrong: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         for record in &self.records {
             if let Some(why) = self.wrong(record) {
@@ -131,7 +144,7 @@ fn p90<'a>(records: impl Iterator<Item = &'a Record>) -> Option<Duration> {
 }
 
 /// The faults by kind, and the recovery time of TTFT after each.
-pub(in super::super) fn faults(halves: &[Half]) -> String {
+pub(super) fn faults(halves: &[Half]) -> String {
     let mut kinds: BTreeMap<&str, Vec<Option<Duration>>> = BTreeMap::new();
     for (kind, back) in halves.iter().flat_map(Half::backs) {
         kinds.entry(kind).or_default().push(back);
@@ -158,7 +171,7 @@ pub(in super::super) fn faults(halves: &[Half]) -> String {
 }
 
 /// The outcomes of requests, with and without resume, for each tenant.
-pub(in super::super) fn requests(halves: &[Half]) -> String {
+pub(super) fn requests(halves: &[Half]) -> String {
     let mut shown = table(&[
         "resume",
         "tenant",

@@ -13,7 +13,7 @@ const IDLE: Duration = Duration::from_secs(10);
 
 /// The outcome of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in super::super) enum End {
+pub(super) enum End {
     /// Complete and as expected.
     Whole,
     /// Ended with an error event or a broken connection: the client knows that it is incomplete.

@@ -12,9 +12,10 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::super::super::tenants;
+use super::super::world::World;
+use super::super::{Options as Up, tenants};
 use super::answers::{self, End, Read};
-use crate::{Client, Error, Result, Stream};
+use crate::{Client, EngineSpec, Error, Process, Result, Stream};
 
 /// A request without an answer after this time is lost.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -27,26 +28,35 @@ const THINK_MS: usize = 400;
 /// Fewest and most tokens of an answer.
 const TOKENS: [usize; 2] = [8, 40];
 
+/// Speed of the engine with the expected answers, relative to the others.
+const REFERENCE_SPEED: f64 = 1000.0;
+
+/// An engine that no gateway uses: all others give the same answer to a prompt.
+pub(super) async fn reference(world: &World, up: &Up) -> Result<Process> {
+    let spec = EngineSpec { time_scale: REFERENCE_SPEED, seed: up.seed, ..EngineSpec::default() };
+    world.fleet.engine("reference", &spec).await
+}
+
 /// What clients send, and how long they wait.
 #[derive(Debug, Clone, Copy)]
-pub(in super::super) struct Habits {
+pub(super) struct Habits {
     /// Clients per region: of the free tenant, and of the one whose requests stay in one region.
-    pub(in super::super) clients: [usize; 2],
+    pub(super) clients: [usize; 2],
     /// A silent gateway is left after this time.
-    pub(in super::super) head: Duration,
+    pub(super) head: Duration,
     /// Most repetitions of the marker before the question: long prompts that nothing has cached.
-    pub(in super::super) repeats: usize,
+    pub(super) repeats: usize,
 }
 
 impl Habits {
     /// Short prompts of both tenants.
-    pub(in super::super) const USUAL: Habits =
+    pub(super) const USUAL: Habits =
         Habits { clients: [3, 2], head: Duration::from_secs(6), repeats: 1 };
 }
 
 /// The outcome of one request.
 #[derive(Debug, Clone)]
-pub(in super::super) struct Record {
+pub(super) struct Record {
     /// Its id at the engines.
     pub(super) id: String,
     /// Whether its tenant's requests stay in one region.
@@ -63,7 +73,7 @@ pub(in super::super) struct Record {
 }
 
 /// All clients of a run.
-pub(in super::super) struct Crowd {
+pub(super) struct Crowd {
     tasks: JoinSet<()>,
     stop: CancellationToken,
     records: Arc<Mutex<Vec<Record>>>,
@@ -85,7 +95,7 @@ struct One {
 
 impl Crowd {
     /// Starts the clients of regions given by name and by their gateways' addresses, nearest first.
-    pub(in super::super) fn start(
+    pub(super) fn start(
         regions: Vec<(String, Vec<String>)>,
         reference: &str,
         seed: u64,
@@ -117,7 +127,7 @@ impl Crowd {
     }
 
     /// Waits until every client has finished its request, and returns all outcomes.
-    pub(in super::super) async fn end(mut self) -> Vec<Record> {
+    pub(super) async fn end(mut self) -> Vec<Record> {
         self.stop.cancel();
         while self.tasks.join_next().await.is_some() {}
         let mut all = self.records.lock().unwrap_or_else(PoisonError::into_inner);
