@@ -45,3 +45,6 @@ pub(super) fn pairs(context: &Context<'_>) -> anyhow::Result<Findings> {
     found.claims = vec![Claim::target(what, free, rules.len())];
     Ok(found)
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,7 +17,7 @@ fn small(name: &str, quick: bool) -> Plan {
 #[test]
 fn every_live_experiment_can_be_staged() {
     let live: Vec<_> = ALL.iter().filter(|entry| entry.live.is_some()).collect();
-    assert_eq!(live.len(), 6);
+    assert_eq!(live.len(), 7);
     for entry in live {
         let plan = small(entry.name, false);
         for cell in plan.cells() {
@@ -26,6 +26,23 @@ fn every_live_experiment_can_be_staged() {
         }
         assert!(small(entry.name, true).cells().len() <= 2, "{}", entry.name);
     }
+}
+
+// Engines have the roles and the cards of the fleet, and none has a role under a system without
+// pools.
+#[test]
+fn engines_have_roles() {
+    let plan = small("pd-pairs", false);
+    let of = |name: &str| {
+        let system = plan.systems.iter().position(|(s, ..)| s.name == name).expect("a system");
+        stage(&plan, Cell { workload: 0, fleet: 0, system }, 1).expect("it can be staged").engines
+    };
+    let roles = |name: &str| -> Vec<&str> {
+        of(name).iter().map(|(_, engine)| engine.role.word()).collect()
+    };
+    assert_eq!(roles("meridian"), ["prefill", "decode"]);
+    assert_eq!(roles("no pools"), ["both", "both"]);
+    assert!(of("meridian")[0].1.args.ends_with(&["--kv-link-gbps".into(), "100".into()]));
 }
 
 // Gateways know the same replicas and peers as in the simulator: a central one has all replicas and

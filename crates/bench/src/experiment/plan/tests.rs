@@ -171,6 +171,47 @@ fn errors_of_hard_settings() {
     }
 }
 
+// The same for pools and racks.
+#[test]
+fn errors_of_pools() {
+    let decode = "{gpu: l4, model: llama-3.1-8b, count: [2], pool: {role: decode}}";
+    let cases: &[(&str, &str, &str)] = &[
+        (
+            "count: [2]",
+            "count: [2], pool: {role: prefill}",
+            "fleets (f).groups: replicas for prefill and none for decode; add a group with",
+        ),
+        (
+            "count: [2]",
+            "count: [2], pool: {role: both}",
+            "groups[0].pool.role: both; use prefill or decode, or leave the pool out",
+        ),
+        ("count: [2]", "count: [2], pool: {role: writer}", "`writer` is not a role"),
+        (
+            "count: [2]",
+            "count: [2], pool: {role: decode, gbps: 0}",
+            "groups[0].pool.gbps: 0 is not a rate; use a number of Gb/s above 0",
+        ),
+        (
+            "count: [2]",
+            "count: [2], pool: {role: decode, rack: 1}",
+            "groups[0].pool.rack: 1, and the fleet has 0 racks; give it a rate in `racks`",
+        ),
+        (
+            "{name: f,",
+            "{name: f, racks: [0],",
+            "fleets (f).racks[0]: 0 is not a rate; use a number of Gb/s above 0",
+        ),
+    ];
+    for (from, to, expected) in cases {
+        let found = error(&GOOD.replacen(from, to, 1));
+        assert!(found.contains(expected), "{to}: {found}");
+    }
+    let pools = format!("{{gpu: l4, model: llama-3.1-8b, count: [1], pool: {{role: prefill}}}}, {decode}");
+    let good = GOOD.replace("{gpu: l4, model: llama-3.1-8b, count: [2]}", &pools);
+    assert_eq!(error(&good), "fine");
+}
+
 // All problems are reported at once.
 #[test]
 fn errors_come_together() {

@@ -3,10 +3,14 @@
 //! ```text
 //! price = 1.5 RTT
 //!       + max(t_p (front_p + p - m_p) + kv, t_d front_d)    until the first token
-//!       + t_p (p - m_p) (q + w n_p)                         which others await at the prefill replica
+//!       + t_p (p - m_p) (q_p + w n_p)                       which others await at the prefill replica
+//!       + ms a token (p - m_d) q_kv                         and on the network
 //!       + w N s_d n_d                                       the reply, which slows n_d running requests
 //! kv    = fixed + ms a token (p - m_d + moving)             the KV's way to the decode replica
 //! ```
+//!
+//! The q queued requests wait for what is busy: none waits for a prefill replica that is idle (q_p), or
+//! for a link that carries nothing (q_kv).
 //!
 //! So a request is split if that is cheaper than one leg: where the line lies depends on the load,
 //! the prefixes and the network, and is learned. Short prompts stay whole, because any transfer has
