@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 
 use meridian_base::{BatchId, PortId, RequestId, Rng, Time, mix};
 use meridian_fabric::Gpu;
-use meridian_flow::{Batch, Member as Planned, PortPlan};
+use meridian_flow::{Batch, Input, Member as Planned, PortPlan};
 
 use super::batch::{Forming, Member, Phase, Running};
 use super::exchange::Pattern;
 use super::geometry::ports;
 use super::kv::Holder;
-use super::setup::{Impossible, Parallel};
+use super::setup::Parallel;
 use super::world::{Event, World};
 
 impl World<'_> {
     /// Forms the replica's next batch, if any request waits.
-    pub(crate) fn form(&mut self, now: Time, row: u32) -> Result<(), Impossible> {
+    pub(crate) fn form(&mut self, now: Time, row: u32) {
         let (pool, replica) = self.rows[row as usize];
         let mut queue = std::mem::take(&mut self.replica(row).queue);
         let forming = Forming {
@@ -28,7 +28,7 @@ impl World<'_> {
         let mut members = forming.take(&mut queue, find);
         self.replica(row).queue = queue;
         if members.is_empty() {
-            return Ok(());
+            return;
         }
         members.iter_mut().for_each(|member| self.send_to(pool, member));
         for member in &members {
@@ -51,13 +51,12 @@ impl World<'_> {
         running.divide(this);
         self.report.batches += 1;
         let batch = self.plan(row, &running);
-        self.wires.begin_batch(now, batch)?;
+        self.wires.tell(now, Input::BatchArrived(batch));
         self.replica(row).batch = Some(running);
-        self.fetch(now, row)?;
+        self.fetch(now, row);
         let sequences = self.running(row).members.len();
         let step = self.pools[pool as usize].speed.step(sequences);
         self.queue.push(now + step, Event::Computed(row));
-        Ok(())
     }
 
     /// Chooses the destination of a member's KV: the decode replica with the fewest bytes on the

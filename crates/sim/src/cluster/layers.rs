@@ -16,29 +16,27 @@ use super::compute::loads;
 use super::exchange::Pattern;
 use super::geometry::Site;
 use super::kv::Holder;
-use super::setup::{Impossible, Parallel};
+use super::setup::Parallel;
 use super::wires::Load;
 use super::world::{Event, World};
 
 impl World<'_> {
-    pub(crate) fn happen(&mut self, now: Time, event: Event) -> Result<(), Impossible> {
-        match event {
-            Event::Computed(row) => match self.running(row).phase {
-                Phase::Fetch => self.begin_layer(now, row, 0),
-                Phase::Attention => {
-                    self.attended(now, row)?;
-                    self.one_less(now, row)
-                }
-                Phase::Rest => self.rested(now, row),
-                Phase::Head => self.depart(now, row),
-                Phase::Dispatch | Phase::Combine => self.one_less(now, row),
-            },
-            Event::Floor(row) => self.one_less(now, row),
+    /// A phase of a batch has computed.
+    pub(crate) fn phase_computed(&mut self, now: Time, row: u32) {
+        match self.running(row).phase {
+            Phase::Fetch => self.begin_layer(now, row, 0),
+            Phase::Attention => {
+                self.attended(now, row);
+                self.one_less(now, row);
+            }
+            Phase::Rest => self.rested(now, row),
+            Phase::Head => self.depart(now, row),
+            Phase::Dispatch | Phase::Combine => self.one_less(now, row),
         }
     }
 
     /// Submits the fetches of all layers.
-    pub(crate) fn fetch(&mut self, now: Time, row: u32) -> Result<(), Impossible> {
+    pub(crate) fn fetch(&mut self, now: Time, row: u32) {
         let pool = self.pool(row);
         for nth in 0..self.running(row).members.len() {
             let member = self.running(row).members[nth].clone();
@@ -50,22 +48,16 @@ impl World<'_> {
                     let bytes = each * layers.len() as f64;
                     for path in paths.iter().flatten() {
                         let (stage, owner, layer) = (Stage::Reuse, member.request, layers.start);
-                        self.wires.carry(now, &Load { stage, owner, layer, bytes, path: *path })?;
+                        self.wires.carry(now, &Load { stage, owner, layer, bytes, path: *path });
                         self.running(row).fetching[usize::from(group)] += 1;
                     }
                 }
             }
         }
-        Ok(())
     }
 
     /// Part of a fetch has arrived.
-    pub(crate) fn fetched(
-        &mut self,
-        now: Time,
-        request: u32,
-        layer: u16,
-    ) -> Result<(), Impossible> {
+    pub(crate) fn fetched(&mut self, now: Time, request: u32, layer: u16) {
         let row = self.row_of(request);
         let group = layer / self.pool(row).kv_layers;
         let (number, _) = self.rows[row as usize];
@@ -74,28 +66,29 @@ impl World<'_> {
         let waits = running.phase == Phase::Fetch && running.waits > 0;
         if waits && group == running.layer / self.setup.pools[number as usize].kv_layers {
             if self.running(row).fetching[usize::from(group)] > 0 {
-                return Ok(());
+                return;
             }
             let since = self.running(row).since;
             self.report.stalls[number as usize].add(now.since(since).as_secs_f64());
-            self.attend(now, row)?;
+            self.attend(now, row);
         }
-        Ok(())
     }
 
-    fn begin_layer(&mut self, now: Time, row: u32, layer: u16) -> Result<(), Impossible> {
+    fn begin_layer(&mut self, now: Time, row: u32, layer: u16) {
         let group = usize::from(layer / self.pool(row).kv_layers);
         let running = self.running(row);
         (running.layer, running.phase, running.since) = (layer, Phase::Fetch, now);
         let generation = running.generation;
         running.waits = u32::from(running.fetching[group] > 0);
         let waits = running.waits > 0;
-        self.wires.tell(now, Input::Layer { batch: BatchId(row), generation, layer })?;
-        if waits { Ok(()) } else { self.attend(now, row) }
+        self.wires.tell(now, Input::Layer { batch: BatchId(row), generation, layer });
+        if !waits {
+            self.attend(now, row);
+        }
     }
 
     /// Computes attention; meanwhile a ring passes KV around.
-    fn attend(&mut self, now: Time, row: u32) -> Result<(), Impossible> {
+    fn attend(&mut self, now: Time, row: u32) {
         let (number, _) = self.rows[row as usize];
         let running = self.running(row);
         (running.phase, running.waits) = (Phase::Attention, 1);
@@ -104,18 +97,17 @@ impl World<'_> {
         self.running(row).since = now + took;
         self.queue.push(now + took, Event::Computed(row));
         if self.pool(row).parallel == Parallel::Sequence && self.pool(row).ranks > 1 {
-            self.exchange(now, row, Pattern::Ring)?;
+            self.exchange(now, row, Pattern::Ring);
         }
-        Ok(())
     }
 
     /// Attention is done: the layer's KV can be sent.
-    fn attended(&mut self, now: Time, row: u32) -> Result<(), Impossible> {
+    fn attended(&mut self, now: Time, row: u32) {
         let pool = self.pool(row);
         let layer = self.running(row).layer;
         let layers = pool.group(layer / pool.kv_layers);
         if layer + 1 != layers.end {
-            return Ok(());
+            return;
         }
         for nth in 0..self.running(row).members.len() {
             let member = self.running(row).members[nth].clone();
@@ -127,15 +119,14 @@ impl World<'_> {
             let paths = self.paths(&self.handoff_ways(row, &member), member.request);
             for path in paths.iter().flatten().filter(|_| tokens > 0) {
                 let (stage, owner) = (Stage::Handoff, member.request);
-                self.wires.carry(now, &Load { stage, owner, layer, bytes, path: *path })?;
+                self.wires.carry(now, &Load { stage, owner, layer, bytes, path: *path });
                 self.requests[member.request as usize].handing += 1;
             }
         }
-        Ok(())
     }
 
     /// Starts an exchange; the phase waits for its flows and for its minimum time.
-    fn exchange(&mut self, now: Time, row: u32, pattern: Pattern) -> Result<(), Impossible> {
+    fn exchange(&mut self, now: Time, row: u32, pattern: Pattern) {
         let (number, replica) = self.rows[row as usize];
         let running = self.running(row);
         let (layer, context) = (running.layer, running.context);
@@ -148,19 +139,18 @@ impl World<'_> {
         self.running(row).waits += found.flows.len() as u32 + 1;
         for (path, bytes) in found.flows {
             let (stage, owner) = (Stage::Collective, row);
-            self.wires.carry(now, &Load { stage, owner, layer, bytes, path })?;
+            self.wires.carry(now, &Load { stage, owner, layer, bytes, path });
         }
         self.queue.push(now + found.floor, Event::Floor(row));
-        Ok(())
     }
 
     /// One of the events that the phase waits for; the last one starts the next phase.
-    pub(crate) fn one_less(&mut self, now: Time, row: u32) -> Result<(), Impossible> {
+    pub(crate) fn one_less(&mut self, now: Time, row: u32) {
         let (number, _) = self.rows[row as usize];
         let running = self.running(row);
         running.waits -= 1;
         if running.waits > 0 {
-            return Ok(());
+            return;
         }
         let (phase, waited) = (running.phase, now.since(running.since).as_secs_f64());
         let many = self.pool(row).ranks > 1;
@@ -179,7 +169,7 @@ impl World<'_> {
         }
     }
 
-    fn rest(&mut self, now: Time, row: u32) -> Result<(), Impossible> {
+    fn rest(&mut self, now: Time, row: u32) {
         let (number, _) = self.rows[row as usize];
         let running = self.running(row);
         running.phase = Phase::Rest;
@@ -188,11 +178,10 @@ impl World<'_> {
         let loads = loads(self.pool(row), &shares, serving.routing.weights(layer));
         let took = serving.speed.rest(&shares, loads);
         self.queue.push(now + took, Event::Computed(row));
-        Ok(())
     }
 
     /// The rest of a layer is done.
-    fn rested(&mut self, now: Time, row: u32) -> Result<(), Impossible> {
+    fn rested(&mut self, now: Time, row: u32) {
         let pool = self.pool(row);
         if pool.parallel == Parallel::Experts && pool.ranks > 1 {
             let running = self.running(row);
@@ -202,7 +191,7 @@ impl World<'_> {
         self.next_layer(now, row)
     }
 
-    fn next_layer(&mut self, now: Time, row: u32) -> Result<(), Impossible> {
+    fn next_layer(&mut self, now: Time, row: u32) {
         let pool = self.pool(row);
         let running = self.running(row);
         let layer = running.layer + 1;
@@ -211,13 +200,12 @@ impl World<'_> {
         }
         if running.generation + 1 < running.generations {
             for member in running.next_generation(pool) {
-                self.computed(now, row, &member)?;
+                self.computed(now, row, &member);
             }
             return self.begin_layer(now, row, 0);
         }
         running.phase = Phase::Head;
         self.queue.push(now, Event::Computed(row));
-        Ok(())
     }
 
     /// KV bytes of `tokens` in one layer, on each path.

@@ -1,9 +1,5 @@
-//! The run of a cluster: one event queue for computation and one network for transfers, on one
-//! clock.
-//!
-//! Arrivals are placed, batches formed ([`super::form`]), layers computed ([`super::layers`]) and
-//! first tokens counted. At the same instant, flows end before computations do, and rates are
-//! settled once after everything.
+//! The run of a cluster: arrivals are placed, batches formed ([`super::form`]), layers computed
+//! ([`super::layers`]) and first tokens counted.
 
 use meridian_base::{BatchId, Duration, PortId, RequestId, Time, mix};
 use meridian_fabric::PortName;
@@ -17,13 +13,15 @@ use super::kv::{Directory, Holder, at_low_load};
 use super::objective::Idle;
 use super::report::{Mean, Record, Report};
 use super::setup::{Impossible, Parallel, Pool, Request, Setup};
-use super::watch::Watching;
 use super::wires::{Carried, Wires};
 use crate::queue::EventQueue;
+use crate::run::{self, World as _};
 
 /// An event whose time is known in advance.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
+    /// A request arrives.
+    Arrived(u32),
     /// A batch's phase has computed.
     Computed(u32),
     /// The minimum time of an exchange has passed.
@@ -67,7 +65,6 @@ pub(crate) struct World<'a> {
     pub(crate) rows: Vec<(u32, u32)>,
     pub(crate) requests: Vec<Asked>,
     pub(crate) report: Report,
-    watching: Option<Watching>,
     over: usize,
 }
 
@@ -77,7 +74,12 @@ pub(crate) struct World<'a> {
 /// When the setup is inconsistent, or more flows are active at once than there are rows for.
 pub fn run(setup: &Setup) -> Result<Report, Impossible> {
     let mut world = World::new(setup)?;
-    world.run()?;
+    while world.over < world.requests.len() {
+        let now = world.next().expect("a request that is not over waits for something");
+        world.report.events += world.instant(now);
+        world.report.end = now;
+        world.wires.check()?;
+    }
     Ok(world.finish())
 }
 
@@ -96,48 +98,26 @@ impl<'a> World<'a> {
         requests.sort_by_key(|one: &Asked| (one.record.at, one.pool, one.nth));
         let rates = geometry.topology.rates();
         let config = setup.machine(rates.len(), requests.len() as u32);
-        let wires = Wires::new(config, setup.seed, rates, setup.shared)?;
+        let wires = Wires::new(config, setup.seed, rates, setup.shared, setup.watch)?;
         let means = vec![Mean::default(); pools.len()];
         let report = Report { exchanges: means.clone(), stalls: means, ..Report::default() };
         let queue = EventQueue::new(Duration::ZERO);
-        let watching = setup.watch.map(Watching::new);
-        let over = 0;
-        Ok(World { setup, geometry, queue, wires, pools, rows, requests, report, watching, over })
+        let mut world =
+            World { setup, geometry, queue, wires, pools, rows, requests, report, over: 0 };
+        world.expect(0);
+        Ok(world)
     }
 
-    fn run(&mut self) -> Result<(), Impossible> {
-        let mut next = 0;
-        while self.over < self.requests.len() {
-            let arrival = self.requests.get(next).map(|one| one.record.at);
-            let events = [arrival, self.queue.next(), self.wires.next()];
-            let now = events.into_iter().flatten().min();
-            let now = now.expect("a request that is not over waits for something");
-            while let Some((_, carried)) = self.wires.ended(now)? {
-                self.report.events += 1;
-                self.ended(now, &carried)?;
-            }
-            while self.queue.next().is_some_and(|at| at <= now) {
-                let (_, event) = self.queue.pop().expect("it was looked at");
-                self.report.events += 1;
-                self.happen(now, event)?;
-            }
-            while self.requests.get(next).is_some_and(|one| one.record.at <= now) {
-                self.report.events += 1;
-                self.arrive(now, next as u32)?;
-                next += 1;
-            }
-            self.report.events += self.wires.tick(now)?;
-            self.wires.settle(now);
-            if let Some(watching) = &mut self.watching {
-                watching.look(now, &self.wires);
-            }
-            self.report.end = now;
+    /// Schedules the arrival of the next request, if there is one.
+    fn expect(&mut self, number: u32) {
+        if let Some(one) = self.requests.get(number as usize) {
+            self.queue.push(one.record.at, Event::Arrived(number));
         }
-        Ok(())
     }
 
     /// Places a request on the replica with the least to compute before it and for it.
-    fn arrive(&mut self, now: Time, number: u32) -> Result<(), Impossible> {
+    pub(crate) fn arrive(&mut self, now: Time, number: u32) {
+        self.expect(number + 1);
         let pool = self.requests[number as usize].pool;
         let asked = self.asked(number);
         let serving = &self.pools[pool as usize];
@@ -156,9 +136,8 @@ impl<'a> World<'a> {
         at.outstanding += tokens;
         at.queue.push_back(number);
         if at.batch.is_none() {
-            self.form(now, self.row(pool, replica as u32))?;
+            self.form(now, self.row(pool, replica as u32));
         }
-        Ok(())
     }
 
     pub(crate) fn asked(&self, number: u32) -> &'a Request {
@@ -185,22 +164,17 @@ impl<'a> World<'a> {
     }
 
     /// A batch has computed its last layer: its replica is free.
-    pub(crate) fn depart(&mut self, now: Time, row: u32) -> Result<(), Impossible> {
+    pub(crate) fn depart(&mut self, now: Time, row: u32) {
         let running = self.replica(row).batch.take().expect("a batch departs once");
-        self.wires.tell(now, Input::BatchDeparted(BatchId(row)))?;
+        self.wires.tell(now, Input::BatchDeparted(BatchId(row)));
         for member in &running.members {
-            self.computed(now, row, member)?;
+            self.computed(now, row, member);
         }
         self.form(now, row)
     }
 
     /// A prompt is computed: others can fetch its KV, and its first token waits for the handoff.
-    pub(crate) fn computed(
-        &mut self,
-        now: Time,
-        row: u32,
-        member: &Member,
-    ) -> Result<(), Impossible> {
+    pub(crate) fn computed(&mut self, now: Time, row: u32, member: &Member) {
         let (pool, replica) = self.rows[row as usize];
         let holder = Holder { replica, rank: member.rank };
         let skip = if self.pool(row).keep { 0 } else { member.matched };
@@ -211,18 +185,6 @@ impl<'a> World<'a> {
         self.maybe_over(now, member.request)
     }
 
-    /// A flow has ended.
-    fn ended(&mut self, now: Time, carried: &Carried) -> Result<(), Impossible> {
-        match carried.stage {
-            Stage::Collective => self.one_less(now, carried.owner),
-            Stage::Reuse => self.fetched(now, carried.owner, carried.layer),
-            Stage::Handoff => {
-                self.requests[carried.owner as usize].handing -= 1;
-                self.maybe_over(now, carried.owner)
-            }
-        }
-    }
-
     /// The row of the request's batch.
     pub(crate) fn row_of(&self, request: u32) -> u32 {
         let one = &self.requests[request as usize];
@@ -230,10 +192,10 @@ impl<'a> World<'a> {
     }
 
     /// The first token follows the last byte of KV.
-    fn maybe_over(&mut self, now: Time, number: u32) -> Result<(), Impossible> {
+    fn maybe_over(&mut self, now: Time, number: u32) {
         let one = &mut self.requests[number as usize];
         if !one.computed || one.handing > 0 {
-            return Ok(());
+            return;
         }
         let serving = &mut self.pools[one.pool as usize];
         one.record.first = now + serving.speed.decode;
@@ -260,10 +222,39 @@ impl<'a> World<'a> {
         busiest.truncate(16);
         self.report.busiest = busiest;
         self.report.demoted = self.wires.demoted;
+        self.report.events += self.wires.timers;
         self.report.flows = self.wires.flows;
         self.report.records = self.requests.iter().map(|one| one.record).collect();
-        self.report.slices = self.watching.map(Watching::slices).unwrap_or_default();
+        self.report.slices = self.wires.slices();
         self.report
+    }
+}
+
+impl run::World for World<'_> {
+    type Event = Event;
+    type Carrier = Wires;
+
+    fn ahead(&mut self) -> (&mut EventQueue<Event>, &mut Wires) {
+        (&mut self.queue, &mut self.wires)
+    }
+
+    fn transferred(&mut self, now: Time, carried: Carried) {
+        match carried.stage {
+            Stage::Collective => self.one_less(now, carried.owner),
+            Stage::Reuse => self.fetched(now, carried.owner, carried.layer),
+            Stage::Handoff => {
+                self.requests[carried.owner as usize].handing -= 1;
+                self.maybe_over(now, carried.owner);
+            }
+        }
+    }
+
+    fn happen(&mut self, now: Time, event: Event) {
+        match event {
+            Event::Arrived(request) => self.arrive(now, request),
+            Event::Computed(row) => self.phase_computed(now, row),
+            Event::Floor(row) => self.one_less(now, row),
+        }
     }
 }
 
