@@ -46,10 +46,14 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// Adds a chunk of `new` tokens after `before`.
-    pub(crate) fn add(&mut self, before: f64, new: f64, part: f64) {
-        self.tokens += new * part;
-        self.pairs += new * (before + (new + 1.0) / 2.0) * part;
+    /// Adds a chunk of `new` tokens after `before`, of a request whose first rank is `rank`.
+    pub(crate) fn add(shares: &mut [Share], pool: &Pool, rank: u32, (before, new): (u32, u32)) {
+        let (part, before, new) =
+            (1.0 / f64::from(pool.spread()), f64::from(before), f64::from(new));
+        for share in &mut shares[rank as usize..][..pool.spread() as usize] {
+            share.tokens += new * part;
+            share.pairs += new * (before + (new + 1.0) / 2.0) * part;
+        }
     }
 }
 

@@ -123,10 +123,13 @@ pub(crate) struct Ways {
     rails: Vec<Rail>,
     /// By rank: others of the same server.
     near: Vec<Vec<u32>>,
+    /// Latency, and NVLink's rate.
+    latency: Duration,
+    nvlink: f64,
 }
 
 impl Ways {
-    pub(crate) fn new(geometry: &Geometry, site: Site, pool: &Pool) -> Ways {
+    pub(crate) fn new(geometry: &Geometry, site: Site, pool: &Pool, latency: Duration) -> Ways {
         let ranks = pool.ranks;
         let server = |rank: u32| geometry.server(site.gpu(rank, 0));
         let near = |rank: u32| {
@@ -136,7 +139,8 @@ impl Ways {
             Parallel::Experts => geometry.rails(site, ranks),
             Parallel::Sequence => geometry.ring(site, ranks),
         };
-        Ways { rails, near: (0..ranks).map(near).collect() }
+        let nvlink = geometry.topology.cluster().nvlink_rate;
+        Ways { rails, near: (0..ranks).map(near).collect(), latency, nvlink }
     }
 
     /// Adds the bytes on each path in a layer, in the order of the rails.
@@ -169,7 +173,6 @@ impl Ways {
         layer: u16,
         shares: &[Share],
         context: f64,
-        (latency, nvlink): (Duration, f64),
     ) -> Exchange {
         let mut bytes = Vec::new();
         self.load(routing, pattern, layer, shares, context, &mut bytes);
@@ -181,6 +184,6 @@ impl Ways {
             others.map(sent).sum::<f64>()
         };
         let most = (0..self.near.len()).map(inside).fold(0.0, f64::max);
-        Exchange { flows, floor: latency + Duration::from_secs_f64(most / nvlink) }
+        Exchange { flows, floor: self.latency + Duration::from_secs_f64(most / self.nvlink) }
     }
 }

@@ -206,6 +206,17 @@ impl Pool {
         self.tensor * self.ranks
     }
 
+    /// Ranks among which requests are divided: with sequence parallelism each request uses all of
+    /// them.
+    pub(crate) fn separate_ranks(&self) -> u32 {
+        if self.parallel == Parallel::Experts { self.ranks } else { 1 }
+    }
+
+    /// Ranks that each request uses.
+    pub(crate) fn spread(&self) -> u32 {
+        self.ranks / self.separate_ranks()
+    }
+
     /// Flows of KV from one end of the model to the other.
     pub(crate) fn groups(&self) -> u16 {
         (self.model.layers as u16).div_ceil(self.kv_layers)
