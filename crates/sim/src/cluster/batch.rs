@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use meridian_base::Time;
 
-use super::compute::Share;
+use super::compute::Shares;
 use super::exchange::Ways;
 use super::geometry::Site;
 use super::kv::{Directory, Found, Holder};
@@ -69,10 +69,8 @@ pub(crate) struct Running {
     pub(crate) generation: u32,
     pub(crate) generations: u32,
     pub(crate) phase: Phase,
-    /// By rank, in this generation.
-    pub(crate) shares: Vec<Share>,
-    /// Tokens of all prompts so far.
-    pub(crate) context: f64,
+    /// Of this generation.
+    pub(crate) shares: Shares,
     /// Number of events that the phase still waits for.
     pub(crate) waits: u32,
     /// When its exchange, or its wait for a fetch, started.
@@ -102,14 +100,11 @@ impl Running {
 
     /// Computes each rank's share of this generation.
     pub(crate) fn divide(&mut self, pool: &Pool) {
-        let mut shares = vec![Share::default(); pool.ranks as usize];
-        self.context = 0.0;
+        self.shares = Shares::new(pool);
         for member in &self.members {
-            let (before, new) = self.chunk(member, pool.batch_tokens);
-            self.context += f64::from(before + new);
-            Share::add(&mut shares, pool, member.rank, (before, new));
+            let chunk = self.chunk(member, pool.batch_tokens);
+            self.shares.add(pool, member.rank, chunk);
         }
-        self.shares = shares;
     }
 }
 

@@ -8,7 +8,7 @@
 use meridian_base::{Duration, Rng, mix};
 use meridian_fabric::Path;
 
-use super::compute::Share;
+use super::compute::Shares;
 use super::geometry::{Geometry, Rail, Site};
 use super::setup::{Parallel, Pool};
 
@@ -72,27 +72,18 @@ impl Routing {
         self.kv
     }
 
-    /// Bytes from rank to rank, on one lane. `context` is the number of tokens that go around the
-    /// ring.
-    fn bytes(
-        &self,
-        pattern: Pattern,
-        layer: u16,
-        shares: &[Share],
-        context: f64,
-        from: u32,
-        to: u32,
-    ) -> f64 {
-        let ranks = shares.len() as u32;
+    /// Bytes from rank to rank, on one lane.
+    fn bytes(&self, pattern: Pattern, layer: u16, shares: &Shares, from: u32, to: u32) -> f64 {
+        let ranks = shares.ranks.len() as u32;
         let sent = |owner: u32, expert: u32| {
             let wants = (self.distinct * self.weights(layer)[expert as usize]).min(1.0);
-            shares[owner as usize].tokens * wants * self.token
+            shares.ranks[owner as usize].tokens * wants * self.token
         };
         match pattern {
             Pattern::Dispatch => sent(from, to),
             Pattern::Combine => sent(to, from),
             Pattern::Ring if to == (from + 1) % ranks => {
-                context * self.kv * f64::from(ranks - 1) / f64::from(ranks)
+                shares.context * self.kv * f64::from(ranks - 1) / f64::from(ranks)
             }
             Pattern::Ring => 0.0,
         }
@@ -149,14 +140,13 @@ impl Ways {
         routing: &Routing,
         pattern: Pattern,
         layer: u16,
-        shares: &[Share],
-        context: f64,
+        shares: &Shares,
         into: &mut Vec<f64>,
     ) {
         into.resize(self.rails.len(), 0.0);
         for (rail, sum) in self.rails.iter().zip(into) {
             for &from in &rail.from {
-                *sum += routing.bytes(pattern, layer, shares, context, from, rail.to);
+                *sum += routing.bytes(pattern, layer, shares, from, rail.to);
             }
         }
     }
@@ -171,16 +161,15 @@ impl Ways {
         routing: &Routing,
         pattern: Pattern,
         layer: u16,
-        shares: &[Share],
-        context: f64,
+        shares: &Shares,
     ) -> Exchange {
         let mut bytes = Vec::new();
-        self.load(routing, pattern, layer, shares, context, &mut bytes);
+        self.load(routing, pattern, layer, shares, &mut bytes);
         let flows = self.rails.iter().zip(bytes).filter(|(_, bytes)| *bytes >= 1.0);
         let flows = flows.map(|(rail, bytes)| (rail.path, bytes)).collect();
         let inside = |rank: usize| {
             let others = self.near[rank].iter();
-            let sent = |to: &u32| routing.bytes(pattern, layer, shares, context, rank as u32, *to);
+            let sent = |to: &u32| routing.bytes(pattern, layer, shares, rank as u32, *to);
             others.map(sent).sum::<f64>()
         };
         let most = (0..self.near.len()).map(inside).fold(0.0, f64::max);

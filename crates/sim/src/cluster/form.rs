@@ -8,6 +8,7 @@ use meridian_fabric::Path;
 use meridian_flow::{Batch, Input, Member as Planned, PortPlan};
 
 use super::batch::{Forming, Member, Phase, Running};
+use super::compute::Shares;
 use super::exchange::Pattern;
 use super::geometry::ports;
 use super::kv::Holder;
@@ -37,8 +38,7 @@ impl World<'_> {
             generation: 0,
             generations: most.div_ceil(pool.batch_tokens),
             phase: Phase::Fetch,
-            shares: Vec::new(),
-            context: 0.0,
+            shares: Shares::default(),
             waits: 0,
             since: now,
             fetching: vec![0; usize::from(pool.groups())],
@@ -127,14 +127,7 @@ impl World<'_> {
         let mut by_rail = Vec::new();
         for layer in 0..pool.model.layers as u16 {
             for &way in directions {
-                ways.load(
-                    &serving.routing,
-                    way,
-                    layer,
-                    &running.shares,
-                    running.context,
-                    &mut by_rail,
-                );
+                ways.load(&serving.routing, way, layer, &running.shares, &mut by_rail);
             }
         }
         let name = mix(self.setup.seed, self.report.batches);

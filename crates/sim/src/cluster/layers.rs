@@ -122,9 +122,8 @@ impl World<'_> {
     fn exchange(&mut self, now: Time, row: u32, pattern: Pattern) {
         let routing = &self.serving(row).routing;
         let at = &self.replicas[row as usize];
-        let running = at.batch.as_ref().expect("a batch exchanges");
-        let Running { layer, context, shares, .. } = running;
-        let (layer, found) = (*layer, at.ways.exchange(routing, pattern, *layer, shares, *context));
+        let Running { layer, shares, .. } = at.batch.as_ref().expect("a batch exchanges");
+        let (layer, found) = (*layer, at.ways.exchange(routing, pattern, *layer, shares));
         self.running(row).waits += found.flows.len() as u32 + 1;
         for (path, bytes) in found.flows {
             let (stage, owner) = (Stage::Collective, row);

@@ -10,7 +10,7 @@
 
 use meridian_base::Duration;
 
-use super::compute::{Share, Speed, loads};
+use super::compute::{Shares, Speed, loads};
 use super::exchange::{Pattern, Routing, Ways};
 use super::geometry::Geometry;
 use super::setup::{Parallel, Pool};
@@ -35,15 +35,15 @@ impl Idle<'_> {
         let mut before = hit;
         for nth in 0..chunks {
             let chunk = (tokens - before).min(self.pool.batch_tokens);
-            let mut shares = vec![Share::default(); self.pool.ranks as usize];
-            Share::add(&mut shares, self.pool, 0, (before, chunk));
+            let mut shares = Shares::new(self.pool);
+            shares.add(self.pool, 0, (before, chunk));
             for layer in 0..self.pool.model.layers as u16 {
                 let group = layer / self.pool.kv_layers;
                 let layers = self.pool.group(group);
                 if nth == 0 && layer == layers.start {
                     now = now.max(fetch.carry(0.0, self.kv_seconds(hit, layers.len())));
                 }
-                now = self.layer(now, layer, &shares, f64::from(before + chunk));
+                now = self.layer(now, layer, &shares);
                 if layer + 1 == layers.end {
                     let all = if nth == 0 { before + chunk } else { chunk };
                     line.carry(now, self.kv_seconds(all, layers.len()));
@@ -54,11 +54,11 @@ impl Idle<'_> {
         Duration::from_secs_f64(now.max(line.free)) + self.speed.decode
     }
 
-    fn layer(&self, from: f64, layer: u16, shares: &[Share], context: f64) -> f64 {
+    fn layer(&self, from: f64, layer: u16, shares: &Shares) -> f64 {
         let attention = self.speed.attention(shares).as_secs_f64();
         let loads = loads(self.pool, shares, self.routing.weights(layer));
         let rest = self.speed.rest(shares, loads).as_secs_f64();
-        let exchange = |pattern| self.exchange(pattern, layer, shares, context);
+        let exchange = |pattern| self.exchange(pattern, layer, shares);
         match self.pool.parallel {
             Parallel::Experts => {
                 let exchanges = exchange(Pattern::Dispatch) + exchange(Pattern::Combine);
@@ -69,8 +69,8 @@ impl Idle<'_> {
     }
 
     /// An exchange at the full rate of its busiest port.
-    fn exchange(&self, pattern: Pattern, layer: u16, shares: &[Share], context: f64) -> f64 {
-        let found = self.ways.exchange(self.routing, pattern, layer, shares, context);
+    fn exchange(&self, pattern: Pattern, layer: u16, shares: &Shares) -> f64 {
+        let found = self.ways.exchange(self.routing, pattern, layer, shares);
         let mut ports = std::collections::BTreeMap::new();
         for (path, bytes) in &found.flows {
             for port in path.ports() {

@@ -40,6 +40,7 @@ struct Flight {
     /// prompt.
     missing: u8,
     first: Time,
+    record: Record,
 }
 
 struct World<'a> {
@@ -51,24 +52,30 @@ struct World<'a> {
     decode: Vec<Decode>,
     passes: Rows<Pass>,
     flights: Vec<Flight>,
-    records: Vec<Record>,
     spent: (Spent, Spent),
     held: Held,
 }
 
-/// Tokens of KV on all instances, over time.
+/// Tokens of KV on all instances, until the last arrival.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
+    until: Time,
     tokens: f64,
     since: Time,
     sum: f64,
 }
 
 impl Held {
-    fn change(&mut self, now: Time, until: Time, by: f64) {
-        let now = now.min(until);
+    fn change(&mut self, now: Time, by: f64) {
+        let now = now.min(self.until);
         self.sum += self.tokens * now.since(self.since).as_secs_f64();
         (self.since, self.tokens) = (now, self.tokens + by);
+    }
+
+    fn mean(&mut self) -> f64 {
+        self.change(self.until, 0.0);
+        let seconds = self.until.as_secs_f64();
+        if seconds > 0.0 { self.sum / seconds } else { 0.0 }
     }
 }
 
@@ -85,6 +92,7 @@ impl<'a> World<'a> {
         for (nth, request) in setup.requests.iter().enumerate() {
             queue.push(request.at, Event::Arrived(nth));
         }
+        let until = setup.requests.last().map_or(Time::ZERO, |request| request.at);
         World {
             queue,
             wires: Wires::new(&setup.ports),
@@ -92,9 +100,8 @@ impl<'a> World<'a> {
             decode: setup.decode.iter().map(Decode::new).collect(),
             passes: Rows::default(),
             flights: vec![Flight::default(); setup.requests.len()],
-            records: vec![Record::default(); setup.requests.len()],
             spent: (Spent::default(), Spent::default()),
-            held: Held::default(),
+            held: Held { until, ..Held::default() },
             setup,
             choose,
         }
@@ -110,7 +117,7 @@ impl<'a> World<'a> {
         let prompts: Vec<usize> = self.prefill[at].queue.drain(..count).collect();
         for request in &prompts {
             let tokens = f64::from(self.setup.requests[*request].prompt);
-            self.held.change(now, self.end(), tokens);
+            self.held.change(now, tokens);
             let to = decode::least(&self.decode, &self.setup.decode);
             self.decode[to].outstanding += 1;
             self.flights[*request].decode = to;
@@ -220,7 +227,7 @@ impl<'a> World<'a> {
             }
             (Home::Decode(at), Of::Lane(lane)) => {
                 let more = self.decode[at].lanes[lane].running.len() as f64;
-                self.held.change(now, self.end(), more);
+                self.held.change(now, more);
                 for request in self.decode[at].stepped(lane, &self.setup.requests) {
                     self.finished(now, request);
                 }
@@ -240,7 +247,7 @@ impl<'a> World<'a> {
         flight.first = now;
         let to = flight.decode;
         let asked = self.setup.requests[request];
-        self.records[request].ttft = Some(now.since(asked.at).as_secs_f64());
+        flight.record.ttft = Some(now.since(asked.at).as_secs_f64());
         if asked.output < 2 {
             self.decode[to].outstanding -= 1;
             return self.finished(now, request);
@@ -252,9 +259,9 @@ impl<'a> World<'a> {
     fn finished(&mut self, now: Time, request: usize) {
         let asked = self.setup.requests[request];
         let more = f64::from(asked.output.saturating_sub(1));
-        let since = now.since(self.flights[request].first).as_secs_f64();
-        self.records[request].tpot = Some(since / more.max(1.0));
-        self.held.change(now, self.end(), -f64::from(asked.prompt) - more);
+        let flight = &mut self.flights[request];
+        flight.record.tpot = Some(now.since(flight.first).as_secs_f64() / more.max(1.0));
+        self.held.change(now, -f64::from(asked.prompt) - more);
     }
 
     /// Starts a step in every idle lane that has requests.
@@ -270,17 +277,11 @@ impl<'a> World<'a> {
         }
     }
 
-    fn end(&self) -> Time {
-        self.setup.requests.last().map_or(Time::ZERO, |request| request.at)
-    }
-
     fn report(mut self) -> Report {
-        let end = self.end();
-        self.held.change(end, end, 0.0);
-        let seconds = end.as_secs_f64();
-        let kv_tokens = if seconds > 0.0 { self.held.sum / seconds } else { 0.0 };
+        let kv_tokens = self.held.mean();
+        let records = self.flights.iter().map(|flight| flight.record).collect();
         let (prefill, decode) = self.spent;
-        Report { records: self.records, prefill, decode, kv_tokens }
+        Report { records, prefill, decode, kv_tokens }
     }
 }
 
