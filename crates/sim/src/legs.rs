@@ -24,7 +24,6 @@ use meridian_base::{Duration, FlowId, RequestId, Time};
 use meridian_engine::Leg;
 use meridian_routing::Role;
 
-use crate::fabric::Fabric;
 use crate::scenario::{Hardware, Rack};
 use cards::Cards;
 pub(crate) use outputs::{name, refused};
@@ -105,12 +104,12 @@ struct Handoff {
 }
 
 /// The split attempts, and the fabric between their replicas.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Legs {
     /// In order of their ids, so that faults meet them in the order in which they began.
     handoffs: BTreeMap<RequestId, Handoff>,
     begun: u64,
-    cards: Cards,
+    pub(crate) cards: Cards,
     /// Whether any replica only prefills, so that requests may be split.
     pub(crate) pairs: bool,
 }
@@ -125,22 +124,15 @@ impl Legs {
         Split { name, from, to, prefilling: true }
     }
 
-    /// The racks' uplinks, to which replicas are added.
+    /// No replicas yet, but the racks for them.
     pub(crate) fn new(racks: &[Rack]) -> Legs {
-        let mut legs = Legs::default();
-        racks.iter().for_each(|rack| legs.cards.add_rack(*rack));
-        legs
+        Legs { handoffs: BTreeMap::new(), begun: 0, cards: Cards::new(racks), pairs: false }
     }
 
     /// Adds the next replica.
     pub(crate) fn add(&mut self, hardware: &Hardware) {
         self.cards.add_card(hardware.transfer);
         self.pairs |= hardware.role == Role::Prefill;
-    }
-
-    /// The network that KV crosses.
-    pub(crate) fn fabric(&mut self) -> &mut Fabric<RequestId> {
-        &mut self.cards.fabric
     }
 
     /// Whether an engine's id names a split attempt.

@@ -8,9 +8,9 @@
 //! scenario gives the same report, byte for byte, on every machine: events are ordered by (time,
 //! sequence), random numbers come from the seed, and floating-point functions from `libm`.
 //!
-//! [`cluster`] is a separate simulation: prefill replicas on a fabric, scheduled by the flow
-//! machine. [`fleet`] is another: prefill and decode instances whose collectives and KV share
-//! links.
+//! [`cluster`] and [`fleet`] are other worlds on the same run loop and fabric, with models of their
+//! own: prefill replicas whose transfers the flow machine schedules, and planned instances whose
+//! collectives and KV share links.
 //!
 //! It deliberately has no files, statistics or plots: `bench` reads experiments, and makes tables
 //! of reports.

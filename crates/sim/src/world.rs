@@ -338,7 +338,7 @@ impl run::World for World {
     type Carrier = Fabric<RequestId>;
 
     fn ahead(&mut self) -> (&mut EventQueue<Event>, &mut Fabric<RequestId>) {
-        (&mut self.queue, self.legs.fabric())
+        (&mut self.queue, &mut self.legs.cards.fabric)
     }
 
     fn transferred(&mut self, now: Time, (_, name): (FlowId, RequestId)) {

@@ -9,7 +9,7 @@ use meridian_fabric::{Demand, Path, Priority};
 use meridian_flow::{self as flow, Config, Flows, Input, Output, Owner, Place, Stage, Why};
 
 use super::geometry::ports;
-use super::report::Slice;
+use super::report::{Holding, Slice};
 use super::setup::{Impossible, Watch};
 use super::watch::Watching;
 use crate::fabric::Fabric;
@@ -29,8 +29,8 @@ pub(crate) struct Carried {
     pub(crate) nth_flow: u64,
     bytes: u64,
     reported: u64,
-    pub(crate) place: Place,
-    pub(crate) why: Why,
+    place: Place,
+    why: Why,
 }
 
 /// Bytes to be carried.
@@ -182,13 +182,21 @@ impl Wires {
     }
 
     /// Flows at a port with their rates, by precedence.
-    pub(crate) fn at(&self, port: PortId) -> Vec<(FlowId, f64, Carried)> {
-        let network = &self.fabric.network;
-        let flows = self.numbers(port).flat_map(|port| network.at(port));
-        let one = |id: FlowId| Some((id, network.rate(id), *self.fabric.flows.get(id.0)?));
-        let mut all: Vec<_> = flows.filter_map(one).collect();
-        all.sort_by_key(|(id, _, carried)| (carried.place.class, carried.place.order, *id));
-        all
+    pub(crate) fn at(&self, port: PortId) -> Vec<Holding> {
+        let Fabric { network, flows } = &self.fabric;
+        let ids = self.numbers(port).flat_map(|port| network.at(port));
+        let mut all: Vec<_> = ids.filter_map(|id| Some((id, flows.get(id.0)?))).collect();
+        all.sort_by_key(|(id, one)| (one.place.class, one.place.order, *id));
+        let holding = |(id, one): (FlowId, &Carried)| Holding {
+            flow: one.nth_flow,
+            stage: one.stage,
+            owner: one.owner,
+            layer: one.layer,
+            level: one.place.level.0,
+            rate: network.rate(id),
+            why: one.why,
+        };
+        all.into_iter().map(holding).collect()
     }
 
     /// Bytes that a port has carried.

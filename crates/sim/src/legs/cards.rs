@@ -29,22 +29,20 @@ struct Card {
 /// The cards of all replicas, and the split attempts whose KV crosses them.
 #[derive(Debug)]
 pub(crate) struct Cards {
-    pub(super) fabric: Fabric<RequestId>,
+    pub(crate) fabric: Fabric<RequestId>,
     racks: Vec<Ports>,
     cards: Vec<Card>,
 }
 
-impl Default for Cards {
-    fn default() -> Cards {
-        Cards { fabric: Fabric::new(&[]), racks: Vec::new(), cards: Vec::new() }
-    }
-}
-
 impl Cards {
-    /// Adds the next rack's uplink.
-    pub(super) fn add_rack(&mut self, rack: Rack) {
-        let ports = self.ports(rack.gbps);
-        self.racks.push(ports);
+    /// The racks' uplinks, to which cards are added.
+    pub(super) fn new(racks: &[Rack]) -> Cards {
+        let mut all = Cards { fabric: Fabric::new(&[]), racks: Vec::new(), cards: Vec::new() };
+        for rack in racks {
+            let ports = all.ports(rack.gbps);
+            all.racks.push(ports);
+        }
+        all
     }
 
     /// Adds the next replica's card.
