@@ -4,7 +4,7 @@
 //! a queue of events in place of sockets. The network, the clients and the engines' computation are
 //! models; the decisions are made by the product's own code.
 //!
-//! A [`Scenario`] defines a run completely, and [`run`] turns it into a [`Report`]. The same
+//! A [`Scenario`] defines a run completely, and [`run()`] turns it into a [`Report`]. The same
 //! scenario gives the same report, byte for byte, on every machine: events are ordered by (time,
 //! sequence), random numbers come from the seed, and floating-point functions from `libm`.
 //!
