@@ -24,8 +24,6 @@ pub(crate) enum Event {
     Prefilled { id: RequestId, gateway: u16, attempt: u32, since: Time },
     /// A message about the KV of a split attempt reaches an engine.
     Kv { name: RequestId, replica: u32, message: Message },
-    /// A transfer of KV ends.
-    Fabric,
     /// A first token reaches a gateway.
     First { id: RequestId, gateway: u16, attempt: u32 },
     /// The end of an attempt reaches a gateway.

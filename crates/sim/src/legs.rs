@@ -11,9 +11,9 @@
 //! engines a split attempt has an id of its own, because the KV of an abandoned attempt may still be
 //! held where the next one goes. One row per attempt follows the KV, and ends with the decode leg.
 
+mod cards;
 mod check;
 mod engines;
-mod fabric;
 mod gateways;
 mod outputs;
 mod transfers;
@@ -25,7 +25,7 @@ use meridian_engine::Leg;
 use meridian_routing::Role;
 
 use crate::scenario::{Hardware, Rack};
-use fabric::Fabric;
+use cards::Cards;
 pub(crate) use outputs::refused;
 
 /// Ids in engines have this bit if they name a split attempt and not a request.
@@ -104,12 +104,12 @@ struct Handoff {
 }
 
 /// The split attempts, and the fabric between their replicas.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Legs {
     /// In order of their ids, so that faults meet them in the order in which they began.
     handoffs: BTreeMap<RequestId, Handoff>,
     begun: u64,
-    fabric: Fabric,
+    pub(crate) cards: Cards,
     /// Whether any replica only prefills, so that requests may be split.
     pub(crate) pairs: bool,
 }
@@ -124,16 +124,14 @@ impl Legs {
         Split { name, from, to, prefilling: true }
     }
 
-    /// The racks' uplinks, to which replicas are added.
+    /// No replicas yet, but the racks for them.
     pub(crate) fn new(racks: &[Rack]) -> Legs {
-        let mut legs = Legs::default();
-        racks.iter().for_each(|rack| legs.fabric.add_rack(*rack));
-        legs
+        Legs { handoffs: BTreeMap::new(), begun: 0, cards: Cards::new(racks), pairs: false }
     }
 
     /// Adds the next replica.
     pub(crate) fn add(&mut self, hardware: &Hardware) {
-        self.fabric.add_card(hardware.transfer);
+        self.cards.add_card(hardware.transfer);
         self.pairs |= hardware.role == Role::Prefill;
     }
 
@@ -156,7 +154,7 @@ impl Legs {
     /// Ends a split attempt, and with it its transfer.
     pub(crate) fn end(&mut self, now: Time, name: RequestId) {
         if let Some(Handoff { stage: Stage::Moving(flow), .. }) = self.handoffs.remove(&name) {
-            self.fabric.end(now, flow);
+            self.cards.fabric.end(now, flow);
         }
     }
 }

@@ -4,13 +4,13 @@
 //! a queue of events in place of sockets. The network, the clients and the engines' computation are
 //! models; the decisions are made by the product's own code.
 //!
-//! A [`Scenario`] defines a run completely, and [`run`] turns it into a [`Report`]. The same
+//! A [`Scenario`] defines a run completely, and [`run()`] turns it into a [`Report`]. The same
 //! scenario gives the same report, byte for byte, on every machine: events are ordered by (time,
 //! sequence), random numbers come from the seed, and floating-point functions from `libm`.
 //!
-//! [`cluster`] is a separate simulation: prefill replicas on a fabric, scheduled by the flow
-//! machine. [`fleet`] is another: prefill and decode instances whose collectives and KV share
-//! links.
+//! [`cluster`] and [`fleet`] are other worlds on the same run loop and fabric, with models of their
+//! own: prefill replicas whose transfers the flow machine schedules, and planned instances whose
+//! collectives and KV share links.
 //!
 //! It deliberately has no files, statistics or plots: `bench` reads experiments, and makes tables
 //! of reports.
@@ -22,6 +22,7 @@ mod clients;
 pub mod cluster;
 mod dispatch;
 mod event;
+mod fabric;
 mod faults;
 pub mod fleet;
 mod flight;
@@ -36,7 +37,9 @@ mod peers;
 mod queue;
 mod replica;
 mod report;
+mod rows;
 mod rules;
+mod run;
 mod running;
 mod scale;
 mod scenario;

@@ -5,16 +5,18 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 
 use meridian_base::{Duration, Time};
+
+use crate::rows::Rows;
 
 /// Events of type `E` in order of time.
 #[derive(Debug)]
 pub(crate) struct EventQueue<E> {
-    /// Time, sequence, and the event's index: small, so that sorting moves little.
+    /// Time, sequence, and the event's row: small, so that sorting moves little.
     heap: BinaryHeap<Reverse<(Time, u64, u32)>>,
-    events: Vec<Option<E>>,
-    free: Vec<u32>,
+    events: Rows<E>,
     sequence: u64,
     /// Times are rounded up to whole ticks of this many ns; 1 leaves them unchanged.
     tick: u64,
@@ -24,8 +26,7 @@ impl<E> EventQueue<E> {
     /// A queue whose events happen on whole ticks; a tick of zero leaves times unchanged.
     pub(crate) fn new(tick: Duration) -> EventQueue<E> {
         let tick = (tick.as_nanos() as u64).max(1);
-        let (heap, events, free) = (BinaryHeap::new(), Vec::new(), Vec::new());
-        EventQueue { heap, events, free, sequence: 0, tick }
+        EventQueue { heap: BinaryHeap::new(), events: Rows::default(), sequence: 0, tick }
     }
 
     /// The first tick that is not before `at`.
@@ -40,12 +41,7 @@ impl<E> EventQueue<E> {
     pub(crate) fn push(&mut self, at: Time, event: E) {
         self.sequence += 1;
         let at = self.rounded(at);
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.events.push(None);
-            self.events.len() as u32 - 1
-        });
-        self.events[place as usize] = Some(event);
-        self.heap.push(Reverse((at, self.sequence, place)));
+        self.heap.push(Reverse((at, self.sequence, self.events.enter(event))));
     }
 
     /// When the next event happens.
@@ -53,11 +49,11 @@ impl<E> EventQueue<E> {
         self.heap.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// The next event and its time.
-    pub(crate) fn pop(&mut self) -> Option<(Time, E)> {
-        let Reverse((at, _, place)) = self.heap.pop()?;
-        self.free.push(place);
-        self.events[place as usize].take().map(|event| (at, event))
+    /// The next event, if it happens by `now`.
+    pub(crate) fn pop_by(&mut self, now: Time) -> Option<E> {
+        let next = self.heap.peek_mut().filter(|next| next.0.0 <= now)?;
+        let Reverse((_, _, row)) = PeekMut::pop(next);
+        self.events.take(row)
     }
 }
 
@@ -72,8 +68,11 @@ mod tests {
         for (at, name) in [(5, 'a'), (3, 'b'), (5, 'c'), (3, 'd'), (4, 'e')] {
             queue.push(Time::from_millis(at), name);
         }
-        let order: String = std::iter::from_fn(|| queue.pop()).map(|(_, name)| name).collect();
-        assert_eq!(order, "bdeac");
+        let order: String = std::iter::from_fn(|| queue.pop_by(Time::from_millis(4))).collect();
+        assert_eq!(order, "bde");
+        assert_eq!(queue.next(), Some(Time::from_millis(5)));
+        let order: String = std::iter::from_fn(|| queue.pop_by(Time::MAX)).collect();
+        assert_eq!(order, "ac");
     }
 
     // With a tick, an event between two ticks happens at the later one.
@@ -83,8 +82,11 @@ mod tests {
         for (at, name) in [(1_000_001, 'a'), (1_000_000, 'b'), (1_999_999, 'c'), (0, 'd')] {
             queue.push(Time::from_nanos(at), name);
         }
-        let order: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
-        let ms = Time::from_millis;
-        assert_eq!(order, [(ms(0), 'd'), (ms(1), 'b'), (ms(2), 'a'), (ms(2), 'c')]);
+        let names = [0, 1, 2].map(|ms| {
+            let at = Time::from_millis(ms);
+            assert_eq!(queue.next(), Some(at));
+            std::iter::from_fn(|| queue.pop_by(at)).collect::<String>()
+        });
+        assert_eq!(names, ["d", "b", "ac"]);
     }
 }

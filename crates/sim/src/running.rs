@@ -4,6 +4,7 @@ use meridian_base::Time;
 
 use crate::impossible::Impossible;
 use crate::report::Report;
+use crate::run::World as _;
 use crate::scenario::Scenario;
 use crate::twin::Twin;
 use crate::world::World;
@@ -40,9 +41,7 @@ impl Running {
 
     /// Runs all events up to `time`.
     pub fn until(&mut self, time: Time) {
-        while self.0.queue.next().is_some_and(|next| next <= time) {
-            self.0.turn();
-        }
+        self.0.until(time);
     }
 
     /// Events handled so far.
@@ -54,7 +53,7 @@ impl Running {
     /// Runs the remaining events.
     #[must_use]
     pub fn end(mut self) -> Report {
-        while self.0.turn() {}
+        self.0.until(Time::MAX);
         self.0.close()
     }
 }

@@ -1,12 +1,13 @@
-//! The world: its state, and the loop that runs it.
+//! The world: its state, and what it does at an instant.
 
 use std::sync::Arc;
 
-use meridian_base::{Duration, PeerId, RequestId, Time};
+use meridian_base::{Duration, FlowId, PeerId, RequestId, Time};
 use meridian_routing::Input;
 
 use crate::clients::Clients;
 use crate::event::Event;
+use crate::fabric::Fabric;
 use crate::flight::Flights;
 use crate::gateway::{Gateway, Granularity, Sizes};
 use crate::impossible::{Impossible, validate};
@@ -17,6 +18,7 @@ use crate::queue::EventQueue;
 use crate::replica::Replica;
 use crate::report::Report;
 use crate::rules::Rules;
+use crate::run;
 use crate::scale::Scaling;
 use crate::scenario::{Fault, Measure, Region, Scenario, System, Topology};
 use crate::twin::Twin;
@@ -223,29 +225,18 @@ impl World {
         self.gateways[usize::from(gateway)].learn(self.now, replica, known, &self.network);
     }
 
-    /// Handles the next event; false if there is none.
-    pub(crate) fn turn(&mut self) -> bool {
-        let Some((at, event)) = self.queue.pop() else { return false };
-        self.now = at;
-        if at > self.end && self.flights.len() == 0 && self.idle_after_end(&event) {
-            return true;
-        }
-        self.report.ended = at;
+    /// Whether no load and no request is left.
+    fn is_over(&self) -> bool {
+        self.now > self.end && self.flights.len() == 0
+    }
+
+    /// Counts something that happens now.
+    fn count(&mut self) {
+        self.report.ended = self.now;
         self.report.events += 1;
-        self.happen(event);
-        self.settle_fabric();
-        if self.paranoid {
-            self.check();
-        }
-        true
     }
 
-    /// Drops events that only keep the world running once no request is in progress.
-    fn idle_after_end(&self, event: &Event) -> bool {
-        !matches!(event, Event::Over { .. })
-    }
-
-    fn happen(&mut self, event: Event) {
+    fn handle(&mut self, event: Event) {
         let Some(event) = self.unless_stopped(event) else { return };
         match event {
             Event::Next { load } => self.next_program(load),
@@ -257,7 +248,6 @@ impl World {
                 self.prefilled(id, gateway, attempt, since);
             }
             Event::Kv { name, replica, message } => self.kv(name, replica, message),
-            Event::Fabric => self.fabric_due(),
             Event::First { id, gateway, attempt } => self.first(id, gateway, attempt),
             Event::Ended { id, gateway, attempt, outcome } => {
                 self.ended(id, gateway, attempt, outcome);
@@ -340,5 +330,34 @@ impl World {
     pub(crate) fn delay(&self, from: usize, to: usize, id: RequestId, leg: u64) -> Duration {
         let name = self.flights.get(id).map_or(id.0, |f| f.name);
         self.network.one_way(from, to, name ^ leg << 56)
+    }
+}
+
+impl run::World for World {
+    type Event = Event;
+    type Carrier = Fabric<RequestId>;
+
+    fn ahead(&mut self) -> (&mut EventQueue<Event>, &mut Fabric<RequestId>) {
+        (&mut self.queue, &mut self.legs.cards.fabric)
+    }
+
+    fn transferred(&mut self, now: Time, (_, name): (FlowId, RequestId)) {
+        self.now = now;
+        if !self.is_over() {
+            self.count();
+        }
+        self.landed(name);
+        self.check();
+    }
+
+    fn happen(&mut self, now: Time, event: Event) {
+        self.now = now;
+        // What only keeps the world running is dropped.
+        if self.is_over() && !matches!(event, Event::Over { .. }) {
+            return;
+        }
+        self.count();
+        self.handle(event);
+        self.check();
     }
 }

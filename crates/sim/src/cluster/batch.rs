@@ -10,13 +10,21 @@ use std::collections::VecDeque;
 
 use meridian_base::Time;
 
-use super::compute::Share;
+use super::compute::Shares;
+use super::exchange::Ways;
+use super::geometry::Site;
 use super::kv::{Directory, Found, Holder};
-use super::setup::{Parallel, Pool, Request};
+use super::setup::{Pool, Request};
 
 /// A prefill replica.
-#[derive(Debug, Default)]
-pub(crate) struct Replica {
+#[derive(Debug)]
+pub(crate) struct Replica<'a> {
+    pub(crate) pool: &'a Pool,
+    /// The number of its pool, and its own in the pool.
+    pub(crate) number: usize,
+    pub(crate) nth: u32,
+    pub(crate) site: Site,
+    pub(crate) ways: Ways,
     /// Waiting requests, by number, and the tokens of them and of the batch.
     pub(crate) queue: VecDeque<u32>,
     pub(crate) outstanding: u64,
@@ -61,10 +69,8 @@ pub(crate) struct Running {
     pub(crate) generation: u32,
     pub(crate) generations: u32,
     pub(crate) phase: Phase,
-    /// By rank, in this generation.
-    pub(crate) shares: Vec<Share>,
-    /// Tokens of all prompts so far.
-    pub(crate) context: f64,
+    /// Of this generation.
+    pub(crate) shares: Shares,
     /// Number of events that the phase still waits for.
     pub(crate) waits: u32,
     /// When its exchange, or its wait for a fetch, started.
@@ -94,22 +100,11 @@ impl Running {
 
     /// Computes each rank's share of this generation.
     pub(crate) fn divide(&mut self, pool: &Pool) {
-        let ranks = pool.ranks as usize;
-        let mut shares = vec![Share::default(); ranks];
-        self.context = 0.0;
+        self.shares = Shares::new(pool);
         for member in &self.members {
-            let (before, new) = self.chunk(member, pool.batch_tokens);
-            self.context += f64::from(before + new);
-            let (before, new) = (f64::from(before), f64::from(new));
-            match pool.parallel {
-                Parallel::Experts => shares[member.rank as usize].add(before, new, 1.0),
-                Parallel::Sequence => {
-                    let part = 1.0 / ranks as f64;
-                    shares.iter_mut().for_each(|share| share.add(before, new, part));
-                }
-            }
+            let chunk = self.chunk(member, pool.batch_tokens);
+            self.shares.add(pool, member.rank, chunk);
         }
-        self.shares = shares;
     }
 }
 
@@ -122,17 +117,16 @@ pub(crate) struct Forming<'a> {
 }
 
 impl Forming<'_> {
-    /// Takes the next batch from the queue; `request` finds one by its number, with its salt.
+    /// Takes the next batch from the queue; `request` finds one by its number.
     pub(crate) fn take<'r>(
         &self,
         queue: &mut VecDeque<u32>,
-        request: impl Fn(u32) -> (&'r Request, u64),
+        request: impl Fn(u32) -> &'r Request,
     ) -> Vec<Member> {
-        let mut load = vec![0_u32; self.ranks() as usize];
+        let mut load = vec![0_u32; self.pool.separate_ranks() as usize];
         let mut members: Vec<Member> = Vec::new();
         while let Some(&number) = queue.front() {
-            let (asked, salt) = request(number);
-            let member = self.member(number, asked, salt, &load);
+            let member = self.member(number, request(number), &load);
             let new = member.tokens - member.matched;
             let of = &mut load[member.rank as usize];
             if *of > 0 && of.saturating_add(new) > self.pool.batch_tokens {
@@ -145,27 +139,21 @@ impl Forming<'_> {
         members
     }
 
-    /// Ranks among which requests are divided: with sequence parallelism each request uses all of
-    /// them.
-    fn ranks(&self) -> u32 {
-        if self.pool.parallel == Parallel::Experts { self.pool.ranks } else { 1 }
-    }
-
     /// The request on the least loaded rank; ties go to the rank with most of its prefix, and then
     /// in turn.
-    fn member(&self, number: u32, asked: &Request, salt: u64, load: &[u32]) -> Member {
+    fn member(&self, number: u32, asked: &Request, load: &[u32]) -> Member {
         let here = |rank: u32| {
             let own = Holder { replica: self.replica, rank };
             self.directory.held(asked, |holder| *holder == own)
         };
-        let ranks = self.ranks();
+        let ranks = self.pool.separate_ranks();
         let least = load.iter().copied().min().unwrap_or(0);
         let free = (0..ranks).filter(|rank| load[*rank as usize] == least);
         let turn = |rank: u32| (rank + number) % ranks;
         let ahead = free.max_by_key(|rank| (here(*rank), turn(*rank)));
         let rank = ahead.expect("some rank has least");
         let own = Holder { replica: self.replica, rank };
-        let Found { matched, fetch } = self.directory.find(asked, own, self.pool.victims, salt);
+        let Found { matched, fetch } = self.directory.find(asked, own, self.pool.victims, number);
         let to = Holder { replica: 0, rank: 0 };
         Member { request: number, rank, matched, fetch, tokens: asked.tokens, to }
     }

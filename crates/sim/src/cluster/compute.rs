@@ -45,11 +45,32 @@ pub(crate) struct Share {
     pub(crate) pairs: f64,
 }
 
-impl Share {
-    /// Adds a chunk of `new` tokens after `before`.
-    pub(crate) fn add(&mut self, before: f64, new: f64, part: f64) {
-        self.tokens += new * part;
-        self.pairs += new * (before + (new + 1.0) / 2.0) * part;
+/// A batch's work on each rank.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Shares {
+    pub(crate) ranks: Vec<Share>,
+    /// Tokens of all prompts so far, which go around a ring.
+    pub(crate) context: f64,
+}
+
+impl Shares {
+    pub(crate) fn new(pool: &Pool) -> Shares {
+        Shares { ranks: vec![Share::default(); pool.ranks as usize], context: 0.0 }
+    }
+
+    /// Adds a chunk of `new` tokens after `before`, of a request whose first rank is `rank`.
+    pub(crate) fn add(&mut self, pool: &Pool, rank: u32, (before, new): (u32, u32)) {
+        self.context += f64::from(before + new);
+        let (part, before, new) =
+            (1.0 / f64::from(pool.spread()), f64::from(before), f64::from(new));
+        for share in &mut self.ranks[rank as usize..][..pool.spread() as usize] {
+            share.tokens += new * part;
+            share.pairs += new * (before + (new + 1.0) / 2.0) * part;
+        }
+    }
+
+    fn tokens(&self) -> f64 {
+        self.ranks.iter().map(|share| share.tokens).sum()
     }
 }
 
@@ -96,22 +117,21 @@ impl Speed {
     }
 
     /// A layer's attention, on the busiest rank.
-    pub(crate) fn attention(&self, shares: &[Share]) -> Duration {
+    pub(crate) fn attention(&self, shares: &Shares) -> Duration {
         let one = |share: &Share| {
             knee(self.attention, share.tokens) + self.pair * share.pairs + self.reduction(share)
         };
-        self.longest(shares.iter().map(one))
+        self.longest(shares.ranks.iter().map(one))
     }
 
     /// The rest of a layer: `loads` are the tokens that each rank's experts compute.
-    pub(crate) fn rest(&self, shares: &[Share], loads: impl Iterator<Item = f64>) -> Duration {
-        let all: f64 = shares.iter().map(|share| share.tokens).sum();
-        let touched = 1.0 - libm::exp(-self.touch * all);
+    pub(crate) fn rest(&self, shares: &Shares, loads: impl Iterator<Item = f64>) -> Duration {
+        let touched = 1.0 - libm::exp(-self.touch * shares.tokens());
         let experts = (self.experts.0 * touched, self.experts.1);
         let one = |(share, load): (&Share, f64)| {
             knee(self.dense, share.tokens) + knee(experts, load) + self.reduction(share)
         };
-        self.longest(shares.iter().zip(loads).map(one))
+        self.longest(shares.ranks.iter().zip(loads).map(one))
     }
 
     fn reduction(&self, share: &Share) -> f64 {
@@ -132,10 +152,10 @@ fn knee((read, token): (f64, f64), tokens: f64) -> f64 {
 /// Tokens that the experts of each rank compute, with `weights` summing to 1.
 pub(crate) fn loads<'a>(
     pool: &Pool,
-    shares: &[Share],
+    shares: &Shares,
     weights: &'a [f64],
 ) -> impl Iterator<Item = f64> + use<'a> {
-    let tokens: f64 = shares.iter().map(|share| share.tokens).sum();
+    let tokens = shares.tokens();
     let active = match pool.parallel {
         Parallel::Experts => pool.model.experts.map_or(0.0, |x| f64::from(x.active)),
         Parallel::Sequence => 0.0,

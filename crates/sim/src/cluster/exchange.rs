@@ -8,7 +8,7 @@
 use meridian_base::{Duration, Rng, mix};
 use meridian_fabric::Path;
 
-use super::compute::Share;
+use super::compute::Shares;
 use super::geometry::{Geometry, Rail, Site};
 use super::setup::{Parallel, Pool};
 
@@ -72,27 +72,18 @@ impl Routing {
         self.kv
     }
 
-    /// Bytes from rank to rank, on one lane. `context` is the number of tokens that go around the
-    /// ring.
-    fn bytes(
-        &self,
-        pattern: Pattern,
-        layer: u16,
-        shares: &[Share],
-        context: f64,
-        from: u32,
-        to: u32,
-    ) -> f64 {
-        let ranks = shares.len() as u32;
+    /// Bytes from rank to rank, on one lane.
+    fn bytes(&self, pattern: Pattern, layer: u16, shares: &Shares, from: u32, to: u32) -> f64 {
+        let ranks = shares.ranks.len() as u32;
         let sent = |owner: u32, expert: u32| {
             let wants = (self.distinct * self.weights(layer)[expert as usize]).min(1.0);
-            shares[owner as usize].tokens * wants * self.token
+            shares.ranks[owner as usize].tokens * wants * self.token
         };
         match pattern {
             Pattern::Dispatch => sent(from, to),
             Pattern::Combine => sent(to, from),
             Pattern::Ring if to == (from + 1) % ranks => {
-                context * self.kv * f64::from(ranks - 1) / f64::from(ranks)
+                shares.context * self.kv * f64::from(ranks - 1) / f64::from(ranks)
             }
             Pattern::Ring => 0.0,
         }
@@ -123,10 +114,13 @@ pub(crate) struct Ways {
     rails: Vec<Rail>,
     /// By rank: others of the same server.
     near: Vec<Vec<u32>>,
+    /// Latency, and NVLink's rate.
+    latency: Duration,
+    nvlink: f64,
 }
 
 impl Ways {
-    pub(crate) fn new(geometry: &Geometry, site: Site, pool: &Pool) -> Ways {
+    pub(crate) fn new(geometry: &Geometry, site: Site, pool: &Pool, latency: Duration) -> Ways {
         let ranks = pool.ranks;
         let server = |rank: u32| geometry.server(site.gpu(rank, 0));
         let near = |rank: u32| {
@@ -136,7 +130,8 @@ impl Ways {
             Parallel::Experts => geometry.rails(site, ranks),
             Parallel::Sequence => geometry.ring(site, ranks),
         };
-        Ways { rails, near: (0..ranks).map(near).collect() }
+        let nvlink = geometry.topology.cluster().nvlink_rate;
+        Ways { rails, near: (0..ranks).map(near).collect(), latency, nvlink }
     }
 
     /// Adds the bytes on each path in a layer, in the order of the rails.
@@ -145,14 +140,13 @@ impl Ways {
         routing: &Routing,
         pattern: Pattern,
         layer: u16,
-        shares: &[Share],
-        context: f64,
+        shares: &Shares,
         into: &mut Vec<f64>,
     ) {
         into.resize(self.rails.len(), 0.0);
         for (rail, sum) in self.rails.iter().zip(into) {
             for &from in &rail.from {
-                *sum += routing.bytes(pattern, layer, shares, context, from, rail.to);
+                *sum += routing.bytes(pattern, layer, shares, from, rail.to);
             }
         }
     }
@@ -167,20 +161,18 @@ impl Ways {
         routing: &Routing,
         pattern: Pattern,
         layer: u16,
-        shares: &[Share],
-        context: f64,
-        (latency, nvlink): (Duration, f64),
+        shares: &Shares,
     ) -> Exchange {
         let mut bytes = Vec::new();
-        self.load(routing, pattern, layer, shares, context, &mut bytes);
+        self.load(routing, pattern, layer, shares, &mut bytes);
         let flows = self.rails.iter().zip(bytes).filter(|(_, bytes)| *bytes >= 1.0);
         let flows = flows.map(|(rail, bytes)| (rail.path, bytes)).collect();
         let inside = |rank: usize| {
             let others = self.near[rank].iter();
-            let sent = |to: &u32| routing.bytes(pattern, layer, shares, context, rank as u32, *to);
+            let sent = |to: &u32| routing.bytes(pattern, layer, shares, rank as u32, *to);
             others.map(sent).sum::<f64>()
         };
         let most = (0..self.near.len()).map(inside).fold(0.0, f64::max);
-        Exchange { flows, floor: latency + Duration::from_secs_f64(most / nvlink) }
+        Exchange { flows, floor: self.latency + Duration::from_secs_f64(most / self.nvlink) }
     }
 }

@@ -4,67 +4,59 @@
 use std::collections::BTreeMap;
 
 use meridian_base::{BatchId, PortId, RequestId, Rng, Time, mix};
-use meridian_fabric::Gpu;
-use meridian_flow::{Batch, Member as Planned, PortPlan};
+use meridian_fabric::Path;
+use meridian_flow::{Batch, Input, Member as Planned, PortPlan};
 
 use super::batch::{Forming, Member, Phase, Running};
+use super::compute::Shares;
 use super::exchange::Pattern;
 use super::geometry::ports;
 use super::kv::Holder;
-use super::setup::{Impossible, Parallel};
+use super::setup::Parallel;
 use super::world::{Event, World};
 
 impl World<'_> {
     /// Forms the replica's next batch, if any request waits.
-    pub(crate) fn form(&mut self, now: Time, row: u32) -> Result<(), Impossible> {
-        let (pool, replica) = self.rows[row as usize];
-        let mut queue = std::mem::take(&mut self.replica(row).queue);
-        let forming = Forming {
-            pool: self.pool(row),
-            directory: &self.pools[pool as usize].directory,
-            replica,
-        };
-        let find = |number: u32| (self.asked(number), u64::from(number));
-        let mut members = forming.take(&mut queue, find);
-        self.replica(row).queue = queue;
+    pub(crate) fn form(&mut self, now: Time, row: u32) {
+        let at = &mut self.replicas[row as usize];
+        let (pool, number) = (at.pool, at.number);
+        let directory = &self.pools[number].directory;
+        let find = |number: u32| self.requests[number as usize].request;
+        let forming = Forming { pool, directory, replica: at.nth };
+        let mut members = forming.take(&mut at.queue, find);
         if members.is_empty() {
-            return Ok(());
+            return;
         }
-        members.iter_mut().for_each(|member| self.send_to(pool, member));
-        for member in &members {
+        for member in &mut members {
+            self.send_to(number, member);
             self.requests[member.request as usize].record.matched = member.matched;
         }
-        let this = self.pool(row);
         let most = members.iter().map(|one| one.tokens - one.matched).max().unwrap_or(1);
         let mut running = Running {
             members,
             layer: 0,
             generation: 0,
-            generations: most.div_ceil(this.batch_tokens),
+            generations: most.div_ceil(pool.batch_tokens),
             phase: Phase::Fetch,
-            shares: Vec::new(),
-            context: 0.0,
+            shares: Shares::default(),
             waits: 0,
             since: now,
-            fetching: vec![0; usize::from(this.groups())],
+            fetching: vec![0; usize::from(pool.groups())],
         };
-        running.divide(this);
+        running.divide(pool);
         self.report.batches += 1;
         let batch = self.plan(row, &running);
-        self.wires.begin_batch(now, batch)?;
-        self.replica(row).batch = Some(running);
-        self.fetch(now, row)?;
-        let sequences = self.running(row).members.len();
-        let step = self.pools[pool as usize].speed.step(sequences);
+        self.wires.tell(now, Input::BatchArrived(batch));
+        let step = self.pools[number].speed.step(running.members.len());
+        self.replicas[row as usize].batch = Some(running);
+        self.fetch(now, row);
         self.queue.push(now + step, Event::Computed(row));
-        Ok(())
     }
 
     /// Chooses the destination of a member's KV: the decode replica with the fewest bytes on the
     /// way to it.
-    fn send_to(&mut self, pool: u32, member: &mut Member) {
-        let this = &self.setup.pools[pool as usize];
-        let serving = &mut self.pools[pool as usize];
+    fn send_to(&mut self, pool: usize, member: &mut Member) {
+        let serving = &mut self.pools[pool];
         let bytes = serving.routing.kv() * f64::from(member.tokens);
         let (to, slot) = serving
             .decode
@@ -72,10 +64,7 @@ impl World<'_> {
             .enumerate()
             .min_by(|a, b| a.1.0.total_cmp(&b.1.0).then(a.1.1.cmp(&b.1.1)).then(a.0.cmp(&b.0)))
             .expect("a pool has a decode replica");
-        let rank = match this.parallel {
-            Parallel::Experts => slot.1 % this.ranks,
-            Parallel::Sequence => 0,
-        };
+        let rank = slot.1 % serving.pool.separate_ranks();
         slot.0 += bytes;
         slot.1 += 1;
         member.to = Holder { replica: to as u32, rank };
@@ -85,34 +74,29 @@ impl World<'_> {
 
     /// The description of a batch for the machine: its requests, and all its planned transfers.
     fn plan(&self, row: u32, running: &Running) -> Batch {
-        let (number, replica) = self.rows[row as usize];
-        let (pool, serving) = (self.pool(row), &self.pools[number as usize]);
+        let (pool, serving) = (self.pool(row), self.serving(row));
+        let layers = f64::from(pool.model.layers);
         let member = |member: &Member| {
             let record = &self.requests[member.request as usize].record;
-            let layers = f64::from(pool.model.layers);
             let mut plan: Vec<PortPlan> = Vec::new();
-            let mut add = |ways: &[(Gpu, Gpu)], bytes: f64, handoff: bool| {
-                for path in self.paths(ways, member.request).into_iter().flatten() {
-                    for &port in ports(&path).as_slice() {
+            let mut add = |paths: Vec<Path>, tokens: u32, handoff: bool| {
+                let bytes = (self.kv_bytes(row, tokens) * layers) as u64;
+                for ports in paths.iter().map(ports) {
+                    for &port in ports.as_slice() {
                         let at = plan.iter().position(|one| one.port == port);
                         let at = at.unwrap_or_else(|| {
                             plan.push(PortPlan { port, reuse: 0, handoff: 0 });
                             plan.len() - 1
                         });
                         let of = if handoff { &mut plan[at].handoff } else { &mut plan[at].reuse };
-                        *of += bytes as u64;
+                        *of += bytes;
                     }
                 }
             };
             for &(from, tokens) in &member.fetch {
-                let fetched = self.kv_bytes(number, tokens) * layers;
-                add(&self.fetch_ways(row, member, from), fetched, false);
+                add(self.fetch_paths(row, member, from), tokens, false);
             }
-            add(
-                &self.handoff_ways(row, member),
-                self.kv_bytes(number, member.tokens) * layers,
-                true,
-            );
+            add(self.handoff_paths(row, member), member.tokens, true);
             Planned {
                 id: RequestId(u64::from(member.request)),
                 // A request that waited past its deadline is served without one.
@@ -127,16 +111,15 @@ impl World<'_> {
             id: BatchId(row),
             layers: pool.model.layers as u16,
             layer_time: attention * 2,
-            collectives: self.expected(row, replica, running),
+            collectives: self.expected(row, running),
             requests: running.members.iter().map(member).collect(),
         }
     }
 
     /// Bytes of a batch's exchanges by port, as expected from past routing.
-    fn expected(&self, row: u32, replica: u32, running: &Running) -> Vec<(PortId, u64)> {
-        let (number, _) = self.rows[row as usize];
-        let (pool, serving) = (self.pool(row), &self.pools[number as usize]);
-        let ways = &serving.ways[replica as usize];
+    fn expected(&self, row: u32, running: &Running) -> Vec<(PortId, u64)> {
+        let (pool, serving) = (self.pool(row), self.serving(row));
+        let ways = &self.replicas[row as usize].ways;
         let directions: &[Pattern] = match pool.parallel {
             Parallel::Experts => &[Pattern::Dispatch, Pattern::Combine],
             Parallel::Sequence => &[Pattern::Ring],
@@ -144,14 +127,7 @@ impl World<'_> {
         let mut by_rail = Vec::new();
         for layer in 0..pool.model.layers as u16 {
             for &way in directions {
-                ways.load(
-                    &serving.routing,
-                    way,
-                    layer,
-                    &running.shares,
-                    running.context,
-                    &mut by_rail,
-                );
+                ways.load(&serving.routing, way, layer, &running.shares, &mut by_rail);
             }
         }
         let name = mix(self.setup.seed, self.report.batches);

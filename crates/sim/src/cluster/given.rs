@@ -13,9 +13,9 @@ use meridian_flow::{self as flow, Batch, Input, Member, PortPlan, Stage};
 
 use super::report::{GivenReport, Ran};
 use super::setup::{Impossible, Watch};
-use super::watch::Watching;
 use super::wires::{Carried, Load, Wires};
 use crate::queue::EventQueue;
+use crate::run::{self, World as _};
 
 /// One run.
 #[derive(Clone, Debug)]
@@ -81,8 +81,6 @@ struct World<'a> {
     /// By flow: the number of flows that it waits for, and those that wait for it.
     waits: Vec<u32>,
     next: Vec<Vec<u32>>,
-    /// Flow of each of the network's rows.
-    rows: Vec<u32>,
     report: GivenReport,
     over: usize,
 }
@@ -98,29 +96,16 @@ struct World<'a> {
 /// When a number names no port, request, batch or flow of the lists.
 pub fn given(given: &Given) -> Result<GivenReport, Impossible> {
     let mut world = World::new(given)?;
-    let mut watching = given.watch.map(Watching::new);
     while world.over < given.flows.len() {
-        let Some(now) = [world.queue.next(), world.wires.next()].into_iter().flatten().min() else {
+        let Some(now) = world.next() else {
             let waiting = given.flows.len() - world.over;
             return Err(Impossible::Waits { waiting });
         };
-        while let Some((id, carried)) = world.wires.ended(now)? {
-            world.ended(now, world.rows[id.index()], &carried)?;
-        }
-        while world.queue.next().is_some_and(|at| at <= now) {
-            let (_, nth) = world.queue.pop().expect("it was looked at");
-            world.release(now, nth)?;
-        }
-        world.wires.tick(now)?;
-        world.wires.settle(now);
-        if let Some(watching) = &mut watching {
-            watching.look(now, &world.wires);
-        }
+        world.instant(now);
         world.report.end = now;
+        world.wires.check()?;
     }
-    let mut report = world.finish();
-    report.slices = watching.map(Watching::slices).unwrap_or_default();
-    Ok(report)
+    Ok(world.finish())
 }
 
 impl<'a> World<'a> {
@@ -146,37 +131,17 @@ impl<'a> World<'a> {
         }
         let mut config = given.flow;
         config.limits = limits(given, count);
-        let wires = Wires::new(config, given.seed, &given.rates, true)?;
+        let wires = Wires::new(config, given.seed, &given.rates, true, given.watch)?;
         let report = GivenReport {
             flows: vec![Ran::default(); given.flows.len()],
             ..GivenReport::default()
         };
-        let rows = Vec::new();
-        Ok(World { given, queue, wires, batches, left, waits, next, rows, report, over: 0 })
+        Ok(World { given, queue, wires, batches, left, waits, next, report, over: 0 })
     }
 
-    /// Starts a flow, and its batch if it is the first.
-    fn release(&mut self, now: Time, nth: u32) -> Result<(), Impossible> {
-        let one = &self.given.flows[nth as usize];
-        let batch = self.given.requests[one.request as usize].batch;
-        if !self.batches[batch as usize].started {
-            self.begin(now, batch)?;
-        }
-        let owner = if one.stage == Stage::Collective { batch } else { one.request };
-        let (stage, layer, bytes, path) = (one.stage, one.layer, one.bytes as f64, one.path);
-        let id = self.wires.carry(now, &Load { stage, owner, layer, bytes, path })?;
-        if self.rows.len() <= id.index() {
-            self.rows.resize(id.index() + 1, u32::MAX);
-        }
-        self.rows[id.index()] = nth;
-        self.report.began.push(nth);
-        self.report.flows[nth as usize].began = now;
-        Ok(())
-    }
-
-    fn begin(&mut self, now: Time, batch: u32) -> Result<(), Impossible> {
+    fn begin(&mut self, now: Time, batch: u32) {
         self.batches[batch as usize].started = true;
-        self.wires.begin_batch(now, self.plan(now, batch))?;
+        self.wires.tell(now, Input::BatchArrived(self.plan(now, batch)));
         self.compute(now, batch)
     }
 
@@ -220,21 +185,41 @@ impl<'a> World<'a> {
     }
 
     /// Reports which layer a batch computes, or that it has computed all.
-    fn compute(&mut self, now: Time, batch: u32) -> Result<(), Impossible> {
+    fn compute(&mut self, now: Time, batch: u32) {
         let progress = &mut self.batches[batch as usize];
         let lowest = progress.early.keys().next().copied();
         let Some(layer) = lowest else {
             return self.wires.tell(now, Input::BatchDeparted(BatchId(batch)));
         };
         if progress.layer == Some(layer) {
-            return Ok(());
+            return;
         }
         progress.layer = Some(layer);
         let (batch, generation) = (BatchId(batch), 0);
         self.wires.tell(now, Input::Layer { batch, generation, layer })
     }
 
-    fn ended(&mut self, now: Time, nth: u32, carried: &Carried) -> Result<(), Impossible> {
+    fn finish(mut self) -> GivenReport {
+        let end = self.report.end;
+        let ports = 0..self.given.rates.len() as u32;
+        self.report.carried = ports.map(|port| self.wires.carried(end, PortId(port))).collect();
+        self.report.given_up = self.wires.demoted;
+        self.report.slices = self.wires.slices();
+        self.report
+    }
+}
+
+impl run::World for World<'_> {
+    /// A flow can start.
+    type Event = u32;
+    type Carrier = Wires;
+
+    fn ahead(&mut self) -> (&mut EventQueue<u32>, &mut Wires) {
+        (&mut self.queue, &mut self.wires)
+    }
+
+    fn transferred(&mut self, now: Time, carried: Carried) {
+        let nth = self.report.began[carried.nth_flow as usize];
         self.over += 1;
         self.report.flows[nth as usize].ended = now;
         let request = self.given.flows[nth as usize].request;
@@ -246,11 +231,11 @@ impl<'a> World<'a> {
             if *left == 0 {
                 early.remove(&carried.layer);
             }
-            self.compute(now, batch)?;
+            self.compute(now, batch);
         }
         self.left[request as usize] -= 1;
         if self.left[request as usize] == 0 {
-            self.wires.tell(now, Input::Ended(RequestId(u64::from(request))))?;
+            self.wires.tell(now, Input::Ended(RequestId(u64::from(request))));
         }
         for other in std::mem::take(&mut self.next[nth as usize]) {
             self.waits[other as usize] -= 1;
@@ -258,15 +243,20 @@ impl<'a> World<'a> {
                 self.queue.push(now + self.given.flows[other as usize].release, other);
             }
         }
-        Ok(())
     }
 
-    fn finish(mut self) -> GivenReport {
-        let end = self.report.end;
-        let ports = 0..self.given.rates.len() as u32;
-        self.report.carried = ports.map(|port| self.wires.carried(end, PortId(port))).collect();
-        self.report.given_up = self.wires.demoted;
-        self.report
+    /// Starts a flow, and its batch if it is the first.
+    fn happen(&mut self, now: Time, nth: u32) {
+        let one = &self.given.flows[nth as usize];
+        let batch = self.given.requests[one.request as usize].batch;
+        if !self.batches[batch as usize].started {
+            self.begin(now, batch);
+        }
+        let owner = if one.stage == Stage::Collective { batch } else { one.request };
+        let (stage, layer, bytes, path) = (one.stage, one.layer, one.bytes as f64, one.path);
+        self.wires.carry(now, &Load { stage, owner, layer, bytes, path });
+        self.report.began.push(nth);
+        self.report.flows[nth as usize].began = now;
     }
 }
 

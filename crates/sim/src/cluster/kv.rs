@@ -34,7 +34,7 @@ pub(crate) struct Found {
 impl Directory {
     /// The longest prefix that this rank and others have together. The missing part comes from one
     /// of the first `victims` holders of each block; `salt` selects one.
-    pub(crate) fn find(&self, asked: &Request, own: Holder, victims: usize, salt: u64) -> Found {
+    pub(crate) fn find(&self, asked: &Request, own: Holder, victims: usize, salt: u32) -> Found {
         let mut found = Found::default();
         for holders in self.leading(asked) {
             let tokens = asked.block_tokens.min(asked.tokens - 1 - found.matched);

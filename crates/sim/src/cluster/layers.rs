@@ -8,165 +8,142 @@
 //! starts. Every exchange blocks the batch, and that time is counted.
 
 use meridian_base::{BatchId, Time};
-use meridian_fabric::{Gpu, Path};
+use meridian_fabric::Path;
 use meridian_flow::{Input, Stage};
 
-use super::batch::{Member, Phase};
+use super::batch::{Member, Phase, Running};
 use super::compute::loads;
 use super::exchange::Pattern;
 use super::geometry::Site;
 use super::kv::Holder;
-use super::setup::{Impossible, Parallel};
+use super::setup::{Parallel, Pool};
 use super::wires::Load;
 use super::world::{Event, World};
 
 impl World<'_> {
-    pub(crate) fn happen(&mut self, now: Time, event: Event) -> Result<(), Impossible> {
-        match event {
-            Event::Computed(row) => match self.running(row).phase {
-                Phase::Fetch => self.begin_layer(now, row, 0),
-                Phase::Attention => {
-                    self.attended(now, row)?;
-                    self.one_less(now, row)
-                }
-                Phase::Rest => self.rested(now, row),
-                Phase::Head => self.depart(now, row),
-                Phase::Dispatch | Phase::Combine => self.one_less(now, row),
-            },
-            Event::Floor(row) => self.one_less(now, row),
+    /// A phase of a batch has computed.
+    pub(crate) fn phase_computed(&mut self, now: Time, row: u32) {
+        match self.running(row).phase {
+            Phase::Fetch => self.begin_layer(now, row, 0),
+            Phase::Attention => {
+                self.attended(now, row);
+                self.one_less(now, row);
+            }
+            Phase::Rest => self.rested(now, row),
+            Phase::Head => self.depart(now, row),
+            Phase::Dispatch | Phase::Combine => self.one_less(now, row),
         }
     }
 
     /// Submits the fetches of all layers.
-    pub(crate) fn fetch(&mut self, now: Time, row: u32) -> Result<(), Impossible> {
+    pub(crate) fn fetch(&mut self, now: Time, row: u32) {
         let pool = self.pool(row);
-        for nth in 0..self.running(row).members.len() {
-            let member = self.running(row).members[nth].clone();
+        for member in self.running(row).members.clone() {
             for &(from, tokens) in &member.fetch {
-                let paths = self.paths(&self.fetch_ways(row, &member, from), member.request);
-                let each = self.kv_bytes(self.rows[row as usize].0, tokens);
+                let paths = self.fetch_paths(row, &member, from);
                 for group in 0..pool.groups() {
                     let layers = pool.group(group);
-                    let bytes = each * layers.len() as f64;
-                    for path in paths.iter().flatten() {
+                    let bytes = self.kv_bytes(row, tokens) * layers.len() as f64;
+                    for &path in &paths {
                         let (stage, owner, layer) = (Stage::Reuse, member.request, layers.start);
-                        self.wires.carry(now, &Load { stage, owner, layer, bytes, path: *path })?;
+                        self.wires.carry(now, &Load { stage, owner, layer, bytes, path });
                         self.running(row).fetching[usize::from(group)] += 1;
                     }
                 }
             }
         }
-        Ok(())
     }
 
     /// Part of a fetch has arrived.
-    pub(crate) fn fetched(
-        &mut self,
-        now: Time,
-        request: u32,
-        layer: u16,
-    ) -> Result<(), Impossible> {
-        let row = self.row_of(request);
-        let group = layer / self.pool(row).kv_layers;
-        let (number, _) = self.rows[row as usize];
+    pub(crate) fn fetched(&mut self, now: Time, request: u32, layer: u16) {
+        let row = self.requests[request as usize].row;
+        let of = self.pool(row).kv_layers;
         let running = self.running(row);
-        running.fetching[usize::from(group)] -= 1;
+        let left = &mut running.fetching[usize::from(layer / of)];
+        *left -= 1;
         let waits = running.phase == Phase::Fetch && running.waits > 0;
-        if waits && group == running.layer / self.setup.pools[number as usize].kv_layers {
-            if self.running(row).fetching[usize::from(group)] > 0 {
-                return Ok(());
-            }
-            let since = self.running(row).since;
-            self.report.stalls[number as usize].add(now.since(since).as_secs_f64());
-            self.attend(now, row)?;
+        if waits && layer / of == running.layer / of && *left == 0 {
+            let stall = now.since(running.since).as_secs_f64();
+            self.report.stalls[self.replicas[row as usize].number].add(stall);
+            self.attend(now, row);
         }
-        Ok(())
     }
 
-    fn begin_layer(&mut self, now: Time, row: u32, layer: u16) -> Result<(), Impossible> {
+    fn begin_layer(&mut self, now: Time, row: u32, layer: u16) {
         let group = usize::from(layer / self.pool(row).kv_layers);
         let running = self.running(row);
         (running.layer, running.phase, running.since) = (layer, Phase::Fetch, now);
         let generation = running.generation;
         running.waits = u32::from(running.fetching[group] > 0);
         let waits = running.waits > 0;
-        self.wires.tell(now, Input::Layer { batch: BatchId(row), generation, layer })?;
-        if waits { Ok(()) } else { self.attend(now, row) }
+        self.wires.tell(now, Input::Layer { batch: BatchId(row), generation, layer });
+        if !waits {
+            self.attend(now, row);
+        }
     }
 
     /// Computes attention; meanwhile a ring passes KV around.
-    fn attend(&mut self, now: Time, row: u32) -> Result<(), Impossible> {
-        let (number, _) = self.rows[row as usize];
+    fn attend(&mut self, now: Time, row: u32) {
+        let speed = self.serving(row).speed;
         let running = self.running(row);
-        (running.phase, running.waits) = (Phase::Attention, 1);
-        let shares = running.shares.clone();
-        let took = self.pools[number as usize].speed.attention(&shares);
-        self.running(row).since = now + took;
+        let took = speed.attention(&running.shares);
+        (running.phase, running.waits, running.since) = (Phase::Attention, 1, now + took);
         self.queue.push(now + took, Event::Computed(row));
         if self.pool(row).parallel == Parallel::Sequence && self.pool(row).ranks > 1 {
-            self.exchange(now, row, Pattern::Ring)?;
+            self.exchange(now, row, Pattern::Ring);
         }
-        Ok(())
     }
 
     /// Attention is done: the layer's KV can be sent.
-    fn attended(&mut self, now: Time, row: u32) -> Result<(), Impossible> {
+    fn attended(&mut self, now: Time, row: u32) {
         let pool = self.pool(row);
         let layer = self.running(row).layer;
         let layers = pool.group(layer / pool.kv_layers);
         if layer + 1 != layers.end {
-            return Ok(());
+            return;
         }
-        for nth in 0..self.running(row).members.len() {
-            let member = self.running(row).members[nth].clone();
-            let (before, new) = self.running(row).chunk(&member, pool.batch_tokens);
-            let first = self.running(row).generation == 0;
-            let tokens = if first { before + new } else { new };
-            let each = self.kv_bytes(self.rows[row as usize].0, tokens);
-            let bytes = each * layers.len() as f64;
-            let paths = self.paths(&self.handoff_ways(row, &member), member.request);
-            for path in paths.iter().flatten().filter(|_| tokens > 0) {
+        for member in self.running(row).members.clone() {
+            let running = self.running(row);
+            let (before, new) = running.chunk(&member, pool.batch_tokens);
+            let tokens = if running.generation == 0 { before + new } else { new };
+            if tokens == 0 {
+                continue;
+            }
+            let bytes = self.kv_bytes(row, tokens) * layers.len() as f64;
+            for path in self.handoff_paths(row, &member) {
                 let (stage, owner) = (Stage::Handoff, member.request);
-                self.wires.carry(now, &Load { stage, owner, layer, bytes, path: *path })?;
-                self.requests[member.request as usize].handing += 1;
+                self.wires.carry(now, &Load { stage, owner, layer, bytes, path });
+                self.requests[owner as usize].handing += 1;
             }
         }
-        Ok(())
     }
 
     /// Starts an exchange; the phase waits for its flows and for its minimum time.
-    fn exchange(&mut self, now: Time, row: u32, pattern: Pattern) -> Result<(), Impossible> {
-        let (number, replica) = self.rows[row as usize];
-        let running = self.running(row);
-        let (layer, context) = (running.layer, running.context);
-        let shares = running.shares.clone();
-        let serving = &self.pools[number as usize];
-        let nvlink = self.geometry.topology.cluster().nvlink_rate;
-        let limits = (serving.speed.latency, nvlink);
-        let ways = &serving.ways[replica as usize];
-        let found = ways.exchange(&serving.routing, pattern, layer, &shares, context, limits);
+    fn exchange(&mut self, now: Time, row: u32, pattern: Pattern) {
+        let routing = &self.serving(row).routing;
+        let at = &self.replicas[row as usize];
+        let Running { layer, shares, .. } = at.batch.as_ref().expect("a batch exchanges");
+        let (layer, found) = (*layer, at.ways.exchange(routing, pattern, *layer, shares));
         self.running(row).waits += found.flows.len() as u32 + 1;
         for (path, bytes) in found.flows {
             let (stage, owner) = (Stage::Collective, row);
-            self.wires.carry(now, &Load { stage, owner, layer, bytes, path })?;
+            self.wires.carry(now, &Load { stage, owner, layer, bytes, path });
         }
         self.queue.push(now + found.floor, Event::Floor(row));
-        Ok(())
     }
 
     /// One of the events that the phase waits for; the last one starts the next phase.
-    pub(crate) fn one_less(&mut self, now: Time, row: u32) -> Result<(), Impossible> {
-        let (number, _) = self.rows[row as usize];
+    pub(crate) fn one_less(&mut self, now: Time, row: u32) {
         let running = self.running(row);
         running.waits -= 1;
         if running.waits > 0 {
-            return Ok(());
+            return;
         }
         let (phase, waited) = (running.phase, now.since(running.since).as_secs_f64());
         let many = self.pool(row).ranks > 1;
         let experts = self.pool(row).parallel == Parallel::Experts;
         if many && (phase != Phase::Attention || !experts) {
-            self.report.exchanges[number as usize].add(waited);
+            self.report.exchanges[self.replicas[row as usize].number].add(waited);
         }
         match phase {
             Phase::Attention if many && experts => {
@@ -179,20 +156,17 @@ impl World<'_> {
         }
     }
 
-    fn rest(&mut self, now: Time, row: u32) -> Result<(), Impossible> {
-        let (number, _) = self.rows[row as usize];
-        let running = self.running(row);
-        running.phase = Phase::Rest;
-        let (layer, shares) = (running.layer, running.shares.clone());
-        let serving = &self.pools[number as usize];
-        let loads = loads(self.pool(row), &shares, serving.routing.weights(layer));
-        let took = serving.speed.rest(&shares, loads);
+    fn rest(&mut self, now: Time, row: u32) {
+        self.running(row).phase = Phase::Rest;
+        let (at, serving) = (&self.replicas[row as usize], self.serving(row));
+        let running = at.batch.as_ref().expect("a batch has a rest");
+        let loads = loads(at.pool, &running.shares, serving.routing.weights(running.layer));
+        let took = serving.speed.rest(&running.shares, loads);
         self.queue.push(now + took, Event::Computed(row));
-        Ok(())
     }
 
     /// The rest of a layer is done.
-    fn rested(&mut self, now: Time, row: u32) -> Result<(), Impossible> {
+    fn rested(&mut self, now: Time, row: u32) {
         let pool = self.pool(row);
         if pool.parallel == Parallel::Experts && pool.ranks > 1 {
             let running = self.running(row);
@@ -202,7 +176,7 @@ impl World<'_> {
         self.next_layer(now, row)
     }
 
-    fn next_layer(&mut self, now: Time, row: u32) -> Result<(), Impossible> {
+    fn next_layer(&mut self, now: Time, row: u32) {
         let pool = self.pool(row);
         let running = self.running(row);
         let layer = running.layer + 1;
@@ -211,59 +185,42 @@ impl World<'_> {
         }
         if running.generation + 1 < running.generations {
             for member in running.next_generation(pool) {
-                self.computed(now, row, &member)?;
+                self.computed(now, row, &member);
             }
             return self.begin_layer(now, row, 0);
         }
         running.phase = Phase::Head;
         self.queue.push(now, Event::Computed(row));
-        Ok(())
     }
 
     /// KV bytes of `tokens` in one layer, on each path.
-    pub(crate) fn kv_bytes(&self, pool: u32, tokens: u32) -> f64 {
-        let this = &self.setup.pools[pool as usize];
-        let spread = match this.parallel {
-            Parallel::Experts => 1.0,
-            Parallel::Sequence => f64::from(this.ranks),
-        };
-        self.pools[pool as usize].routing.kv() * f64::from(tokens) / spread
+    pub(crate) fn kv_bytes(&self, row: u32, tokens: u32) -> f64 {
+        let spread = f64::from(self.pool(row).spread());
+        self.serving(row).routing.kv() * f64::from(tokens) / spread
     }
 
-    /// The paths from the holders of a member's prefix to where it is computed.
-    pub(crate) fn fetch_ways(&self, row: u32, member: &Member, from: Holder) -> Vec<(Gpu, Gpu)> {
-        let (number, replica) = self.rows[row as usize];
-        let sites = &self.geometry.prefill[number as usize];
-        let here = sites[replica as usize];
-        self.lanes(row, (sites[from.replica as usize], from.rank), (here, member.rank))
+    /// The paths from a holder of a member's prefix to where it is computed.
+    pub(crate) fn fetch_paths(&self, row: u32, member: &Member, from: Holder) -> Vec<Path> {
+        let at = &self.replicas[row as usize];
+        let there = self.geometry.prefill[at.number][from.replica as usize];
+        self.paths(member.request, at.pool, (there, from.rank), (at.site, member.rank))
     }
 
     /// The paths from where a member is computed to its decode replica.
-    pub(crate) fn handoff_ways(&self, row: u32, member: &Member) -> Vec<(Gpu, Gpu)> {
-        let (number, replica) = self.rows[row as usize];
-        let here = self.geometry.prefill[number as usize][replica as usize];
-        let there = self.geometry.decode[number as usize][member.to.replica as usize];
-        self.lanes(row, (here, member.rank), (there, member.to.rank))
+    pub(crate) fn handoff_paths(&self, row: u32, member: &Member) -> Vec<Path> {
+        let at = &self.replicas[row as usize];
+        let there = self.geometry.decode[at.number][member.to.replica as usize];
+        self.paths(member.request, at.pool, (at.site, member.rank), (there, member.to.rank))
     }
 
-    /// Each GPU that holds a part of a request's KV, with its receiver.
-    fn lanes(&self, row: u32, from: (Site, u32), to: (Site, u32)) -> Vec<(Gpu, Gpu)> {
-        let pool = self.pool(row);
-        let lanes = 0..self.geometry.lanes(pool);
-        let ranks = match pool.parallel {
-            Parallel::Experts => 0..1,
-            Parallel::Sequence => 0..pool.ranks,
+    /// From each GPU that holds a part of a request's KV to its receiver, unless that is the same.
+    fn paths(&self, request: u32, pool: &Pool, from: (Site, u32), to: (Site, u32)) -> Vec<Path> {
+        let lanes = self.geometry.lanes(pool);
+        let each = (0..pool.spread()).flat_map(|rank| (0..lanes).map(move |lane| (rank, lane)));
+        let path = |(rank, lane)| {
+            let [from, to] = [from, to].map(|(site, first)| site.gpu(first + rank, lane));
+            self.geometry.path(from, to, u64::from(request))
         };
-        let of = |rank: u32| {
-            lanes
-                .clone()
-                .map(move |lane| (from.0.gpu(from.1 + rank, lane), to.0.gpu(to.1 + rank, lane)))
-        };
-        ranks.flat_map(of).collect()
-    }
-
-    /// The paths for these pairs; none if the KV stays on its GPU.
-    pub(crate) fn paths(&self, ways: &[(Gpu, Gpu)], salt: u32) -> Vec<Option<Path>> {
-        ways.iter().map(|(from, to)| self.geometry.path(*from, *to, u64::from(salt))).collect()
+        each.filter_map(path).collect()
     }
 }

@@ -10,7 +10,7 @@
 
 use meridian_base::Duration;
 
-use super::compute::{Share, Speed, loads};
+use super::compute::{Shares, Speed, loads};
 use super::exchange::{Pattern, Routing, Ways};
 use super::geometry::Geometry;
 use super::setup::{Parallel, Pool};
@@ -35,14 +35,15 @@ impl Idle<'_> {
         let mut before = hit;
         for nth in 0..chunks {
             let chunk = (tokens - before).min(self.pool.batch_tokens);
-            let shares = self.shares(before, chunk);
+            let mut shares = Shares::new(self.pool);
+            shares.add(self.pool, 0, (before, chunk));
             for layer in 0..self.pool.model.layers as u16 {
                 let group = layer / self.pool.kv_layers;
                 let layers = self.pool.group(group);
                 if nth == 0 && layer == layers.start {
                     now = now.max(fetch.carry(0.0, self.kv_seconds(hit, layers.len())));
                 }
-                now = self.layer(now, layer, &shares, f64::from(before + chunk));
+                now = self.layer(now, layer, &shares);
                 if layer + 1 == layers.end {
                     let all = if nth == 0 { before + chunk } else { chunk };
                     line.carry(now, self.kv_seconds(all, layers.len()));
@@ -53,25 +54,11 @@ impl Idle<'_> {
         Duration::from_secs_f64(now.max(line.free)) + self.speed.decode
     }
 
-    /// The request's shares: on one rank, or spread over all.
-    fn shares(&self, before: u32, chunk: u32) -> Vec<Share> {
-        let ranks = self.pool.ranks as usize;
-        let mut shares = vec![Share::default(); ranks];
-        let (before, chunk) = (f64::from(before), f64::from(chunk));
-        match self.pool.parallel {
-            Parallel::Experts => shares[0].add(before, chunk, 1.0),
-            Parallel::Sequence => {
-                shares.iter_mut().for_each(|share| share.add(before, chunk, 1.0 / ranks as f64));
-            }
-        }
-        shares
-    }
-
-    fn layer(&self, from: f64, layer: u16, shares: &[Share], context: f64) -> f64 {
+    fn layer(&self, from: f64, layer: u16, shares: &Shares) -> f64 {
         let attention = self.speed.attention(shares).as_secs_f64();
         let loads = loads(self.pool, shares, self.routing.weights(layer));
         let rest = self.speed.rest(shares, loads).as_secs_f64();
-        let exchange = |pattern| self.exchange(pattern, layer, shares, context);
+        let exchange = |pattern| self.exchange(pattern, layer, shares);
         match self.pool.parallel {
             Parallel::Experts => {
                 let exchanges = exchange(Pattern::Dispatch) + exchange(Pattern::Combine);
@@ -82,10 +69,8 @@ impl Idle<'_> {
     }
 
     /// An exchange at the full rate of its busiest port.
-    fn exchange(&self, pattern: Pattern, layer: u16, shares: &[Share], context: f64) -> f64 {
-        let cluster = self.geometry.topology.cluster();
-        let limits = (self.speed.latency, cluster.nvlink_rate);
-        let found = self.ways.exchange(self.routing, pattern, layer, shares, context, limits);
+    fn exchange(&self, pattern: Pattern, layer: u16, shares: &Shares) -> f64 {
+        let found = self.ways.exchange(self.routing, pattern, layer, shares);
         let mut ports = std::collections::BTreeMap::new();
         for (path, bytes) in &found.flows {
             for port in path.ports() {
@@ -99,10 +84,7 @@ impl Idle<'_> {
 
     /// KV of `tokens` over a card, for this many layers.
     fn kv_seconds(&self, tokens: u32, layers: usize) -> f64 {
-        let spread = match self.pool.parallel {
-            Parallel::Experts => 1.0,
-            Parallel::Sequence => f64::from(self.pool.ranks),
-        };
+        let spread = f64::from(self.pool.spread());
         let bytes = self.routing.kv() * f64::from(tokens) * layers as f64 / spread;
         // GPUs that share a card share its rate.
         let cluster = self.geometry.topology.cluster();

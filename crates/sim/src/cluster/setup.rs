@@ -1,5 +1,7 @@
 //! All inputs of a run of a cluster.
 
+use std::fmt::Display;
+
 use meridian_base::{Duration, Time};
 use meridian_engine::{Gpu, Model};
 use meridian_fabric as fabric;
@@ -206,6 +208,17 @@ impl Pool {
         self.tensor * self.ranks
     }
 
+    /// Ranks among which requests are divided: with sequence parallelism each request uses all of
+    /// them.
+    pub(crate) fn separate_ranks(&self) -> u32 {
+        if self.parallel == Parallel::Experts { self.ranks } else { 1 }
+    }
+
+    /// Ranks that each request uses.
+    pub(crate) fn spread(&self) -> u32 {
+        self.ranks / self.separate_ranks()
+    }
+
     /// Flows of KV from one end of the model to the other.
     pub(crate) fn groups(&self) -> u16 {
         (self.model.layers as u16).div_ceil(self.kv_layers)
@@ -218,92 +231,74 @@ impl Pool {
     }
 
     pub(crate) fn check(&self, gpus_of_server: u32) -> Result<(), Impossible> {
-        let refuse = |field, value: f64, remedy: &str| {
-            let (pool, remedy) = (self.name.clone(), remedy.to_owned());
-            Err(Impossible::Pool { pool, field, value, remedy })
+        let Pool { model, ranks, .. } = self;
+        let rule = |field, value: u32, holds: bool, remedy: &dyn Display| {
+            self.rule(field, f64::from(value), holds, remedy)
         };
-        let number = |n: u32| f64::from(n);
-        if self.tensor == 0 || !self.model.heads.is_multiple_of(self.tensor) {
-            let remedy = format!("use a divisor of the model's {} heads", self.model.heads);
-            return refuse("tensor", number(self.tensor), &remedy);
-        }
-        if !gpus_of_server.is_multiple_of(self.tensor) {
-            let remedy = format!("use a divisor of a server's {gpus_of_server} GPUs");
-            return refuse("tensor", number(self.tensor), &remedy);
-        }
-        if self.ranks == 0 || self.ranks > 1024 {
-            return refuse("ranks", number(self.ranks), "use 1 to 1024");
-        }
+        let divides = self.tensor > 0 && model.heads.is_multiple_of(self.tensor);
+        let remedy = format_args!("use a divisor of the model's {} heads", model.heads);
+        rule("tensor", self.tensor, divides, &remedy)?;
+        let divides = gpus_of_server.is_multiple_of(self.tensor);
+        let remedy = format_args!("use a divisor of a server's {gpus_of_server} GPUs");
+        rule("tensor", self.tensor, divides, &remedy)?;
+        rule("ranks", *ranks, (1..=1024).contains(ranks), &"use 1 to 1024")?;
         let gpus = self.gpus();
-        if !gpus.is_multiple_of(gpus_of_server) && !gpus_of_server.is_multiple_of(gpus) {
-            let remedy = format!(
-                "tensor times ranks is {gpus} GPUs: use whole servers of {gpus_of_server}, or an \
-                 even part of one"
-            );
-            return refuse("ranks", number(self.ranks), &remedy);
+        let divides = gpus.is_multiple_of(gpus_of_server) || gpus_of_server.is_multiple_of(gpus);
+        let remedy = format_args!(
+            "tensor times ranks is {gpus} GPUs: use whole servers of {gpus_of_server}, or an even \
+             part of one"
+        );
+        rule("ranks", *ranks, divides, &remedy)?;
+        if self.separate_ranks() > 1 {
+            let experts = model.experts.map_or(0, |experts| experts.count);
+            rule("ranks", *ranks, experts > 0, &"the model has no experts: use sequence")?;
+            let remedy = format_args!("use a divisor of the model's {experts} experts");
+            rule("ranks", *ranks, experts.is_multiple_of(*ranks), &remedy)?;
         }
-        if self.parallel == Parallel::Experts && self.ranks > 1 {
-            let Some(experts) = self.model.experts else {
-                return refuse(
-                    "ranks",
-                    number(self.ranks),
-                    "the model has no experts: use sequence",
-                );
-            };
-            if !experts.count.is_multiple_of(self.ranks) {
-                let remedy = format!("use a divisor of the model's {} experts", experts.count);
-                return refuse("ranks", number(self.ranks), &remedy);
-            }
+        for (field, value) in [("prefill", self.prefill), ("decode", self.decode)] {
+            rule(field, value, (1..=4096).contains(&value), &"use 1 to 4096 replicas")?;
         }
-        if self.prefill == 0 || self.prefill > 4096 {
-            return refuse("prefill", number(self.prefill), "use 1 to 4096 replicas");
-        }
-        if self.decode == 0 || self.decode > 4096 {
-            return refuse("decode", number(self.decode), "use 1 to 4096 replicas");
-        }
-        if self.batch_tokens == 0 {
-            return refuse("batch_tokens", 0.0, "use at least 1, 8192 as a rule");
-        }
-        if !(0.0..=3.0).contains(&self.skew) {
-            return refuse("skew", self.skew, "use 0 to 3");
-        }
-        if self.kv_layers == 0 || u32::from(self.kv_layers) > self.model.layers {
-            let remedy = format!("use 1 to the model's {} layers", self.model.layers);
-            return refuse("kv_layers", f64::from(self.kv_layers), &remedy);
-        }
-        if self.victims == 0 {
-            return refuse("victims", 0.0, "use at least 1");
-        }
-        self.check_requests(&refuse)
+        let (most, layers) = (self.batch_tokens, u32::from(self.kv_layers));
+        rule("batch_tokens", most, most > 0, &"use at least 1, 8192 as a rule")?;
+        self.rule("skew", self.skew, (0.0..=3.0).contains(&self.skew), &"use 0 to 3")?;
+        let remedy = format_args!("use 1 to the model's {} layers", model.layers);
+        rule("kv_layers", layers, (1..=model.layers).contains(&layers), &remedy)?;
+        rule("victims", 0, self.victims > 0, &"use at least 1")?;
+        self.check_requests()
     }
 
-    fn check_requests(
-        &self,
-        refuse: &impl Fn(&'static str, f64, &str) -> Result<(), Impossible>,
-    ) -> Result<(), Impossible> {
+    fn check_requests(&self) -> Result<(), Impossible> {
         let Tiers { tight, loose, tight_share } = self.slo;
         for (field, value) in [("slo.tight", tight), ("slo.loose", loose)] {
-            if !(value > 1.0 && value <= 1e6) {
-                let remedy =
-                    "a deadline before the first token can be there: use above 1, 3 as a rule";
-                return refuse(field, value, remedy);
-            }
+            let remedy = "a deadline before the first token can be there: use above 1, 3 as a rule";
+            self.rule(field, value, value > 1.0 && value <= 1e6, &remedy)?;
         }
-        if !(0.0..=1.0).contains(&tight_share) {
-            return refuse("slo.tight_share", tight_share, "use 0 to 1");
-        }
+        let share = (0.0..=1.0).contains(&tight_share);
+        self.rule("slo.tight_share", tight_share, share, &"use 0 to 1")?;
         let mut last = Time::ZERO;
-        for request in &self.requests {
-            if request.tokens == 0 || request.tokens > self.model.context {
-                let remedy = format!("use 1 to the model's {} tokens", self.model.context);
-                return refuse("requests.tokens", f64::from(request.tokens), &remedy);
-            }
-            if request.at < last {
-                let remedy = "requests come in order of time: sort them";
-                return refuse("requests.at", request.at.as_secs_f64(), remedy);
-            }
-            last = request.at;
+        let context = self.model.context;
+        for Request { at, tokens, .. } in &self.requests {
+            let remedy = format_args!("use 1 to the model's {context} tokens");
+            let fits = (1..=context).contains(tokens);
+            self.rule("requests.tokens", f64::from(*tokens), fits, &remedy)?;
+            let remedy = "requests come in order of time: sort them";
+            self.rule("requests.at", at.as_secs_f64(), *at >= last, &remedy)?;
+            last = *at;
         }
         Ok(())
+    }
+
+    /// Refuses a field's value unless its rule holds.
+    fn rule(
+        &self,
+        field: &'static str,
+        value: f64,
+        holds: bool,
+        remedy: &dyn Display,
+    ) -> Result<(), Impossible> {
+        if holds {
+            return Ok(());
+        }
+        Err(Impossible::Pool { pool: self.name.clone(), field, value, remedy: remedy.to_string() })
     }
 }

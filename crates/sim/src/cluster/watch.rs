@@ -1,6 +1,6 @@
 //! Records the flows at one port, with their reasons.
 
-use meridian_base::{FlowId, Time};
+use meridian_base::Time;
 
 use super::report::{Holding, Slice};
 use super::setup::Watch;
@@ -14,13 +14,13 @@ const MOST: usize = 100_000;
 pub(crate) struct Watching {
     watch: Watch,
     slices: Vec<Slice>,
-    now: Vec<(FlowId, f64)>,
+    /// Whether the last slice still lasts.
     open: bool,
 }
 
 impl Watching {
     pub(crate) fn new(watch: Watch) -> Watching {
-        Watching { watch, slices: Vec::new(), now: Vec::new(), open: false }
+        Watching { watch, slices: Vec::new(), open: false }
     }
 
     /// Records the port after its rates were settled.
@@ -29,27 +29,16 @@ impl Watching {
         if now < self.watch.from || (now > until && !self.open) {
             return;
         }
-        let there = wires.at(self.watch.port);
-        let seen: Vec<(FlowId, f64)> = there.iter().map(|(id, rate, _)| (*id, *rate)).collect();
-        if seen == self.now && now <= until {
-            return;
-        }
+        let holders = wires.at(self.watch.port);
         if let Some(last) = self.slices.last_mut().filter(|_| self.open) {
+            let rate = |one: &Holding| (one.flow, one.rate);
+            if now <= until && last.holders.iter().map(rate).eq(holders.iter().map(rate)) {
+                return;
+            }
             last.to = now.min(until);
         }
-        self.now = seen;
         self.open = now <= until && self.slices.len() < MOST;
         if self.open {
-            let holder = |(_, rate, carried): &(FlowId, f64, super::wires::Carried)| Holding {
-                flow: carried.nth_flow,
-                stage: carried.stage,
-                owner: carried.owner,
-                layer: carried.layer,
-                level: carried.place.level.0,
-                rate: *rate,
-                why: carried.why,
-            };
-            let holders = there.iter().map(holder).collect();
             self.slices.push(Slice { from: now, to: now, holders });
         }
     }

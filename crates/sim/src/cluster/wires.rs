@@ -1,15 +1,19 @@
-//! The flow machine over the network: the machine sets priorities, and the network the resulting
+//! The flow machine over the fabric: the machine sets priorities, and the fabric the resulting
 //! rates.
 //!
 //! It drives the machine without permits: it follows `Placed`, as a cluster with strict priorities
 //! does, and reports progress at the end of each flow and every millisecond.
 
 use meridian_base::{BatchId, Duration, FlowId, PortId, RequestId, Time};
-use meridian_fabric::{Demand, Network, Path, Priority};
-use meridian_flow::{self as flow, Batch, Config, Flows, Input, Output, Owner, Place, Stage, Why};
+use meridian_fabric::{Demand, Path, Priority};
+use meridian_flow::{self as flow, Config, Flows, Input, Output, Owner, Place, Stage, Why};
 
 use super::geometry::ports;
-use super::setup::Impossible;
+use super::report::{Holding, Slice};
+use super::setup::{Impossible, Watch};
+use super::watch::Watching;
+use crate::fabric::Fabric;
+use crate::run::Carrier;
 
 /// How often progress is reported: as often as the machine updates handoffs, or one that is just in
 /// time would look infeasible.
@@ -23,12 +27,10 @@ pub(crate) struct Carried {
     pub(crate) layer: u16,
     /// How many flows started before it.
     pub(crate) nth_flow: u64,
-    pub(crate) bytes: u64,
+    bytes: u64,
     reported: u64,
-    /// Its index among the live ones.
-    nth: u32,
-    pub(crate) place: Place,
-    pub(crate) why: Why,
+    place: Place,
+    why: Why,
 }
 
 /// Bytes to be carried.
@@ -42,203 +44,203 @@ pub(crate) struct Load {
     pub(crate) path: Path,
 }
 
-/// Machine, network and flows.
+/// Machine, fabric and flows.
 pub(crate) struct Wires {
     machine: Flows,
-    /// One for all, or one for KV and one for collectives.
-    nets: Vec<Network>,
-    carried: Vec<Option<Carried>>,
-    live: Vec<u32>,
-    free: Vec<u32>,
+    fabric: Fabric<Carried>,
+    /// Ports that only collectives use, each as many numbers after that of KV; 0 if they share.
+    apart: u32,
     next_report: Time,
+    watching: Option<Watching>,
     pub(crate) flows: u64,
     pub(crate) demoted: u64,
-    refused: Option<Impossible>,
+    /// How often it was due other than for an end.
+    pub(crate) timers: u64,
+    failed: Option<Impossible>,
 }
 
 impl Wires {
-    /// A machine with its limits set, over ports with these rates; on one network, or on separate
-    /// ones for KV and for collectives.
+    /// A machine with its limits set, over ports with these rates. KV and collectives share them,
+    /// or each have their own.
     pub(crate) fn new(
         config: Config,
         seed: u64,
         rates: &[f64],
         shared: bool,
+        watch: Option<Watch>,
     ) -> Result<Wires, Impossible> {
         let mut machine = Flows::new(config, seed)?;
         for (port, rate) in rates.iter().enumerate() {
             let id = PortId(port as u32);
             machine.handle(Time::ZERO, Input::Port { id, bytes_per_second: *rate });
         }
-        let nets = if shared { 1 } else { 2 };
         Ok(Wires {
             machine,
-            nets: (0..nets).map(|_| Network::new(rates)).collect(),
-            carried: Vec::new(),
-            live: Vec::new(),
-            free: Vec::new(),
+            fabric: Fabric::new(&rates.repeat(if shared { 1 } else { 2 })),
+            apart: if shared { 0 } else { rates.len() as u32 },
             next_report: Time::ZERO + REPORT,
+            watching: watch.map(Watching::new),
             flows: 0,
             demoted: 0,
-            refused: None,
+            timers: 0,
+            failed: None,
         })
     }
 
-    fn net(&mut self, stage: Stage) -> &mut Network {
-        let apart = usize::from(stage == Stage::Collective) % self.nets.len();
-        &mut self.nets[apart]
+    /// The fabric's path for a flow of a stage.
+    fn path(&self, stage: Stage, path: Path) -> Path {
+        if stage != Stage::Collective || self.apart == 0 {
+            return path;
+        }
+        let ports: Vec<_> = path.ports().iter().map(|port| PortId(port.0 + self.apart)).collect();
+        Path::new(&ports).expect("as many ports, as different")
     }
 
-    /// Starts a flow and returns its row.
-    pub(crate) fn carry(&mut self, now: Time, load: &Load) -> Result<FlowId, Impossible> {
-        let row = self.free.pop().unwrap_or(self.carried.len() as u32);
-        let most = self.machine.config().limits.flows;
-        if row >= most {
-            return Err(Impossible::Overrun { flows: most, at: now });
-        }
-        let (id, bytes) = (FlowId(row), load.bytes.max(1.0) as u64);
-        let owner = match load.stage {
-            Stage::Collective => Owner::Batch(BatchId(load.owner)),
-            _ => Owner::Request(RequestId(u64::from(load.owner))),
-        };
-        let flow = flow::Flow {
-            id,
-            owner,
-            stage: load.stage,
-            layer: load.layer,
-            bytes,
-            ports: ports(&load.path),
-        };
-        self.machine.handle(now, Input::Submit(flow));
+    /// Starts a flow.
+    pub(crate) fn carry(&mut self, now: Time, load: &Load) {
+        let Load { stage, owner, layer, .. } = *load;
+        let bytes = load.bytes.max(1.0) as u64;
         let carried = Carried {
-            stage: load.stage,
-            owner: load.owner,
-            layer: load.layer,
+            stage,
+            owner,
+            layer,
             nth_flow: self.flows,
             bytes,
             reported: 0,
-            nth: self.live.len() as u32,
             place: Place { level: flow::Level(0), class: 0, order: 0, rate: None },
             why: Why::Equal,
         };
-        if self.carried.len() <= row as usize {
-            self.carried.resize(row as usize + 1, None);
-        }
-        self.carried[row as usize] = Some(carried);
-        self.live.push(row);
+        let demand = Demand::new(self.path(stage, load.path), bytes as f64);
+        let id = self.fabric.begin(now, demand, carried);
         self.flows += 1;
-        let demand = Demand::new(load.path, bytes as f64);
-        self.net(load.stage).begin(now, id, demand);
-        self.follow(now);
-        self.refused.take().map_or(Ok(id), Err)
+        let most = self.machine.config().limits.flows;
+        if id.0 >= most {
+            self.fail(Impossible::Overrun { flows: most, at: now });
+        }
+        let owner = match stage {
+            Stage::Collective => Owner::Batch(BatchId(owner)),
+            _ => Owner::Request(RequestId(u64::from(owner))),
+        };
+        let ports = ports(&load.path);
+        self.tell(now, Input::Submit(flow::Flow { id, owner, stage, layer, bytes, ports }));
     }
 
-    /// Reports the progress of the computation to the machine.
-    pub(crate) fn tell(&mut self, now: Time, input: Input) -> Result<(), Impossible> {
+    /// Reports the progress of the computation to the machine, and carries out its outputs.
+    pub(crate) fn tell(&mut self, now: Time, input: Input) {
         self.machine.handle(now, input);
         self.follow(now);
-        self.refused.take().map_or(Ok(()), Err)
     }
 
-    pub(crate) fn begin_batch(&mut self, now: Time, batch: Batch) -> Result<(), Impossible> {
-        self.tell(now, Input::BatchArrived(batch))
-    }
-
-    /// Carries out the machine's outputs.
     fn follow(&mut self, now: Time) {
         while let Some(output) = self.machine.poll() {
             match output {
                 Output::Placed { flow, place, why } => {
-                    let Some(carried) = &mut self.carried[flow.index()] else { continue };
+                    let Some(carried) = self.fabric.flows.get_mut(flow.0) else { continue };
                     (carried.place, carried.why) = (place, why);
-                    let (stage, cap) = (carried.stage, place.rate.unwrap_or(f64::INFINITY));
+                    let cap = place.rate.unwrap_or(f64::INFINITY);
                     let priority = Priority(place.class, place.order);
-                    self.net(stage).change(now, flow, priority, cap);
+                    self.fabric.network.change(now, flow, priority, cap);
                 }
                 Output::Pruned { .. } | Output::Demoted { .. } => self.demoted += 1,
                 Output::Refused { subject, why } => {
-                    self.refused = Some(Impossible::Refused { subject, why });
+                    self.fail(Impossible::Refused { subject, why });
                 }
                 Output::Reinstated(_) | Output::Permit { .. } => {}
             }
         }
     }
 
-    /// When the next event is due here.
-    pub(crate) fn next(&mut self) -> Option<Time> {
-        let ends = self.nets.iter_mut().filter_map(Network::next_end).min();
-        let report = (!self.live.is_empty()).then_some(self.next_report);
-        let due = self.machine.poll_timeout();
-        [ends, report, due].into_iter().flatten().min()
+    fn fail(&mut self, why: Impossible) {
+        self.failed.get_or_insert(why);
     }
 
-    /// Removes and returns a flow that has ended by `now`.
-    pub(crate) fn ended(&mut self, now: Time) -> Result<Option<(FlowId, Carried)>, Impossible> {
-        let Some(id) = self.nets.iter_mut().find_map(|net| net.ended(now)) else { return Ok(None) };
-        let carried = self.carried[id.index()].take().expect("a flow that ends is under way");
-        self.live.swap_remove(carried.nth as usize);
-        if let Some(&moved) = self.live.get(carried.nth as usize) {
-            let moved = self.carried[moved as usize].as_mut().expect("live flows are under way");
-            moved.nth = carried.nth;
-        }
-        self.free.push(id.0);
-        let bytes = carried.bytes - carried.reported;
-        self.tell(now, Input::Completed { flow: id, bytes })?;
-        Ok(Some((id, carried)))
+    /// The first reason why the run can't go on.
+    pub(crate) fn check(&mut self) -> Result<(), Impossible> {
+        self.failed.take().map_or(Ok(()), Err)
     }
 
-    /// Reports progress and runs the machine's timers if due.
-    pub(crate) fn tick(&mut self, now: Time) -> Result<u64, Impossible> {
-        let mut events = 0;
-        if self.next_report <= now {
-            events += 1;
-            self.next_report = now + REPORT;
-            for at in 0..self.live.len() {
-                self.report(now, self.live[at])?;
+    /// Reports the bytes that flows have carried before their ends.
+    fn report(&mut self, now: Time) {
+        let Fabric { network, flows } = &mut self.fabric;
+        for (row, carried) in flows.iter_mut() {
+            let flow = FlowId(row);
+            let sent = (carried.bytes as f64 - network.left(now, flow)).max(0.0) as u64;
+            let sent = sent.min(carried.bytes - 1);
+            if sent > carried.reported {
+                let bytes = sent - carried.reported;
+                carried.reported = sent;
+                self.machine.handle(now, Input::Completed { flow, bytes });
             }
         }
-        if self.machine.poll_timeout().is_some_and(|due| due <= now) {
-            events += 1;
-            self.machine.handle_timeout(now);
-            self.follow(now);
-        }
-        self.refused.take().map_or(Ok(events), Err)
+        self.follow(now);
     }
 
-    /// Reports the bytes that a flow has carried before its end.
-    fn report(&mut self, now: Time, row: u32) -> Result<(), Impossible> {
-        let carried = self.carried[row as usize].expect("live flows are under way");
-        let left = self.net(carried.stage).left(now, FlowId(row));
-        let sent = (carried.bytes as f64 - left).max(0.0) as u64;
-        let sent = sent.min(carried.bytes - 1);
-        if sent <= carried.reported {
-            return Ok(());
-        }
-        self.carried[row as usize] = Some(Carried { reported: sent, ..carried });
-        self.tell(now, Input::Completed { flow: FlowId(row), bytes: sent - carried.reported })
-    }
-
-    /// Recomputes the network's rates.
-    pub(crate) fn settle(&mut self, now: Time) {
-        self.nets.iter_mut().for_each(|net| net.settle(now));
+    /// The numbers of a port: of KV, and of collectives if they have another.
+    fn numbers(&self, port: PortId) -> impl Iterator<Item = PortId> + use<> {
+        let other = PortId(port.0 + self.apart);
+        std::iter::once(port).chain((other != port).then_some(other))
     }
 
     /// Flows at a port with their rates, by precedence.
-    pub(crate) fn at(&self, port: PortId) -> Vec<(FlowId, f64, Carried)> {
-        let of = |net: &Network| -> Vec<_> {
-            let one = |id: FlowId| {
-                let carried = self.carried[id.index()]?;
-                Some((id, net.rate(id), carried))
-            };
-            net.at(port).filter_map(one).collect()
+    pub(crate) fn at(&self, port: PortId) -> Vec<Holding> {
+        let Fabric { network, flows } = &self.fabric;
+        let ids = self.numbers(port).flat_map(|port| network.at(port));
+        let mut all: Vec<_> = ids.filter_map(|id| Some((id, flows.get(id.0)?))).collect();
+        all.sort_by_key(|(id, one)| (one.place.class, one.place.order, *id));
+        let holding = |(id, one): (FlowId, &Carried)| Holding {
+            flow: one.nth_flow,
+            stage: one.stage,
+            owner: one.owner,
+            layer: one.layer,
+            level: one.place.level.0,
+            rate: network.rate(id),
+            why: one.why,
         };
-        let mut all: Vec<_> = self.nets.iter().flat_map(of).collect();
-        all.sort_by_key(|(id, _, carried)| (carried.place.class, carried.place.order, *id));
-        all
+        all.into_iter().map(holding).collect()
     }
 
     /// Bytes that a port has carried.
     pub(crate) fn carried(&self, now: Time, port: PortId) -> f64 {
-        self.nets.iter().map(|net| net.carried(now, port)).sum()
+        self.numbers(port).map(|port| self.fabric.network.carried(now, port)).sum()
+    }
+
+    /// The flows at the watched port.
+    pub(crate) fn slices(self) -> Vec<Slice> {
+        self.watching.map(Watching::slices).unwrap_or_default()
+    }
+}
+
+impl Carrier for Wires {
+    type End = Carried;
+
+    fn due(&mut self) -> Option<Time> {
+        let report = (!self.fabric.network.is_empty()).then_some(self.next_report);
+        [self.fabric.due(), report, self.machine.poll_timeout()].into_iter().flatten().min()
+    }
+
+    fn ended(&mut self, now: Time) -> Option<Carried> {
+        let (flow, carried) = self.fabric.ended(now)?;
+        let bytes = carried.bytes - carried.reported;
+        self.tell(now, Input::Completed { flow, bytes });
+        Some(carried)
+    }
+
+    /// Reports progress and runs the machine's timers if due, and then recomputes the rates.
+    fn settle(&mut self, now: Time) {
+        if self.next_report <= now {
+            self.timers += 1;
+            self.next_report = now + REPORT;
+            self.report(now);
+        }
+        if self.machine.poll_timeout().is_some_and(|due| due <= now) {
+            self.timers += 1;
+            self.machine.handle_timeout(now);
+            self.follow(now);
+        }
+        self.fabric.settle(now);
+        if let Some(mut watching) = self.watching.take() {
+            watching.look(now, self);
+            self.watching = Some(watching);
+        }
     }
 }

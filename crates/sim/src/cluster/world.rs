@@ -1,9 +1,7 @@
-//! The run of a cluster: one event queue for computation and one network for transfers, on one
-//! clock.
-//!
-//! Arrivals are placed, batches formed ([`super::form`]), layers computed ([`super::layers`]) and
-//! first tokens counted. At the same instant, flows end before computations do, and rates are
-//! settled once after everything.
+//! The run of a cluster: arrivals are placed, batches formed ([`super::form`]), layers computed
+//! ([`super::layers`]) and first tokens counted.
+
+use std::collections::VecDeque;
 
 use meridian_base::{BatchId, Duration, PortId, RequestId, Time, mix};
 use meridian_fabric::PortName;
@@ -12,18 +10,20 @@ use meridian_flow::{Input, Stage};
 use super::batch::{Member, Replica, Running};
 use super::compute::Speed;
 use super::exchange::{Routing, Ways};
-use super::geometry::{Geometry, Site};
+use super::geometry::Geometry;
 use super::kv::{Directory, Holder, at_low_load};
 use super::objective::Idle;
 use super::report::{Mean, Record, Report};
-use super::setup::{Impossible, Parallel, Pool, Request, Setup};
-use super::watch::Watching;
+use super::setup::{Impossible, Pool, Request, Setup};
 use super::wires::{Carried, Wires};
 use crate::queue::EventQueue;
+use crate::run::{self, World as _};
 
 /// An event whose time is known in advance.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
+    /// A request arrives.
+    Arrived(u32),
     /// A batch's phase has computed.
     Computed(u32),
     /// The minimum time of an exchange has passed.
@@ -31,12 +31,12 @@ pub(crate) enum Event {
 }
 
 /// A pool in operation.
-pub(crate) struct Serving {
+pub(crate) struct Serving<'a> {
+    pub(crate) pool: &'a Pool,
     pub(crate) speed: Speed,
     pub(crate) routing: Routing,
-    /// By prefill replica.
-    pub(crate) ways: Vec<Ways>,
-    pub(crate) replicas: Vec<Replica>,
+    /// The row of its first replica.
+    first: u32,
     pub(crate) directory: Directory,
     /// Bytes on the way to each decode replica, and requests sent to it.
     pub(crate) decode: Vec<(f64, u32)>,
@@ -44,10 +44,10 @@ pub(crate) struct Serving {
 
 /// A request in progress.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
-    pub(crate) pool: u32,
-    nth: u32,
-    replica: u32,
+pub(crate) struct Asked<'a> {
+    pub(crate) request: &'a Request,
+    /// Its replica.
+    pub(crate) row: u32,
     pub(crate) record: Record,
     /// Active handoff flows, and whether all have started.
     pub(crate) handing: u32,
@@ -62,12 +62,11 @@ pub(crate) struct World<'a> {
     pub(crate) geometry: Geometry,
     pub(crate) queue: EventQueue<Event>,
     pub(crate) wires: Wires,
-    pub(crate) pools: Vec<Serving>,
-    /// Pool and replica of each batch row.
-    pub(crate) rows: Vec<(u32, u32)>,
-    pub(crate) requests: Vec<Asked>,
+    pub(crate) pools: Vec<Serving<'a>>,
+    /// The replicas of all pools, by the row of their batches.
+    pub(crate) replicas: Vec<Replica<'a>>,
+    pub(crate) requests: Vec<Asked<'a>>,
     pub(crate) report: Report,
-    watching: Option<Watching>,
     over: usize,
 }
 
@@ -77,169 +76,117 @@ pub(crate) struct World<'a> {
 /// When the setup is inconsistent, or more flows are active at once than there are rows for.
 pub fn run(setup: &Setup) -> Result<Report, Impossible> {
     let mut world = World::new(setup)?;
-    world.run()?;
+    while world.over < world.requests.len() {
+        let now = world.next().expect("a request that is not over waits for something");
+        world.report.events += world.instant(now);
+        world.report.end = now;
+        world.wires.check()?;
+    }
     Ok(world.finish())
 }
 
 impl<'a> World<'a> {
     fn new(setup: &'a Setup) -> Result<World<'a>, Impossible> {
         let geometry = Geometry::new(setup)?;
-        let mut pools = Vec::new();
-        let mut requests = Vec::new();
-        let mut rows = Vec::new();
+        let (mut pools, mut replicas, mut requests) = (Vec::new(), Vec::new(), Vec::new());
         for (number, pool) in setup.pools.iter().enumerate() {
-            let serving = Serving::new(pool, &geometry, number, mix(setup.seed, number as u64));
-            requests.extend(serving.asked(pool, &geometry, number as u32, setup.seed));
-            rows.extend((0..pool.prefill).map(|replica| (number as u32, replica)));
+            let first = replicas.len();
+            let serving = Serving::new(pool, first as u32, mix(setup.seed, number as u64));
+            replicas.extend(serving.replicas(&geometry, number));
+            let ways = &replicas[first].ways;
+            requests.extend(serving.asked(&geometry, ways, number as u32, setup.seed));
             pools.push(serving);
         }
-        requests.sort_by_key(|one: &Asked| (one.record.at, one.pool, one.nth));
+        // Of one instant, in the order of the pools.
+        requests.sort_by_key(|one: &Asked<'_>| one.record.at);
         let rates = geometry.topology.rates();
         let config = setup.machine(rates.len(), requests.len() as u32);
-        let wires = Wires::new(config, setup.seed, rates, setup.shared)?;
+        let wires = Wires::new(config, setup.seed, rates, setup.shared, setup.watch)?;
         let means = vec![Mean::default(); pools.len()];
         let report = Report { exchanges: means.clone(), stalls: means, ..Report::default() };
         let queue = EventQueue::new(Duration::ZERO);
-        let watching = setup.watch.map(Watching::new);
-        let over = 0;
-        Ok(World { setup, geometry, queue, wires, pools, rows, requests, report, watching, over })
+        let mut world =
+            World { setup, geometry, queue, wires, pools, replicas, requests, report, over: 0 };
+        world.expect(0);
+        Ok(world)
     }
 
-    fn run(&mut self) -> Result<(), Impossible> {
-        let mut next = 0;
-        while self.over < self.requests.len() {
-            let arrival = self.requests.get(next).map(|one| one.record.at);
-            let events = [arrival, self.queue.next(), self.wires.next()];
-            let now = events.into_iter().flatten().min();
-            let now = now.expect("a request that is not over waits for something");
-            while let Some((_, carried)) = self.wires.ended(now)? {
-                self.report.events += 1;
-                self.ended(now, &carried)?;
-            }
-            while self.queue.next().is_some_and(|at| at <= now) {
-                let (_, event) = self.queue.pop().expect("it was looked at");
-                self.report.events += 1;
-                self.happen(now, event)?;
-            }
-            while self.requests.get(next).is_some_and(|one| one.record.at <= now) {
-                self.report.events += 1;
-                self.arrive(now, next as u32)?;
-                next += 1;
-            }
-            self.report.events += self.wires.tick(now)?;
-            self.wires.settle(now);
-            if let Some(watching) = &mut self.watching {
-                watching.look(now, &self.wires);
-            }
-            self.report.end = now;
+    /// Schedules the arrival of the next request, if there is one.
+    fn expect(&mut self, number: u32) {
+        if let Some(one) = self.requests.get(number as usize) {
+            self.queue.push(one.record.at, Event::Arrived(number));
         }
-        Ok(())
     }
 
     /// Places a request on the replica with the least to compute before it and for it.
-    fn arrive(&mut self, now: Time, number: u32) -> Result<(), Impossible> {
-        let pool = self.requests[number as usize].pool;
-        let asked = self.asked(number);
-        let serving = &self.pools[pool as usize];
-        let cost = |replica: usize| {
-            let held = serving.directory.held(asked, |holder| holder.replica as usize == replica);
-            serving.replicas[replica].outstanding + u64::from(asked.tokens - held)
+    pub(crate) fn arrive(&mut self, now: Time, number: u32) {
+        self.expect(number + 1);
+        let Asked { request, record, .. } = self.requests[number as usize];
+        let serving = &self.pools[record.pool as usize];
+        let cost = |nth: u32| {
+            let held = serving.directory.held(request, |holder| holder.replica == nth);
+            let before = self.replicas[(serving.first + nth) as usize].outstanding;
+            before + u64::from(request.tokens - held)
         };
         // Ties take turns.
-        let count = serving.replicas.len();
-        let turn = |replica: usize| (replica + count - number as usize % count) % count;
-        let best = (0..count).min_by_key(|replica| (cost(*replica), turn(*replica)));
-        let replica = best.expect("a pool has a replica");
-        let tokens = u64::from(asked.tokens);
-        self.requests[number as usize].replica = replica as u32;
-        let at = &mut self.pools[pool as usize].replicas[replica];
-        at.outstanding += tokens;
+        let count = serving.pool.prefill;
+        let turn = |nth: u32| (nth + count - number % count) % count;
+        let best = (0..count).min_by_key(|nth| (cost(*nth), turn(*nth)));
+        let row = serving.first + best.expect("a pool has a replica");
+        self.requests[number as usize].row = row;
+        let at = &mut self.replicas[row as usize];
+        at.outstanding += u64::from(request.tokens);
         at.queue.push_back(number);
         if at.batch.is_none() {
-            self.form(now, self.row(pool, replica as u32))?;
+            self.form(now, row);
         }
-        Ok(())
-    }
-
-    pub(crate) fn asked(&self, number: u32) -> &'a Request {
-        let one = &self.requests[number as usize];
-        &self.setup.pools[one.pool as usize].requests[one.nth as usize]
-    }
-
-    fn row(&self, pool: u32, replica: u32) -> u32 {
-        let before = self.setup.pools[..pool as usize].iter().map(|pool| pool.prefill);
-        before.sum::<u32>() + replica
     }
 
     pub(crate) fn pool(&self, row: u32) -> &'a Pool {
-        &self.setup.pools[self.rows[row as usize].0 as usize]
+        self.replicas[row as usize].pool
     }
 
-    pub(crate) fn replica(&mut self, row: u32) -> &mut Replica {
-        let (pool, replica) = self.rows[row as usize];
-        &mut self.pools[pool as usize].replicas[replica as usize]
+    pub(crate) fn serving(&self, row: u32) -> &Serving<'a> {
+        &self.pools[self.replicas[row as usize].number]
     }
 
     pub(crate) fn running(&mut self, row: u32) -> &mut Running {
-        self.replica(row).batch.as_mut().expect("a row with an event has a batch")
+        self.replicas[row as usize].batch.as_mut().expect("a row with an event has a batch")
     }
 
     /// A batch has computed its last layer: its replica is free.
-    pub(crate) fn depart(&mut self, now: Time, row: u32) -> Result<(), Impossible> {
-        let running = self.replica(row).batch.take().expect("a batch departs once");
-        self.wires.tell(now, Input::BatchDeparted(BatchId(row)))?;
+    pub(crate) fn depart(&mut self, now: Time, row: u32) {
+        let running = self.replicas[row as usize].batch.take().expect("a batch departs once");
+        self.wires.tell(now, Input::BatchDeparted(BatchId(row)));
         for member in &running.members {
-            self.computed(now, row, member)?;
+            self.computed(now, row, member);
         }
-        self.form(now, row)
+        self.form(now, row);
     }
 
     /// A prompt is computed: others can fetch its KV, and its first token waits for the handoff.
-    pub(crate) fn computed(
-        &mut self,
-        now: Time,
-        row: u32,
-        member: &Member,
-    ) -> Result<(), Impossible> {
-        let (pool, replica) = self.rows[row as usize];
-        let holder = Holder { replica, rank: member.rank };
-        let skip = if self.pool(row).keep { 0 } else { member.matched };
-        let asked = self.asked(member.request);
-        self.pools[pool as usize].directory.enter(asked, skip, holder);
-        self.replica(row).outstanding -= u64::from(member.tokens);
-        self.requests[member.request as usize].computed = true;
-        self.maybe_over(now, member.request)
-    }
-
-    /// A flow has ended.
-    fn ended(&mut self, now: Time, carried: &Carried) -> Result<(), Impossible> {
-        match carried.stage {
-            Stage::Collective => self.one_less(now, carried.owner),
-            Stage::Reuse => self.fetched(now, carried.owner, carried.layer),
-            Stage::Handoff => {
-                self.requests[carried.owner as usize].handing -= 1;
-                self.maybe_over(now, carried.owner)
-            }
-        }
-    }
-
-    /// The row of the request's batch.
-    pub(crate) fn row_of(&self, request: u32) -> u32 {
-        let one = &self.requests[request as usize];
-        self.row(one.pool, one.replica)
+    pub(crate) fn computed(&mut self, now: Time, row: u32, member: &Member) {
+        let at = &mut self.replicas[row as usize];
+        at.outstanding -= u64::from(member.tokens);
+        let holder = Holder { replica: at.nth, rank: member.rank };
+        let skip = if at.pool.keep { 0 } else { member.matched };
+        let asked = &mut self.requests[member.request as usize];
+        asked.computed = true;
+        self.pools[at.number].directory.enter(asked.request, skip, holder);
+        self.maybe_over(now, member.request);
     }
 
     /// The first token follows the last byte of KV.
-    fn maybe_over(&mut self, now: Time, number: u32) -> Result<(), Impossible> {
+    fn maybe_over(&mut self, now: Time, number: u32) {
         let one = &mut self.requests[number as usize];
         if !one.computed || one.handing > 0 {
-            return Ok(());
+            return;
         }
-        let serving = &mut self.pools[one.pool as usize];
+        let serving = &mut self.pools[one.record.pool as usize];
         one.record.first = now + serving.speed.decode;
         serving.decode[one.to as usize].0 -= one.bytes;
         self.over += 1;
-        self.wires.tell(now, Input::Ended(RequestId(u64::from(number))))
+        self.wires.tell(now, Input::Ended(RequestId(u64::from(number))));
     }
 
     fn finish(mut self) -> Report {
@@ -260,41 +207,77 @@ impl<'a> World<'a> {
         busiest.truncate(16);
         self.report.busiest = busiest;
         self.report.demoted = self.wires.demoted;
+        self.report.events += self.wires.timers;
         self.report.flows = self.wires.flows;
         self.report.records = self.requests.iter().map(|one| one.record).collect();
-        self.report.slices = self.watching.map(Watching::slices).unwrap_or_default();
+        self.report.slices = self.wires.slices();
         self.report
     }
 }
 
-impl Serving {
-    fn new(pool: &Pool, geometry: &Geometry, number: usize, seed: u64) -> Serving {
-        let ways = |site: &Site| Ways::new(geometry, *site, pool);
-        let mut directory = Directory::default();
-        let ranks = if pool.parallel == Parallel::Experts { pool.ranks } else { 1 };
-        for (nth, known) in (0..).zip(&pool.known) {
-            let holder = Holder { replica: nth % pool.prefill, rank: nth / pool.prefill % ranks };
-            let skip = if pool.keep { 0 } else { directory.held(known, |_| true) };
-            directory.enter(known, skip, holder);
-        }
-        Serving {
-            speed: Speed::new(pool),
-            routing: Routing::new(pool, seed),
-            ways: geometry.prefill[number].iter().map(ways).collect(),
-            replicas: (0..pool.prefill).map(|_| Replica::default()).collect(),
-            directory,
-            decode: vec![(0.0, 0); pool.decode as usize],
+impl run::World for World<'_> {
+    type Event = Event;
+    type Carrier = Wires;
+
+    fn ahead(&mut self) -> (&mut EventQueue<Event>, &mut Wires) {
+        (&mut self.queue, &mut self.wires)
+    }
+
+    fn transferred(&mut self, now: Time, carried: Carried) {
+        match carried.stage {
+            Stage::Collective => self.one_less(now, carried.owner),
+            Stage::Reuse => self.fetched(now, carried.owner, carried.layer),
+            Stage::Handoff => {
+                self.requests[carried.owner as usize].handing -= 1;
+                self.maybe_over(now, carried.owner);
+            }
         }
     }
 
+    fn happen(&mut self, now: Time, event: Event) {
+        match event {
+            Event::Arrived(request) => self.arrive(now, request),
+            Event::Computed(row) => self.phase_computed(now, row),
+            Event::Floor(row) => self.one_less(now, row),
+        }
+    }
+}
+
+impl<'a> Serving<'a> {
+    fn new(pool: &'a Pool, first: u32, seed: u64) -> Serving<'a> {
+        let mut directory = Directory::default();
+        for (nth, known) in (0..).zip(&pool.known) {
+            let (replica, turn) = (nth % pool.prefill, nth / pool.prefill);
+            let holder = Holder { replica, rank: turn % pool.separate_ranks() };
+            let skip = if pool.keep { 0 } else { directory.held(known, |_| true) };
+            directory.enter(known, skip, holder);
+        }
+        let (speed, routing) = (Speed::new(pool), Routing::new(pool, seed));
+        let decode = vec![(0.0, 0); pool.decode as usize];
+        Serving { pool, speed, routing, first, directory, decode }
+    }
+
+    fn replicas(&self, geometry: &Geometry, number: usize) -> impl Iterator<Item = Replica<'a>> {
+        let (pool, latency) = (self.pool, self.speed.latency);
+        (0..).zip(&geometry.prefill[number]).map(move |(nth, site)| Replica {
+            pool,
+            number,
+            nth,
+            site: *site,
+            ways: Ways::new(geometry, *site, pool, latency),
+            queue: VecDeque::new(),
+            outstanding: 0,
+            batch: None,
+        })
+    }
+
     /// The pool's requests with their objectives.
-    fn asked(&self, pool: &Pool, geometry: &Geometry, number: u32, seed: u64) -> Vec<Asked> {
-        let (speed, routing, ways) = (&self.speed, &self.routing, &self.ways[0]);
+    fn asked(&self, geometry: &Geometry, ways: &Ways, number: u32, seed: u64) -> Vec<Asked<'a>> {
+        let Serving { pool, speed, routing, .. } = self;
         let idle = Idle { geometry, pool, speed, routing, ways };
         let hits = at_low_load(&pool.known, &pool.requests);
-        let mut all = Vec::with_capacity(pool.requests.len());
-        for (nth, (request, hit)) in pool.requests.iter().zip(hits).enumerate() {
-            let draw = mix(mix(seed, 0x54_4945_5221), u64::from(number) << 32 | nth as u64);
+        let one = |(nth, (request, hit)): (u64, (&'a Request, u32))| {
+            let draw = mix(mix(seed, 0x54_4945_5221), u64::from(number) << 32 | nth);
             let tight = meridian_base::Rng::new(draw).unit() < pool.slo.tight_share;
             let multiple = if tight { pool.slo.tight } else { pool.slo.loose };
             let alone = idle.ttft(request.tokens, hit);
@@ -308,17 +291,8 @@ impl Serving {
                 due: request.at + alone.mul_f64(multiple),
                 first: request.at,
             };
-            all.push(Asked {
-                pool: number,
-                nth: nth as u32,
-                replica: 0,
-                record,
-                handing: 0,
-                computed: false,
-                to: 0,
-                bytes: 0.0,
-            });
-        }
-        all
+            Asked { request, row: 0, record, handing: 0, computed: false, to: 0, bytes: 0.0 }
+        };
+        (0..).zip(pool.requests.iter().zip(hits)).map(one).collect()
     }
 }

@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use meridian_engine::Work;
 
 use super::setup::{Instance, Request};
+use super::stage::Stages;
 
 /// A request in a batch, or on its way there.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +40,7 @@ impl Running {
 pub(super) struct Decode {
     pub(super) waiting: VecDeque<Running>,
     pub(super) lanes: Vec<Lane>,
+    pub(super) stages: Stages,
     /// Requests that are here or on their way.
     pub(super) outstanding: usize,
     /// Tokens of KV of the requests in lanes.
@@ -58,8 +60,10 @@ pub(super) fn least(all: &[Decode], instances: &[Instance]) -> usize {
 }
 
 impl Decode {
-    pub(super) fn new(stages: usize) -> Decode {
-        Decode { lanes: vec![Lane::default(); stages], ..Decode::default() }
+    pub(super) fn new(setup: &Instance) -> Decode {
+        let count = setup.stages.len();
+        let (lanes, stages) = (vec![Lane::default(); count], Stages::new(count));
+        Decode { lanes, stages, ..Decode::default() }
     }
 
     /// A lane's next step, including requests that may join it; `None` if the lane is empty.

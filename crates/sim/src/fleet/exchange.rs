@@ -5,6 +5,17 @@ use meridian_base::{Duration, Time};
 use super::setup::{Choose, Way};
 use super::wires::Wires;
 use crate::queue::EventQueue;
+use crate::run::{self, World as _};
+
+struct World<'a> {
+    groups: &'a [Vec<Way>],
+    bytes: f64,
+    choose: &'a mut dyn Choose,
+    /// The groups that start.
+    queue: EventQueue<usize>,
+    wires: Wires<usize>,
+    done: Vec<u64>,
+}
 
 /// How many collectives of `bytes` each group completes until `until`.
 pub fn exchanges(
@@ -14,36 +25,30 @@ pub fn exchanges(
     until: Time,
     choose: &mut dyn Choose,
 ) -> Vec<u64> {
-    let mut wires: Wires<usize> = Wires::new(ports);
-    let mut timers = EventQueue::new(Duration::ZERO);
-    let mut done = vec![0; groups.len()];
-    let mut ready: Vec<usize> = (0..groups.len()).collect();
-    let mut now = Time::ZERO;
-    loop {
-        for group in ready.drain(..) {
-            let ways = &groups[group];
-            let way = choose.choose(now, group, bytes, 1.0).min(ways.len() - 1);
-            let (id, timer) = wires.begin(now, &ways[way], (bytes, 1.0), group);
-            timers.push(timer, id);
-        }
-        wires.settle(now);
-        now = match (timers.next(), wires.next()) {
-            (Some(a), Some(b)) => a.min(b),
-            (Some(one), None) | (None, Some(one)) => one,
-            (None, None) => return done,
-        };
-        if now > until {
-            return done;
-        }
-        while let Some(group) = wires.ended(now) {
-            ready.push(group);
-        }
-        while timers.next() == Some(now) {
-            let Some((_, id)) = timers.pop() else { break };
-            ready.extend(wires.timer(id));
-        }
-        for group in &ready {
-            done[*group] += 1;
-        }
+    let mut queue = EventQueue::new(Duration::ZERO);
+    (0..groups.len()).for_each(|group| queue.push(Time::ZERO, group));
+    let (wires, done) = (Wires::new(ports), vec![0; groups.len()]);
+    let mut world = World { groups, bytes, choose, queue, wires, done };
+    world.until(until);
+    world.done
+}
+
+impl run::World for World<'_> {
+    type Event = usize;
+    type Carrier = Wires<usize>;
+
+    fn ahead(&mut self) -> (&mut EventQueue<usize>, &mut Wires<usize>) {
+        (&mut self.queue, &mut self.wires)
+    }
+
+    fn transferred(&mut self, now: Time, group: usize) {
+        self.done[group] += 1;
+        self.queue.push(now, group);
+    }
+
+    fn happen(&mut self, now: Time, group: usize) {
+        let ways = &self.groups[group];
+        let way = self.choose.choose(now, group, self.bytes, 1.0).min(ways.len() - 1);
+        self.wires.begin(now, &ways[way], (self.bytes, 1.0), group);
     }
 }

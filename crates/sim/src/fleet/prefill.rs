@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use meridian_engine::Work;
 
 use super::setup::{Instance, Request};
+use super::stage::Stages;
 
 /// A prefill instance while it runs.
 #[derive(Clone, Debug, Default)]
@@ -12,6 +13,13 @@ pub(super) struct Prefill {
     pub(super) queue: VecDeque<usize>,
     /// Tokens that are queued or being computed.
     pub(super) tokens: f64,
+    pub(super) stages: Stages,
+}
+
+impl Prefill {
+    pub(super) fn new(setup: &Instance) -> Prefill {
+        Prefill { stages: Stages::new(setup.stages.len()), ..Prefill::default() }
+    }
 }
 
 /// The least loaded instance for its weight.

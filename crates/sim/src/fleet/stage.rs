@@ -46,7 +46,7 @@ pub(super) struct Stages(Vec<One>);
 #[derive(Clone, Debug, Default)]
 struct One {
     busy: bool,
-    queue: VecDeque<usize>,
+    queue: VecDeque<u32>,
 }
 
 impl Stages {
@@ -55,7 +55,7 @@ impl Stages {
     }
 
     /// A pass arrives at a stage; returns whether it may start.
-    pub(super) fn enter(&mut self, stage: usize, pass: usize) -> bool {
+    pub(super) fn enter(&mut self, stage: usize, pass: u32) -> bool {
         let one = &mut self.0[stage];
         if one.busy {
             one.queue.push_back(pass);
@@ -66,7 +66,7 @@ impl Stages {
     }
 
     /// The stage becomes free; returns the pass that starts now.
-    pub(super) fn leave(&mut self, stage: usize) -> Option<usize> {
+    pub(super) fn leave(&mut self, stage: usize) -> Option<u32> {
         let one = &mut self.0[stage];
         let next = one.queue.pop_front();
         one.busy = next.is_some();

@@ -1,10 +1,13 @@
-//! Transfers on the network: one timer for the time without contention, one flow for each shared
-//! port.
+//! Transfers: each has a timer for its time without contention, and a flow for each shared port.
 
-use meridian_base::{Duration, FlowId, Time};
-use meridian_fabric::{Demand, Network, Path};
+use meridian_base::{Duration, Time};
+use meridian_fabric::{Demand, Path};
 
 use super::setup::Way;
+use crate::fabric::Fabric;
+use crate::queue::EventQueue;
+use crate::rows::Rows;
+use crate::run::Carrier;
 
 /// The purpose of a transfer, of type `T`.
 #[derive(Debug)]
@@ -17,89 +20,55 @@ struct Transfer<T> {
 /// The active transfers.
 #[derive(Debug)]
 pub(super) struct Wires<T> {
-    network: Network,
-    transfers: Vec<Option<Transfer<T>>>,
-    free: Vec<usize>,
-    /// The transfer of each flow row.
-    flows: Vec<usize>,
-    free_flows: Vec<u32>,
+    transfers: Rows<Transfer<T>>,
+    /// Flows and timers, by transfer.
+    fabric: Fabric<u32>,
+    timers: EventQueue<u32>,
 }
 
-impl<T: Copy> Wires<T> {
+impl<T> Wires<T> {
     pub(super) fn new(ports: &[f64]) -> Wires<T> {
-        Wires {
-            network: Network::new(ports),
-            transfers: Vec::new(),
-            free: Vec::new(),
-            flows: Vec::new(),
-            free_flows: Vec::new(),
-        }
+        let timers = EventQueue::new(Duration::ZERO);
+        Wires { transfers: Rows::default(), fabric: Fabric::new(ports), timers }
     }
 
-    /// Starts `count` operations of `bytes` each. Returns the number, and when the timer ends: the
-    /// caller must call [`Self::timer`] then.
-    pub(super) fn begin(
-        &mut self,
-        now: Time,
-        way: &Way,
-        (bytes, count): (f64, f64),
-        then: T,
-    ) -> (usize, Time) {
+    /// Starts `count` operations of `bytes` each.
+    pub(super) fn begin(&mut self, now: Time, way: &Way, (bytes, count): (f64, f64), then: T) {
         let alone = (way.latency * count + way.per_byte * bytes * count).max(1e-9);
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.transfers.push(None);
-            self.transfers.len() - 1
-        });
-        let mut open = 1;
-        for (port, load) in &way.loads {
-            let carried = load * bytes * count;
-            if carried < 1.0 {
-                continue;
-            }
-            let path = Path::new(&[*port]).expect("one port is a path");
+        let loads = way.loads.iter().map(|(port, load)| (*port, load * bytes * count));
+        let loads = loads.filter(|(_, carried)| *carried >= 1.0);
+        let open = 1 + loads.clone().count() as u32;
+        let id = self.transfers.enter(Transfer { open, then });
+        for (port, carried) in loads {
+            let path = Path::new(&[port]).expect("one port is a path");
             let demand = Demand { cap: carried / alone, ..Demand::new(path, carried) };
-            let row = self.free_flows.pop().unwrap_or(self.flows.len() as u32);
-            if row as usize == self.flows.len() {
-                self.flows.push(id);
-            }
-            self.flows[row as usize] = id;
-            self.network.begin(now, FlowId(row), demand);
-            open += 1;
+            self.fabric.begin(now, demand, id);
         }
-        self.transfers[id] = Some(Transfer { open, then });
-        (id, now + Duration::from_secs_f64(alone))
+        self.timers.push(now + Duration::from_secs_f64(alone), id);
+    }
+}
+
+impl<T> Carrier for Wires<T> {
+    type End = T;
+
+    fn due(&mut self) -> Option<Time> {
+        [self.fabric.due(), self.timers.next()].into_iter().flatten().min()
     }
 
-    /// The timer of a transfer has ended; returns its purpose if its flows have ended too.
-    pub(super) fn timer(&mut self, id: usize) -> Option<T> {
-        let transfer = self.transfers[id].as_mut().expect("a transfer outlives its timer");
-        transfer.open -= 1;
-        if transfer.open > 0 {
-            return None;
-        }
-        self.free.push(id);
-        self.transfers[id].take().map(|transfer| transfer.then)
-    }
-
-    /// When the next flow ends.
-    pub(super) fn next(&mut self) -> Option<Time> {
-        self.network.next_end()
-    }
-
-    /// Ends flows that are due until one was the last of its transfer; returns its purpose.
-    pub(super) fn ended(&mut self, now: Time) -> Option<T> {
-        while let Some(FlowId(row)) = self.network.ended(now) {
-            self.free_flows.push(row);
-            // Like the timer, an ended flow is one less that the transfer waits for.
-            if let Some(then) = self.timer(self.flows[row as usize]) {
-                return Some(then);
+    /// Ends flows and timers that are due until one was the last of its transfer.
+    fn ended(&mut self, now: Time) -> Option<T> {
+        loop {
+            let flow = self.fabric.ended(now).map(|(_, id)| id);
+            let id = flow.or_else(|| self.timers.pop_by(now))?;
+            let transfer = self.transfers.get_mut(id).expect("a transfer ends with its last part");
+            transfer.open -= 1;
+            if transfer.open == 0 {
+                return self.transfers.take(id).map(|transfer| transfer.then);
             }
         }
-        None
     }
 
-    /// Recomputes every flow's rate after the changes of an instant.
-    pub(super) fn settle(&mut self, now: Time) {
-        self.network.settle(now);
+    fn settle(&mut self, now: Time) {
+        self.fabric.settle(now);
     }
 }

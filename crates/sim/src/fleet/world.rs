@@ -1,32 +1,32 @@
-//! The world of a fleet: one queue of events in addition to the network's own ends.
+//! The world of a fleet.
 
 use meridian_base::{Duration, Time};
 
 use super::decode::{self, Decode, Running};
 use super::prefill::{self, Prefill};
 use super::report::{Record, Report, Spent};
-use super::setup::{Choose, Instance, Setup, Way};
+use super::setup::{Choose, Instance, Setup};
 use super::stage::{Home, Of, Pass, Stages};
 use super::wires::Wires;
 use crate::queue::EventQueue;
+use crate::rows::Rows;
+use crate::run::{self, World as _};
 
 /// A scheduled event.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Arrived(usize),
     /// A stage has finished computing.
-    Computed(usize),
-    /// A transfer's time without contention has passed.
-    Timer(usize),
+    Computed(u32),
 }
 
 /// The purpose of a transfer.
 #[derive(Clone, Copy, Debug)]
 enum Then {
     /// A pass's collectives at its stage.
-    Joined(usize),
+    Joined(u32),
     /// A pass's way to the next stage.
-    Passed(usize),
+    Passed(u32),
     /// A part of a request's KV.
     Kv(usize),
 }
@@ -40,6 +40,7 @@ struct Flight {
     /// prompt.
     missing: u8,
     first: Time,
+    record: Record,
 }
 
 struct World<'a> {
@@ -49,52 +50,39 @@ struct World<'a> {
     wires: Wires<Then>,
     prefill: Vec<Prefill>,
     decode: Vec<Decode>,
-    stages: (Vec<Stages>, Vec<Stages>),
-    passes: Vec<Option<Pass>>,
-    free: Vec<usize>,
+    passes: Rows<Pass>,
     flights: Vec<Flight>,
-    records: Vec<Record>,
     spent: (Spent, Spent),
     held: Held,
 }
 
-/// Tokens of KV on all instances, over time.
+/// Tokens of KV on all instances, until the last arrival.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
+    until: Time,
     tokens: f64,
     since: Time,
     sum: f64,
 }
 
 impl Held {
-    fn change(&mut self, now: Time, until: Time, by: f64) {
-        let now = now.min(until);
+    fn change(&mut self, now: Time, by: f64) {
+        let now = now.min(self.until);
         self.sum += self.tokens * now.since(self.since).as_secs_f64();
         (self.since, self.tokens) = (now, self.tokens + by);
+    }
+
+    fn mean(&mut self) -> f64 {
+        self.change(self.until, 0.0);
+        let seconds = self.until.as_secs_f64();
+        if seconds > 0.0 { self.sum / seconds } else { 0.0 }
     }
 }
 
 /// Runs a fleet.
 pub fn run(setup: &Setup, choose: &mut dyn Choose) -> Report {
     let mut world = World::new(setup, choose);
-    loop {
-        let next = match (world.queue.next(), world.wires.next()) {
-            (Some(a), Some(b)) => a.min(b),
-            (Some(one), None) | (None, Some(one)) => one,
-            (None, None) => break,
-        };
-        if next > setup.until {
-            break;
-        }
-        while let Some(then) = world.wires.ended(next) {
-            world.over(next, then);
-        }
-        while world.queue.next() == Some(next) {
-            let Some((_, event)) = world.queue.pop() else { break };
-            world.happens(next, event);
-        }
-        world.wires.settle(next);
-    }
+    world.until(setup.until);
     world.report()
 }
 
@@ -104,63 +92,32 @@ impl<'a> World<'a> {
         for (nth, request) in setup.requests.iter().enumerate() {
             queue.push(request.at, Event::Arrived(nth));
         }
-        let stages = |all: &[Instance]| {
-            all.iter().map(|one| Stages::new(one.stages.len())).collect::<Vec<_>>()
-        };
+        let until = setup.requests.last().map_or(Time::ZERO, |request| request.at);
         World {
             queue,
             wires: Wires::new(&setup.ports),
-            prefill: vec![Prefill::default(); setup.prefill.len()],
-            decode: setup.decode.iter().map(|one| Decode::new(one.stages.len())).collect(),
-            stages: (stages(&setup.prefill), stages(&setup.decode)),
-            passes: Vec::new(),
-            free: Vec::new(),
+            prefill: setup.prefill.iter().map(Prefill::new).collect(),
+            decode: setup.decode.iter().map(Decode::new).collect(),
+            passes: Rows::default(),
             flights: vec![Flight::default(); setup.requests.len()],
-            records: vec![Record::default(); setup.requests.len()],
             spent: (Spent::default(), Spent::default()),
-            held: Held::default(),
+            held: Held { until, ..Held::default() },
             setup,
             choose,
-        }
-    }
-
-    fn happens(&mut self, now: Time, event: Event) {
-        match event {
-            Event::Arrived(request) => {
-                let at = prefill::least(&self.prefill, &self.setup.prefill);
-                self.flights[request].prefill = at;
-                self.prefill[at].queue.push_back(request);
-                self.prefill[at].tokens += f64::from(self.setup.requests[request].prompt);
-                self.prompts(now, at);
-            }
-            Event::Computed(pass) => self.join(now, pass),
-            Event::Timer(transfer) => {
-                if let Some(then) = self.wires.timer(transfer) {
-                    self.over(now, then);
-                }
-            }
-        }
-    }
-
-    fn over(&mut self, now: Time, then: Then) {
-        match then {
-            Then::Joined(pass) => self.joined(now, pass),
-            Then::Passed(pass) => self.enter(now, pass),
-            Then::Kv(request) => self.arrived(now, request),
         }
     }
 
     /// Starts the next prompts if the first stage is free.
     fn prompts(&mut self, now: Time, at: usize) {
         let instance = &self.setup.prefill[at];
-        if !self.stages.0[at].is_free(0) || self.prefill[at].queue.is_empty() {
+        if !self.prefill[at].stages.is_free(0) || self.prefill[at].queue.is_empty() {
             return;
         }
         let count = instance.together.min(self.prefill[at].queue.len());
         let prompts: Vec<usize> = self.prefill[at].queue.drain(..count).collect();
         for request in &prompts {
             let tokens = f64::from(self.setup.requests[*request].prompt);
-            self.held.change(now, self.end(), tokens);
+            self.held.change(now, tokens);
             let to = decode::least(&self.decode, &self.setup.decode);
             self.decode[to].outstanding += 1;
             self.flights[*request].decode = to;
@@ -177,47 +134,37 @@ impl<'a> World<'a> {
         let way = &self.setup.handoff[prefill][decode];
         let tokens = f64::from(self.setup.requests[request].prompt) * share;
         self.choose.carried(now, &way.loads, tokens);
-        self.transfer(now, way, (tokens, 1.0), Then::Kv(request));
-    }
-
-    fn transfer(&mut self, now: Time, way: &Way, what: (f64, f64), then: Then) {
-        let (id, timer) = self.wires.begin(now, way, what, then);
-        self.queue.push(timer, Event::Timer(id));
+        self.wires.begin(now, way, (tokens, 1.0), Then::Kv(request));
     }
 
     fn begin(&mut self, now: Time, pass: Pass) {
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.passes.push(None);
-            self.passes.len() - 1
-        });
-        self.passes[id] = Some(pass);
+        let id = self.passes.enter(pass);
         self.enter(now, id);
     }
 
-    fn pass(&self, id: usize) -> &Pass {
-        self.passes[id].as_ref().expect("a pass is kept until it is through")
+    fn pass(&mut self, id: u32) -> &mut Pass {
+        self.passes.get_mut(id).expect("a pass is kept until it is through")
     }
 
     /// The setup of a pass's instance, with its phase's statistics and its stages.
     fn home(&mut self, home: Home) -> (&'a Instance, &mut Spent, &mut Stages) {
+        let (setup, spent) = (self.setup, &mut self.spent);
         match home {
-            Home::Prefill(at) => {
-                (&self.setup.prefill[at], &mut self.spent.0, &mut self.stages.0[at])
-            }
-            Home::Decode(at) => (&self.setup.decode[at], &mut self.spent.1, &mut self.stages.1[at]),
+            Home::Prefill(at) => (&setup.prefill[at], &mut spent.0, &mut self.prefill[at].stages),
+            Home::Decode(at) => (&setup.decode[at], &mut spent.1, &mut self.decode[at].stages),
         }
     }
 
     /// A pass arrives at its stage.
-    fn enter(&mut self, now: Time, id: usize) {
-        let (home, stage) = (self.pass(id).home, self.pass(id).stage);
+    fn enter(&mut self, now: Time, id: u32) {
+        let Pass { home, stage, .. } = *self.pass(id);
         let (_, _, stages) = self.home(home);
         if stages.enter(stage, id) {
             self.compute(now, id);
         }
     }
 
-    fn compute(&mut self, now: Time, id: usize) {
+    fn compute(&mut self, now: Time, id: u32) {
         let pass = self.pass(id);
         let (home, stage, work) = (pass.home, pass.stage, pass.work);
         let (instance, spent, _) = self.home(home);
@@ -228,7 +175,7 @@ impl<'a> World<'a> {
     }
 
     /// A stage has finished computing: starts its all-reduces.
-    fn join(&mut self, now: Time, id: usize) {
+    fn join(&mut self, now: Time, id: u32) {
         let pass = self.pass(id);
         let (home, at, tokens) = (pass.home, pass.stage, pass.work.tokens);
         let (instance, ..) = self.home(home);
@@ -239,17 +186,15 @@ impl<'a> World<'a> {
         }
         let way = self.choose.choose(now, stage.group, bytes, stage.reductions);
         let way = &stage.ways[way.min(stage.ways.len() - 1)];
-        if let Some(pass) = &mut self.passes[id] {
-            pass.joining = Some(now);
-        }
-        self.transfer(now, way, (bytes, stage.reductions), Then::Joined(id));
+        self.pass(id).joining = Some(now);
+        self.wires.begin(now, way, (bytes, stage.reductions), Then::Joined(id));
     }
 
     /// A stage has finished a pass.
-    fn joined(&mut self, now: Time, id: usize) {
+    fn joined(&mut self, now: Time, id: u32) {
         let pass = self.pass(id);
         let (home, at, tokens) = (pass.home, pass.stage, pass.work.tokens);
-        let joining = self.passes[id].as_mut().and_then(|pass| pass.joining.take());
+        let joining = pass.joining.take();
         let (instance, spent, stages) = self.home(home);
         spent.collectives += joining.map_or(0.0, |since| now.since(since).as_secs_f64());
         if let Some(next) = stages.leave(at) {
@@ -257,12 +202,10 @@ impl<'a> World<'a> {
         }
         match &instance.stages[at].pass {
             Some(way) => {
-                if let Some(pass) = &mut self.passes[id] {
-                    pass.stage += 1;
-                }
+                self.pass(id).stage += 1;
                 let bytes = tokens * instance.token_bytes;
                 self.choose.carried(now, &way.loads, bytes);
-                self.transfer(now, way, (bytes, 1.0), Then::Passed(id));
+                self.wires.begin(now, way, (bytes, 1.0), Then::Passed(id));
             }
             None => self.through(now, id),
         }
@@ -272,9 +215,8 @@ impl<'a> World<'a> {
     }
 
     /// A pass has left the last stage.
-    fn through(&mut self, now: Time, id: usize) {
-        let Some(pass) = self.passes[id].take() else { return };
-        self.free.push(id);
+    fn through(&mut self, now: Time, id: u32) {
+        let Some(pass) = self.passes.take(id) else { return };
         match (pass.home, pass.of) {
             (Home::Prefill(at), Of::Prompts(prompts)) => {
                 for request in prompts {
@@ -285,7 +227,7 @@ impl<'a> World<'a> {
             }
             (Home::Decode(at), Of::Lane(lane)) => {
                 let more = self.decode[at].lanes[lane].running.len() as f64;
-                self.held.change(now, self.end(), more);
+                self.held.change(now, more);
                 for request in self.decode[at].stepped(lane, &self.setup.requests) {
                     self.finished(now, request);
                 }
@@ -305,7 +247,7 @@ impl<'a> World<'a> {
         flight.first = now;
         let to = flight.decode;
         let asked = self.setup.requests[request];
-        self.records[request].ttft = Some(now.since(asked.at).as_secs_f64());
+        flight.record.ttft = Some(now.since(asked.at).as_secs_f64());
         if asked.output < 2 {
             self.decode[to].outstanding -= 1;
             return self.finished(now, request);
@@ -317,9 +259,9 @@ impl<'a> World<'a> {
     fn finished(&mut self, now: Time, request: usize) {
         let asked = self.setup.requests[request];
         let more = f64::from(asked.output.saturating_sub(1));
-        let since = now.since(self.flights[request].first).as_secs_f64();
-        self.records[request].tpot = Some(since / more.max(1.0));
-        self.held.change(now, self.end(), -f64::from(asked.prompt) - more);
+        let flight = &mut self.flights[request];
+        flight.record.tpot = Some(now.since(flight.first).as_secs_f64() / more.max(1.0));
+        self.held.change(now, -f64::from(asked.prompt) - more);
     }
 
     /// Starts a step in every idle lane that has requests.
@@ -335,16 +277,40 @@ impl<'a> World<'a> {
         }
     }
 
-    fn end(&self) -> Time {
-        self.setup.requests.last().map_or(Time::ZERO, |request| request.at)
+    fn report(mut self) -> Report {
+        let kv_tokens = self.held.mean();
+        let records = self.flights.iter().map(|flight| flight.record).collect();
+        let (prefill, decode) = self.spent;
+        Report { records, prefill, decode, kv_tokens }
+    }
+}
+
+impl run::World for World<'_> {
+    type Event = Event;
+    type Carrier = Wires<Then>;
+
+    fn ahead(&mut self) -> (&mut EventQueue<Event>, &mut Wires<Then>) {
+        (&mut self.queue, &mut self.wires)
     }
 
-    fn report(mut self) -> Report {
-        let end = self.end();
-        self.held.change(end, end, 0.0);
-        let seconds = end.as_secs_f64();
-        let kv_tokens = if seconds > 0.0 { self.held.sum / seconds } else { 0.0 };
-        let (prefill, decode) = self.spent;
-        Report { records: self.records, prefill, decode, kv_tokens }
+    fn transferred(&mut self, now: Time, then: Then) {
+        match then {
+            Then::Joined(pass) => self.joined(now, pass),
+            Then::Passed(pass) => self.enter(now, pass),
+            Then::Kv(request) => self.arrived(now, request),
+        }
+    }
+
+    fn happen(&mut self, now: Time, event: Event) {
+        match event {
+            Event::Arrived(request) => {
+                let at = prefill::least(&self.prefill, &self.setup.prefill);
+                self.flights[request].prefill = at;
+                self.prefill[at].queue.push_back(request);
+                self.prefill[at].tokens += f64::from(self.setup.requests[request].prompt);
+                self.prompts(now, at);
+            }
+            Event::Computed(pass) => self.join(now, pass),
+        }
     }
 }

@@ -34,7 +34,7 @@ impl World {
             self.legs.handoffs.values().filter(|handoff| of(handoff)).count()
         };
         let moving = count(&|handoff| matches!(handoff.stage, Stage::Moving(_)));
-        let (flows, mut wrong) = (self.legs.fabric.len(), Vec::new());
+        let (flows, mut wrong) = (self.legs.cards.fabric.network.len() as usize, Vec::new());
         if moving != flows {
             wrong.push(format!("{moving} attempts fetch KV, in {flows} transfers"));
         }

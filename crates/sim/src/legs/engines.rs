@@ -70,8 +70,8 @@ impl World {
         }
         if self.replicas[from as usize].engine.held_blocks(name).is_none() {
             self.tell_engine(name, to, Message::Failed);
-        } else if self.legs.fabric.passes(from, to) {
-            let flow = self.legs.fabric.begin(self.now, name, (from, to), bytes);
+        } else if self.legs.cards.passes(from, to) {
+            let flow = self.legs.cards.begin(self.now, name, (from, to), bytes);
             self.legs.set(name, Stage::Moving(flow));
         }
     }

@@ -3,33 +3,14 @@
 use meridian_base::RequestId;
 
 use super::{Handoff, Message, Stage};
-use crate::event::Event;
 use crate::world::World;
 
 impl World {
-    /// Transfers finish.
-    pub(crate) fn fabric_due(&mut self) {
-        // Timers that were overtaken are still in the queue.
-        if self.legs.fabric.timer != Some(self.now) {
-            return;
-        }
-        self.legs.fabric.timer = None;
-        while let Some(name) = self.legs.fabric.ended(self.now) {
-            self.legs.set(name, Stage::Landed);
-            if let Some(handoff) = self.legs.handoffs.get(&name) {
-                self.tell_engine(name, handoff.to, Message::Fetched);
-            }
-        }
-    }
-
-    /// Sets the timer of the transfers after an event.
-    pub(crate) fn settle_fabric(&mut self) {
-        let due = self.legs.fabric.settle(self.now).map(|at| self.fires(at.max(self.now)));
-        if due != self.legs.fabric.timer {
-            self.legs.fabric.timer = due;
-            if let Some(at) = due {
-                self.queue.push(at, Event::Fabric);
-            }
+    /// All KV of a split attempt has crossed.
+    pub(crate) fn landed(&mut self, name: RequestId) {
+        self.legs.set(name, Stage::Landed);
+        if let Some(handoff) = self.legs.handoffs.get(&name) {
+            self.tell_engine(name, handoff.to, Message::Fetched);
         }
     }
 
@@ -56,7 +37,7 @@ impl World {
 
     /// A replica's card fails, and its transfers break off; or it is mended.
     pub(crate) fn card(&mut self, replica: u32, cut: bool) {
-        self.legs.fabric.set(replica, cut);
+        self.legs.cards.set(replica, cut);
         for (name, handoff) in self.handoffs_of(replica) {
             if cut {
                 self.cut_off(name, handoff);
@@ -72,7 +53,7 @@ impl World {
     /// Breaks off a transfer, if there is one.
     fn cut_off(&mut self, name: RequestId, handoff: Handoff) {
         if let Stage::Moving(flow) = handoff.stage {
-            self.legs.fabric.end(self.now, flow);
+            self.legs.cards.fabric.end(self.now, flow);
             self.legs.set(name, Stage::Asked);
             self.tell_engine(name, handoff.to, Message::Failed);
         }

@@ -1,11 +1,12 @@
 use std::sync::Arc;
 
-use meridian_base::Duration;
+use meridian_base::{Duration, Time};
 use meridian_routing::policy::{self, Params};
 use meridian_workload::Sessions;
 
 use super::*;
 use crate::claims::Claims;
+use crate::run::World as _;
 use crate::scenario::{Load, Measure, Source, Topology};
 use crate::{Scenario, swarm};
 
@@ -43,7 +44,7 @@ fn forgetful(policy: &str) -> Scenario {
 fn lies(scenario: Scenario, untold: bool) -> Vec<String> {
     let mut world = World::new(scenario, None).expect("a possible scenario");
     world.untold = untold;
-    while world.turn() {}
+    world.until(Time::MAX);
     world.close().violations
 }
 

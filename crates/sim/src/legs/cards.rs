@@ -5,8 +5,9 @@
 //! and other traffic uses neither cards nor uplinks.
 
 use meridian_base::{FlowId, PortId, RequestId, Time};
-use meridian_fabric::{Demand, Network, Path};
+use meridian_fabric::{Demand, Path};
 
+use crate::fabric::Fabric;
 use crate::scenario::{Rack, Transfer};
 
 /// The ports of a card or an uplink.
@@ -25,40 +26,23 @@ struct Card {
     cut: bool,
 }
 
-/// The cards of all replicas, and the transfers under way.
+/// The cards of all replicas, and the split attempts whose KV crosses them.
 #[derive(Debug)]
-pub(crate) struct Fabric {
-    network: Network,
+pub(crate) struct Cards {
+    pub(crate) fabric: Fabric<RequestId>,
     racks: Vec<Ports>,
     cards: Vec<Card>,
-    /// The split attempt of each flow row.
-    flows: Vec<RequestId>,
-    free: Vec<FlowId>,
-    /// When the next transfer ends, as it was last entered.
-    pub(super) timer: Option<Time>,
-    /// Rates are not settled.
-    changed: bool,
 }
 
-impl Default for Fabric {
-    fn default() -> Fabric {
-        Fabric {
-            network: Network::new(&[]),
-            racks: Vec::new(),
-            cards: Vec::new(),
-            flows: Vec::new(),
-            free: Vec::new(),
-            timer: None,
-            changed: false,
+impl Cards {
+    /// The racks' uplinks, to which cards are added.
+    pub(super) fn new(racks: &[Rack]) -> Cards {
+        let mut all = Cards { fabric: Fabric::new(&[]), racks: Vec::new(), cards: Vec::new() };
+        for rack in racks {
+            let ports = all.ports(rack.gbps);
+            all.racks.push(ports);
         }
-    }
-}
-
-impl Fabric {
-    /// Adds the next rack's uplink.
-    pub(super) fn add_rack(&mut self, rack: Rack) {
-        let ports = self.ports(rack.gbps);
-        self.racks.push(ports);
+        all
     }
 
     /// Adds the next replica's card.
@@ -70,7 +54,8 @@ impl Fabric {
     /// Two ports with this rate in 10^9 bits per second.
     fn ports(&mut self, gbps: f64) -> Ports {
         let rate = gbps * 1e9 / 8.0;
-        Ports { out: self.network.add(rate), into: self.network.add(rate) }
+        let network = &mut self.fabric.network;
+        Ports { out: network.add(rate), into: network.add(rate) }
     }
 
     /// From card to card, over the uplinks of different racks.
@@ -101,43 +86,7 @@ impl Fabric {
         (from, to): (u32, u32),
         bytes: f64,
     ) -> FlowId {
-        let path = self.path(from, to);
-        let flow = self.free.pop().unwrap_or_else(|| {
-            self.flows.push(name);
-            FlowId(self.flows.len() as u32 - 1)
-        });
-        self.flows[flow.index()] = name;
-        self.network.begin(now, flow, Demand::new(path, bytes));
-        self.changed = true;
-        flow
-    }
-
-    /// Breaks a transfer off.
-    pub(super) fn end(&mut self, now: Time, flow: FlowId) {
-        self.network.end(now, flow);
-        self.free.push(flow);
-        self.changed = true;
-    }
-
-    /// The split attempt of the next transfer that has ended.
-    pub(super) fn ended(&mut self, now: Time) -> Option<RequestId> {
-        self.changed = true;
-        let flow = self.network.ended(now)?;
-        self.free.push(flow);
-        Some(self.flows[flow.index()])
-    }
-
-    /// Recomputes the rates after changes; returns when the next transfer then ends.
-    pub(super) fn settle(&mut self, now: Time) -> Option<Time> {
-        if !std::mem::take(&mut self.changed) {
-            return self.timer;
-        }
-        self.network.settle(now);
-        self.network.next_end()
-    }
-
-    /// Number of transfers under way.
-    pub(super) fn len(&self) -> usize {
-        self.network.len() as usize
+        let demand = Demand::new(self.path(from, to), bytes);
+        self.fabric.begin(now, demand, name)
     }
 }
