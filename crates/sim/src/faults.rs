@@ -199,19 +199,24 @@ impl World {
 
     /// Hands a replica back; true if it has no requests in progress there.
     fn hand_back(&mut self, gateway: u16, replica: u32) -> bool {
-        let now = self.now;
         // Requests in progress there run to their end, and the replica is removed only then.
         let busy = self.flights.ids(|f| f.uses(replica) && f.sender() == gateway);
         if busy.is_empty() {
-            self.gateways[usize::from(gateway)].forget(now, replica);
-            self.drive(gateway);
+            self.forget(gateway, replica);
         } else {
             self.drain(gateway, replica);
         }
         busy.is_empty()
     }
 
-    fn drain(&mut self, gateway: u16, replica: u32) {
+    /// Removes a replica from a gateway.
+    pub(crate) fn forget(&mut self, gateway: u16, replica: u32) {
+        let now = self.now;
+        self.gateways[usize::from(gateway)].forget(now, replica);
+        self.drive(gateway);
+    }
+
+    pub(crate) fn drain(&mut self, gateway: u16, replica: u32) {
         if let Some(id) = self.gateways[usize::from(gateway)].id_of(replica) {
             self.tell_machine(gateway, meridian_routing::Input::Draining(id));
             self.drive(gateway);

@@ -1,7 +1,6 @@
 //! Adds and retires replicas, region by region, and bills them.
 
 use meridian_base::{Duration, Time};
-use meridian_routing::Input;
 
 use super::Scaling;
 use crate::event::Event;
@@ -82,9 +81,30 @@ impl World {
             scaling.coming[region] -= 1;
         }
         for gateway in 0..self.gateways.len() as u16 {
-            if self.gateways[usize::from(gateway)].up && self.knows_by_rule(gateway, at) {
+            if !self.gateways[usize::from(gateway)].is_silent() && self.knows_by_rule(gateway, at) {
                 self.join(gateway, replica);
                 self.drive(gateway);
+            }
+        }
+    }
+
+    /// A gateway that resumes learns what was added and removed meanwhile.
+    pub(crate) fn learn_of_scaling(&mut self, gateway: u16) {
+        if self.scaling.is_none() {
+            return;
+        }
+        for at in 0..self.replicas.len() {
+            let replica = at as u32;
+            let known = self.gateways[usize::from(gateway)].id_of(replica).is_some();
+            let there = &self.replicas[at];
+            match (known, there.gone) {
+                (true, true) => self.forget(gateway, replica),
+                (true, false) if there.leaving => self.drain(gateway, replica),
+                (false, false) if there.up && self.knows_by_rule(gateway, at) => {
+                    self.join(gateway, replica);
+                    self.drive(gateway);
+                }
+                _ => {}
             }
         }
     }
@@ -94,9 +114,8 @@ impl World {
         let Some(at) = self.replicas.iter().rposition(there) else { return };
         self.replicas[at].leaving = true;
         for gateway in 0..self.gateways.len() as u16 {
-            if let Some(id) = self.gateways[usize::from(gateway)].id_of(at as u32) {
-                self.tell_machine(gateway, Input::Draining(id));
-                self.drive(gateway);
+            if !self.gateways[usize::from(gateway)].is_silent() {
+                self.drain(gateway, at as u32);
             }
         }
     }
@@ -113,10 +132,10 @@ impl World {
             }
             self.bill(at);
             (self.replicas[at].up, self.replicas[at].gone) = (false, true);
-            for gateway in 0..self.gateways.len() {
-                let now = self.now;
-                self.gateways[gateway].forget(now, replica);
-                self.drive(gateway as u16);
+            for gateway in 0..self.gateways.len() as u16 {
+                if !self.gateways[usize::from(gateway)].is_silent() {
+                    self.forget(gateway, replica);
+                }
             }
         }
     }

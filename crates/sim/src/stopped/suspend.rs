@@ -119,6 +119,7 @@ impl World {
         self.cancel(at, &stopped.hung_up);
         self.replay(stopped.waiting);
         self.drive(at);
+        self.learn_of_scaling(at);
         self.adopt();
     }
 
