@@ -28,6 +28,7 @@ pub(crate) enum Part {
     Dist,
     Chaos,
     Reference,
+    VllmPd,
 }
 
 /// The prefix of the file names of test programs that start real processes.
@@ -35,11 +36,14 @@ const REAL: &str = "real";
 
 /// Timeout of each program.
 const LIMIT: Duration = Duration::from_secs(15 * 60);
+/// Timeout of the real pair: its engines start twice, and minutes go by until they are ready.
+const PAIR_LIMIT: Duration = Duration::from_secs(60 * 60);
 
 impl Part {
     /// The parts that CI runs. Without the reference, which fetches 600 MB of other projects and
     /// whose recorded choices are among the unit tests. Without chaos, which takes long and has a
-    /// short form among the real ones.
+    /// short form among the real ones. Without the pair of vLLM engines, which needs 6 GB and half
+    /// an hour; recordings of such a pair are among the unit tests.
     pub(crate) const ALL: &[Part] =
         &[Part::Build, Part::Check, Part::Unit, Part::Sim, Part::Real, Part::Up, Part::Dist];
     pub(crate) const FAST: &[Part] = &[Part::Build, Part::Check, Part::Unit];
@@ -58,6 +62,7 @@ impl Part {
                 "every scenario of faults, from a seed; faults by chance; 1,000 kills of the store"
             }
             Part::Reference => "our policies beside the real routers, recorded again",
+            Part::VllmPd => "a real vLLM pair behind a gateway, beside one engine",
         }
     }
 
@@ -105,6 +110,7 @@ impl Part {
                 scenarios.and(random).and(store)?;
             }
             Part::Reference => reference(house, tally)?,
+            Part::VllmPd => pair(house, tally)?,
         }
         Ok(())
     }
@@ -122,6 +128,7 @@ impl fmt::Display for Part {
             Part::Dist => "dist",
             Part::Chaos => "chaos",
             Part::Reference => "reference",
+            Part::VllmPd => "vllm-pd",
         })
     }
 }
@@ -143,8 +150,12 @@ fn cargo_test(house: &House, which: &[&str], tally: &mut Tally) -> anyhow::Resul
 
 /// Runs a test command; returns the number of tests passed.
 fn count(command: Command, tally: &mut Tally) -> anyhow::Result<u64> {
+    count_within(LIMIT, command, tally)
+}
+
+fn count_within(limit: Duration, command: Command, tally: &mut Tally) -> anyhow::Result<u64> {
     let mut sum = Tally::default();
-    let status = limit::run(command, LIMIT, |line| {
+    let status = limit::run(command, limit, |line| {
         println!("{line}");
         if let Some(counts) = Tally::of_line(line) {
             sum += counts;
@@ -177,6 +188,15 @@ fn reference(house: &House, tally: &mut Tally) -> anyhow::Result<()> {
     let mut replay = cargo(&house.root, &args);
     replay.env("REFERENCE", to);
     ensure!(count(replay, tally)? > 0, "no test ran");
+    Ok(())
+}
+
+/// Runs the test of the real pair, which other runs of that program leave out.
+fn pair(house: &House, tally: &mut Tally) -> anyhow::Result<()> {
+    let args = ["test", "--workspace", "--test", "real", "vllm_pd::", "--", "--ignored"];
+    let args = [&args[..], &["--nocapture"]].concat();
+    let test = cargo(&house.root, &args);
+    ensure!(count_within(PAIR_LIMIT, test, tally)? > 0, "no test ran");
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Fleets of real processes: llama.cpp servers, regions, a browser, nginx, LiteLLM.
+//! Fleets of real processes: llama.cpp servers, regions, a browser, nginx, LiteLLM, vLLM.
 //!
 //! One test program, so that the libraries are linked once.
 
@@ -20,3 +20,4 @@ mod reload;
 mod residency;
 mod resume;
 mod up;
+mod vllm_pd;

@@ -1,0 +1,32 @@
+//! A real pair: two vLLM engines on the CPU that hand over KV by NIXL, and a gateway in front.
+//!
+//! A control engine without a connector has the same weights and answers the same requests, so
+//! wrong KV shows as another text or another log-probability. Needs 6 GB of Python packages, 10 GB
+//! of memory and minutes: `./x test vllm-pd`, not in CI.
+
+mod answers;
+mod ask;
+mod bodies;
+mod engines;
+mod faults;
+mod prompts;
+mod requests;
+mod world;
+
+use world::World;
+
+// Everything with one set of engines, since each takes minutes to start; the faults that end an
+// engine come last. What each case showed is printed as a row of a table.
+#[tokio::test]
+#[ignore = "takes 6 GB and many minutes; ./x test vllm-pd runs it"]
+async fn a_real_pair() {
+    let mut world = World::start().await;
+    answers::twenty_prompts(&world).await;
+    requests::hostile_bodies(&mut world).await;
+    requests::whole_requests(&world).await;
+    requests::refused_by_the_decode_engine(&world).await;
+    faults::client_leaves(&world).await;
+    faults::decode_killed_after_prefill(&mut world).await;
+    faults::prefill_killed_after_its_answer(&mut world).await;
+    faults::decode_killed_in_mid_answer(&mut world).await;
+}
