@@ -64,7 +64,7 @@ async fn connect(to: SocketAddr) -> SendRequest<String> {
 
 /// The attempts that failed at a gateway, by its own counters.
 pub(crate) async fn failed_attempts(admin: SocketAddr) -> f64 {
-    let request = Request::get("/metrics").header("host", "gateway").body(String::new()).unwrap();
+    let request = Request::get("/metrics").header("host", "localhost").body(String::new()).unwrap();
     let response = connect(admin).await.send_request(request).await.unwrap();
     assert_eq!(response.status(), 200);
     let page = response.into_body().collect().await.unwrap().to_bytes();

@@ -15,6 +15,10 @@
 //! simulator's twin publishes at the same milliseconds as the gateway's own task
 //! (`peers/bulletin.rs`), so both sides have the same state of the peer at each decision. All
 //! decisions must be equal, including those about forwards and those of the peer.
+//!
+//! In pools each request must also have its prompt computed by the same prefill replica. The engines
+//! fetch KV from each other through pipes in memory, at the rate of an emulated card
+//! (`engined/src/kv/link.rs`), and the simulator moves it over a card of the same rate.
 
 #![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 

@@ -1,6 +1,6 @@
 //! The emulated card of an engine: KV passes each direction of it at the card's rate.
 //!
-//! Transfers at the same time share a direction by the same machine as in the simulator. A block has
+//! Concurrent transfers share a direction by the same machine as in the simulator. A block has
 //! passed when its last byte would have, even if its task wakes later: the timer's ticks delay the
 //! end of a transfer, and do not add up over its blocks.
 //!
