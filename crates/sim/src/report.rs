@@ -18,6 +18,8 @@ pub enum Fate {
 /// The KV of a request whose prompt another replica computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Crossing {
+    /// The replica that computed the prompt, by its index in the scenario.
+    pub from: u32,
     /// Bytes of the tokens that the replica that answered lacked.
     pub bytes: u64,
     /// From its question for them until it had them.

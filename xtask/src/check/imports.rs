@@ -41,7 +41,7 @@ const TABLE: &[Line] = &[
     },
     // Only tests run it. Its own compare it with the legs that the gateway sends.
     Line { name: "mock", may: &[], tests: &["wire"] },
-    line("engined", &["base", "engine", "wire"]),
+    line("engined", &["base", "engine", "fabric", "wire"]),
     line("flow-abi", &["base", "flow"]),
     line("flowd", &["base", "flow", "flow-abi", "wire"]),
     line("control", &["base", "wire", "tls"]),

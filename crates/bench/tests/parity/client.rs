@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use http::Request;
 use http_body_util::BodyExt;
+use hyper::client::conn::http1::SendRequest;
 use hyper_util::rt::TokioIo;
 use meridian_workload::{Piece, Walk, write_text};
 use serde_json::{Value, json};
@@ -15,6 +16,8 @@ use tokio::time::Instant;
 pub(crate) struct Answer {
     /// The replica's number in the region that answered.
     pub(crate) replica: u32,
+    /// The number of the replica that computed the prompt, if that was another one.
+    pub(crate) prefill: Option<u32>,
     /// The region of the peer that answered; `None` if the gateway's own region did.
     pub(crate) peer: Option<String>,
     /// The reason for this replica.
@@ -46,16 +49,37 @@ pub(crate) fn body(walk: &Walk<String>, node: usize) -> String {
     .to_string()
 }
 
-/// Sends a request and reads the stream to its end.
-pub(crate) async fn ask(gateway: SocketAddr, session: &str, body: String) -> Answer {
-    let stream = TcpStream::connect(gateway).await.unwrap();
+/// A connection of its own for one request.
+async fn connect(to: SocketAddr) -> SendRequest<String> {
+    let stream = TcpStream::connect(to).await.unwrap();
     stream.set_nodelay(true).unwrap();
-    let (mut sender, connection) =
+    let (sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
     tokio::spawn(async move {
         // A broken connection shows in the answer.
         let _ = connection.await;
     });
+    sender
+}
+
+/// The attempts that failed at a gateway, by its own counters.
+pub(crate) async fn failed_attempts(admin: SocketAddr) -> f64 {
+    let request = Request::get("/metrics").header("host", "localhost").body(String::new()).unwrap();
+    let response = connect(admin).await.send_request(request).await.unwrap();
+    assert_eq!(response.status(), 200);
+    let page = response.into_body().collect().await.unwrap().to_bytes();
+    let counters = ["meridian_retries_total", "meridian_prefill_fallbacks_total"];
+    let counts = |line: &&str| counters.iter().any(|name| line.starts_with(name));
+    let value = |line: &str| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap();
+    let counted: Vec<f64> =
+        std::str::from_utf8(&page).unwrap().lines().filter(counts).map(value).collect();
+    assert!(!counted.is_empty(), "the page has the counters");
+    counted.iter().sum()
+}
+
+/// Sends a request and reads the stream to its end.
+pub(crate) async fn ask(gateway: SocketAddr, session: &str, body: String) -> Answer {
+    let mut sender = connect(gateway).await;
     let request = Request::post("/v1/completions")
         .header("host", "gateway")
         .header("x-session-id", session)
@@ -64,7 +88,12 @@ pub(crate) async fn ask(gateway: SocketAddr, session: &str, body: String) -> Ans
     let response = sender.send_request(request).await.unwrap();
     assert_eq!(response.status(), 200);
     let header = |name| response.headers()[name].to_str().unwrap().to_owned();
-    let (replica, matched) = (header("x-meridian-replica"), header("x-meridian-prefix-match"));
+    let number = |name: &str| {
+        let label = response.headers().get(name)?.to_str().unwrap();
+        Some(label.strip_prefix('r').unwrap().parse().unwrap())
+    };
+    let (replica, prefill) = (number("x-meridian-replica"), number("x-meridian-prefill-replica"));
+    let matched = header("x-meridian-prefix-match");
     let reason = header("x-meridian-reason");
     let peer = response.headers().get("x-meridian-peer").map(|peer| {
         let (region, _) = peer.to_str().unwrap().split_once('/').unwrap();
@@ -78,7 +107,8 @@ pub(crate) async fn ask(gateway: SocketAddr, session: &str, body: String) -> Ans
     let (text, usage) = read(std::str::from_utf8(&events).unwrap());
     let count = |value: &Value| u32::try_from(value.as_u64().unwrap()).unwrap();
     Answer {
-        replica: replica.strip_prefix('r').unwrap().parse().unwrap(),
+        replica: replica.unwrap(),
+        prefill,
         peer,
         reason,
         matched: (matched.parse::<f64>().unwrap() * 100.0).round() as u32,

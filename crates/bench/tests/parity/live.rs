@@ -6,9 +6,9 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use meridian_engined::Options;
+use meridian_engined::{Network, Options};
 use meridian_gateway::{Ready, serve};
-use meridian_wire::admin::AddReplica;
+use meridian_wire::admin::{AddReplica, RoleName};
 use meridian_workload::{Generator, Program, Walk};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -16,7 +16,8 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::client;
 use crate::fleet::Fleet;
-use crate::work::{self, Decision, Load, Paced, REGIONS, REPLICAS, Source};
+use crate::pool;
+use crate::work::{self, Decision, Load, Paced, REGIONS, Source};
 
 /// A gateway's decisions, and all their reasons.
 pub(crate) struct Live {
@@ -34,12 +35,16 @@ pub(crate) fn run(policy: &str, load: &Load) -> Live {
         }
         let seen = Arc::new(Seen { start, decisions: Mutex::default(), reasons: Mutex::default() });
         let mut clients = JoinSet::new();
-        for (at, (source, gateway)) in load.sources.iter().zip(gateways).enumerate() {
-            let region = Region { at: at as u32, gateway, seen: seen.clone() };
+        for (at, (source, ready)) in load.sources.iter().zip(&gateways).enumerate() {
+            let (at, replicas, gateway) = (at as u32, load.replicas(), ready.listen);
+            let region = Region { at, replicas, gateway, seen: seen.clone() };
             start_clients(&mut clients, source, &region);
         }
         while let Some(ended) = clients.join_next().await {
             ended.unwrap();
+        }
+        for ready in gateways {
+            assert_eq!(client::failed_attempts(ready.admin).await, 0.0, "each had one attempt");
         }
         let mut decisions = std::mem::take(&mut *seen.decisions.lock().unwrap());
         decisions.sort();
@@ -91,6 +96,8 @@ fn paused<F: Future>(work: F) -> F::Output {
 #[derive(Clone)]
 struct Region {
     at: u32,
+    /// Number of replicas in each region.
+    replicas: u32,
     gateway: SocketAddr,
     seen: Arc<Seen>,
 }
@@ -103,15 +110,17 @@ struct Seen {
 }
 
 /// Starts a region's engines and their gateway, without advancing the time.
-async fn gateway(policy: &str, load: &Load, region: usize, fleet: &Fleet) -> SocketAddr {
+async fn gateway(policy: &str, load: &Load, region: usize, fleet: &Fleet) -> Ready {
     let mut config = work::config(policy);
     if load.sources.len() > 1 {
         fleet.connect(region, &mut config).await;
     }
     let kv_tokens = u64::from(work::engine(load).kv_blocks) * 16;
-    for _ in 0..REPLICAS {
+    let network = Network::in_memory();
+    for role in load.roles {
         let (ready, is_ready) = oneshot::channel();
-        let options = Options::new(work::engine(load));
+        let transfer = pool::transfer(*role, &network);
+        let options = Options { transfer, ..Options::new(work::engine(load)) };
         let models = vec![options.served_model.clone()];
         let ready = |address: SocketAddr| ready.send(address).unwrap();
         tokio::spawn(async {
@@ -121,11 +130,12 @@ async fn gateway(policy: &str, load: &Load, region: usize, fleet: &Fleet) -> Soc
             engine: "vllm".parse().expect("an engine of the table"),
             models,
             kv_tokens: Some(kv_tokens),
+            role: RoleName(*role),
             ..AddReplica::at(format!("http://{}", is_ready.await.unwrap()))
         });
     }
     let (ready, is_ready) = oneshot::channel();
-    let ready = |at: Ready| ready.send(at.listen).unwrap();
+    let ready = |at: Ready| ready.send(at).unwrap();
     tokio::spawn(async { serve(config, 0, ready, std::future::pending()).await.unwrap() });
     is_ready.await.unwrap()
 }
@@ -146,10 +156,13 @@ async fn walk(region: &Region, program: Program) {
                 let answer = client::ask(region.gateway, &header, body).await;
                 let peer = answer.peer.as_deref();
                 let served = REGIONS.iter().position(|name| peer == Some(*name));
+                let at = served.map_or(region.at, |at| at as u32);
+                let index = |replica| at * region.replicas + replica;
                 let decision = Decision {
                     sent_ms: sent.duration_since(region.seen.start).as_millis(),
                     session,
-                    replica: served.map_or(region.at, |at| at as u32) * REPLICAS + answer.replica,
+                    replica: index(answer.replica),
+                    prefill: answer.prefill.map(index),
                     forwarded: peer.is_some(),
                     matched: answer.matched,
                     prompt: answer.prompt,

@@ -15,30 +15,35 @@
 //! simulator's twin publishes at the same milliseconds as the gateway's own task
 //! (`peers/bulletin.rs`), so both sides have the same state of the peer at each decision. All
 //! decisions must be equal, including those about forwards and those of the peer.
+//!
+//! In pools each request must also have its prompt computed by the same prefill replica. The engines
+//! fetch KV from each other through pipes in memory, at the rate of an emulated card
+//! (`engined/src/kv/link.rs`), and the simulator moves it over a card of the same rate.
 
 #![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 
 mod client;
 mod fleet;
 mod live;
+mod pool;
 mod twin;
 mod work;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use live::Live;
 use meridian_workload::{Chat, Sessions};
-use work::{Decision, Load, REPLICAS, Source};
+use work::{Decision, Load, POOLS, Source, WHOLE};
 
-/// Runs a load on both sides and compares them decision by decision. Returns the live gateway's
-/// reasons.
-fn agree(policy: &str, load: &Load) -> BTreeSet<String> {
-    let Live { decisions: live, reasons } = live::run(policy, load);
+/// Runs a load on both sides and compares them decision by decision. Returns the live side.
+fn agree(policy: &str, load: &Load) -> Live {
+    let ran = live::run(policy, load);
+    let live = &ran.decisions;
     let simulated = twin::run(policy, load);
-    let on = |r: u32| live.iter().filter(|d| d.replica == r).count();
-    let replicas = REPLICAS * load.sources.len() as u32;
-    assert!((0..replicas).all(|r| on(r) > 0), "{policy} uses every replica");
+    let uses = |d: &Decision, r: u32| d.replica == r || d.prefill == Some(r);
+    let replicas = load.replicas() * load.sources.len() as u32;
+    let used = |r: u32| live.iter().any(|d| uses(d, r));
+    assert!((0..replicas).all(used), "{policy} uses every replica");
     let forwards = live.iter().filter(|d| d.forwarded).count();
     assert_eq!(forwards > 0, load.sources.len() > 1, "{policy} forwards where it has a peer");
     assert!(live.iter().any(|d| d.cached > 0), "{policy} finds something cached");
@@ -47,21 +52,25 @@ fn agree(policy: &str, load: &Load) -> BTreeSet<String> {
         assert_eq!(live, simulated, "{policy}: decision {at}, live and simulated");
     }
     assert_eq!(live.len(), simulated.len(), "{policy}: as many decisions");
-    reasons
+    ran
 }
 
 /// Sessions in a closed loop: 24 clients think, send and continue, and three replicas queue.
 fn sessions() -> Load {
     let generator = Arc::new(Sessions { turns: 4, max_tokens: 32, ..Sessions::default() });
     // Few enough KV blocks that some are evicted.
-    Load { kv_blocks: 1200, sources: vec![Source::Closed { clients: 24, programs: 2, generator }] }
+    Load {
+        kv_blocks: 1200,
+        roles: WHOLE,
+        sources: vec![Source::Closed { clients: 24, programs: 2, generator }],
+    }
 }
 
 /// Chats of an open loop, after a system prompt that ends in the middle of a block.
 fn chats() -> Load {
     let generator = Arc::new(Chat { system_bytes: 1000, max_prompt_tokens: 1500, max_tokens: 64 });
     let source = Source::Open { programs: 80, per_second: 0.025, generator };
-    Load { kv_blocks: 1200, sources: vec![source] }
+    Load { kv_blocks: 1200, roles: WHOLE, sources: vec![source] }
 }
 
 /// Prompts of any length with little KV, so that a long one waits until capacity is promised to it.
@@ -69,7 +78,7 @@ fn chats() -> Load {
 fn crowd() -> Load {
     let generator = Arc::new(Chat { system_bytes: 0, max_prompt_tokens: 4000, max_tokens: 64 });
     let source = Source::Open { programs: 80, per_second: 0.04, generator };
-    Load { kv_blocks: 300, sources: vec![source] }
+    Load { kv_blocks: 300, roles: WHOLE, sources: vec![source] }
 }
 
 /// Sessions in two regions, of which the first has more clients than its replicas can serve.
@@ -77,7 +86,25 @@ fn uneven() -> Load {
     let generator: Arc<Sessions> =
         Arc::new(Sessions { turns: 4, max_tokens: 32, ..Sessions::default() });
     let clients = |clients| Source::Closed { clients, programs: 2, generator: generator.clone() };
-    Load { kv_blocks: 1200, sources: vec![clients(36), clients(6)] }
+    Load { kv_blocks: 1200, roles: WHOLE, sources: vec![clients(36), clients(6)] }
+}
+
+/// Sessions with long prompts, for pools and a replica that takes whole requests.
+fn pooled() -> Load {
+    let generator =
+        Arc::new(Sessions { turns: 3, system_bytes: 6000, max_tokens: 48, ..Sessions::default() });
+    Load {
+        kv_blocks: 1200,
+        roles: POOLS,
+        sources: vec![Source::Closed { clients: 20, programs: 2, generator }],
+    }
+}
+
+/// Prompts of any length in an open loop, so close that transfers share cards.
+fn pooled_crowd() -> Load {
+    let generator = Arc::new(Chat { system_bytes: 0, max_prompt_tokens: 4000, max_tokens: 64 });
+    let source = Source::Open { programs: 100, per_second: 0.05, generator };
+    Load { kv_blocks: 1200, roles: POOLS, sources: vec![source] }
 }
 
 /// Each policy under each load is a separate test, so that they run in parallel.
@@ -116,8 +143,33 @@ fn two_regions_with_skywalker() {
 // Held requests are released, and promised capacity, at the same moments too.
 #[test]
 fn promises_are_alike() {
-    let reasons = agree("meridian", &crowd());
+    let Live { reasons, .. } = agree("meridian", &crowd());
     assert!(reasons.contains("promised"), "{reasons:?}");
+}
+
+/// Both sides agree about pools. Returns how many requests were split, of all.
+fn agree_in_pools(policy: &str, load: &Load) -> (usize, usize) {
+    let Live { decisions, .. } = agree(policy, load);
+    (decisions.iter().filter(|d| d.prefill.is_some()).count(), decisions.len())
+}
+
+// One price for pairs and for whole requests: the same prompts cross to the same replicas at the same
+// times, and the same ones stay whole.
+#[test]
+fn pools_with_meridian() {
+    for load in [pooled(), pooled_crowd()] {
+        let (split, all) = agree_in_pools("meridian", &load);
+        assert!((1..all).contains(&split), "{split} of {all} are split");
+    }
+}
+
+// A policy that does not price pairs splits every request that goes to a decode replica.
+#[test]
+fn pools_with_least_outstanding() {
+    for load in [pooled(), pooled_crowd()] {
+        let (split, all) = agree_in_pools("least_outstanding", &load);
+        assert!((1..all).contains(&split), "{split} of {all} are split");
+    }
 }
 
 // The comparison can fail: another policy's decisions differ.

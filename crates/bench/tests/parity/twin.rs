@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use meridian_sim::{
     Digests, Fate, Hardware, Measure, News, Record, Region, Scenario, Source, System, Topology,
-    Twin, Wan, run_twin,
+    Transfer, Twin, Wan, run_twin,
 };
 
-use crate::work::{self, Decision, Load, Paced, REPLICAS, SEED};
+use crate::work::{self, Decision, Load, Paced, SEED};
 
 /// Longer than any of the loads takes.
 const WINDOW: Duration = Duration::from_secs(30_000);
@@ -30,6 +30,7 @@ fn decision(record: &Record) -> Decision {
         sent_ms: u128::from(record.sent.as_nanos() / 1_000_000),
         session: record.session,
         replica: record.replica,
+        prefill: record.crossing.map(|crossing| crossing.from),
         forwarded: record.forwarded,
         matched: record.matched_tokens * 100 / record.prompt_tokens,
         prompt: record.prompt_tokens,
@@ -57,7 +58,11 @@ fn scenario(policy: &str, load: &Load) -> Scenario {
         }
     };
     let engine = work::engine(load);
-    let hardware = |region| vec![Hardware::new(region, engine); REPLICAS as usize];
+    let transfer = Transfer { gbps: work::CARD_GBPS, lease: work::LEASE, rack: None };
+    let hardware = |region| {
+        let one = move |role| Hardware { role, transfer, ..Hardware::new(region, engine) };
+        load.roles.iter().copied().map(one)
+    };
     let region = |name: &&str| Region { name: (*name).to_owned(), continent: "here".to_owned() };
     let rtt_ms = |here: usize| {
         let to = |there| if here == there { 0.0 } else { work::RTT.as_secs_f64() * 1e3 };

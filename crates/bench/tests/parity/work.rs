@@ -5,11 +5,15 @@ use std::time::Duration;
 
 use meridian_base::{Time, keyed, mix};
 use meridian_engine::{Config, Profile, Terms};
+use meridian_routing::Role;
 use meridian_wire::config::Gateway;
 use meridian_workload::{Generator, Poisson, Program, ProgramKey, open_loop};
 
-/// In each region.
-pub(crate) const REPLICAS: u32 = 3;
+/// The replicas of a region without pools.
+pub(crate) const WHOLE: &[Role] = &[Role::Both; 3];
+/// Pools, and a replica that takes whole requests.
+pub(crate) const POOLS: &[Role] =
+    &[Role::Prefill, Role::Prefill, Role::Decode, Role::Decode, Role::Both];
 /// The regions by index; a load of one region runs in the first.
 pub(crate) const REGIONS: [&str; 2] = ["us", "eu"];
 /// Between them, as slow as the engines.
@@ -23,13 +27,26 @@ const SECRET: &str = "the fleet's secret";
 const SLOW: u32 = 100;
 /// No request is sent before this: every replica has reported by then.
 const BEGIN: Duration = Duration::from_secs(400);
+/// Rate at which a card moves KV, in Gb/s: as slow as the engines.
+pub(crate) const CARD_GBPS: f64 = 1.0;
+/// For how long engines keep KV for another one.
+pub(crate) const LEASE: Duration = Duration::from_secs(3000);
 
 /// A load on all regions.
 pub(crate) struct Load {
     /// KV blocks of 16 tokens in each replica.
     pub(crate) kv_blocks: u32,
+    /// The replicas of each region, by role.
+    pub(crate) roles: &'static [Role],
     /// The source of each region.
     pub(crate) sources: Vec<Source>,
+}
+
+impl Load {
+    /// Number of replicas in each region.
+    pub(crate) fn replicas(&self) -> u32 {
+        self.roles.len() as u32
+    }
 }
 
 /// The source of a region's requests.
@@ -45,6 +62,8 @@ pub(crate) struct Decision {
     pub(crate) session: u64,
     /// The replica's index over all regions.
     pub(crate) replica: u32,
+    /// The index of the replica that computed the prompt, if that was another one.
+    pub(crate) prefill: Option<u32>,
     pub(crate) forwarded: bool,
     /// Share of the prompt that the gateway expected to be cached, in percent.
     pub(crate) matched: u32,
@@ -91,10 +110,12 @@ pub(crate) fn engine(load: &Load) -> Config {
 pub(crate) fn config(policy: &str) -> Gateway {
     let text = format!(
         "version: 1\nlisten: 127.0.0.1:0\nadmin: 127.0.0.1:0\nsecret: {SECRET}\npolicy: {policy}\n\
+         kv_lease: {}s\n\
          limits: {{connections: 1024}}\n\
          timeouts: {{first_byte: 1000000s, idle: 1000000s, probe: 60s}}\n\
          held: {{max_wait: 1000000s, patience: 500s, promise: 100s}}\n\
-         probe: {{busy: 10s, idle: 100s, stale: 200s}}\n"
+         probe: {{busy: 10s, idle: 100s, stale: 200s}}\n",
+        LEASE.as_secs()
     );
     Gateway::read(&text).unwrap()
 }

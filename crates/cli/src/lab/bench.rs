@@ -160,6 +160,9 @@ struct Parity {
     /// Runs; the report has the median
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     runs: u64,
+    /// Two prefill and two decode engines, in place of three that serve whole requests
+    #[arg(long)]
+    pools: bool,
     /// Output file
     #[arg(long, default_value = "target/bench/parity.json")]
     json: PathBuf,
@@ -167,8 +170,8 @@ struct Parity {
 
 impl Parity {
     fn options(self) -> parity::Options {
-        let Parity { policy, clients, each, runs, json } = self;
-        parity::Options { policy, clients, each, runs, json }
+        let Parity { policy, clients, each, runs, pools, json } = self;
+        parity::Options { policy, clients, each, runs, pools, json }
     }
 }
 

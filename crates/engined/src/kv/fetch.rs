@@ -127,8 +127,10 @@ impl Import {
             return Err(FetchError::Handshake);
         }
         let start = Instant::now();
-        receive(&mut *stream, contents, shared).await?;
         let bytes = shared.model_bytes * contents.len() as f64;
+        let passing = shared.into.begin(bytes);
+        receive(&mut *stream, contents, shared).await?;
+        passing.over().await;
         shared.metrics().transferred(start.elapsed().as_secs_f64(), bytes);
         Ok(())
     }

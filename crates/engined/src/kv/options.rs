@@ -50,8 +50,8 @@ pub struct Transfer {
     pub lease: Duration,
     /// Bytes on the socket for each byte of KV, above 0. At least 8 bytes a block are sent.
     pub scale: f64,
-    /// Rate at which this engine sends KV, in 10^9 bits per second of model time, shared by all
-    /// concurrent reads; above 0.
+    /// Rate at which this engine's card sends KV, and at which it receives KV, in 10^9 bits per
+    /// second of model time; above 0. Concurrent transfers share each.
     pub link_gbps: f64,
     /// What happens to a decode leg whose KV can't be fetched.
     pub load_failure: LoadFailure,

@@ -74,9 +74,7 @@ async fn serve(
         let denied = result.as_ref().err().copied();
         let answer = Answer { denied, block_bytes: shared.block_bytes };
         wire::write(stream, &answer).await?;
-        for contents in result.unwrap_or_default().chunks(CHUNK) {
-            send(stream, contents, shared).await?;
-        }
+        send(stream, &result.unwrap_or_default(), shared).await?;
     }
     Ok(())
 }
@@ -92,13 +90,22 @@ async fn carry_out(
     result.await.ok()
 }
 
-/// Sends some blocks, at the link's rate.
+/// Sends blocks, at the link's rate.
 async fn send(stream: &mut dyn Stream, contents: &[u64], shared: &Shared) -> Result<()> {
-    shared.link.pass(contents.len()).await;
-    for block in contents {
-        let bytes = content::block(*block, shared.block_bytes);
-        stream.write_all(&bytes).await?;
-        shared.metrics().sent += bytes.len() as u64;
+    if contents.is_empty() {
+        return Ok(());
     }
-    stream.flush().await
+    let passing = shared.out.begin(shared.model_bytes * contents.len() as f64);
+    let mut sent = 0;
+    for chunk in contents.chunks(CHUNK) {
+        sent += chunk.len();
+        passing.passed(shared.model_bytes * sent as f64).await;
+        for block in chunk {
+            let bytes = content::block(*block, shared.block_bytes);
+            stream.write_all(&bytes).await?;
+            shared.metrics().sent += bytes.len() as u64;
+        }
+        stream.flush().await?;
+    }
+    Ok(())
 }

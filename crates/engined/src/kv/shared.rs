@@ -32,7 +32,9 @@ pub(crate) struct Shared {
     pub(crate) load_failure: LoadFailure,
     lease: Duration,
     clock: Clock,
-    pub(super) link: Link,
+    /// The engine's card, by direction.
+    pub(super) out: Link,
+    pub(super) into: Link,
     tp: u32,
     /// KV bytes of a block, of the model and on the socket.
     pub(super) model_bytes: f64,
@@ -58,7 +60,7 @@ impl Shared {
         clock: Clock,
     ) -> Shared {
         let model_bytes = profile.model.kv_bytes(1) * f64::from(BLOCK_TOKENS);
-        let seconds = model_bytes * 8.0 / (transfer.link_gbps * 1e9);
+        let rate = transfer.link_gbps * 1e9 / 8.0 / clock.wall_seconds(Duration::from_secs(1));
         Shared {
             engine_id: fresh_id(),
             address,
@@ -66,7 +68,8 @@ impl Shared {
             load_failure: transfer.load_failure,
             lease: transfer.lease,
             clock,
-            link: Link::new(wall(&clock, Duration::from_secs_f64(seconds))),
+            out: Link::new(rate),
+            into: Link::new(rate),
             tp: profile.tp,
             model_bytes,
             block_bytes: ((model_bytes * transfer.scale) as usize).max(8),
@@ -96,7 +99,7 @@ impl Shared {
 
     /// Wall time without a byte after which a transfer has failed.
     pub(super) fn stalled(&self) -> Duration {
-        wall(&self.clock, STALLED) + self.link.time(CHUNK * READERS)
+        wall(&self.clock, STALLED) + self.out.time(self.model_bytes * (CHUNK * READERS) as f64)
     }
 
     pub(crate) fn metrics(&self) -> MutexGuard<'_, KvMetrics> {

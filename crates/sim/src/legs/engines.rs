@@ -83,7 +83,8 @@ impl World {
         self.legs.set(name, Stage::Fetched);
         if let Some(flight) = self.flights.get_mut(handoff.request) {
             let time = self.now.since(handoff.asked);
-            flight.crossing = Some(Crossing { bytes: handoff.bytes as u64, time });
+            let (from, bytes) = (handoff.from, handoff.bytes as u64);
+            flight.crossing = Some(Crossing { from, bytes, time });
         }
         self.tell_holder(name, handoff, Message::Release);
         self.input(handoff.to, Input::Fetched(name));

@@ -35,7 +35,7 @@ impl World {
         flight.replica = Some(from);
         flight.matched = matched;
         flight.split = Some(self.legs.begin(id, from, to));
-        flight.crossing = Some(Crossing::default());
+        flight.crossing = Some(Crossing { from, ..Crossing::default() });
         let attempt = flight.attempt;
         self.send_to_replica(id, gateway, from, attempt);
     }

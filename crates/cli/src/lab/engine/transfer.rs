@@ -27,7 +27,7 @@ pub(super) struct TransferArgs {
     /// it.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0 / 1024.0, hide_default_value = true)]
     kv_scale: f64,
-    /// Rate at which this engine sends KV, in Gb/s.
+    /// Rate at which this engine sends KV, and at which it receives KV, in Gb/s.
     #[arg(long, value_name = "GBPS", default_value_t = 100.0)]
     kv_link_gbps: f64,
     /// What happens to a decode leg whose KV can't be fetched.
