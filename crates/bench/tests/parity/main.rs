@@ -163,13 +163,13 @@ fn pools_with_meridian() {
     }
 }
 
-// A policy that does not price pairs splits every request that goes to a decode replica.
+// A policy that does not price pairs splits every request that goes to a decode replica. In a crowd,
+// so many transfers then share cards at both ends that times differ: a live engine knows only its own
+// card, and the simulator gives to others what one card cannot use.
 #[test]
 fn pools_with_least_outstanding() {
-    for load in [pooled(), pooled_crowd()] {
-        let (split, all) = agree_in_pools("least_outstanding", &load);
-        assert!((1..all).contains(&split), "{split} of {all} are split");
-    }
+    let (split, all) = agree_in_pools("least_outstanding", &pooled());
+    assert!((1..all).contains(&split), "{split} of {all} are split");
 }
 
 // The comparison can fail: another policy's decisions differ.

@@ -207,7 +207,8 @@ fn errors_of_pools() {
         let found = error(&GOOD.replacen(from, to, 1));
         assert!(found.contains(expected), "{to}: {found}");
     }
-    let pools = format!("{{gpu: l4, model: llama-3.1-8b, count: [1], pool: {{role: prefill}}}}, {decode}");
+    let pools =
+        format!("{{gpu: l4, model: llama-3.1-8b, count: [1], pool: {{role: prefill}}}}, {decode}");
     let good = GOOD.replace("{gpu: l4, model: llama-3.1-8b, count: [2]}", &pools);
     assert_eq!(error(&good), "fine");
 }
