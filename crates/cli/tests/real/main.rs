@@ -1,4 +1,4 @@
-//! Fleets of real processes: llama.cpp servers, regions, a browser, nginx, LiteLLM, vLLM.
+//! Fleets of real processes: llama.cpp servers, regions, a browser, nginx, LiteLLM.
 //!
 //! One test program, so that the libraries are linked once.
 
@@ -20,4 +20,3 @@ mod reload;
 mod residency;
 mod resume;
 mod up;
-mod vllm_pd;

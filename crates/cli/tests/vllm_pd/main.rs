@@ -2,11 +2,16 @@
 //!
 //! A control engine without a connector has the same weights and answers the same requests, so
 //! wrong KV shows as another text or another log-probability. Needs 6 GB of Python packages, 10 GB
-//! of memory and minutes: `./x test vllm-pd`, not in CI.
+//! of memory and minutes: `./x test vllm-pd`, not in CI. So cargo runs it by its name only.
+
+#![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
+#![allow(dead_code, reason = "the other test program uses the rest of the common part")]
 
 mod answers;
 mod ask;
 mod bodies;
+#[path = "../real/common/mod.rs"]
+mod common;
 mod engines;
 mod faults;
 mod prompts;
@@ -18,7 +23,6 @@ use world::World;
 // Everything with one set of engines, since each takes minutes to start; the faults that end an
 // engine come last. What each case showed is printed as a row of a table.
 #[tokio::test]
-#[ignore = "takes 6 GB and many minutes; ./x test vllm-pd runs it"]
 async fn a_real_pair() {
     let mut world = World::start().await;
     answers::twenty_prompts(&world).await;
