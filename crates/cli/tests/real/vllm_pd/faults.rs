@@ -38,9 +38,9 @@ pub(super) async fn client_leaves(world: &World) {
     let left = tokio::time::timeout(Duration::from_millis(500), opening).await;
     assert!(left.is_err(), "a suspended prefill engine answers nothing");
     world.prefill.go_on();
-    let seconds = world.prefill.is_free().await;
-    world.decode.is_free().await;
+    // A later request's answer: the engine has come to the one before.
     world.is_right(&world.gateway, 4001).await;
+    let seconds = world.prefill.is_free().await + world.decode.is_free().await;
     let lease = world.prefill.sum(EXPIRED).await - expired;
     let freed = format!("both free after {seconds:.1} s, {lease} leases expired");
     row("client leaves during the prefill", "-", &freed);
