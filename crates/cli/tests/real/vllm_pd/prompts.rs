@@ -14,7 +14,7 @@ pub(super) fn twenty() -> Vec<Asked> {
 
 fn one(n: u32) -> Asked {
     let words = WORDS[n as usize / 2];
-    let path = if n % 2 == 0 { COMPLETION } else { CHAT };
+    let path = if n.is_multiple_of(2) { COMPLETION } else { CHAT };
     let is_streamed = n / 2 % 2 == 1;
     let shares = n / 4 % 2 == 1;
     let mut prompt = text(100 + u64::from(n), words);
