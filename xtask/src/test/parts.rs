@@ -191,7 +191,7 @@ fn reference(house: &House, tally: &mut Tally) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs the test of the real pair, which other runs of that program leave out.
+/// Runs the test of the real pair, which cargo runs by its name only.
 fn pair(house: &House, tally: &mut Tally) -> anyhow::Result<()> {
     let test = ["test", "--workspace", "--test", "vllm_pd", "--", "--nocapture"];
     let test = cargo(&house.root, &test);

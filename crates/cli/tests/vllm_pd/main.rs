@@ -32,5 +32,5 @@ async fn a_real_pair() {
     faults::client_leaves(&world).await;
     faults::decode_killed_after_prefill(&mut world).await;
     faults::prefill_killed_after_its_answer(&mut world).await;
-    faults::decode_killed_in_mid_answer(&mut world).await;
+    faults::decode_ended_by_a_body(&mut world).await;
 }

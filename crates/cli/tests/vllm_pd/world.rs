@@ -64,9 +64,14 @@ impl World {
         gateway
     }
 
-    /// The sum of a metric of a gateway, 0 if it is not there.
+    /// The sum of a metric of the pair's gateway, 0 if it is not there.
     pub(super) async fn counted(&self, name: &str) -> u64 {
-        must(self.client.scrape(&self.gateway.admin).await).count(name).unwrap_or(0)
+        self.counted_by(&self.gateway, name).await
+    }
+
+    /// The same for another gateway.
+    pub(super) async fn counted_by(&self, gateway: &Gateway, name: &str) -> u64 {
+        must(self.client.scrape(&gateway.admin).await).count(name).unwrap_or(0)
     }
 
     /// A request of some length, with an answer that the control engine gives too.
