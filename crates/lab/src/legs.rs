@@ -7,6 +7,9 @@
 use crate::Scrape;
 use crate::counts::{agree, succeeded};
 
+/// Bytes that engines send for each byte of KV: the default of `meridian engine`.
+pub(crate) const KV_SCALE: f64 = 1.0 / 1024.0;
+
 /// The counts of a fleet's legs.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct LegCounts {

@@ -73,6 +73,8 @@ pub struct StageLoad {
 pub struct Played {
     /// The counts of clients, gateways and engines.
     pub counts: Counts,
+    /// Problems of requests with two legs, one sentence each.
+    pub faults: Vec<String>,
     /// A file of records for each load.
     pub records: Vec<PathBuf>,
     /// CPU use during the measurement.
@@ -104,11 +106,11 @@ impl Stage {
         for load in &mut world.loads {
             clients = clients + load.report(LIMIT).await?.counts;
         }
-        let counts = world.settle(&client, &clients).await?;
+        let (counts, faults) = world.settle(self, &client, &clients).await?;
         for gateway in &mut world.gateways {
             gateway.process.terminate();
         }
-        Ok(Played { counts, records, busy })
+        Ok(Played { counts, faults, records, busy })
     }
 
     fn name(&self, region: usize) -> String {

@@ -179,14 +179,14 @@ pub async fn run(options: &Options) -> Result<Verdict> {
             match world.orders.is_empty() {
                 true => {
                     judge(&all, &counts, &reports, &mut faults);
-                    faults.extend(legs.iter().flat_map(|legs| legs.faults(pools::KV_SCALE)));
+                    faults.extend(legs.iter().flat_map(|legs| legs.faults(crate::legs::KV_SCALE)));
                 }
                 // The counts of dead processes are gone: the rest is shown, and not compared.
                 false => judge_broken(&all, &reports, &mut faults),
             }
             summarize(&seen, &counts, &reports);
             if let (Some(legs), Some(pools)) = (legs, &options.pools) {
-                println!("\n{}", page::legs(&legs, pools::KV_SCALE, world.orders.is_empty()));
+                println!("\n{}", page::legs(&legs, crate::legs::KV_SCALE, world.orders.is_empty()));
                 let split = page::split(&legs, &pools.region, &seen);
                 split.into_iter().for_each(|line| println!("{line}"));
             }

@@ -8,6 +8,7 @@ use meridian_wire::admin::{Role, Status};
 use tokio::time::Instant;
 
 use super::{LIMIT, Post, Stage, StageLoad, gateway, to_gateway, to_peer, to_replica};
+use crate::legs::{KV_SCALE, LegCounts};
 use crate::load::Load;
 use crate::{
     Certificates, Client, ClientCounts, Counts, Distance, EngineCounts, Error, Fleet, Gateway,
@@ -192,9 +193,17 @@ impl World {
             .collect()
     }
 
-    /// Reads the counts once they are at rest. After a bounded wait, remaining differences are
-    /// reported as they are.
-    pub(super) async fn settle(&self, client: &Client, clients: &ClientCounts) -> Result<Counts> {
+    /// Reads the counts once they are at rest, with the problems of requests with two legs. After a
+    /// bounded wait, remaining differences are reported as they are. Prefill engines answer no client.
+    pub(super) async fn settle(
+        &self,
+        stage: &Stage,
+        client: &Client,
+        clients: &ClientCounts,
+    ) -> Result<(Counts, Vec<String>)> {
+        let roles = || stage.engines.iter().map(|(_, spec)| spec.role);
+        let has_pools = roles().any(|role| role != Role::Both);
+        let answering = || self.engines.iter().zip(roles()).filter(|(_, role)| role.answers());
         let deadline = Instant::now() + SETTLE;
         loop {
             let mut seen = Vec::new();
@@ -202,14 +211,33 @@ impl World {
                 seen.push(status(client, gateway).await?);
             }
             let all = total_of(&seen.iter().collect::<Vec<_>>());
-            let engines = self.engines.iter().map(|engine| engine.said(0));
-            let engines = EngineCounts::ask(client, engines).await?;
+            let urls = answering().map(|(engine, _)| engine.said(0));
+            let mut engines = EngineCounts::ask(client, urls).await?;
+            engines.cached_tokens = engines.cached_tokens.filter(|_| !has_pools);
             let counts = Counts::new(Some(clients), &all, &engines);
-            if counts.disagreements().is_empty() || Instant::now() >= deadline {
-                return Ok(counts);
+            let faults = match has_pools {
+                true => self.legs(stage, client).await?.faults(KV_SCALE),
+                false => Vec::new(),
+            };
+            let is_sound = counts.disagreements().is_empty() && faults.is_empty();
+            if is_sound || Instant::now() >= deadline {
+                return Ok((counts, faults));
             }
             tokio::time::sleep(TICK).await;
         }
+    }
+
+    /// The counts of requests with two legs.
+    async fn legs(&self, stage: &Stage, client: &Client) -> Result<LegCounts> {
+        let mut legs = LegCounts::default();
+        for gateway in &self.gateways {
+            legs.add_gateway(&client.scrape(&gateway.admin).await?);
+        }
+        for (engine, (_, spec)) in self.engines.iter().zip(&stage.engines) {
+            let page = client.scrape(engine.said(0)).await?;
+            legs.add_engine(&page, spec.role == Role::Prefill);
+        }
+        Ok(legs)
     }
 }
 

@@ -7,9 +7,6 @@ use meridian_wire::admin::Role;
 
 use super::Options;
 
-/// Bytes that engines send for each byte of KV.
-pub(super) const KV_SCALE: f64 = 1.0 / 1024.0;
-
 /// The pools of a region.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pools {

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use meridian_wire::admin::Role;
 
 use super::paths::Paths;
-use super::pools::KV_SCALE;
 use super::{DRAIN, Demand, Engines, Options};
 use crate::llamacpp::{self, LlamaCpp, ServerSpec};
 use crate::{EngineSpec, Fleet, Process, Result};
@@ -43,7 +42,6 @@ impl Maker {
             Maker::Model => {
                 let mut args = Vec::new();
                 if role != Role::Both {
-                    args.extend(["--kv-scale".to_owned(), KV_SCALE.to_string()]);
                     args.extend(options.pool_args.iter().cloned());
                     // Engines count it in their own time.
                     let lease = options.kv_lease.mul_f64(options.time_scale);

@@ -100,6 +100,7 @@ fn report(stage: &Stage, played: &Played) -> anyhow::Result<Report> {
     let books = played.counts.disagreements().into_iter();
     let words = |row| format!("client, gateways and engines count {row} differently");
     report.violations.extend(books.map(words));
+    report.violations.extend(played.faults.iter().cloned());
     for (load, path) in stage.loads.iter().zip(&played.records) {
         for record in Record::read(path)? {
             take(&mut report, stage, load.region, &record);

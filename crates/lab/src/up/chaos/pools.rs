@@ -16,7 +16,7 @@ use meridian_wire::admin::Role;
 use tokio::time::Instant;
 
 use super::super::order::{Act, Order, What};
-use super::super::pools::{KV_SCALE, Pools};
+use super::super::pools::Pools;
 use super::super::world::World;
 use super::super::{Demand, Options as Up, arrange};
 use super::account::{self, Fault, Half, Taken};
@@ -24,7 +24,7 @@ use super::clients::{Crowd, Habits, reference};
 use super::play::{at_rest, close, perform, recover};
 use super::scenario::Deed;
 use super::{CALM, Options, POOLS};
-use crate::legs::LegCounts;
+use crate::legs::{KV_SCALE, LegCounts};
 use crate::{Result, page};
 use draw::{Deck, How, Kind, Moment, Target};
 
