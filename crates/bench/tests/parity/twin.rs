@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meridian_sim::{
-    Digests, Fate, Hardware, Measure, News, Record, Region, Scenario, Source, System, Topology,
-    Transfer, Twin, Wan, run_twin,
+    Crossing, Digests, Fate, Hardware, Measure, News, Record, Region, Report, Scenario, Source,
+    System, Topology, Transfer, Twin, Wan, run_twin,
 };
 
 use crate::work::{self, Decision, Load, Paced, SEED};
@@ -14,15 +14,26 @@ use crate::work::{self, Decision, Load, Paced, SEED};
 const WINDOW: Duration = Duration::from_secs(30_000);
 
 pub(crate) fn run(policy: &str, load: &Load) -> Vec<Decision> {
-    let twin =
-        Twin { tick: Duration::from_millis(1), gateway_seed: work::gateway_seed(), headers: true };
-    let report = run_twin(scenario(policy, load), twin).unwrap();
+    let report = report(policy, load);
     assert_eq!(report.violations, Vec::<String>::new());
     assert!(report.requests.iter().all(|r| r.fate == Fate::Done && r.attempts == 1));
     assert_eq!(report.requests.len() as u64, report.total_requests);
     let mut decisions: Vec<Decision> = report.requests.iter().map(decision).collect();
     decisions.sort();
     decisions
+}
+
+/// Number of transfers that took longer than they would alone.
+pub(crate) fn slowed(policy: &str, load: &Load) -> usize {
+    let alone = |way: &Crossing| way.bytes as f64 * 8.0 / (work::CARD_GBPS * 1e9);
+    let slowed = |way: &Crossing| way.time.as_secs_f64() > alone(way) + 0.01;
+    report(policy, load).requests.iter().filter_map(|r| r.crossing).filter(slowed).count()
+}
+
+fn report(policy: &str, load: &Load) -> Report {
+    let twin =
+        Twin { tick: Duration::from_millis(1), gateway_seed: work::gateway_seed(), headers: true };
+    run_twin(scenario(policy, load), twin).unwrap()
 }
 
 fn decision(record: &Record) -> Decision {

@@ -27,8 +27,8 @@ const SECRET: &str = "the fleet's secret";
 const SLOW: u32 = 100;
 /// No request is sent before this: every replica has reported by then.
 const BEGIN: Duration = Duration::from_secs(400);
-/// Rate at which a card moves KV, in Gb/s: as slow as the engines.
-pub(crate) const CARD_GBPS: f64 = 1.0;
+/// Rate at which a card moves KV, in Gb/s: one of 25 Gb/s, as slow as the engines.
+pub(crate) const CARD_GBPS: f64 = 0.25;
 /// For how long engines keep KV for another one.
 pub(crate) const LEASE: Duration = Duration::from_secs(3000);
 
