@@ -69,6 +69,6 @@ async fn gateway(
 
 /// Number of requests whose prompt another replica computed.
 async fn split(gateway: &Gateway) -> anyhow::Result<f64> {
-    let page = Client::new().scrape(&format!("{}/metrics", gateway.admin)).await?;
+    let page = Client::new().scrape(&gateway.admin).await?;
     Ok(page.sum("meridian_prefill_leg_seconds_count").unwrap_or(0.0))
 }
