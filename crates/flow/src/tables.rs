@@ -6,6 +6,7 @@
 
 mod lists;
 mod uses;
+mod waits;
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -91,6 +92,8 @@ pub(crate) struct RequestRow {
     pub(crate) counted: bool,
     /// Whether a flow of it was submitted, or its batch computes.
     pub(crate) started: bool,
+    /// Whether its critical handoffs may delay flows that computation waits for.
+    pub(crate) passes: bool,
     /// After its batch has ended, no update before this time can change anything.
     pub(crate) look_again: Time,
     /// First of its handoffs, and of its uses.
@@ -119,11 +122,14 @@ pub(crate) struct BatchRow {
     pub(crate) pace: Duration,
     /// Its position among batches, smaller first.
     pub(crate) rank: u64,
-    /// First deadline of the loose side.
+    /// Its robust effective deadline, and the first deadline of the loose side.
+    pub(crate) red: Time,
     pub(crate) loose: Time,
     pub(crate) sequence: u64,
     pub(crate) requests: Vec<u32>,
     pub(crate) collectives: Vec<(PortId, u64)>,
+    /// Ports of its collectives and fetches.
+    pub(crate) waits_at: Vec<PortId>,
     /// First flow of stages 1 and 2 for each layer.
     heads: Vec<u32>,
 }
@@ -156,6 +162,8 @@ pub(crate) struct World {
     pub(crate) uses: Vec<Use>,
     /// First use of each port.
     pub(crate) port_uses: Vec<u32>,
+    /// Batches whose computation waits for bytes at each port.
+    pub(crate) port_batches: Vec<Vec<u32>>,
     pub(crate) port_load: Loads,
     pub(crate) own_load: Loads,
     pub(crate) budget: Budget,
@@ -193,6 +201,7 @@ impl World {
             rates: vec![0.0; rows(limits.ports)],
             uses: vec![Use::vacant(); rows(limits.uses)],
             port_uses: vec![NONE; rows(limits.ports)],
+            port_batches: vec![Vec::new(); rows(limits.ports)],
             port_load: loads(limits.ports),
             own_load: loads(limits.uses),
             budget,
@@ -290,6 +299,7 @@ impl RequestRow {
             strikes: 0,
             counted: false,
             started: false,
+            passes: false,
             look_again: Time::ZERO,
             handoffs: NONE,
             uses: NONE,
@@ -309,10 +319,12 @@ impl BatchRow {
             layer_began: Time::ZERO,
             pace: Duration::ZERO,
             rank: u64::MAX,
+            red: Time::MAX,
             loose: Time::MAX,
             sequence: 0,
             requests: Vec::new(),
             collectives: Vec::new(),
+            waits_at: Vec::new(),
             heads: Vec::new(),
         }
     }

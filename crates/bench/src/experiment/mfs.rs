@@ -272,6 +272,7 @@ fn one(spec: &FlowSweep, cell: Cell, seed: u64) -> anyhow::Result<Vec<Score>> {
     let mut file = File { models: case.models.clone(), ..spec.cluster.clone() };
     file.models.iter_mut().for_each(|served| served.load.rate = Some(case.rates[cell.rate]));
     file.network = case.network.unwrap_or(file.network);
+    file.card = case.card.unwrap_or(file.card);
     (file.flow, file.shared) = (system.flow.clone(), !system.apart);
     let report = cluster::run(&setup(&file, system.policy(), seed)?)?;
     Ok((0..file.models.len()).filter_map(|nth| Score::of(&report, nth)).collect())

@@ -35,6 +35,7 @@ impl Flows {
             return self.refuse(Subject::Batch(batch.id), Refusal::NoRequests);
         }
         self.world.arrived.push(at);
+        self.world.wait_at_ports(at);
         self.pass(now);
     }
 
@@ -177,6 +178,7 @@ impl Flows {
                 self.due.update(now, request, incarnation);
             }
         }
+        self.world.leave_ports(id.0);
         self.world.batches[id.index()].live = false;
         self.world.arrived.retain(|batch| *batch != id.0);
         self.pass(now);

@@ -51,6 +51,9 @@ impl Policy for Mfs {
                     update::rise(&self.config, world, now, at);
                 }
             }
+            if self.config.terms.mlu {
+                update::let_pass(world, now, world.flow(flow).request);
+            }
         }
     }
 
@@ -112,7 +115,9 @@ fn handoff(world: &World, row: &FlowRow) -> Rule {
     match request.standing {
         Standing::In => {
             let level = uses.map(|one| one.level).min().unwrap_or(lowest);
-            rule(level, Why::Mlu { mlu: busiest.mlu, port: busiest.port })
+            let why = Why::Mlu { mlu: busiest.mlu, port: busiest.port };
+            // A critical handoff that may not pass early flows leads the handoffs.
+            rule(if request.passes { level } else { level.max(1) }, why)
         }
         // It will be late and must not delay flows that computation waits for: it goes right behind
         // them, and before all flows that can wait.

@@ -82,17 +82,30 @@ impl World {
         Some(at)
     }
 
+    /// The uses of a request.
+    pub(crate) fn uses_of(&self, request: u32) -> impl Iterator<Item = &Use> {
+        self.chain(self.request(request).uses, |one| one.next)
+    }
+
+    /// The uses of a port.
+    pub(crate) fn uses_at(&self, port: PortId) -> impl Iterator<Item = &Use> {
+        self.chain(self.port_uses[port.index()], |one| one.port_next)
+    }
+
+    fn chain(&self, first: u32, next: fn(&Use) -> u32) -> impl Iterator<Item = &Use> {
+        let row = |at: u32| self.uses.get(at as usize);
+        core::iter::successors(row(first), move |one| row(next(one)))
+    }
+
     /// The use whose need is largest.
     pub(crate) fn worst_use(&self, request: u32) -> Option<&Use> {
-        let (mut at, mut worst): (u32, Option<&Use>) = (self.request(request).uses, None);
-        while at != NONE {
-            let one = &self.uses[at as usize];
-            if worst.is_none_or(|most| one.need > most.need) {
-                worst = Some(one);
-            }
-            at = one.next;
-        }
-        worst
+        let larger = |most: &'_ Use, one: &'_ Use| one.need > most.need;
+        self.uses_of(request).reduce(|most, one| if larger(most, one) { one } else { most })
+    }
+
+    /// Whether handoffs of the request need at least the top threshold's share of a port.
+    pub(crate) fn is_critical(&self, request: u32) -> bool {
+        self.uses_of(request).any(|one| one.level == 0 && one.handoff() > 0)
     }
 
     /// Removes all uses of a request.

@@ -7,6 +7,7 @@ mod golden;
 mod link;
 mod passes;
 mod permits;
+mod promotion;
 mod properties;
 mod refusals;
 mod theorem;

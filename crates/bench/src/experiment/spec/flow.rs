@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::file::{File, Flow, Served};
+use crate::cluster::file::{File, Flow, Network, Rate, Served};
 
 /// The clusters, rates and policies of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,7 +32,9 @@ pub struct Case {
     /// Requests a second for each prefill GPU.
     pub rates: Vec<f64>,
     /// A network that replaces the sweep's.
-    pub network: Option<crate::cluster::file::Network>,
+    pub network: Option<Network>,
+    /// A rate of the cards that replaces the sweep's.
+    pub card: Option<Rate>,
 }
 
 /// A policy, with changed settings.

@@ -80,10 +80,10 @@ impl Scratch {
             let rank = match (self.config.terms.red, self.config.red) {
                 (false, _) => (world.batch(batch).sequence & ((1 << 47) - 1)) << 16,
                 (true, RedOrder::Deadline) => order(found.red, 0),
-                (true, RedOrder::Laxity) => order(found.red - self.service(world, now, batch), 0),
+                (true, RedOrder::Laxity) => order(found.red - world.service(now, batch), 0),
             };
             let row = &mut world.batches[batch as usize];
-            row.loose = found.loose;
+            (row.red, row.loose) = (found.red, found.loose);
             if row.rank != rank {
                 row.rank = rank;
                 moved.push(batch);
@@ -91,16 +91,6 @@ impl Scratch {
         }
         let key = |batch: &u32| (world.batch(*batch).rank, world.batch(*batch).sequence);
         self.sequence.sort_unstable_by_key(key);
-    }
-
-    /// The time that a batch needs alone: its computation, and its bytes at its slowest port.
-    fn service(&self, world: &World, now: Time, batch: u32) -> Duration {
-        let mut slowest = 0.0_f64;
-        collectives(world, batch, |port, bytes| {
-            slowest = slowest.max(bytes / world.rates[port.index()]);
-        });
-        let compute = world.batch(batch).compute_left(now);
-        compute.saturating_add(seconds(slowest))
     }
 
     /// Steps 2 and 3: feasibility in the order of the ranks, and pruning.
@@ -130,7 +120,7 @@ impl Scratch {
 
     /// Enters the batch: its bytes become L, and its requests can be pruned.
     fn load(&mut self, world: &World, batch: u32) {
-        collectives(world, batch, |port, bytes| self.add(port, bytes));
+        world.collectives_left(batch, |port, bytes| self.add(port, bytes));
         for &request in &world.batch(batch).requests {
             self.pool[request as usize] = true;
             let served = world.request(request).standing.is_served();
@@ -250,13 +240,6 @@ impl Scratch {
             }
         }
     }
-}
-
-/// Remaining bytes of a batch's collectives, by port, in step with its layers.
-fn collectives(world: &World, batch: u32, mut each: impl FnMut(PortId, f64)) {
-    let row = world.batch(batch);
-    let left = f64::from(row.layers_left()) / f64::from(row.layers);
-    row.collectives.iter().for_each(|(port, bytes)| each(*port, *bytes as f64 * left));
 }
 
 /// Bytes of a request's KV by port: all that remain, and those that pruning removes.

@@ -5,11 +5,11 @@
 //! even with the whole port, and reinstated after as many in which it can, with a margin in
 //! between: estimates fluctuate, and a request that flips at each update would gain nothing.
 
-use meridian_base::{Duration, Time};
+use meridian_base::{Duration, PortId, Time};
 
 use crate::config::Config;
 use crate::mlu::Need;
-use crate::tables::{NONE, Standing, World};
+use crate::tables::{NONE, Standing, Use, World};
 
 /// Updates the level and needs of one use.
 ///
@@ -31,6 +31,31 @@ pub(super) fn rise(config: &Config, world: &mut World, now: Time, at: u32) {
     if config.terms.mlu {
         one.level = one.level.min(world.edges.level(mlu));
     }
+}
+
+/// Lets the handoffs of a critical request pass early flows if every port that they cross has the
+/// slack for all bytes that pass there.
+///
+/// Without this bound a critical handoff goes before all collectives. For a whole prompt's KV in one
+/// flow that stalls batches for longer than the promotion saves.
+pub(super) fn let_pass(world: &mut World, now: Time, request: u32) {
+    let fits = |one: &Use| {
+        let slack = world.slack(now, one.port).as_secs_f64();
+        slack > 0.0 && {
+            let bytes = passing(world, one.port) + one.handoff() as f64;
+            bytes / world.rates[one.port.index()] <= slack
+        }
+    };
+    let pass = !world.request(request).passes
+        && world.is_critical(request)
+        && world.uses_of(request).filter(|one| one.handoff() > 0).all(fits);
+    world.requests[request as usize].passes |= pass;
+}
+
+/// Bytes of handoffs at a port that may already pass.
+fn passing(world: &World, port: PortId) -> f64 {
+    let uses = world.uses_at(port).filter(|one| world.request(one.request).passes);
+    uses.map(Use::handoff).sum::<u64>() as f64
 }
 
 /// The bytes that the request still has to send over the port, and the time left.
@@ -70,6 +95,11 @@ pub(super) fn request(config: &Config, world: &mut World, now: Time, request: u3
         }
         at = next;
     }
+    let passed = world.request(request).passes;
+    if any && config.terms.mlu {
+        let_pass(world, now, request);
+    }
+    rose |= world.request(request).passes != passed;
     if any && config.terms.prune {
         stand(config, world, now, request, worst);
     }
@@ -85,6 +115,9 @@ fn look_again(config: &Config, world: &World, now: Time, request: u32) -> Time {
     let Some(due) = row.due().filter(|_| row.standing == Standing::In && row.strikes == 0) else {
         return now;
     };
+    if config.terms.mlu && !row.passes && world.is_critical(request) {
+        return now;
+    }
     let busiest = if config.load_window.is_zero() { 0.0 } else { config.load_most };
     let mut soonest = due;
     let mut at = row.uses;
@@ -144,6 +177,7 @@ fn out_of_time(world: &mut World, now: Time, request: u32) -> Standing {
 
 /// Starts a new generation: promotions are reset.
 pub(super) fn restart(world: &mut World, request: u32) {
+    world.requests[request as usize].passes = false;
     let mut at = world.request(request).uses;
     let lowest = world.ladder.levels - 1;
     while at != NONE {

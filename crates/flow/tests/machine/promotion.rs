@@ -1,0 +1,109 @@
+//! Correction 15: a critical handoff goes before the flows that computation waits for only if their
+//! batches can bear the delay.
+
+use meridian_base::{BatchId, Duration, FlowId, PortId, RequestId, Time};
+use meridian_flow::{Batch, Flow, Flows, Input, Owner, PortPlan, Ports, Stage};
+
+use crate::link::{PORT, batch, config};
+
+/// A port of 1,000 bytes a millisecond.
+fn machine() -> Flows {
+    let mut flows = Flows::new(config("mfs"), 1).unwrap();
+    flows.handle(Time::ZERO, Input::Port { id: PORT, bytes_per_second: 1e6 });
+    flows
+}
+
+/// A batch of one request with the number of the batch, which is due after `ms`.
+fn one(id: u32, ms: u64) -> Batch {
+    batch(id, 4, &[(u64::from(id), ms as f64 / 1e3)])
+}
+
+/// A batch whose request fetches `bytes`.
+fn fetching(id: u32, ms: u64, bytes: u64) -> Batch {
+    let mut one = one(id, ms);
+    one.requests[0].plan = vec![PortPlan { port: PORT, reuse: bytes, handoff: 0 }];
+    one
+}
+
+fn submit(flows: &mut Flows, id: u32, stage: Stage, owner: Owner, bytes: u64) {
+    let ports = Ports::one(PORT);
+    let flow = Flow { id: FlowId(id), owner, stage, layer: 0, bytes, ports };
+    flows.handle(Time::ZERO, Input::Submit(flow));
+}
+
+/// Submits the whole KV of request `id`, which must be there after `ms`, as flow `id`.
+fn critical(flows: &mut Flows, id: u32, ms: u64, bytes: u64) {
+    flows.handle(Time::ZERO, Input::BatchArrived(one(id, ms)));
+    submit(flows, id, Stage::Handoff, Owner::Request(RequestId(u64::from(id))), bytes);
+}
+
+fn precedes(flows: &Flows, first: u32, second: u32) -> bool {
+    let place = |id| flows.place(FlowId(id)).expect("is live");
+    place(first).precedes(&place(second))
+}
+
+// The handoff of request 1 needs three quarters of the port. Batch 2 has a second to spare and
+// exchanges over the same port: its collective goes first, then the critical handoff, then one that
+// can wait. Once batch 2 has departed, the handoff goes before everything.
+#[test]
+fn correction_15_a_critical_handoff_never_passes_collectives() {
+    let mut flows = machine();
+    let exchanging = Batch { collectives: vec![(PORT, 1000)], ..one(2, 1000) };
+    flows.handle(Time::ZERO, Input::BatchArrived(exchanging));
+    submit(&mut flows, 2, Stage::Collective, Owner::Batch(BatchId(2)), 250);
+    critical(&mut flows, 1, 40, 30_000);
+    critical(&mut flows, 3, 60, 1000);
+    assert!(precedes(&flows, 2, 1), "the collective goes first");
+    assert!(precedes(&flows, 1, 3), "a critical handoff leads the others");
+    assert_eq!(flows.place(FlowId(1)).unwrap().level.0, 1);
+    flows.handle(Time::ZERO, Input::BatchDeparted(BatchId(2)));
+    flows.handle(Time::ZERO, Input::BatchDeparted(BatchId(1)));
+    flows.handle_timeout(Time::from_millis(1));
+    assert_eq!(flows.place(FlowId(1)).unwrap().level.0, 0);
+}
+
+// Batch 2 waits for a fetch, is due at 100 ms and needs 10 ms to compute. A handoff of 80 ms passes
+// its fetch, one of 95 ms does not.
+#[test]
+fn correction_15_a_critical_handoff_passes_fetches_within_their_slack() {
+    let passes = |bytes: u64| {
+        let mut flows = machine();
+        let layer_time = Duration::from_micros(2500);
+        let waiting = Batch { layer_time, ..fetching(2, 100, 1000) };
+        flows.handle(Time::ZERO, Input::BatchArrived(waiting));
+        submit(&mut flows, 2, Stage::Reuse, Owner::Request(RequestId(2)), 1000);
+        critical(&mut flows, 1, 99, bytes);
+        precedes(&flows, 1, 2)
+    };
+    assert!(passes(80_000));
+    assert!(!passes(95_000));
+}
+
+// Two handoffs of 60 ms together take more than the 100 ms that batch 9 can wait: the first passes
+// its fetch, the second does not.
+#[test]
+fn correction_15_the_slack_is_given_once() {
+    let mut flows = machine();
+    flows.handle(Time::ZERO, Input::BatchArrived(fetching(9, 100, 1000)));
+    submit(&mut flows, 9, Stage::Reuse, Owner::Request(RequestId(9)), 1000);
+    critical(&mut flows, 1, 90, 60_000);
+    critical(&mut flows, 2, 90, 60_000);
+    assert!(precedes(&flows, 1, 9));
+    assert!(precedes(&flows, 9, 2));
+}
+
+// A handoff that crosses two ports passes only if both have the slack.
+#[test]
+fn correction_15_every_port_crossed_counts() {
+    let mut flows = machine();
+    let far = PortId(1);
+    flows.handle(Time::ZERO, Input::Port { id: far, bytes_per_second: 1e6 });
+    let exchanging = Batch { collectives: vec![(far, 1000)], ..one(2, 1000) };
+    flows.handle(Time::ZERO, Input::BatchArrived(exchanging));
+    flows.handle(Time::ZERO, Input::BatchArrived(one(1, 40)));
+    let ports = Ports::new(&[PORT, far]).unwrap();
+    let (owner, stage) = (Owner::Request(RequestId(1)), Stage::Handoff);
+    let flow = Flow { id: FlowId(1), owner, stage, layer: 0, bytes: 30_000, ports };
+    flows.handle(Time::ZERO, Input::Submit(flow));
+    assert_eq!(flows.place(FlowId(1)).unwrap().level.0, 1);
+}
