@@ -130,16 +130,18 @@ impl Network {
         self.list(id.0);
     }
 
-    /// Changes a flow's priority and cap.
-    pub fn change(&mut self, now: Time, id: FlowId, priority: Priority, cap: f64) {
+    /// Changes a flow's priority, weight and cap, as `edit` does.
+    pub fn change(&mut self, now: Time, id: FlowId, edit: impl FnOnce(&mut Demand)) {
         self.forward(now);
-        let Demand { priority: was, cap: had, .. } = self.flows[id.index()].demand;
-        if !self.flows[id.index()].live || (was == priority && had == cap) {
+        let was = self.flows[id.index()].demand;
+        let mut demand = was;
+        edit(&mut demand);
+        debug_assert!((was.path, was.bytes) == (demand.path, demand.bytes), "only a flow's share");
+        if !self.flows[id.index()].live || was == demand {
             return;
         }
         self.unlist(id.0);
-        let demand = &mut self.flows[id.index()].demand;
-        (demand.priority, demand.cap) = (priority, cap);
+        self.flows[id.index()].demand = demand;
         self.list(id.0);
     }
 

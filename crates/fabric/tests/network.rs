@@ -9,6 +9,11 @@ use meridian_fabric::{Demand, Network, Path, Priority};
 
 use exact::{Given, rates};
 
+/// Gives a flow this priority and cap.
+fn share(priority: Priority, cap: f64) -> impl FnOnce(&mut Demand) {
+    move |demand| (demand.priority, demand.cap) = (priority, cap)
+}
+
 fn path(ports: &[u32]) -> Path {
     let ports: Vec<PortId> = ports.iter().map(|port| PortId(*port)).collect();
     Path::new(&ports).unwrap()
@@ -45,7 +50,7 @@ fn one_network(seed: u64) {
             match &mut given[row] {
                 Some(one) if rng.below(2) == 0 => {
                     (one.priority, one.cap) = ((class, order), cap);
-                    network.change(now, id, Priority(class, order), float);
+                    network.change(now, id, share(Priority(class, order), float));
                 }
                 Some(_) => {
                     given[row] = None;
@@ -135,7 +140,7 @@ fn every_flow_is_held_by_a_port_or_its_cap() {
                         let demand = Demand { priority, weight, cap, ..Demand::new(path, 1e12) };
                         network.begin(now, id, demand);
                     }
-                    Some(_) if rng.below(2) == 0 => network.change(now, id, priority, cap),
+                    Some(_) if rng.below(2) == 0 => network.change(now, id, share(priority, cap)),
                     Some(_) => network.end(now, id),
                 }
             }
@@ -172,7 +177,7 @@ fn priority_is_strict_and_work_conserving() {
     network.begin(Time::ZERO, FlowId(2), demand(&[1], 1));
     network.settle(Time::ZERO);
     assert_eq!([0, 1, 2].map(|id| network.rate(FlowId(id))), [4.0, 6.0, 0.0]);
-    network.change(Time::ZERO, FlowId(0), Priority(2, 0), f64::INFINITY);
+    network.change(Time::ZERO, FlowId(0), share(Priority(2, 0), f64::INFINITY));
     network.settle(Time::ZERO);
     assert_eq!([0, 1, 2].map(|id| network.rate(FlowId(id))), [0.0, 10.0, 4.0]);
 }
@@ -235,7 +240,9 @@ fn bytes_are_conserved_on_every_port() {
                     network.begin(now, id, demand);
                     live[row] = Some((ports, bytes));
                 }
-                Some(_) if rng.below(3) > 0 => network.change(now, id, priority, f64::INFINITY),
+                Some(_) if rng.below(3) > 0 => {
+                    network.change(now, id, share(priority, f64::INFINITY))
+                }
                 Some((ports, bytes)) => {
                     let over = bytes - network.left(now, id);
                     ports.iter().for_each(|port| sent[*port as usize] += over);

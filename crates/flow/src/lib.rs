@@ -52,7 +52,7 @@ pub use batch::{Batch, Member, PortPlan};
 pub use config::{Config, ConfigError, RedOrder, Terms};
 pub use limits::Limits;
 pub use machine::{Flows, Input, Output};
-pub use place::{Arbitration, Level, Place};
+pub use place::{Arbitration, Level, Place, TRAFFIC_CLASSES};
 pub use refusal::{Refusal, Subject};
 pub use stage::{Flow, Owner, Ports, Stage};
 pub use thresholds::{MOST_LEVELS, Thresholds};

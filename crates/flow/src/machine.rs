@@ -16,7 +16,7 @@ use crate::batch::Batch;
 use crate::budget::Budget;
 use crate::config::{Config, ConfigError};
 use crate::gate::Gates;
-use crate::place::{Ladder, Level, Place};
+use crate::place::{Ladder, Place};
 use crate::policy::{Passed, Policy};
 use crate::refusal::{Refusal, Subject};
 use crate::stage::Flow;
@@ -89,8 +89,8 @@ pub enum Output {
         flow: FlowId,
         /// Its bytes.
         bytes: u32,
-        /// The level to send it with.
-        level: Level,
+        /// The traffic class to send it with.
+        traffic: u8,
         /// Why now.
         why: PermitWhy,
     },

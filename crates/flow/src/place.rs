@@ -26,25 +26,40 @@ impl fmt::Display for Level {
     }
 }
 
-/// A flow's precedence. Two flows with equal class and order share equally.
+/// The classes that switches and network cards have for traffic: the class selectors of DSCP.
+pub const TRAFFIC_CLASSES: u8 = 8;
+
+/// A flow's precedence. Flows with equal class and order share by their weights.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Place {
-    /// The level, for traffic classes. `K`, one past the last, is the scavenger's.
+    /// The level. `K`, one past the last, is the scavenger's.
     pub level: Level,
+    /// The class of its packets where only classes are enforced, below [`TRAFFIC_CLASSES`].
+    pub traffic: u8,
     /// Strict priority among all flows.
     pub class: u8,
     /// Strict priority within the class.
     pub order: u64,
+    /// Its share beside flows of equal class and order, 1 as a rule.
+    pub weight: f64,
     /// The rate limit of the flow, bytes a second; `None` for no limit. Only minimum-rate policies
     /// set it.
     pub rate: Option<f64>,
 }
 
+impl Default for Place {
+    /// The place of flows that a policy does not distinguish.
+    fn default() -> Place {
+        Place::new(0, 0, 0)
+    }
+}
+
 impl Place {
-    /// A place without a rate limit.
+    /// A place of weight 1 without a rate limit, whose traffic class is its class.
     #[must_use]
     pub(crate) fn new(level: u8, class: u8, order: u64) -> Place {
-        Place { level: Level(level), class, order, rate: None }
+        let traffic = class.min(TRAFFIC_CLASSES - 1);
+        Place { level: Level(level), traffic, class, order, weight: 1.0, rate: None }
     }
 
     /// Whether `self` goes strictly before `other`.
@@ -99,6 +114,20 @@ impl Ladder {
             (Arbitration::Level, false) => 2 * level,
         }
     }
+
+    /// The traffic class of a flow in `level`. Hierarchical: critical handoffs, five classes of
+    /// early flows, handoffs that can wait, the scavenger. By level: the level, as far as there are
+    /// classes.
+    pub(crate) fn traffic(self, is_early: bool, level: u8) -> u8 {
+        const LAST: u8 = TRAFFIC_CLASSES - 1;
+        match self.arbitration {
+            Arbitration::Level => level.min(LAST),
+            Arbitration::Hierarchical if level == 0 => 0,
+            Arbitration::Hierarchical if level >= self.levels => LAST,
+            Arbitration::Hierarchical if is_early => level.min(LAST - 2),
+            Arbitration::Hierarchical => LAST - 1,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -136,5 +165,29 @@ mod tests {
             all.sort_unstable();
             assert_eq!(all, (1..15).collect::<alloc::vec::Vec<u8>>(), "each class has one meaning");
         }
+    }
+
+    // Correction 16: switches have eight classes. A host's order folded into them never turns two
+    // flows around.
+    #[test]
+    fn correction_16_traffic_classes_fold_the_order_of_a_host() {
+        for arbitration in [Arbitration::Hierarchical, Arbitration::Level] {
+            for levels in [2, 8, 16] {
+                let ladder = Ladder { levels, arbitration };
+                let mut all: alloc::vec::Vec<(u8, u8)> = (0..=levels)
+                    .flat_map(|level| [true, false].map(|early| (early, level)))
+                    .map(|(early, l)| (ladder.class(early, l), ladder.traffic(early, l)))
+                    .collect();
+                all.sort_unstable();
+                assert!(all.is_sorted_by_key(|(_, traffic)| *traffic), "{arbitration:?} {all:?}");
+                assert!(all.iter().all(|(_, traffic)| *traffic < TRAFFIC_CLASSES));
+            }
+        }
+        let ladder = ladder(Arbitration::Hierarchical);
+        let early = [1, 2, 5, 7].map(|level| ladder.traffic(true, level));
+        assert_eq!(
+            (early, ladder.traffic(false, 1), ladder.traffic(false, 8)),
+            ([1, 2, 5, 5], 6, 7)
+        );
     }
 }

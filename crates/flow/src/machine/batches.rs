@@ -160,7 +160,7 @@ impl Flows {
         self.world.early_flows(id.0, &mut list);
         for flow in list.drain(..) {
             let port = self.world.flow(flow).ports.as_slice()[0];
-            self.forget(flow);
+            self.forget(now, flow);
             self.release(port, PermitWhy::First);
         }
         self.list = list;
@@ -184,7 +184,7 @@ impl Flows {
         self.pass(now);
     }
 
-    pub(super) fn ended(&mut self, _now: Time, id: RequestId) {
+    pub(super) fn ended(&mut self, now: Time, id: RequestId) {
         let Some(request) = self.world.find_request(id) else {
             return self.refuse(Subject::Request(id), Refusal::Unknown);
         };
@@ -198,7 +198,7 @@ impl Flows {
         self.world.collect(self.world.request(request).handoffs, &mut list);
         for flow in list.drain(..) {
             let port = self.world.flow(flow).ports.as_slice()[0];
-            self.forget(flow);
+            self.forget(now, flow);
             self.release(port, PermitWhy::First);
         }
         self.list = list;

@@ -121,11 +121,11 @@ impl Flows {
             self.due.holds.pop_front();
             if self.gates.ask_of(flow) == ask {
                 let row = self.world.flow(flow);
-                let (port, level) = (row.ports.as_slice()[0], row.place.level);
+                let (port, traffic) = (row.ports.as_slice()[0], row.place.traffic);
                 let bytes = self.gates.permit(port.0, flow);
                 self.due.open = self.due.open.saturating_add(u64::from(bytes));
                 let (flow, why) = (meridian_base::FlowId(flow), PermitWhy::FailOpen);
-                self.outputs.push_back(Output::Permit { flow, bytes, level, why });
+                self.outputs.push_back(Output::Permit { flow, bytes, traffic, why });
             }
         }
     }

@@ -124,7 +124,7 @@ impl Flows {
     }
 
     fn place_first(&mut self, now: Time, flow: u32) {
-        self.policy.submitted(&mut self.world, now, flow);
+        let other = self.policy.submitted(&mut self.world, now, flow);
         let (place, why) = self.policy.place(&self.world, now, flow);
         let row = &mut self.world.flows[flow as usize];
         row.place = place;
@@ -133,6 +133,9 @@ impl Flows {
             self.due.age(now, flow, incarnation);
         }
         self.outputs.push_back(Output::Placed { flow: FlowId(flow), place, why });
+        if let Some(other) = other {
+            self.place_again(now, other);
+        }
     }
 
     /// Asks the policy for the flow's place again and reports a change.
@@ -199,7 +202,7 @@ impl Flows {
         let port = ports.as_slice()[0];
         self.gates.completed(port.0, id.0, bytes);
         if over {
-            self.forget(id.0);
+            self.forget(now, id.0);
         }
         self.release(port, PermitWhy::First);
         if reported > left {
@@ -239,17 +242,22 @@ impl Flows {
         }
     }
 
-    pub(super) fn withdrawn(&mut self, _now: Time, id: FlowId) {
+    pub(super) fn withdrawn(&mut self, now: Time, id: FlowId) {
         let Some(row) = self.world.flows.get(id.index()).filter(|row| row.live) else {
             return self.refuse(Subject::Flow(id), Refusal::Unknown);
         };
         let port = row.ports.as_slice()[0];
-        self.forget(id.0);
+        self.forget(now, id.0);
         self.release(port, PermitWhy::First);
     }
 
     /// Removes a flow everywhere, even with bytes left.
-    pub(super) fn forget(&mut self, flow: u32) {
+    pub(super) fn forget(&mut self, now: Time, flow: u32) {
+        let other = if self.config.policy.needs.heads {
+            self.policy.ended(&self.world, now, flow)
+        } else {
+            None
+        };
         let row = self.world.flow(flow);
         let (port, left) = (row.ports.as_slice()[0], row.left);
         if row.stage == Stage::Handoff {
@@ -259,6 +267,9 @@ impl Flows {
         }
         self.gates.forget(port.0, flow);
         self.world.unlink(flow);
+        if let Some(other) = other {
+            self.place_again(now, other);
+        }
     }
 }
 
@@ -269,5 +280,6 @@ fn same(a: &Place, b: &Place) -> bool {
         (Some(a), Some(b)) => (a - b).abs() <= SAME_RATE * a,
         _ => false,
     };
-    rates && (a.level, a.class, a.order) == (b.level, b.class, b.order)
+    let key = |place: &Place| (place.level, place.traffic, place.class, place.order);
+    rates && a.weight == b.weight && key(a) == key(b)
 }

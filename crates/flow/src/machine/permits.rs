@@ -32,8 +32,8 @@ impl Flows {
     /// Grants the port's free window to waiting flows, by precedence.
     pub(super) fn release(&mut self, port: PortId, why: PermitWhy) {
         while let Some((flow, bytes)) = self.gates.next(port.0) {
-            let level = self.world.flow(flow).place.level;
-            self.outputs.push_back(Output::Permit { flow: FlowId(flow), bytes, level, why });
+            let traffic = self.world.flow(flow).place.traffic;
+            self.outputs.push_back(Output::Permit { flow: FlowId(flow), bytes, traffic, why });
         }
     }
 }

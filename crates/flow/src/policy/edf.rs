@@ -16,7 +16,7 @@ pub(super) static SPEC: Spec = Spec {
     name: "edf",
     summary: "Handoffs by their deadline, the rest share equally below them.",
     source: "baseline of MFS section 6",
-    needs: Needs { updates: false, layers: false, passes: false, loads: false, aging: false },
+    needs: Needs::NONE,
     build: |_| Box::new(Edf),
 };
 

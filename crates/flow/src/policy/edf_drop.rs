@@ -1,9 +1,9 @@
-//! EDF with a drop by predicted utilisation, after the deadlines of Mooncake's TENT engine.
+//! EDF with a drop by predicted utilisation.
 //!
-//! Handoffs go by deadline; one whose own need is above 1.5 of a port that it crosses is given up
-//! and goes last. It considers single flows: it ignores the needs of a request's other layers, and
-//! the flows that a collective waits for. TENT's promotion of flows without slack is left out: in a
-//! strict order by deadline the flow with the least slack is mostly the first already.
+//! Handoffs go by deadline and above all collectives; one whose own need is above 1.5 of a port that
+//! it crosses is given up and goes last. It considers single flows: it ignores the needs of a
+//! request's other layers, and the computation that waits for a collective. It shows what deadlines
+//! alone do on a whole network; no engine does this (see `tent.rs`).
 
 use alloc::boxed::Box;
 use meridian_base::Time;
@@ -16,9 +16,9 @@ use crate::why::Why;
 
 pub(super) static SPEC: Spec = Spec {
     name: "edf_drop",
-    summary: "EDF; handoffs that need more than 1.5 of a port go last.",
-    source: "after Mooncake TENT",
-    needs: Needs { updates: true, layers: false, passes: false, loads: false, aging: false },
+    summary: "EDF over the whole network; handoffs that need more than 1.5 of a port go last.",
+    source: "EDF with a predicted drop",
+    needs: Needs { updates: true, ..Needs::NONE },
     build: |_| Box::new(EdfDrop),
 };
 

@@ -17,7 +17,7 @@ pub(super) static SPEC: Spec = Spec {
     name: "karuna",
     summary: "Handoffs at the least rate that meets their deadline, the rest smallest first.",
     source: "Karuna, SIGCOMM 2016; baseline of MFS section 6",
-    needs: Needs { updates: true, layers: false, passes: false, loads: false, aging: false },
+    needs: Needs { updates: true, ..Needs::NONE },
     build: |_| Box::new(Karuna),
 };
 

@@ -24,7 +24,14 @@ pub(super) static SPEC: Spec = Spec {
     name: "mfs",
     summary: "Early stages by distance and robust deadline, handoffs as late as is safe.",
     source: "MFS, sections 4.3 to 4.5 and appendix B, corrected",
-    needs: Needs { updates: true, layers: true, passes: true, loads: true, aging: true },
+    needs: Needs {
+        updates: true,
+        layers: true,
+        passes: true,
+        loads: true,
+        aging: true,
+        ..Needs::NONE
+    },
     build: |config| Box::new(Mfs { config: *config, scratch: Scratch::new(config) }),
 };
 
@@ -44,7 +51,7 @@ impl Policy for Mfs {
         lifted(world, row, rule)
     }
 
-    fn submitted(&mut self, world: &mut World, now: Time, flow: u32) {
+    fn submitted(&mut self, world: &mut World, now: Time, flow: u32) -> Option<u32> {
         if !world.flow(flow).stage.is_early() {
             for at in world.flow(flow).uses {
                 if at != NONE {
@@ -55,6 +62,7 @@ impl Policy for Mfs {
                 update::let_pass(world, now, world.flow(flow).request);
             }
         }
+        None
     }
 
     fn update(&mut self, world: &mut World, now: Time, request: u32) -> bool {
@@ -137,5 +145,7 @@ fn lifted(world: &World, row: &FlowRow, rule: Rule) -> (Place, Why) {
     let rose = to < rule.level;
     let order = if to == 0 && rose { super::order(row.submitted, 0) } else { rule.order };
     let why = if rose { Why::Aged { lift: row.lift } } else { rule.why };
-    (Place::new(to, world.ladder.class(rule.with_early, to), order), why)
+    let (class, traffic) =
+        (world.ladder.class(rule.with_early, to), world.ladder.traffic(rule.with_early, to));
+    (Place { traffic, ..Place::new(to, class, order) }, why)
 }

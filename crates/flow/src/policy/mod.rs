@@ -15,10 +15,13 @@ use crate::why::{Lever, PruneWhy, Why};
 mod edf;
 mod edf_drop;
 mod fair;
+mod heads;
 mod karuna;
 mod mfs;
 mod sjf;
+mod tent;
 mod two_class;
+mod two_class_floor;
 
 /// Every policy, in the order in which they are listed.
 pub static ALL: &[&Spec] = &[
@@ -28,6 +31,8 @@ pub static ALL: &[&Spec] = &[
     &edf::SPEC,
     &karuna::SPEC,
     &two_class::SPEC,
+    &two_class_floor::SPEC,
+    &tent::SPEC,
     &edf_drop::SPEC,
 ];
 
@@ -63,6 +68,20 @@ pub(crate) struct Needs {
     pub(crate) loads: bool,
     /// Raise flows without progress.
     pub(crate) aging: bool,
+    /// Report ends of flows, which make others the first of their queue.
+    pub(crate) heads: bool,
+}
+
+impl Needs {
+    /// A rule that looks at a flow once.
+    pub(crate) const NONE: Needs = Needs {
+        updates: false,
+        layers: false,
+        passes: false,
+        loads: false,
+        aging: false,
+        heads: false,
+    };
 }
 
 /// The effect of a pass on a request.
@@ -77,8 +96,17 @@ pub(crate) trait Policy: Send {
     /// The flow's place now, and why.
     fn place(&self, world: &World, now: Time, flow: u32) -> (Place, Why);
 
-    /// A flow was submitted: updates the policy's state before the flow is placed.
-    fn submitted(&mut self, _world: &mut World, _now: Time, _flow: u32) {}
+    /// A flow was submitted: updates the policy's state before the flow is placed. Returns another
+    /// flow whose place changes because of it.
+    fn submitted(&mut self, _world: &mut World, _now: Time, _flow: u32) -> Option<u32> {
+        None
+    }
+
+    /// A flow has ended and is about to be removed. Returns another flow whose place changes because
+    /// of it.
+    fn ended(&mut self, _world: &World, _now: Time, _flow: u32) -> Option<u32> {
+        None
+    }
 
     /// A layer of the request's batch started, or time has passed: true if the places of its
     /// handoffs may have changed. Its standing may change.

@@ -12,7 +12,7 @@ pub(super) static SPEC: Spec = Spec {
     name: "sjf",
     summary: "The smallest flow first.",
     source: "baseline of MFS section 6",
-    needs: Needs { updates: false, layers: false, passes: false, loads: false, aging: false },
+    needs: Needs::NONE,
     build: |_| Box::new(Sjf),
 };
 

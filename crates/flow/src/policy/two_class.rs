@@ -16,7 +16,7 @@ pub(super) static SPEC: Spec = Spec {
     name: "two_class",
     summary: "Collectives above KV, each class shared equally.",
     source: "static traffic classes",
-    needs: Needs { updates: false, layers: false, passes: false, loads: false, aging: false },
+    needs: Needs::NONE,
     build: |_| Box::new(TwoClass),
 };
 

@@ -107,7 +107,7 @@ impl Wires {
             nth_flow: self.flows,
             bytes,
             reported: 0,
-            place: Place { level: flow::Level(0), class: 0, order: 0, rate: None },
+            place: Place::default(),
             why: Why::Equal,
         };
         let demand = Demand::new(self.path(stage, load.path), bytes as f64);
@@ -137,9 +137,11 @@ impl Wires {
                 Output::Placed { flow, place, why } => {
                     let Some(carried) = self.fabric.flows.get_mut(flow.0) else { continue };
                     (carried.place, carried.why) = (place, why);
-                    let cap = place.rate.unwrap_or(f64::INFINITY);
-                    let priority = Priority(place.class, place.order);
-                    self.fabric.network.change(now, flow, priority, cap);
+                    self.fabric.network.change(now, flow, |demand| {
+                        demand.priority = Priority(place.class, place.order);
+                        demand.weight = place.weight;
+                        demand.cap = place.rate.unwrap_or(f64::INFINITY);
+                    });
                 }
                 Output::Pruned { .. } | Output::Demoted { .. } => self.demoted += 1,
                 Output::Refused { subject, why } => {
