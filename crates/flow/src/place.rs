@@ -167,10 +167,10 @@ mod tests {
         }
     }
 
-    // Correction 16: switches have eight classes. A host's order folded into them never turns two
+    // Correction 17: switches have eight classes. A host's order folded into them never turns two
     // flows around.
     #[test]
-    fn correction_16_traffic_classes_fold_the_order_of_a_host() {
+    fn correction_17_traffic_classes_fold_the_order_of_a_host() {
         for arbitration in [Arbitration::Hierarchical, Arbitration::Level] {
             for levels in [2, 8, 16] {
                 let ladder = Ladder { levels, arbitration };

@@ -115,6 +115,10 @@ impl RequestRow {
 pub(crate) struct BatchRow {
     pub(crate) live: bool,
     pub(crate) computes: bool,
+    /// Whether its fetches no longer wait for the collectives of others.
+    pub(crate) urgent: bool,
+    /// Whether a time is set at which that is checked again.
+    pub(crate) checks: bool,
     pub(crate) generation: u32,
     pub(crate) layer: u16,
     pub(crate) layers: u16,
@@ -313,6 +317,8 @@ impl BatchRow {
         BatchRow {
             live: false,
             computes: false,
+            urgent: false,
+            checks: false,
             generation: 0,
             layer: 0,
             layers: 1,

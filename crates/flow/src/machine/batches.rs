@@ -20,6 +20,7 @@ impl Flows {
         (row.live, row.computes, row.generation, row.layer) = (true, false, 0, 0);
         (row.layer_began, row.pace) = (now, batch.layer_time);
         (row.rank, row.sequence) = (u64::MAX, sequence);
+        (row.urgent, row.checks) = (false, false);
         row.set_layers(batch.layers);
         row.requests.clear();
         row.collectives.clear();
@@ -127,6 +128,7 @@ impl Flows {
         (row.generation, row.layer, row.layer_began, row.computes) = (generation, layer, now, true);
         let reach = layer.saturating_add(u16::from(self.config.levels)).min(layers);
         let affected = if again { 0..layers } else { current..reach };
+        self.check_urgency(now, id.0);
         self.place_layers(now, id.0, affected);
         for nth in 0..self.world.batch(id.0).requests.len() {
             let request = self.world.batch(id.0).requests[nth];
@@ -137,6 +139,23 @@ impl Flows {
             self.update(now, request);
             if again {
                 self.place_list(now, self.world.request(request).handoffs);
+            }
+        }
+    }
+
+    /// Checks whether the fetches of a batch became urgent, and when to check again.
+    pub(super) fn check_urgency(&mut self, now: Time, batch: u32) {
+        if !self.config.policy.needs.layers || self.world.batch(batch).urgent {
+            return;
+        }
+        let (at, layer) = (self.world.urgent_at(now, batch), self.world.batch(batch).layer);
+        if at <= now {
+            self.world.batches[batch as usize].urgent = true;
+            self.place_layers(now, batch, layer..layer + 1);
+        } else if self.world.batch(batch).red < Time::MAX && self.world.waits_for_fetch(batch) {
+            let row = &mut self.world.batches[batch as usize];
+            if !core::mem::replace(&mut row.checks, true) {
+                self.due.urgency(at, batch, row.sequence);
             }
         }
     }

@@ -1,10 +1,12 @@
-//! Timed work: updates of handoffs, aging of flows, and collectives that have waited too long.
+//! Timed work: updates of handoffs, aging of flows, collectives that have waited too long, and
+//! fetches that become urgent.
 //!
-//! All waits of one kind are equally long, so each kind is a queue in order of time. Entries of
+//! All waits of the first three kinds are equally long, so each is a queue in order of time. Entries of
 //! flows or requests that have ended are recognised by their incarnation and skipped. Updates fall
 //! on a common grid, so a driver wakes once for all of them.
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BinaryHeap, VecDeque};
+use core::cmp::Reverse;
 use meridian_base::{Duration, Time};
 
 use super::{Flows, Output};
@@ -17,6 +19,8 @@ pub(super) struct Due {
     updates: VecDeque<(Time, u32, u32)>,
     aging: VecDeque<(Time, u32, u32)>,
     holds: VecDeque<(Time, u32, u64)>,
+    /// When fetches of batches become urgent, with the batches' numbers.
+    urgent: BinaryHeap<Reverse<(Time, u32, u64)>>,
     grid: u64,
     look: Duration,
     hold: Duration,
@@ -36,6 +40,7 @@ impl Due {
             updates: VecDeque::with_capacity(requests),
             aging: VecDeque::with_capacity(flows),
             holds: VecDeque::with_capacity(flows),
+            urgent: BinaryHeap::with_capacity(config.limits.batches as usize),
             grid: config.update.as_nanos() as u64,
             look: config.aging / LOOKS,
             hold: config.max_hold,
@@ -48,7 +53,8 @@ impl Due {
         let updates = self.updates.front().map(|due| due.0);
         let aging = self.aging.front().map(|due| due.0);
         let holds = self.holds.front().map(|due| due.0);
-        [updates, aging, holds].into_iter().flatten().min()
+        let urgent = self.urgent.peek().map(|due| due.0.0);
+        [updates, aging, holds, urgent].into_iter().flatten().min()
     }
 
     pub(super) fn update(&mut self, now: Time, request: u32, incarnation: u32) {
@@ -64,6 +70,10 @@ impl Due {
         self.holds.push_back((now + self.hold, flow, ask));
     }
 
+    pub(super) fn urgency(&mut self, at: Time, batch: u32, sequence: u64) {
+        self.urgent.push(Reverse((at, batch, sequence)));
+    }
+
     pub(super) fn failed_open(&self) -> u64 {
         self.open
     }
@@ -75,6 +85,21 @@ impl Flows {
         self.updates_due(now);
         self.aging_due(now);
         self.holds_due(now);
+        self.urgency_due(now);
+    }
+
+    fn urgency_due(&mut self, now: Time) {
+        while let Some(&Reverse((at, batch, sequence))) = self.due.urgent.peek() {
+            if at > now {
+                break;
+            }
+            self.due.urgent.pop();
+            let row = &mut self.world.batches[batch as usize];
+            if row.live && row.sequence == sequence {
+                row.checks = false;
+                self.check_urgency(now, batch);
+            }
+        }
     }
 
     fn updates_due(&mut self, now: Time) {

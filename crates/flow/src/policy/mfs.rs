@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use meridian_base::Time;
 
 use self::pass::Scratch;
-use super::{BEHIND, Needs, Passed, Policy, Spec, order};
+use super::{BEHIND, LAST, Needs, Passed, Policy, Spec, numbered, order};
 use crate::config::Config;
 use crate::place::Place;
 use crate::stage::Stage;
@@ -105,6 +105,10 @@ fn early(config: &Config, world: &World, row: &FlowRow) -> Rule {
     };
     let level = if config.terms.rli { world.ladder.early(rli) } else { 1 };
     let order = batch.rank | u64::from(row.layer);
+    // A fetch takes longer than a collective and stops one batch, as that does: shortest first, until
+    // the fetch is urgent.
+    let waits = row.stage == Stage::Reuse && !batch.urgent;
+    let order = if waits { order | BEHIND } else { order };
     Rule { level, with_early: true, order, why: Why::Rli { rli } }
 }
 
@@ -130,7 +134,7 @@ fn handoff(world: &World, row: &FlowRow) -> Rule {
         // It will be late and must not delay flows that computation waits for: it goes right behind
         // them, and before all flows that can wait.
         Standing::Spared => {
-            Rule { level: 1, with_early: true, order: order | BEHIND, why: infeasible }
+            Rule { level: 1, with_early: true, order: order | LAST, why: infeasible }
         }
         Standing::Infeasible => rule(world.ladder.scavenger(), infeasible),
         Standing::Pruned => rule(world.ladder.scavenger(), Why::Pruned),

@@ -129,10 +129,18 @@ pub(crate) trait Policy: Send {
 }
 
 /// Added to an order, it sorts after all orders without it.
-pub(crate) const BEHIND: u64 = 1 << 63;
+pub(crate) const BEHIND: u64 = 1 << 62;
+/// The same, once more.
+pub(crate) const LAST: u64 = 1 << 63;
 
-/// A time as an order: microseconds (of some four years), and 16 bits below for the layer.
+/// A time as an order: microseconds (of some two years), and 16 bits below for the layer.
 pub(crate) fn order(at: Time, layer: u16) -> u64 {
-    let micros = (at.as_nanos() / 1000).min((1 << 47) - 1);
-    micros << 16 | u64::from(layer)
+    numbered((at.as_nanos() / 1000).min(NUMBERS)) | u64::from(layer)
 }
+
+/// A number as an order, up to [`NUMBERS`].
+pub(crate) fn numbered(number: u64) -> u64 {
+    (number & NUMBERS) << 16
+}
+
+const NUMBERS: u64 = (1 << 46) - 1;

@@ -4,6 +4,7 @@
 use meridian_base::{Duration, PortId, Time};
 
 use super::{Use, World};
+use crate::stage::Stage;
 
 impl World {
     /// Enters a batch that arrived at the ports of its early flows.
@@ -60,12 +61,30 @@ impl World {
         batches.map(slack).min().unwrap_or(Duration::MAX)
     }
 
+    /// When the fetches of a batch become urgent: its remaining service then takes the second
+    /// threshold's share of the time to its robust effective deadline. Past is [`Time::ZERO`].
+    pub(crate) fn urgent_at(&self, now: Time, batch: u32) -> Time {
+        let share = self.edges.above(2.min(self.ladder.levels - 1));
+        self.batch(batch).red - self.service(now, batch).div_f64(share)
+    }
+
+    /// Whether a fetch for the batch's current layer is active.
+    pub(crate) fn waits_for_fetch(&self, batch: u32) -> bool {
+        let first = self.first_of_layer(batch, self.batch(batch).layer);
+        let flow = |at: u32| self.flows.get(at as usize).map(|row| (at, row));
+        let mut flows = core::iter::successors(flow(first), |(at, _)| flow(self.after(*at)));
+        flows.any(|(_, row)| row.stage == Stage::Reuse)
+    }
+
     /// The time that a batch needs alone: its computation, and its bytes at its slowest port.
     pub(crate) fn service(&self, now: Time, batch: u32) -> Duration {
         let mut slowest = 0.0_f64;
         self.collectives_left(batch, |port, bytes| {
             slowest = slowest.max(bytes / self.rates[port.index()]);
         });
+        for one in self.batch(batch).requests.iter().flat_map(|request| self.uses_of(*request)) {
+            slowest = slowest.max(one.reuse as f64 / self.rates[one.port.index()]);
+        }
         let bytes = Duration::try_from_secs_f64(slowest).unwrap_or(Duration::MAX);
         self.batch(batch).compute_left(now).saturating_add(bytes)
     }

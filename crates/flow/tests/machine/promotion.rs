@@ -1,5 +1,6 @@
 //! Correction 15: a critical handoff goes before the flows that computation waits for only if their
-//! batches can bear the delay.
+//! batches can bear the delay. Correction 16: a fetch goes before other batches' collectives only when
+//! it is urgent.
 
 use meridian_base::{BatchId, Duration, FlowId, PortId, RequestId, Time};
 use meridian_flow::{Batch, Flow, Flows, Input, Owner, PortPlan, Ports, Stage};
@@ -106,4 +107,22 @@ fn correction_15_every_port_crossed_counts() {
     let flow = Flow { id: FlowId(1), owner, stage, layer: 0, bytes: 30_000, ports };
     flows.handle(Time::ZERO, Input::Submit(flow));
     assert_eq!(flows.place(FlowId(1)).unwrap().level.0, 1);
+}
+
+// Batch 1 is due at 100 ms and fetches for 1 ms; batch 2 is due later and exchanges. The collective
+// goes first, although its batch is behind in the order, until batch 1 needs an eighth of the time
+// that it has left: 8 ms before its deadline.
+#[test]
+fn correction_16_a_fetch_waits_for_collectives_until_it_is_urgent() {
+    let mut flows = machine();
+    flows.handle(Time::ZERO, Input::BatchArrived(fetching(1, 100, 1000)));
+    flows.handle(Time::ZERO, Input::BatchArrived(one(2, 200)));
+    submit(&mut flows, 1, Stage::Reuse, Owner::Request(RequestId(1)), 1000);
+    submit(&mut flows, 2, Stage::Collective, Owner::Batch(BatchId(2)), 1000);
+    let (batch, generation, layer) = (BatchId(1), 0, 0);
+    flows.handle(Time::ZERO, Input::Layer { batch, generation, layer });
+    flows.handle_timeout(Time::from_millis(91));
+    assert!(precedes(&flows, 2, 1));
+    flows.handle_timeout(Time::from_millis(92));
+    assert!(precedes(&flows, 1, 2));
 }

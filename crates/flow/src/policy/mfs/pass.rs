@@ -16,7 +16,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use meridian_base::{Duration, PortId, Time};
 
-use super::{Passed, order};
+use super::{Passed, numbered, order};
 use crate::config::{Config, RedOrder};
 use crate::red::effective;
 use crate::tables::{NONE, RequestRow, Standing, Use, World};
@@ -78,7 +78,7 @@ impl Scratch {
             let found =
                 effective(&self.deadlines, seconds(slo.as_secs_f64() * self.config.red_clip));
             let rank = match (self.config.terms.red, self.config.red) {
-                (false, _) => (world.batch(batch).sequence & ((1 << 47) - 1)) << 16,
+                (false, _) => numbered(world.batch(batch).sequence),
                 (true, RedOrder::Deadline) => order(found.red, 0),
                 (true, RedOrder::Laxity) => order(found.red - world.service(now, batch), 0),
             };
