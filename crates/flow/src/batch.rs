@@ -13,13 +13,16 @@ use meridian_base::{BatchId, Duration, PortId, RequestId, Time};
 pub struct Batch {
     /// Its row, chosen by the driver, free until the batch has departed.
     pub id: BatchId,
+    /// Distinguishes it from earlier batches in the row: it grows with each, and is the same on every
+    /// node that takes part in the batch.
+    pub number: u64,
     /// Layers of the model, at least 1.
     pub layers: u16,
     /// Estimated time of one layer's computation; the observed pace replaces it.
     pub layer_time: Duration,
-    /// Bytes of all its collectives, by port.
+    /// Bytes of all its collectives that this node sends, by port.
     pub collectives: Vec<(PortId, u64)>,
-    /// Its requests, at least one.
+    /// Its requests that this node sends bytes of. May be empty for a batch with collectives.
     pub requests: Vec<Member>,
 }
 

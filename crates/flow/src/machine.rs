@@ -5,6 +5,7 @@ mod batches;
 mod due;
 mod flows;
 mod permits;
+mod verdicts;
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -15,9 +16,11 @@ use self::due::Due;
 use crate::batch::Batch;
 use crate::budget::Budget;
 use crate::config::{Config, ConfigError};
+use crate::coordinator::Verdict;
 use crate::gate::Gates;
+use crate::pass::Passed;
 use crate::place::{Ladder, Place};
-use crate::policy::{Passed, Policy};
+use crate::policy::Policy;
 use crate::refusal::{Refusal, Subject};
 use crate::stage::Flow;
 use crate::tables::{NONE, World};
@@ -69,6 +72,8 @@ pub enum Input {
     },
     /// The client abandons a flow. Its row is free.
     Withdrawn(FlowId),
+    /// The coordinator has ordered a batch. Ignored for a batch that is not there any more.
+    Verdict(Verdict),
 }
 
 /// An action for the driver.
@@ -178,6 +183,7 @@ impl Flows {
             Input::Ask { flow, bytes } => self.ask(now, flow, bytes),
             Input::Completed { flow, bytes } => self.completed(now, flow, bytes),
             Input::Withdrawn(flow) => self.withdrawn(now, flow),
+            Input::Verdict(verdict) => self.verdict(now, &verdict),
         }
     }
 
@@ -287,12 +293,5 @@ impl Flows {
 
     fn refuse(&mut self, subject: Subject, why: Refusal) {
         self.outputs.push_back(Output::Refused { subject, why });
-    }
-
-    /// Whether every port is known.
-    fn known(&self, mut ports: impl Iterator<Item = PortId>) -> Result<(), Refusal> {
-        let rates = &self.world.rates;
-        let dead = |port: &PortId| rates.get(port.index()).is_none_or(|rate| *rate <= 0.0);
-        ports.find(dead).map_or(Ok(()), |port| Err(Refusal::UnknownPort(port)))
     }
 }

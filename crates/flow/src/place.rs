@@ -5,6 +5,7 @@
 //! order within the class. Smaller always goes first.
 
 use core::fmt;
+use meridian_base::Time;
 
 /// How flows of early and last stages are ordered against each other (MFS, section 4.5 allows both
 /// readings).
@@ -129,6 +130,23 @@ impl Ladder {
         }
     }
 }
+
+/// Added to an order, it sorts after all orders without it.
+pub(crate) const BEHIND: u64 = 1 << 62;
+/// The same, once more.
+pub(crate) const LAST: u64 = 1 << 63;
+
+/// A time as an order: microseconds (of some two years), and 16 bits below for the layer.
+pub(crate) fn order(at: Time, layer: u16) -> u64 {
+    numbered((at.as_nanos() / 1000).min(NUMBERS)) | u64::from(layer)
+}
+
+/// A number as an order, up to [`NUMBERS`].
+pub(crate) fn numbered(number: u64) -> u64 {
+    (number & NUMBERS) << 16
+}
+
+const NUMBERS: u64 = (1 << 46) - 1;
 
 #[cfg(test)]
 mod tests {

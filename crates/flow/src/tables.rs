@@ -4,6 +4,7 @@
 //! reserved when the machine is created, and a batch's buffers are reused by the next batch in the
 //! same row.
 
+mod arrivals;
 mod lists;
 mod uses;
 mod waits;
@@ -124,6 +125,10 @@ pub(crate) struct BatchRow {
     pub(crate) layers: u16,
     pub(crate) layer_began: Time,
     pub(crate) pace: Duration,
+    /// Its number, see [`crate::Batch::number`].
+    pub(crate) number: u64,
+    /// Whether the coordinator has ordered it.
+    pub(crate) told: bool,
     /// Its position among batches, smaller first.
     pub(crate) rank: u64,
     /// Its robust effective deadline, and the first deadline of the loose side.
@@ -139,6 +144,11 @@ pub(crate) struct BatchRow {
 }
 
 impl BatchRow {
+    /// Whether it has nothing to send.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.requests.is_empty() && self.collectives.is_empty()
+    }
+
     /// Layers not finished, including the current one.
     pub(crate) fn layers_left(&self) -> u16 {
         self.layers - self.layer
@@ -154,6 +164,7 @@ impl BatchRow {
 /// Everything that policies read.
 #[derive(Debug)]
 pub(crate) struct World {
+    limits: Limits,
     pub(crate) ladder: Ladder,
     pub(crate) edges: Edges,
     pub(crate) flows: Vec<FlowRow>,
@@ -196,6 +207,7 @@ impl World {
             Loads::new(n, ladder.classes(), load_window.unwrap_or(Duration::ZERO))
         };
         World {
+            limits,
             ladder,
             edges,
             flows: vec![FlowRow::vacant(); rows(limits.flows)],
@@ -235,13 +247,8 @@ impl World {
         self.by_request.get(&id.0).copied()
     }
 
-    /// Free rows for requests.
-    pub(crate) fn room_for_requests(&self) -> usize {
-        self.vacant_requests.len()
-    }
-
     /// Adds a request.
-    pub(crate) fn begin_request(&mut self, row: RequestRow) -> Option<u32> {
+    fn begin_request(&mut self, row: RequestRow) -> Option<u32> {
         let at = self.vacant_requests.pop()?;
         let incarnation = self.requests[at as usize].incarnation.wrapping_add(1);
         self.by_request.insert(row.id.0, at);
@@ -324,6 +331,8 @@ impl BatchRow {
             layers: 1,
             layer_began: Time::ZERO,
             pace: Duration::ZERO,
+            number: 0,
+            told: false,
             rank: u64::MAX,
             red: Time::MAX,
             loose: Time::MAX,

@@ -3,104 +3,29 @@
 use meridian_base::{BatchId, RequestId, Time};
 
 use super::{Flows, Output};
-use crate::batch::{Batch, Member};
-use crate::policy::Passed;
+use crate::batch::Batch;
+use crate::pass::Passed;
 use crate::refusal::{Refusal, Subject};
-use crate::tables::{NONE, RequestRow};
+use crate::tables::NONE;
 use crate::why::PermitWhy;
 
 impl Flows {
     pub(super) fn batch_arrived(&mut self, now: Time, batch: &Batch) {
-        if let Err(why) = self.check_batch(batch) {
+        if let Err(why) = self.world.check_batch(batch) {
             return self.refuse(Subject::Batch(batch.id), why);
         }
-        let at = batch.id.0;
-        let sequence = self.world.next_sequence();
-        let row = &mut self.world.batches[at as usize];
-        (row.live, row.computes, row.generation, row.layer) = (true, false, 0, 0);
-        (row.layer_began, row.pace) = (now, batch.layer_time);
-        (row.rank, row.sequence) = (u64::MAX, sequence);
-        (row.urgent, row.checks) = (false, false);
-        row.set_layers(batch.layers);
-        row.requests.clear();
-        row.collectives.clear();
-        row.collectives.extend_from_slice(&batch.collectives);
+        let at = self.world.enter_batch(now, batch);
         for member in &batch.requests {
-            match self.enter_member(now, at, batch.layers, member) {
-                Ok(request) => self.world.batches[at as usize].requests.push(request),
-                Err(why) => self.refuse(Subject::Request(member.id), why),
+            if let Err(why) = self.world.enter_member(now, at, member) {
+                self.refuse(Subject::Request(member.id), why);
             }
         }
-        if self.world.batch(at).requests.is_empty() {
-            self.world.batches[at as usize].live = false;
+        if self.world.batch(at).is_empty() {
+            self.world.leave_batch(at);
             return self.refuse(Subject::Batch(batch.id), Refusal::NoRequests);
         }
-        self.world.arrived.push(at);
         self.world.wait_at_ports(at);
         self.pass(now);
-    }
-
-    fn check_batch(&self, batch: &Batch) -> Result<(), Refusal> {
-        let (id, limits) = (batch.id, self.config.limits);
-        let limit = u64::from(limits.batches);
-        if u64::from(id.0) >= limit {
-            let (field, value) = ("limits.batches", u64::from(id.0));
-            return Err(Refusal::BeyondTable { field, value, limit });
-        }
-        if self.world.batch(id.0).live {
-            return Err(Refusal::Taken);
-        }
-        if batch.layers == 0 || batch.layers > limits.layers {
-            return Err(Refusal::Layers { value: batch.layers, most: limits.layers });
-        }
-        if batch.requests.is_empty() {
-            return Err(Refusal::NoRequests);
-        }
-        if batch.requests.len() > self.world.room_for_requests() {
-            let limit = u64::from(limits.requests);
-            return Err(Refusal::Full { field: "limits.requests", limit });
-        }
-        self.known(batch.collectives.iter().map(|(port, _)| *port))
-    }
-
-    fn enter_member(
-        &mut self,
-        now: Time,
-        batch: u32,
-        layers: u16,
-        member: &Member,
-    ) -> Result<u32, Refusal> {
-        if self.world.find_request(member.id).is_some() {
-            return Err(Refusal::Taken);
-        }
-        if let Some(deadline) = member.deadline.filter(|deadline| *deadline <= now) {
-            return Err(Refusal::DeadlinePast { deadline, now });
-        }
-        self.known(member.plan.iter().map(|one| one.port))?;
-        if member.plan.len() > self.world.room_for_uses() {
-            let limit = u64::from(self.config.limits.uses);
-            return Err(Refusal::Full { field: "limits.uses", limit });
-        }
-        let row = RequestRow {
-            live: true,
-            id: member.id,
-            batch,
-            arrived: now,
-            deadline: member.deadline,
-            slo: member.slo,
-            decode: member.decode,
-            ..RequestRow::vacant()
-        };
-        let request = self.world.begin_request(row).expect("the batch was checked for room");
-        for plan in &member.plan {
-            let at = self.world.use_of(request, plan.port).expect("there is room for the plan");
-            let one = &mut self.world.uses[at as usize];
-            one.reuse = one.reuse.saturating_add(plan.reuse);
-            one.coming = one.coming.saturating_add(plan.handoff);
-            one.per_layer = one.coming.div_ceil(u64::from(layers));
-        }
-        self.world.budget.arrived(now);
-        Ok(request)
     }
 
     pub(super) fn layer(&mut self, now: Time, id: BatchId, generation: u32, layer: u16) {
@@ -197,9 +122,7 @@ impl Flows {
                 self.due.update(now, request, incarnation);
             }
         }
-        self.world.leave_ports(id.0);
-        self.world.batches[id.index()].live = false;
-        self.world.arrived.retain(|batch| *batch != id.0);
+        self.world.leave_batch(id.0);
         self.pass(now);
     }
 

@@ -72,7 +72,7 @@ impl Flows {
                 return Err(Refusal::PortTwice(*port));
             }
         }
-        self.known(ports.iter().copied())
+        self.world.known(ports.iter().copied())
     }
 
     /// Rows of the flow's batch and request, `NONE` if it has none.

@@ -7,8 +7,9 @@
 use alloc::boxed::Box;
 use meridian_base::Time;
 
-use super::{Needs, Policy, Spec, order};
+use super::{Needs, Policy, Spec};
 use crate::place::Place;
+use crate::place::order;
 use crate::tables::World;
 use crate::why::Why;
 

@@ -2,20 +2,20 @@
 //!
 //! A handoff starts low and rises as the share of a port that its request needs grows
 //! (`update.rs`). An early flow is placed by its distance from the computation, and among batches
-//! by their robust effective deadline (`pass.rs`). A flow that cannot be in time goes behind all
+//! by their robust effective deadline (`crate::pass`). A flow that cannot be in time goes behind all
 //! others and uses the capacity they leave.
 
-mod pass;
 mod update;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use meridian_base::Time;
 
-use self::pass::Scratch;
-use super::{BEHIND, LAST, Needs, Passed, Policy, Spec, numbered, order};
+use super::{Needs, Policy, Spec};
 use crate::config::Config;
+use crate::pass::{Passed, Scratch};
 use crate::place::Place;
+use crate::place::{BEHIND, LAST, order};
 use crate::stage::Stage;
 use crate::tables::{FlowRow, NONE, Standing, World};
 use crate::why::Why;
@@ -147,7 +147,7 @@ fn handoff(world: &World, row: &FlowRow) -> Rule {
 fn lifted(world: &World, row: &FlowRow, rule: Rule) -> (Place, Why) {
     let to = rule.level.saturating_sub(row.lift);
     let rose = to < rule.level;
-    let order = if to == 0 && rose { super::order(row.submitted, 0) } else { rule.order };
+    let order = if to == 0 && rose { order(row.submitted, 0) } else { rule.order };
     let why = if rose { Why::Aged { lift: row.lift } } else { rule.why };
     let (class, traffic) =
         (world.ladder.class(rule.with_early, to), world.ladder.traffic(rule.with_early, to));

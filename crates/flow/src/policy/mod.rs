@@ -8,9 +8,10 @@ use alloc::vec::Vec;
 use meridian_base::Time;
 
 use crate::config::Config;
+use crate::pass::Passed;
 use crate::place::Place;
 use crate::tables::World;
-use crate::why::{Lever, PruneWhy, Why};
+use crate::why::Why;
 
 mod edf;
 mod edf_drop;
@@ -84,13 +85,6 @@ impl Needs {
     };
 }
 
-/// The effect of a pass on a request.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Passed {
-    Pruned { request: u32, lever: Lever, why: PruneWhy },
-    Reinstated { request: u32 },
-}
-
 /// A scheduling rule.
 pub(crate) trait Policy: Send {
     /// The flow's place now, and why.
@@ -127,20 +121,3 @@ pub(crate) trait Policy: Send {
     ) {
     }
 }
-
-/// Added to an order, it sorts after all orders without it.
-pub(crate) const BEHIND: u64 = 1 << 62;
-/// The same, once more.
-pub(crate) const LAST: u64 = 1 << 63;
-
-/// A time as an order: microseconds (of some two years), and 16 bits below for the layer.
-pub(crate) fn order(at: Time, layer: u16) -> u64 {
-    numbered((at.as_nanos() / 1000).min(NUMBERS)) | u64::from(layer)
-}
-
-/// A number as an order, up to [`NUMBERS`].
-pub(crate) fn numbered(number: u64) -> u64 {
-    (number & NUMBERS) << 16
-}
-
-const NUMBERS: u64 = (1 << 46) - 1;

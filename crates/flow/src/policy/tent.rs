@@ -14,8 +14,9 @@ use alloc::boxed::Box;
 use meridian_base::Time;
 
 use super::heads::Heads;
-use super::{BEHIND, Needs, Policy, Spec, order};
+use super::{Needs, Policy, Spec};
 use crate::place::Place;
+use crate::place::{BEHIND, order};
 use crate::stage::Stage;
 use crate::tables::{NONE, World};
 use crate::why::Why;

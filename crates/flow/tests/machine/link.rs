@@ -39,6 +39,7 @@ pub(crate) fn batch(id: u32, layers: u16, requests: &[(u64, f64)]) -> Batch {
     };
     Batch {
         id: BatchId(id),
+        number: 0,
         layers,
         layer_time: Duration::ZERO,
         collectives: vec![],

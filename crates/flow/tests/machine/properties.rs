@@ -91,7 +91,7 @@ impl Storm {
         let port = PortId(self.rng.below(PORTS) as u32);
         let collectives = vec![(port, self.rng.below(5_000_000) as u64)];
         let layer_time = Duration::from_micros(self.rng.below(1000) as u64);
-        Batch { id, layers, layer_time, collectives, requests }
+        Batch { id, number: 0, layers, layer_time, collectives, requests }
     }
 
     /// Handles all work that is due, then the next event.

@@ -109,6 +109,7 @@ impl World<'_> {
         let attention = serving.speed.attention(&running.shares);
         Batch {
             id: BatchId(row),
+            number: self.report.batches,
             layers: pool.model.layers as u16,
             layer_time: attention * 2,
             collectives: self.expected(row, running),

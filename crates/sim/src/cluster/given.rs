@@ -177,6 +177,7 @@ impl<'a> World<'a> {
         let layers = flows.iter().filter(of).map(|flow| flow.layer).max().unwrap_or(0) + 1;
         Batch {
             id: BatchId(batch),
+            number: 0,
             layers,
             layer_time: Duration::ZERO,
             collectives: collectives.into_iter().collect(),

@@ -16,14 +16,21 @@ use alloc::vec;
 use alloc::vec::Vec;
 use meridian_base::{Duration, PortId, Time};
 
-use super::{Passed, numbered, order};
 use crate::config::{Config, RedOrder};
+use crate::place::{numbered, order};
 use crate::red::effective;
 use crate::tables::{NONE, RequestRow, Standing, Use, World};
 use crate::why::{Lever, PruneWhy};
 
+/// The effect of a pass on a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Passed {
+    Pruned { request: u32, lever: Lever, why: PruneWhy },
+    Reinstated { request: u32 },
+}
+
 /// Working memory, reserved once.
-pub(super) struct Scratch {
+pub(crate) struct Scratch {
     config: Config,
     sequence: Vec<u32>,
     deadlines: Vec<Time>,
@@ -45,7 +52,7 @@ struct Estimate {
 }
 
 impl Scratch {
-    pub(super) fn new(config: &Config) -> Scratch {
+    pub(crate) fn new(config: &Config) -> Scratch {
         let ports = config.limits.ports as usize;
         Scratch {
             config: *config,
@@ -60,10 +67,13 @@ impl Scratch {
     }
 
     /// Step 1: ranks of all batches; changed ones go into `moved`.
-    pub(super) fn rank(&mut self, world: &mut World, now: Time, moved: &mut Vec<u32>) {
+    pub(crate) fn rank(&mut self, world: &mut World, now: Time, moved: &mut Vec<u32>) {
         self.sequence.clear();
         self.sequence.extend_from_slice(&world.arrived);
         for &batch in &self.sequence {
+            if world.batch(batch).told {
+                continue;
+            }
             self.deadlines.clear();
             let (mut slo, mut first) = (Duration::ZERO, Time::MAX);
             for &request in &world.batch(batch).requests {
@@ -74,18 +84,15 @@ impl Scratch {
                     (first, slo) = (deadline, row.slo);
                 }
             }
+            if self.deadlines.is_empty() {
+                self.deadlines.push(world.batch(batch).red);
+            }
             self.deadlines.sort_unstable();
             let found =
                 effective(&self.deadlines, seconds(slo.as_secs_f64() * self.config.red_clip));
-            let rank = match (self.config.terms.red, self.config.red) {
-                (false, _) => numbered(world.batch(batch).sequence),
-                (true, RedOrder::Deadline) => order(found.red, 0),
-                (true, RedOrder::Laxity) => order(found.red - world.service(now, batch), 0),
-            };
             let row = &mut world.batches[batch as usize];
             (row.red, row.loose) = (found.red, found.loose);
-            if row.rank != rank {
-                row.rank = rank;
+            if rank(&self.config, world, now, batch) {
                 moved.push(batch);
             }
         }
@@ -94,18 +101,19 @@ impl Scratch {
     }
 
     /// Steps 2 and 3: feasibility in the order of the ranks, and pruning.
-    pub(super) fn prune(&mut self, world: &mut World, now: Time, passed: &mut Vec<Passed>) {
+    pub(crate) fn prune(&mut self, world: &mut World, now: Time, passed: &mut Vec<Passed>) {
         for place in 0..self.sequence.len() {
             let batch = self.sequence[place];
             self.load(world, batch);
             let loose = world.batch(batch).loose;
             let mut estimate = self.estimate(world, now, batch);
-            while estimate.finish > loose {
+            // The coordinator prunes the batches that it has ordered.
+            while estimate.finish > loose && !world.batch(batch).told {
                 let Some(event) = self.prune_one(world, now, batch, &estimate) else { break };
                 passed.push(event);
                 estimate = self.estimate(world, now, batch);
             }
-            if estimate.finish <= loose {
+            if estimate.finish <= loose && !world.batch(batch).told {
                 self.reinstate(world, now, batch, passed);
             }
             self.leave();
@@ -122,7 +130,7 @@ impl Scratch {
     fn load(&mut self, world: &World, batch: u32) {
         world.collectives_left(batch, |port, bytes| self.add(port, bytes));
         for &request in &world.batch(batch).requests {
-            self.pool[request as usize] = true;
+            self.pool[request as usize] = !world.batch(batch).told;
             let served = world.request(request).standing.is_served();
             each_use(self.config.can_defer, world, request, |port, all, freed| {
                 self.add(port, if served { all } else { all - freed });
@@ -242,6 +250,17 @@ impl Scratch {
     }
 }
 
+/// Sets a batch's rank by its effective deadline; returns whether it changed.
+pub(crate) fn rank(config: &Config, world: &mut World, now: Time, batch: u32) -> bool {
+    let row = world.batch(batch);
+    let rank = match (config.terms.red, config.red) {
+        (false, _) => numbered(row.sequence),
+        (true, RedOrder::Deadline) => order(row.red, 0),
+        (true, RedOrder::Laxity) => order(row.red - world.service(now, batch), 0),
+    };
+    core::mem::replace(&mut world.batches[batch as usize].rank, rank) != rank
+}
+
 /// Bytes of a request's KV by port: all that remain, and those that pruning removes.
 fn each_use(can_defer: bool, world: &World, request: u32, mut each: impl FnMut(PortId, f64, f64)) {
     let row = world.request(request);
@@ -262,7 +281,7 @@ fn freed(can_defer: bool, world: &World, row: &RequestRow, one: &Use) -> f64 {
     (one.handoff() + reuse) as f64
 }
 
-fn lever(can_defer: bool, world: &World, row: &RequestRow) -> Lever {
+pub(crate) fn lever(can_defer: bool, world: &World, row: &RequestRow) -> Lever {
     let computes = row.batch != NONE && world.batch(row.batch).computes;
     if can_defer && !row.started && !computes { Lever::Defer } else { Lever::DemoteHandoff }
 }
