@@ -4,7 +4,7 @@ use anyhow::{Context, bail, ensure};
 use meridian_engine::{Gpu, MODELS, Model};
 use meridian_fabric::{Cluster, Shape, Uplinks};
 use meridian_flow::{self as flow, Config, RedOrder, policy};
-use meridian_sim::cluster::{Parallel, Pool, Setup, Tiers};
+use meridian_sim::cluster::{Enforce, Parallel, Pool, Setup, Tiers};
 
 use super::file::{self, File, KvLayers, Network, Served, Term};
 use super::load::{self, Asked, Wanted};
@@ -48,6 +48,8 @@ pub fn setup(file: &File, policy: &str, seed: u64) -> anyhow::Result<Setup> {
         cards,
         pools,
         flow: config(&file.flow, policy)?,
+        enforce: Enforce::Total,
+        coordinator: None,
         shared: file.shared,
         estimate_error: file.estimate_error,
         watch: None,

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use meridian_base::{BatchId, PortId, RequestId, Rng, Time, mix};
+use meridian_base::{BatchId, Duration, PortId, RequestId, Rng, Time, mix};
 use meridian_fabric::Path;
-use meridian_flow::{Batch, Input, Member as Planned, PortPlan};
+use meridian_flow::{Batch, Member as Planned, PortPlan};
 
 use super::batch::{Forming, Member, Phase, Running};
 use super::compute::Shares;
@@ -45,8 +45,8 @@ impl World<'_> {
         };
         running.divide(pool);
         self.report.batches += 1;
-        let batch = self.plan(row, &running);
-        self.wires.tell(now, Input::BatchArrived(batch));
+        let parts = self.plan(row, &running);
+        self.wires.batch_arrived(now, parts);
         let step = self.pools[number].speed.step(running.members.len());
         self.replicas[row as usize].batch = Some(running);
         self.fetch(now, row);
@@ -72,53 +72,80 @@ impl World<'_> {
         (asked.to, asked.bytes) = (to as u32, bytes);
     }
 
-    /// The description of a batch for the machine: its requests, and all its planned transfers.
-    fn plan(&self, row: u32, running: &Running) -> Batch {
+    /// The description of a batch for the machines: to each its requests and planned transfers, as far
+    /// as its server sends bytes of them.
+    fn plan(&self, row: u32, running: &Running) -> Vec<(u32, Batch)> {
         let (pool, serving) = (self.pool(row), self.serving(row));
-        let layers = f64::from(pool.model.layers);
-        let member = |member: &Member| {
-            let record = &self.requests[member.request as usize].record;
-            let mut plan: Vec<PortPlan> = Vec::new();
-            let mut add = |paths: Vec<Path>, tokens: u32, handoff: bool| {
-                let bytes = (self.kv_bytes(row, tokens) * layers) as u64;
-                for ports in paths.iter().map(ports) {
-                    for &port in ports.as_slice() {
-                        let at = plan.iter().position(|one| one.port == port);
-                        let at = at.unwrap_or_else(|| {
-                            plan.push(PortPlan { port, reuse: 0, handoff: 0 });
-                            plan.len() - 1
-                        });
-                        let of = if handoff { &mut plan[at].handoff } else { &mut plan[at].reuse };
-                        *of += bytes;
-                    }
-                }
-            };
-            for &(from, tokens) in &member.fetch {
-                add(self.fetch_paths(row, member, from), tokens, false);
-            }
-            add(self.handoff_paths(row, member), member.tokens, true);
-            Planned {
-                id: RequestId(u64::from(member.request)),
-                // A request that waited past its deadline is served without one.
-                deadline: Some(record.due).filter(|due| *due > running.since),
-                slo: record.due.since(record.at),
-                decode: serving.speed.decode,
-                plan,
-            }
-        };
-        let attention = serving.speed.attention(&running.shares);
-        Batch {
+        let layer_time = serving.speed.attention(&running.shares) * 2;
+        let batch = || Batch {
             id: BatchId(row),
             number: self.report.batches,
             layers: pool.model.layers as u16,
-            layer_time: attention * 2,
-            collectives: self.expected(row, running),
-            requests: running.members.iter().map(member).collect(),
+            layer_time,
+            collectives: Vec::new(),
+            requests: Vec::new(),
+        };
+        let mut parts: BTreeMap<u32, Batch> = BTreeMap::new();
+        for member in &running.members {
+            for (host, plan) in self.member_plan(row, member) {
+                let planned = self.planned(running, member, serving.speed.decode, plan);
+                parts.entry(host).or_insert_with(batch).requests.push(planned);
+            }
+        }
+        for (host, collectives) in self.expected(row, running) {
+            parts.entry(host).or_insert_with(batch).collectives = collectives;
+        }
+        parts.into_iter().collect()
+    }
+
+    fn planned(
+        &self,
+        running: &Running,
+        member: &Member,
+        decode: Duration,
+        plan: Vec<PortPlan>,
+    ) -> Planned {
+        let record = &self.requests[member.request as usize].record;
+        Planned {
+            id: RequestId(u64::from(member.request)),
+            // A request that waited past its deadline is served without one.
+            deadline: Some(record.due).filter(|due| *due > running.since),
+            slo: record.due.since(record.at),
+            decode,
+            plan,
         }
     }
 
-    /// Bytes of a batch's exchanges by port, as expected from past routing.
-    fn expected(&self, row: u32, running: &Running) -> Vec<(PortId, u64)> {
+    /// A member's planned transfers, by the machine of their sender. Its own rank's has a part even if
+    /// it sends nothing.
+    fn member_plan(&self, row: u32, member: &Member) -> BTreeMap<u32, Vec<PortPlan>> {
+        let layers = f64::from(self.pool(row).model.layers);
+        let own = self.replicas[row as usize].site.gpu(member.rank, 0);
+        let mut parts = BTreeMap::from([(self.wires.host_of(self.geometry.out(own)), Vec::new())]);
+        let mut add = |paths: Vec<Path>, tokens: u32, handoff: bool| {
+            let bytes = (self.kv_bytes(row, tokens) * layers) as u64;
+            for path in &paths {
+                let plan = parts.entry(self.wires.host(path)).or_default();
+                for &port in ports(path).as_slice() {
+                    let at = plan.iter().position(|one: &PortPlan| one.port == port);
+                    let at = at.unwrap_or_else(|| {
+                        plan.push(PortPlan { port, reuse: 0, handoff: 0 });
+                        plan.len() - 1
+                    });
+                    let of = if handoff { &mut plan[at].handoff } else { &mut plan[at].reuse };
+                    *of += bytes;
+                }
+            }
+        };
+        for &(from, tokens) in &member.fetch {
+            add(self.fetch_paths(row, member, from), tokens, false);
+        }
+        add(self.handoff_paths(row, member), member.tokens, true);
+        parts
+    }
+
+    /// Bytes of a batch's exchanges by sender and port, as expected from past routing.
+    fn expected(&self, row: u32, running: &Running) -> BTreeMap<u32, Vec<(PortId, u64)>> {
         let (pool, serving) = (self.pool(row), self.serving(row));
         let ways = &self.replicas[row as usize].ways;
         let directions: &[Pattern] = match pool.parallel {
@@ -134,12 +161,17 @@ impl World<'_> {
         let name = mix(self.setup.seed, self.report.batches);
         let error = 2.0 * Rng::new(name).unit() - 1.0;
         let off = f64::from(running.generations) * (1.0 + error * self.setup.estimate_error);
-        let mut by_port = BTreeMap::new();
+        let mut by_port: BTreeMap<(u32, PortId), f64> = BTreeMap::new();
         for (rail, bytes) in by_rail.iter().enumerate() {
-            for port in ports(ways.path(rail)).as_slice() {
-                *by_port.entry(*port).or_insert(0.0) += bytes * off;
+            let path = ways.path(rail);
+            for port in ports(path).as_slice() {
+                *by_port.entry((self.wires.host(path), *port)).or_insert(0.0) += bytes * off;
             }
         }
-        by_port.into_iter().map(|(port, bytes)| (port, bytes as u64)).collect()
+        let mut parts: BTreeMap<u32, Vec<(PortId, u64)>> = BTreeMap::new();
+        for ((host, port), bytes) in by_port {
+            parts.entry(host).or_default().push((port, bytes as u64));
+        }
+        parts
     }
 }

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 use meridian_base::{PortId, mix};
-use meridian_fabric::{self as fabric, Gpu, Path, Shape, Topology, Uplinks};
+use meridian_fabric::{self as fabric, Gpu, Path, PortName, Shape, Topology, Uplinks};
 use meridian_flow::Ports;
 
 use super::setup::{Impossible, Pool, Setup};
@@ -93,6 +93,22 @@ impl Geometry {
         }
         let open = open(setup);
         Ok(Geometry { topology, fold, open, prefill, decode })
+    }
+
+    /// The server of each port, 0 for those of switches, where no flow starts.
+    pub(crate) fn servers(&self) -> Vec<u32> {
+        let ports = (0..self.topology.rates().len() as u32).map(PortId);
+        let server = |port| match self.topology.name(port) {
+            Some(PortName::CardOut(server, _) | PortName::CardIn(server, _)) => server,
+            Some(PortName::NvlinkOut(gpu) | PortName::NvlinkIn(gpu)) => self.server(gpu),
+            _ => 0,
+        };
+        ports.map(server).collect()
+    }
+
+    /// The port by which a GPU's bytes leave its server.
+    pub(crate) fn out(&self, gpu: Gpu) -> PortId {
+        self.topology.card_out(gpu)
     }
 
     /// Lanes of each rank of the pool that are simulated.

@@ -12,8 +12,9 @@ use meridian_fabric::Path;
 use meridian_flow::{self as flow, Batch, Input, Member, PortPlan, Stage};
 
 use super::report::{GivenReport, Ran};
+use super::sending::Enforce;
 use super::setup::{Impossible, Watch};
-use super::wires::{Carried, Load, Wires};
+use super::wires::{Carried, Load, Wires, Wiring};
 use crate::queue::EventQueue;
 use crate::run::{self, World as _};
 
@@ -131,7 +132,17 @@ impl<'a> World<'a> {
         }
         let mut config = given.flow;
         config.limits = limits(given, count);
-        let wires = Wires::new(config, given.seed, &given.rates, true, given.watch)?;
+        let wires = Wires::new(Wiring {
+            config,
+            seed: given.seed,
+            rates: &given.rates,
+            of_port: vec![0; given.rates.len()],
+            control: None,
+            enforce: Enforce::Total,
+            exact: true,
+            shared: true,
+            watch: given.watch,
+        })?;
         let report = GivenReport {
             flows: vec![Ran::default(); given.flows.len()],
             ..GivenReport::default()
@@ -141,7 +152,8 @@ impl<'a> World<'a> {
 
     fn begin(&mut self, now: Time, batch: u32) {
         self.batches[batch as usize].started = true;
-        self.wires.tell(now, Input::BatchArrived(self.plan(now, batch)));
+        let plan = self.plan(now, batch);
+        self.wires.batch_arrived(now, vec![(0, plan)]);
         self.compute(now, batch)
     }
 
@@ -190,14 +202,14 @@ impl<'a> World<'a> {
         let progress = &mut self.batches[batch as usize];
         let lowest = progress.early.keys().next().copied();
         let Some(layer) = lowest else {
-            return self.wires.tell(now, Input::BatchDeparted(BatchId(batch)));
+            return self.wires.tell(now, &Input::BatchDeparted(BatchId(batch)));
         };
         if progress.layer == Some(layer) {
             return;
         }
         progress.layer = Some(layer);
         let (batch, generation) = (BatchId(batch), 0);
-        self.wires.tell(now, Input::Layer { batch, generation, layer })
+        self.wires.tell(now, &Input::Layer { batch, generation, layer })
     }
 
     fn finish(mut self) -> GivenReport {
@@ -236,7 +248,7 @@ impl run::World for World<'_> {
         }
         self.left[request as usize] -= 1;
         if self.left[request as usize] == 0 {
-            self.wires.tell(now, Input::Ended(RequestId(u64::from(request))));
+            self.wires.tell(now, &Input::Ended(RequestId(u64::from(request))));
         }
         for other in std::mem::take(&mut self.next[nth as usize]) {
             self.waits[other as usize] -= 1;

@@ -76,7 +76,7 @@ impl World<'_> {
         let generation = running.generation;
         running.waits = u32::from(running.fetching[group] > 0);
         let waits = running.waits > 0;
-        self.wires.tell(now, Input::Layer { batch: BatchId(row), generation, layer });
+        self.wires.tell(now, &Input::Layer { batch: BatchId(row), generation, layer });
         if !waits {
             self.attend(now, row);
         }

@@ -19,10 +19,12 @@ mod exchange;
 mod form;
 mod geometry;
 mod given;
+mod hosts;
 mod kv;
 mod layers;
 mod objective;
 mod report;
+mod sending;
 mod setup;
 mod watch;
 mod wires;
@@ -31,7 +33,8 @@ mod world;
 pub use geometry::fold;
 pub use given::{Given, GivenFlow, GivenRequest, given};
 pub use report::{GivenReport, Holding, Mean, Ran, Record, Report, Slice};
-pub use setup::{Impossible, Parallel, Pool, Request, Setup, Tiers, Watch};
+pub use sending::Enforce;
+pub use setup::{Control, Impossible, Parallel, Pool, Request, Setup, Tiers, Watch};
 pub use world::run;
 
 #[cfg(test)]

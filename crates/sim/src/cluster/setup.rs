@@ -7,6 +7,8 @@ use meridian_engine::{Gpu, Model};
 use meridian_fabric as fabric;
 use meridian_flow as flow;
 
+use super::sending::Enforce;
+
 /// One run.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -20,12 +22,25 @@ pub struct Setup {
     pub pools: Vec<Pool>,
     /// The policy and the settings of the flow machine. Its limits follow from the cluster.
     pub flow: flow::Config,
+    /// Where the order of flows is enforced.
+    pub enforce: Enforce,
+    /// The coordinator of machines on each server; without it, one machine knows everything.
+    pub coordinator: Option<Control>,
     /// Whether KV and collectives share the network; if not, each has a separate one.
     pub shared: bool,
     /// Relative error of the estimated exchanges of batches, uniform within plus and minus this.
     pub estimate_error: f64,
     /// A port whose flows are recorded.
     pub watch: Option<Watch>,
+}
+
+/// How the coordinator's messages travel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Control {
+    /// From a report to the verdict that answers it.
+    pub delay: Duration,
+    /// Share of messages, each way, that are lost.
+    pub loss: f64,
 }
 
 /// A model with its replicas and its requests.
@@ -183,7 +198,16 @@ impl From<flow::ConfigError> for Impossible {
 /// Most flows at once.
 const FLOWS: u32 = 1 << 18;
 
+/// Most prefill GPUs whose senders are simulated chunk by chunk.
+const EXACT_GPUS: u32 = 16;
+
 impl Setup {
+    /// Whether senders that enforce an order send chunk by chunk. In larger clusters a flow waits for
+    /// the time of one chunk instead.
+    pub(crate) fn exact(&self) -> bool {
+        self.pools.iter().map(|pool| pool.prefill * pool.gpus()).sum::<u32>() <= EXACT_GPUS
+    }
+
     /// The flow machine's settings, with tables large enough for the run.
     pub(crate) fn machine(&self, ports: usize, requests: u32) -> flow::Config {
         let pools = self.pools.iter();

@@ -55,6 +55,8 @@ fn setup(name: &str, pools: Vec<Pool>) -> Setup {
         cards: Vec::new(),
         pools,
         flow: Config::new(policy::find(name).unwrap()),
+        enforce: Enforce::Total,
+        coordinator: None,
         shared: true,
         estimate_error: 0.2,
         watch: None,

@@ -1,18 +1,24 @@
-//! The flow machine over the fabric: the machine sets priorities, and the fabric the resulting
-//! rates.
+//! The flow machines over the fabric: the machines set priorities, and the fabric the resulting rates.
 //!
-//! It drives the machine without permits: it follows `Placed`, as a cluster with strict priorities
-//! does, and reports progress at the end of each flow and every millisecond.
+//! A flow crosses the fabric whole, or as the chunks that its sender's machine permits (see
+//! [`super::sending`]). Machines hear of progress at the end of each chunk or flow, and of whole flows
+//! every millisecond.
+
+use std::collections::BTreeSet;
 
 use meridian_base::{BatchId, Duration, FlowId, PortId, RequestId, Time};
-use meridian_fabric::{Demand, Path, Priority};
-use meridian_flow::{self as flow, Config, Flows, Input, Output, Owner, Place, Stage, Why};
+use meridian_fabric::{Demand, Path};
+use meridian_flow::{self as flow, Batch, Config, Input, Output, Owner, Place, Stage, Why};
 
 use super::geometry::ports;
+use super::hosts::Hosts;
 use super::report::{Holding, Slice};
-use super::setup::{Impossible, Watch};
+use super::sending::{Change, Enforce, Queues};
+use super::setup::{Control, Impossible, Watch};
 use super::watch::Watching;
 use crate::fabric::Fabric;
+use crate::queue::EventQueue;
+use crate::rows::Rows;
 use crate::run::Carrier;
 
 /// How often progress is reported: as often as the machine updates handoffs, or one that is just in
@@ -27,10 +33,26 @@ pub(crate) struct Carried {
     pub(crate) layer: u16,
     /// How many flows started before it.
     pub(crate) nth_flow: u64,
+    path: Path,
     bytes: u64,
     reported: u64,
-    place: Place,
+    /// The sender's machine, and the flow's id there.
+    host: u32,
+    id: FlowId,
+    /// What of it crosses the fabric as one piece, and bytes that have not been sent if nothing does.
+    piece: Option<FlowId>,
+    left: f64,
+    /// Bytes that were permitted.
+    permitted: u64,
+    place: Option<Place>,
     why: Why,
+}
+
+/// What crosses the fabric: a flow's row, and how many bytes of it.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    flow: u32,
+    bytes: u64,
 }
 
 /// Bytes to be carried.
@@ -44,10 +66,41 @@ pub(crate) struct Load {
     pub(crate) path: Path,
 }
 
-/// Machine, fabric and flows.
+/// How flows are sent.
+enum Sending {
+    /// Whole, at their priority.
+    Whole,
+    /// By permitted chunks; with the times at which flows with a rate limit ask for the next one.
+    Chunks(EventQueue<(u32, u64)>),
+    /// Whole, and paused while others are sent.
+    Queues(Queues, BTreeSet<PortId>),
+}
+
+/// The machines and their ports.
+pub(crate) struct Wiring<'a> {
+    /// Settings of a machine, with its limits.
+    pub(crate) config: Config,
+    pub(crate) seed: u64,
+    pub(crate) rates: &'a [f64],
+    /// By port: the number of the machine of its sender.
+    pub(crate) of_port: Vec<u32>,
+    pub(crate) control: Option<Control>,
+    pub(crate) enforce: Enforce,
+    /// Whether senders that enforce an order send chunk by chunk.
+    pub(crate) exact: bool,
+    /// Whether KV and collectives share the ports; if not, each has its own.
+    pub(crate) shared: bool,
+    pub(crate) watch: Option<Watch>,
+}
+
+/// Machines, fabric and flows.
 pub(crate) struct Wires {
-    machine: Flows,
-    fabric: Fabric<Carried>,
+    hosts: Hosts,
+    rows: Rows<Carried>,
+    fabric: Fabric<Piece>,
+    rates: Vec<f64>,
+    enforce: Enforce,
+    sending: Sending,
     /// Ports that only collectives use, each as many numbers after that of KV; 0 if they share.
     apart: u32,
     next_report: Time,
@@ -60,23 +113,22 @@ pub(crate) struct Wires {
 }
 
 impl Wires {
-    /// A machine with its limits set, over ports with these rates. KV and collectives share them,
-    /// or each have their own.
-    pub(crate) fn new(
-        config: Config,
-        seed: u64,
-        rates: &[f64],
-        shared: bool,
-        watch: Option<Watch>,
-    ) -> Result<Wires, Impossible> {
-        let mut machine = Flows::new(config, seed)?;
-        for (port, rate) in rates.iter().enumerate() {
-            let id = PortId(port as u32);
-            machine.handle(Time::ZERO, Input::Port { id, bytes_per_second: *rate });
-        }
+    pub(crate) fn new(wiring: Wiring<'_>) -> Result<Wires, Impossible> {
+        let Wiring { config, seed, rates, of_port, control, enforce, exact, shared, watch } =
+            wiring;
         Ok(Wires {
-            machine,
+            hosts: Hosts::new(config, seed, rates, of_port, control)?,
+            rows: Rows::default(),
             fabric: Fabric::new(&rates.repeat(if shared { 1 } else { 2 })),
+            rates: rates.to_vec(),
+            enforce,
+            sending: match (enforce, exact) {
+                (Enforce::Host, true) => Sending::Chunks(EventQueue::new(Duration::ZERO)),
+                (Enforce::Host, false) => {
+                    Sending::Queues(Queues::new(config.chunk), BTreeSet::new())
+                }
+                (Enforce::Total | Enforce::Classes, _) => Sending::Whole,
+            },
             apart: if shared { 0 } else { rates.len() as u32 },
             next_report: Time::ZERO + REPORT,
             watching: watch.map(Watching::new),
@@ -85,6 +137,16 @@ impl Wires {
             timers: 0,
             failed: None,
         })
+    }
+
+    /// The machine of the server that sends over a path.
+    pub(crate) fn host(&self, path: &Path) -> u32 {
+        self.hosts.of_port(path.ports()[0])
+    }
+
+    /// The machine of the server that sends by a port.
+    pub(crate) fn host_of(&self, port: PortId) -> u32 {
+        self.hosts.of_port(port)
     }
 
     /// The fabric's path for a flow of a stage.
@@ -100,55 +162,146 @@ impl Wires {
     pub(crate) fn carry(&mut self, now: Time, load: &Load) {
         let Load { stage, owner, layer, .. } = *load;
         let bytes = load.bytes.max(1.0) as u64;
-        let carried = Carried {
+        let host = self.host(&load.path);
+        let row = self.rows.enter(Carried {
             stage,
             owner,
             layer,
             nth_flow: self.flows,
+            path: self.path(stage, load.path),
             bytes,
             reported: 0,
-            place: Place::default(),
+            host,
+            id: FlowId(0),
+            piece: None,
+            left: bytes as f64,
+            permitted: 0,
+            place: None,
             why: Why::Equal,
-        };
-        let demand = Demand::new(self.path(stage, load.path), bytes as f64);
-        let id = self.fabric.begin(now, demand, carried);
+        });
         self.flows += 1;
-        let most = self.machine.config().limits.flows;
-        if id.0 >= most {
-            self.fail(Impossible::Overrun { flows: most, at: now });
-        }
         let owner = match stage {
             Stage::Collective => Owner::Batch(BatchId(owner)),
             _ => Owner::Request(RequestId(u64::from(owner))),
         };
         let ports = ports(&load.path);
-        self.tell(now, Input::Submit(flow::Flow { id, owner, stage, layer, bytes, ports }));
+        let flow = flow::Flow { id: FlowId(row), owner, stage, layer, bytes, ports };
+        let id = self.hosts.submit(now, host, row, flow);
+        let most = self.hosts.most_flows();
+        if id.0 >= most {
+            self.fail(Impossible::Overrun { flows: most, at: now });
+        }
+        self.row(row).id = id;
+        self.follow(now);
+        if let Sending::Chunks(_) = self.sending {
+            self.ask(now, row);
+            self.follow(now);
+        }
     }
 
-    /// Reports the progress of the computation to the machine, and carries out its outputs.
-    pub(crate) fn tell(&mut self, now: Time, input: Input) {
-        self.machine.handle(now, input);
+    /// Announces a batch, to each machine its part.
+    pub(crate) fn batch_arrived(&mut self, now: Time, parts: Vec<(u32, Batch)>) {
+        self.hosts.batch_arrived(now, parts);
         self.follow(now);
     }
 
+    /// Reports the progress of the computation to the machines, and carries out their outputs.
+    pub(crate) fn tell(&mut self, now: Time, input: &Input) {
+        self.hosts.tell(now, input);
+        self.follow(now);
+    }
+
+    fn row(&mut self, row: u32) -> &mut Carried {
+        self.rows.get_mut(row).expect("an active flow has a row")
+    }
+
     fn follow(&mut self, now: Time) {
-        while let Some(output) = self.machine.poll() {
-            match output {
-                Output::Placed { flow, place, why } => {
-                    let Some(carried) = self.fabric.flows.get_mut(flow.0) else { continue };
-                    (carried.place, carried.why) = (place, why);
-                    self.fabric.network.change(now, flow, |demand| {
-                        demand.priority = Priority(place.class, place.order);
-                        demand.weight = place.weight;
-                        demand.cap = place.rate.unwrap_or(f64::INFINITY);
-                    });
-                }
-                Output::Pruned { .. } | Output::Demoted { .. } => self.demoted += 1,
-                Output::Refused { subject, why } => {
+        while let Some((row, output)) = self.hosts.poll() {
+            match (output, row) {
+                (Output::Placed { place, why, .. }, Some(row)) => self.placed(now, row, place, why),
+                (Output::Permit { bytes, .. }, Some(row)) => self.permitted(now, row, bytes),
+                (Output::Pruned { .. } | Output::Demoted { .. }, _) => self.demoted += 1,
+                (Output::Refused { subject, why }, _) => {
                     self.fail(Impossible::Refused { subject, why });
                 }
-                Output::Reinstated(_) | Output::Permit { .. } => {}
+                (Output::Reinstated(_) | Output::Placed { .. } | Output::Permit { .. }, _) => {}
             }
+        }
+    }
+
+    fn placed(&mut self, now: Time, row: u32, place: Place, why: Why) {
+        let carried = self.rows.get_mut(row).expect("a placed flow is active");
+        let old = carried.place.replace(place);
+        (carried.why, carried.left) = (why, carried.left);
+        let (piece, port) = (carried.piece, carried.path.ports()[0]);
+        match &mut self.sending {
+            Sending::Whole if piece.is_none() => self.start(now, row),
+            Sending::Chunks(_) => return,
+            Sending::Queues(queues, changed) => {
+                queues.place(port, row, old.as_ref(), &place);
+                changed.insert(port);
+            }
+            Sending::Whole => {}
+        }
+        if let Some(piece) = piece {
+            let priority = self.enforce.priority(&place);
+            self.fabric.network.change(now, piece, |demand| {
+                (demand.priority, demand.weight) = (priority, place.weight);
+                demand.cap = place.rate.unwrap_or(f64::INFINITY);
+            });
+        }
+    }
+
+    /// Sends a flow's remaining bytes as one piece.
+    fn start(&mut self, now: Time, row: u32) {
+        let Carried { path, left, place, bytes, .. } = *self.row(row);
+        let place = place.expect("a flow is placed when it is submitted");
+        let demand = Demand {
+            priority: self.enforce.priority(&place),
+            weight: place.weight,
+            cap: place.rate.unwrap_or(f64::INFINITY),
+            ..Demand::new(path, left.max(1.0))
+        };
+        let piece = self.fabric.begin(now, demand, Piece { flow: row, bytes });
+        self.row(row).piece = Some(piece);
+    }
+
+    fn pause(&mut self, now: Time, row: u32) {
+        let piece = self.row(row).piece.take().expect("a flow under way has a piece");
+        let left = self.fabric.network.left(now, piece);
+        self.fabric.end(now, piece);
+        self.row(row).left = left;
+    }
+
+    /// Asks to send a flow's next chunk, if there is one.
+    fn ask(&mut self, now: Time, row: u32) {
+        let chunk = self.hosts.config().chunk;
+        let Carried { host, id, bytes, permitted, .. } = *self.row(row);
+        let next = u32::try_from(bytes - permitted).unwrap_or(u32::MAX).min(chunk);
+        if next > 0 {
+            self.hosts.ask(now, host, id, next);
+        }
+    }
+
+    /// Sends a chunk, and asks for the next one: at once, so that the port never idles, or when the
+    /// flow's rate limit allows.
+    fn permitted(&mut self, now: Time, row: u32, bytes: u32) {
+        let carried = self.row(row);
+        carried.permitted += u64::from(bytes);
+        let place = carried.place.expect("a flow is placed when it is submitted");
+        let (path, nth) = (carried.path, carried.nth_flow);
+        let demand = Demand {
+            priority: self.enforce.priority(&place),
+            weight: place.weight,
+            ..Demand::new(path, f64::from(bytes))
+        };
+        self.fabric.begin(now, demand, Piece { flow: row, bytes: u64::from(bytes) });
+        match (&mut self.sending, place.rate) {
+            (Sending::Chunks(paced), Some(rate)) => {
+                let gap = Duration::try_from_secs_f64(f64::from(bytes) / rate);
+                paced.push(now + gap.unwrap_or(Duration::MAX), (row, nth));
+            }
+            _ => self.ask(now, row),
         }
     }
 
@@ -161,17 +314,16 @@ impl Wires {
         self.failed.take().map_or(Ok(()), Err)
     }
 
-    /// Reports the bytes that flows have carried before their ends.
+    /// Reports the bytes that whole flows have carried before their ends.
     fn report(&mut self, now: Time) {
-        let Fabric { network, flows } = &mut self.fabric;
-        for (row, carried) in flows.iter_mut() {
-            let flow = FlowId(row);
-            let sent = (carried.bytes as f64 - network.left(now, flow)).max(0.0) as u64;
+        for (_, carried) in self.rows.iter_mut() {
+            let left = carried.piece.map_or(carried.left, |id| self.fabric.network.left(now, id));
+            let sent = (carried.bytes as f64 - left).max(0.0) as u64;
             let sent = sent.min(carried.bytes - 1);
             if sent > carried.reported {
                 let bytes = sent - carried.reported;
                 carried.reported = sent;
-                self.machine.handle(now, Input::Completed { flow, bytes });
+                self.hosts.completed(now, carried.host, carried.id, bytes);
             }
         }
         self.follow(now);
@@ -187,18 +339,27 @@ impl Wires {
     pub(crate) fn at(&self, port: PortId) -> Vec<Holding> {
         let Fabric { network, flows } = &self.fabric;
         let ids = self.numbers(port).flat_map(|port| network.at(port));
-        let mut all: Vec<_> = ids.filter_map(|id| Some((id, flows.get(id.0)?))).collect();
-        all.sort_by_key(|(id, one)| (one.place.class, one.place.order, *id));
+        let of = |id: FlowId| Some((id, self.rows.get(flows.get(id.0)?.flow)?));
+        let mut all: Vec<_> = ids.filter_map(of).collect();
+        let place = |one: &Carried| one.place.unwrap_or_default();
+        all.sort_by_key(|(id, one)| (place(one).class, place(one).order, one.nth_flow, *id));
         let holding = |(id, one): (FlowId, &Carried)| Holding {
             flow: one.nth_flow,
             stage: one.stage,
             owner: one.owner,
             layer: one.layer,
-            level: one.place.level.0,
+            level: place(one).level.0,
             rate: network.rate(id),
             why: one.why,
         };
-        all.into_iter().map(holding).collect()
+        let mut found: Vec<Holding> = Vec::new();
+        for one in all.into_iter().map(holding) {
+            match found.last_mut().filter(|last| last.flow == one.flow) {
+                Some(last) => last.rate += one.rate,
+                None => found.push(one),
+            }
+        }
+        found
     }
 
     /// Bytes that a port has carried.
@@ -210,6 +371,38 @@ impl Wires {
     pub(crate) fn slices(self) -> Vec<Slice> {
         self.watching.map(Watching::slices).unwrap_or_default()
     }
+
+    /// Carries out what senders' queues decide, and asks for chunks whose time has come.
+    fn send(&mut self, now: Time) {
+        if let Sending::Queues(queues, changed) = &mut self.sending {
+            changed.extend(queues.ports_due(now));
+            while let Sending::Queues(queues, changed) = &mut self.sending
+                && let Some(port) = changed.pop_first()
+            {
+                let rate = self.rates[(port.0 % self.rates.len() as u32) as usize];
+                let Change { pause, start } = queues.settle(now, port, rate);
+                pause.into_iter().for_each(|row| self.pause(now, row));
+                start.into_iter().for_each(|row| self.start(now, row));
+            }
+        }
+        while let Sending::Chunks(paced) = &mut self.sending
+            && let Some((row, nth)) = paced.pop_by(now)
+        {
+            if self.rows.get(row).is_some_and(|one| one.nth_flow == nth) {
+                self.ask(now, row);
+                self.follow(now);
+            }
+        }
+    }
+
+    /// When [`Self::send`] has work.
+    fn sends(&self) -> Option<Time> {
+        match &self.sending {
+            Sending::Whole => None,
+            Sending::Chunks(paced) => paced.next(),
+            Sending::Queues(queues, _) => queues.due(),
+        }
+    }
 }
 
 impl Carrier for Wires {
@@ -217,28 +410,56 @@ impl Carrier for Wires {
 
     fn due(&mut self) -> Option<Time> {
         let report = (!self.fabric.network.is_empty()).then_some(self.next_report);
-        [self.fabric.due(), report, self.machine.poll_timeout()].into_iter().flatten().min()
+        let timers = [report, self.hosts.due(), self.sends()];
+        [self.fabric.due()].into_iter().chain(timers).flatten().min()
     }
 
     fn ended(&mut self, now: Time) -> Option<Carried> {
-        let (flow, carried) = self.fabric.ended(now)?;
-        let bytes = carried.bytes - carried.reported;
-        self.tell(now, Input::Completed { flow, bytes });
-        Some(carried)
+        loop {
+            let (_, Piece { flow: row, bytes }) = self.fabric.ended(now)?;
+            let carried = self.row(row);
+            let Carried { host, id, reported, .. } = *carried;
+            let bytes = match self.sending {
+                Sending::Chunks(_) => bytes,
+                _ => bytes - reported,
+            };
+            let carried = self.row(row);
+            carried.reported += bytes;
+            let over = carried.reported == carried.bytes;
+            self.hosts.completed(now, host, id, bytes);
+            if !over {
+                self.follow(now);
+                continue;
+            }
+            self.hosts.ended(host, id);
+            let carried = self.rows.take(row)?;
+            if let (Sending::Queues(queues, changed), Some(place)) =
+                (&mut self.sending, &carried.place)
+            {
+                let port = carried.path.ports()[0];
+                queues.remove(port, row, place);
+                changed.insert(port);
+            }
+            self.follow(now);
+            return Some(carried);
+        }
     }
 
-    /// Reports progress and runs the machine's timers if due, and then recomputes the rates.
+    /// Reports progress and runs the machines' timers if due, and then recomputes the rates.
     fn settle(&mut self, now: Time) {
         if self.next_report <= now {
             self.timers += 1;
             self.next_report = now + REPORT;
-            self.report(now);
+            if !matches!(self.sending, Sending::Chunks(_)) {
+                self.report(now);
+            }
         }
-        if self.machine.poll_timeout().is_some_and(|due| due <= now) {
+        if self.hosts.due().is_some_and(|due| due <= now) {
             self.timers += 1;
-            self.machine.handle_timeout(now);
+            self.hosts.handle_timeout(now);
             self.follow(now);
         }
+        self.send(now);
         self.fabric.settle(now);
         if let Some(mut watching) = self.watching.take() {
             watching.look(now, self);

@@ -15,7 +15,7 @@ use super::kv::{Directory, Holder, at_low_load};
 use super::objective::Idle;
 use super::report::{Mean, Record, Report};
 use super::setup::{Impossible, Pool, Request, Setup};
-use super::wires::{Carried, Wires};
+use super::wires::{Carried, Wires, Wiring};
 use crate::queue::EventQueue;
 use crate::run::{self, World as _};
 
@@ -101,7 +101,21 @@ impl<'a> World<'a> {
         requests.sort_by_key(|one: &Asked<'_>| one.record.at);
         let rates = geometry.topology.rates();
         let config = setup.machine(rates.len(), requests.len() as u32);
-        let wires = Wires::new(config, setup.seed, rates, setup.shared, setup.watch)?;
+        let of_port = match setup.coordinator {
+            Some(_) => geometry.servers(),
+            None => vec![0; rates.len()],
+        };
+        let wires = Wires::new(Wiring {
+            config,
+            seed: setup.seed,
+            rates,
+            of_port,
+            control: setup.coordinator,
+            enforce: setup.enforce,
+            exact: setup.exact(),
+            shared: setup.shared,
+            watch: setup.watch,
+        })?;
         let means = vec![Mean::default(); pools.len()];
         let report = Report { exchanges: means.clone(), stalls: means, ..Report::default() };
         let queue = EventQueue::new(Duration::ZERO);
@@ -157,7 +171,7 @@ impl<'a> World<'a> {
     /// A batch has computed its last layer: its replica is free.
     pub(crate) fn depart(&mut self, now: Time, row: u32) {
         let running = self.replicas[row as usize].batch.take().expect("a batch departs once");
-        self.wires.tell(now, Input::BatchDeparted(BatchId(row)));
+        self.wires.tell(now, &Input::BatchDeparted(BatchId(row)));
         for member in &running.members {
             self.computed(now, row, member);
         }
@@ -186,7 +200,7 @@ impl<'a> World<'a> {
         one.record.first = now + serving.speed.decode;
         serving.decode[one.to as usize].0 -= one.bytes;
         self.over += 1;
-        self.wires.tell(now, Input::Ended(RequestId(u64::from(number))));
+        self.wires.tell(now, &Input::Ended(RequestId(u64::from(number))));
     }
 
     fn finish(mut self) -> Report {
