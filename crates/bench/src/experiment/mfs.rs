@@ -4,6 +4,7 @@
 //! means over seeds. Ratios are ratios of means, separately for each case.
 
 mod in_time;
+mod load;
 mod sweep;
 
 use anyhow::Context as _;
@@ -16,6 +17,8 @@ use super::table::Table;
 use super::{Context, Findings, params};
 use crate::cluster::Score;
 use sweep::Sweep;
+
+pub(super) use load::run as load;
 
 /// The share of requests in time down to which a rate counts as sustained.
 const SUSTAINED: f64 = 0.9;
