@@ -3,8 +3,8 @@
 //!
 //! The card's rate is the only change between the cells of one workload and granularity, so the same
 //! requests meet more or less contention. Contention is fair sharing over fair sharing with separate
-//! networks for KV and collectives. The use is that under fair sharing, since that is what a cluster
-//! without a scheduler shows. It is a mean over the run, in which the requests' own bursts disappear.
+//! networks for KV and collectives. The use is measured under fair sharing, the state of a cluster
+//! without a scheduler. It is a mean over the run, so bursts of requests do not show in it.
 
 mod control;
 mod figure;
@@ -43,8 +43,7 @@ struct Load<'a> {
 /// # Errors
 /// If the file is invalid.
 pub(in crate::experiment) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
-    let given =
-        context.spec.flow_load.as_ref().context("flow_load: missing; say what is compared")?;
+    let given = context.spec.flow_load.as_ref().context("flow_load: missing; name the systems")?;
     let spec = if context.quick { small(given) } else { given.clone() };
     let whole = Part::whole(&spec);
     let control = Part::control(&spec)?;

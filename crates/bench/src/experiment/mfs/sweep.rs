@@ -32,7 +32,7 @@ impl<'a> Sweep<'a> {
     /// # Errors
     /// If the cluster, a model or a system is invalid.
     pub(super) fn run(spec: &'a FlowSweep, context: &Context<'_>) -> anyhow::Result<Sweep<'a>> {
-        ensure!(!spec.systems.is_empty(), "systems is empty: name what is compared");
+        ensure!(!spec.systems.is_empty(), "systems is empty: name at least one");
         let mut cells = Vec::new();
         for (case, of) in spec.cases.iter().enumerate() {
             for rate in 0..of.rates.len() {
