@@ -43,6 +43,12 @@ pub struct File {
     /// `false` gives KV and collectives separate networks.
     #[serde(default = "yes")]
     pub shared: bool,
+    /// Where the order of flows holds.
+    #[serde(default, skip_serializing_if = "Enforce::is_total")]
+    pub enforce: Enforce,
+    /// The coordinator between servers; without it, every server knows all flows at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub coordinator: Option<Coordinator>,
     /// Relative error of the estimated exchanges of batches.
     #[serde(default = "fifth")]
     pub estimate_error: f64,
@@ -90,6 +96,36 @@ pub enum Uplinks {
     Pooled,
     /// Each flow to one, by hash.
     Hashed,
+}
+
+/// Where the order of flows holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Enforce {
+    /// At every port.
+    #[default]
+    Total,
+    /// At the sender; receivers and switches only see the class.
+    Host,
+    /// Nowhere: every port only sees the class.
+    Classes,
+}
+
+impl Enforce {
+    fn is_total(&self) -> bool {
+        *self == Enforce::Total
+    }
+}
+
+/// The coordinator that tells each server about the flows of others.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Coordinator {
+    /// From a change on one server to its effect on another.
+    pub delay: Span,
+    /// Share of messages that are lost, 0 to 1.
+    #[serde(default)]
+    pub loss: f64,
 }
 
 /// A card with a different rate.
@@ -153,6 +189,15 @@ pub enum KvLayers {
     Some(u16),
     /// All of the model.
     All(All),
+}
+
+impl fmt::Display for KvLayers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KvLayers::Some(layers) => write!(f, "{layers}"),
+            KvLayers::All(_) => f.write_str("all"),
+        }
+    }
 }
 
 /// The word `all`.

@@ -1,5 +1,6 @@
 //! The figures of a run.
 
+use meridian_fabric::PortName;
 use meridian_sim::cluster::{Record, Report};
 
 use crate::experiment::dist::Dist;
@@ -27,6 +28,9 @@ pub struct Score {
     pub matched: f64,
     /// Requests that were given up, of all models.
     pub demoted: u64,
+    /// Share of its rate that the busiest card carries in its busier direction, over the whole run.
+    /// `None` if many other ports are busier than all cards.
+    pub busiest_card: Option<f64>,
 }
 
 /// The share of requests, from the first, that fill the queues and do not count: one in this many.
@@ -60,6 +64,33 @@ impl Score {
             lateness: mean(earliness().filter(|early| *early < 0.0).map(|early| -early).collect()),
             matched: matched / tokens.max(1.0),
             demoted: report.demoted,
+            busiest_card: busiest_card(report),
         })
+    }
+}
+
+fn busiest_card(report: &Report) -> Option<f64> {
+    let is_card = |name: PortName| matches!(name, PortName::CardIn(..) | PortName::CardOut(..));
+    report.busiest.iter().find(|(_, name, _)| is_card(*name)).map(|(_, _, share)| *share)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use meridian_base::PortId;
+    use meridian_fabric::Gpu;
+
+    // Only cards count, in either direction: a GPU's NVLink may be busier.
+    #[test]
+    fn the_busiest_card_is_a_card() {
+        let busiest = [
+            (PortName::NvlinkOut(Gpu(0)), 0.9),
+            (PortName::CardIn(1, 0), 0.4),
+            (PortName::CardOut(0, 0), 0.3),
+        ];
+        let busiest = busiest.map(|(name, share)| (PortId(0), name, share)).to_vec();
+        let report = Report { busiest, ..Report::default() };
+        assert_eq!(busiest_card(&report), Some(0.4));
+        assert_eq!(busiest_card(&Report::default()), None);
     }
 }

@@ -69,6 +69,8 @@ fn a_bad_file_names_what_is_wrong() {
         ("prefill: 1", "prefil: 1", "prefil"),
         ("requests: 24", "requests: 0", "requests: 0 sends nothing"),
         ("known: 16", "known: 16\nflow: {levels: 40}", "levels 40 is out of range"),
+        ("known: 16", "known: 16\nenforce: switch", "unknown variant `switch`"),
+        ("known: 16", "known: 16\ncoordinator: {loss: 0.1}", "missing field `delay`"),
     ] {
         let message = refused(from, to);
         assert!(message.contains(words), "{to}: {message}");

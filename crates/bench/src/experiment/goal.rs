@@ -105,7 +105,7 @@ fn figure(grid: &Grid<'_>, standing: &Standing) -> anyhow::Result<Figure> {
     }
     let (workload, fleet) = standing.place(grid);
     let title = format!("TTFT and E2E ({workload} on {fleet}, simulated)");
-    let svg = plot::points(&title, ["mean TTFT, ms", "mean E2E, ms"], &policies)?;
+    let svg = plot::points(&title, ["mean TTFT, ms", "mean E2E, ms"], &policies, [true; 2])?;
     Ok(Figure::new(&["ttft-e2e", workload, fleet], title, svg))
 }
 

@@ -4,40 +4,24 @@
 //! means over seeds. Ratios are ratios of means, separately for each case.
 
 mod in_time;
+mod load;
+mod sweep;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use anyhow::{Context as _, ensure};
-use meridian_sim::cluster;
-use serde_json::Value;
+use anyhow::Context as _;
 
 use super::claim::Claim;
 use super::plot::{self, Figure, Line, Point};
-use super::runner::parallel;
-use super::spec::{Case, Compared, FlowClaim, FlowSweep, FlowSystem};
+use super::spec::{Case, Compared, FlowClaim, FlowSystem};
 use super::stats::{self, Mean};
 use super::table::Table;
-use super::{Context, Findings, params, results};
-use crate::cluster::{File, Score, setup};
+use super::{Context, Findings, params};
+use crate::cluster::Score;
+use sweep::Sweep;
+
+pub(super) use load::run as load;
 
 /// The share of requests in time down to which a rate counts as sustained.
 const SUSTAINED: f64 = 0.9;
-
-/// A cell: indices into the sweep's lists.
-#[derive(Clone, Copy, Debug)]
-struct Cell {
-    case: usize,
-    rate: usize,
-    system: usize,
-}
-
-/// Every run of a sweep, by cell and seed.
-struct Sweep<'a> {
-    spec: &'a FlowSweep,
-    cells: Vec<Cell>,
-    /// By cell: a score for each seed and each model.
-    scores: Vec<Vec<Score>>,
-}
 
 /// Runs the file's sweep.
 ///
@@ -53,7 +37,7 @@ pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
         let last = |rates: &mut Vec<f64>| drop(rates.drain(..rates.len().saturating_sub(1)));
         small.cases.iter_mut().for_each(|case| last(&mut case.rates));
     }
-    let sweep = Sweep::run(&small, context)?;
+    let sweep = Sweep::run(&small, context).context("flow")?;
     let mut found = Findings { rows: sweep.rows(), ..Findings::default() };
     for (nth, case) in small.cases.iter().enumerate() {
         found.tables.push(sweep.table(nth, case));
@@ -79,69 +63,7 @@ pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     Ok(found)
 }
 
-impl<'a> Sweep<'a> {
-    fn run(spec: &'a FlowSweep, context: &Context<'_>) -> anyhow::Result<Sweep<'a>> {
-        ensure!(!spec.systems.is_empty(), "flow.systems is empty: name what is compared");
-        let mut cells = Vec::new();
-        for (case, of) in spec.cases.iter().enumerate() {
-            for rate in 0..of.rates.len() {
-                cells.extend((0..spec.systems.len()).map(|system| Cell { case, rate, system }));
-            }
-        }
-        let seeds = context.seeds as usize;
-        let done = AtomicUsize::new(0);
-        let count = cells.len() * seeds;
-        let runs = parallel(count, |nth| {
-            let (cell, seed) = (cells[nth / seeds], context.spec.first_seed + (nth % seeds) as u64);
-            let scores = one(spec, cell, seed);
-            let so_far = done.fetch_add(1, Ordering::Relaxed) + 1;
-            (context.progress)(so_far, count, &name(spec, cell));
-            scores
-        });
-        let mut runs = runs.into_iter();
-        let scores = cells.iter().map(|cell| {
-            let of: anyhow::Result<Vec<Vec<Score>>> = runs.by_ref().take(seeds).collect();
-            of.map(|of| of.concat()).with_context(|| name(spec, *cell))
-        });
-        let scores = scores.collect::<anyhow::Result<_>>()?;
-        Ok(Sweep { spec, cells, scores })
-    }
-
-    fn cell(&self, case: usize, rate: usize, system: usize) -> &[Score] {
-        let is = |cell: &Cell| (cell.case, cell.rate, cell.system) == (case, rate, system);
-        let nth = self.cells.iter().position(is).expect("every cell was run");
-        &self.scores[nth]
-    }
-
-    fn mean(&self, at: (usize, usize, usize), of: impl Fn(&Score) -> Option<f64>) -> Option<Mean> {
-        let values: Vec<f64> = self.cell(at.0, at.1, at.2).iter().filter_map(of).collect();
-        stats::mean(&values)
-    }
-
-    fn rows(&self) -> Vec<Value> {
-        let row = |(cell, scores): (&Cell, &Vec<Score>)| {
-            let case = &self.spec.cases[cell.case];
-            let workload = format!("{} at {}", case.name, case.rates[cell.rate]);
-            let mean = |of: fn(&Score) -> Option<f64>| {
-                let values: Vec<f64> = scores.iter().filter_map(of).collect();
-                serde_json::json!(stats::mean(&values).map(|mean| mean.mean))
-            };
-            let given = [
-                ("slo_attainment", mean(|score| Some(score.attainment))),
-                ("ttft_ms.mean", mean(|score| Some(score.ttft.mean))),
-                ("ttft_ms.p50", mean(|score| Some(score.ttft.p(50)))),
-                ("ttft_ms.p90", mean(|score| Some(score.ttft.p(90)))),
-                ("ttft_ms.p95", mean(|score| Some(score.ttft.p(95)))),
-                ("ttft_ms.p99", mean(|score| Some(score.ttft.p(99)))),
-                ("prefix_hit_ratio", mean(|score| Some(score.matched))),
-                ("cct_ms", mean(|score| score.cct)),
-                ("earliness_ms", mean(|score| score.earliness)),
-            ];
-            results::bare(&self.spec.systems[cell.system].name, &workload, &given)
-        };
-        self.cells.iter().zip(&self.scores).map(row).collect()
-    }
-
+impl Sweep<'_> {
     fn table(&self, nth: usize, case: &Case) -> Table {
         let header = [
             "requests/s a GPU",
@@ -215,9 +137,8 @@ impl<'a> Sweep<'a> {
     }
 
     fn ratio(&self, claim: &FlowClaim, nth: usize, case: &Case) -> Option<f64> {
-        let place = |name: &String| self.spec.systems.iter().position(|one| one.name == *name);
-        let of = place(&claim.of)?;
-        let over: Vec<usize> = claim.over.iter().filter_map(place).collect();
+        let of = self.place(&claim.of)?;
+        let over: Vec<usize> = claim.over.iter().filter_map(|name| self.place(name)).collect();
         let value = |rate: usize, system: usize| {
             let get: fn(&Score) -> Option<f64> = match claim.metric {
                 Compared::Attainment | Compared::Rate => |score| Some(score.attainment),
@@ -259,23 +180,6 @@ fn sustained(points: &[(f64, f64)]) -> Option<f64> {
         let crosses = a >= SUSTAINED && b < SUSTAINED;
         crosses.then(|| x + (y - x) * (a - SUSTAINED) / (a - b))
     })
-}
-
-fn name(spec: &FlowSweep, cell: Cell) -> String {
-    let case = &spec.cases[cell.case];
-    format!("{} at {}, {}", case.name, case.rates[cell.rate], spec.systems[cell.system].name)
-}
-
-/// One run: a score for each model.
-fn one(spec: &FlowSweep, cell: Cell, seed: u64) -> anyhow::Result<Vec<Score>> {
-    let (case, system) = (&spec.cases[cell.case], &spec.systems[cell.system]);
-    let mut file = File { models: case.models.clone(), ..spec.cluster.clone() };
-    file.models.iter_mut().for_each(|served| served.load.rate = Some(case.rates[cell.rate]));
-    file.network = case.network.unwrap_or(file.network);
-    file.card = case.card.unwrap_or(file.card);
-    (file.flow, file.shared) = (system.flow.clone(), !system.apart);
-    let report = cluster::run(&setup(&file, system.policy(), seed)?)?;
-    Ok((0..file.models.len()).filter_map(|nth| Score::of(&report, nth)).collect())
 }
 
 #[cfg(test)]

@@ -43,6 +43,7 @@ const OWN: &[(&str, Code, Option<Code>)] = &[
     ("mfs-fig13", mfs::run, None),
     ("mfs-fig14", mfs::run, None),
     ("mfs-ablation", mfs::run, None),
+    ("mfs-load", mfs::load, None),
     ("heroserve-fig1", heroserve::share, None),
     ("heroserve-fig2", heroserve::hops, None),
     ("heroserve-fig7", heroserve::fleets, None),

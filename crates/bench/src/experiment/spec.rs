@@ -11,6 +11,7 @@ mod compare;
 mod draw;
 mod fleets;
 mod flow;
+mod flow_load;
 mod load;
 mod pools;
 mod reference;
@@ -26,6 +27,7 @@ pub use compare::{Exception, Half, Sweep, Tuned};
 pub use draw::{CapacityRuns, Chance, Draw, Range, Ranges};
 pub use fleets::{Exchanges, FleetCase, FleetClaim, FleetMetric, Fleets, Spread};
 pub use flow::{Case, Compared, FlowClaim, FlowSweep, FlowSystem};
+pub use flow_load::{FlowControl, FlowGrid, FlowLoad};
 pub use load::{Bursts, Load, Workload};
 pub use pools::Pool;
 pub use reference::{Ref, read, read_file};
@@ -90,6 +92,8 @@ pub struct Spec {
     pub exceptions: Vec<Exception>,
     /// Clusters under flow policies.
     pub flow: Option<FlowSweep>,
+    /// Clusters under flow policies, over the use of the cards.
+    pub flow_load: Option<FlowLoad>,
     /// Planned fleets under HeroServe's systems.
     pub fleet: Option<Fleets>,
     /// Collectives only, on such fleets.

@@ -5,10 +5,11 @@
 //! biased upwards, since it also picks the rate with the luckiest draw. The best baseline is still
 //! chosen on the seeds that it is compared on, which favours the baselines a little.
 
-use super::{Score, Sweep};
+use super::sweep::{Sweep, interval};
+use crate::cluster::Score;
 use crate::experiment::claim::Claim;
 use crate::experiment::spec::{Case, Compared, FlowClaim};
-use crate::experiment::stats::{self, Mean};
+use crate::experiment::stats::Mean;
 use crate::experiment::table::Table;
 
 /// The system whose share in time fixes the rate.
@@ -24,23 +25,10 @@ struct Ratio {
 }
 
 impl Sweep<'_> {
-    fn attainments(&self, case: usize, rate: usize, system: usize) -> Vec<f64> {
-        let share = |score: &Score| score.attainment;
-        self.cell(case, rate, system).iter().map(share).collect()
-    }
-
-    fn share(&self, case: usize, rate: usize, system: usize) -> Option<f64> {
-        stats::mean(&self.attainments(case, rate, system)).map(|mean| mean.mean)
-    }
-
-    fn place(&self, name: &str) -> Option<usize> {
-        self.spec.systems.iter().position(|system| system.name == name)
-    }
-
     /// The rate at which fair sharing has nearest to half in time.
     fn half(&self, nth: usize, case: &Case) -> Option<usize> {
         let fair = self.place(FAIR)?;
-        let far = |rate: usize| Some(((self.share(nth, rate, fair)? - 0.5).abs(), rate));
+        let far = |rate: usize| Some(((self.share((nth, rate, fair))? - 0.5).abs(), rate));
         let all = (0..case.rates.len()).filter_map(far);
         all.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, rate)| rate)
     }
@@ -48,11 +36,9 @@ impl Sweep<'_> {
     fn in_time(&self, claim: &FlowClaim) -> Vec<Ratio> {
         let of = |(case, about): (usize, &Case)| {
             let (of, rate) = (self.place(&claim.of)?, self.half(case, about)?);
-            let others = claim.over.iter().filter_map(|name| self.place(name));
-            let others = others.filter_map(|other| Some((self.share(case, rate, other)?, other)));
-            let (_, best) = others.max_by(|a, b| a.0.total_cmp(&b.0))?;
-            let of_all = |system| self.attainments(case, rate, system);
-            let ratio = stats::ratio_of_means(&of_all(of), &of_all(best))?;
+            let best = self.best(case, rate, &claim.over)?;
+            let share = |score: &Score| Some(score.attainment);
+            let ratio = self.over((case, rate, of), (case, rate, best), share)?;
             Some(Ratio { case, rate, of, best, ratio })
         };
         self.about(claim).filter_map(of).collect()
@@ -77,7 +63,7 @@ impl Sweep<'_> {
         for claim in claims {
             for Ratio { case, rate, of, best, ratio } in self.in_time(claim) {
                 let percent = |system: usize| {
-                    let share = self.share(case, rate, system).unwrap_or(f64::NAN);
+                    let share = self.share((case, rate, system)).unwrap_or(f64::NAN);
                     format!("{:.1}", 100.0 * share)
                 };
                 let named = |system: usize| {
@@ -97,8 +83,4 @@ impl Sweep<'_> {
         }
         (!table.rows.is_empty()).then_some(table)
     }
-}
-
-fn interval(Mean { mean, low, high }: Mean) -> String {
-    format!("{mean:.2} ({low:.2} to {high:.2})")
 }

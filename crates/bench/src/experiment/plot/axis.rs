@@ -67,8 +67,14 @@ impl Axis {
             });
             all.filter(|v| (self.low..=self.high).contains(v)).collect()
         };
-        let (fine, coarse) = (ticks(&[1.0, 2.0, 5.0]), ticks(&[1.0]));
-        if fine.len() <= most || coarse.is_empty() { fine } else { coarse }
+        // The densest that fits, so that an axis of less than a decade has some.
+        let dense: [&[f64]; 3] = [
+            &[1.0, 1.2, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0],
+            &[1.0, 1.5, 2.0, 3.0, 5.0, 7.0],
+            &[1.0, 2.0, 5.0],
+        ];
+        let fitting = dense.iter().map(|set| ticks(set)).find(|all| all.len() <= most);
+        fitting.unwrap_or_else(|| ticks(&[1.0]))
     }
 }
 
@@ -117,6 +123,8 @@ mod tests {
         let log = Axis::over([30.0, 4000.0].into_iter(), true);
         assert_eq!(log.log_ticks(8), [50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0]);
         assert_eq!(log.log_ticks(4), [100.0, 1000.0]);
+        let short = Axis::over([0.9, 2.4].into_iter(), true);
+        assert_eq!(short.log_ticks(8), [1.0, 1.2, 1.5, 2.0]);
     }
 
     // The ends lie on the ends; a value below a logarithmic axis lies on its lower end.

@@ -42,14 +42,19 @@ pub fn lines(title: &str, labels: [&str; 2], lines: &[Line], log: bool) -> anyho
 }
 
 /// Two values of several systems, each a point with the interval of the second; the points of a
-/// name have one colour. Both axes are logarithmic.
+/// name have one colour. `log` says which axes are logarithmic.
 ///
 /// # Errors
 /// Those of the library.
-pub fn points(title: &str, labels: [&str; 2], of: &[Line]) -> anyhow::Result<String> {
+pub fn points(
+    title: &str,
+    labels: [&str; 2],
+    of: &[Line],
+    log: [bool; 2],
+) -> anyhow::Result<String> {
     let points = || of.iter().flat_map(|(_, points)| points);
-    let x = Axis::over(points().map(|p| p.x), true);
-    let y = Axis::over(points().flat_map(|p| [p.low, p.high]), true);
+    let x = Axis::over(points().map(|p| p.x), log[0]);
+    let y = Axis::over(points().flat_map(|p| [p.low, p.high]), log[1]);
     draw(title, labels, [x, y], of, Style::Points)
 }
 

@@ -21,14 +21,14 @@ fn every_kind() -> Vec<String> {
         boxes("boxes", "TTFT, ms", &dists, false),
         cdf("cdf", "TTFT, ms", &dists, true),
         lines("lines", ["replicas", "requests/s"], &line, false),
-        points("points", ["TTFT, ms", "E2E, ms"], &line),
+        points("points", ["TTFT, ms", "E2E, ms"], &line, [false, true]),
         timeline("timeline", "KV used", &line),
         heatmap("heatmap", "shared", &[vec![0.0, 0.5], vec![1.0, 0.25]]),
         // Empty data is not an error.
         bars("empty", "requests/s", &[]),
         boxes("empty", "ms", &[], true),
         cdf("empty", "ms", &[], true),
-        points("empty", ["TTFT, ms", "E2E, ms"], &[]),
+        points("empty", ["TTFT, ms", "E2E, ms"], &[], [true; 2]),
         timeline("empty", "KV used", &[]),
         heatmap("empty", "shared", &[]),
     ];

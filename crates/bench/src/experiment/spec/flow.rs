@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::file::{File, Flow, Network, Rate, Served};
+use crate::cluster::file::{Coordinator, Enforce, File, Flow, Network, Rate, Served};
 
 /// The clusters, rates and policies of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,6 +34,7 @@ pub struct Case {
     /// A network that replaces the sweep's.
     pub network: Option<Network>,
     /// A rate of the cards that replaces the sweep's.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub card: Option<Rate>,
 }
 
@@ -51,6 +52,12 @@ pub struct FlowSystem {
     /// Whether KV and collectives have separate networks.
     #[serde(default)]
     pub apart: bool,
+    /// Where the order of flows holds, in place of the cluster's setting.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enforce: Option<Enforce>,
+    /// A coordinator that replaces the cluster's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub coordinator: Option<Coordinator>,
 }
 
 impl FlowSystem {
