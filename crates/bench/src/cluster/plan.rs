@@ -1,10 +1,11 @@
 //! Turns a cluster file into a simulation.
 
 use anyhow::{Context, bail, ensure};
+use meridian_base::Duration;
 use meridian_engine::{Gpu, MODELS, Model};
 use meridian_fabric::{Cluster, Shape, Uplinks};
 use meridian_flow::{self as flow, Config, RedOrder, policy};
-use meridian_sim::cluster::{Enforce, Parallel, Pool, Setup, Tiers};
+use meridian_sim::cluster::{Control, Enforce, Parallel, Pool, Setup, Tiers};
 
 use super::file::{self, File, KvLayers, Network, Served, Term};
 use super::load::{self, Asked, Wanted};
@@ -48,12 +49,27 @@ pub fn setup(file: &File, policy: &str, seed: u64) -> anyhow::Result<Setup> {
         cards,
         pools,
         flow: config(&file.flow, policy)?,
-        enforce: Enforce::Total,
-        coordinator: None,
+        enforce: match file.enforce {
+            file::Enforce::Total => Enforce::Total,
+            file::Enforce::Host => Enforce::Host,
+            file::Enforce::Classes => Enforce::Classes,
+        },
+        coordinator: file.coordinator.map(control).transpose()?,
         shared: file.shared,
         estimate_error: file.estimate_error,
         watch: None,
     })
+}
+
+fn control(given: file::Coordinator) -> anyhow::Result<Control> {
+    let file::Coordinator { delay, loss } = given;
+    ensure!(
+        delay.0 <= Duration::from_secs(1),
+        "coordinator.delay is {:?}: use at most 1s, 5ms as a rule",
+        delay.0
+    );
+    ensure!((0.0..=1.0).contains(&loss), "coordinator.loss is {loss}: use 0 to 1");
+    Ok(Control { delay: delay.0, loss })
 }
 
 fn fabric(file: &File) -> Cluster {
