@@ -70,7 +70,8 @@ pub struct Config {
     pub aging: Duration,
     /// Largest chunk of one permit, bytes.
     pub chunk: u32,
-    /// Most bytes permitted and not completed on a port, at least a chunk.
+    /// Most bytes of a traffic class and those above it that are permitted and not completed on a
+    /// port, at least a chunk.
     pub window: u32,
     /// A collective that has waited this long gets its permit unconditionally.
     pub max_hold: Duration,

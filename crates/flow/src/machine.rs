@@ -272,7 +272,9 @@ impl Flows {
             let most = u64::from(self.config.window);
             // Collectives that waited too long come on top: the gate fails open.
             let open = self.due.failed_open();
-            assert!(self.gates.permitted(port) <= most + open, "permits are bounded");
+            let permitted = self.gates.permitted(port).iter();
+            // Bytes count in a higher class once a flow with bytes under way has risen.
+            assert!(permitted.max() <= Some(&(2 * most + open)), "permits are bounded");
         }
     }
 
