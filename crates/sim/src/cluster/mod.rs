@@ -22,6 +22,8 @@ mod given;
 mod kv;
 mod layers;
 mod objective;
+mod patterns;
+mod reduce;
 mod report;
 mod setup;
 mod watch;

@@ -11,9 +11,10 @@
 use meridian_base::Duration;
 
 use super::compute::{Shares, Speed, loads};
-use super::exchange::{Pattern, Routing, Ways};
+use super::exchange::{Routing, Ways};
 use super::geometry::Geometry;
-use super::setup::{Parallel, Pool};
+use super::patterns::Pattern;
+use super::setup::Pool;
 
 /// A pool in an idle cluster.
 pub(crate) struct Idle<'a> {
@@ -58,14 +59,12 @@ impl Idle<'_> {
         let attention = self.speed.attention(shares).as_secs_f64();
         let loads = loads(self.pool, shares, self.routing.weights(layer));
         let rest = self.speed.rest(shares, loads).as_secs_f64();
-        let exchange = |pattern| self.exchange(pattern, layer, shares);
-        match self.pool.parallel {
-            Parallel::Experts => {
-                let exchanges = exchange(Pattern::Dispatch) + exchange(Pattern::Combine);
-                from + attention + rest + if self.pool.ranks > 1 { exchanges } else { 0.0 }
-            }
-            Parallel::Sequence => from + attention.max(exchange(Pattern::Ring)) + rest,
-        }
+        let exchange = |pattern: Option<Pattern>| {
+            pattern.map_or(0.0, |pattern| self.exchange(pattern, layer, shares))
+        };
+        let all = self.pool.exchanges();
+        let attention = attention.max(exchange(all.beside_attention));
+        from + attention + rest + (exchange(all.after_attention) + exchange(all.after_rest))
     }
 
     /// An exchange at the full rate of its busiest port.

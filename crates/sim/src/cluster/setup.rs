@@ -47,8 +47,8 @@ pub struct Pool {
     pub prefill: u32,
     /// Replicas that the KV goes to.
     pub decode: u32,
-    /// Most prompt tokens that a batch computes at once: of each rank with expert parallelism, of
-    /// all with sequence parallelism. A longer prompt is computed in chunks.
+    /// Most prompt tokens that a batch computes at once: of each rank if every rank attends to its
+    /// own requests, otherwise of all ranks. A longer prompt is computed in chunks.
     pub batch_tokens: u32,
     /// Coefficient of variation of the ranks' load from their experts.
     pub skew: f64,
@@ -72,6 +72,10 @@ pub enum Parallel {
     /// Expert parallelism: each rank attends to its own requests, and every layer exchanges tokens
     /// all to all, twice.
     Experts,
+    /// Expert parallelism with tensor-parallel attention: all ranks attend to each request, each
+    /// with a share of the heads, and every layer has an all-reduce after attention and after the
+    /// experts.
+    Tensor,
     /// Sequence parallelism: every layer passes KV around the ring of ranks during attention.
     Sequence,
 }
@@ -208,8 +212,16 @@ impl Pool {
         self.tensor * self.ranks
     }
 
-    /// Ranks among which requests are divided: with sequence parallelism each request uses all of
-    /// them.
+    /// GPUs of a server that do the same work at the same time, apart from their experts: those of a
+    /// rank, or with tensor-parallel attention all of a replica.
+    pub(crate) fn alike(&self, gpus_of_server: u32) -> u32 {
+        match self.parallel {
+            Parallel::Tensor => self.gpus().min(gpus_of_server),
+            Parallel::Experts | Parallel::Sequence => self.tensor,
+        }
+    }
+
+    /// Ranks among which requests are divided; 1 if each request uses all of them.
     pub(crate) fn separate_ranks(&self) -> u32 {
         if self.parallel == Parallel::Experts { self.ranks } else { 1 }
     }
@@ -217,6 +229,12 @@ impl Pool {
     /// Ranks that each request uses.
     pub(crate) fn spread(&self) -> u32 {
         self.ranks / self.separate_ranks()
+    }
+
+    /// Ranks among which a layer's matrices outside the experts are divided; each has all of them
+    /// unless attention is tensor-parallel.
+    pub(crate) fn divided(&self) -> u32 {
+        if self.parallel == Parallel::Tensor { self.ranks } else { 1 }
     }
 
     /// Flows of KV from one end of the model to the other.
@@ -249,7 +267,7 @@ impl Pool {
              part of one"
         );
         rule("ranks", *ranks, divides, &remedy)?;
-        if self.separate_ranks() > 1 {
+        if self.parallel != Parallel::Sequence && *ranks > 1 {
             let experts = model.experts.map_or(0, |experts| experts.count);
             rule("ranks", *ranks, experts > 0, &"the model has no experts: use sequence")?;
             let remedy = format_args!("use a divisor of the model's {experts} experts");

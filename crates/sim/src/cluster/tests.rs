@@ -5,6 +5,8 @@ use meridian_flow::{Config, policy};
 
 use super::*;
 
+mod tensor;
+
 /// Requests with a few unique blocks each, so far apart that each is alone; `shared` leading blocks
 /// are the same in all.
 fn requests(count: u64, gap: Duration, tokens: u32, shared: u64) -> Vec<Request> {
