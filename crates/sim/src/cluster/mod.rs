@@ -33,7 +33,7 @@ mod world;
 pub use geometry::fold;
 pub use given::{Given, GivenFlow, GivenRequest, given};
 pub use report::{GivenReport, Holding, Mean, Ran, Record, Report, Slice};
-pub use setup::{Impossible, Parallel, Pool, Request, Setup, Tiers, Watch};
+pub use setup::{Base, Impossible, Parallel, Pool, Request, Setup, Tiers, Watch};
 pub use world::run;
 
 #[cfg(test)]

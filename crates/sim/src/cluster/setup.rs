@@ -80,15 +80,27 @@ pub enum Parallel {
     Sequence,
 }
 
-/// Objectives as multiples of a request's own TTFT at low load.
+/// Objectives as multiples of a TTFT at low load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tiers {
+    /// The TTFT that is multiplied.
+    pub of: Base,
     /// Of the tight tier.
     pub tight: f64,
     /// Of the loose tier.
     pub loose: f64,
     /// Share of requests in the tight tier.
     pub tight_share: f64,
+}
+
+/// The TTFT at low load that an objective is a multiple of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Base {
+    /// The request's own.
+    #[default]
+    Own,
+    /// The mean over the pool's requests, so that a tier has one objective.
+    Mean,
 }
 
 /// One request.
@@ -286,7 +298,7 @@ impl Pool {
     }
 
     fn check_requests(&self) -> Result<(), Impossible> {
-        let Tiers { tight, loose, tight_share } = self.slo;
+        let Tiers { tight, loose, tight_share, .. } = self.slo;
         for (field, value) in [("slo.tight", tight), ("slo.loose", loose)] {
             let remedy = "a deadline before the first token can be there: use above 1, 3 as a rule";
             self.rule(field, value, value > 1.0 && value <= 1e6, &remedy)?;

@@ -39,7 +39,7 @@ fn pool(model: &str, tensor: u32, ranks: u32, requests: Vec<Request>) -> Pool {
         kv_layers: 1,
         victims: 1,
         keep: true,
-        slo: Tiers { tight: 3.0, loose: 10.0, tight_share: 0.8 },
+        slo: Tiers { of: Base::Own, tight: 3.0, loose: 10.0, tight_share: 0.8 },
         known: Vec::new(),
         requests,
     }

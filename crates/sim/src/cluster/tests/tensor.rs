@@ -1,4 +1,4 @@
-//! Experts with tensor-parallel attention.
+//! Experts with tensor-parallel attention, and the single objective.
 
 use std::collections::BTreeMap;
 
@@ -82,6 +82,21 @@ fn bytes_are_those_of_two_all_reduces_a_layer() {
         let off = report.carried / expected;
         assert!((0.999..1.001).contains(&off), "{name}: {off}");
         assert!(report.batches < 24, "all ranks have every prompt: {}", report.batches);
+    }
+}
+
+// With the mean as base, every request of a tier has the same objective, whatever its length.
+#[test]
+fn the_single_objective_is_a_multiple_of_the_mean() {
+    let mut asked = requests(8, Duration::from_millis(50), 1000, 0);
+    asked[3].tokens = 9000;
+    let mut one = pool("mixtral-8x22b", 4, 8, asked);
+    one.slo = Tiers { of: Base::Mean, tight_share: 1.0, ..one.slo };
+    let report = run(&setup("mfs", vec![one])).unwrap();
+    let mean = report.records.iter().map(|r| r.alone).sum::<Duration>() / 8;
+    assert!(report.records[3].alone > mean.mul_f64(2.0));
+    for record in &report.records {
+        assert_eq!(record.due.since(record.at), mean.mul_f64(3.0));
     }
 }
 
