@@ -157,8 +157,11 @@ pub struct Served {
     pub prefill: u32,
     /// Decode replicas; by default as many as prefill replicas.
     pub decode: Option<u32>,
-    /// Most prompt tokens at once: per rank with expert parallelism, per replica with sequence
-    /// parallelism.
+    /// How the ranks of a model with experts divide attention.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub attention: Attention,
+    /// Most prompt tokens at once: per rank if a rank attends to its own requests, otherwise per
+    /// replica.
     #[serde(default = "batch_tokens")]
     pub batch_tokens: u32,
     /// Coefficient of variation of the ranks' load from their experts.
@@ -173,12 +176,23 @@ pub struct Served {
     /// Whether a replica keeps a prefix that it fetched.
     #[serde(default)]
     pub keep: bool,
-    /// The objectives, over a request's own TTFT at low load.
+    /// The objectives, over a TTFT at low load.
     #[serde(default)]
     pub slo: Slo,
     /// The load.
     #[serde(default)]
     pub load: Load,
+}
+
+/// How the ranks of a model with experts divide attention.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Attention {
+    /// Each request is attended to by one rank.
+    #[default]
+    Request,
+    /// Each request is attended to by all ranks.
+    Tensor,
 }
 
 /// Layers whose KV is one flow.
@@ -218,6 +232,9 @@ impl Default for KvLayers {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Slo {
+    /// The TTFT at low load that the objectives multiply.
+    #[serde(skip_serializing_if = "is_default")]
+    pub of: Of,
     /// Objective of the tight tier.
     pub tight: f64,
     /// Objective of the loose tier.
@@ -228,8 +245,19 @@ pub struct Slo {
 
 impl Default for Slo {
     fn default() -> Slo {
-        Slo { tight: 3.0, loose: 10.0, tight_share: 0.8 }
+        Slo { of: Of::Own, tight: 3.0, loose: 10.0, tight_share: 0.8 }
     }
+}
+
+/// The TTFT at low load that objectives multiply.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Of {
+    /// Each request's own.
+    #[default]
+    Own,
+    /// The mean over all requests of the model.
+    Mean,
 }
 
 /// The load of a model.
@@ -383,6 +411,10 @@ impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}Gbps", self.0 / 125e6)
     }
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 fn servers() -> u32 {

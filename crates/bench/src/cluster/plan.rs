@@ -5,9 +5,9 @@ use meridian_base::Duration;
 use meridian_engine::{Gpu, MODELS, Model};
 use meridian_fabric::{Cluster, Shape, Uplinks};
 use meridian_flow::{self as flow, Config, RedOrder, policy};
-use meridian_sim::cluster::{Control, Enforce, Parallel, Pool, Setup, Tiers};
+use meridian_sim::cluster::{Base, Control, Enforce, Parallel, Pool, Setup, Tiers};
 
-use super::file::{self, File, KvLayers, Network, Served, Term};
+use super::file::{self, Attention, File, KvLayers, Network, Served, Term};
 use super::load::{self, Asked, Wanted};
 
 /// The card of MFS's testbed, from its datasheet, with the A100's shares of flops and bandwidth: it
@@ -127,17 +127,13 @@ fn pool(file: &File, served: &Served, seed: u64) -> anyhow::Result<Pool> {
     let (known, requests, context) = (file.known, file.requests, model.context);
     let wanted = Wanted { known, requests, context, gpus, seed };
     let Asked { known, requests } = load::requests(&served.load, wanted).context("load")?;
-    let file::Slo { tight, loose, tight_share } = served.slo;
     Ok(Pool {
         name: served.model.clone(),
         model,
         gpu,
         tensor: served.tensor,
         ranks: served.ranks,
-        parallel: match model.experts {
-            Some(_) => Parallel::Experts,
-            None => Parallel::Sequence,
-        },
+        parallel: parallel(&model, served.attention)?,
         prefill: served.prefill,
         decode: served.decode.unwrap_or(served.prefill),
         batch_tokens: served.batch_tokens,
@@ -148,10 +144,32 @@ fn pool(file: &File, served: &Served, seed: u64) -> anyhow::Result<Pool> {
         },
         victims: served.victims,
         keep: served.keep,
-        slo: Tiers { tight, loose, tight_share },
+        slo: tiers(served.slo),
         known,
         requests,
     })
+}
+
+fn parallel(model: &Model, attention: Attention) -> anyhow::Result<Parallel> {
+    match (model.experts, attention) {
+        (Some(_), Attention::Request) => Ok(Parallel::Experts),
+        (Some(_), Attention::Tensor) => Ok(Parallel::Tensor),
+        (None, Attention::Request) => Ok(Parallel::Sequence),
+        (None, Attention::Tensor) => bail!(
+            "attention is tensor: {} has no experts, and its ranks divide the sequence; leave \
+             attention out, or raise tensor",
+            model.name
+        ),
+    }
+}
+
+fn tiers(slo: file::Slo) -> Tiers {
+    let file::Slo { of, tight, loose, tight_share } = slo;
+    let of = match of {
+        file::Of::Own => Base::Own,
+        file::Of::Mean => Base::Mean,
+    };
+    Tiers { of, tight, loose, tight_share }
 }
 
 /// The flow machine's settings.

@@ -6,6 +6,7 @@ use super::file::Load;
 use super::load::Wanted;
 use super::*;
 use meridian_base::Duration;
+use meridian_sim::cluster::{Base, Parallel};
 
 const FILE: &str = "
 servers: 8
@@ -67,6 +68,13 @@ fn a_bad_file_names_what_is_wrong() {
         ("prefill: 1", "prefill: 9", "576 GPUs"),
         ("prefill: 1", "prefill: 1, slo: {tight: 0.9}", "slo.tight is 0.9: a deadline before"),
         ("prefill: 1", "prefil: 1", "prefil"),
+        ("prefill: 1", "prefill: 1, attention: heads", "expected one of"),
+        ("prefill: 1", "prefill: 1, slo: {of: median}", "expected one of"),
+        (
+            "mixtral-8x22b, tensor: 4, ranks: 8",
+            "llama-3-8b-1m, tensor: 4, ranks: 4, attention: tensor",
+            "attention is tensor: llama-3-8b-1m has no experts, and its ranks divide the sequence",
+        ),
         ("requests: 24", "requests: 0", "requests: 0 sends nothing"),
         ("known: 16", "known: 16\nflow: {levels: 40}", "levels 40 is out of range"),
         ("known: 16", "known: 16\nenforce: switch", "unknown variant `switch`"),
@@ -85,6 +93,23 @@ fn the_published_scale_is_the_default() {
     let file = File::read(&text).unwrap();
     assert_eq!(file, File::read(&published).unwrap());
     assert_eq!((file.servers, file.gpus), (256, 8));
+}
+
+// Attention and the base of objectives reach the simulation. Their defaults are not written, so that
+// a file without them keeps its hash of parameters.
+#[test]
+fn attention_and_the_base_of_objectives_are_read() {
+    let with = |more: &str| {
+        let file = File::read(&FILE.replace("prefill: 1", &format!("prefill: 1{more}"))).unwrap();
+        let pool = setup(&file, "mfs", 1).unwrap().pools.remove(0);
+        (serde_json::to_string(&file).unwrap(), pool.parallel, pool.slo)
+    };
+    let (text, parallel, slo) = with("");
+    assert_eq!((parallel, slo.of), (Parallel::Experts, Base::Own));
+    assert_eq!(with(", attention: request, slo: {of: own}").0, text);
+    let (text, parallel, slo) = with(", attention: tensor, slo: {of: mean, tight_share: 1}");
+    assert_eq!((parallel, slo.of, slo.tight_share), (Parallel::Tensor, Base::Mean, 1.0));
+    assert!(text.contains(r#""attention":"tensor""#) && text.contains(r#""of":"mean""#), "{text}");
 }
 
 // A trace is refused, by its line or its length, if it ends in the middle of a line, has a request

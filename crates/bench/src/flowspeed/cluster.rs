@@ -122,7 +122,14 @@ impl Cluster {
         }
         self.requests += REQUESTS;
         let layer_time = Duration::from_millis(2);
-        Batch { id: BatchId(id), number: self.requests, layers: LAYERS, layer_time, collectives, requests }
+        Batch {
+            id: BatchId(id),
+            number: self.requests,
+            layers: LAYERS,
+            layer_time,
+            collectives,
+            requests,
+        }
     }
 
     pub(super) fn layer(&self, batch: u32, layer: u16) -> Input {

@@ -51,11 +51,11 @@ pub(crate) enum Phase {
     Fetch,
     /// It computes attention, and passes KV around its ring.
     Attention,
-    /// Tokens go to their experts.
+    /// The exchange before the experts: tokens go to them, or attention is summed.
     Dispatch,
     /// It computes the rest of the layer.
     Rest,
-    /// Tokens come back.
+    /// The exchange after the experts: tokens come back, or are summed.
     Combine,
     /// The last layer is done.
     Head,

@@ -1,9 +1,10 @@
 //! The computing time of a layer, from the engine's roofline.
 //!
 //! The terms are those of [`meridian_engine::Terms`], by layer and by the division among ranks: the
-//! rank with the request computes attention, and the rank with the experts computes those, so both
-//! take as long as on the busiest rank. Reductions between the GPUs of a rank stay on NVLink and
-//! count as computing.
+//! rank with the request computes attention (or all ranks do), and the rank with the experts
+//! computes those, so both take as long as on the busiest rank. Reductions between the GPUs of a
+//! rank stay on NVLink and count as computing. If attention is tensor-parallel, the all-reduces over
+//! all ranks replace them.
 
 use meridian_base::Duration;
 use meridian_engine::{Experts, Precision};
@@ -69,7 +70,8 @@ impl Shares {
         }
     }
 
-    fn tokens(&self) -> f64 {
+    /// Prompt tokens of the batch.
+    pub(crate) fn tokens(&self) -> f64 {
         self.ranks.iter().map(|share| share.tokens).sum()
     }
 }
@@ -81,6 +83,7 @@ impl Speed {
         let e = gpu.efficiency;
         let (layers, hidden) = (f64::from(model.layers), f64::from(model.hidden));
         let read = |params: f64, bytes: f64| params * bytes / gpus / (gpu.bandwidth * e.memory);
+        let divided = f64::from(pool.divided());
         let flops = gpu.flops(model.precision) * e.compute * gpus;
         let token = |params: f64| 2.0 * params / flops;
         let bytes = model.precision.bytes();
@@ -90,11 +93,11 @@ impl Speed {
         let held = model.experts.map_or(0.0, |x| one(x) * f64::from(x.count) / ranks);
         let all = model.weight_bytes() / (gpus * ranks) / (gpu.bandwidth * e.memory);
         let moved = 2.0 * hidden * Precision::Bf16.bytes() * (gpus - 1.0) / gpus;
-        let split = *tensor > 1;
+        let split = *tensor > 1 && pool.divided() == 1;
         Speed {
-            attention: (read(attention, bytes), token(attention)),
+            attention: (read(attention / divided, bytes), token(attention)),
             pair: model.pair_flops() / layers / (gpu.flops * e.attention * gpus),
-            dense: (read(dense, bytes), token(dense)),
+            dense: (read(dense / divided, bytes), token(dense)),
             experts: (
                 read(held, model.precision.expert_bytes()),
                 token(model.experts.map_or(0.0, one)),
@@ -157,7 +160,9 @@ pub(crate) fn loads<'a>(
 ) -> impl Iterator<Item = f64> + use<'a> {
     let tokens = shares.tokens();
     let active = match pool.parallel {
-        Parallel::Experts => pool.model.experts.map_or(0.0, |x| f64::from(x.active)),
+        Parallel::Experts | Parallel::Tensor => {
+            pool.model.experts.map_or(0.0, |x| f64::from(x.active))
+        }
         Parallel::Sequence => 0.0,
     };
     weights.iter().map(move |weight| tokens * active * weight)

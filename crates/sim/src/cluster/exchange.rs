@@ -1,30 +1,22 @@
 //! Stage 2: the exchanges between the ranks of a replica in a layer.
 //!
 //! Experts: a token goes once to each rank that holds one of its experts (dispatch), and comes back
-//! (combine). Sequence: the KV of all tokens passes around the ring, each rank forwarding the
-//! others' parts. Traffic inside a server takes NVLink's time without contention; traffic between
-//! servers crosses the cards as flows.
+//! (combine). Experts with tensor-parallel attention: every rank has all tokens, and the ranks'
+//! parts of each activation are summed twice ([`super::reduce`]). Sequence: the KV of all tokens
+//! passes around the ring, each rank forwarding the others' parts. Traffic inside a server takes
+//! NVLink's time without contention; traffic between servers crosses the cards as flows.
 
 use meridian_base::{Duration, Rng, mix};
 use meridian_fabric::Path;
 
 use super::compute::Shares;
 use super::geometry::{Geometry, Rail, Site};
+use super::patterns::Pattern;
+use super::reduce::AllReduce;
 use super::setup::{Parallel, Pool};
 
 /// Bytes of a number in an activation.
 const NUMBER: f64 = 2.0;
-
-/// The transfers of an exchange.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pattern {
-    /// To the experts.
-    Dispatch,
-    /// Back from them.
-    Combine,
-    /// Around the ring.
-    Ring,
-}
 
 /// The figures of one pool that determine the bytes between ranks.
 #[derive(Debug)]
@@ -33,7 +25,9 @@ pub(crate) struct Routing {
     weights: Vec<Vec<f64>>,
     /// Mean number of ranks that a token goes to.
     distinct: f64,
-    /// Bytes of a token's activation, and of its KV in one layer, on one lane.
+    /// Bytes of a token's activation.
+    activation: f64,
+    /// Bytes of it, and of a token's KV in one layer, on one lane.
     token: f64,
     kv: f64,
 }
@@ -54,11 +48,12 @@ impl Routing {
                 drawn.into_iter().map(|weight| weight / sum).collect()
             })
             .collect();
-        let tensor = f64::from(pool.tensor);
+        let activation = NUMBER * f64::from(pool.model.hidden);
         Routing {
             weights,
             distinct: distinct(pool),
-            token: NUMBER * f64::from(pool.model.hidden) / tensor,
+            activation,
+            token: activation / f64::from(pool.tensor),
             kv: pool.model.kv_bytes(pool.tensor) / f64::from(pool.model.layers),
         }
     }
@@ -70,6 +65,11 @@ impl Routing {
     /// KV bytes of a token in one layer, on one lane.
     pub(crate) fn kv(&self) -> f64 {
         self.kv
+    }
+
+    /// Bytes that an all-reduce sums.
+    fn summed(&self, shares: &Shares) -> f64 {
+        shares.tokens() * self.activation
     }
 
     /// Bytes from rank to rank, on one lane.
@@ -85,7 +85,7 @@ impl Routing {
             Pattern::Ring if to == (from + 1) % ranks => {
                 shares.context * self.kv * f64::from(ranks - 1) / f64::from(ranks)
             }
-            Pattern::Ring => 0.0,
+            Pattern::Ring | Pattern::AllReduce => 0.0,
         }
     }
 }
@@ -114,6 +114,7 @@ pub(crate) struct Ways {
     rails: Vec<Rail>,
     /// By rank: others of the same server.
     near: Vec<Vec<u32>>,
+    reduce: AllReduce,
     /// Latency, and NVLink's rate.
     latency: Duration,
     nvlink: f64,
@@ -121,17 +122,20 @@ pub(crate) struct Ways {
 
 impl Ways {
     pub(crate) fn new(geometry: &Geometry, site: Site, pool: &Pool, latency: Duration) -> Ways {
-        let ranks = pool.ranks;
         let server = |rank: u32| geometry.server(site.gpu(rank, 0));
+        // An all-reduce has no pairs of ranks.
+        let (rails, ranks) = match pool.parallel {
+            Parallel::Experts => (geometry.rails(site, pool.ranks), pool.ranks),
+            Parallel::Tensor => (geometry.server_ring(site, pool), 0),
+            Parallel::Sequence => (geometry.ring(site, pool.ranks), pool.ranks),
+        };
         let near = |rank: u32| {
             (0..ranks).filter(|other| *other != rank && server(*other) == server(rank)).collect()
         };
-        let rails = match pool.parallel {
-            Parallel::Experts => geometry.rails(site, ranks),
-            Parallel::Sequence => geometry.ring(site, ranks),
-        };
+        let near = (0..ranks).map(near).collect();
         let nvlink = geometry.topology.cluster().nvlink_rate;
-        Ways { rails, near: (0..ranks).map(near).collect(), latency, nvlink }
+        let reduce = AllReduce::new(pool, geometry.gpus_of_server());
+        Ways { rails, near, reduce, latency, nvlink }
     }
 
     /// Adds the bytes on each path in a layer, in the order of the rails.
@@ -144,6 +148,10 @@ impl Ways {
         into: &mut Vec<f64>,
     ) {
         into.resize(self.rails.len(), 0.0);
+        if pattern == Pattern::AllReduce {
+            let bytes = self.reduce.between_servers(routing.summed(shares));
+            return into.iter_mut().for_each(|sum| *sum += bytes);
+        }
         for (rail, sum) in self.rails.iter().zip(into) {
             for &from in &rail.from {
                 *sum += routing.bytes(pattern, layer, shares, from, rail.to);
@@ -167,12 +175,20 @@ impl Ways {
         self.load(routing, pattern, layer, shares, &mut bytes);
         let flows = self.rails.iter().zip(bytes).filter(|(_, bytes)| *bytes >= 1.0);
         let flows = flows.map(|(rail, bytes)| (rail.path, bytes)).collect();
-        let inside = |rank: usize| {
+        let inside = self.inside(routing, pattern, layer, shares);
+        Exchange { flows, floor: self.latency + Duration::from_secs_f64(inside / self.nvlink) }
+    }
+
+    /// Bytes over the busiest GPU's NVLink.
+    fn inside(&self, routing: &Routing, pattern: Pattern, layer: u16, shares: &Shares) -> f64 {
+        if pattern == Pattern::AllReduce {
+            return self.reduce.inside_server(routing.summed(shares));
+        }
+        let sent = |rank: usize| {
             let others = self.near[rank].iter();
             let sent = |to: &u32| routing.bytes(pattern, layer, shares, rank as u32, *to);
             others.map(sent).sum::<f64>()
         };
-        let most = (0..self.near.len()).map(inside).fold(0.0, f64::max);
-        Exchange { flows, floor: self.latency + Duration::from_secs_f64(most / self.nvlink) }
+        (0..self.near.len()).map(sent).fold(0.0, f64::max)
     }
 }

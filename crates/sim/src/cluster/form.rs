@@ -9,10 +9,8 @@ use meridian_flow::{Batch, Member as Planned, PortPlan};
 
 use super::batch::{Forming, Member, Phase, Running};
 use super::compute::Shares;
-use super::exchange::Pattern;
 use super::geometry::ports;
 use super::kv::Holder;
-use super::setup::Parallel;
 use super::world::{Event, World};
 
 impl World<'_> {
@@ -147,15 +145,12 @@ impl World<'_> {
     /// Bytes of a batch's exchanges by sender and port, as expected from past routing.
     fn expected(&self, row: u32, running: &Running) -> BTreeMap<u32, Vec<(PortId, u64)>> {
         let (pool, serving) = (self.pool(row), self.serving(row));
+        let patterns = pool.exchanges().all();
         let ways = &self.replicas[row as usize].ways;
-        let directions: &[Pattern] = match pool.parallel {
-            Parallel::Experts => &[Pattern::Dispatch, Pattern::Combine],
-            Parallel::Sequence => &[Pattern::Ring],
-        };
         let mut by_rail = Vec::new();
         for layer in 0..pool.model.layers as u16 {
-            for &way in directions {
-                ways.load(&serving.routing, way, layer, &running.shares, &mut by_rail);
+            for pattern in patterns.clone() {
+                ways.load(&serving.routing, pattern, layer, &running.shares, &mut by_rail);
             }
         }
         let name = mix(self.setup.seed, self.report.batches);

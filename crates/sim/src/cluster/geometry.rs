@@ -3,7 +3,8 @@
 //! The GPUs of a tensor-parallel rank do the same work at the same time, each with a share of the
 //! heads and its own card. Such lanes are folded together as far as all pools' degrees allow: with
 //! one model of degree 4 on servers of 8 GPUs, a server is simulated as 2 GPUs with 2 cards, and
-//! every flow represents 4. If cards are shared, or degrees differ, fewer lanes fold together.
+//! every flow represents 4. If cards are shared, or degrees differ, fewer lanes fold together. With
+//! tensor-parallel attention all GPUs of a server are lanes, since they send and receive the same.
 //!
 //! A switch that spreads flows over all its uplinks, with as much rate above as below, is never
 //! full before the cards below it. Its ports are left out of all paths.
@@ -45,7 +46,7 @@ pub(crate) struct Geometry {
 /// Lanes that fold together.
 #[must_use]
 pub fn fold(cluster: &fabric::Cluster, pools: &[Pool]) -> u32 {
-    let all = pools.iter().map(|pool| pool.tensor);
+    let all = pools.iter().map(|pool| pool.alike(cluster.gpus));
     all.fold(gcd(cluster.gpus, cluster.cards), gcd).max(1)
 }
 
@@ -111,9 +112,14 @@ impl Geometry {
         self.topology.card_out(gpu)
     }
 
-    /// Lanes of each rank of the pool that are simulated.
-    pub(crate) fn lanes(&self, pool: &Pool) -> u32 {
-        pool.tensor / self.fold
+    /// Simulated GPUs that each request uses, from the first of its rank on.
+    pub(crate) fn gpus_of_request(&self, pool: &Pool) -> u32 {
+        pool.spread() * pool.tensor / self.fold
+    }
+
+    /// GPUs of a server of the real cluster.
+    pub(crate) fn gpus_of_server(&self) -> u32 {
+        self.topology.cluster().gpus * self.fold
     }
 
     pub(crate) fn server(&self, gpu: Gpu) -> u32 {
@@ -146,6 +152,21 @@ impl Geometry {
             }
         }
         rails
+    }
+
+    /// From each GPU to the one at the same position in the replica's next server, if it has
+    /// several.
+    pub(crate) fn server_ring(&self, site: Site, pool: &Pool) -> Vec<Rail> {
+        let (gpus, server) = (pool.gpus() / self.fold, self.topology.cluster().gpus);
+        let rank = |nth: u32| nth * self.fold / pool.tensor;
+        let rail = |near: u32| {
+            let far = (near + server) % gpus;
+            let [a, b] = [near, far].map(|nth| Gpu(site.first + nth));
+            let path = self.way(a, b, u64::from(site.first));
+            let path = path.expect("GPUs of two servers have a path");
+            Rail { from: vec![rank(near)], to: rank(far), path }
+        };
+        (0..gpus).filter(|_| gpus > server).map(rail).collect()
     }
 
     /// The ways of an exchange between the servers of a replica. Traffic from any GPU of a server

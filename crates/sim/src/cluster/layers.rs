@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! experts    fetch ─ attention ─ dispatch ─ experts ─ combine ─ next layer
+//! tensor     fetch ─ attention ─ all-reduce ─ experts ─ all-reduce ─ next layer
 //! sequence   fetch ─ attention beside the ring ─ the rest ─ next layer
 //! ```
 //! Attention of a layer waits for its fetch. After attention the layer's KV exists and its handoff
@@ -13,10 +14,10 @@ use meridian_flow::{Input, Stage};
 
 use super::batch::{Member, Phase, Running};
 use super::compute::loads;
-use super::exchange::Pattern;
 use super::geometry::Site;
 use super::kv::Holder;
-use super::setup::{Parallel, Pool};
+use super::patterns::Pattern;
+use super::setup::Pool;
 use super::wires::Load;
 use super::world::{Event, World};
 
@@ -89,8 +90,8 @@ impl World<'_> {
         let took = speed.attention(&running.shares);
         (running.phase, running.waits, running.since) = (Phase::Attention, 1, now + took);
         self.queue.push(now + took, Event::Computed(row));
-        if self.pool(row).parallel == Parallel::Sequence && self.pool(row).ranks > 1 {
-            self.exchange(now, row, Pattern::Ring);
+        if let Some(pattern) = self.pool(row).exchanges().beside_attention {
+            self.exchange(now, row, pattern);
         }
     }
 
@@ -140,18 +141,17 @@ impl World<'_> {
             return;
         }
         let (phase, waited) = (running.phase, now.since(running.since).as_secs_f64());
-        let many = self.pool(row).ranks > 1;
-        let experts = self.pool(row).parallel == Parallel::Experts;
-        if many && (phase != Phase::Attention || !experts) {
+        let exchanges = self.pool(row).exchanges();
+        if phase != Phase::Attention || exchanges.beside_attention.is_some() {
             self.report.exchanges[self.replicas[row as usize].number].add(waited);
         }
-        match phase {
-            Phase::Attention if many && experts => {
+        match (phase, exchanges.after_attention) {
+            (Phase::Attention, Some(pattern)) => {
                 let running = self.running(row);
                 (running.phase, running.since) = (Phase::Dispatch, now);
-                self.exchange(now, row, Pattern::Dispatch)
+                self.exchange(now, row, pattern)
             }
-            Phase::Attention | Phase::Dispatch => self.rest(now, row),
+            (Phase::Attention | Phase::Dispatch, _) => self.rest(now, row),
             _ => self.next_layer(now, row),
         }
     }
@@ -167,11 +167,10 @@ impl World<'_> {
 
     /// The rest of a layer is done.
     fn rested(&mut self, now: Time, row: u32) {
-        let pool = self.pool(row);
-        if pool.parallel == Parallel::Experts && pool.ranks > 1 {
+        if let Some(pattern) = self.pool(row).exchanges().after_rest {
             let running = self.running(row);
             (running.phase, running.since) = (Phase::Combine, now);
-            return self.exchange(now, row, Pattern::Combine);
+            return self.exchange(now, row, pattern);
         }
         self.next_layer(now, row)
     }
@@ -215,12 +214,10 @@ impl World<'_> {
 
     /// From each GPU that holds a part of a request's KV to its receiver, unless that is the same.
     fn paths(&self, request: u32, pool: &Pool, from: (Site, u32), to: (Site, u32)) -> Vec<Path> {
-        let lanes = self.geometry.lanes(pool);
-        let each = (0..pool.spread()).flat_map(|rank| (0..lanes).map(move |lane| (rank, lane)));
-        let path = |(rank, lane)| {
-            let [from, to] = [from, to].map(|(site, first)| site.gpu(first + rank, lane));
+        let path = |nth| {
+            let [from, to] = [from, to].map(|(site, rank)| site.gpu(rank, nth));
             self.geometry.path(from, to, u64::from(request))
         };
-        each.filter_map(path).collect()
+        (0..self.geometry.gpus_of_request(pool)).filter_map(path).collect()
     }
 }

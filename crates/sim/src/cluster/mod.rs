@@ -23,6 +23,8 @@ mod hosts;
 mod kv;
 mod layers;
 mod objective;
+mod patterns;
+mod reduce;
 mod report;
 mod sending;
 mod setup;
@@ -34,7 +36,7 @@ pub use geometry::fold;
 pub use given::{Given, GivenFlow, GivenRequest, given};
 pub use report::{GivenReport, Holding, Mean, Ran, Record, Report, Slice};
 pub use sending::Enforce;
-pub use setup::{Control, Impossible, Parallel, Pool, Request, Setup, Tiers, Watch};
+pub use setup::{Base, Control, Impossible, Parallel, Pool, Request, Setup, Tiers, Watch};
 pub use world::run;
 
 #[cfg(test)]

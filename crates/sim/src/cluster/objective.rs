@@ -1,9 +1,10 @@
-//! TTFT objectives: a multiple of the request's own TTFT at low load.
+//! TTFT objectives: a multiple of a TTFT at low load.
 //!
-//! One number for all requests would make every long prompt late and every short one early,
-//! whatever the network does. So each objective is based on the time that the request's length and
-//! matched prefix take in an idle cluster: its fetch, layer after layer in order, its computation,
-//! its exchanges at the full rate of the ports, the end of its handoff, the first step of decode.
+//! One number for all requests makes every long prompt late and every short one early, whatever the
+//! network does. So each objective is based on the time that the request's length and matched prefix
+//! take in an idle cluster: its fetch, layer after layer in order, its computation, its exchanges at
+//! the full rate of the ports, the end of its handoff, the first step of decode. MFS's evaluation
+//! (section 6.1) reads as one number, so the mean over all requests is the other base.
 //!
 //! This is a closed form: it ignores contention between the request's own transfers, which is some
 //! percent when its handoff and exchanges overlap.
@@ -11,9 +12,10 @@
 use meridian_base::Duration;
 
 use super::compute::{Shares, Speed, loads};
-use super::exchange::{Pattern, Routing, Ways};
+use super::exchange::{Routing, Ways};
 use super::geometry::Geometry;
-use super::setup::{Parallel, Pool};
+use super::patterns::Pattern;
+use super::setup::{Base, Pool};
 
 /// A pool in an idle cluster.
 pub(crate) struct Idle<'a> {
@@ -25,8 +27,20 @@ pub(crate) struct Idle<'a> {
 }
 
 impl Idle<'_> {
+    /// Each request's TTFT and the base of its objective; `hits` are the tokens that each fetches.
+    pub(crate) fn bases(&self, hits: &[u32]) -> Vec<(Duration, Duration)> {
+        let asked = self.pool.requests.iter().zip(hits);
+        let alone: Vec<Duration> = asked.map(|(one, hit)| self.ttft(one.tokens, *hit)).collect();
+        let mean = alone.iter().sum::<Duration>() / alone.len().max(1) as u32;
+        let base = |own: Duration| match self.pool.slo.of {
+            Base::Own => (own, own),
+            Base::Mean => (own, mean),
+        };
+        alone.into_iter().map(base).collect()
+    }
+
     /// TTFT of a prompt of `tokens`, of which `hit` are fetched.
-    pub(crate) fn ttft(&self, tokens: u32, hit: u32) -> Duration {
+    fn ttft(&self, tokens: u32, hit: u32) -> Duration {
         let new = tokens - hit;
         let chunks = new.div_ceil(self.pool.batch_tokens);
         let mut now = self.speed.step(1).as_secs_f64();
@@ -58,14 +72,12 @@ impl Idle<'_> {
         let attention = self.speed.attention(shares).as_secs_f64();
         let loads = loads(self.pool, shares, self.routing.weights(layer));
         let rest = self.speed.rest(shares, loads).as_secs_f64();
-        let exchange = |pattern| self.exchange(pattern, layer, shares);
-        match self.pool.parallel {
-            Parallel::Experts => {
-                let exchanges = exchange(Pattern::Dispatch) + exchange(Pattern::Combine);
-                from + attention + rest + if self.pool.ranks > 1 { exchanges } else { 0.0 }
-            }
-            Parallel::Sequence => from + attention.max(exchange(Pattern::Ring)) + rest,
-        }
+        let exchange = |pattern: Option<Pattern>| {
+            pattern.map_or(0.0, |pattern| self.exchange(pattern, layer, shares))
+        };
+        let all = self.pool.exchanges();
+        let attention = attention.max(exchange(all.beside_attention));
+        from + attention + rest + (exchange(all.after_attention) + exchange(all.after_rest))
     }
 
     /// An exchange at the full rate of its busiest port.

@@ -62,8 +62,8 @@ pub struct Pool {
     pub prefill: u32,
     /// Replicas that the KV goes to.
     pub decode: u32,
-    /// Most prompt tokens that a batch computes at once: of each rank with expert parallelism, of
-    /// all with sequence parallelism. A longer prompt is computed in chunks.
+    /// Most prompt tokens that a batch computes at once: of each rank if every rank attends to its
+    /// own requests, otherwise of all ranks. A longer prompt is computed in chunks.
     pub batch_tokens: u32,
     /// Coefficient of variation of the ranks' load from their experts.
     pub skew: f64,
@@ -87,19 +87,35 @@ pub enum Parallel {
     /// Expert parallelism: each rank attends to its own requests, and every layer exchanges tokens
     /// all to all, twice.
     Experts,
+    /// Expert parallelism with tensor-parallel attention: all ranks attend to each request, each
+    /// with a share of the heads, and every layer has an all-reduce after attention and after the
+    /// experts.
+    Tensor,
     /// Sequence parallelism: every layer passes KV around the ring of ranks during attention.
     Sequence,
 }
 
-/// Objectives as multiples of a request's own TTFT at low load.
+/// Objectives as multiples of a TTFT at low load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tiers {
+    /// The TTFT that is multiplied.
+    pub of: Base,
     /// Of the tight tier.
     pub tight: f64,
     /// Of the loose tier.
     pub loose: f64,
     /// Share of requests in the tight tier.
     pub tight_share: f64,
+}
+
+/// The TTFT at low load that an objective is a multiple of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Base {
+    /// The request's own.
+    #[default]
+    Own,
+    /// The mean over the pool's requests, so that a tier has one objective.
+    Mean,
 }
 
 /// One request.
@@ -232,8 +248,16 @@ impl Pool {
         self.tensor * self.ranks
     }
 
-    /// Ranks among which requests are divided: with sequence parallelism each request uses all of
-    /// them.
+    /// GPUs of a server that do the same work at the same time, apart from their experts: those of a
+    /// rank, or with tensor-parallel attention all of a replica.
+    pub(crate) fn alike(&self, gpus_of_server: u32) -> u32 {
+        match self.parallel {
+            Parallel::Tensor => self.gpus().min(gpus_of_server),
+            Parallel::Experts | Parallel::Sequence => self.tensor,
+        }
+    }
+
+    /// Ranks among which requests are divided; 1 if each request uses all of them.
     pub(crate) fn separate_ranks(&self) -> u32 {
         if self.parallel == Parallel::Experts { self.ranks } else { 1 }
     }
@@ -241,6 +265,12 @@ impl Pool {
     /// Ranks that each request uses.
     pub(crate) fn spread(&self) -> u32 {
         self.ranks / self.separate_ranks()
+    }
+
+    /// Ranks among which a layer's matrices outside the experts are divided; each has all of them
+    /// unless attention is tensor-parallel.
+    pub(crate) fn divided(&self) -> u32 {
+        if self.parallel == Parallel::Tensor { self.ranks } else { 1 }
     }
 
     /// Flows of KV from one end of the model to the other.
@@ -273,7 +303,7 @@ impl Pool {
              part of one"
         );
         rule("ranks", *ranks, divides, &remedy)?;
-        if self.separate_ranks() > 1 {
+        if self.parallel != Parallel::Sequence && *ranks > 1 {
             let experts = model.experts.map_or(0, |experts| experts.count);
             rule("ranks", *ranks, experts > 0, &"the model has no experts: use sequence")?;
             let remedy = format_args!("use a divisor of the model's {experts} experts");
@@ -292,7 +322,7 @@ impl Pool {
     }
 
     fn check_requests(&self) -> Result<(), Impossible> {
-        let Tiers { tight, loose, tight_share } = self.slo;
+        let Tiers { tight, loose, tight_share, .. } = self.slo;
         for (field, value) in [("slo.tight", tight), ("slo.loose", loose)] {
             let remedy = "a deadline before the first token can be there: use above 1, 3 as a rule";
             self.rule(field, value, value > 1.0 && value <= 1e6, &remedy)?;

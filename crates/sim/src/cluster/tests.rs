@@ -5,6 +5,8 @@ use meridian_flow::{Config, policy};
 
 use super::*;
 
+mod tensor;
+
 /// Requests with a few unique blocks each, so far apart that each is alone; `shared` leading blocks
 /// are the same in all.
 fn requests(count: u64, gap: Duration, tokens: u32, shared: u64) -> Vec<Request> {
@@ -37,7 +39,7 @@ fn pool(model: &str, tensor: u32, ranks: u32, requests: Vec<Request>) -> Pool {
         kv_layers: 1,
         victims: 1,
         keep: true,
-        slo: Tiers { tight: 3.0, loose: 10.0, tight_share: 0.8 },
+        slo: Tiers { of: Base::Own, tight: 3.0, loose: 10.0, tight_share: 0.8 },
         known: Vec::new(),
         requests,
     }

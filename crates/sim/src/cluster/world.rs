@@ -289,12 +289,11 @@ impl<'a> Serving<'a> {
     fn asked(&self, geometry: &Geometry, ways: &Ways, number: u32, seed: u64) -> Vec<Asked<'a>> {
         let Serving { pool, speed, routing, .. } = self;
         let idle = Idle { geometry, pool, speed, routing, ways };
-        let hits = at_low_load(&pool.known, &pool.requests);
-        let one = |(nth, (request, hit)): (u64, (&'a Request, u32))| {
+        let bases = idle.bases(&at_low_load(&pool.known, &pool.requests));
+        let one = |(nth, (request, (alone, base))): (u64, (&'a Request, (Duration, Duration)))| {
             let draw = mix(mix(seed, 0x54_4945_5221), u64::from(number) << 32 | nth);
             let tight = meridian_base::Rng::new(draw).unit() < pool.slo.tight_share;
             let multiple = if tight { pool.slo.tight } else { pool.slo.loose };
-            let alone = idle.ttft(request.tokens, hit);
             let record = Record {
                 pool: number,
                 at: request.at,
@@ -302,11 +301,11 @@ impl<'a> Serving<'a> {
                 matched: 0,
                 tight,
                 alone,
-                due: request.at + alone.mul_f64(multiple),
+                due: request.at + base.mul_f64(multiple),
                 first: request.at,
             };
             Asked { request, row: 0, record, handing: 0, computed: false, to: 0, bytes: 0.0 }
         };
-        (0..).zip(pool.requests.iter().zip(hits)).map(one).collect()
+        (0..).zip(pool.requests.iter().zip(bases)).map(one).collect()
     }
 }
