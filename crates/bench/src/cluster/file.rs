@@ -92,9 +92,9 @@ pub enum Network {
 #[serde(rename_all = "snake_case")]
 pub enum Uplinks {
     /// Over all uplinks.
-    #[default]
     Pooled,
-    /// Each flow to one, by hash.
+    /// Each flow to one, by hash, as ECMP does.
+    #[default]
     Hashed,
 }
 

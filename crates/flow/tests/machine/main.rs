@@ -2,6 +2,7 @@
 //! properties over random inputs, and bad input.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod coordinator;
 mod corrections;
 mod golden;
 mod link;

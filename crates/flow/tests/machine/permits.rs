@@ -62,11 +62,9 @@ fn the_window_is_given_by_precedence() {
 #[test]
 fn correction_17_lower_classes_hold_up_no_higher_one() {
     let mut flows = machine(config("mfs"));
-    for (id, owner, stage) in [
-        (1, REQUEST, Stage::Handoff),
-        (2, REQUEST, Stage::Reuse),
-        (3, BATCH, Stage::Collective),
-    ] {
+    for (id, owner, stage) in
+        [(1, REQUEST, Stage::Handoff), (2, REQUEST, Stage::Reuse), (3, BATCH, Stage::Collective)]
+    {
         let layer = if stage == Stage::Reuse { 5 } else { 0 };
         flows.handle(Time::ZERO, Input::Submit(flow(id, owner, stage, layer, 1.0)));
     }

@@ -5,6 +5,8 @@ use meridian_flow::{Config, policy};
 
 use super::*;
 
+mod enforce;
+
 mod tensor;
 
 /// Requests with a few unique blocks each, so far apart that each is alone; `shared` leading blocks
@@ -65,7 +67,8 @@ fn setup(name: &str, pools: Vec<Pool>) -> Setup {
     }
 }
 
-const POLICIES: [&str; 7] = ["mfs", "fair", "sjf", "edf", "karuna", "two_class", "edf_drop"];
+const POLICIES: [&str; 9] =
+    ["mfs", "fair", "sjf", "edf", "karuna", "two_class", "two_class_floor", "tent", "edf_drop"];
 
 // Correction 14: the objective is three times the request's own TTFT at low load, for its own
 // length and matched prefix. Requests that are alone in the cluster have exactly that TTFT: long

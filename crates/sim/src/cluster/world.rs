@@ -75,7 +75,12 @@ pub(crate) struct World<'a> {
 /// # Errors
 /// When the setup is inconsistent, or more flows are active at once than there are rows for.
 pub fn run(setup: &Setup) -> Result<Report, Impossible> {
-    let mut world = World::new(setup)?;
+    run_as(setup, setup.exact())
+}
+
+/// Runs a cluster; `exact` says whether senders that enforce an order send chunk by chunk.
+pub(crate) fn run_as(setup: &Setup, exact: bool) -> Result<Report, Impossible> {
+    let mut world = World::new(setup, exact)?;
     while world.over < world.requests.len() {
         let now = world.next().expect("a request that is not over waits for something");
         world.report.events += world.instant(now);
@@ -86,7 +91,7 @@ pub fn run(setup: &Setup) -> Result<Report, Impossible> {
 }
 
 impl<'a> World<'a> {
-    fn new(setup: &'a Setup) -> Result<World<'a>, Impossible> {
+    fn new(setup: &'a Setup, exact: bool) -> Result<World<'a>, Impossible> {
         let geometry = Geometry::new(setup)?;
         let (mut pools, mut replicas, mut requests) = (Vec::new(), Vec::new(), Vec::new());
         for (number, pool) in setup.pools.iter().enumerate() {
@@ -112,7 +117,7 @@ impl<'a> World<'a> {
             of_port,
             control: setup.coordinator,
             enforce: setup.enforce,
-            exact: setup.exact(),
+            exact,
             shared: setup.shared,
             watch: setup.watch,
         })?;
