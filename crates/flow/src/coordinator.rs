@@ -17,12 +17,12 @@ use crate::batch::Batch;
 use crate::budget::Budget;
 use crate::config::{Config, ConfigError};
 use crate::limits::Limits;
-use crate::pass::{Passed, Scratch};
+use crate::pass::Scratch;
 use crate::place::Ladder;
 use crate::refusal::{Refusal, Subject};
 use crate::tables::{NONE, Standing, World};
 use crate::thresholds::Edges;
-use crate::why::PruneWhy;
+use crate::why::{Passed, PruneWhy};
 
 /// A report of a node.
 #[derive(Clone, Debug, PartialEq)]

@@ -18,14 +18,13 @@ use crate::budget::Budget;
 use crate::config::{Config, ConfigError};
 use crate::coordinator::Verdict;
 use crate::gate::Gates;
-use crate::pass::Passed;
 use crate::place::{Ladder, Place};
 use crate::policy::Policy;
 use crate::refusal::{Refusal, Subject};
 use crate::stage::Flow;
 use crate::tables::{NONE, World};
 use crate::thresholds::Edges;
-use crate::why::{Lever, PermitWhy, PruneWhy, Why};
+use crate::why::{Lever, Passed, PermitWhy, PruneWhy, Why};
 
 /// An event.
 #[derive(Clone, Debug, PartialEq)]

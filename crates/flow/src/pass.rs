@@ -20,14 +20,7 @@ use crate::config::{Config, RedOrder};
 use crate::place::{numbered, order};
 use crate::red::effective;
 use crate::tables::{NONE, RequestRow, Standing, Use, World};
-use crate::why::{Lever, PruneWhy};
-
-/// The effect of a pass on a request.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Passed {
-    Pruned { request: u32, lever: Lever, why: PruneWhy },
-    Reinstated { request: u32 },
-}
+use crate::why::{Lever, Passed, PruneWhy};
 
 /// Working memory, reserved once.
 pub(crate) struct Scratch {

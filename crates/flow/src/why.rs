@@ -117,3 +117,10 @@ pub struct PruneWhy {
     /// Bytes that pruning removes from the bottleneck.
     pub bytes: u64,
 }
+
+/// The effect of a pass on a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Passed {
+    Pruned { request: u32, lever: Lever, why: PruneWhy },
+    Reinstated { request: u32 },
+}

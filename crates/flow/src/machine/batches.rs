@@ -4,10 +4,9 @@ use meridian_base::{BatchId, RequestId, Time};
 
 use super::{Flows, Output};
 use crate::batch::Batch;
-use crate::pass::Passed;
 use crate::refusal::{Refusal, Subject};
 use crate::tables::NONE;
-use crate::why::PermitWhy;
+use crate::why::{Passed, PermitWhy};
 
 impl Flows {
     pub(super) fn batch_arrived(&mut self, now: Time, batch: &Batch) {

@@ -13,12 +13,12 @@ use meridian_base::Time;
 
 use super::{Needs, Policy, Spec};
 use crate::config::Config;
-use crate::pass::{Passed, Scratch};
+use crate::pass::Scratch;
 use crate::place::Place;
 use crate::place::{BEHIND, LAST, order};
 use crate::stage::Stage;
 use crate::tables::{FlowRow, NONE, Standing, World};
-use crate::why::Why;
+use crate::why::{Passed, Why};
 
 pub(super) static SPEC: Spec = Spec {
     name: "mfs",

@@ -8,10 +8,9 @@ use alloc::vec::Vec;
 use meridian_base::Time;
 
 use crate::config::Config;
-use crate::pass::Passed;
 use crate::place::Place;
 use crate::tables::World;
-use crate::why::Why;
+use crate::why::{Passed, Why};
 
 mod edf;
 mod edf_drop;

@@ -1,6 +1,6 @@
 //! After the deadlines of Mooncake's TENT engine.
 //!
-//! The engine orders its own transfers, fetches and handoffs alike: the earliest deadline first, then
+//! The engine orders its own transfers, fetches as well as handoffs: the earliest deadline first, then
 //! those that can't be in time (past, or with a need above [`DROP`] of a port), each in order of
 //! arrival on a tie. Collectives belong to another library, and share the card with the transfer that
 //! the engine sends. A fetch must arrive early enough to compute the prompt by its deadline.

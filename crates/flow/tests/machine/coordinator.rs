@@ -1,4 +1,4 @@
-//! Tests of the coordinator, and of nodes that are told by one.
+//! Tests of the coordinator, and of nodes that receive its verdicts.
 
 use meridian_base::{BatchId, FlowId, PortId, RequestId, Time};
 use meridian_flow::{
@@ -70,7 +70,7 @@ fn a_batch_is_ordered_by_the_requests_of_all_its_nodes() {
     assert_eq!(both, [expected]);
 }
 
-// A node orders its batches by what it knows until it is told otherwise: batch 1 is due before batch
+// A node orders its batches by its own requests until a verdict arrives: batch 1 is due before batch
 // 2, and goes behind it once the coordinator has said that most of its requests are not urgent. A
 // verdict on an earlier batch of the row is ignored.
 #[test]
