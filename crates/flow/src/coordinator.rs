@@ -3,8 +3,9 @@
 //! A node knows the requests whose bytes it sends. A batch runs on several nodes, and batches of other
 //! nodes meet at switches and receivers; only the coordinator knows all of them (MFS, section 5). Nodes
 //! report batches, departures and ends. The coordinator answers with one [`Verdict`] for each batch
-//! whose order or pruned requests changed. A verdict says everything about its batch, so a lost one is
-//! made up for by the next.
+//! whose order or pruned requests changed. A verdict says everything about its batch. Where one is
+//! lost, the node's own order stands until the next change. Reports must arrive in the order in which
+//! they were sent, and once; all nodes share one clock.
 //!
 //! The coordinator hears of no layers. It assumes that a batch computes at its estimated pace and that
 //! its bytes leave with its layers.
@@ -51,6 +52,9 @@ pub struct Verdict {
     pub number: u64,
     /// Its robust effective deadline.
     pub red: Time,
+    /// The number of its requests that the coordinator knows. A node that knows more ignores the
+    /// verdict.
+    pub requests: u32,
     /// Its requests that should go last, and why.
     pub pruned: Vec<(RequestId, PruneWhy)>,
 }
@@ -156,10 +160,18 @@ impl Coordinator {
 
     /// A node's part of a batch: the first part enters the batch, the others complete it.
     fn batch(&mut self, now: Time, batch: &Batch) {
-        let row = self.world.batches.get(batch.id.index()).filter(|row| row.live);
-        match row.map(|row| row.number) {
+        let row = self.world.batches.get(batch.id.index());
+        let gone = row.filter(|row| !row.live && row.sequence > 0);
+        if gone.is_some_and(|row| row.number >= batch.number) {
+            return;
+        }
+        match row.filter(|row| row.live).map(|row| row.number) {
             Some(number) if number > batch.number => return,
             Some(number) if number == batch.number => {
+                let known = self.world.known(batch.collectives.iter().map(|(port, _)| *port));
+                if let Err(why) = known {
+                    return self.refuse(Subject::Batch(batch.id), why);
+                }
                 let row = &mut self.world.batches[batch.id.index()];
                 row.collectives.extend_from_slice(&batch.collectives);
             }
@@ -244,7 +256,8 @@ impl Coordinator {
         }
         moved.sort_unstable();
         moved.dedup();
-        for batch in moved.drain(..).filter(|batch| *batch != NONE) {
+        let known = |batch: &u32| *batch != NONE && !self.world.batch(*batch).requests.is_empty();
+        for batch in moved.drain(..).filter(known) {
             let verdict = self.verdict(batch);
             self.rulings.push_back(Ruling::Verdict(verdict));
         }
@@ -260,7 +273,10 @@ impl Coordinator {
         row.layer += layers;
         row.layer_began = row.layer_began + row.pace.saturating_mul(u32::from(layers));
         let left = u64::from(row.layers_left());
-        let share = |bytes: u64| bytes / u64::from(before) * left;
+        let share = |bytes: u64| {
+            let bytes = u128::from(bytes) * u128::from(left) / u128::from(before);
+            u64::try_from(bytes).unwrap_or(u64::MAX)
+        };
         for nth in 0..if layers > 0 { self.world.batch(batch).requests.len() } else { 0 } {
             let mut at = self.world.request(self.world.batch(batch).requests[nth]).uses;
             while at != NONE {
@@ -279,7 +295,8 @@ impl Coordinator {
             Some((request.id, why))
         });
         let pruned = pruned.collect();
-        Verdict { batch: BatchId(batch), number: row.number, red: row.red, pruned }
+        let requests = row.requests.len() as u32;
+        Verdict { batch: BatchId(batch), number: row.number, red: row.red, requests, pruned }
     }
 
     fn refuse(&mut self, subject: Subject, why: Refusal) {

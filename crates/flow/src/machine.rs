@@ -38,7 +38,7 @@ pub enum Input {
     },
     /// A batch's service starts.
     BatchArrived(Batch),
-    /// A batch starts to compute a layer.
+    /// A batch reaches a layer: it computes it once the layer's fetches have arrived.
     Layer {
         /// The batch.
         batch: BatchId,

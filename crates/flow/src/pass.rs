@@ -77,14 +77,14 @@ impl Scratch {
                     (first, slo) = (deadline, row.slo);
                 }
             }
-            if self.deadlines.is_empty() {
-                self.deadlines.push(world.batch(batch).red);
+            // Without requests there is no deadline, and the batch keeps the order of its arrival.
+            if !self.deadlines.is_empty() {
+                self.deadlines.sort_unstable();
+                let clip = seconds(slo.as_secs_f64() * self.config.red_clip);
+                let found = effective(&self.deadlines, clip);
+                let row = &mut world.batches[batch as usize];
+                (row.red, row.loose) = (found.red, found.loose);
             }
-            self.deadlines.sort_unstable();
-            let found =
-                effective(&self.deadlines, seconds(slo.as_secs_f64() * self.config.red_clip));
-            let row = &mut world.batches[batch as usize];
-            (row.red, row.loose) = (found.red, found.loose);
             if rank(&self.config, world, now, batch) {
                 moved.push(batch);
             }

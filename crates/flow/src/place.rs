@@ -42,7 +42,7 @@ pub struct Place {
     /// Strict priority within the class.
     pub order: u64,
     /// Its share beside flows of equal class and order, 1 as a rule.
-    pub weight: f64,
+    pub weight: f32,
     /// The rate limit of the flow, bytes a second; `None` for no limit. Only minimum-rate policies
     /// set it.
     pub rate: Option<f64>,

@@ -142,7 +142,9 @@ impl fmt::Display for Refusal {
                 f,
                 "owner {batch} of a handoff: it has a request's deadline, submit one a request"
             ),
-            Refusal::NoRequests => write!(f, "requests is empty: a batch has at least one"),
+            Refusal::NoRequests => {
+                write!(f, "requests is empty: a batch has requests or collectives")
+            }
             Refusal::Layers { value, most } => {
                 write!(f, "layers is {value}: use 1 to limits.layers = {most}")
             }

@@ -118,8 +118,8 @@ pub(crate) struct BatchRow {
     pub(crate) computes: bool,
     /// Whether its fetches no longer wait for the collectives of others.
     pub(crate) urgent: bool,
-    /// Whether a time is set at which that is checked again.
-    pub(crate) checks: bool,
+    /// The time at which that is checked again, [`Time::MAX`] if none is set.
+    pub(crate) checks: Time,
     pub(crate) generation: u32,
     pub(crate) layer: u16,
     pub(crate) layers: u16,
@@ -157,7 +157,9 @@ impl BatchRow {
     /// Estimated time until its last layer is computed.
     pub(crate) fn compute_left(&self, now: Time) -> Duration {
         let all = self.pace.checked_mul(u32::from(self.layers_left())).unwrap_or(Duration::MAX);
-        if self.computes { all.saturating_sub(now.since(self.layer_began)) } else { all }
+        // A batch that waits for a fetch computes no more than its layer.
+        let passed = now.since(self.layer_began).min(self.pace);
+        if self.computes { all.saturating_sub(passed) } else { all }
     }
 }
 
@@ -177,8 +179,8 @@ pub(crate) struct World {
     pub(crate) uses: Vec<Use>,
     /// First use of each port.
     pub(crate) port_uses: Vec<u32>,
-    /// Batches whose computation waits for bytes at each port.
-    pub(crate) port_batches: Vec<Vec<u32>>,
+    /// Batches whose computation waits for bytes at each port, and whether these are collectives.
+    pub(crate) port_batches: Vec<Vec<(u32, bool)>>,
     pub(crate) port_load: Loads,
     pub(crate) own_load: Loads,
     pub(crate) budget: Budget,
@@ -325,7 +327,7 @@ impl BatchRow {
             live: false,
             computes: false,
             urgent: false,
-            checks: false,
+            checks: Time::MAX,
             generation: 0,
             layer: 0,
             layers: 1,

@@ -5,6 +5,7 @@ use anyhow::Context;
 use meridian_sim::cluster;
 
 use super::{Options, processor};
+use crate::cluster::file::Uplinks;
 use crate::cluster::{File, setup};
 use crate::decision::{Row, row};
 
@@ -14,6 +15,8 @@ const CLUSTER: &str = include_str!("../../../../experiments/clusters/mixtral-8x2
 pub(super) fn rows(options: &Options) -> anyhow::Result<Vec<Row>> {
     let mut file = File::read(CLUSTER)?;
     (file.servers, file.requests) = (256, 1024);
+    // Only cards are ports then: the speed of the cluster, not of the network around it.
+    file.uplinks = Uplinks::Pooled;
     let served = file.models.first_mut().context("the file serves a model")?;
     served.prefill = 32;
     let setup = setup(&file, &options.policy, options.seed)?;

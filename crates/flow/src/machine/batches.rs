@@ -72,14 +72,24 @@ impl Flows {
         if !self.config.policy.needs.layers || self.world.batch(batch).urgent {
             return;
         }
-        let (at, layer) = (self.world.urgent_at(now, batch), self.world.batch(batch).layer);
+        if !self.world.waits_for_fetch(batch) {
+            return;
+        }
+        let at = self.world.urgent_at(now, batch);
+        let row = &mut self.world.batches[batch as usize];
         if at <= now {
-            self.world.batches[batch as usize].urgent = true;
-            self.place_layers(now, batch, layer..layer + 1);
-        } else if self.world.batch(batch).red < Time::MAX && self.world.waits_for_fetch(batch) {
-            let row = &mut self.world.batches[batch as usize];
-            if !core::mem::replace(&mut row.checks, true) {
-                self.due.urgency(at, batch, row.sequence);
+            row.urgent = true;
+            let layers = row.layers;
+            self.place_layers(now, batch, 0..layers);
+        } else if row.red < Time::MAX && at < row.checks {
+            row.checks = at;
+            self.due.urgency(at, batch, row.sequence);
+            if self.due.is_stale(self.world.arrived.len()) {
+                let rows = &self.world.batches;
+                self.due.sweep(|batch, sequence| {
+                    let row = &rows[batch as usize];
+                    row.live && row.sequence == sequence
+                });
             }
         }
     }
@@ -87,7 +97,7 @@ impl Flows {
     /// Places the early flows of some layers again. After a layer starts, these are the flows of
     /// layers it passed and of those within reach of the levels; in a new generation all, since
     /// flows may fall back.
-    fn place_layers(&mut self, now: Time, batch: u32, layers: core::ops::Range<u16>) {
+    pub(super) fn place_layers(&mut self, now: Time, batch: u32, layers: core::ops::Range<u16>) {
         if self.config.policy.needs.layers {
             for layer in layers {
                 self.place_list(now, self.world.first_of_layer(batch, layer));
@@ -121,7 +131,11 @@ impl Flows {
                 self.due.update(now, request, incarnation);
             }
         }
+        let mut list = core::mem::take(&mut self.list);
+        self.world.held_up_by(id.0, &mut list);
         self.world.leave_batch(id.0);
+        list.drain(..).for_each(|request| self.update(now, request));
+        self.list = list;
         self.pass(now);
     }
 
@@ -156,9 +170,8 @@ impl Flows {
         self.policy.pass(&mut self.world, now, &mut moved, &mut passed);
         for batch in moved.drain(..) {
             let layers = self.world.batch(batch).layers;
-            for layer in 0..layers {
-                self.place_list(now, self.world.first_of_layer(batch, layer));
-            }
+            self.place_layers(now, batch, 0..layers);
+            self.check_urgency(now, batch);
         }
         for event in passed.drain(..) {
             let (request, output) = match event {
@@ -171,6 +184,7 @@ impl Flows {
                 }
             };
             self.outputs.push_back(output);
+            self.world.requests[request as usize].look_again = Time::ZERO;
             self.place_list(now, self.world.request(request).handoffs);
         }
         (self.moved, self.passed) = (moved, passed);

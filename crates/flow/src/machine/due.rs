@@ -13,7 +13,7 @@ use super::{Flows, Output};
 use crate::config::Config;
 use crate::why::PermitWhy;
 
-/// The three queues: when, which row, and its incarnation (or its ask).
+/// The queues: when, which row, and its incarnation (or its ask).
 #[derive(Debug)]
 pub(super) struct Due {
     updates: VecDeque<(Time, u32, u32)>,
@@ -74,6 +74,16 @@ impl Due {
         self.urgent.push(Reverse((at, batch, sequence)));
     }
 
+    /// Whether most entries are of batches that have departed.
+    pub(super) fn is_stale(&self, batches: usize) -> bool {
+        self.urgent.len() > 64 + 4 * batches
+    }
+
+    /// Keeps only entries of batches that are there.
+    pub(super) fn sweep(&mut self, live: impl Fn(u32, u64) -> bool) {
+        self.urgent.retain(|Reverse((_, batch, sequence))| live(*batch, *sequence));
+    }
+
     pub(super) fn failed_open(&self) -> u64 {
         self.open
     }
@@ -96,7 +106,7 @@ impl Flows {
             self.due.urgent.pop();
             let row = &mut self.world.batches[batch as usize];
             if row.live && row.sequence == sequence {
-                row.checks = false;
+                row.checks = Time::MAX;
                 self.check_urgency(now, batch);
             }
         }

@@ -4,6 +4,7 @@ use meridian_base::{FlowId, Time};
 
 use super::{Flows, Output};
 use crate::place::Place;
+use crate::policy::Others;
 use crate::refusal::{Refusal, Subject};
 use crate::stage::{Flow, Owner, Ports, Stage};
 use crate::tables::{FlowRow, NONE, Standing};
@@ -15,7 +16,12 @@ const SAME_RATE: f64 = 0.01;
 impl Flows {
     pub(super) fn submit(&mut self, now: Time, flow: &Flow) {
         match self.enter(now, flow) {
-            Ok(()) => self.place_first(now, flow.id.0),
+            Ok(()) => {
+                self.place_first(now, flow.id.0);
+                if flow.stage == Stage::Reuse {
+                    self.check_urgency(now, self.world.flow(flow.id.0).batch);
+                }
+            }
             Err(why) => self.refuse(Subject::Flow(flow.id), why),
         }
     }
@@ -59,6 +65,11 @@ impl Flows {
             ..before.clone()
         };
         self.world.link(id.0);
+        if flow.stage.is_early() {
+            for port in flow.ports.as_slice() {
+                self.world.wait_at(batch, *port, flow.stage == Stage::Collective);
+            }
+        }
         Ok(())
     }
 
@@ -124,7 +135,7 @@ impl Flows {
     }
 
     fn place_first(&mut self, now: Time, flow: u32) {
-        let other = self.policy.submitted(&mut self.world, now, flow);
+        let others = self.policy.submitted(&mut self.world, now, flow);
         let (place, why) = self.policy.place(&self.world, now, flow);
         let row = &mut self.world.flows[flow as usize];
         row.place = place;
@@ -133,8 +144,13 @@ impl Flows {
             self.due.age(now, flow, incarnation);
         }
         self.outputs.push_back(Output::Placed { flow: FlowId(flow), place, why });
-        if let Some(other) = other {
-            self.place_again(now, other);
+        match others {
+            Others::None => {}
+            Others::Flow(other) => self.place_again(now, other),
+            Others::Handoffs => {
+                let request = self.world.flow(flow).request;
+                self.place_list(now, self.world.request(request).handoffs);
+            }
         }
     }
 
@@ -202,7 +218,12 @@ impl Flows {
         let port = ports.as_slice()[0];
         self.gates.completed(port.0, id.0, bytes);
         if over {
+            let (batch, layer) = (self.world.flow(id.0).batch, self.world.flow(id.0).layer);
             self.forget(now, id.0);
+            if stage == Stage::Reuse && batch != NONE && layer <= self.world.batch(batch).layer {
+                // A layer computes once its last fetch has arrived.
+                self.world.batches[batch as usize].layer_began = now;
+            }
         }
         self.release(port, PermitWhy::First);
         if reported > left {

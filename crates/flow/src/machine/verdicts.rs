@@ -15,14 +15,15 @@ impl Flows {
     pub(super) fn verdict(&mut self, now: Time, verdict: &Verdict) {
         let row = self.world.batches.get_mut(verdict.batch.index());
         let row = row.filter(|row| row.live && row.number == verdict.number);
+        // The coordinator has not heard of all requests that the node knows itself.
+        let row = row.filter(|row| row.requests.len() <= verdict.requests as usize);
         let Some(row) = row.filter(|_| self.config.policy.needs.passes) else { return };
         (row.told, row.red) = (true, verdict.red);
         let (at, layers) = (verdict.batch.0, row.layers);
         if pass::rank(&self.config, &mut self.world, now, at) {
-            for layer in 0..layers {
-                self.place_list(now, self.world.first_of_layer(at, layer));
-            }
+            self.place_layers(now, at, 0..layers);
         }
+        self.check_urgency(now, at);
         if self.config.terms.prune {
             for nth in 0..self.world.batch(at).requests.len() {
                 let request = self.world.batch(at).requests[nth];
@@ -45,7 +46,8 @@ impl Flows {
             _ => return,
         };
         let row = &mut self.world.requests[request as usize];
-        (row.standing, row.strikes) = (to, 0);
+        (row.standing, row.strikes, row.look_again) = (to, 0, Time::ZERO);
+        row.counted |= to == Standing::Pruned;
         self.outputs.push_back(output);
         debug_assert_ne!(row.batch, NONE, "a batch has its own requests");
         self.place_list(now, self.world.request(request).handoffs);

@@ -11,7 +11,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use meridian_base::Time;
 
-use super::{Needs, Policy, Spec};
+use super::{Needs, Others, Policy, Spec};
 use crate::config::Config;
 use crate::pass::Scratch;
 use crate::place::Place;
@@ -51,18 +51,24 @@ impl Policy for Mfs {
         lifted(world, row, rule)
     }
 
-    fn submitted(&mut self, world: &mut World, now: Time, flow: u32) -> Option<u32> {
-        if !world.flow(flow).stage.is_early() {
-            for at in world.flow(flow).uses {
-                if at != NONE {
-                    update::rise(&self.config, world, now, at);
-                }
-            }
-            if self.config.terms.mlu {
-                update::let_pass(world, now, world.flow(flow).request);
-            }
+    fn submitted(&mut self, world: &mut World, now: Time, flow: u32) -> Others {
+        let FlowRow { stage, uses, request, .. } = *world.flow(flow);
+        if stage.is_early() {
+            return Others::None;
         }
-        None
+        let passed = world.request(request).passes;
+        let (mut rose, mut critical) = (false, false);
+        for at in uses.into_iter().filter(|at| *at != NONE) {
+            let level = world.uses[at as usize].level;
+            update::rise(&self.config, world, now, at);
+            let to = world.uses[at as usize].level;
+            (rose, critical) = (rose || to < level, critical || to == 0);
+        }
+        if critical && self.config.terms.mlu {
+            update::let_pass(world, now, request);
+        }
+        rose |= world.request(request).passes != passed;
+        if rose { Others::Handoffs } else { Others::None }
     }
 
     fn update(&mut self, world: &mut World, now: Time, request: u32) -> bool {
@@ -151,5 +157,7 @@ fn lifted(world: &World, row: &FlowRow, rule: Rule) -> (Place, Why) {
     let why = if rose { Why::Aged { lift: row.lift } } else { rule.why };
     let (class, traffic) =
         (world.ladder.class(rule.with_early, to), world.ladder.traffic(rule.with_early, to));
+    // Flows that wait behind the collectives of level 1 share the next class of switches.
+    let traffic = if to == 1 && order >= BEHIND { traffic.max(2) } else { traffic };
     (Place { traffic, ..Place::new(to, class, order) }, why)
 }

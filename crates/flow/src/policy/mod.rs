@@ -84,15 +84,31 @@ impl Needs {
     };
 }
 
+/// Flows that move because another was submitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Others {
+    None,
+    /// One flow.
+    Flow(u32),
+    /// All handoffs of its request.
+    Handoffs,
+}
+
+impl From<Option<u32>> for Others {
+    fn from(flow: Option<u32>) -> Others {
+        flow.map_or(Others::None, Others::Flow)
+    }
+}
+
 /// A scheduling rule.
 pub(crate) trait Policy: Send {
     /// The flow's place now, and why.
     fn place(&self, world: &World, now: Time, flow: u32) -> (Place, Why);
 
-    /// A flow was submitted: updates the policy's state before the flow is placed. Returns another
-    /// flow whose place changes because of it.
-    fn submitted(&mut self, _world: &mut World, _now: Time, _flow: u32) -> Option<u32> {
-        None
+    /// A flow was submitted: updates the policy's state before the flow is placed. Returns which
+    /// others' places may change because of it.
+    fn submitted(&mut self, _world: &mut World, _now: Time, _flow: u32) -> Others {
+        Others::None
     }
 
     /// A flow has ended and is about to be removed. Returns another flow whose place changes because

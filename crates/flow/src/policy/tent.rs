@@ -14,7 +14,7 @@ use alloc::boxed::Box;
 use meridian_base::Time;
 
 use super::heads::Heads;
-use super::{Needs, Policy, Spec};
+use super::{Needs, Others, Policy, Spec};
 use crate::place::Place;
 use crate::place::{BEHIND, order};
 use crate::stage::Stage;
@@ -47,11 +47,11 @@ impl Policy for Tent {
         (Place::new(1, 1, self.heads.key(flow)), Why::Deadline)
     }
 
-    fn submitted(&mut self, world: &mut World, now: Time, flow: u32) -> Option<u32> {
+    fn submitted(&mut self, world: &mut World, now: Time, flow: u32) -> Others {
         if world.flow(flow).stage == Stage::Collective {
-            return None;
+            return Others::None;
         }
-        self.heads.enter(world, flow, key(world, now, flow))
+        self.heads.enter(world, flow, key(world, now, flow)).into()
     }
 
     fn ended(&mut self, world: &World, now: Time, flow: u32) -> Option<u32> {

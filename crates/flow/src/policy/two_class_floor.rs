@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use meridian_base::Time;
 
 use super::heads::Heads;
-use super::{Needs, Policy, Spec};
+use super::{Needs, Others, Policy, Spec};
 use crate::place::Place;
 use crate::stage::Stage;
 use crate::tables::World;
@@ -26,7 +26,7 @@ pub(super) static SPEC: Spec = Spec {
 
 /// The first fetch's weight: a tenth of a port beside two collectives of weight 1, the usual number
 /// on a card.
-const WEIGHT: f64 = 0.2;
+const WEIGHT: f32 = 0.2;
 
 struct TwoClassFloor {
     heads: Heads,
@@ -44,9 +44,9 @@ impl Policy for TwoClassFloor {
         (place, Why::Stage)
     }
 
-    fn submitted(&mut self, world: &mut World, _now: Time, flow: u32) -> Option<u32> {
+    fn submitted(&mut self, world: &mut World, _now: Time, flow: u32) -> Others {
         let queued = world.flow(flow).stage == Stage::Reuse;
-        queued.then(|| self.heads.enter(world, flow, 0)).flatten()
+        queued.then(|| self.heads.enter(world, flow, 0)).flatten().into()
     }
 
     fn ended(&mut self, world: &World, _now: Time, flow: u32) -> Option<u32> {

@@ -41,7 +41,7 @@ impl World {
         // Without requests of its own the node can't tell how urgent the batch is, only that others
         // wait for it.
         (row.rank, row.red, row.loose, row.sequence) = (u64::MAX, now, Time::MAX, sequence);
-        (row.urgent, row.checks) = (false, false);
+        (row.urgent, row.checks) = (false, Time::MAX);
         row.set_layers(batch.layers);
         row.requests.clear();
         row.collectives.clear();

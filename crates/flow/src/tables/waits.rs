@@ -7,42 +7,53 @@ use super::{Use, World};
 use crate::stage::Stage;
 
 impl World {
-    /// Enters a batch that arrived at the ports of its early flows.
+    /// Enters a batch that arrived at the ports of its planned early flows.
     pub(crate) fn wait_at_ports(&mut self, batch: u32) {
         for nth in 0..self.batch(batch).collectives.len() {
             let (port, bytes) = self.batch(batch).collectives[nth];
             if bytes > 0 {
-                self.wait_at(batch, port);
+                self.wait_at(batch, port, true);
             }
         }
         for nth in 0..self.batch(batch).requests.len() {
             let mut at = self.request(self.batch(batch).requests[nth]).uses;
-            while let Some(Use { port, reuse, next, .. }) = self.uses.get(at as usize).cloned() {
+            while let Some(&Use { port, reuse, next, .. }) = self.uses.get(at as usize) {
                 if reuse > 0 {
-                    self.wait_at(batch, port);
+                    self.wait_at(batch, port, false);
                 }
                 at = next;
             }
         }
     }
 
-    fn wait_at(&mut self, batch: u32, port: PortId) {
+    /// Enters a batch at a port, planned or not.
+    pub(crate) fn wait_at(&mut self, batch: u32, port: PortId, collective: bool) {
         let batches = &mut self.port_batches[port.index()];
-        if !batches.contains(&batch) {
-            batches.push(batch);
-            self.batches[batch as usize].waits_at.push(port);
+        match batches.iter_mut().find(|(one, _)| *one == batch) {
+            Some((_, has)) => *has |= collective,
+            None => {
+                batches.push((batch, collective));
+                self.batches[batch as usize].waits_at.push(port);
+            }
         }
+    }
+
+    /// Requests whose critical handoffs may not pass the batch's early flows, into `into`.
+    pub(crate) fn held_up_by(&self, batch: u32, into: &mut alloc::vec::Vec<u32>) {
+        let ports = self.batch(batch).waits_at.iter();
+        let uses = ports.flat_map(|port| self.uses_at(*port));
+        let held = uses
+            .filter(|one| one.level == 0 && one.handoff() > 0 && !self.request(one.request).passes);
+        into.extend(held.map(|one| one.request));
     }
 
     /// Removes a batch that departs from the ports of its early flows.
     pub(crate) fn leave_ports(&mut self, batch: u32) {
-        let ports = core::mem::take(&mut self.batches[batch as usize].waits_at);
-        for port in &ports {
-            self.port_batches[port.index()].retain(|one| *one != batch);
+        let mut ports = core::mem::take(&mut self.batches[batch as usize].waits_at);
+        for port in ports.drain(..) {
+            self.port_batches[port.index()].retain(|(one, _)| *one != batch);
         }
-        let row = &mut self.batches[batch as usize];
-        row.waits_at = ports;
-        row.waits_at.clear();
+        self.batches[batch as usize].waits_at = ports;
     }
 
     /// How long handoffs may delay the early flows of the port. Fetches: as long as each batch can
@@ -50,22 +61,29 @@ impl World {
     /// GPUs of its batch, and with them the requests that are queued behind it, which no deadline of
     /// the batch includes.
     pub(crate) fn slack(&self, now: Time, port: PortId) -> Duration {
-        let batches = self.port_batches[port.index()].iter();
-        let slack = |batch: &u32| {
-            let row = self.batch(*batch);
-            if row.collectives.iter().any(|(at, bytes)| *at == port && *bytes > 0) {
-                return Duration::ZERO;
-            }
-            row.red.since(now).saturating_sub(self.service(now, *batch))
+        let batches = &self.port_batches[port.index()];
+        if batches.iter().any(|(_, collective)| *collective) {
+            return Duration::ZERO;
+        }
+        let waits = batches.iter().filter(|(batch, _)| self.fetches_at(*batch, port));
+        let slack = |(batch, _): &(u32, bool)| {
+            let left = self.batch(*batch).red.since(now);
+            left.saturating_sub(self.service(now, *batch))
         };
-        batches.map(slack).min().unwrap_or(Duration::MAX)
+        waits.map(slack).min().unwrap_or(Duration::MAX)
+    }
+
+    /// Whether a batch still has bytes to fetch over the port.
+    fn fetches_at(&self, batch: u32, port: PortId) -> bool {
+        let mut uses = self.batch(batch).requests.iter().flat_map(|one| self.uses_of(*one));
+        uses.any(|one| one.port == port && one.reuse > 0)
     }
 
     /// When the fetches of a batch become urgent: its remaining service then takes the second
     /// threshold's share of the time to its robust effective deadline. Past is [`Time::ZERO`].
     pub(crate) fn urgent_at(&self, now: Time, batch: u32) -> Time {
         let share = self.edges.above(2.min(self.ladder.levels - 1));
-        self.batch(batch).red - self.service(now, batch).div_f64(share)
+        self.batch(batch).red - seconds(self.service(now, batch).as_secs_f64() / share)
     }
 
     /// Whether a fetch for the batch's current layer is active.
@@ -85,8 +103,7 @@ impl World {
         for one in self.batch(batch).requests.iter().flat_map(|request| self.uses_of(*request)) {
             slowest = slowest.max(one.reuse as f64 / self.rates[one.port.index()]);
         }
-        let bytes = Duration::try_from_secs_f64(slowest).unwrap_or(Duration::MAX);
-        self.batch(batch).compute_left(now).saturating_add(bytes)
+        self.batch(batch).compute_left(now).saturating_add(seconds(slowest))
     }
 
     /// Remaining bytes of a batch's collectives, by port, in step with its layers.
@@ -95,4 +112,8 @@ impl World {
         let left = f64::from(row.layers_left()) / f64::from(row.layers);
         row.collectives.iter().for_each(|(port, bytes)| each(*port, *bytes as f64 * left));
     }
+}
+
+fn seconds(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }

@@ -65,8 +65,13 @@ fn a_batch_is_ordered_by_the_requests_of_all_its_nodes() {
     assert_eq!((alone.len(), alone[0].red), (1, Time::from_millis(100)));
     let others: Vec<_> = (2..11).map(|id| (id, 1000, 1)).collect();
     let both = report(&mut all, 0, Report::Batch(part(1, 7, &others)));
-    let expected =
-        Verdict { batch: BatchId(1), number: 7, red: Time::from_millis(370), pruned: vec![] };
+    let expected = Verdict {
+        batch: BatchId(1),
+        number: 7,
+        red: Time::from_millis(370),
+        requests: 10,
+        pruned: vec![],
+    };
     assert_eq!(both, [expected]);
 }
 
@@ -91,7 +96,7 @@ fn a_verdict_replaces_the_nodes_own_order() {
     };
     assert_eq!(first(&flows), 1);
     let red = Time::from_millis(900);
-    let verdict = |number| Verdict { batch: BatchId(1), number, red, pruned: vec![] };
+    let verdict = |number| Verdict { batch: BatchId(1), number, red, requests: 1, pruned: vec![] };
     flows.handle(Time::ZERO, Input::Verdict(verdict(6)));
     assert_eq!(first(&flows), 1, "that was another batch");
     flows.handle(Time::ZERO, Input::Verdict(verdict(7)));
@@ -131,20 +136,41 @@ fn the_coordinator_prunes_what_nodes_cannot_see() {
     assert!(outputs(&mut flows).contains(&Output::Reinstated(RequestId(2))));
 }
 
-// A departure frees what the batch took, and so does its loss: a batch is forgotten after the window
-// of the drop budget, and the next in its row replaces it at once.
+// A departure that is lost is made up for: after the window of the drop budget the batch no longer
+// counts against others, and the next in its row replaces it at once.
 #[test]
 fn a_lost_departure_is_made_up_for() {
+    let late = |ms: u64| {
+        let mut all = coordinator();
+        let mut first = part(1, 1, &[(1, 20_000, 15_000)]);
+        (first.layers, first.layer_time) = (10, std::time::Duration::from_secs(10));
+        report(&mut all, 0, Report::Batch(first));
+        assert_eq!(all.poll_timeout(), Some(Time::from_millis(10_000)));
+        all.handle_timeout(Time::from_millis(ms));
+        let second = part(2, 1, &[(2, ms + 6_000, 1_000), (3, ms + 6_000, 1)]);
+        report(&mut all, ms, Report::Batch(second)).iter().flat_map(pruned).count()
+    };
+    assert_eq!((late(9_999), late(10_000)), (1, 0));
     let mut all = coordinator();
     report(&mut all, 0, Report::Batch(part(1, 1, &[(1, 100, 60)])));
-    assert_eq!(all.poll_timeout(), Some(Time::from_millis(10_000)));
     let next = report(&mut all, 1, Report::Batch(part(1, 2, &[(2, 100, 60)])));
     assert_eq!((next.len(), next[0].number), (1, 2));
-    all.handle_timeout(Time::from_millis(10_001));
-    assert_eq!(report(&mut all, 10_001, Report::Departed(BatchId(1), 2)), []);
-    let fresh = report(&mut all, 10_001, Report::Batch(part(1, 3, &[(1, 10_200, 60)])));
-    assert_eq!(fresh.len(), 1);
-    assert_eq!(report(&mut all, 10_002, Report::Batch(part(1, 2, &[(9, 10_200, 1)]))), [], "late");
+    report(&mut all, 2, Report::Departed(BatchId(1), 2));
+    let old = part(1, 2, &[(9, 200, 1)]);
+    assert_eq!(report(&mut all, 3, Report::Batch(old)), [], "a part that comes too late");
+}
+
+// A batch that a node sends only collectives for has no deadline there: nothing is pruned for it.
+#[test]
+fn a_batch_without_requests_prunes_none() {
+    let mut config = settings();
+    config.terms.red = false;
+    let mut flows = Flows::new(config, 1).unwrap();
+    flows.handle(Time::ZERO, Input::Port { id: PORT, bytes_per_second: 1e6 });
+    flows.handle(Time::ZERO, Input::BatchArrived(part(1, 1, &[(1, 100, 60), (2, 100, 10)])));
+    let others = Batch { collectives: vec![(PORT, 500_000)], ..part(2, 1, &[]) };
+    flows.handle(Time::ZERO, Input::BatchArrived(others));
+    assert_eq!(flows.poll(), None);
 }
 
 // A coordinator hears of no layers: it assumes that a batch's bytes leave at its pace. Half way
@@ -181,4 +207,9 @@ fn bad_reports_are_refused() {
     );
     assert!(refused(Report::Batch(part(99, 1, &[(1, 1, 1)]))).contains("limits.batches"));
     assert!(refused(Report::Batch(part(1, 1, &[]))).contains("request"));
+    let mut all = coordinator();
+    report(&mut all, 0, Report::Batch(part(1, 1, &[(1, 100, 1)])));
+    let second = Batch { collectives: vec![(PortId(9), 1)], ..part(1, 1, &[]) };
+    all.handle(Time::ZERO, Report::Batch(second));
+    assert!(matches!(all.poll(), Some(Ruling::Refused { .. })), "a further part is checked, too");
 }

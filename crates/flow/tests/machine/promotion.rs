@@ -126,3 +126,49 @@ fn correction_16_a_fetch_waits_for_collectives_until_it_is_urgent() {
     flows.handle_timeout(Time::from_millis(92));
     assert!(precedes(&flows, 1, 2));
 }
+
+// Waiting for a fetch is not computing: a batch of 4 layers of 5 ms that waits for 1 ms of bytes is
+// urgent 8 x 21 ms less one layer's credit before its deadline, however long it has waited.
+#[test]
+fn correction_16_a_batch_that_waits_does_not_compute() {
+    let mut flows = machine();
+    let waiting = Batch { layer_time: Duration::from_millis(5), ..fetching(1, 1000, 1000) };
+    flows.handle(Time::ZERO, Input::BatchArrived(waiting));
+    flows.handle(Time::ZERO, Input::BatchArrived(one(2, 2000)));
+    submit(&mut flows, 1, Stage::Reuse, Owner::Request(RequestId(1)), 1000);
+    submit(&mut flows, 2, Stage::Collective, Owner::Batch(BatchId(2)), 1000);
+    let (batch, generation, layer) = (BatchId(1), 0, 0);
+    flows.handle(Time::ZERO, Input::Layer { batch, generation, layer });
+    let urgent_at = (0..1000).find(|ms| {
+        flows.handle_timeout(Time::from_millis(*ms));
+        precedes(&flows, 1, 2)
+    });
+    assert_eq!(urgent_at, Some(1000 - 8 * 16));
+}
+
+// A fetch that waits shares no traffic class with collectives.
+#[test]
+fn correction_17_a_fetch_that_waits_is_below_collectives_in_switches() {
+    let mut flows = machine();
+    flows.handle(Time::ZERO, Input::BatchArrived(fetching(1, 100, 1000)));
+    flows.handle(Time::ZERO, Input::BatchArrived(one(2, 200)));
+    submit(&mut flows, 1, Stage::Reuse, Owner::Request(RequestId(1)), 1000);
+    submit(&mut flows, 2, Stage::Collective, Owner::Batch(BatchId(2)), 1000);
+    let class = |flows: &Flows, id| flows.place(FlowId(id)).unwrap().traffic;
+    assert_eq!((class(&flows, 1), class(&flows, 2)), (2, 1));
+    let (batch, generation, layer) = (BatchId(1), 0, 0);
+    flows.handle(Time::ZERO, Input::Layer { batch, generation, layer });
+    flows.handle_timeout(Time::from_millis(99));
+    assert_eq!((class(&flows, 1), class(&flows, 2)), (1, 1), "it is urgent");
+}
+
+// A request whose need becomes critical when a layer's KV is submitted takes its earlier layers along.
+#[test]
+fn correction_15_all_layers_of_a_critical_request_rise_together() {
+    let mut flows = machine();
+    critical(&mut flows, 1, 100, 10_000);
+    let level = |flows: &Flows, id| flows.place(FlowId(id)).unwrap().level.0;
+    assert_eq!(level(&flows, 1), 2);
+    submit(&mut flows, 2, Stage::Handoff, Owner::Request(RequestId(1)), 50_000);
+    assert_eq!((level(&flows, 1), level(&flows, 2)), (0, 0));
+}

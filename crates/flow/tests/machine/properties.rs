@@ -286,7 +286,7 @@ fn beside_a_stream(stage: Stage, aging: Duration, seconds: f64) -> Option<f64> {
     link.tell(Input::Submit(flow(0, owner, stage, 60, 0.001)));
     let mut id = 2;
     while link.now < seconds && !link.ended.contains_key(&0) {
-        // 6 ms of a handoff with 10 ms to its deadline and 5 ms of a collective, every 10 ms.
+        // 6 ms of a handoff with 10 ms to its deadline and 11 ms of a collective, every 10 ms.
         let one = batch(2 + id % 8, 1, &[(u64::from(id), link.now + 0.0105)]);
         let batch = one.id;
         link.tell(Input::BatchArrived(one));
@@ -294,7 +294,7 @@ fn beside_a_stream(stage: Stage, aging: Duration, seconds: f64) -> Option<f64> {
         link.tell(Input::Submit(flow(2 * id % 250, request, Stage::Handoff, 0, 0.006)));
         link.tell(Input::BatchDeparted(batch));
         let collective =
-            flow((2 * id + 1) % 250, Owner::Batch(BatchId(1)), Stage::Collective, 0, 0.005);
+            flow((2 * id + 1) % 250, Owner::Batch(BatchId(1)), Stage::Collective, 0, 0.011);
         link.tell(Input::Submit(collective));
         let end = link.now + 0.01;
         link.run(end);

@@ -49,7 +49,7 @@ fn size_deadline_and_cycle() {
     assert_eq!(
         late,
         "req-2: deadline 10.000ms is not after 10.000ms: send none to have it served best effort; \
-         batch-2: requests is empty: a batch has at least one"
+         batch-2: requests is empty: a batch has requests or collectives"
     );
     let back = said(Input::Layer { batch: BatchId(1), generation: 0, layer: 1 });
     assert_eq!(
@@ -133,7 +133,7 @@ fn ports_and_batches() {
     let none = said(Input::BatchArrived(batch(2, 0, &[(2, 1.0)])));
     assert_eq!(none, "batch-2: layers is 0: use 1 to limits.layers = 256");
     let none = said(Input::BatchArrived(batch(2, 4, &[])));
-    assert_eq!(none, "batch-2: requests is empty: a batch has at least one");
+    assert_eq!(none, "batch-2: requests is empty: a batch has requests or collectives");
     let many: Vec<(u64, f64)> = (10..300).map(|id| (id, 1.0)).collect();
     let full = said(Input::BatchArrived(batch(2, 4, &many)));
     assert_eq!(full, "batch-2: limits.requests = 256 are in use: raise it, or end what is over");

@@ -232,7 +232,7 @@ impl Wires {
     fn placed(&mut self, now: Time, row: u32, place: Place, why: Why) {
         let carried = self.rows.get_mut(row).expect("a placed flow is active");
         let old = carried.place.replace(place);
-        (carried.why, carried.left) = (why, carried.left);
+        carried.why = why;
         let (piece, port) = (carried.piece, carried.path.ports()[0]);
         match &mut self.sending {
             Sending::Whole if piece.is_none() => self.start(now, row),
@@ -246,7 +246,7 @@ impl Wires {
         if let Some(piece) = piece {
             let priority = self.enforce.priority(&place);
             self.fabric.network.change(now, piece, |demand| {
-                (demand.priority, demand.weight) = (priority, place.weight);
+                (demand.priority, demand.weight) = (priority, f64::from(place.weight));
                 demand.cap = place.rate.unwrap_or(f64::INFINITY);
             });
         }
@@ -258,7 +258,7 @@ impl Wires {
         let place = place.expect("a flow is placed when it is submitted");
         let demand = Demand {
             priority: self.enforce.priority(&place),
-            weight: place.weight,
+            weight: f64::from(place.weight),
             cap: place.rate.unwrap_or(f64::INFINITY),
             ..Demand::new(path, left.max(1.0))
         };
@@ -292,7 +292,7 @@ impl Wires {
         let (path, nth) = (carried.path, carried.nth_flow);
         let demand = Demand {
             priority: self.enforce.priority(&place),
-            weight: place.weight,
+            weight: f64::from(place.weight),
             ..Demand::new(path, f64::from(bytes))
         };
         self.fabric.begin(now, demand, Piece { flow: row, bytes: u64::from(bytes) });
