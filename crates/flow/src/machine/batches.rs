@@ -25,6 +25,21 @@ impl Flows {
         }
         self.world.wait_at_ports(at);
         self.pass(now);
+        self.check_passing(now, at);
+    }
+
+    /// Decides again which handoffs may pass early flows at the ports of a batch that arrived.
+    fn check_passing(&mut self, now: Time, batch: u32) {
+        let mut list = core::mem::take(&mut self.list);
+        self.world.at_ports_of(batch, &mut list, |request| request.passes);
+        for request in list.iter().copied() {
+            self.world.requests[request as usize].passes = false;
+        }
+        for request in list.drain(..) {
+            self.update(now, request);
+            self.place_list(now, self.world.request(request).handoffs);
+        }
+        self.list = list;
     }
 
     pub(super) fn layer(&mut self, now: Time, id: BatchId, generation: u32, layer: u16) {
@@ -132,9 +147,13 @@ impl Flows {
             }
         }
         let mut list = core::mem::take(&mut self.list);
-        self.world.held_up_by(id.0, &mut list);
+        self.world.at_ports_of(id.0, &mut list, |request| !request.passes);
         self.world.leave_batch(id.0);
-        list.drain(..).for_each(|request| self.update(now, request));
+        for request in list.drain(..) {
+            if self.world.is_critical(request) {
+                self.update(now, request);
+            }
+        }
         self.list = list;
         self.pass(now);
     }

@@ -110,8 +110,8 @@ fn correction_15_every_port_crossed_counts() {
 }
 
 // Batch 1 is due at 100 ms and fetches for 1 ms; batch 2 is due later and exchanges. The collective
-// goes first, although its batch is behind in the order, until batch 1 needs an eighth of the time
-// that it has left: 8 ms before its deadline.
+// goes first, although its batch is behind in the order, until batch 1 needs a quarter of the time
+// that it has left: 4 ms before its deadline.
 #[test]
 fn correction_16_a_fetch_waits_for_collectives_until_it_is_urgent() {
     let mut flows = machine();
@@ -121,14 +121,14 @@ fn correction_16_a_fetch_waits_for_collectives_until_it_is_urgent() {
     submit(&mut flows, 2, Stage::Collective, Owner::Batch(BatchId(2)), 1000);
     let (batch, generation, layer) = (BatchId(1), 0, 0);
     flows.handle(Time::ZERO, Input::Layer { batch, generation, layer });
-    flows.handle_timeout(Time::from_millis(91));
+    flows.handle_timeout(Time::from_millis(95));
     assert!(precedes(&flows, 2, 1));
-    flows.handle_timeout(Time::from_millis(92));
+    flows.handle_timeout(Time::from_millis(96));
     assert!(precedes(&flows, 1, 2));
 }
 
 // Waiting for a fetch is not computing: a batch of 4 layers of 5 ms that waits for 1 ms of bytes is
-// urgent 8 x 21 ms less one layer's credit before its deadline, however long it has waited.
+// urgent 4 times its 21 ms before its deadline, less one layer, however long it has waited.
 #[test]
 fn correction_16_a_batch_that_waits_does_not_compute() {
     let mut flows = machine();
@@ -143,7 +143,7 @@ fn correction_16_a_batch_that_waits_does_not_compute() {
         flows.handle_timeout(Time::from_millis(*ms));
         precedes(&flows, 1, 2)
     });
-    assert_eq!(urgent_at, Some(1000 - 8 * 16));
+    assert_eq!(urgent_at, Some(1000 - 4 * 16));
 }
 
 // A fetch that waits shares no traffic class with collectives.
@@ -171,4 +171,22 @@ fn correction_15_all_layers_of_a_critical_request_rise_together() {
     assert_eq!(level(&flows, 1), 2);
     submit(&mut flows, 2, Stage::Handoff, Owner::Request(RequestId(1)), 50_000);
     assert_eq!((level(&flows, 1), level(&flows, 2)), (0, 0));
+}
+
+// A handoff that passes while no batch is at its port goes behind the collectives of one that arrives,
+// and before them again once that has departed.
+#[test]
+fn correction_15_a_batch_that_arrives_is_not_delayed() {
+    let mut flows = machine();
+    critical(&mut flows, 1, 40, 30_000);
+    flows.handle(Time::ZERO, Input::BatchDeparted(BatchId(1)));
+    let level = |flows: &Flows| flows.place(FlowId(1)).unwrap().level.0;
+    assert_eq!(level(&flows), 0);
+    let exchanging = Batch { collectives: vec![(PORT, 1000)], ..one(2, 1000) };
+    flows.handle(Time::ZERO, Input::BatchArrived(exchanging));
+    submit(&mut flows, 2, Stage::Collective, Owner::Batch(BatchId(2)), 250);
+    assert_eq!(level(&flows), 1);
+    assert!(precedes(&flows, 2, 1));
+    flows.handle(Time::ZERO, Input::BatchDeparted(BatchId(2)));
+    assert_eq!(level(&flows), 0);
 }

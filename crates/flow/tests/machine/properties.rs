@@ -127,7 +127,8 @@ fn no_order_of_events_breaks_the_tables() {
 }
 
 // Monotonic promotion: within a generation a flow's level never falls, except for requests that are
-// given up and for flows that restart with a new generation.
+// given up, for flows that restart with a new generation, and for critical flows that a batch arrives
+// in front of.
 #[test]
 fn promotion_is_monotonic() {
     let (mut rises, mut falls) = (0, 0);
@@ -142,7 +143,8 @@ fn promotion_is_monotonic() {
                     levels.remove(&flow.id.0);
                 }
             }
-            let fresh = matches!(input, Input::Layer { generation: 1.., .. });
+            let fresh =
+                matches!(input, Input::Layer { generation: 1.., .. } | Input::BatchArrived(_));
             for output in outputs {
                 let Output::Placed { flow, place, why } = output else { continue };
                 let level = place.level.0;
@@ -193,7 +195,8 @@ fn promotion_is_monotonic_where_needs_fall_and_flows_age() {
             {
                 stands.insert(flow.id.0, (flow.owner, u8::MAX));
             }
-            let fresh = matches!(input, Input::Layer { generation: 1.., .. });
+            let fresh =
+                matches!(input, Input::Layer { generation: 1.., .. } | Input::BatchArrived(_));
             give_up(&mut given_up, &outputs);
             for output in outputs {
                 let Output::Placed { flow, place, why } = output else { continue };
