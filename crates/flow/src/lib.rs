@@ -8,8 +8,8 @@
 //! flows finish the wrong ones early.
 //!
 //! Its interface is three primitives, made for a process that shares memory with its clients: rows
-//! are numbers that the driver assigns, all memory is reserved at the start, and every input costs
-//! a bounded amount.
+//! are numbers that the driver assigns, the tables' memory is reserved at the start, and every input
+//! costs a bounded amount.
 //!
 //! - [`Input::Submit`] registers a flow; [`Output::Placed`] reports its place, then and whenever it
 //!   changes. That is enough for a driver that maps levels to traffic classes, and for a simulator
@@ -18,6 +18,9 @@
 //!   the flow's turn. A driver that gates at the host uses this to bound the bytes that are
 //!   committed but not sent.
 //! - [`Input::Completed`] reports completed bytes.
+//!
+//! A cluster has a machine on each node. It orders and prunes by what the node knows, until the
+//! cluster's [`Coordinator`] answers with a [`Verdict`] by the requests of all nodes.
 //!
 //! In addition, [`Input::BatchArrived`], [`Input::Layer`] and [`Input::BatchDeparted`] report the
 //! progress of the computation. The machine has the same five methods as every machine in the

@@ -27,6 +27,19 @@ pub enum Why {
         /// Layers until its data is needed.
         rli: u16,
     },
+    /// By its distance from the computation, and behind collectives: its batch has time.
+    Waits {
+        /// Layers until its data is needed.
+        rli: u16,
+    },
+    /// Its request needs the top threshold's share of a port, but the flows that it would pass have
+    /// no time.
+    HeldBack {
+        /// The minimal link utilisation, infinite if no rate is enough.
+        mlu: f64,
+        /// The port with the largest need.
+        port: PortId,
+    },
     /// By the share of a port that its request needs.
     Mlu {
         /// The minimal link utilisation, infinite if no rate is enough.
@@ -63,6 +76,8 @@ impl Why {
             Why::Deadline => "deadline",
             Why::LeastRate { .. } => "least_rate",
             Why::Rli { .. } => "rli",
+            Why::Waits { .. } => "waits",
+            Why::HeldBack { .. } => "held_back",
             Why::Mlu { .. } => "mlu",
             Why::Infeasible { .. } => "infeasible",
             Why::Pruned => "pruned",
@@ -78,6 +93,8 @@ impl fmt::Display for Why {
             Why::Size { bytes } => write!(f, "size {bytes}"),
             Why::LeastRate { rate } => write!(f, "least rate {rate:.0}"),
             Why::Rli { rli } => write!(f, "rli {rli}"),
+            Why::Waits { rli } => write!(f, "rli {rli}, behind collectives"),
+            Why::HeldBack { mlu, port } => write!(f, "held back: mlu {mlu:.3} at {port}"),
             Why::Mlu { mlu, port } => write!(f, "mlu {mlu:.3} at {port}"),
             Why::Infeasible { mlu, port } => write!(f, "infeasible: mlu {mlu:.3} at {port}"),
             Why::Aged { lift } => write!(f, "aged {lift}"),

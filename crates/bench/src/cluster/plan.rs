@@ -37,6 +37,10 @@ pub fn setup(file: &File, policy: &str, seed: u64) -> anyhow::Result<Setup> {
         "estimate_error is {}: use 0 to 1, 0.2 as a rule",
         file.estimate_error
     );
+    ensure!(
+        file.shared || file.enforce != file::Enforce::Host,
+        "enforce: host needs shared: true, since a host's permits count KV and collectives together"
+    );
     let cards = slow_cards(file)?;
     let mut pools = Vec::new();
     for (nth, served) in file.models.iter().enumerate() {

@@ -113,8 +113,10 @@ fn early(config: &Config, world: &World, row: &FlowRow) -> Rule {
     let order = batch.rank | u64::from(row.layer);
     // A fetch takes longer than a collective and stops one batch, as that does: shortest first, until
     // the fetch is urgent.
-    let waits = row.stage == Stage::Reuse && !batch.urgent;
-    let order = if waits { order | BEHIND } else { order };
+    let waits = level == 1 && row.stage == Stage::Reuse && !batch.urgent;
+    if waits {
+        return Rule { level, with_early: true, order: order | BEHIND, why: Why::Waits { rli } };
+    }
     Rule { level, with_early: true, order, why: Why::Rli { rli } }
 }
 
@@ -133,9 +135,13 @@ fn handoff(world: &World, row: &FlowRow) -> Rule {
     match request.standing {
         Standing::In => {
             let level = uses.map(|one| one.level).min().unwrap_or(lowest);
-            let why = Why::Mlu { mlu: busiest.mlu, port: busiest.port };
-            // A critical handoff that may not pass early flows leads the handoffs.
-            rule(if request.passes { level } else { level.max(1) }, why)
+            let (mlu, port) = (busiest.mlu, busiest.port);
+            if level == 0 && !request.passes {
+                // It leads the handoffs.
+                rule(1, Why::HeldBack { mlu, port })
+            } else {
+                rule(level, Why::Mlu { mlu, port })
+            }
         }
         // It will be late and must not delay flows that computation waits for: it goes right behind
         // them, and before all flows that can wait.

@@ -90,7 +90,9 @@ impl Load<'_> {
             let used = self.used(spot).map_or("-".to_owned(), |used| format!("{:.1}", used.mean));
             let points = format!("{mean:+.1} ({low:+.1} to {high:+.1})");
             let columns = self.spots[spot].columns().into_iter();
-            table.row(columns.chain([used, standing.name().to_owned(), points]));
+            let open = low < 0.0 && high > 0.0 && standing != Standing::Level;
+            let name = format!("{}{}", standing.name(), if open { ", not certain" } else { "" });
+            table.row(columns.chain([used, name, points]));
         }
         table
     }

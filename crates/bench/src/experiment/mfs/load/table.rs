@@ -14,6 +14,7 @@ pub(super) fn legend() -> Vec<String> {
         "mfs / fair: mean TTFT and mean exchange",
         "in time, %: requests whose first token met its objective, by system",
         "in time: requests in time under MFS over those under the other system, with the 95 % interval over seeds",
+        "ahead, level or behind: by the mean over seeds; not certain where the interval includes zero. Intervals are bootstrapped from the seeds",
         "layers per KV flow: `all` sends the KV of all layers as one flow, after prefill",
     ]
     .map(str::to_owned)
