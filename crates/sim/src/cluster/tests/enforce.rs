@@ -54,7 +54,7 @@ fn every_request_ends_however_order_is_enforced() {
 }
 
 // Senders in larger clusters are simulated without chunks: a flow waits for one chunk instead. On a
-// busy cluster where both are possible, exchanges and first tokens are as long within 7 %.
+// busy cluster where both are possible, exchanges and first tokens are as long within 10 %.
 #[test]
 fn the_wait_for_a_chunk_stands_for_the_chunks() {
     for name in ["mfs", "two_class", "tent", "fair"] {
@@ -63,8 +63,8 @@ fn the_wait_for_a_chunk_stands_for_the_chunks() {
         let (chunks, wait) = (run_as(&setup, true).unwrap(), run_as(&setup, false).unwrap());
         let exchanges = exchange(&wait) / exchange(&chunks);
         let ttfts = ttft(&wait) / ttft(&chunks);
-        assert!((0.93..1.07).contains(&exchanges), "{name}: exchange {exchanges}");
-        assert!((0.93..1.07).contains(&ttfts), "{name}: TTFT {ttfts}");
+        assert!((0.9..1.1).contains(&exchanges), "{name}: exchange {exchanges}");
+        assert!((0.9..1.1).contains(&ttfts), "{name}: TTFT {ttfts}");
     }
 }
 
