@@ -125,13 +125,11 @@ impl Queue {
         let mut found = BTreeSet::new();
         let mut place = None;
         for &(class, order, flow) in &self.flows {
-            if self.limited.contains(&flow) {
-                found.insert(flow);
-            } else if *place.get_or_insert((class, order)) == (class, order) {
-                found.insert(flow);
-            } else {
+            let limited = self.limited.contains(&flow);
+            if !limited && *place.get_or_insert((class, order)) != (class, order) {
                 break;
             }
+            found.insert(flow);
         }
         found
     }
