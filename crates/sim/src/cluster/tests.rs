@@ -152,7 +152,7 @@ fn bytes_are_those_of_the_prompts() {
 }
 
 // Contention makes exchanges longer: with a separate network they take less, and as little
-// if they always go first. MFS is in between: its critical handoffs go before them.
+// if they always go first. MFS is in between: urgent fetches go before them.
 #[test]
 fn exchanges_suffer_from_kv() {
     let cct = |name: &str, shared: bool| {
