@@ -23,9 +23,11 @@ impl Flows {
             self.world.leave_batch(at);
             return self.refuse(Subject::Batch(batch.id), Refusal::NoRequests);
         }
-        self.world.wait_at_ports(at);
-        self.pass(now);
-        self.check_passing(now, at);
+        if self.config.policy.needs.passes {
+            self.world.wait_at_ports(at);
+            self.pass(now);
+            self.check_passing(now, at);
+        }
     }
 
     /// Decides again which handoffs may pass early flows at the ports of a batch that arrived.

@@ -65,7 +65,7 @@ impl Flows {
             ..before.clone()
         };
         self.world.link(id.0);
-        if flow.stage.is_early() {
+        if flow.stage.is_early() && self.config.policy.needs.passes {
             for port in flow.ports.as_slice() {
                 self.world.wait_at(batch, *port, flow.stage == Stage::Collective);
             }

@@ -85,13 +85,13 @@ impl World<'_> {
         };
         let mut parts: BTreeMap<u32, Batch> = BTreeMap::new();
         for member in &running.members {
-            for (host, plan) in self.member_plan(row, member) {
+            for (node, plan) in self.member_plan(row, member) {
                 let planned = self.planned(running, member, serving.speed.decode, plan);
-                parts.entry(host).or_insert_with(batch).requests.push(planned);
+                parts.entry(node).or_insert_with(batch).requests.push(planned);
             }
         }
-        for (host, collectives) in self.expected(row, running) {
-            parts.entry(host).or_insert_with(batch).collectives = collectives;
+        for (node, collectives) in self.expected(row, running) {
+            parts.entry(node).or_insert_with(batch).collectives = collectives;
         }
         parts.into_iter().collect()
     }
@@ -119,11 +119,11 @@ impl World<'_> {
     fn member_plan(&self, row: u32, member: &Member) -> BTreeMap<u32, Vec<PortPlan>> {
         let layers = f64::from(self.pool(row).model.layers);
         let own = self.replicas[row as usize].site.gpu(member.rank, 0);
-        let mut parts = BTreeMap::from([(self.wires.host_of(self.geometry.out(own)), Vec::new())]);
+        let mut parts = BTreeMap::from([(self.wires.node_of(self.geometry.out(own)), Vec::new())]);
         let mut add = |paths: Vec<Path>, tokens: u32, handoff: bool| {
             let bytes = (self.kv_bytes(row, tokens) * layers) as u64;
             for path in &paths {
-                let plan = parts.entry(self.wires.host(path)).or_default();
+                let plan = parts.entry(self.wires.node(path)).or_default();
                 for &port in ports(path).as_slice() {
                     let at = plan.iter().position(|one: &PortPlan| one.port == port);
                     let at = at.unwrap_or_else(|| {
@@ -160,12 +160,12 @@ impl World<'_> {
         for (rail, bytes) in by_rail.iter().enumerate() {
             let path = ways.path(rail);
             for port in ports(path).as_slice() {
-                *by_port.entry((self.wires.host(path), *port)).or_insert(0.0) += bytes * off;
+                *by_port.entry((self.wires.node(path), *port)).or_insert(0.0) += bytes * off;
             }
         }
         let mut parts: BTreeMap<u32, Vec<(PortId, u64)>> = BTreeMap::new();
-        for ((host, port), bytes) in by_port {
-            parts.entry(host).or_default().push((port, bytes as u64));
+        for ((node, port), bytes) in by_port {
+            parts.entry(node).or_default().push((port, bytes as u64));
         }
         parts
     }

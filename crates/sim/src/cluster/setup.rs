@@ -221,7 +221,10 @@ impl Setup {
     /// Whether senders that enforce an order send chunk by chunk. In larger clusters a flow waits for
     /// the time of one chunk instead.
     pub(crate) fn exact(&self) -> bool {
-        self.pools.iter().map(|pool| pool.prefill * pool.gpus()).sum::<u32>() <= EXACT_GPUS
+        // The setup is checked later, so any number may stand here.
+        let gpus =
+            |pool: &Pool| pool.prefill.saturating_mul(pool.tensor).saturating_mul(pool.ranks);
+        self.pools.iter().map(gpus).fold(0, u32::saturating_add) <= EXACT_GPUS
     }
 
     /// The flow machine's settings, with tables large enough for the run.

@@ -219,9 +219,12 @@ fn impossible_setups_name_what_is_wrong() {
         run(&setup).unwrap_err().to_string()
     };
     type Break<'a> = &'a dyn Fn(&mut Setup);
-    let cases: [(Break<'_>, &str); 7] = [
+    let cases: [(Break<'_>, &str); 10] = [
         (&|s| s.pools[0].slo.tight = 0.5, "slo.tight is 0.5: a deadline before the first token"),
         (&|s| s.pools[0].ranks = 5, "ranks is 5: tensor times ranks is 20 GPUs"),
+        (&|s| s.pools[0].prefill = u32::MAX, "prefill is 4294967295: use 1 to 4096 replicas"),
+        (&|s| s.pools[0].ranks = u32::MAX, "ranks is 4294967295: use 1 to 1024"),
+        (&|s| s.pools[0].tensor = u32::MAX, "tensor is 4294967295: use a divisor of the model's"),
         (&|s| s.pools[0].prefill = 99, "3232 GPUs are needed and there are 128: add servers"),
         (&|s| s.pools[0].requests[3].tokens = 0, "requests.tokens is 0: use 1 to"),
         (&|s| s.pools[0].requests.swap(0, 9), "requests.at is"),

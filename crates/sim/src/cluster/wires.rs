@@ -4,16 +4,18 @@
 //! [`super::sending`]). Machines hear of progress at the end of each chunk or flow, and of whole flows
 //! every millisecond.
 
+mod pieces;
+
 use std::collections::BTreeSet;
 
 use meridian_base::{BatchId, Duration, FlowId, PortId, RequestId, Time};
-use meridian_fabric::{Demand, Path};
+use meridian_fabric::Path;
 use meridian_flow::{self as flow, Batch, Config, Input, Output, Owner, Place, Stage, Why};
 
 use super::geometry::ports;
-use super::hosts::Hosts;
+use super::nodes::Nodes;
 use super::report::{Holding, Slice};
-use super::sending::{Change, Enforce, Queues};
+use super::sending::{Enforce, Queues};
 use super::setup::{Control, Impossible, Watch};
 use super::watch::Watching;
 use crate::fabric::Fabric;
@@ -37,7 +39,7 @@ pub(crate) struct Carried {
     bytes: u64,
     reported: u64,
     /// The sender's machine, and the flow's id there.
-    host: u32,
+    node: u32,
     id: FlowId,
     /// What of it crosses the fabric as one piece, and bytes that have not been sent if nothing does.
     piece: Option<FlowId>,
@@ -95,7 +97,7 @@ pub(crate) struct Wiring<'a> {
 
 /// Machines, fabric and flows.
 pub(crate) struct Wires {
-    hosts: Hosts,
+    nodes: Nodes,
     rows: Rows<Carried>,
     fabric: Fabric<Piece>,
     rates: Vec<f64>,
@@ -117,7 +119,7 @@ impl Wires {
         let Wiring { config, seed, rates, of_port, control, enforce, exact, shared, watch } =
             wiring;
         Ok(Wires {
-            hosts: Hosts::new(config, seed, rates, of_port, control)?,
+            nodes: Nodes::new(config, seed, rates, of_port, control)?,
             rows: Rows::default(),
             fabric: Fabric::new(&rates.repeat(if shared { 1 } else { 2 })),
             rates: rates.to_vec(),
@@ -140,13 +142,13 @@ impl Wires {
     }
 
     /// The machine of the server that sends over a path.
-    pub(crate) fn host(&self, path: &Path) -> u32 {
-        self.hosts.of_port(path.ports()[0])
+    pub(crate) fn node(&self, path: &Path) -> u32 {
+        self.nodes.of_port(path.ports()[0])
     }
 
     /// The machine of the server that sends by a port.
-    pub(crate) fn host_of(&self, port: PortId) -> u32 {
-        self.hosts.of_port(port)
+    pub(crate) fn node_of(&self, port: PortId) -> u32 {
+        self.nodes.of_port(port)
     }
 
     /// The fabric's path for a flow of a stage.
@@ -162,7 +164,7 @@ impl Wires {
     pub(crate) fn carry(&mut self, now: Time, load: &Load) {
         let Load { stage, owner, layer, .. } = *load;
         let bytes = load.bytes.max(1.0) as u64;
-        let host = self.host(&load.path);
+        let node = self.node(&load.path);
         let row = self.rows.enter(Carried {
             stage,
             owner,
@@ -171,7 +173,7 @@ impl Wires {
             path: self.path(stage, load.path),
             bytes,
             reported: 0,
-            host,
+            node,
             id: FlowId(0),
             piece: None,
             left: bytes as f64,
@@ -186,8 +188,8 @@ impl Wires {
         };
         let ports = ports(&load.path);
         let flow = flow::Flow { id: FlowId(row), owner, stage, layer, bytes, ports };
-        let id = self.hosts.submit(now, host, row, flow);
-        let most = self.hosts.most_flows();
+        let id = self.nodes.submit(now, node, row, flow);
+        let most = self.nodes.most_flows();
         if id.0 >= most {
             self.fail(Impossible::Overrun { flows: most, at: now });
         }
@@ -201,13 +203,13 @@ impl Wires {
 
     /// Announces a batch, to each machine its part.
     pub(crate) fn batch_arrived(&mut self, now: Time, parts: Vec<(u32, Batch)>) {
-        self.hosts.batch_arrived(now, parts);
+        self.nodes.batch_arrived(now, parts);
         self.follow(now);
     }
 
     /// Reports the progress of the computation to the machines, and carries out their outputs.
     pub(crate) fn tell(&mut self, now: Time, input: &Input) {
-        self.hosts.tell(now, input);
+        self.nodes.tell(now, input);
         self.follow(now);
     }
 
@@ -216,7 +218,7 @@ impl Wires {
     }
 
     fn follow(&mut self, now: Time) {
-        while let Some((row, output)) = self.hosts.poll() {
+        while let Some((row, output)) = self.nodes.poll() {
             match (output, row) {
                 (Output::Placed { place, why, .. }, Some(row)) => self.placed(now, row, place, why),
                 (Output::Permit { bytes, .. }, Some(row)) => self.permitted(now, row, bytes),
@@ -226,82 +228,6 @@ impl Wires {
                 }
                 (Output::Reinstated(_) | Output::Placed { .. } | Output::Permit { .. }, _) => {}
             }
-        }
-    }
-
-    fn placed(&mut self, now: Time, row: u32, place: Place, why: Why) {
-        let carried = self.rows.get_mut(row).expect("a placed flow is active");
-        let old = carried.place.replace(place);
-        carried.why = why;
-        let (piece, port) = (carried.piece, carried.path.ports()[0]);
-        match &mut self.sending {
-            Sending::Whole if piece.is_none() => self.start(now, row),
-            Sending::Chunks(_) => return,
-            Sending::Queues(queues, changed) => {
-                queues.place(port, row, old.as_ref(), &place);
-                changed.insert(port);
-            }
-            Sending::Whole => {}
-        }
-        if let Some(piece) = piece {
-            let priority = self.enforce.priority(&place);
-            self.fabric.network.change(now, piece, |demand| {
-                (demand.priority, demand.weight) = (priority, f64::from(place.weight));
-                demand.cap = place.rate.unwrap_or(f64::INFINITY);
-            });
-        }
-    }
-
-    /// Sends a flow's remaining bytes as one piece.
-    fn start(&mut self, now: Time, row: u32) {
-        let Carried { path, left, place, bytes, .. } = *self.row(row);
-        let place = place.expect("a flow is placed when it is submitted");
-        let demand = Demand {
-            priority: self.enforce.priority(&place),
-            weight: f64::from(place.weight),
-            cap: place.rate.unwrap_or(f64::INFINITY),
-            ..Demand::new(path, left.max(1.0))
-        };
-        let piece = self.fabric.begin(now, demand, Piece { flow: row, bytes });
-        self.row(row).piece = Some(piece);
-    }
-
-    fn pause(&mut self, now: Time, row: u32) {
-        let piece = self.row(row).piece.take().expect("a flow under way has a piece");
-        let left = self.fabric.network.left(now, piece);
-        self.fabric.end(now, piece);
-        self.row(row).left = left;
-    }
-
-    /// Asks to send a flow's next chunk, if there is one.
-    fn ask(&mut self, now: Time, row: u32) {
-        let chunk = self.hosts.config().chunk;
-        let Carried { host, id, bytes, permitted, .. } = *self.row(row);
-        let next = u32::try_from(bytes - permitted).unwrap_or(u32::MAX).min(chunk);
-        if next > 0 {
-            self.hosts.ask(now, host, id, next);
-        }
-    }
-
-    /// Sends a chunk, and asks for the next one: at once, so that the port never idles, or when the
-    /// flow's rate limit allows.
-    fn permitted(&mut self, now: Time, row: u32, bytes: u32) {
-        let carried = self.row(row);
-        carried.permitted += u64::from(bytes);
-        let place = carried.place.expect("a flow is placed when it is submitted");
-        let (path, nth) = (carried.path, carried.nth_flow);
-        let demand = Demand {
-            priority: self.enforce.priority(&place),
-            weight: f64::from(place.weight),
-            ..Demand::new(path, f64::from(bytes))
-        };
-        self.fabric.begin(now, demand, Piece { flow: row, bytes: u64::from(bytes) });
-        match (&mut self.sending, place.rate) {
-            (Sending::Chunks(paced), Some(rate)) => {
-                let gap = Duration::try_from_secs_f64(f64::from(bytes) / rate);
-                paced.push(now + gap.unwrap_or(Duration::MAX), (row, nth));
-            }
-            _ => self.ask(now, row),
         }
     }
 
@@ -323,7 +249,7 @@ impl Wires {
             if sent > carried.reported {
                 let bytes = sent - carried.reported;
                 carried.reported = sent;
-                self.hosts.completed(now, carried.host, carried.id, bytes);
+                self.nodes.completed(now, carried.node, carried.id, bytes);
             }
         }
         self.follow(now);
@@ -371,38 +297,6 @@ impl Wires {
     pub(crate) fn slices(self) -> Vec<Slice> {
         self.watching.map(Watching::slices).unwrap_or_default()
     }
-
-    /// Carries out what senders' queues decide, and asks for chunks whose time has come.
-    fn send(&mut self, now: Time) {
-        if let Sending::Queues(queues, changed) = &mut self.sending {
-            changed.extend(queues.ports_due(now));
-            while let Sending::Queues(queues, changed) = &mut self.sending
-                && let Some(port) = changed.pop_first()
-            {
-                let rate = self.rates[(port.0 % self.rates.len() as u32) as usize];
-                let Change { pause, start } = queues.settle(now, port, rate);
-                pause.into_iter().for_each(|row| self.pause(now, row));
-                start.into_iter().for_each(|row| self.start(now, row));
-            }
-        }
-        while let Sending::Chunks(paced) = &mut self.sending
-            && let Some((row, nth)) = paced.pop_by(now)
-        {
-            if self.rows.get(row).is_some_and(|one| one.nth_flow == nth) {
-                self.ask(now, row);
-                self.follow(now);
-            }
-        }
-    }
-
-    /// When [`Self::send`] has work.
-    fn sends(&self) -> Option<Time> {
-        match &self.sending {
-            Sending::Whole => None,
-            Sending::Chunks(paced) => paced.next(),
-            Sending::Queues(queues, _) => queues.due(),
-        }
-    }
 }
 
 impl Carrier for Wires {
@@ -410,7 +304,7 @@ impl Carrier for Wires {
 
     fn due(&mut self) -> Option<Time> {
         let report = (!self.fabric.network.is_empty()).then_some(self.next_report);
-        let timers = [report, self.hosts.due(), self.sends()];
+        let timers = [report, self.nodes.due(), self.sends()];
         [self.fabric.due()].into_iter().chain(timers).flatten().min()
     }
 
@@ -418,7 +312,7 @@ impl Carrier for Wires {
         loop {
             let (_, Piece { flow: row, bytes }) = self.fabric.ended(now)?;
             let carried = self.row(row);
-            let Carried { host, id, reported, .. } = *carried;
+            let Carried { node, id, reported, .. } = *carried;
             let bytes = match self.sending {
                 Sending::Chunks(_) => bytes,
                 _ => bytes - reported,
@@ -426,12 +320,12 @@ impl Carrier for Wires {
             let carried = self.row(row);
             carried.reported += bytes;
             let over = carried.reported == carried.bytes;
-            self.hosts.completed(now, host, id, bytes);
+            self.nodes.completed(now, node, id, bytes);
             if !over {
                 self.follow(now);
                 continue;
             }
-            self.hosts.ended(host, id);
+            self.nodes.ended(node, id);
             let carried = self.rows.take(row)?;
             if let (Sending::Queues(queues, changed), Some(place)) =
                 (&mut self.sending, &carried.place)
@@ -454,9 +348,9 @@ impl Carrier for Wires {
                 self.report(now);
             }
         }
-        if self.hosts.due().is_some_and(|due| due <= now) {
+        if self.nodes.due().is_some_and(|due| due <= now) {
             self.timers += 1;
-            self.hosts.handle_timeout(now);
+            self.nodes.handle_timeout(now);
             self.follow(now);
         }
         self.send(now);

@@ -17,15 +17,15 @@ use crate::queue::EventQueue;
 use crate::rows::Rows;
 
 /// One machine.
-struct Host {
+struct Node {
     machine: Flows,
     /// The sender's row of each flow of the machine.
     rows: Rows<u32>,
 }
 
 /// The machines, and who knows what.
-pub(super) struct Hosts {
-    hosts: Vec<Host>,
+pub(super) struct Nodes {
+    nodes: Vec<Node>,
     /// By port: the machine of the server that sends by it.
     of_port: Vec<u32>,
     /// By batch: its number, and the machines that know it.
@@ -47,10 +47,10 @@ struct Remote {
 
 enum Mail {
     ToCoordinator(Report),
-    ToHost(u32, Verdict),
+    ToNode(u32, Verdict),
 }
 
-impl Hosts {
+impl Nodes {
     /// Machines for ports with these rates: `of_port` numbers the sender's machine of each port.
     pub(super) fn new(
         config: Config,
@@ -58,16 +58,16 @@ impl Hosts {
         rates: &[f64],
         of_port: Vec<u32>,
         control: Option<Control>,
-    ) -> Result<Hosts, Impossible> {
+    ) -> Result<Nodes, Impossible> {
         let count = of_port.iter().max().map_or(1, |last| last + 1);
         let ports = || (0..).map(PortId).zip(rates);
-        let mut hosts = Vec::new();
-        for host in 0..count {
-            let mut machine = Flows::new(share(config, count), mix(seed, u64::from(host)))?;
+        let mut nodes = Vec::new();
+        for node in 0..count {
+            let mut machine = Flows::new(share(config, count), mix(seed, u64::from(node)))?;
             for (id, rate) in ports() {
                 machine.handle(Time::ZERO, Input::Port { id, bytes_per_second: *rate });
             }
-            hosts.push(Host { machine, rows: Rows::default() });
+            nodes.push(Node { machine, rows: Rows::default() });
         }
         let mut remote = None;
         if let Some(control) = control {
@@ -79,7 +79,7 @@ impl Hosts {
             remote = Some(Remote { machine, control, rng, mail });
         }
         let (batches, requests) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Hosts { hosts, of_port, batches, requests, remote, touched: Vec::new() })
+        Ok(Nodes { nodes, of_port, batches, requests, remote, touched: Vec::new() })
     }
 
     /// The machine of the server that sends by this port.
@@ -89,47 +89,47 @@ impl Hosts {
 
     /// Most flows of one machine.
     pub(super) fn most_flows(&self) -> u32 {
-        self.hosts[0].machine.config().limits.flows
+        self.nodes[0].machine.config().limits.flows
     }
 
     pub(super) fn config(&self) -> &Config {
-        self.hosts[0].machine.config()
+        self.nodes[0].machine.config()
     }
 
     /// Announces a batch to the machines that send bytes for it, each with its part.
     pub(super) fn batch_arrived(&mut self, now: Time, parts: Vec<(u32, Batch)>) {
-        for (host, part) in parts {
+        for (node, part) in parts {
             let known = self.batches.entry(part.id.0).or_default();
             if known.0 != part.number || known.1.is_empty() {
                 *known = (part.number, Vec::new());
             }
-            known.1.push(host);
+            known.1.push(node);
             for member in &part.requests {
-                self.requests.entry(member.id).or_default().push(host);
+                self.requests.entry(member.id).or_default().push(node);
             }
             if let Some(remote) = &mut self.remote {
                 remote.send(now, Mail::ToCoordinator(Report::Batch(part.clone())));
             }
-            self.handle(now, host, Input::BatchArrived(part));
+            self.handle(now, node, Input::BatchArrived(part));
         }
     }
 
     /// Reports progress to the machines that know its object, and to the coordinator.
     pub(super) fn tell(&mut self, now: Time, input: &Input) {
-        let (hosts, report) = match input {
+        let (nodes, report) = match input {
             Input::Layer { batch, .. } => (self.of_batch(*batch), None),
             Input::BatchDeparted(batch) => {
-                let (number, hosts) = self.batches.remove(&batch.0).unwrap_or_default();
-                (hosts, Some(Report::Departed(*batch, number)))
+                let (number, nodes) = self.batches.remove(&batch.0).unwrap_or_default();
+                (nodes, Some(Report::Departed(*batch, number)))
             }
             Input::Ended(request) => {
-                let hosts = self.requests.remove(request).unwrap_or_default();
-                (hosts, Some(Report::Ended(*request)))
+                let nodes = self.requests.remove(request).unwrap_or_default();
+                (nodes, Some(Report::Ended(*request)))
             }
             _ => unreachable!("other inputs are about flows"),
         };
-        for host in hosts {
-            self.handle(now, host, input.clone());
+        for node in nodes {
+            self.handle(now, node, input.clone());
         }
         if let (Some(remote), Some(report)) = (&mut self.remote, report) {
             remote.send(now, Mail::ToCoordinator(report));
@@ -141,40 +141,40 @@ impl Hosts {
     }
 
     /// Submits the flow with this row of the sender's to a machine; returns its id there.
-    pub(super) fn submit(&mut self, now: Time, host: u32, row: u32, flow: Flow) -> FlowId {
-        let id = FlowId(self.hosts[host as usize].rows.enter(row));
-        self.handle(now, host, Input::Submit(Flow { id, ..flow }));
+    pub(super) fn submit(&mut self, now: Time, node: u32, row: u32, flow: Flow) -> FlowId {
+        let id = FlowId(self.nodes[node as usize].rows.enter(row));
+        self.handle(now, node, Input::Submit(Flow { id, ..flow }));
         id
     }
 
-    pub(super) fn ask(&mut self, now: Time, host: u32, flow: FlowId, bytes: u32) {
-        self.handle(now, host, Input::Ask { flow, bytes });
+    pub(super) fn ask(&mut self, now: Time, node: u32, flow: FlowId, bytes: u32) {
+        self.handle(now, node, Input::Ask { flow, bytes });
     }
 
-    pub(super) fn completed(&mut self, now: Time, host: u32, flow: FlowId, bytes: u64) {
-        self.handle(now, host, Input::Completed { flow, bytes });
+    pub(super) fn completed(&mut self, now: Time, node: u32, flow: FlowId, bytes: u64) {
+        self.handle(now, node, Input::Completed { flow, bytes });
     }
 
     /// Frees a flow's row, after its last byte.
-    pub(super) fn ended(&mut self, host: u32, flow: FlowId) {
-        self.hosts[host as usize].rows.take(flow.0);
+    pub(super) fn ended(&mut self, node: u32, flow: FlowId) {
+        self.nodes[node as usize].rows.take(flow.0);
     }
 
-    fn handle(&mut self, now: Time, host: u32, input: Input) {
-        self.hosts[host as usize].machine.handle(now, input);
-        self.touch(host);
+    fn handle(&mut self, now: Time, node: u32, input: Input) {
+        self.nodes[node as usize].machine.handle(now, input);
+        self.touch(node);
     }
 
-    fn touch(&mut self, host: u32) {
-        if self.touched.last() != Some(&host) {
-            self.touched.push(host);
+    fn touch(&mut self, node: u32) {
+        if self.touched.last() != Some(&node) {
+            self.touched.push(node);
         }
     }
 
     /// The next output of any machine, with the sender's row of the flow that it is about.
     pub(super) fn poll(&mut self) -> Option<(Option<u32>, Output)> {
-        while let Some(&host) = self.touched.last() {
-            let Host { machine, rows } = &mut self.hosts[host as usize];
+        while let Some(&node) = self.touched.last() {
+            let Node { machine, rows } = &mut self.nodes[node as usize];
             if let Some(output) = machine.poll() {
                 let row = match output {
                     Output::Placed { flow, .. } | Output::Permit { flow, .. } => {
@@ -191,7 +191,7 @@ impl Hosts {
 
     /// When a machine has timed work, or a message arrives.
     pub(super) fn due(&self) -> Option<Time> {
-        let machines = self.hosts.iter().filter_map(|host| host.machine.poll_timeout());
+        let machines = self.nodes.iter().filter_map(|node| node.machine.poll_timeout());
         let remote = self.remote.as_ref();
         let mail = remote.and_then(|remote| remote.mail.next());
         let expiry = remote.and_then(|remote| remote.machine.poll_timeout());
@@ -200,11 +200,11 @@ impl Hosts {
 
     /// Does all timed work that is due, and delivers messages.
     pub(super) fn handle_timeout(&mut self, now: Time) {
-        for host in 0..self.hosts.len() as u32 {
-            let machine = &mut self.hosts[host as usize].machine;
+        for node in 0..self.nodes.len() as u32 {
+            let machine = &mut self.nodes[node as usize].machine;
             if machine.poll_timeout().is_some_and(|due| due <= now) {
                 machine.handle_timeout(now);
-                self.touch(host);
+                self.touch(node);
             }
         }
         let Some(mut remote) = self.remote.take() else { return };
@@ -212,14 +212,14 @@ impl Hosts {
         while let Some(mail) = remote.mail.pop_by(now) {
             match mail {
                 Mail::ToCoordinator(report) => remote.machine.handle(now, report),
-                Mail::ToHost(host, verdict) => self.handle(now, host, Input::Verdict(verdict)),
+                Mail::ToNode(node, verdict) => self.handle(now, node, Input::Verdict(verdict)),
             }
         }
         while let Some(ruling) = remote.machine.poll() {
             // A report that is refused came too late or twice, which a lossy network makes usual.
             let Ruling::Verdict(verdict) = ruling else { continue };
-            for host in self.of_batch(verdict.batch) {
-                remote.send(now, Mail::ToHost(host, verdict.clone()));
+            for node in self.of_batch(verdict.batch) {
+                remote.send(now, Mail::ToNode(node, verdict.clone()));
             }
         }
         self.remote = Some(remote);
