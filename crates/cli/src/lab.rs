@@ -8,7 +8,6 @@ mod calibrate;
 mod chaos;
 mod engine;
 mod experiment;
-mod flow;
 mod plan;
 mod up;
 mod wan;
@@ -28,9 +27,6 @@ pub(crate) enum Command {
     Calibrate(calibrate::Args),
     /// Reproduce a published comparison in simulation, next to the published figures
     Experiment(experiment::Args),
-    /// Simulate the order of network transfers in a prefill cluster
-    #[command(subcommand)]
-    Flow(flow::Command),
     /// Plan the placement of GPUs and their collectives
     Plan(Box<plan::Args>),
     /// Describe, write and convert workloads and traces
@@ -49,7 +45,6 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         Command::Bench(args) => bench::run(*args),
         Command::Calibrate(args) => calibrate::run(args),
         Command::Experiment(args) => experiment::run(&args),
-        Command::Flow(command) => flow::run(command),
         Command::Plan(args) => plan::run(&args),
         Command::Workload(command) => workload::run(command),
         Command::Wan(args) => wan::run(&args),

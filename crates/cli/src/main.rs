@@ -7,6 +7,7 @@ mod config_file;
 mod control;
 mod engines;
 mod explain;
+mod flow;
 mod gateway;
 mod hangup;
 mod http;
@@ -63,6 +64,9 @@ enum Command {
     Gateways(registry::Gateways),
     /// Show and change the policies of a fleet's regions
     Policy(registry::Policies),
+    /// Order the network transfers of a prefill/decode cluster
+    #[command(subcommand)]
+    Flow(flow::Command),
     #[cfg(feature = "lab")]
     #[command(flatten)]
     Lab(lab::Command),
@@ -91,6 +95,7 @@ fn main() -> std::process::ExitCode {
         Command::Regions(args) => args.run(),
         Command::Gateways(args) => args.run(),
         Command::Policy(args) => args.run(),
+        Command::Flow(command) => flow::run(command),
         #[cfg(feature = "lab")]
         Command::Lab(command) => lab::run(command),
         Command::Completions(args) => args.run(Cli::command()),

@@ -41,9 +41,10 @@ const TABLE: &[Line] = &[
     },
     // Only tests run it. Its own compare it with the legs that the gateway sends.
     Line { name: "mock", may: &[], tests: &["wire"] },
-    line("engined", &["base", "engine", "fabric", "wire"]),
-    line("flow-abi", &["base", "flow"]),
-    line("flowd", &["base", "flow", "flow-abi", "wire"]),
+    line("cards", &["base"]),
+    line("gate", &["base", "flow", "wire"]),
+    line("flow-abi", &["base", "flow", "gate", "wire"]),
+    line("engined", &["base", "engine", "fabric", "flow", "gate", "wire"]),
     line("control", &["base", "wire", "tls"]),
     line("ina", &["base", "wire"]),
     line("lab", &["base", "wire"]),

@@ -1,4 +1,4 @@
-//! `meridian flow`: simulates the order of transfers in a prefill cluster.
+//! `meridian flow sim`: simulates the order of transfers in a prefill cluster.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -10,18 +10,9 @@ use meridian_bench::{cluster::File, given};
 use meridian_flow::policy;
 use meridian_wire::config::Policy;
 
-/// Simulate the order of network transfers in a prefill cluster
-#[derive(Debug, clap::Subcommand)]
-pub(crate) enum Command {
-    /// Simulate a prefill cluster, or single flows, under flow policies
-    Sim(Box<Sim>),
-    /// List the flow policies
-    Policies,
-}
-
 /// Simulate a prefill cluster, or single flows, under flow policies
 #[derive(Debug, clap::Args)]
-pub(crate) struct Sim {
+pub(super) struct Sim {
     /// File with a cluster (servers, network, models, load) or flows on ports; see docs/flow.md
     file: PathBuf,
     /// Simulate only this model of the file
@@ -60,20 +51,7 @@ pub(crate) struct Sim {
 }
 
 /// Runs the command.
-pub(crate) fn run(command: Command) -> anyhow::Result<()> {
-    match command {
-        Command::Sim(args) => sim(*args),
-        Command::Policies => {
-            let mut out = std::io::stdout().lock();
-            for spec in policy::ALL {
-                writeln!(out, "{:<10} {} ({})", spec.name, spec.summary, spec.source)?;
-            }
-            Ok(())
-        }
-    }
-}
-
-fn sim(args: Sim) -> anyhow::Result<()> {
+pub(super) fn run(args: Sim) -> anyhow::Result<()> {
     let name = args.file.display().to_string();
     let text =
         std::fs::read_to_string(&args.file).with_context(|| format!("cannot read {name}"))?;
