@@ -12,7 +12,7 @@ use meridian_wire::config::Policy;
 
 /// Simulate a prefill cluster, or single flows, under flow policies
 #[derive(Debug, clap::Args)]
-pub(super) struct Sim {
+pub(crate) struct Sim {
     /// File with a cluster (servers, network, models, load) or flows on ports; see docs/flow.md
     file: PathBuf,
     /// Simulate only this model of the file
