@@ -50,9 +50,9 @@ impl From<GateError> for Failure {
             GateError::Full(_) => MERIDIAN_FULL,
             GateError::Failed => MERIDIAN_FAILED,
             GateError::Refused(_)
-            | GateError::UnknownPort(_)
-            | GateError::BatchTwice(_)
-            | GateError::Duration { .. } => MERIDIAN_REFUSED,
+            | GateError::Batch(_)
+            | GateError::Ports(..)
+            | GateError::BatchTwice(_) => MERIDIAN_REFUSED,
         };
         Failure { code, message: error.to_string() }
     }

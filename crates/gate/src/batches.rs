@@ -4,10 +4,9 @@
 //! new one.
 
 use std::collections::{HashMap, VecDeque};
-use std::time::Duration;
 
-use meridian_base::{BatchId, PortId, RequestId, Time};
-use meridian_flow::{Batch, Member, PortPlan};
+use meridian_base::{BatchId, PortId, Time};
+use meridian_flow::Batch;
 use meridian_wire::flow;
 
 use crate::error::GateError;
@@ -62,19 +61,7 @@ impl Batches {
             return Err(GateError::BatchTwice(batch.batch));
         }
         let Some(&row) = self.free.last() else { return Ok(None) };
-        let id = |name: &String| port(name).ok_or_else(|| GateError::UnknownPort(name.clone()));
-        let collectives: Result<_, GateError> =
-            batch.collectives.iter().map(|one| Ok((id(&one.port)?, one.bytes))).collect();
-        let requests: Result<_, GateError> =
-            batch.requests.iter().map(|one| member(now, one, &id)).collect();
-        Ok(Some(Batch {
-            id: BatchId(row),
-            number: self.begun + 1,
-            layers: batch.layers,
-            layer_time: duration("layer_us", batch.layer_us, 1e6)?,
-            collectives: collectives?,
-            requests: requests?,
-        }))
+        Ok(Some(batch.input(now, (BatchId(row), self.begun + 1), port)?))
     }
 
     /// The machine has accepted what [`Self::translate`] made.
@@ -145,44 +132,8 @@ impl Batches {
     /// The batches that compute, as the coordinator hears of them at `now`.
     pub(crate) fn reports(&self, now: Time) -> Vec<flow::Batch> {
         let live = self.known.values().filter(|known| !known.departed);
-        let report = |known: &Known| {
-            let (at, mut batch) = known.report.clone();
-            let since = now.since(at).as_secs_f64() * 1e3;
-            for request in &mut batch.requests {
-                request.ttft_left_ms = request.ttft_left_ms.map(|left| left - since);
-            }
-            batch
-        };
+        let report =
+            |Known { report: (at, batch), .. }: &Known| batch.clone().later(now.since(*at));
         live.map(report).collect()
     }
-}
-
-fn member(
-    now: Time,
-    request: &flow::Request,
-    id: &impl Fn(&String) -> Result<PortId, GateError>,
-) -> Result<Member, GateError> {
-    let left = request.ttft_left_ms.map(|left| duration("ttft_left_ms", left, 1e3)).transpose()?;
-    let slo = request.slo_ms.map(|slo| duration("slo_ms", slo, 1e3)).transpose()?;
-    let plan = request
-        .plan
-        .iter()
-        .map(|one| Ok(PortPlan { port: id(&one.port)?, reuse: one.reuse, handoff: one.handoff }));
-    Ok(Member {
-        id: RequestId(request.request),
-        // A budget that is used up is due at once.
-        deadline: left.map(|left| now + left.max(Duration::from_nanos(1))),
-        slo: slo.or(left).unwrap_or_default(),
-        decode: duration("decode_ms", request.decode_ms, 1e3)?,
-        plan: plan.collect::<Result<_, GateError>>()?,
-    })
-}
-
-/// A duration of at most a year; below zero it is zero.
-fn duration(field: &'static str, value: f64, in_a_second: f64) -> Result<Duration, GateError> {
-    let seconds = value.max(0.0) / in_a_second;
-    if value.is_nan() || seconds > 31_536_000.0 {
-        return Err(GateError::Duration { field, value, remedy: "a number, up to a year" });
-    }
-    Ok(Duration::from_secs_f64(seconds))
 }

@@ -10,10 +10,8 @@ mod session;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
-use meridian_base::{PortId, RequestId, Time};
-use meridian_flow::{Input, PruneWhy};
+use meridian_flow::Input;
 use meridian_wire::flow;
 
 use crate::clock::Clock;
@@ -95,34 +93,8 @@ impl Gate {
         // A verdict on a batch that has departed by now changes nothing, and is no error.
         let _ = self.with(|book, now| {
             book.counts.verdicts += 1;
-            let pruned = verdict.pruned.iter().map(|one| {
-                let why = PruneWhy {
-                    port: book.port(&one.port).unwrap_or(PortId(u32::MAX)),
-                    late_by: Duration::from_micros(one.late_us),
-                    bytes: one.bytes,
-                };
-                (RequestId(one.request), why)
-            });
-            let verdict = meridian_flow::Verdict {
-                batch,
-                number,
-                red: red(now, verdict.red_us),
-                requests: verdict.requests,
-                pruned: pruned.collect(),
-            };
+            let verdict = verdict.input(now, (batch, number), |name| book.port(name));
             Ok(book.act(now, Input::Verdict(verdict))?)
         });
-    }
-}
-
-/// The time `left` microseconds from now.
-fn red(now: Time, left: Option<i64>) -> Time {
-    let span = |left: i64| Duration::from_micros(left.unsigned_abs());
-    match left {
-        None => Time::MAX,
-        Some(left) if left >= 0 => now + span(left),
-        Some(left) => Time::from_nanos(
-            now.as_nanos().saturating_sub(u64::try_from(span(left).as_nanos()).unwrap_or(u64::MAX)),
-        ),
     }
 }

@@ -1,6 +1,7 @@
 //! Why a gate refuses.
 
 use meridian_flow::{ConfigError, Refusal};
+use meridian_wire::flow::BatchError;
 
 /// Why a gate can't be opened.
 #[derive(Debug, thiserror::Error)]
@@ -36,9 +37,12 @@ pub enum GateError {
     /// The machine refuses it.
     #[error("{0}")]
     Refused(Refusal),
-    /// A port that the settings do not name.
-    #[error("port `{0}` is not in the gate's settings: add it to ports")]
-    UnknownPort(String),
+    /// The batch has a value that is not valid.
+    #[error(transparent)]
+    Batch(#[from] BatchError),
+    /// More ports than a transfer can cross.
+    #[error("ports has {0} entries: a transfer crosses {1} at most")]
+    Ports(usize, usize),
     /// The batch is not there.
     #[error("batch {0} is unknown: it was never announced, or it has departed")]
     UnknownBatch(u64),
@@ -54,16 +58,6 @@ pub enum GateError {
     /// All rows are in use.
     #[error("{0} transfers are under way, the most there can be: end what is over")]
     Full(u32),
-    /// A duration is no duration.
-    #[error("{field} is {value}: use {remedy}")]
-    Duration {
-        /// The field.
-        field: &'static str,
-        /// Its value.
-        value: f64,
-        /// What to use.
-        remedy: &'static str,
-    },
     /// The gate has failed. Every transfer goes on without it.
     #[error("the gate has failed: transfers go on without it")]
     Failed,

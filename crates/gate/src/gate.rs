@@ -169,8 +169,7 @@ impl Gate {
     pub fn submit(&self, flow: NewFlow<'_>) -> Result<Handle, GateError> {
         let NewFlow { stage, owner, layer, bytes, ports } = flow;
         let ids: Vec<_> = ports.iter().copied().map(PortId).collect();
-        let missing = || GateError::UnknownPort(format!("{ports:?}: more than {}", Ports::MOST));
-        let ports = Ports::new(&ids).ok_or_else(missing)?;
+        let ports = Ports::new(&ids).ok_or(GateError::Ports(ids.len(), Ports::MOST))?;
         self.with(|book, now| {
             let owner = match stage {
                 Stage::Collective => {

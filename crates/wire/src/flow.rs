@@ -7,10 +7,12 @@
 mod batch;
 mod coordinator;
 mod settings;
+mod translate;
 
 pub use batch::{Batch, PortBytes, PortPlan, Request};
 pub use coordinator::{Pruned, ToCoordinator, ToNode, VERSION, Verdict};
 pub use settings::{Port, Settings};
+pub use translate::BatchError;
 
 /// The longest message between a node and the coordinator, in bytes: a line of JSON.
 pub const LONGEST: usize = 1 << 20;

@@ -43,6 +43,8 @@ const TABLE: &[Line] = &[
     Line { name: "mock", may: &[], tests: &["wire"] },
     line("cards", &["base"]),
     line("gate", &["base", "flow", "wire"]),
+    // Its tests have nodes.
+    Line { name: "coordinator", may: &["base", "flow", "wire"], tests: &["gate"] },
     line("flow-abi", &["base", "flow", "gate", "wire"]),
     line("engined", &["base", "engine", "fabric", "flow", "gate", "wire"]),
     line("control", &["base", "wire", "tls"]),

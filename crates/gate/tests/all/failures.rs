@@ -80,7 +80,7 @@ fn wrong_inputs_are_refused() {
     unknown_port.requests[0].plan.push(plan);
     let cases = [
         (batch(1, &[]), "batch 1 is under way: give each batch its own number"),
-        (unknown_port, "port `eth9` is not in the gate's settings: add it to ports"),
+        (unknown_port, "port `eth9` is unknown: name it in the settings of a gate first"),
         (batch(2, &[(2, f64::NAN)]), "ttft_left_ms is NaN: use a number, up to a year"),
         (batch(2, &[(2, 1e15)]), "ttft_left_ms is 1000000000000000: use a number, up to a year"),
         (

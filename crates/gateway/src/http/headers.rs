@@ -64,6 +64,14 @@ pub(crate) fn to_replica(headers: &mut HeaderMap, id: &HeaderValue) {
     headers.insert(REQUEST_ID, id.clone());
 }
 
+/// Tells a replica what is left of the request's TTFT objective, in the client's own header: on each
+/// hop it counts from the moment at which the request is sent.
+pub(crate) fn set_budget(headers: &mut HeaderMap, left_ms: Option<u64>) {
+    if let Some(left) = left_ms {
+        headers.insert(TTFT_SLO, HeaderValue::from(left));
+    }
+}
+
 /// Prepares a replica's headers for a client.
 pub(crate) fn to_client(headers: &mut HeaderMap, asked_orca: bool, length_changes: bool) {
     // The chunks mark the end of the answer; an additional length would be wrong (RFC 9112 section

@@ -222,6 +222,7 @@ impl Transport {
         let body = leg_body(payload, &payload.splices, added, member).noting(taken.clone());
         let mut headers = call.headers.clone();
         headers.extend(added.headers.iter().cloned());
+        headers::set_budget(&mut headers, self.ttft_left_ms(context));
         if member.speaks_orca() && !headers.contains_key(headers::ORCA_ASK) {
             headers.insert(headers::ORCA_ASK, HeaderValue::from_static("TEXT"));
         }
@@ -249,6 +250,12 @@ impl Transport {
         let first = first.map_err(|e| e.at(Fault::Replica))?;
         let by = AnsweredBy::Replica(member.clone());
         Ok(Started { head, opened: Opened { flow, first, sent, by } })
+    }
+
+    /// Milliseconds left of the request's TTFT objective, if it has one.
+    pub(super) fn ttft_left_ms(&self, context: &RequestContext) -> Option<u64> {
+        let left = context.terms.deadline?.since(self.driver.clock.now());
+        Some(u64::try_from(left.as_millis()).unwrap_or(u64::MAX))
     }
 
     async fn at_peer(

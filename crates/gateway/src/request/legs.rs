@@ -20,6 +20,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use crate::error::{AttemptError, Fault};
+use crate::http::headers;
 use crate::http::parts::{Parts, Taken};
 use crate::machine::ticket::Ticket;
 use crate::replicas::fleet::Member;
@@ -130,6 +131,7 @@ impl Transport {
             bootstrap_port: bootstrap.map(|(_, port)| port),
             engine_id: rank.map(|rank| &*rank.engine_id),
             rank: rank.map(|rank| rank.rank).filter(|_| ranks.len() > 1),
+            ttft_left_ms: self.ttft_left_ms(context),
         };
         let split = Split { context, payload, splices, legs, protocol, pair: &pair };
         match protocol.order {
@@ -157,8 +159,9 @@ impl Transport {
             ),
             false => None,
         };
+        let pair = Pair { ttft_left_ms: self.ttft_left_ms(context), ..*pair };
         let added =
-            (protocol.decode)(pair, handed.as_ref()).map_err(|_| self.fall_back("lacks"))?;
+            (protocol.decode)(&pair, handed.as_ref()).map_err(|_| self.fall_back("lacks"))?;
         if prefilled.not_before.elapsed() > self.settings.kv_fresh {
             return Err(self.fall_back("lease"));
         }
@@ -252,6 +255,7 @@ impl Transport {
         let splices = if protocol.limits_prefill { splices } else { &payload.splices };
         let mut headers = context.call.headers.clone();
         headers.extend(added.headers.iter().cloned());
+        headers::set_budget(&mut headers, self.ttft_left_ms(context));
         Ok(Ask {
             upstream: self.upstream(from).clone(),
             member: from.clone(),

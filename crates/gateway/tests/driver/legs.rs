@@ -114,6 +114,33 @@ pub(crate) fn body(replica: &Replica) -> Value {
     serde_json::from_slice(&replica.last().body).unwrap()
 }
 
+// Each leg is told what is left of the client's TTFT objective when it is sent: in the params, which
+// connectors read, and in the client's own header, which engines read. A request without an objective
+// has neither.
+#[tokio::test(start_paused = true)]
+async fn the_rest_of_the_objective_travels_with_each_leg() {
+    let pools = Pools::of(1, 1).await;
+    pools.prefill[0].then(prefilled(&params("r")).after(300 * MS));
+    let mut request = chat("hi");
+    request.headers_mut().insert("x-slo-ttft-ms", "900".parse().unwrap());
+    assert_eq!(call(pools.region.listen, request).await.status, 200);
+    let left = |replica: &Replica| {
+        let said = replica.last();
+        let header: u64 = said.headers["x-slo-ttft-ms"].to_str().unwrap().parse().unwrap();
+        assert_eq!(body(replica)["kv_transfer_params"]["slo_ttft_ms"], header);
+        header
+    };
+    let (first, second) = (left(&pools.prefill[0]), left(&pools.decode[0]));
+    assert!((801..=900).contains(&first), "{first}");
+    assert!((501..=600).contains(&second), "{second}");
+
+    assert_eq!(pools.ask().await.status, 200);
+    for replica in [&pools.prefill[0], &pools.decode[0]] {
+        assert!(!replica.last().headers.contains_key("x-slo-ttft-ms"));
+        assert_eq!(body(replica)["kv_transfer_params"].get("slo_ttft_ms"), None);
+    }
+}
+
 // The prefill leg asks for one token and its blocks; the decode leg has the client's own limits and
 // the answer's parameters. The client sees one answer.
 #[tokio::test(start_paused = true)]

@@ -60,6 +60,7 @@ async fn the_gateway_s_legs_are_covered() {
         bootstrap_port: None,
         engine_id: None,
         rank: None,
+        ttft_left_ms: None,
     };
     let reading =
         Reading { seed: 7, block_bytes: 8, head_bytes: 16, tenant_scope: None, counts: false };

@@ -7,6 +7,7 @@ use http::{HeaderName, HeaderValue};
 use serde::Serialize;
 use smallvec::SmallVec;
 
+use super::pair::Pair;
 use crate::openai::Pieces;
 
 /// Additions to one leg.
@@ -20,10 +21,19 @@ pub struct Added {
 }
 
 impl Added {
-    /// The member in which vLLM's connectors read their parameters; `value` is an object.
-    pub(super) fn kv_transfer_params(value: Bytes) -> Added {
-        let name = Bytes::from_static(b"\"kv_transfer_params\":");
-        Added { members: Pieces::from_iter([name, value]), ..Added::default() }
+    /// The member in which vLLM's connectors read their parameters; `value` is an object with a
+    /// member. The rest of the request's TTFT budget goes first, for connectors that order their
+    /// transfers by it; vLLM's own ignore it.
+    pub(super) fn kv_transfer_params(pair: &Pair<'_>, value: Bytes) -> Added {
+        const NAME: Bytes = Bytes::from_static(b"\"kv_transfer_params\":");
+        let members = match pair.ttft_left_ms {
+            None => Pieces::from_iter([NAME, value]),
+            Some(left) => {
+                let budget = Bytes::from(format!("{{\"slo_ttft_ms\":{left},"));
+                Pieces::from_iter([NAME, budget, value.slice(1..)])
+            }
+        };
+        Added { members, ..Added::default() }
     }
 
     pub(super) fn header(self, name: &'static str, value: HeaderValue) -> Added {

@@ -57,7 +57,7 @@ fn prefill(pair: &Pair<'_>) -> Result<Added, Lacks> {
         remote_engine_id: None,
         remote_bootstrap_addr: None,
     };
-    let mut added = Added::kv_transfer_params(json(&params));
+    let mut added = Added::kv_transfer_params(pair, json(&params));
     added.members.insert(0, Bytes::from_static(b"\"min_tokens\":1,"));
     Ok(match pair.rank {
         Some(rank) => added.header("x-data-parallel-rank", HeaderValue::from(rank)),
@@ -80,5 +80,5 @@ fn decode(pair: &Pair<'_>, _: Option<&Handed>) -> Result<Added, Lacks> {
         remote_engine_id: Some(engine_id),
         remote_bootstrap_addr: Some(format!("http://{}", authority(host, port))),
     };
-    Ok(Added::kv_transfer_params(json(&params)))
+    Ok(Added::kv_transfer_params(pair, json(&params)))
 }

@@ -30,10 +30,11 @@ pub(super) static SPEC: Protocol = Protocol {
 const PIN: &[u8] = b"{\"do_remote_decode\":true,\"do_remote_prefill\":false,\
     \"remote_engine_id\":null,\"remote_block_ids\":null,\"remote_host\":null,\"remote_port\":null}";
 
-fn prefill(_: &Pair<'_>) -> Result<Added, Lacks> {
-    Ok(Added::kv_transfer_params(Bytes::from_static(PIN)))
+fn prefill(pair: &Pair<'_>) -> Result<Added, Lacks> {
+    Ok(Added::kv_transfer_params(pair, Bytes::from_static(PIN)))
 }
 
-fn decode(_: &Pair<'_>, handed: Option<&Handed>) -> Result<Added, Lacks> {
-    Ok(handed.map_or_else(Added::default, |handed| Added::kv_transfer_params(handed.params())))
+fn decode(pair: &Pair<'_>, handed: Option<&Handed>) -> Result<Added, Lacks> {
+    let added = |handed: &Handed| Added::kv_transfer_params(pair, handed.params());
+    Ok(handed.map(added).unwrap_or_default())
 }

@@ -21,6 +21,8 @@ pub struct Pair<'a> {
     pub engine_id: Option<&'a str>,
     /// The data-parallel rank for the prefill, if it is known. It is then pinned.
     pub rank: Option<u32>,
+    /// Milliseconds left of the request's TTFT objective when the leg is sent, if it has one.
+    pub ttft_left_ms: Option<u64>,
 }
 
 impl<'a> Pair<'a> {

@@ -24,6 +24,7 @@ const PAIR: Pair<'_> = Pair {
     bootstrap_port: None,
     engine_id: Some("engine-1"),
     rank: Some(3),
+    ttft_left_ms: None,
 };
 
 /// A recorded file.

@@ -70,6 +70,18 @@ fn nixl() {
     .assert_eq(&both("nixl", &PAIR, Some(&handed())));
 }
 
+// The rest of a TTFT objective goes into the params of both legs, where connectors find it.
+#[test]
+fn the_budget_travels_in_the_params() {
+    let pair = Pair { ttft_left_ms: Some(812), ..PAIR };
+    for name in ["nixl", "mooncake"] {
+        let legs = both(name, &pair, Some(&handed()));
+        let whole = legs.replace("\"slo_ttft_ms\":812,", "");
+        assert_eq!(legs.matches("\"kv_transfer_params\":{\"slo_ttft_ms\":812,\"do_").count(), 2);
+        assert_eq!(whole, both(name, &PAIR, Some(&handed())), "{name}");
+    }
+}
+
 #[test]
 fn mooncake() {
     expect![[r#"

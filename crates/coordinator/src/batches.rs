@@ -1,0 +1,88 @@
+//! The batches that nodes report: their own numbers, the machine's rows, and who takes part.
+
+use std::collections::{HashMap, VecDeque};
+
+use meridian_base::{BatchId, Time};
+
+/// A number that identifies a connection.
+pub(crate) type NodeId = u64;
+
+/// Those that are known.
+#[derive(Debug)]
+pub(crate) struct Batches {
+    known: HashMap<u64, Known>,
+    of_row: HashMap<u32, u64>,
+    order: VecDeque<(Time, u64)>,
+    free: Vec<u32>,
+    begun: u64,
+}
+
+#[derive(Debug)]
+struct Known {
+    row: BatchId,
+    number: u64,
+    nodes: Vec<NodeId>,
+}
+
+impl Batches {
+    pub(crate) fn new(rows: u32) -> Batches {
+        Batches {
+            known: HashMap::new(),
+            of_row: HashMap::new(),
+            order: VecDeque::new(),
+            free: (0..rows).rev().collect(),
+            begun: 0,
+        }
+    }
+
+    /// Adds a node's part of a batch. `None` if there is no row, or the node has reported it already.
+    pub(crate) fn enter(&mut self, now: Time, batch: u64, node: NodeId) -> Option<(BatchId, u64)> {
+        if let Some(known) = self.known.get_mut(&batch) {
+            if known.nodes.contains(&node) {
+                return None;
+            }
+            known.nodes.push(node);
+            return Some((known.row, known.number));
+        }
+        let row = BatchId(self.free.pop()?);
+        self.begun += 1;
+        let number = self.begun;
+        self.of_row.insert(row.0, batch);
+        self.order.push_back((now, batch));
+        self.known.insert(batch, Known { row, number, nodes: vec![node] });
+        Some((row, number))
+    }
+
+    /// A batch is over: its row and number, for the machine.
+    pub(crate) fn leave(&mut self, batch: u64) -> Option<(BatchId, u64)> {
+        let known = self.known.remove(&batch)?;
+        self.of_row.remove(&known.row.0);
+        self.free.push(known.row.0);
+        Some((known.row, known.number))
+    }
+
+    /// The batches that a node takes part in. The other nodes' parts are forgotten with its own: they
+    /// go on with what they were told.
+    pub(crate) fn of_node(&self, node: NodeId) -> Vec<u64> {
+        let here = self.known.iter().filter(|(_, known)| known.nodes.contains(&node));
+        here.map(|(batch, _)| *batch).collect()
+    }
+
+    /// The next batch that entered before `then`.
+    pub(crate) fn older(&mut self, then: Time) -> Option<u64> {
+        while let Some((at, batch)) = self.order.front().copied().filter(|(at, _)| *at < then) {
+            debug_assert!(at < then);
+            self.order.pop_front();
+            if self.known.contains_key(&batch) {
+                return Some(batch);
+            }
+        }
+        None
+    }
+
+    /// The batch in a row, and the nodes that take part.
+    pub(crate) fn at(&self, row: BatchId) -> Option<(u64, &[NodeId])> {
+        let batch = *self.of_row.get(&row.0)?;
+        Some((batch, &self.known.get(&batch)?.nodes))
+    }
+}

@@ -1,0 +1,5 @@
+//! The coordinator with real nodes: gates that connect over TCP.
+
+mod common;
+mod connections;
+mod orders;
