@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 /// A request in the engine. If dropped before its end, it is aborted.
 #[derive(Debug)]
@@ -116,6 +117,8 @@ pub(crate) struct Server {
     pub(crate) seed: u64,
     pub(crate) created: u64,
     pub(crate) max_model_len: u32,
+    /// When the first token is due, if the request has an objective.
+    pub(crate) due: Option<Instant>,
 }
 
 impl Completion {
@@ -140,7 +143,7 @@ impl Completion {
         params.check_blocks(blocks_for(prompt_tokens))?;
         let shape = Shape::new(kind, context.number, model, context.created);
         let suffix = mix(context.seed, context.number) as u32;
-        let (part, transfer) = leg(params, &prompt, || shape.internal_id(suffix));
+        let (part, transfer) = leg(params, &prompt, context.due, || shape.internal_id(suffix));
         let room = context.max_model_len.saturating_sub(prompt_tokens);
         let (reply_tokens, max_tokens) = match cap {
             Some(cap) => (u32::MAX, cap),
@@ -193,13 +196,14 @@ impl Completion {
 fn leg(
     params: Params,
     prompt: &Prompt,
+    due: Option<Instant>,
     name: impl FnOnce() -> String,
 ) -> (Option<Box<Part>>, Answered) {
     match params {
         Params::Absent => (None, Answered::Absent),
         Params::Prefill => {
             let (reply, held) = oneshot::channel();
-            let export = Export { name: name(), contents: prompt.contents(), reply };
+            let export = Export { name: name(), contents: prompt.contents(), due, reply };
             (Some(Box::new(Part::Prefill(export))), Answered::Held(held))
         }
         Params::Decode(remote) => {

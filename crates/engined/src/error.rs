@@ -1,6 +1,7 @@
 //! Why an engine cannot be served.
 
 use meridian_engine::ConfigError;
+use meridian_gate::SettingsError;
 use std::net::SocketAddr;
 
 /// Failures before the first request. Later failures are answered to the client.
@@ -25,6 +26,9 @@ pub enum Error {
         /// The remedy.
         remedy: &'static str,
     },
+    /// The order of transfers of KV is not valid.
+    #[error("flow policy: {0}")]
+    Flow(#[from] SettingsError),
     /// The address is in use or not ours.
     #[error("cannot listen on {address}: {source}; choose another address, or port 0 for any")]
     Listen {

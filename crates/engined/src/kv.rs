@@ -10,10 +10,12 @@
 //! blocks after their lease has ended fails, and params that would end a vLLM process get a 400.
 //! Only the pull mode exists, without KV that goes back to the prefilling engine.
 
+mod budget;
 mod call;
 mod content;
 mod exports;
 mod fetch;
+mod gated;
 mod heartbeat;
 mod legs;
 mod link;
@@ -25,7 +27,8 @@ mod serve;
 mod shared;
 mod wire;
 
-pub(crate) use exports::Exports;
+pub(crate) use budget::left;
+pub(crate) use exports::{Exports, Read};
 pub(crate) use fetch::{FetchError, Import};
 pub(crate) use legs::{Legs, Part, Running};
 pub(crate) use metrics::KvMetrics;

@@ -2,7 +2,7 @@
 //! mailboxes.
 
 use crate::clock::Clock;
-use crate::kv::{Denial, FetchError, Legs, Op, Part, Running};
+use crate::kv::{Denial, FetchError, Legs, Op, Part, Read, Running};
 use crate::mailbox::{Mailbox, Progress};
 use crate::metrics::Metrics;
 use meridian_base::{RequestId, Time};
@@ -26,8 +26,8 @@ pub(crate) enum Command {
         request: String,
         /// What it asks for.
         op: Op,
-        /// Gets the contents of the blocks that were asked for.
-        reply: oneshot::Sender<Result<Vec<u64>, Denial>>,
+        /// Gets the blocks that were asked for.
+        reply: oneshot::Sender<Result<Read, Denial>>,
     },
     /// Render the metrics page.
     Metrics(oneshot::Sender<String>),

@@ -22,6 +22,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
 
 /// The API of one engine without sockets: clones share the engine.
 #[derive(Clone, Debug)]
@@ -131,7 +132,7 @@ impl Service {
                 if self.shared.options.log_requests {
                     note(&head.headers);
                 }
-                self.post(path, &body.to_bytes()).await
+                self.post(path, &head.headers, &body.to_bytes()).await
             }
             (
                 _,
@@ -148,7 +149,7 @@ impl Service {
         }
     }
 
-    async fn post(&self, path: &str, body: &[u8]) -> Response<ReplyBody> {
+    async fn post(&self, path: &str, headers: &HeaderMap, body: &[u8]) -> Response<ReplyBody> {
         let request = match api::parse(body) {
             Ok(request) => request,
             Err(message) => return failure(StatusCode::BAD_REQUEST, &message),
@@ -172,7 +173,9 @@ impl Service {
             "/v1/completions" => Kind::Text,
             _ => Kind::Chat,
         };
-        let completion = match self.completion(kind, &request, params.clone()) {
+        let left = kv::left(headers, request.kv_transfer_params.as_ref());
+        let due = left.and_then(|left| Instant::now().checked_add(left));
+        let completion = match self.completion(kind, &request, params.clone(), due) {
             Ok(completion) => completion,
             Err(message) => {
                 self.reject(params);
@@ -223,6 +226,7 @@ impl Service {
         kind: Kind,
         request: &Common<'_>,
         params: Params,
+        due: Option<Instant>,
     ) -> Result<Completion, BadRequest> {
         let prompt = match kind {
             Kind::Chat => request.chat_prompt()?,
@@ -234,6 +238,7 @@ impl Service {
             seed: options.seed,
             created: self.shared.created,
             max_model_len: options.engine.max_model_len,
+            due,
         };
         Completion::new(kind, request, prompt, &options.served_model, params, server)
     }
@@ -292,7 +297,7 @@ impl SideChannel {
         let (listener, address) = transfer.network.listen(address).map_err(listen)?;
         let profile = &options.engine.profile;
         let named = transfer.announce.unwrap_or(address);
-        let shared = Arc::new(kv::Shared::new(transfer, named, profile, clock));
+        let shared = Arc::new(kv::Shared::new(transfer, named, profile, clock)?);
         let (alive, watched) = watch::channel(());
         tokio::spawn(kv::listen(listener, shared.clone(), commands.downgrade(), watched));
         Ok(Some(SideChannel { shared, address, _alive: alive }))

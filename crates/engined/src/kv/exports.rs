@@ -3,6 +3,16 @@
 use super::{Denial, Export};
 use meridian_base::RequestId;
 use std::collections::HashMap;
+use tokio::time::Instant;
+
+/// Blocks that another engine reads.
+#[derive(Debug, Default)]
+pub(crate) struct Read {
+    /// Their contents.
+    pub(crate) contents: Vec<u64>,
+    /// When their request's first token is due.
+    pub(crate) due: Option<Instant>,
+}
 
 /// The contents of all held blocks.
 #[derive(Debug, Default)]
@@ -16,13 +26,14 @@ struct Exported {
     id: RequestId,
     /// The blocks of the prompt, each with its content.
     contents: HashMap<u32, u64>,
+    due: Option<Instant>,
 }
 
 impl Exports {
     /// The blocks of a prompt are held from now on. A reply's blocks after them are not exported.
     pub(crate) fn insert(&mut self, id: RequestId, export: &Export, blocks: &[u32]) {
         let contents = blocks.iter().copied().zip(export.contents.iter().copied()).collect();
-        self.by_name.insert(export.name.clone(), Exported { id, contents });
+        self.by_name.insert(export.name.clone(), Exported { id, contents, due: export.due });
         self.names.insert(id.0, export.name.clone());
     }
 
@@ -37,10 +48,11 @@ impl Exports {
         self.by_name.get(name).map(|exported| exported.id)
     }
 
-    /// The contents of some blocks of a request.
-    pub(crate) fn contents(&self, name: &str, blocks: &[u32]) -> Result<Vec<u64>, Denial> {
+    /// Some blocks of a request.
+    pub(crate) fn read(&self, name: &str, blocks: &[u32]) -> Result<Read, Denial> {
         let exported = self.by_name.get(name).ok_or(Denial::NotHeld)?;
         let content = |block: &u32| exported.contents.get(block).copied();
-        blocks.iter().map(content).collect::<Option<_>>().ok_or(Denial::UnknownBlock)
+        let contents = blocks.iter().map(content).collect::<Option<_>>();
+        Ok(Read { contents: contents.ok_or(Denial::UnknownBlock)?, due: exported.due })
     }
 }

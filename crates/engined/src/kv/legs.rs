@@ -1,7 +1,7 @@
 //! The pump's part in transfers: it ties the machine's requests to the tasks and to the names that
 //! other engines use.
 
-use super::{Denial, Export, Exports, FetchError, Import, LoadFailure, Op, Shared};
+use super::{Denial, Export, Exports, FetchError, Import, LoadFailure, Op, Read, Shared};
 use meridian_base::RequestId;
 use meridian_engine::{Engine, Input, Leg, Usage};
 use std::sync::Arc;
@@ -107,14 +107,14 @@ impl Legs {
         &mut self,
         request: &str,
         op: &Op,
-    ) -> (Result<Vec<u64>, Denial>, Option<Input>) {
+    ) -> (Result<Read, Denial>, Option<Input>) {
         let id = self.exports.id(request);
         match (op, id) {
-            (Op::Read { blocks }, _) => (self.exports.contents(request, blocks), None),
+            (Op::Read { blocks }, _) => (self.exports.read(request, blocks), None),
             (Op::Renew, Some(id)) => {
-                (Ok(Vec::new()), Some(Input::Renew { id, lease: self.shared.renewed() }))
+                (Ok(Read::default()), Some(Input::Renew { id, lease: self.shared.renewed() }))
             }
-            (Op::Free, Some(id)) => (Ok(Vec::new()), Some(Input::Release(id))),
+            (Op::Free, Some(id)) => (Ok(Read::default()), Some(Input::Release(id))),
             (Op::Renew, None) => (Err(Denial::NotHeld), None),
             (Op::Free, None) => {
                 self.shared.metrics().late_notifications += 1;

@@ -55,6 +55,8 @@ pub struct Transfer {
     pub link_gbps: f64,
     /// What happens to a decode leg whose KV can't be fetched.
     pub load_failure: LoadFailure,
+    /// The flow policy by which the card's transfers go; without one they share it.
+    pub flow_policy: Option<String>,
     /// How engines reach each other.
     pub network: Network,
 }
@@ -71,6 +73,7 @@ impl Default for Transfer {
             scale: 1.0 / 1024.0,
             link_gbps: 100.0,
             load_failure: LoadFailure::Fail,
+            flow_policy: None,
             network: Network::default(),
         }
     }

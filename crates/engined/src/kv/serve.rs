@@ -3,7 +3,7 @@
 use super::network::{Listener, Stream};
 use super::shared::CHUNK;
 use super::wire::{self, Answer, Ask, Denial, Op};
-use super::{Shared, content};
+use super::{Read, Shared, content, gated};
 use crate::pump::Command;
 use std::io::Result;
 use std::sync::Arc;
@@ -74,17 +74,21 @@ async fn serve(
         let denied = result.as_ref().err().copied();
         let answer = Answer { denied, block_bytes: shared.block_bytes };
         wire::write(stream, &answer).await?;
-        send(stream, &result.unwrap_or_default(), shared).await?;
+        let read = result.unwrap_or_default();
+        match &shared.gate {
+            Some(gate) => gated::send(gate, stream, &read, shared).await?,
+            None => send(stream, &read.contents, shared).await?,
+        }
     }
     Ok(())
 }
 
-/// Passes a request to the engine, which returns the contents of the blocks to send.
+/// Passes a request to the engine, which returns the blocks to send.
 async fn carry_out(
     request: String,
     op: Op,
     commands: &mpsc::WeakUnboundedSender<Command>,
-) -> Option<std::result::Result<Vec<u64>, Denial>> {
+) -> Option<std::result::Result<Read, Denial>> {
     let (reply, result) = oneshot::channel();
     commands.upgrade()?.send(Command::Remote { request, op, reply }).ok()?;
     result.await.ok()
@@ -100,12 +104,17 @@ async fn send(stream: &mut dyn Stream, contents: &[u64], shared: &Shared) -> Res
     for chunk in contents.chunks(CHUNK) {
         sent += chunk.len();
         passing.passed(shared.model_bytes * sent as f64).await;
-        for block in chunk {
-            let bytes = content::block(*block, shared.block_bytes);
-            stream.write_all(&bytes).await?;
-            shared.metrics().sent += bytes.len() as u64;
-        }
-        stream.flush().await?;
+        write(stream, chunk, shared).await?;
     }
     Ok(())
+}
+
+/// Writes the bytes of some blocks.
+pub(super) async fn write(stream: &mut dyn Stream, blocks: &[u64], shared: &Shared) -> Result<()> {
+    for block in blocks {
+        let bytes = content::block(*block, shared.block_bytes);
+        stream.write_all(&bytes).await?;
+        shared.metrics().sent += bytes.len() as u64;
+    }
+    stream.flush().await
 }

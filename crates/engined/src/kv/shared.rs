@@ -1,5 +1,6 @@
 //! An engine's side of all transfers: its identity, its settings and its counts.
 
+use super::gated::Outgate;
 use super::link::Link;
 use super::{KvMetrics, LoadFailure, Network, Transfer};
 use crate::Error;
@@ -11,6 +12,7 @@ use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 /// A prefill leg, whose blocks another engine will fetch.
 #[derive(Debug)]
@@ -19,6 +21,8 @@ pub(crate) struct Export {
     pub(crate) name: String,
     /// The contents of its prompt's blocks.
     pub(crate) contents: Vec<u64>,
+    /// When its first token is due, if it has an objective.
+    pub(crate) due: Option<Instant>,
     /// Gets the params of the answer; dropped if no blocks are held.
     pub(crate) reply: oneshot::Sender<Value>,
 }
@@ -35,6 +39,8 @@ pub(crate) struct Shared {
     /// The engine's card, by direction.
     pub(super) out: Link,
     pub(super) into: Link,
+    /// Orders the transfers on `out`; without it they share the card.
+    pub(super) gate: Option<Outgate>,
     tp: u32,
     /// KV bytes of a block, of the model and on the socket.
     pub(super) model_bytes: f64,
@@ -58,10 +64,12 @@ impl Shared {
         address: SocketAddr,
         profile: &Profile,
         clock: Clock,
-    ) -> Shared {
+    ) -> Result<Shared, Error> {
         let model_bytes = profile.model.kv_bytes(1) * f64::from(BLOCK_TOKENS);
         let rate = transfer.link_gbps * 1e9 / 8.0 / clock.wall_seconds(Duration::from_secs(1));
-        Shared {
+        let gate = |policy: &String| Outgate::new(policy, rate, model_bytes);
+        let gate = transfer.flow_policy.as_ref().map(gate).transpose()?;
+        Ok(Shared {
             engine_id: fresh_id(),
             address,
             network: transfer.network.clone(),
@@ -70,11 +78,12 @@ impl Shared {
             clock,
             out: Link::new(rate),
             into: Link::new(rate),
+            gate,
             tp: profile.tp,
             model_bytes,
             block_bytes: ((model_bytes * transfer.scale) as usize).max(8),
             metrics: Mutex::new(KvMetrics::new(transfer.role)),
-        }
+        })
     }
 
     /// The lease of blocks that are held from now on, in model time.

@@ -120,7 +120,9 @@ pub(crate) fn body(replica: &Replica) -> Value {
 #[tokio::test(start_paused = true)]
 async fn the_rest_of_the_objective_travels_with_each_leg() {
     let pools = Pools::of(1, 1).await;
-    pools.prefill[0].then(prefilled(&params("r")).after(300 * MS));
+    let mut slow = Script::default().wait(300 * MS);
+    slow.0.extend(prefilled(&params("r")).0);
+    pools.prefill[0].then(slow);
     let mut request = chat("hi");
     request.headers_mut().insert("x-slo-ttft-ms", "900".parse().unwrap());
     assert_eq!(call(pools.region.listen, request).await.status, 200);

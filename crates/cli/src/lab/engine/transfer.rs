@@ -30,6 +30,10 @@ pub(super) struct TransferArgs {
     /// Rate at which this engine sends KV, and at which it receives KV, in Gb/s.
     #[arg(long, value_name = "GBPS", default_value_t = 100.0)]
     kv_link_gbps: f64,
+    /// Flow policy by which the transfers of this engine's card go, `mfs` or another of `meridian flow
+    /// policies` [default: they share the card]
+    #[arg(long, value_name = "POLICY")]
+    flow_policy: Option<String>,
     /// What happens to a decode leg whose KV can't be fetched.
     #[arg(long, value_enum, default_value_t = Policy::Fail)]
     kv_load_failure_policy: Policy,
@@ -66,6 +70,7 @@ impl TransferArgs {
             lease: self.kv_lease,
             scale: self.kv_scale,
             link_gbps: self.kv_link_gbps,
+            flow_policy: self.flow_policy.clone(),
             load_failure: match self.kv_load_failure_policy {
                 Policy::Fail => LoadFailure::Fail,
                 Policy::Recompute => LoadFailure::Recompute,
