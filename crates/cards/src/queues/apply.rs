@@ -139,7 +139,13 @@ impl Tc {
         }
     }
 
-    fn batch(&self, device: &str, commands: &[String]) -> Result<(), ApplyError> {
+    /// Runs commands that make the root of a device, in one batch; if one fails, the root is
+    /// deleted.
+    ///
+    /// # Errors
+    ///
+    /// When a command fails.
+    pub fn batch(&self, device: &str, commands: &[String]) -> Result<(), ApplyError> {
         let output = self.run("-batch -", &(commands.join("\n") + "\n"))?;
         if output.status.success() {
             return Ok(());
