@@ -21,6 +21,8 @@ mod script;
 mod shape;
 mod speed;
 mod switch;
+#[cfg(test)]
+mod tests;
 mod text;
 
 pub use apply::{After, Applied, ApplyError, Tc};

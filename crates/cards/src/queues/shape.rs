@@ -131,4 +131,6 @@ pub(crate) fn legend(script: &mut Script, classes: Classes) {
     if classes == Classes::Two {
         script.note("The code points of the other six of eight classes count as KV.");
     }
+    script.note("Filters read the first 16 bits of the IP header, with both forms of each class.");
+    script.note("Where these rules are set already, delete the root first; --apply does.");
 }

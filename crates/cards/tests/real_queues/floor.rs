@@ -51,10 +51,10 @@ fn eight_classes_are_in_order() {
     let shares: Vec<f64> = lower.iter().map(|bytes| bytes / all).collect();
     println!("\nKV of three classes beside greedy collectives: {shares:.3?}");
     assert!((0.07..0.2).contains(&shares.iter().sum::<f64>()), "{shares:?}");
-    assert!(shares[0] > 4.0 * (shares[1] + shares[2]), "{shares:?}");
+    assert!(shares[0] > 2.0 * (shares[1] + shares[2]), "{shares:?}");
     drop(collectives);
     kv.after(32 * MIB);
     let shares = kv.shares(96 * MIB);
     println!("the same by themselves: {shares:.3?}");
-    assert!(shares[0] > 0.9, "{shares:?}");
+    assert!(shares[0] > 0.7, "{shares:?}");
 }

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use meridian_cards::queues::{Class, Classes, Kind, Shape, Tc, mark};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -16,6 +17,8 @@ pub(crate) const RATE: &str = "1Gbps";
 
 pub(crate) struct Pair {
     names: [String; 2],
+    /// One pair at a time: shares of a link say nothing where its senders lack a processor.
+    _alone: MutexGuard<'static, ()>,
 }
 
 /// Addresses of the two ends.
@@ -26,7 +29,11 @@ impl Pair {
     pub(crate) fn new() -> Pair {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let id = format!("{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
-        let pair = Pair { names: ["a", "b"].map(|end| format!("meridian-cards-{id}-{end}")) };
+        static ONE: Mutex<()> = Mutex::new(());
+        let names = ["a", "b"].map(|end| format!("meridian-cards-{id}-{end}"));
+        // A test that failed has removed its namespaces too.
+        let alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let pair = Pair { names, _alone: alone };
         let [a, b] = &pair.names;
         for name in [a, b] {
             run("ip", &format!("netns add {name}"));

@@ -9,7 +9,11 @@ use crate::pair::{DEVICE, Pair, rules};
 /// Everything that `tc` shows of the device, without counters.
 fn state(pair: &Pair) -> String {
     let shows = ["qdisc show", "class show", "filter show"];
-    shows.map(|show| pair.run_tc(&format!("{show} dev {DEVICE}"))).join("---\n")
+    let text = shows.map(|show| pair.run_tc(&format!("{show} dev {DEVICE}"))).join("--- ");
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let counts = |at: usize| at > 0 && ["refcnt", "direct_packets_stat"].contains(&words[at - 1]);
+    let kept = words.iter().enumerate().filter(|(at, _)| !counts(*at)).map(|(_, word)| *word);
+    kept.collect::<Vec<_>>().join(" ")
 }
 
 // Applied twice is applied once; removed twice is removed once.

@@ -1,3 +1,5 @@
+//! Templates are complete, and their shares are those of the whole port.
+
 use super::*;
 
 const ALL: [Vendor; 5] = [Vendor::Sonic, Vendor::Cumulus, Vendor::Eos, Vendor::Nxos, Vendor::Junos];
