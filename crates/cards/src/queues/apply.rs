@@ -19,7 +19,9 @@ pub enum ApplyError {
     NoTc(io::Error),
     #[error("device `{0}` is not there; `ip link` lists the devices")]
     NoDevice(String),
-    #[error("`tc {0}` needs CAP_NET_ADMIN; run the command as root, or print it and run it there")]
+    #[error(
+        "`tc {0}` needs CAP_NET_ADMIN; run the command as root, or without --apply to print the commands"
+    )]
     NotPermitted(String),
     #[error(
         "{device} has a root qdisc of another program, {root}; look at it with `tc qdisc show dev \
@@ -195,7 +197,9 @@ fn failure(command: &str, why: String, device: &str, after: After) -> ApplyError
     if holds("operation not permitted") {
         return ApplyError::NotPermitted(command.into());
     }
-    let missing = holds("kind is unknown") || holds("unknown qdisc") || holds("not found");
+    // From the kernel; from an iproute2 that is too old; from a kernel without reasons.
+    let missing = ["kind is unknown", "unknown qdisc", "not found", "no such file"];
+    let missing = missing.into_iter().any(holds);
     let (module, instead) = match () {
         () if missing && command.contains(": ets ") => ("sch_ets", "--kind htb"),
         () if missing && command.contains(": htb ") => ("sch_htb", "--kind ets"),

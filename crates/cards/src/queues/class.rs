@@ -6,8 +6,9 @@
 //! switches without a map of their own take the queue from those bits, so they keep the order too,
 //! below the network's control traffic (6 and 7) and apart from unmarked traffic (0).
 
-/// One traffic class.
+/// One traffic class, of [`EIGHT`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Class {
     /// Its name in comments and tables.
     pub name: &'static str,

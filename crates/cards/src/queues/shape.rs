@@ -1,6 +1,6 @@
 //! The order asked for on one device, checked.
 
-use super::class::{Class, Classes, EIGHT};
+use super::class::{Class, Classes, EIGHT, KV};
 use super::script::Script;
 use super::text::{Percent, Rate};
 use super::{ets, htb};
@@ -22,7 +22,7 @@ pub enum ShapeError {
         "an HTB needs the rate to shape to; give a little less than the card's, as in 24.5Gbps"
     )]
     NoRate,
-    #[error("ets does not shape, so it takes no rate; leave the rate out, or use htb")]
+    #[error("ets does not shape, so it takes no rate; leave --rate out, or use --kind htb")]
     UnusedRate,
 }
 
@@ -126,10 +126,10 @@ pub(crate) fn legend(script: &mut Script, classes: Classes) {
     script.note("Classes by DSCP (IPv4's TOS and IPv6's traffic class without their ECN bits):");
     for class in EIGHT.iter().filter(|class| classes.fold(**class) == **class) {
         let Class { name, dscp, carries, .. } = class;
+        let is_all_kv = classes == Classes::Two && *class == KV;
+        let carries =
+            if is_all_kv { "all KV, also with another class of the eight" } else { carries };
         script.note(format!("  {dscp:>2} {name:<10} {carries}"));
-    }
-    if classes == Classes::Two {
-        script.note("The code points of the other six of eight classes count as KV.");
     }
     script.note("Filters read the first 16 bits of the IP header, with both forms of each class.");
     script.note("Where these rules are set already, delete the root first; --apply does.");

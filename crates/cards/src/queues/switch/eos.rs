@@ -11,11 +11,11 @@ pub(super) fn template(queues: &[Queue]) -> String {
         let dscps = join(dscps, " ");
         text += &format!("! {holds}\nqos map dscp {dscps} to traffic-class {number}\n");
     }
-    text += "interface Ethernet1\n   qos trust dscp\n";
-    // EOS serves queues from the top: one in round robin must not stand above a strict one.
+    text += "qos profile meridian\n   qos trust dscp\n";
+    // A queue in round robin takes those below it along, so the highest one decides.
     for Queue { number, weight, .. } in queues {
         text +=
-            &format!("   tx-queue {number}\n      no priority\n      bandwidth percent {weight}\n");
+            &format!("   tx-queue {number}\n      bandwidth percent {weight}\n      no priority\n");
     }
-    text
+    text + "interface Ethernet1\n   service-profile meridian\n"
 }

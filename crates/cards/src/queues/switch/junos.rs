@@ -4,7 +4,8 @@ use super::Queue;
 
 pub(super) fn template(queues: &[Queue]) -> String {
     let mut text = String::from(
-        "# Juniper QFX. Not tried on hardware.\n\
+        "# Juniper QFX. Not tried on hardware. The defaults put fcoe and no-loss into queues 3\n\
+         # and 4; where those are in use, choose other queues.\n\
          set class-of-service classifiers dscp meridian import default\n",
     );
     for Queue { number, weight, dscps, holds } in queues {
@@ -26,6 +27,11 @@ pub(super) fn template(queues: &[Queue]) -> String {
              {set} scheduler-maps meridian forwarding-class {class} scheduler meridian-{number}\n"
         );
     }
-    text + "set class-of-service interfaces et-0/0/0 scheduler-map meridian\n\
+    // A map of schedulers replaces the default one, which serves control traffic.
+    text + "# The network's control traffic\n\
+            set class-of-service schedulers meridian-control priority strict-high\n\
+            set class-of-service scheduler-maps meridian forwarding-class network-control \
+            scheduler meridian-control\n\
+            set class-of-service interfaces et-0/0/0 scheduler-map meridian\n\
             set class-of-service interfaces et-0/0/0 unit 0 classifiers dscp meridian\n"
 }

@@ -3,11 +3,10 @@
 use super::Queue;
 
 pub(super) fn template(queues: &[Queue]) -> String {
-    // Code points that are not ours keep the queue of their upper three bits.
+    // A map lists all code points. Control traffic keeps its queues, the rest is unmarked.
     let queue = |dscp: u8| {
         let ours = queues.iter().find(|queue| queue.dscps.contains(&dscp));
-        let kept = queues.iter().any(|queue| queue.number == dscp >> 3) || dscp >= 48;
-        ours.map_or(if kept { dscp >> 3 } else { 0 }, |queue| queue.number)
+        ours.map_or(if dscp >= 48 { dscp >> 3 } else { 0 }, |queue| queue.number)
     };
     let map = rows((0..64).map(|dscp| format!("\"{dscp}\": \"{}\"", queue(dscp))), 6);
     let identity = rows((0..8).map(|tc| format!("\"{tc}\": \"{tc}\"")), 8);
