@@ -9,8 +9,9 @@
 //! as current drivers of server cards do; a veth or a tunnel has no queue to order.
 
 use super::class::{Class, Classes, EIGHT};
+use super::filters::{filters, legend};
 use super::script::Script;
-use super::shape::{Shape, filters, legend};
+use super::shape::Shape;
 
 /// Handle of the root; the two inner ets of eight classes have the next ones.
 pub(crate) const HANDLE: u16 = 0x4d45;

@@ -17,8 +17,9 @@
 //! group the order is strict, and the group as a whole has the share.
 
 use super::class::{Class, Classes, EIGHT, KV};
+use super::filters::{filters, legend};
 use super::script::Script;
-use super::shape::{Shape, filters, legend};
+use super::shape::Shape;
 use super::text::Rate;
 
 /// Handle of the root: a `SO_PRIORITY` of handle and class is a direct pointer to the class.

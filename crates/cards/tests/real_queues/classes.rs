@@ -28,7 +28,7 @@ fn packets(pair: &Pair) -> BTreeMap<String, u64> {
 }
 
 /// Sends until one class has counted 50 packets more than before, and returns that class. Inner
-/// classes count what their leaves do, so leaves are told apart by their number.
+/// classes count what their leaves do, so they are left out.
 fn lands_in(pair: &Pair, socket: &UdpSocket, to: SocketAddr) -> String {
     let before = packets(pair);
     for _ in 0..50 {

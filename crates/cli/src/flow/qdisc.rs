@@ -18,7 +18,7 @@ Examples:
 /// Queue collectives above KV on this host, with a floor for KV
 ///
 /// Without --apply or --remove nothing is changed: the `tc` commands, or a template or the settings
-/// asked for, go to stdout. Packets are told apart by DSCP; --env prints the settings with which
+/// asked for, go to stdout. A packet's DSCP is its class; --env prints the settings with which
 /// NCCL, UCX and Mooncake set it. Unmarked traffic has a share of its own.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
