@@ -28,7 +28,7 @@ pub enum Marked {
     /// Code point and priority.
     Both,
     /// The code point alone, by which the filters find the class. Priorities above 6 need
-    /// CAP_NET_ADMIN, or CAP_NET_RAW since Linux 6.3.
+    /// CAP_NET_ADMIN, or on recent kernels CAP_NET_RAW.
     CodePoint,
 }
 
