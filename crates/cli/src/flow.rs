@@ -1,5 +1,6 @@
 //! `meridian flow`: the transfers of a prefill/decode cluster, simulated and on real cards.
 
+mod qdisc;
 #[cfg(feature = "lab")]
 mod sim;
 
@@ -9,6 +10,7 @@ use std::io::Write as _;
 /// Order the network transfers of a prefill/decode cluster
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
+    Qdisc(Box<qdisc::Qdisc>),
     /// Simulate a prefill cluster, or single flows, under flow policies
     #[cfg(feature = "lab")]
     Sim(Box<sim::Sim>),
@@ -20,6 +22,7 @@ pub(crate) enum Command {
 /// Runs the command.
 pub(crate) fn run(command: Command) -> anyhow::Result<()> {
     match command {
+        Command::Qdisc(args) => qdisc::run(&args),
         #[cfg(feature = "lab")]
         Command::Sim(args) => sim::run(*args),
         #[cfg(feature = "lab")]

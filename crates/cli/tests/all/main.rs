@@ -10,6 +10,7 @@ mod explain;
 mod flow;
 mod import;
 mod plan;
+mod qdisc;
 mod wan;
 mod workload;
 mod wrong_configs;
