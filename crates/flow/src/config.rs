@@ -73,7 +73,8 @@ pub struct Config {
     /// Most bytes of a traffic class and those above it that are permitted and not completed on a
     /// port, at least a chunk.
     pub window: u32,
-    /// A collective that has waited this long gets its permit unconditionally.
+    /// A collective that has waited this long gets its permit unconditionally, and a port where
+    /// nothing has moved for this long is stalled: its permits expire. A slow port has longer.
     pub max_hold: Duration,
     /// Bounds of the tables.
     pub limits: Limits,

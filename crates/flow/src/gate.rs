@@ -33,9 +33,11 @@ struct Gate {
     permitted: [u64; TRAFFIC_CLASSES as usize],
     /// Waiting flows, as a binary heap, first at the top.
     heap: Vec<(Key, u32)>,
+    /// How often its permits have expired.
+    expired: u32,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Ask {
     at: u32,
     bytes: u32,
@@ -47,6 +49,8 @@ struct Ask {
     traffic: u8,
     /// The traffic class of its next chunk.
     next: u8,
+    /// Its port's `expired` when the first of those bytes was permitted.
+    expired: u32,
 }
 
 /// Not in a heap.
@@ -54,7 +58,7 @@ const OUT: u32 = u32::MAX;
 
 impl Gates {
     pub(crate) fn new(ports: u32, flows: u32, window: u32) -> Gates {
-        let ask = Ask { at: OUT, bytes: 0, sequence: 0, permitted: 0, traffic: 0, next: 0 };
+        let ask = Ask { at: OUT, ..Ask::default() };
         let ports = vec![Gate::default(); ports as usize];
         Gates { window: u64::from(window), ports, asks: vec![ask; flows as usize], sequence: 0 }
     }
@@ -93,6 +97,9 @@ impl Gates {
     pub(crate) fn permit(&mut self, port: u32, flow: u32) -> u32 {
         self.remove(port, flow);
         let (ask, gate) = (&mut self.asks[flow as usize], &mut self.ports[port as usize]);
+        if ask.expired != gate.expired {
+            (ask.permitted, ask.expired) = (0, gate.expired);
+        }
         if ask.permitted == 0 || ask.next < ask.traffic {
             gate.permitted[usize::from(ask.traffic)] -= ask.permitted;
             ask.traffic = ask.next;
@@ -103,12 +110,27 @@ impl Gates {
         ask.bytes
     }
 
-    /// Bytes of the flow have completed. Bytes sent without a permit free no capacity.
+    /// Bytes of the flow have completed. Bytes sent without a permit, or after it expired, free no
+    /// capacity.
     pub(crate) fn completed(&mut self, port: u32, flow: u32, bytes: u64) {
-        let ask = &mut self.asks[flow as usize];
-        let back = bytes.min(ask.permitted);
-        ask.permitted -= back;
-        self.ports[port as usize].permitted[usize::from(ask.traffic)] -= back;
+        let (ask, gate) = (&mut self.asks[flow as usize], &mut self.ports[port as usize]);
+        if ask.expired == gate.expired {
+            let back = bytes.min(ask.permitted);
+            ask.permitted -= back;
+            gate.permitted[usize::from(ask.traffic)] -= back;
+        }
+    }
+
+    /// All permits at the port expire.
+    pub(crate) fn expire(&mut self, port: u32) {
+        let gate = &mut self.ports[port as usize];
+        gate.expired = gate.expired.wrapping_add(1);
+        gate.permitted = Default::default();
+    }
+
+    /// Whether a flow waits at the port.
+    pub(crate) fn has_waiting(&self, port: u32) -> bool {
+        !self.ports[port as usize].heap.is_empty()
     }
 
     /// The flow has ended: it stops waiting and releases its permitted bytes.
@@ -117,6 +139,7 @@ impl Gates {
             self.remove(port, flow);
         }
         self.completed(port, flow, u64::MAX);
+        self.asks[flow as usize].permitted = 0;
     }
 
     /// The flow's precedence changed.

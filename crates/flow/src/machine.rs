@@ -5,6 +5,7 @@ mod batches;
 mod due;
 mod flows;
 mod permits;
+mod stalls;
 mod verdicts;
 
 use alloc::boxed::Box;
@@ -13,6 +14,7 @@ use alloc::vec::Vec;
 use meridian_base::{BatchId, FlowId, PortId, RequestId, Time};
 
 use self::due::Due;
+use self::stalls::Stalls;
 use crate::batch::Batch;
 use crate::budget::Budget;
 use crate::config::{Config, ConfigError};
@@ -133,6 +135,7 @@ pub struct Flows {
     policy: Box<dyn Policy>,
     gates: Gates,
     due: Due,
+    stalls: Stalls,
     outputs: VecDeque<Output>,
     /// Working lists, kept to reuse their memory.
     list: Vec<u32>,
@@ -154,6 +157,7 @@ impl Flows {
             policy: (config.policy.build)(&config),
             gates: Gates::new(limits.ports, limits.flows, config.window),
             due: Due::new(&config),
+            stalls: Stalls::new(limits.ports),
             outputs: VecDeque::with_capacity(limits.flows as usize),
             list: Vec::with_capacity(limits.flows as usize),
             moved: Vec::with_capacity(limits.batches as usize),
@@ -194,7 +198,7 @@ impl Flows {
     /// When to call [`Self::handle_timeout`].
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.due.next()
+        [self.due.next(), self.stalls.next()].into_iter().flatten().min()
     }
 
     /// The place of a live flow.

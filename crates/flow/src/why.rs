@@ -110,7 +110,7 @@ pub enum PermitWhy {
     Free,
     /// It was the first of the waiting flows.
     First,
-    /// It waited as long as a collective may: the gate fails open.
+    /// The gate failed open: the flow waited as long as a collective may, or its port had stalled.
     FailOpen,
 }
 

@@ -7,6 +7,7 @@
 pub mod admin;
 pub mod config;
 pub mod engines;
+pub mod flow;
 pub mod legs;
 pub mod openai;
 pub mod peer;

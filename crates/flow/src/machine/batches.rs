@@ -131,7 +131,7 @@ impl Flows {
         for flow in list.drain(..) {
             let port = self.world.flow(flow).ports.as_slice()[0];
             self.forget(now, flow);
-            self.release(port, PermitWhy::First);
+            self.release(now, port, PermitWhy::First);
         }
         self.list = list;
         for nth in 0..self.world.batch(id.0).requests.len() {
@@ -175,7 +175,7 @@ impl Flows {
         for flow in list.drain(..) {
             let port = self.world.flow(flow).ports.as_slice()[0];
             self.forget(now, flow);
-            self.release(port, PermitWhy::First);
+            self.release(now, port, PermitWhy::First);
         }
         self.list = list;
         self.world.end_request(request);

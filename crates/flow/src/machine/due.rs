@@ -95,6 +95,7 @@ impl Flows {
         self.updates_due(now);
         self.aging_due(now);
         self.holds_due(now);
+        self.stalls_due(now);
         self.urgency_due(now);
     }
 
@@ -158,6 +159,7 @@ impl Flows {
                 let row = self.world.flow(flow);
                 let (port, traffic) = (row.ports.as_slice()[0], row.place.traffic);
                 let bytes = self.gates.permit(port.0, flow);
+                self.stalls.active(now, port);
                 self.due.open = self.due.open.saturating_add(u64::from(bytes));
                 let (flow, why) = (meridian_base::FlowId(flow), PermitWhy::FailOpen);
                 self.outputs.push_back(Output::Permit { flow, bytes, traffic, why });

@@ -217,6 +217,7 @@ impl Flows {
         self.count(now, stage, class, &ports, &uses, bytes);
         let port = ports.as_slice()[0];
         self.gates.completed(port.0, id.0, bytes);
+        self.stalls.active(now, port);
         if over {
             let (batch, layer) = (self.world.flow(id.0).batch, self.world.flow(id.0).layer);
             self.forget(now, id.0);
@@ -225,7 +226,7 @@ impl Flows {
                 self.world.batches[batch as usize].layer_began = now;
             }
         }
-        self.release(port, PermitWhy::First);
+        self.release(now, port, PermitWhy::First);
         if reported > left {
             self.refuse(subject, Refusal::TooManyBytes { bytes: reported, left });
         }
@@ -269,7 +270,7 @@ impl Flows {
         };
         let port = row.ports.as_slice()[0];
         self.forget(now, id.0);
-        self.release(port, PermitWhy::First);
+        self.release(now, port, PermitWhy::First);
     }
 
     /// Removes a flow everywhere, even with bytes left.

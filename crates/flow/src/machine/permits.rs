@@ -22,16 +22,21 @@ impl Flows {
         let (port, collective) = (row.ports.as_slice()[0], row.stage == Stage::Collective);
         let bytes = bytes.min(self.config.chunk);
         self.gates.ask(port.0, id.0, bytes, &row.place);
-        self.release(port, PermitWhy::Free);
+        self.release(now, port, PermitWhy::Free);
         let ask = self.gates.ask_of(id.0);
-        if ask != 0 && collective {
+        if ask == 0 {
+            return;
+        }
+        self.watch(port);
+        if collective {
             self.due.hold(now, id.0, ask);
         }
     }
 
     /// Grants the port's free window to waiting flows, by precedence.
-    pub(super) fn release(&mut self, port: PortId, why: PermitWhy) {
+    pub(super) fn release(&mut self, now: Time, port: PortId, why: PermitWhy) {
         while let Some((flow, bytes)) = self.gates.next(port.0) {
+            self.stalls.active(now, port);
             let traffic = self.world.flow(flow).place.traffic;
             self.outputs.push_back(Output::Permit { flow: FlowId(flow), bytes, traffic, why });
         }

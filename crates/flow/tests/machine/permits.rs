@@ -129,8 +129,53 @@ fn a_collective_is_held_5_ms_at_most() {
     assert_eq!(due, Time::from_millis(5));
     flows.handle_timeout(due);
     assert_eq!(permits(&mut flows), [(3, PermitWhy::FailOpen)]);
-    flows.handle_timeout(Time::from_millis(50));
+    flows.handle_timeout(Time::from_millis(9));
     assert_eq!(permits(&mut flows), []);
+    flows.check_invariants();
+}
+
+// A client is stopped with the whole window permitted. The others wait 5 ms, then the permits expire
+// and the window is theirs. The late completion frees nothing a second time.
+#[test]
+fn permits_of_a_stopped_client_expire() {
+    let mut flows = machine(config("mfs"));
+    for id in 1..=4 {
+        flows.handle(Time::ZERO, Input::Submit(flow(id, REQUEST, Stage::Reuse, 0, 1.0)));
+    }
+    assert_eq!(ask(&mut flows, &[1, 1, 2, 3, 4]).len(), 2);
+    flows.handle_timeout(Time::from_nanos(4_999_999));
+    assert_eq!(permits(&mut flows), []);
+    assert_eq!(flows.poll_timeout(), Some(Time::from_millis(5)));
+    flows.handle_timeout(Time::from_millis(5));
+    use PermitWhy::{FailOpen, First};
+    assert_eq!(permits(&mut flows), [(2, FailOpen), (3, FailOpen)]);
+    assert_eq!(complete(&mut flows, 1), []);
+    flows.check_invariants();
+    assert_eq!(complete(&mut flows, 2), [(4, First)]);
+}
+
+// Each completed chunk starts the 5 ms anew, so a port that is only slow does not fail open. One that
+// needs longer for a chunk has four times its window's time.
+#[test]
+fn a_slow_port_has_not_stalled() {
+    let mut flows = machine(config("mfs"));
+    for id in 1..=4 {
+        flows.handle(Time::ZERO, Input::Submit(flow(id, REQUEST, Stage::Reuse, 0, 2.0)));
+    }
+    ask(&mut flows, &[1, 2, 3]);
+    let bytes = u64::from(flows.config().chunk);
+    let input = Input::Completed { flow: FlowId(1), bytes };
+    flows.handle(Time::from_millis(4), input);
+    assert_eq!(permits(&mut flows), [(3, PermitWhy::First)]);
+    flows.handle(Time::from_millis(4), Input::Ask { flow: FlowId(1), bytes: 1 });
+    flows.handle_timeout(Time::from_millis(8));
+    assert_eq!(permits(&mut flows), []);
+
+    flows.handle(Time::from_millis(8), Input::Port { id: PORT, bytes_per_second: 1e7 });
+    flows.handle_timeout(Time::from_millis(200));
+    assert_eq!(permits(&mut flows), [], "the window takes 52 ms at the new rate");
+    flows.handle_timeout(Time::from_millis(214));
+    assert_eq!(permits(&mut flows), [(1, PermitWhy::FailOpen)]);
     flows.check_invariants();
 }
 

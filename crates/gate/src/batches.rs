@@ -1,0 +1,188 @@
+//! The batches and requests under way: the client's numbers, the machine's rows.
+//!
+//! A client that forgets to report ends would fill the tables, so the oldest batch makes way for a
+//! new one.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use meridian_base::{BatchId, PortId, RequestId, Time};
+use meridian_flow::{Batch, Member, PortPlan};
+use meridian_wire::flow;
+
+use crate::error::GateError;
+
+/// A batch that arrives, as its engine or connector reports it.
+pub type NewBatch = flow::Batch;
+
+/// Those that are known.
+#[derive(Debug)]
+pub(crate) struct Batches {
+    known: HashMap<u64, Known>,
+    /// By request: its batch.
+    of_request: HashMap<u64, u64>,
+    /// The numbers of all batches, oldest first, perhaps with some that are over.
+    order: VecDeque<u64>,
+    free: Vec<u32>,
+    begun: u64,
+}
+
+#[derive(Debug)]
+struct Known {
+    id: BatchId,
+    number: u64,
+    departed: bool,
+    requests: Vec<u64>,
+    /// What the coordinator hears, and when it was said.
+    report: (Time, flow::Batch),
+}
+
+impl Batches {
+    pub(crate) fn new(rows: u32) -> Batches {
+        Batches {
+            known: HashMap::new(),
+            of_request: HashMap::new(),
+            order: VecDeque::new(),
+            free: (0..rows).rev().collect(),
+            begun: 0,
+        }
+    }
+
+    /// The batch for the machine, if there is a row.
+    ///
+    /// # Errors
+    /// If it is under way already, or one of its values is not valid.
+    pub(crate) fn translate(
+        &self,
+        now: Time,
+        batch: &flow::Batch,
+        port: impl Fn(&str) -> Option<PortId>,
+    ) -> Result<Option<Batch>, GateError> {
+        if self.known.contains_key(&batch.batch) {
+            return Err(GateError::BatchTwice(batch.batch));
+        }
+        let Some(&row) = self.free.last() else { return Ok(None) };
+        let id = |name: &String| port(name).ok_or_else(|| GateError::UnknownPort(name.clone()));
+        let collectives: Result<_, GateError> =
+            batch.collectives.iter().map(|one| Ok((id(&one.port)?, one.bytes))).collect();
+        let requests: Result<_, GateError> =
+            batch.requests.iter().map(|one| member(now, one, &id)).collect();
+        Ok(Some(Batch {
+            id: BatchId(row),
+            number: self.begun + 1,
+            layers: batch.layers,
+            layer_time: duration("layer_us", batch.layer_us, 1e6)?,
+            collectives: collectives?,
+            requests: requests?,
+        }))
+    }
+
+    /// The machine has accepted what [`Self::translate`] made.
+    pub(crate) fn begin(&mut self, now: Time, batch: &flow::Batch) {
+        let Some(row) = self.free.pop() else { return };
+        self.begun += 1;
+        let requests: Vec<_> = batch.requests.iter().map(|one| one.request).collect();
+        self.of_request.extend(requests.iter().map(|one| (*one, batch.batch)));
+        self.order.push_back(batch.batch);
+        let (id, number) = (BatchId(row), self.begun);
+        let report = (now, batch.clone());
+        let known = Known { id, number, departed: false, requests, report };
+        self.known.insert(batch.batch, known);
+    }
+
+    /// The row of a batch that computes.
+    pub(crate) fn row(&self, batch: u64) -> Option<BatchId> {
+        self.known.get(&batch).filter(|known| !known.departed).map(|known| known.id)
+    }
+
+    /// The row and the number inside of a batch.
+    pub(crate) fn inside(&self, batch: u64) -> Option<(BatchId, u64)> {
+        self.known.get(&batch).map(|known| (known.id, known.number))
+    }
+
+    pub(crate) fn knows(&self, request: u64) -> bool {
+        self.of_request.contains_key(&request)
+    }
+
+    /// A batch has computed all of its layers; its requests may still hand over KV.
+    pub(crate) fn departed(&mut self, batch: u64) {
+        if let Some(known) = self.known.get_mut(&batch) {
+            known.departed = true;
+            self.free.push(known.id.0);
+        }
+        self.drop_if_over(batch);
+    }
+
+    pub(crate) fn ended(&mut self, request: u64) {
+        let Some(batch) = self.of_request.remove(&request) else { return };
+        if let Some(known) = self.known.get_mut(&batch) {
+            known.requests.retain(|one| *one != request);
+        }
+        self.drop_if_over(batch);
+    }
+
+    fn drop_if_over(&mut self, batch: u64) {
+        let over = |known: &Known| known.departed && known.requests.is_empty();
+        if self.known.get(&batch).is_some_and(over) {
+            self.known.remove(&batch);
+        }
+        if self.order.len() > 64 + 2 * self.known.len() {
+            self.order.retain(|one| self.known.contains_key(one));
+        }
+    }
+
+    /// The oldest batch: whether it computes still, and its requests.
+    pub(crate) fn oldest(&mut self) -> Option<(u64, bool, Vec<u64>)> {
+        while let Some(&batch) = self.order.front() {
+            if let Some(known) = self.known.get(&batch) {
+                return Some((batch, !known.departed, known.requests.clone()));
+            }
+            self.order.pop_front();
+        }
+        None
+    }
+
+    /// The batches that compute, as the coordinator hears of them at `now`.
+    pub(crate) fn reports(&self, now: Time) -> Vec<flow::Batch> {
+        let live = self.known.values().filter(|known| !known.departed);
+        let report = |known: &Known| {
+            let (at, mut batch) = known.report.clone();
+            let since = now.since(at).as_secs_f64() * 1e3;
+            for request in &mut batch.requests {
+                request.ttft_left_ms = request.ttft_left_ms.map(|left| left - since);
+            }
+            batch
+        };
+        live.map(report).collect()
+    }
+}
+
+fn member(
+    now: Time,
+    request: &flow::Request,
+    id: &impl Fn(&String) -> Result<PortId, GateError>,
+) -> Result<Member, GateError> {
+    let left = request.ttft_left_ms.map(|left| duration("ttft_left_ms", left, 1e3)).transpose()?;
+    let slo = request.slo_ms.map(|slo| duration("slo_ms", slo, 1e3)).transpose()?;
+    let plan = request
+        .plan
+        .iter()
+        .map(|one| Ok(PortPlan { port: id(&one.port)?, reuse: one.reuse, handoff: one.handoff }));
+    Ok(Member {
+        id: RequestId(request.request),
+        // A budget that is used up is due at once.
+        deadline: left.map(|left| now + left.max(Duration::from_nanos(1))),
+        slo: slo.or(left).unwrap_or_default(),
+        decode: duration("decode_ms", request.decode_ms, 1e3)?,
+        plan: plan.collect::<Result<_, GateError>>()?,
+    })
+}
+
+/// A duration of at most a year; below zero it is zero.
+fn duration(field: &'static str, value: f64, in_a_second: f64) -> Result<Duration, GateError> {
+    let seconds = value.max(0.0) / in_a_second;
+    if value.is_nan() || seconds > 31_536_000.0 {
+        return Err(GateError::Duration { field, value, remedy: "a number, up to a year" });
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}

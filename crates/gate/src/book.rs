@@ -1,0 +1,165 @@
+//! Everything behind a gate's lock: the machine, and what its rows are to the client.
+
+use meridian_base::{BatchId, PortId, RequestId, Time};
+use meridian_flow::{Flow, Flows, Input, Output, Refusal};
+use meridian_wire::flow;
+
+use crate::batches::Batches;
+use crate::counts::Status;
+use crate::error::GateError;
+use crate::gate::Handle;
+use crate::slots::{Slots, State};
+
+/// The machine and its names.
+pub(crate) struct Book {
+    pub(crate) machine: Flows,
+    ports: Vec<String>,
+    pub(crate) batches: Batches,
+    pub(crate) slots: Slots,
+    pub(crate) counts: Status,
+}
+
+impl Book {
+    pub(crate) fn new(machine: Flows, ports: Vec<String>) -> Book {
+        let limits = machine.config().limits;
+        Book {
+            machine,
+            ports,
+            batches: Batches::new(limits.batches),
+            slots: Slots::new(limits.flows),
+            counts: Status::default(),
+        }
+    }
+
+    /// Passes an input to the machine and carries out its outputs.
+    pub(crate) fn act(&mut self, now: Time, input: Input) -> Result<(), Refusal> {
+        self.catch_up(now);
+        self.machine.handle(now, input);
+        self.carry_out(now)
+    }
+
+    /// Does the machine's timed work that is due.
+    pub(crate) fn catch_up(&mut self, now: Time) {
+        if self.machine.poll_timeout().is_some_and(|due| due <= now) {
+            self.machine.handle_timeout(now);
+            // Timed work refuses nothing.
+            let _ = self.carry_out(now);
+        }
+    }
+
+    fn carry_out(&mut self, now: Time) -> Result<(), Refusal> {
+        let mut refused = Ok(());
+        while let Some(output) = self.machine.poll() {
+            self.counts.note(&output);
+            self.slots.note(now, &output);
+            if let Output::Refused { why, .. } = output {
+                refused = Err(why);
+            }
+        }
+        refused
+    }
+
+    pub(crate) fn port(&self, name: &str) -> Option<PortId> {
+        let at = self.ports.iter().position(|one| one == name)?;
+        u32::try_from(at).ok().map(PortId)
+    }
+
+    /// Announces a batch. The oldest one makes way for it if the tables are full.
+    pub(crate) fn batch(&mut self, now: Time, batch: &flow::Batch) -> Result<(), GateError> {
+        loop {
+            let made = self.batches.translate(now, batch, |name| self.port(name))?;
+            let refused = match made {
+                Some(made) => self.act(now, Input::BatchArrived(made)).err(),
+                None => Some(Refusal::Full { field: "batches", limit: 0 }),
+            };
+            match refused {
+                None => break self.batches.begin(now, batch),
+                Some(Refusal::Full { .. }) if self.abandon_oldest(now) => {}
+                Some(why) => return Err(GateError::Refused(why)),
+            }
+        }
+        Ok(())
+    }
+
+    fn abandon_oldest(&mut self, now: Time) -> bool {
+        let Some((batch, computes, requests)) = self.batches.oldest() else { return false };
+        self.counts.abandoned += 1;
+        if computes {
+            let _ = self.departed(now, batch);
+        }
+        for request in requests {
+            let _ = self.ended(now, request);
+        }
+        true
+    }
+
+    pub(crate) fn departed(&mut self, now: Time, batch: u64) -> Result<BatchId, GateError> {
+        let row = self.batches.row(batch).ok_or(GateError::UnknownBatch(batch))?;
+        let done = self.act(now, Input::BatchDeparted(row));
+        self.batches.departed(batch);
+        self.sweep();
+        done.map(|()| row).map_err(GateError::Refused)
+    }
+
+    pub(crate) fn ended(&mut self, now: Time, request: u64) -> Result<(), GateError> {
+        if !self.batches.knows(request) {
+            return Err(GateError::UnknownRequest(request));
+        }
+        let done = self.act(now, Input::Ended(RequestId(request)));
+        self.batches.ended(request);
+        self.sweep();
+        done.map_err(GateError::Refused)
+    }
+
+    /// Wakes the clients of transfers that ended with their request or batch.
+    fn sweep(&mut self) {
+        let machine = &self.machine;
+        self.slots.sweep(|flow| machine.place(flow).is_some());
+    }
+
+    pub(crate) fn submit(
+        &mut self,
+        now: Time,
+        flow: impl FnOnce(meridian_base::FlowId) -> Flow,
+    ) -> Result<Handle, GateError> {
+        let limit = self.machine.config().limits.flows;
+        let flow = flow(self.slots.next().ok_or(GateError::Full(limit))?);
+        // First, since the machine places it at once.
+        let handle = self.slots.begin(&flow);
+        match self.act(now, Input::Submit(flow)) {
+            Ok(()) => Ok(handle),
+            Err(why) => {
+                self.slots.end(flow.id);
+                Err(GateError::Refused(why))
+            }
+        }
+    }
+
+    pub(crate) fn completed(
+        &mut self,
+        now: Time,
+        handle: Handle,
+        bytes: u64,
+    ) -> Result<(), GateError> {
+        let (flow, slot) = self.slots.get(handle).ok_or(GateError::UnknownTransfer)?;
+        if matches!(slot.state, State::Ended) {
+            self.slots.end(flow);
+            return Err(GateError::UnknownTransfer);
+        }
+        let done = self.act(now, Input::Completed { flow, bytes });
+        if self.machine.place(flow).is_none() {
+            self.slots.end(flow);
+        }
+        done.map_err(GateError::Refused)
+    }
+
+    pub(crate) fn withdrawn(&mut self, now: Time, handle: Handle) -> Result<(), GateError> {
+        let (flow, _) = self.slots.get(handle).ok_or(GateError::UnknownTransfer)?;
+        if self.machine.place(flow).is_some() {
+            // Its row is known, so it is not refused.
+            let _ = self.act(now, Input::Withdrawn(flow));
+        }
+        self.slots.end(flow);
+        Ok(())
+    }
+}

@@ -1,0 +1,245 @@
+//! The gate: the machine's inputs as methods that any thread may call.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use meridian_base::{BatchId, PortId, RequestId, Time};
+use meridian_flow::{Flow, Input, Level, Owner, PermitWhy, Ports, Refusal, Stage, Why};
+use meridian_wire::flow::Settings;
+
+use crate::batches::NewBatch;
+use crate::book::Book;
+use crate::clock::Clock;
+use crate::coordinator::{Mailbox, Report};
+use crate::counts::Status;
+use crate::error::{GateError, SettingsError};
+use crate::settings::machine;
+
+/// A gate. Its copies are the same gate.
+#[derive(Clone)]
+pub struct Gate(pub(crate) Arc<Shared>);
+
+pub(crate) struct Shared {
+    pub(crate) book: Mutex<Book>,
+    pub(crate) clock: Clock,
+    pub(crate) mailbox: Mailbox,
+    hold: Duration,
+}
+
+/// A transfer under way: a row and its generation, so that a handle of an earlier one is recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handle(u64);
+
+/// A transfer, as it is submitted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NewFlow<'a> {
+    /// Its stage.
+    pub stage: Stage,
+    /// The number of its request, for a collective that of its batch.
+    pub owner: u64,
+    /// The layer that needs it, or that a handoff comes from.
+    pub layer: u16,
+    /// Its size.
+    pub bytes: u64,
+    /// Its ports, as indices into those of the settings; the one that is gated first.
+    pub ports: &'a [u32],
+}
+
+/// The right to send a chunk.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Permit {
+    /// Its bytes: at most those asked for, and at most a chunk.
+    pub bytes: u32,
+    /// The traffic class to send it with, 0 first.
+    pub traffic: u8,
+    /// Why now.
+    pub why: PermitWhy,
+    /// How long it waited.
+    pub waited: Duration,
+    /// The transfer's level, 0 first.
+    pub level: Level,
+    /// Why it has that level.
+    pub placed: Option<Why>,
+}
+
+impl Permit {
+    /// Everything that was asked for, without a gate.
+    #[must_use]
+    pub fn open(bytes: u32) -> Permit {
+        let (why, waited, level) = (PermitWhy::FailOpen, Duration::ZERO, Level(0));
+        Permit { bytes, traffic: 0, why, waited, level, placed: None }
+    }
+}
+
+impl Handle {
+    /// The generations of a row: a handle is never negative as a signed number.
+    pub(crate) const GENERATIONS: u32 = u32::MAX >> 1;
+
+    pub(crate) fn of(generation: u32, row: u32) -> Handle {
+        Handle(u64::from(generation) << 32 | u64::from(row))
+    }
+
+    /// The handle as a number, and back.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        self.0
+    }
+
+    /// The handle of a number.
+    #[must_use]
+    pub fn from_number(number: u64) -> Handle {
+        Handle(number)
+    }
+
+    pub(crate) fn row(self) -> u32 {
+        self.0 as u32
+    }
+
+    pub(crate) fn generation(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
+impl Gate {
+    /// A gate without a coordinator; see [`Gate::connect`].
+    ///
+    /// # Errors
+    /// If a setting is not valid.
+    pub fn new(settings: &Settings, clock: Clock) -> Result<Gate, SettingsError> {
+        let machine = machine(settings, clock.now())?;
+        let hold = machine.config().max_hold;
+        let ports = settings.ports.iter().map(|port| port.name.clone()).collect();
+        let book = Mutex::new(Book::new(machine, ports));
+        Ok(Gate(Arc::new(Shared { book, clock, mailbox: Mailbox::default(), hold })))
+    }
+
+    /// How long a client waits at most before it looks whether its port has stalled.
+    #[must_use]
+    pub fn hold(&self) -> Duration {
+        self.0.hold
+    }
+
+    /// A batch starts to compute.
+    ///
+    /// # Errors
+    /// If it is not valid, or under way already.
+    pub fn batch(&self, batch: &NewBatch) -> Result<(), GateError> {
+        self.with(|book, now| book.batch(now, batch))?;
+        self.0.mailbox.send(Report::Batch(batch.clone()));
+        Ok(())
+    }
+
+    /// A batch reaches a layer. A new chunk of a prompt is a new generation.
+    ///
+    /// # Errors
+    /// If the batch or the layer is unknown.
+    pub fn layer(&self, batch: u64, generation: u32, layer: u16) -> Result<(), GateError> {
+        self.with(|book, now| {
+            let id = book.batches.row(batch).ok_or(GateError::UnknownBatch(batch))?;
+            let input = Input::Layer { batch: id, generation, layer };
+            book.act(now, input).map_err(GateError::Refused)
+        })
+    }
+
+    /// A batch has computed all of its layers, or is abandoned.
+    ///
+    /// # Errors
+    /// If it is unknown.
+    pub fn departed(&self, batch: u64) -> Result<(), GateError> {
+        self.with(|book, now| book.departed(now, batch))?;
+        self.0.mailbox.send(Report::Departed(batch));
+        Ok(())
+    }
+
+    /// A request has ended, with all of its transfers.
+    ///
+    /// # Errors
+    /// If it is unknown.
+    pub fn ended(&self, request: u64) -> Result<(), GateError> {
+        self.with(|book, now| book.ended(now, request))?;
+        self.0.mailbox.send(Report::Ended(request));
+        Ok(())
+    }
+
+    /// A transfer is ready to be sent.
+    ///
+    /// # Errors
+    /// If it is not valid, its owner is unknown, or too many are under way.
+    pub fn submit(&self, flow: NewFlow<'_>) -> Result<Handle, GateError> {
+        let NewFlow { stage, owner, layer, bytes, ports } = flow;
+        let ids: Vec<_> = ports.iter().copied().map(PortId).collect();
+        let missing = || GateError::UnknownPort(format!("{ports:?}: more than {}", Ports::MOST));
+        let ports = Ports::new(&ids).ok_or_else(missing)?;
+        self.with(|book, now| {
+            let owner = match stage {
+                Stage::Collective => {
+                    Owner::Batch(book.batches.row(owner).ok_or(GateError::UnknownBatch(owner))?)
+                }
+                Stage::Reuse | Stage::Handoff => Owner::Request(RequestId(owner)),
+            };
+            book.submit(now, |id| Flow { id, owner, stage, layer, bytes, ports })
+        })
+    }
+
+    /// Bytes of a transfer have been sent. It ends with its last byte.
+    ///
+    /// # Errors
+    /// If it is unknown, or had fewer bytes left.
+    pub fn completed(&self, transfer: Handle, bytes: u64) -> Result<(), GateError> {
+        self.with(|book, now| book.completed(now, transfer, bytes))
+    }
+
+    /// The client gives a transfer up.
+    ///
+    /// # Errors
+    /// If it is unknown.
+    pub fn withdrawn(&self, transfer: Handle) -> Result<(), GateError> {
+        self.with(|book, now| book.withdrawn(now, transfer))
+    }
+
+    /// The counts.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let coordinator = self.0.mailbox.is_connected();
+        let counted = self.with(|book, _| {
+            let transfers = book.machine.len();
+            Ok::<_, GateError>(Status { transfers, coordinator, ..book.counts.clone() })
+        });
+        counted.unwrap_or(Status { failed: true, coordinator, ..Status::default() })
+    }
+
+    /// Runs `act` under the lock. After a panic there, which is a defect of the machine, the gate has
+    /// failed for good.
+    pub(crate) fn with<T>(
+        &self,
+        act: impl FnOnce(&mut Book, Time) -> Result<T, GateError>,
+    ) -> Result<T, GateError> {
+        let mut book = match self.0.book.lock() {
+            Ok(book) => book,
+            Err(poisoned) => {
+                poisoned.into_inner().slots.wake_all();
+                return Err(GateError::Failed);
+            }
+        };
+        // Under the lock, so that time never goes back.
+        let now = self.0.clock.now();
+        act(&mut book, now)
+    }
+
+    pub(crate) fn row_of(&self, batch: u64) -> Option<(BatchId, u64)> {
+        self.with(|book, _| Ok(book.batches.inside(batch))).ok().flatten()
+    }
+}
+
+impl From<Refusal> for GateError {
+    fn from(why: Refusal) -> GateError {
+        GateError::Refused(why)
+    }
+}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Gate").field(&self.status()).finish()
+    }
+}

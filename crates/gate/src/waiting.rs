@@ -1,0 +1,86 @@
+//! Waiting for a permit: as a task, or as a thread.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+
+use meridian_flow::Input;
+
+use crate::error::GateError;
+use crate::gate::{Gate, Handle, Permit};
+use crate::slots::State;
+
+impl Gate {
+    /// Asks for a permit of up to `bytes`, or continues to wait for one that was asked for. Poll it
+    /// again after [`Gate::hold`] even if it was not woken: only a client that waits sees that its port
+    /// has stalled.
+    ///
+    /// # Errors
+    /// If the transfer has ended or the gate has failed. The client then sends without a permit.
+    pub fn poll_permit(
+        &self,
+        transfer: Handle,
+        bytes: u32,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Permit, GateError>> {
+        let permit = self.with(|book, now| {
+            book.catch_up(now);
+            let (flow, slot) = book.slots.get(transfer).ok_or(GateError::UnknownTransfer)?;
+            if matches!(slot.state, State::Sends) {
+                (slot.asked, slot.state) = (now, State::Waits(context.waker().clone()));
+                let asked = book.act(now, Input::Ask { flow, bytes });
+                let (_, slot) = book.slots.get(transfer).ok_or(GateError::UnknownTransfer)?;
+                if let Err(why) = asked {
+                    slot.state = State::Sends;
+                    return Err(why.into());
+                }
+            }
+            let (_, slot) = book.slots.get(transfer).ok_or(GateError::UnknownTransfer)?;
+            match &mut slot.state {
+                State::Granted(permit) => {
+                    let permit = *permit;
+                    slot.state = State::Sends;
+                    let stage = slot.stage;
+                    book.counts.permitted(stage, permit.bytes, permit.waited, permit.why);
+                    Ok(Some(permit))
+                }
+                State::Waits(waker) => {
+                    waker.clone_from(context.waker());
+                    Ok(None)
+                }
+                State::Ended | State::Sends | State::Free => Err(GateError::UnknownTransfer),
+            }
+        });
+        match permit {
+            Ok(Some(permit)) => Poll::Ready(Ok(permit)),
+            Ok(None) => Poll::Pending,
+            Err(error) => Poll::Ready(Err(error)),
+        }
+    }
+
+    /// Waits for a permit of up to `bytes` and blocks the thread.
+    ///
+    /// # Errors
+    /// If the transfer has ended or the gate has failed. The client then sends without a permit.
+    pub fn permit(&self, transfer: Handle, bytes: u32) -> Result<Permit, GateError> {
+        thread_local!(static WAKER: Waker = Waker::from(Arc::new(Unpark(std::thread::current()))));
+        WAKER.with(|waker| {
+            let mut context = Context::from_waker(waker);
+            loop {
+                if let Poll::Ready(permit) = self.poll_permit(transfer, bytes, &mut context) {
+                    return permit;
+                }
+                std::thread::park_timeout(self.hold());
+            }
+        })
+    }
+}
+
+/// Wakes a parked thread.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
