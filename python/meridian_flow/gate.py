@@ -91,7 +91,7 @@ class Gate:
         """Announces a batch whose computation starts; returns its number.
 
         Each request is a mapping with `request` and, where known, `ttft_left_ms`, `slo_ms`,
-        `decode_ms` and `plan`. Without `ttft_left_ms` it is served best effort.
+        `decode_ms` and `plan`. Without `ttft_left_ms`, or with none left, it is served best effort.
         """
         number = next(self._numbers) if batch is None else batch
         about = {"batch": number, "layers": layers, "layer_us": layer_us}
@@ -181,5 +181,8 @@ def number_of(request: int | str) -> int:
 def _member(request: Mapping[str, Any]) -> dict[str, Any]:
     member = {name: value for name, value in request.items() if value is not None}
     member["request"] = number_of(member["request"])
+    if member.get("ttft_left_ms", 1) <= 0:
+        # Too late: the gate serves it best effort, after those that can still be in time.
+        del member["ttft_left_ms"]
     member.setdefault("slo_ms", member.get("ttft_left_ms", 0))
     return member

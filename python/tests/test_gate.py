@@ -47,6 +47,10 @@ class Ordered(unittest.TestCase):
             names, ["batch", "submit", "permit", "completed", "departed", "ended"]
         )
 
+    def test_a_request_whose_deadline_has_passed_is_served_best_effort(self) -> None:
+        self.gate.batch([{"request": 1, "ttft_left_ms": -3.0, "slo_ms": 100}])
+        self.assertEqual(self.library.calls[0][1]["requests"], [{"request": 1, "slo_ms": 100}])
+
     def test_an_id_is_a_number_that_does_not_contain_it(self) -> None:
         self.assertEqual(number_of("cmpl-1"), number_of("cmpl-1"))
         self.assertNotEqual(number_of("cmpl-1"), number_of("cmpl-2"))
