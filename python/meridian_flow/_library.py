@@ -86,6 +86,9 @@ class Library:
         self, gate: int, stage: int, owner: int, layer: int, size: int, ports: tuple[int, ...]
     ) -> int:
         """Registers a transfer; its handle, or a negative code."""
+        if not 0 <= layer < 1 << 16:
+            # ctypes would take the number's lowest bits, which is another layer.
+            raise ValueError(f"layer is {layer}: layers count from 0 and are below 65536")
         array = (_u32 * len(ports))(*ports)
         submit = self._functions.meridian_gate_submit
         return int(submit(gate, stage, owner, layer, size, array, len(ports)))

@@ -40,7 +40,7 @@ class Transfer:
 
         Without a gate that is all of `size`, at once: the transfer is not split.
         """
-        if not self._gated:
+        if not self._gated or size <= 0:
             return size
         with self._asking:
             permitted = self._gate.guard.call("permit", self._flow, min(size, _MOST), None)

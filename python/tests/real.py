@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import multiprocessing
 import os
+import subprocess
 import sys
 import unittest
 from collections.abc import Callable, Iterator
@@ -18,25 +19,32 @@ PATIENCE = 120.0
 """The longest wait for the other process, in seconds."""
 
 
+def missing(what: str) -> None:
+    """Skips a test, and says so; fails where nothing may be missing."""
+    if os.environ.get("MERIDIAN_REQUIRE_REAL") == "1":
+        raise AssertionError(what)
+    print(f"NOT CHECKED: {what}", file=sys.stderr)
+    raise unittest.SkipTest(what)
+
+
 def require(package: str) -> None:
-    """Skips a test, and says so, where a package is missing; fails where that must not be."""
+    """Skips a test without its package."""
     if importlib.util.find_spec(package) is None:
-        what = f"{package} is not installed: nothing was tested with it"
-        if os.environ.get("MERIDIAN_REQUIRE_REAL") == "1":
-            raise AssertionError(what)
-        print(f"NOT CHECKED: {what}", file=sys.stderr)
-        raise unittest.SkipTest(what)
+        missing(f"{package} is not installed: nothing was tested with it")
+
+
+def require_in_new_process(package: str) -> None:
+    """The same, whatever this process has put in the package's place."""
+    find = f"import importlib.util as u, sys; sys.exit(u.find_spec({package!r}) is None)"
+    if subprocess.run([sys.executable, "-c", find], check=False).returncode:
+        missing(f"{package} is not installed: nothing was tested with it")
 
 
 def real_gate(**settings: Any) -> Gate:
     """A gate with the real library, which MERIDIAN_FLOW_LIBRARY names."""
     gate = Gate(PORTS, **settings)
     if not gate.is_open:
-        what = "the scheduler's library is not there: build it and set MERIDIAN_FLOW_LIBRARY"
-        if os.environ.get("MERIDIAN_REQUIRE_REAL") == "1":
-            raise AssertionError(what)
-        print(f"NOT CHECKED: {what}", file=sys.stderr)
-        raise unittest.SkipTest(what)
+        missing("the scheduler's library is not there: build it and set MERIDIAN_FLOW_LIBRARY")
     return gate
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from meridian_flow import Gate
 from meridian_flow.gate import number_of
 from tests.fake import FakeLibrary
-from tests.real import PATIENCE, PORTS, other_process, receive, require
+from tests.real import PATIENCE, PORTS, other_process, real_gate, receive, require
 
 KIB = 1024
 SIZE = 8192 * KIB
@@ -125,6 +125,18 @@ class Real(unittest.TestCase):
         # Between two chunks of one transfer another one may get a permit; a window has two.
         self.assertLess(last, 2 * urgent - 2, self.library.order)
         self.assertEqual(self.library.order[0], number_of("urgent"))
+
+    def test_with_the_scheduler_itself(self) -> None:
+        from meridian_flow.mooncake import GatedTransferEngine
+
+        with real_gate() as gate:
+            gated = GatedTransferEngine(self.engine, gate, into=(1,))
+            with gate.request("r", ttft_left_ms=5000):
+                code = gated.transfer_sync_write(self.target, self.address, self.there, SIZE)
+            self.assertEqual(code, 0)
+            self.assertEqual(self.memory(), bytes(self.space))
+            counts = {"transfers": 1, "gated_bytes": SIZE, "ungated_bytes": 0, "problems": 0}
+            self.assertEqual(gate.counters(), counts)
 
     def test_without_a_library_it_still_works(self) -> None:
         from meridian_flow.mooncake import GatedTransferEngine

@@ -168,6 +168,18 @@ class Real(unittest.TestCase):
         self.library.until(lambda: not self.library.flows)
         self.agent.release_xfer_handle(handle)
 
+    def test_with_the_scheduler_itself(self) -> None:
+        self.agent._gate = gate = real_gate()
+        ours, theirs = self.lists(64 * KIB)
+        indices = list(range(SIZE // (64 * KIB)))
+        with gate.request("r", ttft_left_ms=5000):
+            handle = self.agent.make_prepped_xfer("WRITE", ours, indices, theirs, indices, b"all")
+            self.agent.transfer(handle)
+            self.assertEqual(self.wait(handle), "DONE")
+        self.assertEqual(self.heard()[0], (b"all", bytes(self.space[:64]), bytes(self.space[-64:])))
+        counts = {"transfers": 1, "gated_bytes": SIZE, "ungated_bytes": 0, "problems": 0}
+        self.assertEqual(gate.counters(), counts)
+
     def test_without_a_gate_everything_arrives(self) -> None:
         self.gate.close()
         ours, theirs = self.lists(SIZE)
