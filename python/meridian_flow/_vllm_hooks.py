@@ -7,6 +7,7 @@ works as without it.
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -88,7 +89,8 @@ class WorkerHooks:
             return self.inner.shutdown()
         finally:
             if self._gate is not None:
-                log.info("the gate is closed: %s", self._gate.counters())
+                counters = self._gate.counters()
+                logging.getLogger("vllm.meridian_flow").info("the gate is closed: %s", counters)
                 self._gate.close()
 
     @_harmless

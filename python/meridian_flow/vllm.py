@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import functools
 import importlib
+import logging
 from typing import Any
 
 from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory
@@ -20,13 +21,15 @@ from vllm.distributed.kv_transfer.kv_connector.v1.base import (
     SupportsHMA,
 )
 
-from ._guard import log
 from ._vllm_forward import forwarding
 from ._vllm_hooks import SchedulerHooks, WorkerHooks
 from ._vllm_scheduler import Deadlines
 from ._vllm_worker import Steps, gate_agents
 from .gate import Gate
 from .nixl import GatedAgent
+
+log = logging.getLogger("vllm.meridian_flow")
+"""vLLM shows the messages of its own name's loggers."""
 
 _OWN = ("connector", "module_path", "out", "into")
 """Settings of the wrapper; the others are the gate's."""
@@ -64,7 +67,7 @@ class _Wrapper(WorkerHooks, SchedulerHooks, forwarding(KVConnectorBase_V1), KVCo
             return
         wrap = functools.partial(GatedAgent, gate=gate, owner=steps.owner, **ports)
         count = gate_agents(self.inner, wrap)
-        log.info("%d NIXL agents of %s are gated", count, type(self.inner).__name__)
+        log.info("%d NIXL agent(s) of %s are gated", count, type(self.inner).__name__)
         if not count:
             name = type(self.inner).__name__
             gate.guard.problem("agents", f"{name} has no NIXL agent: its transfers are not ordered")
