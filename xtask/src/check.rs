@@ -13,6 +13,7 @@ mod english;
 mod features;
 mod format;
 mod functions;
+mod header;
 mod imports;
 mod links;
 mod lints;
@@ -79,6 +80,7 @@ const RULES: &[Rule] = &[
     commands::RULE,
     policies::RULE,
     engines::RULE,
+    header::RULE,
 ];
 
 /// Runs the rules and prints the violations; true if there are none.
@@ -105,7 +107,7 @@ pub(crate) fn run(house: &House, args: &Args) -> anyhow::Result<bool> {
     Ok(broken_rules.is_empty())
 }
 
-/// Writes every page that is generated from the binary's output; false if the build fails.
+/// Writes every page that is generated from the binary's output, and the C header; false if the build fails.
 pub(crate) fn write_pages(house: &House) -> anyhow::Result<bool> {
     if !house.build()? {
         return Ok(false);
@@ -113,6 +115,7 @@ pub(crate) fn write_pages(house: &House) -> anyhow::Result<bool> {
     for page in [&policies::PAGE, &engines::PAGE] {
         page.write(house)?;
     }
+    header::write(house)?;
     Ok(true)
 }
 
