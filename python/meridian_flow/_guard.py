@@ -31,7 +31,9 @@ _KINDS = 64
 class Guard:
     """One C gate, or none."""
 
-    def __init__(self, settings: dict[str, Any], path: str | os.PathLike[str] | None) -> None:
+    def __init__(
+        self, settings: dict[str, Any], path: str | os.PathLike[str] | Library | None
+    ) -> None:
         self._lock = threading.Lock()
         self._users = 0
         self._process = os.getpid()
@@ -53,7 +55,7 @@ class Guard:
         return self._gate is not None and self._process == os.getpid()
 
     def close(self) -> None:
-        """Closes the gate; a call that is inside finishes first. Never blocks, and may be repeated."""
+        """Closes the gate; a call that is inside finishes first. Never blocks; may be repeated."""
         with self._lock:
             gate, self._gate = self._gate, None
             self._dying = gate

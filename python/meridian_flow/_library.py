@@ -76,11 +76,12 @@ class Library:
         """Frees a gate. No call may use it at the same time or later."""
         self._functions.meridian_gate_close(gate)
 
-    def batch(self, gate: int, batch: dict[str, Any]) -> None:
-        """Announces a batch and its requests. Raises the library's own message."""
+    def batch(self, gate: int, batch: dict[str, Any]) -> int:
+        """Announces a batch and its requests. Raises the library's own message, or returns 0."""
         message = ctypes.create_string_buffer(_TEXT)
         if self._functions.meridian_gate_batch(gate, _json(batch), message, _TEXT) < 0:
             raise LibraryError(_said(message) or "the batch is refused")
+        return 0
 
     def submit(
         self, gate: int, stage: int, owner: int, layer: int, size: int, ports: tuple[int, ...]

@@ -90,7 +90,7 @@ def _many_async(
     return form(target_hostname, buffers, peer_buffer_addresses, lengths, transport_hint)
 
 
-FORMS = {
+FORMS: dict[str, Callable[..., Job]] = {
     "transfer_sync_write": _one("write"),
     "transfer_sync_read": _one("read"),
     "transfer_submit_write": _one("write"),

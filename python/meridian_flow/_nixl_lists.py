@@ -15,7 +15,7 @@ Row = tuple[int, int, int]
 
 
 class Prepared:
-    """What is known of a prepared list: the lengths, and where each of the caller's items starts."""
+    """A prepared list's lengths, and where each of the caller's descriptors starts in it."""
 
     def __init__(self, lengths: array[int], starts: array[int] | None) -> None:
         self.lengths = lengths

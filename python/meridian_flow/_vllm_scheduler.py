@@ -26,7 +26,7 @@ class Due(NamedTuple):
 
 
 @dataclass
-class MeridianMetadata(KVConnectorMetadata):
+class MeridianMetadata(KVConnectorMetadata):  # type: ignore[misc]
     """The inner connector's metadata of a step, and the requests that the worker must know."""
 
     inner: Any = None

@@ -94,9 +94,10 @@ class Gate:
         `decode_ms` and `plan`. Without `ttft_left_ms`, or with none left, it is served best effort.
         """
         number = next(self._numbers) if batch is None else batch
-        about = {"batch": number, "layers": layers, "layer_us": layer_us}
-        about |= {"collectives": list(map(dict, collectives)), "requests": list(map(_member, requests))}
-        self.guard.run("batch", lambda library, gate: library.batch(gate, about) or 0)
+        members = list(map(_member, requests))
+        about: dict[str, Any] = {"batch": number, "layers": layers, "layer_us": layer_us}
+        about |= {"collectives": list(map(dict, collectives)), "requests": members}
+        self.guard.run("batch", lambda library, gate: library.batch(gate, about))
         return number
 
     def layer(self, batch: int, layer: int, generation: int = 0) -> None:
@@ -127,9 +128,8 @@ class Gate:
         known = self._anyone() if owner is None else number_of(owner)
         flow = -1
         if size > 0:
-            flow = self.guard.run(
-                "submit", lambda library, gate: library.submit(gate, stage, known, layer, size, ports)
-            )
+            about = (stage, known, layer, size, ports)
+            flow = self.guard.run("submit", lambda library, gate: library.submit(gate, *about))
         with self._lock:
             self._counts["transfers"] += 1
         return Transfer(self, flow, size)

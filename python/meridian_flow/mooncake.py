@@ -74,7 +74,7 @@ class GatedTransferEngine:
         return code
 
     def _start(self, name: str, method: Any, args: Any, named: Any) -> int:
-        job: Job = FORMS[name](*args, **named)
+        job = FORMS[name](*args, **named)
         sizes = {len(job.buffers), len(job.peers), len(job.lengths)}
         # Without a gate, and where the engine has an error of its own, it gets the call as it is.
         if not self._gate.is_open or len(sizes) > 1 or sum(job.lengths) <= 0:

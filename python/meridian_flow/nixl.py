@@ -146,9 +146,11 @@ class GatedAgent:
                 return self._agent.initialize_xfer(*args, *more, **named)
 
             def make(begin: int, end: int) -> Any:
-                sides = zip((ours, theirs), memories)
+                sides = ((ours, memories[0]), (theirs, memories[1]))
                 descs = [self._agent.get_xfer_descs(rows[begin:end], one) for rows, one in sides]
-                return self._agent.initialize_xfer(operation, *descs, remote_agent, b"", *more, **named)
+                return self._agent.initialize_xfer(
+                    operation, *descs, remote_agent, b"", *more, **named
+                )
 
             parts = groups([row[1] for row in ours], self._gate.chunk)
             return self._handle(operation, make, parts, notif_msg, [])

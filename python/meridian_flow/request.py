@@ -41,7 +41,11 @@ class Request:
         self.batch = batch
         self._layers = layers
         self._layer_us = layer_us
-        self._member = {"request": number, "ttft_left_ms": ttft_left_ms, "slo_ms": slo_ms}
+        self._member: dict[str, Any] = {
+            "request": number,
+            "ttft_left_ms": ttft_left_ms,
+            "slo_ms": slo_ms,
+        }
         self._member |= {"decode_ms": decode_ms, "plan": list(plan)}
         self._token: Token[Request | None] | None = None
 
@@ -53,9 +57,8 @@ class Request:
 
     def start(self) -> None:
         """Announces the request."""
-        layers = max(1, self._layers)
-        about = {"layers": layers, "layer_us": self._layer_us, "batch": self.batch}
-        self.gate.batch([self._member], **about)
+        layers, layer_us = max(1, self._layers), self._layer_us
+        self.gate.batch([self._member], layers=layers, layer_us=layer_us, batch=self.batch)
         if self._layers == 0:
             self.gate.departed(self.batch)
 

@@ -34,7 +34,10 @@ log = logging.getLogger("vllm.meridian_flow")
 _OWN = ("connector", "module_path", "out", "into")
 """Settings of the wrapper; the others are the gate's."""
 
-class _Wrapper(WorkerHooks, SchedulerHooks, forwarding(KVConnectorBase_V1), KVConnectorBase_V1):  # type: ignore[misc]
+_Forwarding: Any = forwarding(KVConnectorBase_V1)
+
+
+class _Wrapper(WorkerHooks, SchedulerHooks, _Forwarding, KVConnectorBase_V1):  # type: ignore[misc]
     """All hooks pass through to `inner`; some are reported to the gate on the way."""
 
     inner_class: Any = None
@@ -61,11 +64,11 @@ class _Wrapper(WorkerHooks, SchedulerHooks, forwarding(KVConnectorBase_V1), KVCo
         about = {name: value for name, value in settings.items() if name not in _OWN}
         self._gate = gate = Gate(about.pop("ports", []), **about)
         self._steps = steps = Steps(gate)
-        ports = {"out": tuple(settings.get("out", (0,)))}
-        ports["into"] = tuple(settings.get("into", (min(1, max(0, len(gate.ports) - 1)),)))
+        out = tuple(settings.get("out", (0,)))
+        into = tuple(settings.get("into", (min(1, max(0, len(gate.ports) - 1)),)))
         if not gate.is_open:
             return
-        wrap = functools.partial(GatedAgent, gate=gate, owner=steps.owner, **ports)
+        wrap = functools.partial(GatedAgent, gate=gate, owner=steps.owner, out=out, into=into)
         count = gate_agents(self.inner, wrap)
         log.info("%d NIXL agent(s) of %s are gated", count, type(self.inner).__name__)
         if not count:
@@ -74,7 +77,7 @@ class _Wrapper(WorkerHooks, SchedulerHooks, forwarding(KVConnectorBase_V1), KVCo
 
     @classmethod
     def _inner(cls, vllm_config: Any) -> Any:
-        """The inner connector's class. Remembered, since some class methods get no configuration."""
+        """The inner connector's class, remembered: some class methods get no configuration."""
         config = vllm_config.kv_transfer_config
         if cls.inner_class is None:
             settings = _settings(config.kv_connector_extra_config)
@@ -101,7 +104,7 @@ class _Wrapper(WorkerHooks, SchedulerHooks, forwarding(KVConnectorBase_V1), KVCo
         return inner.build_prom_metrics(_inner_config(vllm_config), *args, **named)
 
 
-class MeridianConnector(_Wrapper, SupportsHMA):
+class MeridianConnector(_Wrapper, SupportsHMA):  # type: ignore[misc]
     """Wraps the connector that `kv_connector_extra_config.meridian.connector` names."""
 
 

@@ -39,11 +39,12 @@ class FakeLibrary(Library):
     def close(self, gate: int) -> None:
         self.freed += 1
 
-    def batch(self, gate: int, batch: dict[str, Any]) -> None:
+    def batch(self, gate: int, batch: dict[str, Any]) -> int:
         if self._called("batch", batch):
             raise LibraryError("the batch is refused")
         for one in batch["requests"]:
             self.deadlines[one["request"]] = one.get("ttft_left_ms", float("inf"))
+        return 0
 
     def submit(
         self, gate: int, stage: int, owner: int, layer: int, size: int, ports: tuple[int, ...]

@@ -32,9 +32,7 @@ class Ordered(unittest.TestCase):
         with self.gate.request("r", ttft_left_ms=50, slo_ms=200) as request:
             list(request.transfer(Stage.HANDOFF, KIB).chunks())
         names = [call[0] for call in self.library.calls]
-        self.assertEqual(
-            names, ["batch", "departed", "submit", "permit", "completed", "ended"]
-        )
+        self.assertEqual(names, ["batch", "departed", "submit", "permit", "completed", "ended"])
         member = self.library.calls[0][1]["requests"][0]
         self.assertEqual(member["request"], number_of("r"))
         self.assertEqual((member["ttft_left_ms"], member["slo_ms"]), (50, 200))
@@ -43,9 +41,7 @@ class Ordered(unittest.TestCase):
         with self.gate.request("r", ttft_left_ms=50, layers=4) as request:
             list(request.transfer(Stage.REUSE, KIB, layer=2).chunks())
         names = [call[0] for call in self.library.calls]
-        self.assertEqual(
-            names, ["batch", "submit", "permit", "completed", "departed", "ended"]
-        )
+        self.assertEqual(names, ["batch", "submit", "permit", "completed", "departed", "ended"])
 
     def test_a_request_whose_deadline_has_passed_is_served_best_effort(self) -> None:
         self.gate.batch([{"request": 1, "ttft_left_ms": -3.0, "slo_ms": 100}])

@@ -90,7 +90,9 @@ class Wrapped(unittest.TestCase):
         with self.gate.request("r", ttft_left_ms=9):
             code = self.gated.transfer_sync_write("peer", 5, 3, 1000 * KIB)
         self.assertEqual(code, 0)
-        self.assertEqual(self.engine.there[3 : 3 + 1000 * KIB], self.engine.here[5 : 5 + 1000 * KIB])
+        self.assertEqual(
+            self.engine.there[3 : 3 + 1000 * KIB], self.engine.here[5 : 5 + 1000 * KIB]
+        )
         self.assertEqual(max(size for _, size, _ in self.engine.sent), 256 * KIB)
         submit = next(call for call in self.library.calls if call[0] == "submit")
         self.assertEqual(submit[1:], (3, number_of("r"), 0, 1000 * KIB, (0,)))

@@ -49,15 +49,17 @@ class WithTheLibrary(unittest.TestCase):
         self.assertEqual(self.gate.counters()["problems"], 0)
 
     def test_urgent_before_bulk(self) -> None:
-        """A full window lets transfers wait; as it empties, the one with the deadline goes first."""
+        """Transfers wait for a full window; as it empties, the one with a deadline goes first."""
         gate = real_gate(hold_ms=10_000)
         self.addCleanup(gate.close)
         first = gate.transfer(Stage.HANDOFF, None, 0, 512 * KIB)
         for _ in range(2):
             self.assertEqual(first.permit(256 * KIB), 256 * KIB)
         order: list[str] = []
-        waits = [threading.Thread(target=self.send, args=(gate, order, name, left))
-                 for name, left in (("bulk", None), ("urgent", 400.0))]
+        waits = [
+            threading.Thread(target=self.send, args=(gate, order, name, left))
+            for name, left in (("bulk", None), ("urgent", 400.0))
+        ]
         for thread in waits:
             thread.start()
         while gate.status()["transfers"] < 3 or gate.status().get("waiting", 2) < 2:
@@ -107,9 +109,16 @@ class WithTheLibrary(unittest.TestCase):
             self.assertIn(word, logs.output[0])
 
     def test_transfers_that_the_gate_refuses_go_at_once(self) -> None:
-        odd = [(Stage.REUSE, 99, 0, (0,)), (Stage.COLLECTIVE, 99, 0, (0,)), (Stage.HANDOFF, 99, 0, (0,)),
-               (Stage.HANDOFF, None, 0, (7,)), (Stage.HANDOFF, None, 0, ()),
-               (Stage.HANDOFF, None, 0, (0, 0)), (9, None, 0, (0,)), (Stage.HANDOFF, None, 70_000, (0,))]
+        odd = [
+            (Stage.REUSE, 99, 0, (0,)),
+            (Stage.COLLECTIVE, 99, 0, (0,)),
+            (Stage.HANDOFF, 99, 0, (0,)),
+            (Stage.HANDOFF, None, 0, (7,)),
+            (Stage.HANDOFF, None, 0, ()),
+            (Stage.HANDOFF, None, 0, (0, 0)),
+            (9, None, 0, (0,)),
+            (Stage.HANDOFF, None, 70_000, (0,)),
+        ]
         with self.assertLogs("meridian_flow", logging.WARNING):
             for stage, owner, layer, ports in odd:
                 with self.subTest(stage=stage, owner=owner, ports=ports):

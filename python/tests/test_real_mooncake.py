@@ -158,7 +158,9 @@ class Real(unittest.TestCase):
         self.library.hold(True)
         codes: list[int] = []
         args = (target, self.address, there, SIZE)
-        writes = threading.Thread(target=lambda: codes.append(self.gated.transfer_sync_write(*args)))
+        writes = threading.Thread(
+            target=lambda: codes.append(self.gated.transfer_sync_write(*args))
+        )
         writes.start()
         self.library.until(lambda: self.library.asking)
         process.kill()

@@ -44,7 +44,9 @@ def peer(pipe: Any) -> None:
             pipe.send((bytes(space), heard) if order == "memory" else heard)
         for messages in one.get_new_notifs().values():
             # The memory at the time of the message: all of it must have arrived.
-            heard += [(message, bytes(space[:64]), bytes(space[SIZE - 64 :])) for message in messages]
+            heard += [
+                (message, bytes(space[:64]), bytes(space[SIZE - 64 :])) for message in messages
+            ]
 
 
 def rows(address: int, length: int) -> list[tuple[int, int, int]]:
@@ -188,8 +190,6 @@ class Real(unittest.TestCase):
         self.assertEqual(self.wait(handle), "DONE")
         self.assertEqual(self.heard()[0], (b"all", bytes(self.space[:64]), bytes(self.space[-64:])))
         self.agent.release_xfer_handle(handle)
-
-
 
 
 if __name__ == "__main__":

@@ -25,8 +25,9 @@ for name in dir(base):
     function = getattr(member, "__func__", member)
     if not inspect.isfunction(function):
         continue
-    kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    names = [one.name for one in inspect.signature(function).parameters.values() if one.kind == kinds]
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = inspect.signature(function).parameters.values()
+    names = [one.name for one in parameters if one.kind == kind]
     is_abstract = getattr(function, "__isabstractmethod__", False)
     kind = "class" if isinstance(member, classmethod) else "abstract" if is_abstract else "method"
     found[name] = [kind, " ".join(names[1:])]

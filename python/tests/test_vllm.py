@@ -64,7 +64,10 @@ def inner_class(bases: tuple[type, ...]) -> Any:
 
 
 def config(name: str = "HmaConnector", **meridian: Any) -> Any:
-    extra = {"backends": ["UCX"], "meridian": {"ports": PORTS, "library": FakeLibrary(), **meridian}}
+    extra = {
+        "backends": ["UCX"],
+        "meridian": {"ports": PORTS, "library": FakeLibrary(), **meridian},
+    }
     transfer = SimpleNamespace(
         kv_connector=name,
         kv_connector_module_path="meridian_flow.vllm",
@@ -77,9 +80,7 @@ def config(name: str = "HmaConnector", **meridian: Any) -> Any:
 
 def request(name: str, left: Any = None) -> Any:
     parameters = None if left is None else {"slo_ttft_ms": left, "do_remote_prefill": True}
-    return SimpleNamespace(
-        request_id=name, kv_transfer_params=parameters, arrival_time=time.time()
-    )
+    return SimpleNamespace(request_id=name, kv_transfer_params=parameters, arrival_time=time.time())
 
 
 def step(*new: str) -> Any:
@@ -125,8 +126,13 @@ class Contract(unittest.TestCase):
         self.assertEqual(passed, args)
         if name == "build_connector_meta":
             self.assertEqual(result.inner, f"{name} of the inner connector")
-        elif name not in ("bind_connector_metadata", "clear_connector_metadata", "on_new_request",
-                          "wait_for_layer_load", "save_kv_layer"):
+        elif name not in (
+            "bind_connector_metadata",
+            "clear_connector_metadata",
+            "on_new_request",
+            "wait_for_layer_load",
+            "save_kv_layer",
+        ):
             default = f"{name} of the inner connector"
             self.assertEqual(result, wrapped.inner.results.get(name, default))
 
@@ -154,7 +160,9 @@ class Contract(unittest.TestCase):
         self.assertEqual((inner.kv_connector, inner.engine_id), ("HmaConnector", "e"))
         self.assertIsNone(inner.kv_connector_module_path)
         self.assertEqual(about.kv_transfer_config.kv_connector, "MeridianConnector")
-        self.assertEqual(wrapped.request_finished_all_groups(request("a"), ([1],)), (True, {"x": 1}))
+        self.assertEqual(
+            wrapped.request_finished_all_groups(request("a"), ([1],)), (True, {"x": 1})
+        )
         self.assertIsNotNone(connector.MeridianConnector.build_kv_connector_stats())
 
     def test_settings_that_cannot_be_right_are_errors_at_start(self) -> None:
@@ -167,7 +175,7 @@ class Contract(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, message):
                 connector.MeridianConnector(about, WORKER, "caches")
         with self.assertRaises(AttributeError):
-            connector.NoSuchConnector
+            _ = connector.NoSuchConnector
         with self.assertRaisesRegex(TypeError, "polcy"):
             self.make(WORKER, polcy="mfs")
 

@@ -148,7 +148,9 @@ class Pair(unittest.TestCase):
     def answers_are_those_of_one_engine(self, nth: int) -> None:
         prompt = f"Story {nth}. " + " ".join(f"The fox {at * (nth + 3)} jumps." for at in range(90))
         params = self.prefilled(prompt)
-        decoded = self.decode.post({"prompt": prompt, "max_tokens": 6, "kv_transfer_params": params})
+        decoded = self.decode.post(
+            {"prompt": prompt, "max_tokens": 6, "kv_transfer_params": params}
+        )
         control = self.prefill.post({"prompt": prompt, "max_tokens": 6})
         ours, theirs = decoded["choices"][0], control["choices"][0]
         self.assertEqual(ours["text"], theirs["text"])
