@@ -17,6 +17,9 @@ from typing import Any
 
 from .transfer import Transfer
 
+Poll = Callable[[Callable[[], bool]], None]
+"""Calls a function until it returns true."""
+
 Part = tuple[int, int, int]
 """Descriptors that are posted together: begin, end, bytes."""
 
@@ -71,24 +74,29 @@ class GatedTransfer:
             self.state, self.error, self._posted = "PROC", None, False
             self._telemetry, self._began = Telemetry(), time.monotonic()
 
-    def post(self, transfer: Transfer, poll: Callable[[Callable[[], bool]], None]) -> None:
-        """Posts part after part. The notification goes with the last one, after all others."""
-        end_of_all = self._parts[-1][1]
+    def post(self, transfer: Transfer, poll: Poll) -> None:
+        """Posts part after part, and returns when all are done. The notification goes with the last
+        one, after all others."""
         with transfer:
-            for begin, end, size in self._parts:
-                left = size
-                while left > 0:
-                    left -= transfer.permit(left)
-                if not transfer.is_gated:
-                    end, size = end_of_all, sum(one[2] for one in self._parts if one[0] >= begin)
-                part = self._post(begin, end, end == end_of_all)
-                if part is None:
-                    break
-                poll(partial(self._poll, part, size, transfer))
-                if end == end_of_all:
-                    break
+            self.post_parts(transfer, poll)
             with self._lock:
                 self._changed.wait_for(lambda: not self._live or self._is_over())
+
+    def post_parts(self, transfer: Transfer, poll: Poll) -> None:
+        """Only posts. Without a gate that is one part, and does not block."""
+        end_of_all = self._parts[-1][1]
+        for begin, end, size in self._parts:
+            left = size
+            while left > 0:
+                left -= transfer.permit(left)
+            if not transfer.is_gated:
+                end, size = end_of_all, sum(one[2] for one in self._parts if one[0] >= begin)
+            part = self._post(begin, end, end == end_of_all)
+            if part is None:
+                break
+            poll(partial(self._poll, part, size, transfer))
+            if end == end_of_all:
+                break
 
     def check(self) -> str:
         """PROC, DONE or ERR of the whole; NIXL's own exception if it raised one."""

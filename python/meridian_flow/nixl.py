@@ -168,7 +168,7 @@ class GatedAgent:
             threading.Thread(target=self._post, args=(handle,), daemon=True).start()
         else:
             self._gate.guard.problem("threads", f"{THREADS} transfers wait: others are not ordered")
-            handle.post(self._gate.ungated(handle.size), self._poller.add)
+            handle.post_parts(self._gate.ungated(handle.size), self._poller.add)
         return "PROC"
 
     def check_xfer_state(self, handle: Any) -> str:

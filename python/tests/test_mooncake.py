@@ -6,6 +6,7 @@ import logging
 import threading
 import unittest
 from typing import Any
+from unittest import mock
 
 from meridian_flow import Gate
 from meridian_flow.gate import number_of
@@ -157,6 +158,11 @@ class Wrapped(unittest.TestCase):
         self.engine.fail_after = 0
         third = self.gated.batch_transfer_async_write("p", [0], [0], [KIB])
         self.assertEqual(self.gated.get_batch_transfer_status([third]), -1)
+
+    def test_beyond_the_limit_of_threads_a_transfer_goes_at_once(self) -> None:
+        self.library.hold(True)
+        with mock.patch("meridian_flow.mooncake.THREADS", 0), self.assertLogs("meridian_flow"):
+            self.assertEqual(self.gated.transfer_submit_write("p", 0, 0, KIB), 1 << 40)
 
     def test_urgent_before_bulk(self) -> None:
         self.library.window = 256 * KIB

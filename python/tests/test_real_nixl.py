@@ -7,6 +7,7 @@ import os
 import time
 import unittest
 from typing import Any
+from unittest import mock
 
 from tests.fake import FakeLibrary
 from tests.real import PATIENCE, PORTS, other_process, real_gate, receive, require
@@ -132,6 +133,17 @@ class Real(unittest.TestCase):
             self.assertEqual(self.wait(handle), "DONE")
         self.assertEqual([one[0] for one in self.heard(2)], [b"first", b"second"])
         self.assertEqual(self.agent.query_xfer_backend(handle), "UCX")
+
+    def test_beyond_the_limit_of_threads_a_transfer_goes_at_once(self) -> None:
+        self.library.hold(True)
+        ours, theirs = self.lists(64 * KIB)
+        indices = list(range(SIZE // (64 * KIB)))
+        handle = self.agent.make_prepped_xfer("WRITE", ours, indices, theirs, indices, b"all")
+        with mock.patch("meridian_flow.nixl.THREADS", 0), self.assertLogs("meridian_flow"):
+            self.assertEqual(self.agent.transfer(handle), "PROC")
+        self.assertEqual(self.wait(handle), "DONE")
+        self.assertEqual(self.heard()[0], (b"all", bytes(self.space[:64]), bytes(self.space[-64:])))
+        self.assertEqual(self.library.order, [])
 
     def test_a_release_ends_everything(self) -> None:
         ours, theirs = self.lists(64 * KIB)
