@@ -1,7 +1,8 @@
 """The scheduler's shared library: where it is, and the C functions that it has.
 
-ctypes releases the interpreter's lock during a call, so a thread that waits for a permit stops no
-other thread. Nothing here decides about failures: every problem is a `LibraryError`, and
+A thread that waits for a permit stops no other thread, since ctypes releases the interpreter's lock
+during the call. Short calls keep the lock: a thread that releases it beside a busy thread, such as
+an engine's main loop, gets it back only milliseconds later. Nothing here decides about failures: every problem is a `LibraryError`, and
 `_guard.py` turns it into transfers that are not gated.
 """
 
@@ -44,6 +45,9 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "meridian_gate_status": (_i64, [_gate, _text, _size]),
 }
 
+_SHORT = ("batch", "layer", "departed", "ended", "submit", "completed", "withdrawn")
+"""Calls that never block."""
+
 
 class LibraryError(Exception):
     """The library is missing, is another version, or refuses its settings."""
@@ -52,34 +56,44 @@ class LibraryError(Exception):
 class Library:
     """The loaded library. All functions may be called from any thread."""
 
+    _meridian_flow_abi: Any
+    _meridian_flow_error: Any
+    _meridian_gate_open: Any
+    _meridian_gate_close: Any
+    _meridian_gate_batch: Any
+    _meridian_gate_submit: Any
+    _meridian_gate_status: Any
+
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         place = str(path or os.environ.get(VARIABLE) or Path(__file__).with_name(_NAME))
         try:
-            self._functions = ctypes.CDLL(place)
+            blocking, short = ctypes.CDLL(place), ctypes.PyDLL(place)
             for name, (result, arguments) in _FUNCTIONS.items():
-                function = getattr(self._functions, name)
+                is_short = name.removeprefix("meridian_gate_") in _SHORT
+                function = getattr(short if is_short else blocking, name)
                 function.restype, function.argtypes = result, arguments
+                setattr(self, "_" + name, function)
         except (OSError, AttributeError) as error:
             raise LibraryError(f"{place} cannot be loaded: {error}; set {VARIABLE}") from None
-        if (version := self._functions.meridian_flow_abi()) != ABI:
+        if (version := self._meridian_flow_abi()) != ABI:
             raise LibraryError(f"{place} has ABI {version}, not {ABI}: install a matching library")
 
     def open(self, settings: dict[str, Any]) -> int:
         """A new gate. Raises the library's own message if a setting is wrong."""
         message = ctypes.create_string_buffer(_TEXT)
-        gate = self._functions.meridian_gate_open(_json(settings), message, _TEXT)
+        gate = self._meridian_gate_open(_json(settings), message, _TEXT)
         if not gate:
             raise LibraryError(_said(message) or "the gate cannot be opened")
         return int(gate)
 
     def close(self, gate: int) -> None:
         """Frees a gate. No call may use it at the same time or later."""
-        self._functions.meridian_gate_close(gate)
+        self._meridian_gate_close(gate)
 
     def batch(self, gate: int, batch: dict[str, Any]) -> int:
         """Announces a batch and its requests. Raises the library's own message, or returns 0."""
         message = ctypes.create_string_buffer(_TEXT)
-        if self._functions.meridian_gate_batch(gate, _json(batch), message, _TEXT) < 0:
+        if self._meridian_gate_batch(gate, _json(batch), message, _TEXT) < 0:
             raise LibraryError(_said(message) or "the batch is refused")
         return 0
 
@@ -91,19 +105,19 @@ class Library:
             # ctypes would take the number's lowest bits, which is another layer.
             raise ValueError(f"layer is {layer}: layers count from 0 and are below 65536")
         array = (_u32 * len(ports))(*ports)
-        submit = self._functions.meridian_gate_submit
+        submit = self._meridian_gate_submit
         return int(submit(gate, stage, owner, layer, size, array, len(ports)))
 
     def call(self, function: str, gate: int, *arguments: Any) -> int:
         """A function with plain arguments; its result, or a negative code."""
-        return int(getattr(self._functions, "meridian_gate_" + function)(gate, *arguments))
+        return int(getattr(self, "_meridian_gate_" + function)(gate, *arguments))
 
     def status(self, gate: int) -> dict[str, Any]:
         """The gate's own counters."""
         size = 4096
         while True:
             text = ctypes.create_string_buffer(size)
-            needed = self._functions.meridian_gate_status(gate, text, size)
+            needed = self._meridian_gate_status(gate, text, size)
             if needed < 0:
                 raise LibraryError(self.error(needed))
             if needed < size:
@@ -112,7 +126,7 @@ class Library:
 
     def error(self, code: int) -> str:
         """The meaning of a negative code."""
-        text = self._functions.meridian_flow_error(code)
+        text = self._meridian_flow_error(code)
         return text.decode(errors="replace") if text else f"error {code}"
 
 

@@ -181,13 +181,13 @@ class GatedTransfer:
                 return False
             self._live.remove(part)
             if state == "DONE":
+                # Reported first: the thread that posts withdraws the bytes that are left when all is done.
+                transfer.completed(size)
                 self._done(part)
             else:
                 self.state = "ERR"
                 self._failed.append(part)
             self._changed.notify_all()
-        if state == "DONE":
-            transfer.completed(size)
         return True
 
     def _done(self, part: Any) -> None:

@@ -165,19 +165,21 @@ class Wrapped(unittest.TestCase):
             self.assertEqual(self.gated.transfer_submit_write("p", 0, 0, KIB), 1 << 40)
 
     def test_urgent_before_bulk(self) -> None:
-        self.library.window = 256 * KIB
+        """All wait before the first permit, so that the order does not depend on threads."""
+        names = ["bulk", "urgent"] * 3
         self.library.hold(True)
         threads = [
-            threading.Thread(target=self._write, args=(name, left, size))
-            for name, left, size in (("bulk", 9000, 1000 * KIB), ("urgent", 5, 500 * KIB))
+            threading.Thread(target=self._write, args=(name, 5 if name == "urgent" else 9000))
+            for name in names
         ]
         for thread in threads:
             thread.start()
-        self.library.until(lambda: len(self.library.asking) == 2)
+        self.library.until(lambda: len(self.library.asking) == len(names))
         self.library.hold(False)
         for thread in threads:
             thread.join()
-        self.assertEqual(self.library.order[:2], [number_of("urgent")] * 2)
+        urgent, bulk = number_of("urgent"), number_of("bulk")
+        self.assertEqual(self.library.order, [urgent] * 3 + [bulk] * 3)
 
     def test_without_a_gate_the_engine_gets_the_call_as_it_is(self) -> None:
         with self.assertLogs("meridian_flow", logging.WARNING) as logs:
@@ -188,9 +190,9 @@ class Wrapped(unittest.TestCase):
         self.assertEqual(self.engine.sent, [("write", 1000 * KIB, None)] * 3)
         self.assertEqual(len(logs.output), 1)
 
-    def _write(self, name: str, left: float, size: int) -> None:
+    def _write(self, name: str, left: float) -> None:
         with self.gate.request(name, ttft_left_ms=left):
-            self.gated.transfer_sync_write("peer", 0, 0, size)
+            self.gated.transfer_sync_write("peer", 0, 0, 256 * KIB)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from tests.real import PATIENCE, PORTS, other_process, real_gate, receive, requi
 
 KIB = 1024
 SIZE = 4096 * KIB
-os.environ.setdefault("UCX_TLS", "tcp,self,sm")
+os.environ.setdefault("UCX_TLS", "tcp,self")
 
 
 def memory(agent: Any) -> tuple[Any, int]:
