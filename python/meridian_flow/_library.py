@@ -2,8 +2,10 @@
 
 A thread that waits for a permit stops no other thread, since ctypes releases the interpreter's lock
 during the call. Short calls keep the lock: a thread that releases it beside a busy thread, such as
-an engine's main loop, gets it back only milliseconds later. Nothing here decides about failures: every problem is a `LibraryError`, and
-`_guard.py` turns it into transfers that are not gated.
+an engine's main loop, gets it back only milliseconds later.
+
+Nothing here decides about failures: every problem is a `LibraryError`, and `_guard.py` turns it
+into transfers that are not gated.
 """
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ class GatedTransfer:
                 return False
             self._live.remove(part)
             if state == "DONE":
-                # Reported first: the thread that posts withdraws the bytes that are left when all is done.
+                # Reported first: the thread that posts withdraws all bytes that are left.
                 transfer.completed(size)
                 self._done(part)
             else:

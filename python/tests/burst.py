@@ -54,7 +54,7 @@ def measure(sender: Any, gate: Gate, target: str, here: int, there: int) -> list
     for _ in range(ROUNDS):
         time.sleep(0.3)
         begin = time.monotonic()
-        with gate.request(ttft_left_ms=200, slo_ms=200):
+        with gate.request(ttft_left_ms=1000, slo_ms=1000):
             sender.transfer_sync_write(target, here + at, there + at, URGENT)
         times.append((time.monotonic() - begin) * 1e3)
     is_over.set()
