@@ -2,6 +2,7 @@
 
 mod exchange;
 mod failures;
+mod gated;
 mod leases;
 mod params;
 
