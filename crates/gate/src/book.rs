@@ -1,14 +1,16 @@
 //! Everything behind a gate's lock: the machine, and what its rows are to the client.
 
-use meridian_base::{BatchId, PortId, RequestId, Time};
-use meridian_flow::{Flow, Flows, Input, Output, Refusal};
+use std::task::Waker;
+
+use meridian_base::{BatchId, FlowId, PortId, RequestId, Time};
+use meridian_flow::{Flow, Flows, Input, Output, PermitWhy, Refusal};
 use meridian_wire::flow;
 
 use crate::batches::Batches;
 use crate::counts::Status;
 use crate::error::GateError;
-use crate::gate::Handle;
-use crate::slots::{Slots, State};
+use crate::gate::{Handle, Permit};
+use crate::slots::{Life, Slots};
 
 /// The machine and its names.
 pub(crate) struct Book {
@@ -51,12 +53,40 @@ impl Book {
         let mut refused = Ok(());
         while let Some(output) = self.machine.poll() {
             self.counts.note(&output);
-            self.slots.note(now, &output);
-            if let Output::Refused { why, .. } = output {
-                refused = Err(why);
+            match output {
+                Output::Refused { why, .. } => refused = Err(why),
+                Output::Placed { flow, place, why } => {
+                    if let Some(slot) = self.slots.of(flow) {
+                        (slot.level, slot.why) = (place.level, Some(why));
+                    }
+                }
+                Output::Permit { flow, bytes, traffic, why } => {
+                    self.grant(now, flow, bytes, traffic, why);
+                }
+                Output::Pruned { .. } | Output::Demoted { .. } | Output::Reinstated(_) => {}
             }
         }
         refused
+    }
+
+    fn grant(&mut self, now: Time, flow: FlowId, bytes: u32, traffic: u8, why: PermitWhy) {
+        let Some(slot) = self.slots.of(flow) else { return };
+        let waited = now.since(slot.asked.unwrap_or(now));
+        let (level, placed) = (slot.level, slot.why);
+        slot.grant(Permit { bytes, traffic, why, waited, level, placed });
+        self.counts.permitted(slot.stage, bytes, waited, why);
+        self.ask_ahead(now, flow);
+    }
+
+    /// Asks for the transfer's next chunk, unless it waits for one or has enough.
+    fn ask_ahead(&mut self, now: Time, flow: FlowId) {
+        let chunk = self.machine.config().chunk;
+        let Some(slot) = self.slots.of(flow) else { return };
+        let Some(bytes) = slot.next_ask(chunk) else { return };
+        slot.asked = Some(now);
+        slot.unasked -= u64::from(bytes);
+        // It is not refused: the flow is live and does not wait.
+        self.machine.handle(now, Input::Ask { flow, bytes });
     }
 
     pub(crate) fn port(&self, name: &str) -> Option<PortId> {
@@ -120,7 +150,7 @@ impl Book {
     pub(crate) fn submit(
         &mut self,
         now: Time,
-        flow: impl FnOnce(meridian_base::FlowId) -> Flow,
+        flow: impl FnOnce(FlowId) -> Flow,
     ) -> Result<Handle, GateError> {
         let limit = self.machine.config().limits.flows;
         let flow = flow(self.slots.next().ok_or(GateError::Full(limit))?);
@@ -135,6 +165,43 @@ impl Book {
         }
     }
 
+    /// Takes a permit of up to `bytes` if there is one; otherwise the waker is told when it comes.
+    pub(crate) fn take(
+        &mut self,
+        now: Time,
+        handle: Handle,
+        bytes: u32,
+        waker: &Waker,
+    ) -> Result<Option<Permit>, GateError> {
+        let chunk = self.machine.config().chunk;
+        let (flow, slot) = self.slots.get(handle).ok_or(GateError::UnknownTransfer)?;
+        if bytes == 0 {
+            return Err(GateError::Refused(Refusal::NoChunk));
+        }
+        if slot.granted.is_none() {
+            self.ask_ahead(now, flow);
+            // Timed work and asks refuse nothing here.
+            let _ = self.carry_out(now);
+        }
+        let (_, slot) = self.slots.get(handle).ok_or(GateError::UnknownTransfer)?;
+        let Some(granted) = &mut slot.granted else {
+            if slot.life != Life::Live || slot.asked.is_none() {
+                return Err(GateError::UnknownTransfer);
+            }
+            slot.waker = Some(waker.clone());
+            return Ok(None);
+        };
+        let permit = Permit { bytes: granted.bytes.min(bytes).min(chunk), ..*granted };
+        granted.bytes -= permit.bytes;
+        granted.waited = std::time::Duration::ZERO;
+        if granted.bytes == 0 {
+            slot.granted = None;
+        }
+        self.ask_ahead(now, flow);
+        let _ = self.carry_out(now);
+        Ok(Some(permit))
+    }
+
     pub(crate) fn completed(
         &mut self,
         now: Time,
@@ -142,7 +209,7 @@ impl Book {
         bytes: u64,
     ) -> Result<(), GateError> {
         let (flow, slot) = self.slots.get(handle).ok_or(GateError::UnknownTransfer)?;
-        if matches!(slot.state, State::Ended) {
+        if slot.life == Life::Ended {
             self.slots.end(flow);
             return Err(GateError::UnknownTransfer);
         }

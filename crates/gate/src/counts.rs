@@ -10,6 +10,8 @@ use serde::Serialize;
 pub struct Status {
     /// Transfers under way.
     pub transfers: u32,
+    /// Clients that wait for a permit now.
+    pub waiting: u32,
     /// Permits given.
     pub permits: u64,
     /// Bytes permitted, by stage.

@@ -203,7 +203,8 @@ impl Gate {
         let coordinator = self.0.mailbox.is_connected();
         let counted = self.with(|book, _| {
             let transfers = book.machine.len();
-            Ok::<_, GateError>(Status { transfers, coordinator, ..book.counts.clone() })
+            let waiting = u32::try_from(book.slots.waiting()).unwrap_or(u32::MAX);
+            Ok::<_, GateError>(Status { transfers, waiting, coordinator, ..book.counts.clone() })
         });
         counted.unwrap_or(Status { failed: true, coordinator, ..Status::default() })
     }

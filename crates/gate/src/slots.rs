@@ -1,11 +1,20 @@
 //! The transfers under way and their waiting clients, by row.
+//!
+//! The gate asks ahead of a client: a client asks once it has sent its last chunk, and by then a
+//! transfer with less precedence would have been given the room. So a transfer always has an ask at
+//! the machine, until it has permits for [`AHEAD`] chunks that its client has not taken, or for all of
+//! its bytes. A client that sends one chunk at a time leaves no gap to others then; one that stops
+//! holds up its port until the permits expire.
 
 use std::task::Waker;
 
 use meridian_base::{FlowId, Time};
-use meridian_flow::{Flow, Level, Output, Owner, PermitWhy, Stage, Why};
+use meridian_flow::{Flow, Level, Stage, Why};
 
 use crate::gate::{Handle, Permit};
+
+/// Chunks that may be permitted and not taken before the gate stops asking.
+const AHEAD: u64 = 2;
 
 /// All rows.
 #[derive(Debug)]
@@ -18,28 +27,29 @@ pub(crate) struct Slots {
 #[derive(Debug)]
 pub(crate) struct Slot {
     generation: u32,
-    pub(crate) state: State,
-    /// When it asked.
-    pub(crate) asked: Time,
+    pub(crate) life: Life,
+    /// When the ask that waits at the machine was made.
+    pub(crate) asked: Option<Time>,
+    /// Bytes that no ask was for yet.
+    pub(crate) unasked: u64,
+    /// Bytes that are permitted and not taken.
+    pub(crate) granted: Option<Permit>,
+    /// The client that waits.
+    pub(crate) waker: Option<Waker>,
     /// Its place when it was last placed.
     pub(crate) level: Level,
     pub(crate) why: Option<Why>,
     pub(crate) stage: Stage,
-    pub(crate) owner: Option<Owner>,
 }
 
-/// What a transfer's client does.
-#[derive(Debug)]
-pub(crate) enum State {
-    /// The row is free.
+/// Whether a row is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// It is free.
     Free,
-    /// It sends, or does nothing.
-    Sends,
-    /// It waits for a permit.
-    Waits(Waker),
-    /// Its permit has come and was not taken yet.
-    Granted(Permit),
-    /// The machine has ended it with its request or batch.
+    /// Its transfer is under way.
+    Live,
+    /// The machine has ended its transfer with the request or batch, and the client does not know yet.
     Ended,
 }
 
@@ -56,80 +66,92 @@ impl Slots {
     /// Takes the row of [`Self::next`].
     pub(crate) fn begin(&mut self, flow: &Flow) -> Handle {
         self.free.pop();
-        let row = flow.id.0;
-        if row as usize == self.rows.len() {
-            self.rows.push(Slot {
-                generation: 0,
-                state: State::Free,
-                asked: Time::ZERO,
-                level: Level(0),
-                why: None,
-                stage: flow.stage,
-                owner: None,
-            });
+        let (row, at) = (flow.id.0, flow.id.index());
+        let generation = self.rows.get(at).map_or(0, |slot| slot.generation) + 1;
+        let slot = Slot {
+            generation: generation & Handle::GENERATIONS,
+            life: Life::Live,
+            asked: None,
+            unasked: flow.bytes,
+            granted: None,
+            waker: None,
+            level: Level(0),
+            why: None,
+            stage: flow.stage,
+        };
+        let handle = Handle::of(slot.generation, row);
+        match self.rows.get_mut(at) {
+            Some(old) => *old = slot,
+            // Rows are taken in order the first time.
+            None => self.rows.push(slot),
         }
-        let slot = &mut self.rows[row as usize];
-        slot.generation = (slot.generation + 1) & Handle::GENERATIONS;
-        slot.state = State::Sends;
-        (slot.stage, slot.owner) = (flow.stage, Some(flow.owner));
-        Handle::of(slot.generation, row)
+        handle
     }
 
-    /// The row of a transfer that is under way.
+    /// The row of a transfer that the client has not ended.
     pub(crate) fn get(&mut self, handle: Handle) -> Option<(FlowId, &mut Slot)> {
         let slot = self.rows.get_mut(handle.row() as usize)?;
-        let live = slot.generation == handle.generation() && !matches!(slot.state, State::Free);
+        let live = slot.generation == handle.generation() && slot.life != Life::Free;
         live.then_some((FlowId(handle.row()), slot))
     }
 
+    /// The row of a flow of the machine.
+    pub(crate) fn of(&mut self, flow: FlowId) -> Option<&mut Slot> {
+        self.rows.get_mut(flow.index())
+    }
+
     pub(crate) fn end(&mut self, flow: FlowId) {
-        let slot = &mut self.rows[flow.index()];
-        slot.state = State::Free;
-        self.free.push(flow.0);
-    }
-
-    /// Notes an output of the machine about a flow: its place, or its permit.
-    pub(crate) fn note(&mut self, now: Time, output: &Output) {
-        match output {
-            Output::Placed { flow, place, why } => {
-                if let Some(slot) = self.rows.get_mut(flow.index()) {
-                    (slot.level, slot.why) = (place.level, Some(*why));
-                }
-            }
-            Output::Permit { flow, bytes, traffic, why } => {
-                self.grant(now, *flow, *bytes, *traffic, *why);
-            }
-            _ => {}
-        }
-    }
-
-    fn grant(&mut self, now: Time, flow: FlowId, bytes: u32, traffic: u8, why: PermitWhy) {
-        let slot = &mut self.rows[flow.index()];
-        let waited = now.since(slot.asked);
-        let permit = Permit { bytes, traffic, why, waited, level: slot.level, placed: slot.why };
-        if let State::Waits(waker) = std::mem::replace(&mut slot.state, State::Granted(permit)) {
-            waker.wake();
+        if let Some(slot) = self.rows.get_mut(flow.index()) {
+            (slot.life, slot.waker, slot.granted) = (Life::Free, None, None);
+            self.free.push(flow.0);
         }
     }
 
     /// Ends the transfers that are not `alive` any more, and wakes their clients.
     pub(crate) fn sweep(&mut self, alive: impl Fn(FlowId) -> bool) {
         for (row, slot) in (0..).zip(&mut self.rows) {
-            if matches!(slot.state, State::Free | State::Ended) || alive(FlowId(row)) {
-                continue;
-            }
-            if let State::Waits(waker) = std::mem::replace(&mut slot.state, State::Ended) {
-                waker.wake();
+            if slot.life == Life::Live && !alive(FlowId(row)) {
+                slot.ended();
             }
         }
     }
 
     /// Wakes every client that waits: the gate has failed.
     pub(crate) fn wake_all(&mut self) {
-        for slot in &mut self.rows {
-            if let State::Waits(waker) = std::mem::replace(&mut slot.state, State::Ended) {
-                waker.wake();
-            }
+        self.rows.iter_mut().for_each(Slot::ended);
+    }
+
+    /// Clients that wait for a permit.
+    pub(crate) fn waiting(&self) -> usize {
+        self.rows.iter().filter(|slot| slot.waker.is_some()).count()
+    }
+}
+
+impl Slot {
+    /// Notes a permit, and wakes the client if it waits.
+    pub(crate) fn grant(&mut self, permit: Permit) {
+        self.asked = None;
+        let before = self.granted.map_or(0, |granted| granted.bytes);
+        self.granted = Some(Permit { bytes: before + permit.bytes, ..permit });
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// The size of the next ask, if there should be one now.
+    pub(crate) fn next_ask(&self, chunk: u32) -> Option<u32> {
+        let granted = self.granted.map_or(0, |granted| u64::from(granted.bytes));
+        let wants = self.life == Life::Live && self.asked.is_none() && self.unasked > 0;
+        let wants = wants && granted < AHEAD * u64::from(chunk);
+        wants.then(|| u32::try_from(self.unasked).unwrap_or(u32::MAX).min(chunk))
+    }
+
+    fn ended(&mut self) {
+        if self.life == Life::Live {
+            self.life = Life::Ended;
+        }
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
         }
     }
 }

@@ -4,11 +4,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
-use meridian_flow::Input;
-
 use crate::error::GateError;
 use crate::gate::{Gate, Handle, Permit};
-use crate::slots::State;
 
 impl Gate {
     /// Asks for a permit of up to `bytes`, or continues to wait for one that was asked for. Poll it
@@ -25,31 +22,7 @@ impl Gate {
     ) -> Poll<Result<Permit, GateError>> {
         let permit = self.with(|book, now| {
             book.catch_up(now);
-            let (flow, slot) = book.slots.get(transfer).ok_or(GateError::UnknownTransfer)?;
-            if matches!(slot.state, State::Sends) {
-                (slot.asked, slot.state) = (now, State::Waits(context.waker().clone()));
-                let asked = book.act(now, Input::Ask { flow, bytes });
-                let (_, slot) = book.slots.get(transfer).ok_or(GateError::UnknownTransfer)?;
-                if let Err(why) = asked {
-                    slot.state = State::Sends;
-                    return Err(why.into());
-                }
-            }
-            let (_, slot) = book.slots.get(transfer).ok_or(GateError::UnknownTransfer)?;
-            match &mut slot.state {
-                State::Granted(permit) => {
-                    let permit = *permit;
-                    slot.state = State::Sends;
-                    let stage = slot.stage;
-                    book.counts.permitted(stage, permit.bytes, permit.waited, permit.why);
-                    Ok(Some(permit))
-                }
-                State::Waits(waker) => {
-                    waker.clone_from(context.waker());
-                    Ok(None)
-                }
-                State::Ended | State::Sends | State::Free => Err(GateError::UnknownTransfer),
-            }
+            book.take(now, transfer, bytes, context.waker())
         });
         match permit {
             Ok(Some(permit)) => Poll::Ready(Ok(permit)),

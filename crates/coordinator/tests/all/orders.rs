@@ -7,8 +7,8 @@ use crate::common::{Running, node, part, until};
 
 const CHUNK: u32 = 256 << 10;
 
-fn collective(gate: &Gate, batch: u64) -> Handle {
-    let bytes = 8 * u64::from(CHUNK);
+fn collective(gate: &Gate, batch: u64, chunks: u64) -> Handle {
+    let bytes = chunks * u64::from(CHUNK);
     let flow = NewFlow { stage: Stage::Collective, owner: batch, layer: 0, bytes, ports: &[0] };
     gate.submit(flow).expect("the batch is there")
 }
@@ -20,15 +20,15 @@ fn permitted(gate: &Gate, transfer: Handle) -> bool {
 
 /// The batch whose collective goes first at the gate once its window has room.
 fn first(gate: &Gate, batches: [u64; 2]) -> u64 {
-    let [mut one, mut two] = batches.map(|batch| collective(gate, batch));
-    assert!(permitted(gate, one) && permitted(gate, two), "the window has room for two");
-    let waits = [permitted(gate, one), permitted(gate, two)];
-    assert_eq!(waits, [false, false]);
-    let chunk = u64::from(CHUNK);
-    gate.completed(one, chunk).expect("it is under way");
+    let full = collective(gate, batches[0], 2);
+    assert!(permitted(gate, full) && permitted(gate, full), "the window has room for two chunks");
+    let [one, two] = batches.map(|batch| collective(gate, batch, 8));
+    assert!(!permitted(gate, one) && !permitted(gate, two));
+    gate.completed(full, u64::from(CHUNK)).expect("it is under way");
     let found = if permitted(gate, one) { batches[0] } else { batches[1] };
-    std::mem::swap(&mut one, &mut two);
-    gate.withdrawn(one).and_then(|()| gate.withdrawn(two)).expect("both are under way");
+    for transfer in [full, one, two] {
+        gate.withdrawn(transfer).expect("it is under way");
+    }
     found
 }
 

@@ -2,7 +2,7 @@
 //! card the request that is due first goes first.
 //!
 //! The card is emulated, and a timer wakes late by up to a tick. A chunk is therefore at least
-//! [`SPAN`] of the card's time, and a transfer asks for its next permit while the last chunk passes.
+//! [`SPAN`] of the card's time, and a transfer takes its next permits while a chunk passes.
 
 use super::link::Passing;
 use super::network::Stream;
@@ -24,8 +24,8 @@ const SPAN: Duration = Duration::from_millis(4);
 const BLOCKS: usize = 8;
 /// The largest chunk of a permit.
 const MOST: f64 = 1e9;
-/// Permits of one transfer at a time.
-const AHEAD: usize = 2;
+/// Chunks on the card at a time if the gate refuses the transfer: as many as its window holds.
+const UNGATED: usize = 2;
 
 /// The gate of the card's sending direction.
 #[derive(Debug)]
@@ -143,15 +143,14 @@ pub(super) async fn send(
     let bytes = |blocks: usize| (shared.model_bytes * blocks as f64) as u64;
     let mut handoff = gate.begin(bytes(read.contents.len()), read.due);
     let mut chunks = read.contents.chunks(gate.blocks);
-    let mut passing: VecDeque<(&[u64], Passing<'_>)> = VecDeque::with_capacity(AHEAD);
+    let mut passing: VecDeque<(&[u64], Passing<'_>)> = VecDeque::with_capacity(UNGATED);
     loop {
-        while passing.len() < AHEAD
-            && let Some(&chunk) = chunks.clone().next().as_ref()
-        {
+        while let Some(&chunk) = chunks.clone().next().as_ref() {
             let size = u32::try_from(bytes(chunk.len())).unwrap_or(u32::MAX);
             match &handoff {
                 Some(handoff) if passing.is_empty() => drop(handoff.permit(size).await),
                 Some(handoff) if handoff.try_permit(size).is_none() => break,
+                None if passing.len() == UNGATED => break,
                 Some(_) | None => {}
             }
             chunks.next();

@@ -26,6 +26,29 @@ fn the_request_that_is_due_first_goes_first() {
     assert!(permitted(&gate, handoff(&gate, 3, 40)));
 }
 
+// A client that sends one chunk after the other keeps its place: the gate asks for its next chunk
+// before the last one has completed, so a transfer with less precedence gets room only while the
+// other has enough.
+#[test]
+fn a_client_keeps_its_place_between_two_chunks() {
+    let (gate, _) = gate();
+    gate.batch(&batch(1, &[(1, 10_000.0), (2, 500.0)])).unwrap();
+    let (slow, sooner) = (handoff(&gate, 1, 40), handoff(&gate, 2, 40));
+    assert!(permitted(&gate, slow) && !permitted(&gate, sooner), "one is sent, one is ahead");
+    let chunk = u64::from(CHUNK);
+    gate.completed(slow, chunk).unwrap();
+    assert!(permitted(&gate, slow), "the permit that came ahead");
+    gate.completed(slow, chunk).unwrap();
+    for _ in 0..38 {
+        assert!(permitted(&gate, sooner));
+        gate.completed(sooner, chunk).unwrap();
+        assert!(!permitted(&gate, slow));
+    }
+    assert!(permitted(&gate, sooner) && permitted(&gate, sooner), "its last two fill the window");
+    gate.completed(sooner, chunk).unwrap();
+    assert!(permitted(&gate, slow));
+}
+
 // A thread that waits is woken by the completion of another's chunk, long before it would look by
 // itself.
 #[test]
@@ -33,11 +56,11 @@ fn a_completion_wakes_the_thread_that_waits() {
     let patient = meridian_wire::flow::Settings { hold_ms: 600_000.0, ..settings() };
     let gate = Gate::new(&patient, Clock::default()).unwrap();
     gate.batch(&batch(1, &[(1, 1000.0), (2, 1000.0)])).unwrap();
-    let (one, two) = (handoff(&gate, 1, 3), handoff(&gate, 2, 3));
+    let (one, two) = (handoff(&gate, 1, 2), handoff(&gate, 2, 2));
     assert!(permitted(&gate, one) && permitted(&gate, one));
     let waiting = gate.clone();
     let thread = std::thread::spawn(move || waiting.permit(two, CHUNK));
-    while gate.status().transfers < 2 {
+    while gate.status().waiting < 1 {
         std::thread::yield_now();
     }
     gate.completed(one, u64::from(CHUNK)).unwrap();
@@ -65,7 +88,7 @@ fn stages_and_layers_reach_the_machine() {
     ten.requests[0].plan.push(PortPlan { port: "out".to_owned(), reuse: 1, handoff: 1 });
     gate.batch(&ten).unwrap();
     gate.layer(7, 0, 1).unwrap();
-    let bytes = 10 * u64::from(CHUNK);
+    let bytes = 2 * u64::from(CHUNK);
     let flow = |stage, owner, layer| NewFlow { stage, owner, layer, bytes, ports: &[0] };
     let full = gate.submit(flow(Stage::Collective, 7, 1)).unwrap();
     let later = gate.submit(flow(Stage::Handoff, 1, 0)).unwrap();
