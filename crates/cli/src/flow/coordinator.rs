@@ -12,8 +12,7 @@ use crate::{hangup, logs, service};
 /// Order the batches of a cluster by the requests of all of its nodes
 ///
 /// Nodes are processes with a KV gate whose settings name this address. Each reports its batches and
-/// hears of their order in one message a batch. A node that loses the coordinator goes on with its own
-/// order. The port has no authentication: keep it inside the cluster's network.
+/// hears of their order in one message a batch. A node that loses the coordinator keeps its own order. The port has no authentication: keep it inside the cluster's network.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Coordinator {
     /// Address to listen on; port 0 is any free one
