@@ -1,5 +1,6 @@
 //! `meridian flow`: the transfers of a prefill/decode cluster, simulated and on real cards.
 
+mod doctor;
 #[cfg(feature = "lab")]
 mod sim;
 
@@ -9,6 +10,8 @@ use std::io::Write as _;
 /// Order the network transfers of a prefill/decode cluster
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
+    /// Measure this host's cards, and look up what flow scheduling would be worth
+    Doctor(Box<doctor::Doctor>),
     /// Simulate a prefill cluster, or single flows, under flow policies
     #[cfg(feature = "lab")]
     Sim(Box<sim::Sim>),
@@ -20,6 +23,7 @@ pub(crate) enum Command {
 /// Runs the command.
 pub(crate) fn run(command: Command) -> anyhow::Result<()> {
     match command {
+        Command::Doctor(args) => doctor::run(&args),
         #[cfg(feature = "lab")]
         Command::Sim(args) => sim::run(*args),
         #[cfg(feature = "lab")]
