@@ -7,8 +7,6 @@ use super::{Layers, Ratio, Reading, read};
 
 /// A gain that is worth a change. The table's intervals are some 0.05 wide on either side.
 const CLEAR: f64 = 1.05;
-/// Below this use of the busiest card, policies differ by less than their seeds do.
-const IDLE: f64 = 0.1;
 
 /// What to do about a host's cards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,9 +41,6 @@ impl Advice {
 #[must_use]
 pub fn advise(used: Option<f64>, layers: Layers) -> Advice {
     let Some(used) = used else { return Advice::Unknown };
-    if used < IDLE {
-        return Advice::Nothing;
-    }
     let here = read(used, layers);
     if here.iter().any(|one| is_clear(one.mfs_over_floor)) {
         return Advice::Gate;

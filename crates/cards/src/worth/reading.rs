@@ -6,7 +6,7 @@ use super::table::{Ratio, Row, rows};
 /// Where a use lies in the measured range of a workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Place {
-    /// Below the lowest use, where nothing is worth anything: no value is above 1.
+    /// Below the lowest use: no gain is claimed, all values are 1.
     Below(f64),
     /// Between two rows: the values are interpolated.
     Within,

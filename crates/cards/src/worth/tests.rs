@@ -66,7 +66,7 @@ fn a_use_between_rows() {
     assert_eq!([at(0.10).place, at(0.20).place], [Place::Within; 2]);
 }
 
-// Below the range nothing is worth anything. Above it the last row stands, and no line goes on.
+// Below the range no gain is claimed. Above it the last row stands, and no line goes on.
 #[test]
 fn a_use_beyond_the_rows() {
     let rows = table::parsed(SMALL).unwrap();
@@ -108,8 +108,8 @@ fn advice() {
     }
     assert_eq!(advise(None, Layers::All), Advice::Unknown);
     expect![[r#"
-        1: 0 nothing, 5 nothing, 9 nothing, 12 two_classes_with_floor, 16 two_classes_with_floor, 20 two_classes_with_floor, 25 kv_gate, 30 kv_gate, 60 kv_gate
-        4: 0 nothing, 5 nothing, 9 nothing, 12 two_classes_with_floor, 16 two_classes_with_floor, 20 two_classes_with_floor, 25 kv_gate, 30 kv_gate, 60 kv_gate
-        all: 0 nothing, 5 nothing, 9 nothing, 12 two_classes_with_floor, 16 two_classes_with_floor, 20 two_classes_with_floor, 25 two_classes_with_floor, 30 two_classes_with_floor, 60 two_classes_with_floor
+        1: 0 nothing, 5 nothing, 9 two_classes_with_floor, 12 two_classes_with_floor, 16 two_classes_with_floor, 20 two_classes_with_floor, 25 kv_gate, 30 kv_gate, 60 kv_gate
+        4: 0 nothing, 5 nothing, 9 two_classes_with_floor, 12 two_classes_with_floor, 16 two_classes_with_floor, 20 two_classes_with_floor, 25 kv_gate, 30 kv_gate, 60 kv_gate
+        all: 0 nothing, 5 nothing, 9 kv_layer_by_layer, 12 two_classes_with_floor, 16 two_classes_with_floor, 20 two_classes_with_floor, 25 two_classes_with_floor, 30 two_classes_with_floor, 60 two_classes_with_floor
     "#]].assert_eq(&text);
 }

@@ -31,7 +31,7 @@ pub(super) fn cards(report: &Report) -> String {
         text.extend(card.notes.iter().map(|note| format!("   {note}\n")));
     }
     for one in &report.not_watched {
-        text += &format!(" not watched: {}, as {}\n", one.card, one.reason);
+        text += &format!(" {}: not watched, as {}\n", one.card, one.reason);
     }
     text
 }

@@ -32,7 +32,7 @@ pub(super) fn gains(report: &Report) -> String {
         let (workload, end) = (gain.workload, gain.range_ends_at_percent.unwrap_or_default());
         text += &match gain.place {
             Where::Below => format!(
-                " {workload}: below {end:.1} %, the lowest simulated use, nothing is worth anything\n"
+                " {workload}: no use below {end:.1} % was simulated, so no gain is claimed\n"
             ),
             Where::Above => {
                 format!(" {workload}: at least these, from {end:.1} %, the highest simulated use\n")
@@ -57,7 +57,7 @@ pub(super) fn advice(report: &Report) -> String {
         Advice::Unknown => {
             "none. Give the cards' rates with --rate, and watch while the engines are busy."
         }
-        Advice::Nothing => "change nothing. No order of transfers is worth its work at this use.",
+        Advice::Nothing => "change nothing. At this use no order of transfers has a clear gain.",
         Advice::ByLayer => {
             "send KV layer by layer, if your engine can. At its present granularity the rest\n\
              is worth little; layer by layer, first tokens are earlier under every policy, and two\n\
