@@ -161,8 +161,8 @@ impl Meter {
             while one.end.since(self.windows[first].start) >= STRETCH {
                 let whole = Window { start: self.windows[first].start, end: one.end, bytes };
                 best = Some(best.unwrap_or(0.0).max(whole.share(rate)));
-                for way in 0..2 {
-                    bytes[way] -= self.windows[first].bytes[way];
+                for (sum, gone) in bytes.iter_mut().zip(self.windows[first].bytes) {
+                    *sum -= gone;
                 }
                 first += 1;
                 if first > nth {
@@ -175,8 +175,8 @@ impl Meter {
 }
 
 fn add(to: &mut [u64; 2], bytes: [u64; 2]) {
-    for way in 0..2 {
-        to[way] = to[way].saturating_add(bytes[way]);
+    for (sum, more) in to.iter_mut().zip(bytes) {
+        *sum = sum.saturating_add(more);
     }
 }
 

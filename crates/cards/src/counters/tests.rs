@@ -216,7 +216,7 @@ fn a_card_leaves() {
     assert_eq!((gone.used().mean, gone.used().absences), (None, 1));
 }
 
-// A driver that refreshes once a second shows bursts that no card can carry: only the mean is told.
+// A driver that refreshes once a second shows bursts that no card can carry: only the mean is given.
 #[test]
 fn counters_that_move_seldom() {
     let mut meter = meter(&[1]);

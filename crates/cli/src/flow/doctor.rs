@@ -71,8 +71,9 @@ pub(super) fn run(args: &Doctor) -> anyhow::Result<()> {
         "no card of this host has a cable and a link; name one with --card"
     );
     if !args.json {
-        let (cards, span) = (found.cards.len(), humantime::format_duration(args.span));
-        eprintln!("watching {cards} cards for {span}");
+        let names: Vec<&str> = found.cards.iter().map(|card| card.name.as_str()).collect();
+        let span = humantime::format_duration(args.span);
+        eprintln!("watching {} for {span}", names.join(", "));
     }
     let before = servers.read();
     let (uses, took) = watch::watch(&host, &found.cards, args.span);

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use meridian_wire::signals::{EngineMoves, GatewayMoves, engine_moves, gateway_moves};
 
 use super::report::{EngineReport, GatewayReport};
@@ -61,7 +61,9 @@ impl Server {
             (true, Some(ca)) => Some(Secured::Gateway { ca, own: None }),
             (true, None) => bail!("name the CA of its certificate with --ca"),
         };
-        let (status, body) = http::ask("GET", &url, self.token.as_deref(), secured, String::new())?;
+        let asked = http::ask("GET", &url, self.token.as_deref(), secured, String::new());
+        let (status, body) = asked
+            .map_err(|error| anyhow!("{error:#}; check that it runs, and its address and port"))?;
         match status {
             200 if self.is_gateway => Ok(Page::Gateway(gateway_moves(body.as_bytes())?)),
             200 => Ok(Page::Engine(engine_moves(body.as_bytes())?)),

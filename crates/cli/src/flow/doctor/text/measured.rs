@@ -68,7 +68,14 @@ pub(super) fn engines(report: &Report) -> String {
             text += &format!(" {url}: it counts no transfers; only NIXL's connector does\n");
         }
         if let (Some(card), Some(percent)) = (&engine.card, engine.percent_of_card) {
-            text += &format!(" {url}: one transfer runs at {percent:.0} % of the rate of {card}\n");
+            text += &match percent {
+                ..=100.0 => {
+                    format!(" {url}: one transfer runs at {percent:.0} % of the rate of {card}\n")
+                }
+                _ => {
+                    format!(" {url}: its transfers are faster than {card}: they do not cross it\n")
+                }
+            };
         }
     }
     text

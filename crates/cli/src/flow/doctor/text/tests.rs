@@ -81,10 +81,10 @@ fn a_busy_host() {
          eth0: Ethernet, counted by kernel
          eth2: Ethernet, counted by kernel; 7.0 MB sent, 8.0 MB received
            it does not tell its rate; give it, as in --rate eth2=25Gbps
-         not watched: bond0, as it is virtual
-         not watched: eth1, as its link is down
-         not watched: lo, as it is the loopback
-         not watched: veth0, as it is virtual
+         bond0: not watched, as it is virtual
+         eth1: not watched, as its link is down
+         lo: not watched, as it is the loopback
+         veth0: not watched, as it is virtual
 
         Transfers of KV, as engines count them
                           per s  MB each  ms each  Gb/s each  failed  expired
@@ -131,20 +131,20 @@ fn a_quiet_host() {
          eth0: Ethernet, counted by kernel
          eth2: Ethernet, counted by kernel; 7.0 MB sent, 8.0 MB received
            it does not tell its rate; give it, as in --rate eth2=25Gbps
-         not watched: bond0, as it is virtual
-         not watched: eth1, as its link is down
-         not watched: lo, as it is the loopback
-         not watched: veth0, as it is virtual
+         bond0: not watched, as it is virtual
+         eth1: not watched, as its link is down
+         lo: not watched, as it is the loopback
+         veth0: not watched, as it is virtual
 
         Worth, at 5.0 % mean use of eth0, the busiest card
          Simulated requests in time relative to fair sharing, KV of all layers in one transfer
                          no change  two classes  two classes with a floor   MFS
           agents              1.00         1.00                      1.00  1.00
           conversations       1.00         1.00                      1.00  1.00
-         agents: below 8.1 %, the lowest simulated use, nothing is worth anything
-         conversations: below 8.4 %, the lowest simulated use, nothing is worth anything
+         agents: no use below 8.1 % was simulated, so no gain is claimed
+         conversations: no use below 8.4 % was simulated, so no gain is claimed
 
-        Recommendation: change nothing. No order of transfers is worth its work at this use.
+        Recommendation: change nothing. At this use no order of transfers has a clear gain.
 
         Limits
          The gains are simulated: Mixtral 8x7B on 16 prefill GPUs whose expert exchange shares the cards

@@ -18,9 +18,7 @@ pub(super) fn gains(report: &Report) -> String {
     );
     let heads = ["", "no change", "two classes", "two classes with a floor", "MFS"];
     let row = |gain: &Gain| {
-        let shown = |one: Interval| {
-            format!("{:.2} ({:.2} to {:.2})", one.mean, one.low, one.high)
-        };
+        let shown = |one: Interval| format!("{:.2} ({:.2} to {:.2})", one.mean, one.low, one.high);
         let all = [gain.two_class, gain.two_class_floor, gain.mfs];
         let all =
             all.map(|one| if gain.place == Where::Below { "1.00".into() } else { shown(one) });
