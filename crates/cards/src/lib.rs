@@ -2,4 +2,6 @@
 //!
 //! Deliberately not here: the order of single transfers, which is the flow machine's.
 
+pub mod counters;
 pub mod queues;
+pub mod worth;

@@ -1,6 +1,7 @@
 //! `meridian flow`: the transfers of a prefill/decode cluster, simulated and on real cards.
 
 mod coordinator;
+mod doctor;
 mod qdisc;
 #[cfg(feature = "lab")]
 mod sim;
@@ -12,6 +13,8 @@ use std::io::Write as _;
 pub(crate) enum Command {
     Coordinator(coordinator::Coordinator),
     Qdisc(Box<qdisc::Qdisc>),
+    /// Measure this host's cards, and look up what flow scheduling would be worth
+    Doctor(Box<doctor::Doctor>),
     /// Simulate a prefill cluster, or single flows, under flow policies
     #[cfg(feature = "lab")]
     Sim(Box<sim::Sim>),
@@ -24,6 +27,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Coordinator(args) => coordinator::run(&args),
         Command::Qdisc(args) => qdisc::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         #[cfg(feature = "lab")]
         Command::Sim(args) => sim::run(*args),
         Command::Policies => {

@@ -27,6 +27,14 @@ pub enum SignalError {
         /// The remedy for operators.
         remedy: &'static str,
     },
+    /// The page has no metric of the server that was expected.
+    #[error("no metric on the page starts with `{prefix}`; give the address of {server}")]
+    Foreign {
+        /// The start of that server's names.
+        prefix: &'static str,
+        /// The server.
+        server: &'static str,
+    },
     /// A required line has no value, or one that cannot be a load.
     #[error(
         "{name} has the value `{value}`, expected {expected}; check what rewrites the page between engine and gateway"

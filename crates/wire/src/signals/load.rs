@@ -89,6 +89,11 @@ impl Tally {
         }
     }
 
+    /// The sum with its fraction; none if there was no sample.
+    pub(crate) fn total(&self) -> Option<f64> {
+        (self.samples > 0).then_some(self.total)
+    }
+
     /// The sum; none if there was no sample.
     pub(crate) fn sum(&self) -> Option<u64> {
         // A float cast saturates, so no total can overflow.

@@ -18,6 +18,7 @@
 
 mod error;
 mod load;
+mod moves;
 mod orca;
 mod page;
 mod transfers;
@@ -29,6 +30,7 @@ mod tests;
 pub use error::SignalError;
 pub use load::Load;
 pub(crate) use load::Tally;
+pub use moves::{EngineMoves, GatewayMoves, engine_moves, gateway_moves};
 pub use orca::{ORCA_REQUEST_HEADER, ORCA_RESPONSE_HEADER, orca};
 pub(crate) use page::{Line, has_metric, number, pairs, verdict, walk};
 pub use transfers::Transfers;

@@ -7,6 +7,7 @@
 //! without a scheduler. It is a mean over the run, so bursts of requests do not show in it.
 
 mod control;
+mod data;
 mod figure;
 mod grid;
 mod standing;
@@ -53,13 +54,15 @@ pub(in crate::experiment) fn run(context: &Context<'_>) -> anyhow::Result<Findin
     let other = Sweep::run(&control.sweep, context).context("flow_load.control")?;
     let mut rows = load.sweep.rows();
     rows.extend(other.rows());
+    let params = params::of_text(&serde_json::to_string(&spec)?);
     Ok(Findings {
         rows,
         tables: vec![load.table(), load.standings(), control::table(&control.spots, &other)],
         claims: load.targets(),
         figures: load.figures()?,
+        files: vec![("mfs-load.csv".to_owned(), load.data(context, &params))],
         legend: table::legend(),
-        params: params::of_text(&serde_json::to_string(&spec)?),
+        params,
         ..Findings::default()
     })
 }
@@ -99,8 +102,13 @@ impl Load<'_> {
 
     /// Requests in time: ours over another system's.
     fn in_time(&self, spot: usize, other: usize) -> Option<Mean> {
+        self.in_time_of(spot, self.ours, other)
+    }
+
+    /// Requests in time: one system's over another's.
+    fn in_time_of(&self, spot: usize, system: usize, other: usize) -> Option<Mean> {
         let share = |score: &Score| Some(score.attainment);
-        self.sweep.over(at(spot, self.ours), at(spot, other), share)
+        self.sweep.over(at(spot, system), at(spot, other), share)
     }
 }
 

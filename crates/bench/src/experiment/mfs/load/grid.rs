@@ -8,6 +8,8 @@ use crate::experiment::spec::{Case, FlowGrid, FlowLoad, FlowSweep, FlowSystem};
 /// The settings of a case on a grid.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Spot {
+    /// The workload's name.
+    pub(super) case: String,
     /// The workload, with its rate.
     pub(super) workload: String,
     /// A card's rate.
@@ -21,8 +23,12 @@ pub(super) const COLUMNS: [&str; 3] = ["workload", "card, Gb/s", "layers per KV 
 
 impl Spot {
     pub(super) fn columns(&self) -> [String; 3] {
-        let gigabits = self.card.0 / 125e6;
-        [self.workload.clone(), gigabits.to_string(), self.layers.to_string()]
+        [self.workload.clone(), self.gigabits().to_string(), self.layers.to_string()]
+    }
+
+    /// A card's rate in Gb/s.
+    pub(super) fn gigabits(&self) -> f64 {
+        self.card.0 / 125e6
     }
 }
 
@@ -78,7 +84,7 @@ impl Part {
                     .flat_map(|card| grid.kv_layers.iter().map(move |layers| (*card, *layers)));
                 for (card, layers) in settings {
                     let workload = format!("{} at {rate}", case.name);
-                    part.spots.push(Spot { workload, card, layers });
+                    part.spots.push(Spot { case: case.name.clone(), workload, card, layers });
                     part.sweep.cases.push(set(case, *rate, card, layers));
                 }
             }

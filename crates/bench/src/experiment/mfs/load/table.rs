@@ -59,7 +59,7 @@ impl Load<'_> {
         table
     }
 
-    fn ratio(
+    pub(super) fn ratio(
         &self,
         spot: usize,
         (a, b): (usize, usize),

@@ -66,3 +66,14 @@ fn a_cell_is_ahead_level_or_behind() {
         assert_eq!(Standing::of(ratio, points), expected, "{ratio} {points}");
     }
 }
+
+// The table inside `meridian flow doctor` has this experiment's parameters: after a change of the file,
+// run `meridian experiment mfs-load` and copy its mfs-load.csv there, and its table into docs/flow.md.
+#[test]
+fn the_doctors_table_is_of_this_file() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../cards/src/worth/mfs-load.csv");
+    let csv = std::fs::read_to_string(path).unwrap();
+    let params = params::of_text(&serde_json::to_string(&spec()).unwrap());
+    let line = format!("# Parameters {params}. ");
+    assert!(csv.contains(&line), "{path} lacks `{line}`");
+}
