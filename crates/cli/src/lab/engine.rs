@@ -9,7 +9,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::hangup;
+use crate::{hangup, logs};
 
 /// Run a model of an inference engine behind vLLM's API, without a GPU
 #[derive(Debug, clap::Args)]
@@ -93,6 +93,7 @@ impl Args {
 /// If the settings contradict each other, or the address is in use.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let options = args.options()?;
+    logs::start(logs::Format::Text);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

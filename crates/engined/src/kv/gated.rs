@@ -16,15 +16,18 @@ use std::io::Result;
 /// Chunks on the card at a time if the gate refuses the transfer: as many as its window holds.
 const UNGATED: usize = 2;
 
-/// Sends blocks in chunks, each with a permit and at the card's rate.
+/// Sends blocks of the named request in chunks, each with a permit and at the card's rate.
 pub(super) async fn send(
     gate: &Outgate,
     stream: &mut dyn Stream,
-    read: &Read,
+    (name, read): (&str, &Read),
     shared: &Shared,
 ) -> Result<()> {
+    if read.contents.is_empty() {
+        return Ok(());
+    }
     let bytes = |blocks: usize| (shared.model_bytes * blocks as f64) as u64;
-    let mut handoff = gate.begin(bytes(read.contents.len()), read.due);
+    let mut handoff = gate.begin(name, bytes(read.contents.len()), read.due);
     let mut chunks = read.contents.chunks(gate.blocks);
     let mut passing: VecDeque<(&[u64], Passing<'_>)> = VecDeque::with_capacity(UNGATED);
     loop {

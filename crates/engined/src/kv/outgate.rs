@@ -44,7 +44,7 @@ impl Outgate {
     }
 
     /// Announces a handoff. `None` if the gate refuses it, which is no reason not to send.
-    pub(super) fn begin(&self, bytes: u64, due: Option<Instant>) -> Option<Handoff> {
+    pub(super) fn begin(&self, name: &str, bytes: u64, due: Option<Instant>) -> Option<Handoff> {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let left = due.map(|due| due.saturating_duration_since(Instant::now()));
         let plan = vec![PortPlan { port: "out".to_owned(), reuse: 0, handoff: bytes }];
@@ -62,7 +62,8 @@ impl Outgate {
         let announced = self.gate.batch(&batch).and_then(|()| self.gate.departed(number));
         let transfer = announced.and_then(|()| self.gate.transfer(flow));
         let transfer = transfer.inspect_err(|error| tracing::debug!(%error, "sent without permit"));
-        Some(Handoff { gate: self.gate.clone(), number, left, transfer: transfer.ok()? })
+        let (gate, name) = (self.gate.clone(), name.to_owned());
+        Some(Handoff { gate, number, name, left, transfer: transfer.ok()? })
     }
 }
 
@@ -70,6 +71,8 @@ impl Outgate {
 pub(super) struct Handoff {
     gate: Gate,
     number: u64,
+    /// The request's `remote_request_id`.
+    name: String,
     /// The budget when it began.
     left: Option<Duration>,
     transfer: Transfer,
@@ -105,7 +108,7 @@ impl Handoff {
     fn noted(&self, permit: Permit) -> Permit {
         let why = permit.placed.map(|why| why.to_string());
         tracing::debug!(
-            transfer = self.number,
+            request = self.name,
             ttft_left_ms = self.left.map(|left| left.as_millis()),
             bytes = permit.bytes,
             level = permit.level.0,

@@ -64,7 +64,7 @@ async fn serve(
     while let Some(Ask { engine_id, request_id, op }) = wire::read(stream).await? {
         let known = engine_id == shared.engine_id;
         let result = match known {
-            true => match carry_out(request_id, op, commands).await {
+            true => match carry_out(request_id.clone(), op, commands).await {
                 Some(result) => result,
                 // The engine has stopped.
                 None => return Ok(()),
@@ -76,7 +76,7 @@ async fn serve(
         wire::write(stream, &answer).await?;
         let read = result.unwrap_or_default();
         match &shared.gate {
-            Some(gate) => gated::send(gate, stream, &read, shared).await?,
+            Some(gate) => gated::send(gate, stream, (&request_id, &read), shared).await?,
             None => send(stream, &read.contents, shared).await?,
         }
     }
