@@ -10,6 +10,7 @@
 //! cost. Operations of milliseconds are timed in CPU time, which other programs do not affect.
 
 mod cluster;
+mod gate;
 mod network;
 mod prefill;
 
@@ -67,6 +68,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     let mut rows = primitives(options)?;
     rows.extend(layers(options)?);
     rows.extend(passes(options)?);
+    rows.extend(gate::rows(options)?);
     rows.extend(network::rows(options)?);
     rows.extend(prefill::rows(options)?);
     print(&rows);
