@@ -1,6 +1,6 @@
 //! Byte counters of a host's network cards, and the share of their rate that the bytes are.
 //!
-//! [`find`] lists the cards, [`Card::read`] reads the counters of one, and a [`Meter`] turns readings
+//! [`find()`] lists the cards, [`Card::read`] reads the counters of one, and a [`Meter`] turns readings
 //! into a use. Readings are plain numbers and the time is an argument, so that a meter needs no card.
 //!
 //! # No byte counts twice

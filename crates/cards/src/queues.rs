@@ -4,7 +4,7 @@
 //! (docs/flow.md), and every Linux host and every switch can enforce it. This module has the
 //! classes with their code points, the `tc` commands that queue by them, templates for switches,
 //! and the settings with which transfer libraries mark their packets. Everything but [`Tc`] and
-//! [`mark`] is text and can be printed anywhere.
+//! [`mark()`] is text and can be printed anywhere.
 //!
 //! Deliberately not here: a daemon, limits of single flows, and the receiving side of a card. The
 //! kernel orders only what it sends.

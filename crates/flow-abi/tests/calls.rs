@@ -180,7 +180,7 @@ fn any_call(rng: &mut Rng, gates: &mut [usize], transfers: &mut Vec<i64>) {
     match rng.below(12) {
         0 if rng.below(40) == 0 => {
             meridian_gate_close(gate);
-            gates[at] = open(SETTINGS).unwrap().addr();
+            gates[at] = open(SETTINGS).expect("they are right").addr();
         }
         0 | 1 => {
             let left = rng.below(2000) as i64 - 100;

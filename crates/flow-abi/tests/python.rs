@@ -20,7 +20,7 @@ fn the_python_package_passes_its_tests() {
         .expect("python3 is there: `./x` installs it");
     let text = String::from_utf8_lossy(&ran.stderr);
     assert!(ran.status.success(), "{text}");
-    // A run that finds no tests ends well too.
+    // A run that finds no tests succeeds too.
     let count = text.split("Ran ").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());
     assert!(count.is_some_and(|count: u32| count >= 40), "{text}");
 }

@@ -44,7 +44,7 @@ pub struct NewFlow<'a> {
 }
 
 impl Gate {
-    /// A gate without a coordinator; see [`Gate::connect`].
+    /// A gate without a coordinator; see [`Gate::open`].
     ///
     /// # Errors
     /// If a setting is not valid.

@@ -2,7 +2,7 @@
 //!
 //! A [`Gate`] has one [flow machine](meridian_flow::Flows) behind a lock, a clock, and the threads or
 //! tasks that wait. Ports, batches and transfers have the client's own names and numbers here, and
-//! rows only inside. [`Gate::connect`] adds the coordinator of a cluster.
+//! rows only inside. [`Gate::open`] adds the coordinator of a cluster.
 //!
 //! A gate only delays. Whatever is wrong with it, transfers go on without it: a client that gets an
 //! error sends without a permit, a port where nothing moves fails open

@@ -2,7 +2,7 @@
 //! permitted bytes, or its receiver may have.
 //!
 //! A port with waiting flows has stalled once no chunk was permitted and no byte completed there for
-//! [`Config::max_hold`], or for the time of [`WINDOWS`] windows at the port's rate if that is longer: a
+//! [`Config::max_hold`](crate::Config::max_hold), or for the time of [`WINDOWS`] windows at the port's rate if that is longer: a
 //! slow port needs longer for a chunk, and other senders may leave this one only a part of a receiver.
 //! A stalled port's permits expire. Its window is free again and the gate has failed open, so a client
 //! that is stopped costs the others one hold.

@@ -31,7 +31,7 @@ pub(crate) fn settings() -> Settings {
 
 pub(crate) fn gate() -> (Gate, Hand) {
     let hand = Hand::default();
-    (Gate::new(&settings(), hand.clock()).unwrap(), hand)
+    (Gate::new(&settings(), hand.clock()).expect("they are right"), hand)
 }
 
 /// A batch of one layer whose requests have these budgets in ms.
@@ -53,7 +53,7 @@ pub(crate) const CHUNK: u32 = 256 << 10;
 pub(crate) fn handoff(gate: &Gate, request: u64, chunks: u64) -> Handle {
     let bytes = chunks * u64::from(CHUNK);
     let flow = NewFlow { stage: Stage::Handoff, owner: request, layer: 0, bytes, ports: &[0] };
-    gate.submit(flow).unwrap()
+    gate.submit(flow).expect("its request is there")
 }
 
 /// Whether the transfer's permit comes now.
