@@ -8,12 +8,14 @@ const RATE: f64 = 1e9;
 fn flow(request: u32, stage: Stage, bytes: u64, ports: &[u32]) -> GivenFlow {
     let ports: Vec<PortId> = ports.iter().map(|port| PortId(*port)).collect();
     let path = Path::new(&ports).unwrap();
-    GivenFlow { request, stage, layer: 0, bytes, path, release: Duration::ZERO, after: vec![] }
+    let (release, from) = (Duration::ZERO, Time::ZERO);
+    GivenFlow { request, stage, layer: 0, bytes, path, release, from, after: vec![] }
 }
 
 fn run_of(name: &str, requests: Vec<GivenRequest>, flows: Vec<GivenFlow>) -> Given {
     let flow = Config::new(policy::find(name).unwrap());
-    Given { seed: 1, rates: vec![RATE; 3], requests, flows, flow, watch: None }
+    let (layer_times, enforce) = (Vec::new(), Enforce::Total);
+    Given { seed: 1, rates: vec![RATE; 3], requests, flows, layer_times, flow, enforce, watch: None }
 }
 
 /// Requests in separate batches, with a deadline in ms.
