@@ -4,7 +4,6 @@
 //! relay have nothing to reload and keep running. Commands that a user runs to see their result end
 //! with the terminal, which is the system's default and which `nohup` prevents.
 
-#[cfg(feature = "lab")]
 use std::io::Write as _;
 use std::sync::Arc;
 
@@ -30,7 +29,6 @@ pub(crate) fn reloads() -> anyhow::Result<Arc<Notify>> {
 }
 
 /// Keeps the process alive at SIGHUP from now on, and says that `what` has nothing to reload.
-#[cfg(feature = "lab")]
 pub(crate) fn survive(what: &'static str) -> anyhow::Result<()> {
     let mut hangups = hangups()?;
     tokio::spawn(async move {

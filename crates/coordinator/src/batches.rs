@@ -62,7 +62,7 @@ impl Batches {
     }
 
     /// The batches that a node takes part in. The other nodes' parts are forgotten with its own: they
-    /// go on with what they were told.
+    /// keep the order of their last verdicts.
     pub(crate) fn of_node(&self, node: NodeId) -> Vec<u64> {
         let here = self.known.iter().filter(|(_, known)| known.nodes.contains(&node));
         here.map(|(batch, _)| *batch).collect()

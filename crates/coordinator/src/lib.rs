@@ -2,7 +2,7 @@
 //! with one verdict on its order (MFS, section 5).
 //!
 //! One task owns the [machine](meridian_flow::Coordinator); a connection of a node is a task that
-//! passes messages to it. Nodes that lose the coordinator, or a verdict, go on with their own order, so
+//! passes messages to it. Nodes that lose the coordinator, or a verdict, keep their own order, so
 //! nothing here is stored and nothing is repeated.
 //!
 //! Deliberately not here: transfers, which never pass a coordinator.

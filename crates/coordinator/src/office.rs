@@ -136,7 +136,7 @@ impl Office {
                     let Some((batch, nodes)) = self.batches.at(verdict.batch) else { continue };
                     let verdict = Verdict::of(now, batch, &verdict, |id| self.names.name(id));
                     for sender in nodes.iter().filter_map(|node| self.nodes.get(node)) {
-                        // A node that does not read its verdicts goes on with its own order.
+                        // A node that does not read its verdicts keeps its own order.
                         let _ = sender.try_send(ToNode::Verdict(verdict.clone()));
                     }
                 }

@@ -10,6 +10,7 @@
 //! blocks after their lease has ended fails, and params that would end a vLLM process get a 400.
 //! Only the pull mode exists, without KV that goes back to the prefilling engine.
 
+mod blocks;
 mod budget;
 mod call;
 mod content;
@@ -22,6 +23,7 @@ mod link;
 mod metrics;
 mod network;
 mod options;
+mod outgate;
 mod params;
 mod serve;
 mod shared;

@@ -41,9 +41,9 @@ pub unsafe extern "C" fn meridian_gate_open(
     error: *mut c_char,
     error_size: usize,
 ) -> *mut MeridianGate {
-    // SAFETY: passed on from the caller.
+    // SAFETY: the caller's promise.
     let opened = gates::guard(|| calls::open(unsafe { memory::string(settings) }?));
-    // SAFETY: passed on from the caller.
+    // SAFETY: the caller's promise.
     let opened = unsafe { reported(opened, error, error_size) };
     without_provenance_mut(opened.unwrap_or(0))
 }
@@ -72,10 +72,10 @@ pub unsafe extern "C" fn meridian_gate_batch(
     error: *mut c_char,
     error_size: usize,
 ) -> i32 {
-    // SAFETY: passed on from the caller.
+    // SAFETY: the caller's promise.
     let done =
         gates::at(number(gate), |gate| calls::batch(gate, unsafe { memory::string(batch) }?));
-    // SAFETY: passed on from the caller.
+    // SAFETY: the caller's promise.
     code(unsafe { reported(done, error, error_size) })
 }
 
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn meridian_gate_submit(
     ports_len: usize,
 ) -> i64 {
     let transfer = gates::at(number(gate), |gate| {
-        // SAFETY: passed on from the caller.
+        // SAFETY: the caller's promise.
         let ports = unsafe { memory::list(ports, ports_len) }?;
         let flow = NewFlow { stage: Stage::Handoff, owner, layer, bytes, ports };
         calls::submit(gate, stage, flow)
@@ -142,7 +142,7 @@ pub unsafe extern "C" fn meridian_gate_permit(
 ) -> i64 {
     match gates::at(number(gate), |gate| calls::permit(gate, transfer, bytes)) {
         Ok(permit) => {
-            // SAFETY: passed on from the caller.
+            // SAFETY: the caller's promise.
             unsafe { memory::store(traffic_class, permit.traffic) };
             permit.bytes.into()
         }
@@ -180,7 +180,7 @@ pub unsafe extern "C" fn meridian_gate_status(
 ) -> i64 {
     match gates::at(number(gate), calls::status) {
         Ok(text) => {
-            // SAFETY: passed on from the caller.
+            // SAFETY: the caller's promise.
             unsafe { memory::write(json, size, &text) };
             i64::try_from(text.len()).unwrap_or(i64::MAX)
         }
@@ -206,7 +206,7 @@ unsafe fn reported<T>(
     size: usize,
 ) -> Result<T, Failure> {
     done.inspect_err(|failure| {
-        // SAFETY: passed on from the caller.
+        // SAFETY: the caller's promise.
         unsafe { memory::write(buffer, size, &failure.message) };
     })
 }

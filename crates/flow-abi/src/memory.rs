@@ -12,7 +12,7 @@ const MOST_PORTS: usize = 64;
 /// A string of the caller.
 ///
 /// # Safety
-/// `text` is null, or a NUL-terminated string that nobody changes during the call.
+/// `text` is null, or a NUL-terminated string that stays the same during the call.
 pub(crate) unsafe fn string<'a>(text: *const c_char) -> Result<&'a str, Failure> {
     if text.is_null() {
         return Err(Failure::bad("the JSON is a null pointer: pass a string"));
@@ -25,7 +25,7 @@ pub(crate) unsafe fn string<'a>(text: *const c_char) -> Result<&'a str, Failure>
 /// A list of ports of the caller.
 ///
 /// # Safety
-/// `ports` is null, or points to `len` numbers that nobody changes during the call.
+/// `ports` is null, or points to `len` numbers that stay the same during the call.
 pub(crate) unsafe fn list<'a>(ports: *const u32, len: usize) -> Result<&'a [u32], Failure> {
     if ports.is_null() || len == 0 {
         return Ok(&[]);

@@ -9,7 +9,7 @@ use meridian_wire::flow;
 use crate::batches::Batches;
 use crate::counts::Status;
 use crate::error::GateError;
-use crate::gate::{Handle, Permit};
+use crate::permit::{Handle, Permit};
 use crate::slots::{Life, Slots};
 
 /// The machine and its names.
@@ -165,7 +165,7 @@ impl Book {
         }
     }
 
-    /// Takes a permit of up to `bytes` if there is one; otherwise the waker is told when it comes.
+    /// Takes a permit of up to `bytes` if there is one; otherwise `waker` is woken when it comes.
     pub(crate) fn take(
         &mut self,
         now: Time,

@@ -1,15 +1,14 @@
-//! The node's side of the coordinator: what the gate reports, and what comes back.
+//! The node's side of the coordinator: reports of batches and verdicts on them.
 //!
 //! Reports never hold up a transfer: they go into a short queue, which a thread sends. If it is full,
-//! or the connection breaks, the node goes on with its own order; after a new connection it reports
-//! the batches that compute then.
+//! or the connection breaks, the node keeps its own order; after a new connection it reports the
+//! batches that compute then.
 
 mod connection;
 mod session;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 
 use meridian_flow::Input;
 use meridian_wire::flow;
@@ -21,43 +20,6 @@ use connection::Node;
 
 /// Reports that wait to be sent.
 const QUEUE: usize = 1024;
-
-/// A report of the gate.
-#[derive(Clone, Debug)]
-pub(crate) enum Report {
-    Batch(flow::Batch),
-    Departed(u64),
-    Ended(u64),
-}
-
-/// The way to the thread that sends.
-#[derive(Debug, Default)]
-pub(crate) struct Mailbox {
-    sender: OnceLock<SyncSender<Report>>,
-    state: Arc<LinkState>,
-}
-
-/// What the gate and the thread know of the connection.
-#[derive(Debug, Default)]
-pub(crate) struct LinkState {
-    pub(crate) connected: AtomicBool,
-    /// A report was lost, so the coordinator's view is not the node's: connect again.
-    pub(crate) behind: AtomicBool,
-}
-
-impl Mailbox {
-    pub(crate) fn send(&self, report: Report) {
-        let Some(sender) = self.sender.get() else { return };
-        if sender.try_send(report).is_err() {
-            self.state.behind.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether the coordinator is connected; none without one.
-    pub(crate) fn is_connected(&self) -> Option<bool> {
-        self.sender.get().map(|_| self.state.connected.load(Ordering::Relaxed))
-    }
-}
 
 impl Gate {
     /// A gate that follows the coordinator of the settings, if they name one. It connects in the

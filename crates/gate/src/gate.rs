@@ -5,15 +5,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use meridian_base::{BatchId, PortId, RequestId, Time};
-use meridian_flow::{Flow, Input, Level, Owner, PermitWhy, Ports, Refusal, Stage, Why};
+use meridian_flow::{Flow, Input, Owner, Ports, Refusal, Stage};
 use meridian_wire::flow::Settings;
 
 use crate::batches::NewBatch;
 use crate::book::Book;
 use crate::clock::Clock;
-use crate::coordinator::{Mailbox, Report};
 use crate::counts::Status;
 use crate::error::{GateError, SettingsError};
+use crate::mailbox::{Mailbox, Report};
+use crate::permit::Handle;
 use crate::settings::machine;
 
 /// A gate. Its copies are the same gate.
@@ -26,10 +27,6 @@ pub(crate) struct Shared {
     pub(crate) mailbox: Mailbox,
     hold: Duration,
 }
-
-/// A transfer under way: a row and its generation, so that a handle of an earlier one is recognised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Handle(u64);
 
 /// A transfer, as it is submitted.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,61 +41,6 @@ pub struct NewFlow<'a> {
     pub bytes: u64,
     /// Its ports, as indices into those of the settings; the one that is gated first.
     pub ports: &'a [u32],
-}
-
-/// The right to send a chunk.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Permit {
-    /// Its bytes: at most those asked for, and at most a chunk.
-    pub bytes: u32,
-    /// The traffic class to send it with, 0 first.
-    pub traffic: u8,
-    /// Why now.
-    pub why: PermitWhy,
-    /// How long it waited.
-    pub waited: Duration,
-    /// The transfer's level, 0 first.
-    pub level: Level,
-    /// Why it has that level.
-    pub placed: Option<Why>,
-}
-
-impl Permit {
-    /// Everything that was asked for, without a gate.
-    #[must_use]
-    pub fn open(bytes: u32) -> Permit {
-        let (why, waited, level) = (PermitWhy::FailOpen, Duration::ZERO, Level(0));
-        Permit { bytes, traffic: 0, why, waited, level, placed: None }
-    }
-}
-
-impl Handle {
-    /// The generations of a row: a handle is never negative as a signed number.
-    pub(crate) const GENERATIONS: u32 = u32::MAX >> 1;
-
-    pub(crate) fn of(generation: u32, row: u32) -> Handle {
-        Handle(u64::from(generation) << 32 | u64::from(row))
-    }
-
-    /// The handle as a number, and back.
-    #[must_use]
-    pub fn number(self) -> u64 {
-        self.0
-    }
-
-    /// The handle of a number.
-    #[must_use]
-    pub fn from_number(number: u64) -> Handle {
-        Handle(number)
-    }
-
-    pub(crate) fn row(self) -> u32 {
-        self.0 as u32
-    }
-
-    pub(crate) fn generation(self) -> u32 {
-        (self.0 >> 32) as u32
-    }
 }
 
 impl Gate {

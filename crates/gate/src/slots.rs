@@ -11,7 +11,7 @@ use std::task::Waker;
 use meridian_base::{FlowId, Time};
 use meridian_flow::{Flow, Level, Stage, Why};
 
-use crate::gate::{Handle, Permit};
+use crate::permit::{Handle, Permit};
 
 /// Chunks that may be permitted and not taken before the gate stops asking.
 const AHEAD: u64 = 2;
@@ -82,7 +82,7 @@ impl Slots {
         let handle = Handle::of(slot.generation, row);
         match self.rows.get_mut(at) {
             Some(old) => *old = slot,
-            // Rows are taken in order the first time.
+            // The first time, rows are used in order.
             None => self.rows.push(slot),
         }
         handle

@@ -3,7 +3,8 @@
 use std::task::{Context, Poll, Waker};
 
 use crate::error::GateError;
-use crate::gate::{Gate, Handle, NewFlow, Permit};
+use crate::gate::{Gate, NewFlow};
+use crate::permit::{Handle, Permit};
 
 /// A transfer under way.
 #[derive(Debug)]

@@ -5,7 +5,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
 use crate::error::GateError;
-use crate::gate::{Gate, Handle, Permit};
+use crate::gate::Gate;
+use crate::permit::{Handle, Permit};
 
 impl Gate {
     /// Asks for a permit of up to `bytes`, or continues to wait for one that was asked for. Poll it

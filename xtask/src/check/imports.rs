@@ -46,7 +46,7 @@ const TABLE: &[Line] = &[
     // Its tests have nodes.
     Line { name: "coordinator", may: &["base", "flow", "wire"], tests: &["gate"] },
     line("flow-abi", &["base", "flow", "gate", "wire"]),
-    line("engined", &["base", "engine", "fabric", "flow", "gate", "wire"]),
+    line("engined", &["base", "cards", "engine", "fabric", "flow", "gate", "wire"]),
     line("control", &["base", "wire", "tls"]),
     line("ina", &["base", "wire"]),
     line("lab", &["base", "wire"]),

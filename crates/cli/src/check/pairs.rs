@@ -148,6 +148,7 @@ impl Asker<'_> {
             bootstrap_port: None,
             engine_id: None,
             rank: None,
+            ttft_left_ms: None,
         };
         let Ok(added) = (protocol.prefill)(&pair) else { return };
         let Ok(body) = body(model, &added.members) else { return };

@@ -9,8 +9,8 @@ use std::time::Duration;
 const HEADER: &str = "x-slo-ttft-ms";
 const FIELD: &str = "slo_ttft_ms";
 
-/// The rest of the objective, counted from the request's arrival. A value that is no number of
-/// milliseconds is none: an objective is no reason to refuse a request.
+/// The rest of the objective, counted from the request's arrival. Other values than whole
+/// milliseconds count as none: an objective is no reason to refuse a request.
 pub(crate) fn left(headers: &HeaderMap, params: Option<&Value>) -> Option<Duration> {
     let header = headers.get(HEADER).and_then(|value| value.to_str().ok()?.parse().ok());
     let field = || params?.get(FIELD)?.as_u64();

@@ -1,6 +1,7 @@
 //! How engines reach each other's side channels: over TCP, or by pipes in memory, so that tests
 //! need only paused time.
 
+use meridian_cards::queues;
 use std::collections::HashMap;
 use std::io::{Error, ErrorKind, Result};
 use std::net::SocketAddr;
@@ -64,8 +65,7 @@ impl Network {
     pub(super) async fn connect(&self, host: &str, port: u16) -> Result<Box<dyn Stream>> {
         let Some(memory) = &self.0 else {
             let stream = TcpStream::connect((host, port)).await?;
-            stream.set_nodelay(true)?;
-            return Ok(Box::new(stream));
+            return Ok(Box::new(ready(stream)?));
         };
         let (near, far) = tokio::io::duplex(PIPE);
         let ports = memory.ports.lock().unwrap_or_else(PoisonError::into_inner);
@@ -81,8 +81,7 @@ impl Listener {
         match self {
             Listener::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
-                stream.set_nodelay(true)?;
-                Ok(Box::new(stream))
+                Ok(Box::new(ready(stream)?))
             }
             Listener::Memory(pipes) => {
                 let pipe = pipes.recv().await.ok_or(ErrorKind::NotConnected)?;
@@ -90,4 +89,13 @@ impl Listener {
             }
         }
     }
+}
+
+/// Sends small frames at once, in the traffic class of KV (docs/traffic-classes.md).
+fn ready(stream: TcpStream) -> Result<TcpStream> {
+    stream.set_nodelay(true)?;
+    if let Err(error) = queues::mark(&stream, queues::KV) {
+        tracing::debug!(%error, "KV goes without a traffic class");
+    }
+    Ok(stream)
 }

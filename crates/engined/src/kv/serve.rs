@@ -1,14 +1,14 @@
 //! The side channel's server: other engines read, renew and release held blocks.
 
+use super::blocks::write;
 use super::network::{Listener, Stream};
 use super::shared::CHUNK;
 use super::wire::{self, Answer, Ask, Denial, Op};
-use super::{Read, Shared, content, gated};
+use super::{Read, Shared, gated};
 use crate::pump::Command;
 use std::io::Result;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::AsyncWriteExt;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 /// Most connections at once; further ones wait.
@@ -107,14 +107,4 @@ async fn send(stream: &mut dyn Stream, contents: &[u64], shared: &Shared) -> Res
         write(stream, chunk, shared).await?;
     }
     Ok(())
-}
-
-/// Writes the bytes of some blocks.
-pub(super) async fn write(stream: &mut dyn Stream, blocks: &[u64], shared: &Shared) -> Result<()> {
-    for block in blocks {
-        let bytes = content::block(*block, shared.block_bytes);
-        stream.write_all(&bytes).await?;
-        shared.metrics().sent += bytes.len() as u64;
-    }
-    stream.flush().await
 }

@@ -1,7 +1,7 @@
 //! An engine's side of all transfers: its identity, its settings and its counts.
 
-use super::gated::Outgate;
 use super::link::Link;
+use super::outgate::Outgate;
 use super::{KvMetrics, LoadFailure, Network, Transfer};
 use crate::Error;
 use crate::clock::Clock;

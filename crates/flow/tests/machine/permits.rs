@@ -154,7 +154,7 @@ fn permits_of_a_stopped_client_expire() {
     assert_eq!(complete(&mut flows, 2), [(4, First)]);
 }
 
-// Each completed chunk starts the 5 ms anew, so a port that is only slow does not fail open. One that
+// Each completed chunk starts the 5 ms again, so a port that is only slow does not fail open. One that
 // needs longer for a chunk has four times its window's time.
 #[test]
 fn a_slow_port_has_not_stalled() {

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use meridian_wire::flow;
 
 use super::session::Session;
-use super::{LinkState, Report};
 use crate::gate::{Gate, Shared};
+use crate::mailbox::{LinkState, Report};
 
 /// Limit of a connect, and of a write.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -41,7 +41,7 @@ impl Node {
                     if self.state.connected.swap(false, Ordering::Relaxed) {
                         tracing::warn!(
                             address = self.address,
-                            "the flow coordinator is gone: this node goes on with its own order"
+                            "the flow coordinator is gone: this node keeps its own order"
                         );
                     }
                 }

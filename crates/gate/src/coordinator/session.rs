@@ -11,8 +11,8 @@ use std::time::Duration;
 use meridian_wire::flow::{LONGEST, ToCoordinator, ToNode, VERSION};
 
 use super::connection::Node;
-use super::{LinkState, Report};
 use crate::gate::{Gate, Shared};
+use crate::mailbox::{LinkState, Report};
 
 /// How often a session without reports looks whether its connection has ended.
 const LOOK: Duration = Duration::from_millis(200);

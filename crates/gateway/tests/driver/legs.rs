@@ -114,7 +114,7 @@ pub(crate) fn body(replica: &Replica) -> Value {
     serde_json::from_slice(&replica.last().body).unwrap()
 }
 
-// Each leg is told what is left of the client's TTFT objective when it is sent: in the params, which
+// Each leg has the rest of the client's TTFT objective when it is sent: in the params, which
 // connectors read, and in the client's own header, which engines read. A request without an objective
 // has neither.
 #[tokio::test(start_paused = true)]
