@@ -7,6 +7,7 @@
 
 mod compare;
 mod flows;
+mod live;
 mod plan;
 mod score;
 
@@ -20,6 +21,7 @@ use crate::cluster::plan::config;
 use crate::experiment::runner::Progress;
 use crate::experiment::spec::{FlowTestbed, Gated, TestbedSystem};
 use crate::experiment::{Context, Findings, params, results};
+use live::Live;
 use plan::Plan;
 use score::{Ends, Score};
 
@@ -45,6 +47,34 @@ pub(in crate::experiment) fn run(context: &Context<'_>) -> anyhow::Result<Findin
     Ok(Findings {
         rows: rows(&spec, &simulated.scores, false),
         tables: vec![compare::simulated(&spec, &simulated)],
+        legend: compare::legend(),
+        params: params::of_text(&serde_json::to_string(&spec)?),
+        ..Findings::default()
+    })
+}
+
+/// Runs both sides, and compares them.
+///
+/// # Errors
+/// If the file is invalid, the machine lacks something that the hosts need, or a process fails.
+pub(in crate::experiment) fn live(context: &Context<'_>) -> anyhow::Result<Findings> {
+    let spec = spec(context)?;
+    let simulated = simulated(&spec, context.spec.first_seed, context.progress)?;
+    let rounds = live::rounds(&spec, &simulated.plan, context.progress)?;
+    let medians: Vec<Live> = rounds.iter().map(|runs| Live::median(runs)).collect();
+    let scores: Vec<Score> = medians.iter().map(|run| run.score).collect();
+    let mut all = rows(&spec, &simulated.scores, false);
+    all.extend(rows(&spec, &scores, true));
+    let compared = compare::Compared::new(&spec, &scores, &simulated.scores);
+    Ok(Findings {
+        rows: all,
+        tables: vec![
+            compared.table(),
+            compare::runs(&spec, &rounds),
+            compare::simulated(&spec, &simulated),
+        ],
+        // A few requests of the small variant say nothing about an order.
+        violations: if context.quick { Vec::new() } else { compared.opposites() },
         legend: compare::legend(),
         params: params::of_text(&serde_json::to_string(&spec)?),
         ..Findings::default()
@@ -154,10 +184,6 @@ fn rows(spec: &FlowTestbed, scores: &[Score], live: bool) -> Vec<serde_json::Val
         row
     };
     spec.systems.iter().zip(scores).map(row).collect()
-}
-
-pub(in crate::experiment) fn live(context: &Context<'_>) -> anyhow::Result<Findings> {
-    run(context)
 }
 
 #[cfg(test)]

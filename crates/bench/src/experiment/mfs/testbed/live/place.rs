@@ -94,6 +94,7 @@ impl Place {
         let mut command = within(&namespace, &self.binary);
         command.args(["flow", "coordinator", "--listen", &address]);
         let node = Node::start("coordinator", &mut command, self.out.join("coordinator.log"))?;
+        node.line("flow coordinator on")?;
         Ok((node, address))
     }
 }
