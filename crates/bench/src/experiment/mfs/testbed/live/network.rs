@@ -98,10 +98,10 @@ impl Network {
         let parts = LONGEST / 1448;
         for (namespace, device) in [(&name, DEVICE), (&switch, host)] {
             let limits = format!("gso_max_size {LONGEST} gso_max_segs {parts}");
-            run("ip", &format!("-n {namespace} link set {device} {limits}"))?;
-            run("ip", &format!("-n {namespace} link set {device} up"))?;
+            run("ip", &format!("-n {namespace} link set dev {device} {limits}"))?;
+            run("ip", &format!("-n {namespace} link set dev {device} up"))?;
         }
-        run("ip", &format!("-n {switch} link set {host} master {SWITCH}"))?;
+        run("ip", &format!("-n {switch} link set dev {host} master {SWITCH}"))?;
         run("ip", &format!("-n {name} addr add {}/24 dev {DEVICE}", address(at)))?;
         run("ip", &format!("-n {name} route change 10.213.79.0/24 dev {DEVICE} rto_min 20ms"))?;
         let within = format!("netns exec {name} sysctl -qw");
