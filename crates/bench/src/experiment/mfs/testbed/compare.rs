@@ -101,7 +101,7 @@ pub(super) fn legend() -> Vec<String> {
     [
         "in time: share of requests whose TTFT meets their objective; the first eighth does not count.",
         "exchange: mean time of one direction of an exchange, from its sender's readiness to its last byte.",
-        "processors: share of the machine in use, of it by programs of low priority that do not belong to the run.",
+        "processors: share of the machine in use, of it by programs of low priority that are not part of the run.",
         "link: mean use of the busiest direction of a link.",
     ]
     .map(str::to_owned)
@@ -117,6 +117,7 @@ pub(super) fn runs(spec: &FlowTestbed, rounds: &[Vec<Live>]) -> Table {
         "exchange, ms",
         "processors, %",
         "low priority, %",
+        "hosts, %",
         "link, %",
         "MB with permits",
         "failed calls",
@@ -139,6 +140,7 @@ pub(super) fn runs(spec: &FlowTestbed, rounds: &[Vec<Live>]) -> Table {
             range(1, |run| run.score.exchange),
             range(0, |run| 100.0 * run.busy),
             range(0, |run| 100.0 * run.nice),
+            range(0, |run| 100.0 * run.own),
             range(0, |run| 100.0 * run.busiest),
             format!("{:.0}", median.gated as f64 / 1e6),
             median.problems.to_string(),

@@ -32,6 +32,8 @@ pub(super) struct Live {
     /// Share of the processors in use, and of it by programs of low priority.
     pub(super) busy: f64,
     pub(super) nice: f64,
+    /// The share that the hosts' processes used.
+    pub(super) own: f64,
     /// Mean use of the busiest direction of a link.
     pub(super) busiest: f64,
     /// Bytes that had permits, and failed calls of gates.
@@ -53,6 +55,7 @@ impl Live {
             },
             busy: of(|run| run.busy),
             nice: of(|run| run.nice),
+            own: of(|run| run.own),
             busiest: of(|run| run.busiest),
             gated: of(|run| run.gated as f64) as u64,
             problems: runs.iter().map(|run| run.problems).sum(),
@@ -78,9 +81,14 @@ pub(super) fn rounds(
             let at = (round + nth) % count;
             let system = &spec.systems[at];
             let run = once(spec, plan, system, &place).with_context(|| system.name.clone())?;
+            let Score { in_time, ttft, exchange } = run.score;
+            let line = format!(
+                "{}, live: {:.1} % in time, TTFT {ttft:.0} ms, exchange {exchange:.1} ms",
+                system.name,
+                100.0 * in_time
+            );
             found[at].push(run);
-            let done = round * count + nth + 1;
-            progress(done, spec.rounds as usize * count, &format!("{}, live", system.name));
+            progress(round * count + nth + 1, spec.rounds as usize * count, &line);
         }
     }
     Ok(found)
@@ -110,9 +118,12 @@ fn once(
     }
     let start = json!({"peers": peers, "start": latest + LEAD});
     nodes.iter_mut().try_for_each(|node| node.tell(&start))?;
-    let (ticks, bytes) = (Ticks::now()?, network.carried()?);
+    let used = || nodes.iter().map(Node::ticks).sum::<anyhow::Result<u64>>();
+    let (ticks, bytes, before) = (Ticks::now()?, network.carried()?, used()?);
     let parts: Vec<Part> = nodes.iter().map(Node::done).collect::<anyhow::Result<_>>()?;
-    let (busy, nice) = Ticks::now()?.since(ticks);
+    let now = Ticks::now()?;
+    let (busy, nice) = now.since(ticks);
+    let own = (used()? - before) as f64 / now.all_since(ticks);
     let ends = ends(plan, &parts)?;
     let span = ends.requests.iter().fold(0.0_f64, |last, end| last.max(*end)) + LEAD;
     let most = network.carried()?.iter().zip(&bytes).map(|(now, then)| now - then).max();
@@ -120,6 +131,7 @@ fn once(
         score: Score::of(plan, &ends),
         busy,
         nice,
+        own,
         busiest: most.unwrap_or(0) as f64 / (plan.rate * span),
         gated: parts.iter().map(|part| part.gate.gated_bytes).sum(),
         problems: parts.iter().map(|part| part.gate.problems).sum(),

@@ -11,6 +11,8 @@ use anyhow::{Context as _, bail};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::counters;
+
 /// The longest wait for a line: longer than any run.
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -71,6 +73,11 @@ impl Node {
     /// Its measurements, after its part of the run.
     pub(super) fn done(&self) -> anyhow::Result<Part> {
         Ok(serde_json::from_value(self.said("done")?)?)
+    }
+
+    /// Ticks of the processor that it has used.
+    pub(super) fn ticks(&self) -> anyhow::Result<u64> {
+        counters::process(self.child.id())
     }
 
     pub(super) fn tell(&mut self, message: &Value) -> anyhow::Result<()> {
