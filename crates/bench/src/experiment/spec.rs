@@ -29,9 +29,7 @@ pub use draw::{CapacityRuns, Chance, Draw, Range, Ranges};
 pub use fleets::{Exchanges, FleetCase, FleetClaim, FleetMetric, Fleets, Spread};
 pub use flow::{Case, Compared, FlowClaim, FlowSweep, FlowSystem};
 pub use flow_load::{FlowControl, FlowGrid, FlowLoad};
-pub use flow_testbed::{
-    FlowTestbed, Gated, TestbedLoad, TestbedModel, TestbedSlo, TestbedSystem,
-};
+pub use flow_testbed::{FlowTestbed, Gated, TestbedLoad, TestbedModel, TestbedSlo, TestbedSystem};
 pub use load::{Bursts, Load, Workload};
 pub use pools::Pool;
 pub use reference::{Ref, read, read_file};

@@ -125,7 +125,9 @@ impl Wires {
             rates: rates.to_vec(),
             enforce,
             sending: match (enforce, exact) {
-                (Enforce::Host | Enforce::Sender, true) => Sending::Chunks(EventQueue::new(Duration::ZERO)),
+                (Enforce::Host | Enforce::Sender, true) => {
+                    Sending::Chunks(EventQueue::new(Duration::ZERO))
+                }
                 (Enforce::Host | Enforce::Sender, false) => {
                     Sending::Queues(Queues::new(config.chunk), BTreeSet::new())
                 }

@@ -84,7 +84,8 @@ pub(in crate::experiment) fn live(context: &Context<'_>) -> anyhow::Result<Findi
 /// The file's settings, checked, and small in the small variant.
 fn spec(context: &Context<'_>) -> anyhow::Result<FlowTestbed> {
     let given = context.spec.flow_testbed.as_ref();
-    let mut spec = given.context("flow_testbed: missing; name the hosts' link and the load")?.clone();
+    let mut spec =
+        given.context("flow_testbed: missing; name the hosts' link and the load")?.clone();
     check(&spec)?;
     if context.quick {
         spec.load.requests = spec.quick_requests;
@@ -128,11 +129,7 @@ fn check(spec: &FlowTestbed) -> anyhow::Result<()> {
 }
 
 /// Draws the plan with its objectives, and simulates every system.
-fn simulated(
-    spec: &FlowTestbed,
-    seed: u64,
-    progress: &Progress<'_>,
-) -> anyhow::Result<Simulated> {
+fn simulated(spec: &FlowTestbed, seed: u64, progress: &Progress<'_>) -> anyhow::Result<Simulated> {
     let mut plan = Plan::draw(spec, spec.load.requests, seed);
     let fair = TestbedSystem {
         name: FAIR.to_owned(),

@@ -15,7 +15,16 @@ fn flow(request: u32, stage: Stage, bytes: u64, ports: &[u32]) -> GivenFlow {
 fn run_of(name: &str, requests: Vec<GivenRequest>, flows: Vec<GivenFlow>) -> Given {
     let flow = Config::new(policy::find(name).unwrap());
     let (layer_times, enforce) = (Vec::new(), Enforce::Total);
-    Given { seed: 1, rates: vec![RATE; 3], requests, flows, layer_times, flow, enforce, watch: None }
+    Given {
+        seed: 1,
+        rates: vec![RATE; 3],
+        requests,
+        flows,
+        layer_times,
+        flow,
+        enforce,
+        watch: None,
+    }
 }
 
 /// Requests in separate batches, with a deadline in ms.

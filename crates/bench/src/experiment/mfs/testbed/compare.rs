@@ -50,7 +50,8 @@ impl Compared {
 
     /// The ratios with a verdict.
     pub(super) fn table(&self) -> Table {
-        let header = ["system", "figure", "live / fair", "simulated / fair", "live / simulated", "sign"];
+        let header =
+            ["system", "figure", "live / fair", "simulated / fair", "live / simulated", "sign"];
         let mut table = Table::new("Ratios to fair sharing, live and simulated", &header);
         for (at, name) in self.names.iter().enumerate().skip(1) {
             for ((metric, _), ratios) in METRICS.iter().zip(&self.ratios) {

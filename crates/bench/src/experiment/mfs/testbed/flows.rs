@@ -43,7 +43,8 @@ pub(super) fn given(plan: &Plan, flow: Config, enforce: Enforce) -> anyhow::Resu
         batch: one.batch,
         deadline: (one.slo > 0.0).then(|| at(one.arrival + one.slo)),
     };
-    let time = |batch: &PlannedBatch| span(batch.attention[0].max(batch.attention[1]) + batch.experts[0]);
+    let time =
+        |batch: &PlannedBatch| span(batch.attention[0].max(batch.attention[1]) + batch.experts[0]);
     Ok(Given {
         seed: 1,
         rates: vec![plan.rate; 2 * HOSTS.len()],

@@ -164,7 +164,10 @@ fn ends(plan: &Plan, parts: &[Part]) -> anyhow::Result<Ends> {
         let handed = part.ends.get(&(nth as u32));
         let batch = part.batches.get(request.batch as usize);
         let (handed, batch) = handed.zip(batch).with_context(|| {
-            format!("the process of `{}` does not say when request {nth} ended", HOSTS[request.rank])
+            format!(
+                "the process of `{}` does not say when request {nth} ended",
+                HOSTS[request.rank]
+            )
         })?;
         requests.push(handed.max(*batch));
     }

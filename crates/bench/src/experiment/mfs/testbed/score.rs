@@ -51,8 +51,7 @@ impl Ends {
     /// Those of a simulated run.
     pub(super) fn simulated(plan: &Plan, given: &Given, report: &GivenReport) -> Ends {
         let mut batches = vec![0.0_f64; plan.batches.len()];
-        let mut ends =
-            Ends { requests: vec![0.0; plan.requests.len()], exchanges: Vec::new() };
+        let mut ends = Ends { requests: vec![0.0; plan.requests.len()], exchanges: Vec::new() };
         for (flow, ran) in given.flows.iter().zip(&report.flows) {
             let end = ran.ended.since(Time::ZERO).as_secs_f64();
             let request = flow.request as usize;

@@ -151,7 +151,8 @@ fn shape(
         let floors = [FLOORS[0].parse()?, FLOORS[1].parse()?];
         let rules = Shape::new(device, Kind::Htb, Classes::Two, Some(rate), floors)?;
         tc.apply(&rules, true)?;
-        let leaf = |leaf: &&str| format!("qdisc add dev {device} parent {leaf} bfifo limit {limit}");
+        let leaf =
+            |leaf: &&str| format!("qdisc add dev {device} parent {leaf} bfifo limit {limit}");
         tc.batch(device, &LEAVES.iter().map(|one| leaf(&one)).collect::<Vec<_>>())?;
         return Ok(());
     }

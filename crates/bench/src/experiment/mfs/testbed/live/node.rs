@@ -47,11 +47,7 @@ pub(super) struct GateCounts {
 
 impl Node {
     /// Starts a process whose errors go to `log`.
-    pub(super) fn start(
-        name: &str,
-        command: &mut Command,
-        log: PathBuf,
-    ) -> anyhow::Result<Node> {
+    pub(super) fn start(name: &str, command: &mut Command, log: PathBuf) -> anyhow::Result<Node> {
         let file = std::fs::File::create(&log);
         let file = file.with_context(|| format!("{}: cannot be made", log.display()))?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(file);

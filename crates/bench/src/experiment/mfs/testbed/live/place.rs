@@ -44,12 +44,11 @@ impl Place {
         let here = std::env::current_dir().context("this folder: cannot be read")?;
         let has_node = |dir: &&Path| dir.join("python/testbed/__main__.py").is_file();
         let root = here.ancestors().find(has_node);
-        let root = root.context("--live: runs python/testbed; start it in a checkout of Meridian")?;
+        let root =
+            root.context("--live: runs python/testbed; start it in a checkout of Meridian")?;
         let binary = std::env::current_exe().context("this program: has no path")?;
-        let library = std::env::var_os(GATE).map_or_else(
-            || binary.with_file_name("libmeridian_flow_abi.so"),
-            PathBuf::from,
-        );
+        let library = std::env::var_os(GATE)
+            .map_or_else(|| binary.with_file_name("libmeridian_flow_abi.so"), PathBuf::from);
         ensure!(
             library.is_file(),
             "{}: missing; run cargo build -p meridian-flow-abi, or set {GATE}",
@@ -65,7 +64,8 @@ impl Place {
             String::from_utf8_lossy(&loads.stderr).lines().last().unwrap_or_default()
         );
         let out = std::env::temp_dir().join(format!("meridian-testbed-{}", std::process::id()));
-        std::fs::create_dir_all(&out).with_context(|| format!("{}: cannot be made", out.display()))?;
+        std::fs::create_dir_all(&out)
+            .with_context(|| format!("{}: cannot be made", out.display()))?;
         Ok(Place { python, package: root.join("python"), library, binary, out, lanes: spec.lanes })
     }
 
