@@ -1,7 +1,7 @@
 """Runs one host of the testbed: `python -m testbed SETTINGS.json`.
 
-It says `{"ready": ...}`, reads the others' places and the start from its input, says `{"done": ...}`
-after its part, and ends when its input closes.
+It says `{"ready": ...}`, reads the places of the others and the start from its input, says
+`{"done": ...}` after its part, and ends when its input closes.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def open_gate(settings: Settings) -> Gate | None:
 
 
 HOLD_MS = 100.0
-"""On a slow link a chunk takes milliseconds, so a port without progress for less has not stalled."""
+"""A chunk takes milliseconds on a slow link: a port without progress for less has not stalled."""
 
 
 def as_rank(

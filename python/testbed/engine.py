@@ -29,9 +29,7 @@ class Engine:
 
     def write(self, peer: dict[str, Any], size: int) -> None:
         """Writes `size` bytes into the peer's memory."""
-        code = self._engine.transfer_sync_write(
-            peer["target"], self.address, peer["address"], size
-        )
+        code = self._engine.transfer_sync_write(peer["target"], self.address, peer["address"], size)
         if code:
             raise RuntimeError(f"Mooncake cannot write to {peer['target']}: error {code}")
 
@@ -49,6 +47,7 @@ class Engine:
         if gate is None:
             self.write(peer, size)
             return
+
         def pieces(found: list[tuple[int, int, int]]) -> int:
             self.write(peer, sum(length for _, _, length in found))
             return 0

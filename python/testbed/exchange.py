@@ -32,7 +32,13 @@ class Outgoing:
         self._zeros = memoryview(bytes(chunk))
 
     def send(
-        self, number: int, size: int, gate: Gate | None, batch: int, layer: int, ports: tuple[int, int]
+        self,
+        number: int,
+        size: int,
+        gate: Gate | None,
+        batch: int,
+        layer: int,
+        ports: tuple[int, int],
     ) -> None:
         """Sends an exchange and waits until the peer has it."""
         if gate is None:

@@ -45,7 +45,7 @@ def path(sender: str, receiver: str) -> tuple[int, int]:
 
 
 class Clock:
-    """Seconds since the start of the run. All hosts are namespaces of one machine, with one clock."""
+    """Seconds since the start of the run. All hosts share the clock of one machine."""
 
     def __init__(self, start: float) -> None:
         self._start = start

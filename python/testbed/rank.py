@@ -57,7 +57,9 @@ class Rank:
         return {"ends": self.ends, "batches": self.batches, "exchanges": self.exchanges}
 
     def _batch(self, number: int, batch: dict[str, Any], clock: Clock) -> None:
-        own = [one for one in batch["requests"] if self._plan["requests"][one]["rank"] == self._rank]
+        own = [
+            one for one in batch["requests"] if self._plan["requests"][one]["rank"] == self._rank
+        ]
         self._announce(number, batch, own, clock)
         if self._rank == 0:
             say(self._store, batch=number)
@@ -104,8 +106,9 @@ class Rank:
     def _await_fetches(self, number: int, layer: int, own: list[int]) -> None:
         needed = sum(self._plan["requests"][one]["fetch"] > 0 for one in own)
         with self._arrived:
-            have = lambda: self._fetched.get((number, layer), 0) >= needed
-            if not self._arrived.wait_for(have, PATIENCE):
+            if not self._arrived.wait_for(
+                lambda: self._fetched.get((number, layer), 0) >= needed, PATIENCE
+            ):
                 raise TimeoutError(f"batch {number} has no fetched KV of layer {layer}")
 
     def _hear(self) -> None:
@@ -148,4 +151,4 @@ class Rank:
 
 def layer_us(batch: dict[str, Any]) -> float:
     """The estimated time to compute a layer."""
-    return (max(batch["attention"]) + batch["experts"][0]) * 1e6
+    return float(max(batch["attention"]) + batch["experts"][0]) * 1e6

@@ -64,7 +64,12 @@ pub(in crate::experiment) fn live(context: &Context<'_>) -> anyhow::Result<Findi
     let medians: Vec<Live> = rounds.iter().map(|runs| Live::median(runs)).collect();
     let scores: Vec<Score> = medians.iter().map(|run| run.score).collect();
     let mut all = rows(&spec, &simulated.scores, false);
-    all.extend(rows(&spec, &scores, true));
+    let live = rows(&spec, &scores, true).into_iter().zip(&medians);
+    all.extend(live.map(|(mut row, run)| {
+        row["gated_bytes"] = run.gated.into();
+        row["failed_calls"] = run.problems.into();
+        row
+    }));
     let compared = compare::Compared::new(&spec, &scores, &simulated.scores);
     Ok(Findings {
         rows: all,
