@@ -153,7 +153,7 @@ fn shape(
         tc.apply(&rules, true)?;
         let leaf =
             |leaf: &&str| format!("qdisc add dev {device} parent {leaf} bfifo limit {limit}");
-        tc.batch(device, &LEAVES.iter().map(|one| leaf(&one)).collect::<Vec<_>>())?;
+        tc.batch(device, &LEAVES.iter().map(leaf).collect::<Vec<_>>())?;
         return Ok(());
     }
     let commands = [
