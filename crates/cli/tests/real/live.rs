@@ -48,8 +48,7 @@ async fn flows_run_on_real_sockets() {
     let mut run = must(fleet.meridian("testbed", args, &[]).await);
     let status = must(run.wait(LIMIT).await);
     let log = run.log_tail();
-    let lacks =
-        ["needs root", "the hosts need root", "cargo build -p meridian-flow-abi", "apt-get"];
+    let lacks = ["needs root", "the hosts need root", "meridian-flow-abi", "apt-get"];
     if !status.success() && lacks.iter().any(|lack| log.contains(lack)) {
         println!("NOT CHECKED: flows on real sockets, since this machine lacks something:\n{log}");
         assert!(std::env::var_os("MERIDIAN_REQUIRE_REAL").is_none(), "{log}");

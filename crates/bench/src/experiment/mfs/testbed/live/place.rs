@@ -51,7 +51,8 @@ impl Place {
             .map_or_else(|| binary.with_file_name("libmeridian_flow_abi.so"), PathBuf::from);
         ensure!(
             library.is_file(),
-            "{}: missing; run cargo build -p meridian-flow-abi, or set {GATE}",
+            "{}: missing; build it with the profile of this program, as in cargo build --release \
+             -p meridian-flow-abi, or set {GATE}",
             library.display()
         );
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
