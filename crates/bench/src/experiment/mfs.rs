@@ -6,6 +6,7 @@
 mod in_time;
 mod load;
 mod sweep;
+mod testbed;
 
 use anyhow::Context as _;
 
@@ -19,6 +20,7 @@ use crate::cluster::Score;
 use sweep::Sweep;
 
 pub(super) use load::run as load;
+pub(super) use testbed::{live as testbed_live, run as testbed};
 
 /// The share of requests in time down to which a rate counts as sustained.
 const SUSTAINED: f64 = 0.9;

@@ -44,6 +44,7 @@ const OWN: &[(&str, Code, Option<Code>)] = &[
     ("mfs-fig14", mfs::run, None),
     ("mfs-ablation", mfs::run, None),
     ("mfs-load", mfs::load, None),
+    ("mfs-testbed", mfs::testbed, Some(mfs::testbed_live)),
     ("heroserve-fig1", heroserve::share, None),
     ("heroserve-fig2", heroserve::hops, None),
     ("heroserve-fig7", heroserve::fleets, None),

@@ -12,6 +12,7 @@ mod draw;
 mod fleets;
 mod flow;
 mod flow_load;
+mod flow_testbed;
 mod load;
 mod pools;
 mod reference;
@@ -28,6 +29,7 @@ pub use draw::{CapacityRuns, Chance, Draw, Range, Ranges};
 pub use fleets::{Exchanges, FleetCase, FleetClaim, FleetMetric, Fleets, Spread};
 pub use flow::{Case, Compared, FlowClaim, FlowSweep, FlowSystem};
 pub use flow_load::{FlowControl, FlowGrid, FlowLoad};
+pub use flow_testbed::{FlowTestbed, Gated, TestbedLoad, TestbedModel, TestbedSlo, TestbedSystem};
 pub use load::{Bursts, Load, Workload};
 pub use pools::Pool;
 pub use reference::{Ref, read, read_file};
@@ -94,6 +96,8 @@ pub struct Spec {
     pub flow: Option<FlowSweep>,
     /// Clusters under flow policies, over the use of the cards.
     pub flow_load: Option<FlowLoad>,
+    /// A few hosts under flow policies, simulated and on real sockets.
+    pub flow_testbed: Option<FlowTestbed>,
     /// Planned fleets under HeroServe's systems.
     pub fleet: Option<Fleets>,
     /// Collectives only, on such fleets.

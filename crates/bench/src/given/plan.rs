@@ -6,7 +6,7 @@ use anyhow::{Context, bail, ensure};
 use meridian_base::{Duration, PortId, Time};
 use meridian_fabric::Path;
 use meridian_flow as flow;
-use meridian_sim::cluster::{Given, GivenFlow, GivenRequest};
+use meridian_sim::cluster::{Enforce, Given, GivenFlow, GivenRequest};
 
 use super::file::{File, Flow, Stage};
 use crate::cluster::plan::config;
@@ -42,7 +42,9 @@ pub fn given(file: &File, policy: &str, seed: u64) -> anyhow::Result<Given> {
         rates: file.ports.values().map(|rate| rate.0).collect(),
         requests: numbers.requests,
         flows,
+        layer_times: Vec::new(),
         flow: config(&file.flow, policy)?,
+        enforce: Enforce::Total,
         watch: None,
     })
 }
@@ -154,6 +156,7 @@ impl<'a> Numbers<'a> {
             bytes: size.0,
             path,
             release: one.release.0,
+            from: Time::ZERO,
             after,
         })
     }

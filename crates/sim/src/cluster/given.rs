@@ -29,8 +29,12 @@ pub struct Given {
     pub requests: Vec<GivenRequest>,
     /// The flows.
     pub flows: Vec<GivenFlow>,
+    /// By batch: the estimated time to compute one layer, as the machine hears it; 0 if absent.
+    pub layer_times: Vec<Duration>,
     /// The policy and its settings. Its limits follow from the flows.
     pub flow: flow::Config,
+    /// Where the order holds. Senders that enforce one send chunk by chunk.
+    pub enforce: Enforce,
     /// A port whose flows are recorded.
     pub watch: Option<Watch>,
 }
@@ -57,8 +61,10 @@ pub struct GivenFlow {
     pub bytes: u64,
     /// Its ports, the sender's first.
     pub path: Path,
-    /// When it can start: this long after the start, or after the last flow of `after` has ended.
+    /// When it can start: this long after `from` and after the last flow of `after` has ended.
     pub release: Duration,
+    /// The earliest moment from which `release` counts.
+    pub from: Time,
     /// Flows that must end first.
     pub after: Vec<u32>,
 }
@@ -127,7 +133,7 @@ impl<'a> World<'a> {
             flow.after.iter().for_each(|before| next[*before as usize].push(nth));
             waits.push(flow.after.len() as u32);
             if flow.after.is_empty() {
-                queue.push(Time::ZERO + flow.release, nth);
+                queue.push(flow.from + flow.release, nth);
             }
         }
         let mut config = given.flow;
@@ -138,7 +144,7 @@ impl<'a> World<'a> {
             rates: &given.rates,
             of_port: vec![0; given.rates.len()],
             control: None,
-            enforce: Enforce::Total,
+            enforce: given.enforce,
             exact: true,
             shared: true,
             watch: given.watch,
@@ -191,7 +197,7 @@ impl<'a> World<'a> {
             id: BatchId(batch),
             number: 0,
             layers,
-            layer_time: Duration::ZERO,
+            layer_time: self.given.layer_times.get(batch as usize).copied().unwrap_or_default(),
             collectives: collectives.into_iter().collect(),
             requests: members.map(member).collect(),
         }
@@ -253,7 +259,8 @@ impl run::World for World<'_> {
         for other in std::mem::take(&mut self.next[nth as usize]) {
             self.waits[other as usize] -= 1;
             if self.waits[other as usize] == 0 {
-                self.queue.push(now + self.given.flows[other as usize].release, other);
+                let next = &self.given.flows[other as usize];
+                self.queue.push(now.max(next.from) + next.release, other);
             }
         }
     }

@@ -17,6 +17,8 @@ pub enum Enforce {
     Total,
     /// Senders send in order, receivers and switches know the traffic class.
     Host,
+    /// Senders send in order, receivers and switches know no classes: a gate in an ordinary network.
+    Sender,
     /// Every port knows the traffic class, nothing more: priorities without a scheduler on the host.
     Classes,
 }
@@ -26,6 +28,7 @@ impl Enforce {
     pub(super) fn priority(self, place: &Place) -> Priority {
         match self {
             Enforce::Total => Priority(place.class, place.order),
+            Enforce::Sender => Priority(0, 0),
             Enforce::Host | Enforce::Classes => Priority(place.traffic, 0),
         }
     }

@@ -125,8 +125,10 @@ impl Wires {
             rates: rates.to_vec(),
             enforce,
             sending: match (enforce, exact) {
-                (Enforce::Host, true) => Sending::Chunks(EventQueue::new(Duration::ZERO)),
-                (Enforce::Host, false) => {
+                (Enforce::Host | Enforce::Sender, true) => {
+                    Sending::Chunks(EventQueue::new(Duration::ZERO))
+                }
+                (Enforce::Host | Enforce::Sender, false) => {
                     Sending::Queues(Queues::new(config.chunk), BTreeSet::new())
                 }
                 (Enforce::Total | Enforce::Classes, _) => Sending::Whole,

@@ -8,12 +8,23 @@ const RATE: f64 = 1e9;
 fn flow(request: u32, stage: Stage, bytes: u64, ports: &[u32]) -> GivenFlow {
     let ports: Vec<PortId> = ports.iter().map(|port| PortId(*port)).collect();
     let path = Path::new(&ports).unwrap();
-    GivenFlow { request, stage, layer: 0, bytes, path, release: Duration::ZERO, after: vec![] }
+    let (release, from) = (Duration::ZERO, Time::ZERO);
+    GivenFlow { request, stage, layer: 0, bytes, path, release, from, after: vec![] }
 }
 
 fn run_of(name: &str, requests: Vec<GivenRequest>, flows: Vec<GivenFlow>) -> Given {
     let flow = Config::new(policy::find(name).unwrap());
-    Given { seed: 1, rates: vec![RATE; 3], requests, flows, flow, watch: None }
+    let (layer_times, enforce) = (Vec::new(), Enforce::Total);
+    Given {
+        seed: 1,
+        rates: vec![RATE; 3],
+        requests,
+        flows,
+        layer_times,
+        flow,
+        enforce,
+        watch: None,
+    }
 }
 
 /// Requests in separate batches, with a deadline in ms.
@@ -90,4 +101,41 @@ fn flows_that_wait_for_each_other_are_refused() {
     (flows[0].after, flows[1].after) = (vec![1], vec![0]);
     let error = given(&run_of("mfs", alone(2, 40), flows)).unwrap_err();
     assert_eq!(error, Impossible::Waits { waiting: 2 });
+}
+
+// A flow starts after those before it, and never before its own moment.
+#[test]
+fn a_flow_has_an_earliest_start() {
+    let mut flows = vec![
+        flow(0, Stage::Reuse, 2_000_000, &[0]),
+        flow(0, Stage::Handoff, 1000, &[1]),
+        flow(0, Stage::Handoff, 1000, &[2]),
+    ];
+    for (later, from) in [(1, 1), (2, 30)] {
+        flows[later].after = vec![0];
+        flows[later].from = Time::from_millis(from);
+        flows[later].release = Duration::from_millis(5);
+    }
+    let report = given(&run_of("fair", alone(1, 100), flows)).unwrap();
+    let began: Vec<u64> = report.flows.iter().map(|one| one.began.as_nanos() / 1_000_000).collect();
+    assert_eq!(began, [0, 7, 35]);
+}
+
+// With permits, an order holds at the sender: the later collective passes KV within two chunks. A
+// receiver without classes serves two senders alike.
+#[test]
+fn senders_order_by_permits() {
+    let mut flows = vec![
+        flow(0, Stage::Handoff, 8_000_000, &[0, 2]),
+        flow(0, Stage::Collective, 1_000_000, &[0, 2]),
+        flow(1, Stage::Handoff, 1_000_000, &[1, 2]),
+    ];
+    flows[1].release = Duration::from_millis(1);
+    flows[2].release = Duration::from_millis(20);
+    let run = Given { enforce: Enforce::Sender, ..run_of("two_class", alone(2, 100), flows) };
+    let report = given(&run).unwrap();
+    let took = |nth: usize| report.flows[nth].ended.since(report.flows[nth].began).as_secs_f64();
+    let chunk = f64::from(run.flow.chunk) / RATE;
+    assert!(took(1) >= 1e-3 && took(1) < 1e-3 + 3.0 * chunk, "{}", took(1));
+    assert!((report.carried[2] - 10e6).abs() < 1.0, "{:?}", report.carried);
 }

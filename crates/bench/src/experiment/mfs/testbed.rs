@@ -1,0 +1,192 @@
+//! Flow scheduling on a few hosts, simulated and on real sockets.
+//!
+//! [`plan`] fixes every byte by the seed, [`flows`] gives them to the simulator, [`live`] to processes
+//! in network namespaces, and [`compare`] puts the two side by side.
+//!
+//! Deliberately not here: a model. Computing is time that passes, and KV is bytes without content.
+
+mod compare;
+mod flows;
+mod live;
+mod plan;
+mod score;
+
+use anyhow::{Context as _, ensure};
+use meridian_base::Time;
+use meridian_sim::cluster::{self, Enforce};
+use serde_json::json;
+
+use crate::cluster::file::Flow as Settings;
+use crate::cluster::plan::config;
+use crate::experiment::runner::Progress;
+use crate::experiment::spec::{FlowTestbed, Gated, TestbedSystem};
+use crate::experiment::{Context, Findings, params, results};
+use live::Live;
+use plan::Plan;
+use score::{Ends, Score};
+
+/// The system that the others are compared with.
+const FAIR: &str = "fair";
+
+/// A plan and its simulated results.
+struct Simulated {
+    plan: Plan,
+    /// By system.
+    scores: Vec<Score>,
+    /// The busiest port's mean use under fair sharing.
+    busiest: f64,
+}
+
+/// Runs the simulated side.
+///
+/// # Errors
+/// If the file is invalid.
+pub(in crate::experiment) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
+    let spec = spec(context)?;
+    let simulated = simulated(&spec, context.spec.first_seed, context.progress)?;
+    Ok(Findings {
+        rows: rows(&spec, &simulated.scores, false),
+        tables: vec![compare::simulated(&spec, &simulated)],
+        legend: compare::legend(),
+        params: params::of_text(&serde_json::to_string(&spec)?),
+        ..Findings::default()
+    })
+}
+
+/// Runs both sides, and compares them.
+///
+/// # Errors
+/// If the file is invalid, the machine lacks something that the hosts need, or a process fails.
+pub(in crate::experiment) fn live(context: &Context<'_>) -> anyhow::Result<Findings> {
+    let spec = spec(context)?;
+    let simulated = simulated(&spec, context.spec.first_seed, context.progress)?;
+    let rounds = live::rounds(&spec, &simulated.plan, context.progress)?;
+    let medians: Vec<Live> = rounds.iter().map(|runs| Live::median(runs)).collect();
+    let scores: Vec<Score> = medians.iter().map(|run| run.score).collect();
+    let mut all = rows(&spec, &simulated.scores, false);
+    let live = rows(&spec, &scores, true).into_iter().zip(&medians);
+    all.extend(live.map(|(mut row, run)| {
+        row["gated_bytes"] = run.gated.into();
+        row["failed_calls"] = run.problems.into();
+        row
+    }));
+    let compared = compare::Compared::new(&spec, &scores, &simulated.scores);
+    Ok(Findings {
+        rows: all,
+        tables: vec![
+            compared.table(),
+            compare::runs(&spec, &rounds),
+            compare::simulated(&spec, &simulated),
+        ],
+        // A few requests of the small variant say nothing about an order.
+        violations: if context.quick { Vec::new() } else { compared.opposites() },
+        legend: compare::legend(),
+        params: params::of_text(&serde_json::to_string(&spec)?),
+        ..Findings::default()
+    })
+}
+
+/// The file's settings, checked, and small in the small variant.
+fn spec(context: &Context<'_>) -> anyhow::Result<FlowTestbed> {
+    let given = context.spec.flow_testbed.as_ref();
+    let mut spec =
+        given.context("flow_testbed: missing; name the hosts' link and the load")?.clone();
+    check(&spec)?;
+    if context.quick {
+        spec.load.requests = spec.quick_requests;
+        spec.rounds = 1;
+    }
+    Ok(spec)
+}
+
+fn check(spec: &FlowTestbed) -> anyhow::Result<()> {
+    let FlowTestbed { model, load, slo, .. } = spec;
+    let whole = |name: &str, value: u64, most: u64| {
+        ensure!((1..=most).contains(&value), "flow_testbed.{name} is {value}: use 1 to {most}");
+        Ok(())
+    };
+    whole("chunk", spec.chunk.0, 1 << 24)?;
+    whole("queue", spec.queue.0, 1 << 26)?;
+    whole("lanes", spec.lanes.into(), 16)?;
+    whole("rounds", spec.rounds.into(), 100)?;
+    whole("model.layers", model.layers.into(), 128)?;
+    whole("model.kv", model.kv.0, 1 << 20)?;
+    whole("model.exchange", model.exchange.0, 1 << 20)?;
+    whole("load.requests", load.requests.into(), 1000)?;
+    whole("load.batch", load.batch.into(), 64)?;
+    whole("quick_requests", spec.quick_requests.into(), 1000)?;
+    let above = |name: &str, value: f64, least: f64, most: f64| {
+        let is_valid = value >= least && value <= most;
+        ensure!(is_valid, "flow_testbed.{name} is {value}: use {least} to {most}");
+        Ok(())
+    };
+    above("load.rate", load.rate, 0.01, 1000.0)?;
+    above("load.prompt", load.prompt, 64.0, 1e6)?;
+    above("load.variation", load.variation, 0.0, 10.0)?;
+    above("load.cached[0]", load.cached[0], 0.0, load.cached[1].min(1.0))?;
+    above("load.cached[1]", load.cached[1], load.cached[0], 1.0)?;
+    above("slo.tight", slo.tight, 1.0, 1000.0)?;
+    above("slo.loose", slo.loose, 1.0, 1000.0)?;
+    above("slo.tight_share", slo.tight_share, 0.0, 1.0)?;
+    let has_fair = spec.systems.iter().any(|system| system.name == FAIR);
+    ensure!(has_fair, "flow_testbed.systems: `{FAIR}` is missing; add it");
+    Ok(())
+}
+
+/// Draws the plan with its objectives, and simulates every system.
+fn simulated(spec: &FlowTestbed, seed: u64, progress: &Progress<'_>) -> anyhow::Result<Simulated> {
+    let mut plan = Plan::draw(spec, spec.load.requests, seed);
+    let fair = TestbedSystem {
+        name: FAIR.to_owned(),
+        policy: FAIR.to_owned(),
+        gate: Gated::None,
+        classes: false,
+    };
+    let low = (0..spec.load.requests).map(|nth| {
+        let alone = plan.alone(spec, nth);
+        Ok(simulate(&alone, &fair)?.0.requests[0])
+    });
+    let low: Vec<f64> = low.collect::<anyhow::Result<_>>()?;
+    plan.promise(spec, &low, seed);
+    let (mut scores, mut busiest) = (Vec::new(), 0.0);
+    for (nth, system) in spec.systems.iter().enumerate() {
+        let (ends, used) = simulate(&plan, system).with_context(|| system.name.clone())?;
+        scores.push(Score::of(&plan, &ends));
+        if system.name == FAIR {
+            busiest = used;
+        }
+        progress(nth + 1, spec.systems.len(), &format!("{}, simulated", system.name));
+    }
+    Ok(Simulated { plan, scores, busiest })
+}
+
+/// The ends of a plan under a system, and the busiest port's mean use.
+fn simulate(plan: &Plan, system: &TestbedSystem) -> anyhow::Result<(Ends, f64)> {
+    let enforce = match system.gate {
+        Gated::None | Gated::Kv => Enforce::Total,
+        Gated::All if system.classes => Enforce::Host,
+        Gated::All => Enforce::Sender,
+    };
+    let given = flows::given(plan, config(&Settings::default(), &system.policy)?, enforce)?;
+    let report = cluster::given(&given)?;
+    let most = report.carried.iter().fold(0.0_f64, |most, bytes| most.max(*bytes));
+    let whole = plan.rate * report.end.since(Time::ZERO).as_secs_f64();
+    Ok((Ends::simulated(plan, &given, &report), most / whole))
+}
+
+fn rows(spec: &FlowTestbed, scores: &[Score], live: bool) -> Vec<serde_json::Value> {
+    let row = |(system, score): (&TestbedSystem, &Score)| {
+        let given = [
+            ("slo_attainment", json!(score.in_time)),
+            ("ttft_ms.mean", json!(score.ttft)),
+            ("cct_ms", json!(score.exchange)),
+        ];
+        let mut row = results::bare(&system.name, "testbed", &given);
+        row["live"] = live.into();
+        row
+    };
+    spec.systems.iter().zip(scores).map(row).collect()
+}
+
+#[cfg(test)]
+mod tests;

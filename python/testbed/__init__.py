@@ -1,0 +1,1 @@
+"""The processes of `meridian experiment mfs-testbed --live`: one host each, on real sockets."""
