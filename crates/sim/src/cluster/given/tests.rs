@@ -122,7 +122,7 @@ fn a_flow_has_an_earliest_start() {
 }
 
 // With permits, an order holds at the sender: the later collective passes KV within two chunks. A
-// receiver without classes serves two senders alike.
+// receiver without classes gives two senders the same share.
 #[test]
 fn senders_order_by_permits() {
     let mut flows = vec![

@@ -1,4 +1,4 @@
-//! One process of a run: what it says, and what it is told. It is killed when it is dropped.
+//! One process of a run: its output and its input. It is killed when it is dropped.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
