@@ -1,6 +1,6 @@
 //! Flow scheduling on a few hosts, simulated and on real sockets.
 //!
-//! [`plan`] fixes every byte by the seed, [`flows`] gives them to the simulator, [`live`] to processes
+//! [`plan`] fixes every byte by the seed, [`flows`] gives them to the simulator, [`mod@live`] to processes
 //! in network namespaces, and [`compare`] puts the two side by side.
 //!
 //! Deliberately not here: a model. Computing is time that passes, and KV is bytes without content.
