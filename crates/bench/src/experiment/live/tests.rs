@@ -13,10 +13,11 @@ fn small(name: &str, quick: bool) -> Plan {
     plan(&spec, quick).expect("the scale is a good one")
 }
 
-// Every experiment that runs live has a scale, and each of its cells can be staged.
+// Every experiment of regions that runs live has a scale, and each of its cells can be staged. The
+// testbed of flows has a stage of its own.
 #[test]
 fn every_live_experiment_can_be_staged() {
-    let live: Vec<_> = ALL.iter().filter(|entry| entry.live.is_some()).collect();
+    let live: Vec<_> = ALL.iter().filter(|e| e.live.is_some() && e.name != "mfs-testbed").collect();
     assert_eq!(live.len(), 7);
     for entry in live {
         let plan = small(entry.name, false);
