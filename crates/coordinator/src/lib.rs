@@ -8,9 +8,9 @@
 //! Deliberately not here: transfers, which never pass a coordinator.
 
 mod batches;
+mod driver;
 mod names;
 mod node;
-mod office;
 
 use std::future::Future;
 
@@ -18,7 +18,7 @@ use meridian_flow::{Config, ConfigError};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc};
 
-use office::Office;
+use driver::Driver;
 
 /// Most nodes at once.
 const MOST_NODES: usize = 4096;
@@ -35,17 +35,17 @@ pub async fn serve(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ConfigError> {
     let (events, inbox) = mpsc::channel(QUEUE);
-    let office = Office::new(config)?;
-    let office = tokio::spawn(office.run(inbox));
+    let driver = Driver::new(config)?;
+    let driver = tokio::spawn(driver.run(inbox));
     tokio::select! {
         () = accept(listener, events) => {}
         () = shutdown => {}
     }
-    office.abort();
+    driver.abort();
     Ok(())
 }
 
-async fn accept(listener: TcpListener, events: mpsc::Sender<office::Event>) {
+async fn accept(listener: TcpListener, events: mpsc::Sender<driver::Event>) {
     static PLACES: Semaphore = Semaphore::const_new(MOST_NODES);
     for number in 0.. {
         // The semaphore is never closed.

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use crate::batches::NodeId;
-use crate::office::Event;
+use crate::driver::Event;
 
 /// Time for a node to introduce itself, and to read what it is sent.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -50,6 +50,7 @@ impl From<GateError> for Failure {
             GateError::Full(_) => MERIDIAN_FULL,
             GateError::Failed => MERIDIAN_FAILED,
             GateError::Refused(_)
+            | GateError::AllPermitted
             | GateError::Batch(_)
             | GateError::Ports(..)
             | GateError::BatchTwice(_) => MERIDIAN_REFUSED,

@@ -53,10 +53,10 @@ impl Gate {
     pub(crate) fn verdict(&self, verdict: &flow::Verdict) {
         let Some((batch, number)) = self.row_of(verdict.batch) else { return };
         // A verdict on a batch that has departed by now changes nothing, and is no error.
-        let _ = self.with(|book, now| {
-            book.counts.verdicts += 1;
-            let verdict = verdict.input(now, (batch, number), |name| book.port(name));
-            Ok(book.act(now, Input::Verdict(verdict))?)
+        let _ = self.with(|state, now| {
+            state.counts.verdicts += 1;
+            let verdict = verdict.input(now, (batch, number), |name| state.port(name));
+            Ok(state.act(now, Input::Verdict(verdict))?)
         });
     }
 }

@@ -55,6 +55,11 @@ pub enum GateError {
     /// The transfer is not there.
     #[error("the transfer is unknown: it has ended, or its request has")]
     UnknownTransfer,
+    /// Its client asks for more than the transfer has.
+    #[error(
+        "all bytes of the transfer have their permits: report those that were sent, or submit another"
+    )]
+    AllPermitted,
     /// All rows are in use.
     #[error("{0} transfers are under way, the most there can be: end what is over")]
     Full(u32),

@@ -9,20 +9,20 @@ use meridian_flow::{Flow, Input, Owner, Ports, Refusal, Stage};
 use meridian_wire::flow::Settings;
 
 use crate::batches::NewBatch;
-use crate::book::Book;
 use crate::clock::Clock;
 use crate::counts::Status;
 use crate::error::{GateError, SettingsError};
 use crate::mailbox::{Mailbox, Report};
 use crate::permit::Handle;
 use crate::settings::machine;
+use crate::state::State;
 
 /// A gate. Its copies are the same gate.
 #[derive(Clone)]
 pub struct Gate(pub(crate) Arc<Shared>);
 
 pub(crate) struct Shared {
-    pub(crate) book: Mutex<Book>,
+    pub(crate) state: Mutex<State>,
     pub(crate) clock: Clock,
     pub(crate) mailbox: Mailbox,
     hold: Duration,
@@ -52,8 +52,8 @@ impl Gate {
         let machine = machine(settings, clock.now())?;
         let hold = machine.config().max_hold;
         let ports = settings.ports.iter().map(|port| port.name.clone()).collect();
-        let book = Mutex::new(Book::new(machine, ports));
-        Ok(Gate(Arc::new(Shared { book, clock, mailbox: Mailbox::default(), hold })))
+        let state = Mutex::new(State::new(machine, ports));
+        Ok(Gate(Arc::new(Shared { state, clock, mailbox: Mailbox::default(), hold })))
     }
 
     /// How long a client waits at most before it looks whether its port has stalled.
@@ -67,8 +67,8 @@ impl Gate {
     /// # Errors
     /// If it is not valid, or under way already.
     pub fn batch(&self, batch: &NewBatch) -> Result<(), GateError> {
-        self.with(|book, now| book.batch(now, batch))?;
-        self.0.mailbox.send(Report::Batch(batch.clone()));
+        self.with(|state, now| state.batch(now, batch))?;
+        self.0.mailbox.send(|| Report::Batch(batch.clone()));
         Ok(())
     }
 
@@ -77,10 +77,10 @@ impl Gate {
     /// # Errors
     /// If the batch or the layer is unknown.
     pub fn layer(&self, batch: u64, generation: u32, layer: u16) -> Result<(), GateError> {
-        self.with(|book, now| {
-            let id = book.batches.row(batch).ok_or(GateError::UnknownBatch(batch))?;
+        self.with(|state, now| {
+            let id = state.batches.row(batch).ok_or(GateError::UnknownBatch(batch))?;
             let input = Input::Layer { batch: id, generation, layer };
-            book.act(now, input).map_err(GateError::Refused)
+            state.act(now, input).map_err(GateError::Refused)
         })
     }
 
@@ -89,8 +89,8 @@ impl Gate {
     /// # Errors
     /// If it is unknown.
     pub fn departed(&self, batch: u64) -> Result<(), GateError> {
-        self.with(|book, now| book.departed(now, batch))?;
-        self.0.mailbox.send(Report::Departed(batch));
+        self.with(|state, now| state.departed(now, batch))?;
+        self.0.mailbox.send(|| Report::Departed(batch));
         Ok(())
     }
 
@@ -99,8 +99,8 @@ impl Gate {
     /// # Errors
     /// If it is unknown.
     pub fn ended(&self, request: u64) -> Result<(), GateError> {
-        self.with(|book, now| book.ended(now, request))?;
-        self.0.mailbox.send(Report::Ended(request));
+        self.with(|state, now| state.ended(now, request))?;
+        self.0.mailbox.send(|| Report::Ended(request));
         Ok(())
     }
 
@@ -112,14 +112,14 @@ impl Gate {
         let NewFlow { stage, owner, layer, bytes, ports } = flow;
         let ids: Vec<_> = ports.iter().copied().map(PortId).collect();
         let ports = Ports::new(&ids).ok_or(GateError::Ports(ids.len(), Ports::MOST))?;
-        self.with(|book, now| {
+        self.with(|state, now| {
             let owner = match stage {
                 Stage::Collective => {
-                    Owner::Batch(book.batches.row(owner).ok_or(GateError::UnknownBatch(owner))?)
+                    Owner::Batch(state.batches.row(owner).ok_or(GateError::UnknownBatch(owner))?)
                 }
                 Stage::Reuse | Stage::Handoff => Owner::Request(RequestId(owner)),
             };
-            book.submit(now, |id| Flow { id, owner, stage, layer, bytes, ports })
+            state.submit(now, |id| Flow { id, owner, stage, layer, bytes, ports })
         })
     }
 
@@ -128,7 +128,7 @@ impl Gate {
     /// # Errors
     /// If it is unknown, or had fewer bytes left.
     pub fn completed(&self, transfer: Handle, bytes: u64) -> Result<(), GateError> {
-        self.with(|book, now| book.completed(now, transfer, bytes))
+        self.with(|state, now| state.completed(now, transfer, bytes))
     }
 
     /// The client gives a transfer up.
@@ -136,17 +136,17 @@ impl Gate {
     /// # Errors
     /// If it is unknown.
     pub fn withdrawn(&self, transfer: Handle) -> Result<(), GateError> {
-        self.with(|book, now| book.withdrawn(now, transfer))
+        self.with(|state, now| state.withdrawn(now, transfer))
     }
 
     /// The counts.
     #[must_use]
     pub fn status(&self) -> Status {
         let coordinator = self.0.mailbox.is_connected();
-        let counted = self.with(|book, _| {
-            let transfers = book.machine.len();
-            let waiting = u32::try_from(book.slots.waiting()).unwrap_or(u32::MAX);
-            Ok::<_, GateError>(Status { transfers, waiting, coordinator, ..book.counts.clone() })
+        let counted = self.with(|state, _| {
+            let transfers = state.machine.len();
+            let waiting = u32::try_from(state.slots.waiting()).unwrap_or(u32::MAX);
+            Ok::<_, GateError>(Status { transfers, waiting, coordinator, ..state.counts.clone() })
         });
         counted.unwrap_or(Status { failed: true, coordinator, ..Status::default() })
     }
@@ -155,10 +155,10 @@ impl Gate {
     /// failed for good.
     pub(crate) fn with<T>(
         &self,
-        act: impl FnOnce(&mut Book, Time) -> Result<T, GateError>,
+        act: impl FnOnce(&mut State, Time) -> Result<T, GateError>,
     ) -> Result<T, GateError> {
-        let mut book = match self.0.book.lock() {
-            Ok(book) => book,
+        let mut state = match self.0.state.lock() {
+            Ok(state) => state,
             Err(poisoned) => {
                 poisoned.into_inner().slots.wake_all();
                 return Err(GateError::Failed);
@@ -166,11 +166,11 @@ impl Gate {
         };
         // Under the lock, so that time never goes back.
         let now = self.0.clock.now();
-        act(&mut book, now)
+        act(&mut state, now)
     }
 
     pub(crate) fn row_of(&self, batch: u64) -> Option<(BatchId, u64)> {
-        self.with(|book, _| Ok(book.batches.inside(batch))).ok().flatten()
+        self.with(|state, _| Ok(state.batches.inside(batch))).ok().flatten()
     }
 }
 

@@ -12,7 +12,6 @@
 //! Deliberately not here: bytes and sockets of transfers, which are the client's.
 
 mod batches;
-mod book;
 mod clock;
 mod coordinator;
 mod counts;
@@ -22,6 +21,7 @@ mod mailbox;
 mod permit;
 mod settings;
 mod slots;
+mod state;
 mod transfer;
 mod waiting;
 

@@ -30,9 +30,10 @@ pub(crate) struct LinkState {
 }
 
 impl Mailbox {
-    pub(crate) fn send(&self, report: Report) {
+    /// Queues a report. It is made only where a coordinator is configured.
+    pub(crate) fn send(&self, report: impl FnOnce() -> Report) {
         let Some(sender) = self.sender.get() else { return };
-        if sender.try_send(report).is_err() {
+        if sender.try_send(report()).is_err() {
             self.state.behind.store(true, Ordering::Relaxed);
         }
     }

@@ -21,9 +21,9 @@ impl Gate {
         bytes: u32,
         context: &mut Context<'_>,
     ) -> Poll<Result<Permit, GateError>> {
-        let permit = self.with(|book, now| {
-            book.catch_up(now);
-            book.take(now, transfer, bytes, context.waker())
+        let permit = self.with(|state, now| {
+            state.catch_up(now);
+            state.take(now, transfer, bytes, context.waker())
         });
         match permit {
             Ok(Some(permit)) => Poll::Ready(Ok(permit)),

@@ -137,7 +137,10 @@ impl fmt::Display for Part {
 /// Without those that a crate sets apart with `test = false`.
 fn programs(house: &House) -> BTreeSet<String> {
     let targets = house.packages().into_iter().flat_map(|package| &package.targets);
-    targets.filter(|target| target.is_test() && target.test).map(|target| target.name.clone()).collect()
+    targets
+        .filter(|target| target.is_test() && target.test)
+        .map(|target| target.name.clone())
+        .collect()
 }
 
 /// Runs test programs, forwards their output and counts the results.

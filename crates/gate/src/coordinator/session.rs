@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(200);
 pub(super) struct Session {
     stream: TcpStream,
     /// The batches that the coordinator has heard of and that compute.
-    told: HashSet<u64>,
+    reported: HashSet<u64>,
     over: Arc<AtomicBool>,
 }
 
@@ -28,11 +28,11 @@ impl Session {
     /// Introduces the node, and reports what computes now.
     pub(super) fn begin(node: &Node, stream: TcpStream, gate: &Gate) -> Result<Session> {
         let over = Arc::new(AtomicBool::new(false));
-        let mut session = Session { stream, told: HashSet::new(), over };
+        let mut session = Session { stream, reported: HashSet::new(), over };
         let (name, ports) = (node.name.clone(), node.ports.clone());
         session.write(&ToCoordinator::Hello { version: VERSION, node: name, ports })?;
         node.state.behind.store(false, Ordering::Relaxed);
-        let reports = gate.with(|book, now| Ok(book.batches.reports(now)));
+        let reports = gate.with(|state, now| Ok(state.batches.reports(now)));
         for batch in reports.map_err(|_| ErrorKind::Other)? {
             session.send(Report::Batch(batch))?;
         }
@@ -64,10 +64,10 @@ impl Session {
     /// end of a batch that was not reported.
     fn send(&mut self, report: Report) -> Result<()> {
         match report {
-            Report::Batch(batch) if self.told.insert(batch.batch) => {
+            Report::Batch(batch) if self.reported.insert(batch.batch) => {
                 self.write(&ToCoordinator::Batch(batch))
             }
-            Report::Departed(batch) if self.told.remove(&batch) => {
+            Report::Departed(batch) if self.reported.remove(&batch) => {
                 self.write(&ToCoordinator::Departed { batch })
             }
             Report::Ended(request) => self.write(&ToCoordinator::Ended { request }),

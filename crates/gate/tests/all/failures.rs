@@ -117,6 +117,19 @@ fn wrong_inputs_are_refused() {
     assert_eq!(gate.status().transfers, 0);
 }
 
+// A client that asks for more than its transfer has is told so; what it has sent still counts.
+#[test]
+fn asking_beyond_a_transfer_is_refused() {
+    let (gate, _) = gate();
+    gate.batch(&batch(1, &[(1, 1000.0)])).unwrap();
+    let transfer = handoff(&gate, 1, 1);
+    assert!(permitted(&gate, transfer));
+    let again = gate.permit(transfer, CHUNK);
+    assert_eq!(again, Err(GateError::AllPermitted));
+    gate.completed(transfer, u64::from(CHUNK)).unwrap();
+    assert_eq!(gate.permit(transfer, CHUNK), Err(GateError::UnknownTransfer));
+}
+
 // A budget that is used up is a deadline that has passed: the request goes last, it is not refused.
 #[test]
 fn a_used_up_budget_is_no_error() {

@@ -18,9 +18,9 @@
 
 mod error;
 mod load;
-mod moves;
 mod orca;
 mod page;
+mod totals;
 mod transfers;
 mod usage;
 
@@ -30,8 +30,8 @@ mod tests;
 pub use error::SignalError;
 pub use load::Load;
 pub(crate) use load::Tally;
-pub use moves::{EngineMoves, GatewayMoves, engine_moves, gateway_moves};
 pub use orca::{ORCA_REQUEST_HEADER, ORCA_RESPONSE_HEADER, orca};
 pub(crate) use page::{Line, has_metric, number, pairs, verdict, walk};
+pub use totals::{EngineTotals, GatewayTotals, engine_totals, gateway_totals};
 pub use transfers::Transfers;
 pub use usage::{Timings, Usage, usage};

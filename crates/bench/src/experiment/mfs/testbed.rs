@@ -6,12 +6,14 @@
 //! Deliberately not here: a model. Computing is time that passes, and KV is bytes without content.
 
 mod compare;
+mod doctor;
 mod flows;
 mod live;
 mod plan;
 mod score;
+mod settings;
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use meridian_base::Time;
 use meridian_sim::cluster::{self, Enforce};
 use serde_json::json;
@@ -42,14 +44,13 @@ struct Simulated {
 /// # Errors
 /// If the file is invalid.
 pub(in crate::experiment) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
-    let spec = spec(context)?;
-    let simulated = simulated(&spec, context.spec.first_seed, context.progress)?;
-    Ok(Findings {
-        rows: rows(&spec, &simulated.scores, false),
-        tables: vec![compare::simulated(&spec, &simulated)],
-        legend: compare::legend(),
-        params: params::of_text(&serde_json::to_string(&spec)?),
-        ..Findings::default()
+    of_each_seed(context, |spec, seed| {
+        let simulated = simulated(spec, seed, context.progress)?;
+        Ok(Findings {
+            rows: rows(spec, &simulated.scores, false),
+            tables: vec![compare::simulated(spec, &simulated)],
+            ..Findings::default()
+        })
     })
 }
 
@@ -58,79 +59,68 @@ pub(in crate::experiment) fn run(context: &Context<'_>) -> anyhow::Result<Findin
 /// # Errors
 /// If the file is invalid, the machine lacks something that the hosts need, or a process fails.
 pub(in crate::experiment) fn live(context: &Context<'_>) -> anyhow::Result<Findings> {
-    let spec = spec(context)?;
-    let simulated = simulated(&spec, context.spec.first_seed, context.progress)?;
-    let rounds = live::rounds(&spec, &simulated.plan, context.progress)?;
+    of_each_seed(context, |spec, seed| {
+        let simulated = simulated(spec, seed, context.progress)?;
+        let rounds = live::rounds(spec, &simulated.plan, context.progress)?;
+        let mut found = side_by_side(spec, &simulated, &rounds);
+        if context.quick {
+            // A few requests of the small variant say nothing about an order.
+            found.violations.clear();
+        }
+        Ok(found)
+    })
+}
+
+/// The findings of every seed together.
+fn of_each_seed(
+    context: &Context<'_>,
+    run: impl Fn(&FlowTestbed, u64) -> anyhow::Result<Findings>,
+) -> anyhow::Result<Findings> {
+    let spec = settings::read(context)?;
+    let mut all = Findings {
+        legend: compare::legend(),
+        params: params::of_text(&serde_json::to_string(&spec)?),
+        ..Findings::default()
+    };
+    for seed in (context.spec.first_seed..).take(context.seeds as usize) {
+        let mut found = run(&spec, seed)?;
+        for row in &mut found.rows {
+            row["seed"] = seed.into();
+        }
+        if context.seeds > 1 {
+            found.tables.iter_mut().for_each(|table| table.title += &format!(", seed {seed}"));
+            found.violations.iter_mut().for_each(|line| *line += &format!(" (seed {seed})"));
+        }
+        all.rows.extend(found.rows);
+        all.tables.extend(found.tables);
+        all.violations.extend(found.violations);
+    }
+    Ok(all)
+}
+
+/// The rows, tables and differences of both sides.
+fn side_by_side(spec: &FlowTestbed, simulated: &Simulated, rounds: &[Vec<Live>]) -> Findings {
     let medians: Vec<Live> = rounds.iter().map(|runs| Live::median(runs)).collect();
     let scores: Vec<Score> = medians.iter().map(|run| run.score).collect();
-    let mut all = rows(&spec, &simulated.scores, false);
-    let live = rows(&spec, &scores, true).into_iter().zip(&medians);
+    let mut all = rows(spec, &simulated.scores, false);
+    let live = rows(spec, &scores, true).into_iter().zip(&medians);
     all.extend(live.map(|(mut row, run)| {
         row["gated_bytes"] = run.gated.into();
         row["failed_calls"] = run.problems.into();
         row
     }));
-    let compared = compare::Compared::new(&spec, &scores, &simulated.scores);
-    Ok(Findings {
+    let compared = compare::Compared::new(spec, &scores, &simulated.scores);
+    Findings {
         rows: all,
         tables: vec![
             compared.table(),
-            compare::runs(&spec, &rounds),
-            compare::simulated(&spec, &simulated),
+            compare::runs(spec, rounds),
+            compare::simulated(spec, simulated),
+            doctor::table(spec, rounds, &compared),
         ],
-        // A few requests of the small variant say nothing about an order.
-        violations: if context.quick { Vec::new() } else { compared.opposites() },
-        legend: compare::legend(),
-        params: params::of_text(&serde_json::to_string(&spec)?),
+        violations: compared.opposites(),
         ..Findings::default()
-    })
-}
-
-/// The file's settings, checked, and small in the small variant.
-fn spec(context: &Context<'_>) -> anyhow::Result<FlowTestbed> {
-    let given = context.spec.flow_testbed.as_ref();
-    let mut spec =
-        given.context("flow_testbed: missing; name the hosts' link and the load")?.clone();
-    check(&spec)?;
-    if context.quick {
-        spec.load.requests = spec.quick_requests;
-        spec.rounds = 1;
     }
-    Ok(spec)
-}
-
-fn check(spec: &FlowTestbed) -> anyhow::Result<()> {
-    let FlowTestbed { model, load, slo, .. } = spec;
-    let whole = |name: &str, value: u64, most: u64| {
-        ensure!((1..=most).contains(&value), "flow_testbed.{name} is {value}: use 1 to {most}");
-        Ok(())
-    };
-    whole("chunk", spec.chunk.0, 1 << 24)?;
-    whole("queue", spec.queue.0, 1 << 26)?;
-    whole("lanes", spec.lanes.into(), 16)?;
-    whole("rounds", spec.rounds.into(), 100)?;
-    whole("model.layers", model.layers.into(), 128)?;
-    whole("model.kv", model.kv.0, 1 << 20)?;
-    whole("model.exchange", model.exchange.0, 1 << 20)?;
-    whole("load.requests", load.requests.into(), 1000)?;
-    whole("load.batch", load.batch.into(), 64)?;
-    whole("quick_requests", spec.quick_requests.into(), 1000)?;
-    let above = |name: &str, value: f64, least: f64, most: f64| {
-        let is_valid = value >= least && value <= most;
-        ensure!(is_valid, "flow_testbed.{name} is {value}: use {least} to {most}");
-        Ok(())
-    };
-    above("load.rate", load.rate, 0.01, 1000.0)?;
-    above("load.prompt", load.prompt, 64.0, 1e6)?;
-    above("load.variation", load.variation, 0.0, 10.0)?;
-    above("load.cached[0]", load.cached[0], 0.0, load.cached[1].min(1.0))?;
-    above("load.cached[1]", load.cached[1], load.cached[0], 1.0)?;
-    above("slo.tight", slo.tight, 1.0, 1000.0)?;
-    above("slo.loose", slo.loose, 1.0, 1000.0)?;
-    above("slo.tight_share", slo.tight_share, 0.0, 1.0)?;
-    let has_fair = spec.systems.iter().any(|system| system.name == FAIR);
-    ensure!(has_fair, "flow_testbed.systems: `{FAIR}` is missing; add it");
-    Ok(())
 }
 
 /// Draws the plan with its objectives, and simulates every system.

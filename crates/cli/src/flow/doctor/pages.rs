@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{anyhow, bail};
-use meridian_wire::signals::{EngineMoves, GatewayMoves, engine_moves, gateway_moves};
+use meridian_wire::signals::{EngineTotals, GatewayTotals, engine_totals, gateway_totals};
 
 use super::report::{EngineReport, GatewayReport};
 use crate::http::{self, Secured};
@@ -27,8 +27,8 @@ pub(super) struct Read {
 }
 
 enum Page {
-    Engine(EngineMoves),
-    Gateway(GatewayMoves),
+    Engine(EngineTotals),
+    Gateway(GatewayTotals),
 }
 
 /// An address as people write it, without the path of a page.
@@ -65,8 +65,8 @@ impl Server {
         let (status, body) = asked
             .map_err(|error| anyhow!("{error:#}; check that it runs, and its address and port"))?;
         match status {
-            200 if self.is_gateway => Ok(Page::Gateway(gateway_moves(body.as_bytes())?)),
-            200 => Ok(Page::Engine(engine_moves(body.as_bytes())?)),
+            200 if self.is_gateway => Ok(Page::Gateway(gateway_totals(body.as_bytes())?)),
+            200 => Ok(Page::Engine(engine_totals(body.as_bytes())?)),
             401 | 403 => bail!("it refuses to show its metrics ({status}); give --token"),
             _ => bail!("{url} answers {status}; give an address that serves /metrics"),
         }

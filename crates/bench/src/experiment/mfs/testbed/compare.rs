@@ -48,6 +48,12 @@ impl Compared {
         }
     }
 
+    /// The live ratio of requests in time.
+    pub(super) fn in_time(&self, name: &str) -> f64 {
+        let at = self.names.iter().position(|one| one == name);
+        at.map_or(f64::NAN, |at| self.ratios[0][at][0])
+    }
+
     /// The ratios with a verdict.
     pub(super) fn table(&self) -> Table {
         let header =

@@ -4,6 +4,7 @@
 //! of the machine's own network is touched: hosts and bridge are in namespaces that a run removes.
 
 mod counters;
+mod doctors;
 mod network;
 mod node;
 mod place;
@@ -11,6 +12,8 @@ mod place;
 use anyhow::Context as _;
 use serde_json::json;
 
+use super::FAIR;
+use super::doctor::Forecast;
 use super::flows::HOSTS;
 use super::plan::Plan;
 use super::score::{Ends, Score};
@@ -18,6 +21,7 @@ use crate::experiment::runner::Progress;
 use crate::experiment::spec::{FlowTestbed, Gated, TestbedSystem};
 use crate::experiment::stats;
 use counters::Ticks;
+use doctors::Doctors;
 use network::Network;
 use node::{Node, Part};
 use place::Place;
@@ -39,6 +43,8 @@ pub(super) struct Live {
     /// Bytes that had permits, and failed calls of gates.
     pub(super) gated: u64,
     pub(super) problems: u64,
+    /// The doctor's, of a run under fair sharing.
+    pub(super) forecast: Option<Forecast>,
 }
 
 impl Live {
@@ -59,6 +65,7 @@ impl Live {
             busiest: of(|run| run.busiest),
             gated: of(|run| run.gated as f64) as u64,
             problems: runs.iter().map(|run| run.problems).sum(),
+            forecast: None,
         }
     }
 }
@@ -120,6 +127,10 @@ fn once(
     nodes.iter_mut().try_for_each(|node| node.tell(&start))?;
     let used = || nodes.iter().map(Node::ticks).sum::<anyhow::Result<u64>>();
     let (ticks, bytes, before) = (Ticks::now()?, network.carried()?, used()?);
+    let doctors = match system.name == FAIR {
+        true => Doctors::start(spec, plan, &network, place)?,
+        false => Doctors::default(),
+    };
     let parts: Vec<Part> = nodes.iter().map(Node::done).collect::<anyhow::Result<_>>()?;
     let now = Ticks::now()?;
     let (busy, nice) = now.since(ticks);
@@ -135,6 +146,7 @@ fn once(
         busiest: most.unwrap_or(0) as f64 / (plan.rate * span),
         gated: parts.iter().map(|part| part.gate.gated_bytes).sum(),
         problems: parts.iter().map(|part| part.gate.problems).sum(),
+        forecast: Forecast::busiest(&doctors.reports()?)?,
     })
 }
 

@@ -119,9 +119,9 @@ fn settings_are_checked() {
     let refused = |change: fn(&mut FlowTestbed)| {
         let mut spec = small(2);
         change(&mut spec);
-        check(&spec).unwrap_err().to_string()
+        settings::check(&spec).unwrap_err().to_string()
     };
-    check(&small(2)).unwrap();
+    settings::check(&small(2)).unwrap();
     let lanes = refused(|spec| spec.lanes = 17);
     assert_eq!(lanes, "flow_testbed.lanes is 17: use 1 to 16");
     let rate = refused(|spec| spec.load.rate = f64::NAN);

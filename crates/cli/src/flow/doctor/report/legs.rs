@@ -1,6 +1,6 @@
 //! Prefill legs between two readings of a gateway's page.
 
-use meridian_wire::signals::GatewayMoves;
+use meridian_wire::signals::GatewayTotals;
 use serde::Serialize;
 
 use super::transfers::{RESTARTED, grown, per};
@@ -29,12 +29,12 @@ impl GatewayReport {
     /// The growth of a gateway's totals in `seconds`.
     pub(in crate::flow::doctor) fn of(
         url: String,
-        before: &GatewayMoves,
-        after: &GatewayMoves,
+        before: &GatewayTotals,
+        after: &GatewayTotals,
         seconds: f64,
     ) -> GatewayReport {
         // A counter with labels is on the page from its first event on.
-        let of = |get: fn(&GatewayMoves) -> Option<f64>| {
+        let of = |get: fn(&GatewayTotals) -> Option<f64>| {
             grown(get(before).or(get(after).map(|_| 0.0)), get(after))
         };
         let legs = of(|moves| moves.legs);

@@ -1,6 +1,6 @@
 //! Transfers of KV between two readings of an engine's page.
 
-use meridian_wire::signals::EngineMoves;
+use meridian_wire::signals::EngineTotals;
 use serde::Serialize;
 
 /// An engine's transfers. Each rank of a tensor-parallel engine makes and counts its own.
@@ -48,12 +48,12 @@ impl EngineReport {
     /// The growth of an engine's totals in `seconds`.
     pub(in crate::flow::doctor) fn of(
         url: String,
-        before: &EngineMoves,
-        after: &EngineMoves,
+        before: &EngineTotals,
+        after: &EngineTotals,
         seconds: f64,
     ) -> EngineReport {
         // A page has a counter from its first event on, so one that was absent was 0.
-        let of = |get: fn(&EngineMoves) -> Option<f64>| {
+        let of = |get: fn(&EngineTotals) -> Option<f64>| {
             grown(get(before).or(get(after).map(|_| 0.0)), get(after))
         };
         let transfers = of(|moves| moves.transfers);

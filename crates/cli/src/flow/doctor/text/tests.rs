@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use meridian_cards::counters::{Host, Sysfs, Use, find};
 use meridian_cards::worth::Layers;
-use meridian_wire::signals::{EngineMoves, GatewayMoves};
+use meridian_wire::signals::{EngineTotals, GatewayTotals};
 
 use super::super::report::{EngineReport, GatewayReport, Report, report};
 use super::text;
@@ -29,13 +29,13 @@ fn of(share: f64, servers: (Vec<EngineReport>, Vec<GatewayReport>), layers: Laye
 }
 
 fn servers() -> (Vec<EngineReport>, Vec<GatewayReport>) {
-    let before = EngineMoves { bytes: Some(5e6), transfers: Some(1.0), ..EngineMoves::default() };
-    let after = EngineMoves {
+    let before = EngineTotals { bytes: Some(5e6), transfers: Some(1.0), ..EngineTotals::default() };
+    let after = EngineTotals {
         bytes: Some(1.005e9),
         transfers: Some(21.0),
         seconds: Some(2.0),
         failed: Some(1.0),
-        ..EngineMoves::default()
+        ..EngineTotals::default()
     };
     let engine = |url: &str, before, after| EngineReport::of(url.to_owned(), &before, &after, 10.0);
     let refused = EngineReport {
@@ -43,14 +43,14 @@ fn servers() -> (Vec<EngineReport>, Vec<GatewayReport>) {
         error: Some("connection refused".to_owned()),
         ..EngineReport::default()
     };
-    let zero = EngineMoves::default();
+    let zero = EngineTotals::default();
     let engines = vec![
         engine("http://d1:8000", before, after),
         engine("http://p1:8000", zero, zero),
         engine("http://d2:8000", after, before),
         refused,
     ];
-    let legs = |seconds: f64, count: f64| GatewayMoves {
+    let legs = |seconds: f64, count: f64| GatewayTotals {
         legs: Some(count),
         leg_seconds: Some(4.0 * seconds),
         handovers: Some(count),
@@ -58,7 +58,7 @@ fn servers() -> (Vec<EngineReport>, Vec<GatewayReport>) {
         first_tokens: Some(2.0 * count),
         ttft_seconds: Some(10.0 * seconds),
         fallbacks: Some(count - 1.0),
-        ..GatewayMoves::default()
+        ..GatewayTotals::default()
     };
     let gateway =
         GatewayReport::of("http://gw:8081".to_owned(), &legs(1.0, 1.0), &legs(3.0, 21.0), 10.0);

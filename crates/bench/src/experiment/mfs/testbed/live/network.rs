@@ -16,7 +16,7 @@ use super::super::flows::HOSTS;
 use crate::experiment::spec::{FlowTestbed, TestbedSystem};
 
 /// The device of a host.
-const DEVICE: &str = "card0";
+pub(super) const DEVICE: &str = "card0";
 /// The bridge's namespace and device.
 const SWITCH: &str = "switch";
 /// The shares of KV and of unmarked traffic beside greedy collectives.
@@ -168,7 +168,7 @@ fn shape(
     Ok(tc.batch(device, &commands)?)
 }
 
-fn mbps(spec: &FlowTestbed) -> u64 {
+pub(super) fn mbps(spec: &FlowTestbed) -> u64 {
     (spec.link.0 / 125e3) as u64
 }
 

@@ -88,6 +88,11 @@ impl Place {
         Node::start(host, &mut command, self.out.join(format!("{host}.log")))
     }
 
+    /// The binary as a program of a host.
+    pub(super) fn meridian(&self, network: &Network, host: &str) -> Command {
+        within(&network.name(host), &self.binary)
+    }
+
     /// Starts a coordinator at the bridge, and its address.
     pub(super) fn coordinator(&self, network: &Network) -> anyhow::Result<(Node, String)> {
         let (namespace, address) = network.switch();

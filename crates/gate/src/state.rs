@@ -13,7 +13,7 @@ use crate::permit::{Handle, Permit};
 use crate::slots::{Life, Slots};
 
 /// The machine and its names.
-pub(crate) struct Book {
+pub(crate) struct State {
     pub(crate) machine: Flows,
     ports: Vec<String>,
     pub(crate) batches: Batches,
@@ -21,10 +21,10 @@ pub(crate) struct Book {
     pub(crate) counts: Status,
 }
 
-impl Book {
-    pub(crate) fn new(machine: Flows, ports: Vec<String>) -> Book {
+impl State {
+    pub(crate) fn new(machine: Flows, ports: Vec<String>) -> State {
         let limits = machine.config().limits;
-        Book {
+        State {
             machine,
             ports,
             batches: Batches::new(limits.batches),
@@ -185,8 +185,12 @@ impl Book {
         }
         let (_, slot) = self.slots.get(handle).ok_or(GateError::UnknownTransfer)?;
         let Some(granted) = &mut slot.granted else {
-            if slot.life != Life::Live || slot.asked.is_none() {
+            if slot.life != Life::Live {
                 return Err(GateError::UnknownTransfer);
+            }
+            // The gate asks ahead until every byte has been asked for.
+            if slot.asked.is_none() {
+                return Err(GateError::AllPermitted);
             }
             slot.waker = Some(waker.clone());
             return Ok(None);

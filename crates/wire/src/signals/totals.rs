@@ -11,7 +11,7 @@ use super::{SignalError, Tally};
 
 /// An engine's totals since its start; `None` where its page lacks the name.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct EngineMoves {
+pub struct EngineTotals {
     /// Bytes that it fetched, at the engine's own count.
     pub bytes: Option<f64>,
     /// Transfers.
@@ -30,7 +30,7 @@ pub struct EngineMoves {
 
 /// A gateway's totals since its start; `None` where its page lacks the name.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct GatewayMoves {
+pub struct GatewayTotals {
     /// Prefill legs that ended.
     pub legs: Option<f64>,
     /// Seconds of all of them together.
@@ -55,7 +55,7 @@ pub struct GatewayMoves {
 ///
 /// # Errors
 /// If it is not the page of a vLLM engine, or a value is not a number.
-pub fn engine_moves(page: &[u8]) -> Result<EngineMoves, SignalError> {
+pub fn engine_totals(page: &[u8]) -> Result<EngineTotals, SignalError> {
     if !has_metric(page, &["vllm:"]) {
         return Err(SignalError::Foreign { prefix: "vllm:", server: "a vLLM engine" });
     }
@@ -69,14 +69,14 @@ pub fn engine_moves(page: &[u8]) -> Result<EngineMoves, SignalError> {
     let [bytes, transfers, seconds, failed, expired] = sums(page, "vllm:", names)?;
     let own = ["sent_bytes_total", "received_bytes_total"];
     let [sent, received] = sums(page, "meridian_engine_kv_", own)?;
-    Ok(EngineMoves { bytes, transfers, seconds, failed, expired, sent, received })
+    Ok(EngineTotals { bytes, transfers, seconds, failed, expired, sent, received })
 }
 
 /// Reads a gateway's page.
 ///
 /// # Errors
 /// If it is not the page of a gateway, or a value is not a number.
-pub fn gateway_moves(page: &[u8]) -> Result<GatewayMoves, SignalError> {
+pub fn gateway_totals(page: &[u8]) -> Result<GatewayTotals, SignalError> {
     if !has_metric(page, &["meridian_prefill_leg_seconds_", "meridian_ttft_gateway_seconds_"]) {
         let (prefix, server) = ("meridian_prefill_leg_seconds_", "a gateway's admin port");
         return Err(SignalError::Foreign { prefix, server });
@@ -103,7 +103,7 @@ pub fn gateway_moves(page: &[u8]) -> Result<GatewayMoves, SignalError> {
         fallbacks,
         whole,
     ] = sums(page, "meridian_", names)?;
-    Ok(GatewayMoves {
+    Ok(GatewayTotals {
         legs,
         leg_seconds,
         handovers,
@@ -151,13 +151,13 @@ meridian_engine_kv_sent_bytes_total 12
     // Ranks are summed, names that are missing stay unknown, and buckets are no totals.
     #[test]
     fn an_engine_is_read() {
-        let found = engine_moves(ENGINE).unwrap();
-        let expected = EngineMoves {
+        let found = engine_totals(ENGINE).unwrap();
+        let expected = EngineTotals {
             bytes: Some(4e6),
             transfers: Some(8.0),
             seconds: Some(0.25),
             sent: Some(12.0),
-            ..EngineMoves::default()
+            ..EngineTotals::default()
         };
         assert_eq!(found, expected);
     }
@@ -170,7 +170,7 @@ meridian_prefill_leg_seconds_count 4
 meridian_prefill_fallbacks_total{reason=\"lease\"} 1
 meridian_prefill_fallbacks_total{reason=\"decode\"} 2
 ";
-        let found = gateway_moves(page).unwrap();
+        let found = gateway_totals(page).unwrap();
         assert_eq!((found.legs, found.leg_seconds), (Some(4.0), Some(2.0)));
         assert_eq!((found.fallbacks, found.ttft_seconds), (Some(3.0), None));
     }
@@ -180,12 +180,12 @@ meridian_prefill_fallbacks_total{reason=\"decode\"} 2
     #[test]
     fn other_pages_are_refused() {
         for page in [&b"<html>vllm:</html>\n"[..], b"", b"meridian_prefill_leg_seconds_sum 1\n"] {
-            let error = engine_moves(page).unwrap_err().to_string();
+            let error = engine_totals(page).unwrap_err().to_string();
             assert!(error.starts_with("no metric on the page starts with `vllm:`"), "{error}");
         }
-        assert!(gateway_moves(ENGINE).is_err());
+        assert!(gateway_totals(ENGINE).is_err());
         let broken = b"vllm:nixl_bytes_transferred_sum many\n";
-        let error = engine_moves(broken).unwrap_err().to_string();
+        let error = engine_totals(broken).unwrap_err().to_string();
         assert!(error.starts_with("nixl_bytes_transferred_sum has the value `many`"), "{error}");
     }
 }

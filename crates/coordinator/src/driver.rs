@@ -21,7 +21,7 @@ pub(crate) enum Event {
     Left(NodeId),
 }
 
-pub(crate) struct Office {
+pub(crate) struct Driver {
     machine: Coordinator,
     config: Config,
     start: Instant,
@@ -30,9 +30,9 @@ pub(crate) struct Office {
     nodes: HashMap<NodeId, mpsc::Sender<ToNode>>,
 }
 
-impl Office {
-    pub(crate) fn new(config: Config) -> Result<Office, ConfigError> {
-        Ok(Office {
+impl Driver {
+    pub(crate) fn new(config: Config) -> Result<Driver, ConfigError> {
+        Ok(Driver {
             machine: Coordinator::new(config, 0)?,
             config,
             start: Instant::now(),
