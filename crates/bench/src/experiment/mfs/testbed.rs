@@ -131,6 +131,7 @@ fn simulated(spec: &FlowTestbed, seed: u64, progress: &Progress<'_>) -> anyhow::
         policy: FAIR.to_owned(),
         gate: Gated::None,
         classes: false,
+        lose_coordinator: false,
     };
     let low = (0..spec.load.requests).map(|nth| {
         let alone = plan.alone(spec, nth);

@@ -93,6 +93,10 @@ pub struct TestbedSystem {
     /// Whether links know two classes, collectives and KV.
     #[serde(default)]
     pub classes: bool,
+    /// Whether the coordinator of gates is killed when half of the requests have arrived. The
+    /// simulated side keeps it.
+    #[serde(default)]
+    pub lose_coordinator: bool,
 }
 
 /// The flows that wait for permits.

@@ -9,6 +9,8 @@ mod network;
 mod node;
 mod place;
 
+use std::time::Duration;
+
 use anyhow::Context as _;
 use serde_json::json;
 
@@ -117,15 +119,15 @@ fn once(
         .iter()
         .map(|host| place.node(&network, host, &settings(plan, system, &network, host, address)))
         .collect::<anyhow::Result<Vec<Node>>>()?;
-    let (mut peers, mut latest) = (serde_json::Map::new(), 0.0_f64);
-    for (host, node) in HOSTS.iter().zip(&nodes) {
-        let ready = node.ready()?;
-        latest = latest.max(ready["now"].as_f64().context("the process says no time")?);
-        peers.insert((*host).to_owned(), ready);
-    }
-    let start = json!({"peers": peers, "start": latest + LEAD});
-    nodes.iter_mut().try_for_each(|node| node.tell(&start))?;
+    begin(&mut nodes)?;
     let used = || nodes.iter().map(Node::ticks).sum::<anyhow::Result<u64>>();
+    let _coordinator = match coordinator {
+        Some((node, _)) if system.lose_coordinator => {
+            lose(node, plan);
+            None
+        }
+        other => other,
+    };
     let (ticks, bytes, before) = (Ticks::now()?, network.carried()?, used()?);
     let doctors = match system.name == FAIR {
         true => Doctors::start(spec, plan, &network, place)?,
@@ -148,6 +150,27 @@ fn once(
         problems: parts.iter().map(|part| part.gate.problems).sum(),
         forecast: Forecast::busiest(&doctors.reports()?)?,
     })
+}
+
+/// Tells all hosts where the others are and when the run starts, once they are ready.
+fn begin(nodes: &mut [Node]) -> anyhow::Result<()> {
+    let (mut peers, mut latest) = (serde_json::Map::new(), 0.0_f64);
+    for (host, node) in HOSTS.iter().zip(&*nodes) {
+        let ready = node.ready()?;
+        latest = latest.max(ready["now"].as_f64().context("the process says no time")?);
+        peers.insert((*host).to_owned(), ready);
+    }
+    let start = json!({"peers": peers, "start": latest + LEAD});
+    nodes.iter_mut().try_for_each(|node| node.tell(&start))
+}
+
+/// Kills the coordinator when half of the requests have arrived.
+fn lose(coordinator: Node, plan: &Plan) {
+    let middle = plan.requests.get(plan.requests.len() / 2).map_or(0.0, |one| one.arrival);
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs_f64(LEAD + middle));
+        drop(coordinator);
+    });
 }
 
 /// A host's part of a run, as `python/testbed/plan.py` reads it.
