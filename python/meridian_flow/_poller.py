@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 _INTERVAL = 50e-6
 """Pause between two rounds without a result, in seconds."""
 
 _IDLE = 1.0
 """How long the thread stays without work, in seconds."""
+
+
+_LONGEST = 1e-3
+"""The longest pause of `pauses`, in seconds."""
+
+
+def pauses() -> Iterator[float]:
+    """Pauses between the questions whether something is done: a quarter of the time until then."""
+    begin = time.monotonic()
+    while True:
+        yield min(max((time.monotonic() - begin) / 4, _INTERVAL), _LONGEST)
 
 
 class Poller:

@@ -30,6 +30,8 @@ class Engine:
         self.here, self.there = bytearray(size), bytearray(size)
         self.sent: list[tuple[str, int, Any]] = []
         self.fail_after: int | None = None
+        self.pending = 0
+        self.ends_as = 1
 
     def get_rpc_port(self) -> int:
         return 7
@@ -57,10 +59,14 @@ class Engine:
         return self._move("write", [buffer], [peer], [length])
 
     def transfer_submit_write(self, target, buffer, peer, length, hint=""):
-        self._move("write", [buffer], [peer], [length])
-        return 1 << 40
+        return self.batch_transfer_async_write(target, [buffer], [peer], [length])
 
-    batch_transfer_async_write = batch_transfer_async_read = transfer_submit_write
+    def batch_transfer_async_write(self, target, buffers, peers, lengths, hint=""):
+        self.pending = 3
+        return 0 if self._move("write", buffers, peers, lengths) else 1 << 40
+
+    def batch_transfer_async_read(self, target, buffers, peers, lengths, hint=""):
+        return 0 if self._move("read", buffers, peers, lengths) else 1 << 40
 
     def batch_transfer_sync(self, target, buffers, peers, lengths, opcode, notify=None, hint=""):
         return self._move(opcode.name.lower(), buffers, peers, lengths, notify)
@@ -68,7 +74,8 @@ class Engine:
     transfer_sync = batch_transfer_sync
 
     def transfer_check_status(self, batch: int) -> int:
-        return 1
+        self.pending -= 1
+        return self.ends_as if self.pending < 0 else 0
 
     def get_batch_transfer_status(self, batches: list[int]) -> int:
         return 0
@@ -133,8 +140,14 @@ class Wrapped(unittest.TestCase):
         self.assertEqual(self.gated.transfer_sync_write("peer", 0, 0, 1000 * KIB), -1)
         self.assertEqual(self.library.flows, {})
 
+    def test_a_failed_chunk_is_repeated_by_the_engines_own_call(self) -> None:
+        self.engine.ends_as = -1
+        self.assertEqual(self.gated.transfer_sync_write("peer", 0, 0, 600 * KIB), 0)
+        self.assertEqual(sum(size for _, size, _ in self.engine.sent), 2 * 600 * KIB)
+        self.assertEqual(self.engine.there[: 600 * KIB], self.engine.here[: 600 * KIB])
+
     def test_an_exception_of_the_engine_comes_back(self) -> None:
-        self.engine.batch_transfer_sync_write = None
+        self.engine.batch_transfer_async_write = None
         with self.assertRaises(TypeError):
             self.gated.transfer_sync_write("peer", 0, 0, 1000 * KIB)
         self.assertEqual(self.library.flows, {})

@@ -1,4 +1,4 @@
-//! `./x dist`: packages of the binary, all made from one build.
+//! `./x dist`: packages of the binary, all made from one build, and the wheel of the KV gate.
 //!
 //! The binary is built once, against an old glibc, and every kind of package contains it. The same
 //! commit gives the same bytes wherever the tool permits it: files carry the time of the commit,
@@ -8,6 +8,7 @@ pub(crate) mod archive;
 pub(crate) mod binary;
 mod deb;
 pub(crate) mod debs;
+mod flow_wheel;
 pub(crate) mod glibc;
 mod image;
 mod layout;
@@ -40,6 +41,8 @@ pub(crate) enum Kind {
     Tarball,
     /// For pip
     Wheel,
+    /// The KV gate for engines in Python, for pip
+    FlowWheel,
     /// For Debian and Ubuntu
     Deb,
     /// An OCI image in an archive, for podman, docker, containerd and skopeo
@@ -52,6 +55,7 @@ pub(crate) struct Made {
     pub(crate) binary: PathBuf,
     pub(crate) tarball: PathBuf,
     pub(crate) wheel: PathBuf,
+    pub(crate) flow_wheel: PathBuf,
     pub(crate) sbom: PathBuf,
     pub(crate) deb: PathBuf,
     pub(crate) image: PathBuf,
@@ -85,6 +89,7 @@ fn make(house: &House, kinds: &[Kind], profile: Profile) -> anyhow::Result<Made>
         deb: deb::path(&place),
         image: image::path(&place),
         wheel: PathBuf::new(),
+        flow_wheel: PathBuf::new(),
         sbom: sbom::path(&place),
         place,
     };
@@ -101,6 +106,9 @@ fn make(house: &House, kinds: &[Kind], profile: Profile) -> anyhow::Result<Made>
     }
     if wanted(Kind::Wheel) {
         made.wheel = wheel::make(house, place, profile, &rustc_args)?;
+    }
+    if wanted(Kind::FlowWheel) {
+        made.flow_wheel = flow_wheel::make(house, place, profile, &rustc_args)?;
     }
     sums::write(&made.place)?;
     Ok(made)

@@ -38,7 +38,7 @@ impl Profile {
     }
 
     /// Its folder under `target/`.
-    fn folder(self) -> &'static str {
+    pub(super) fn folder(self) -> &'static str {
         match self {
             Profile::Release => "release",
             Profile::Dev => "debug",

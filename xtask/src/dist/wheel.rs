@@ -30,11 +30,11 @@ pub(super) fn make(
     maturin.args(["--auditwheel", "check", "--out"]).arg(&place.out);
     maturin.arg("--sbom-include").arg(sbom::path(place)).arg("--").args(rustc_args);
     ensure!(cmd::ends_well(maturin)?, "maturin made no wheel, see above");
-    find(&place.out)
+    find(&place.out, "meridian_llm")
 }
 
-/// A Python environment with the pinned maturin; its folder of programs.
-fn venv(house: &House) -> anyhow::Result<PathBuf> {
+/// A Python environment with the pinned maturin and setuptools; its folder of programs.
+pub(super) fn venv(house: &House) -> anyhow::Result<PathBuf> {
     let pins = house.pinned("DIST_PIP")?;
     let (folder, stamp) = (house.root.join(".venv/dist"), house.root.join(".venv/dist.pins"));
     let bin = folder.join("bin");
@@ -52,9 +52,12 @@ fn venv(house: &House) -> anyhow::Result<PathBuf> {
     Ok(bin)
 }
 
-fn find(folder: &Path) -> anyhow::Result<PathBuf> {
+/// The wheel of a Python package.
+pub(super) fn find(folder: &Path, package: &str) -> anyhow::Result<PathBuf> {
     let files = std::fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?;
-    let wheel = files.into_iter().map(|one| one.path());
-    let wheel = wheel.into_iter().find(|path| path.extension().is_some_and(|end| end == "whl"));
-    wheel.with_context(|| format!("maturin left no wheel in {}", folder.display()))
+    let names = files.into_iter().map(|one| one.file_name().to_string_lossy().into_owned());
+    let start = format!("{package}-");
+    let wheel = names.into_iter().find(|name| name.starts_with(&start) && name.ends_with(".whl"));
+    let wheel = wheel.with_context(|| format!("no wheel of {package} in {}", folder.display()))?;
+    Ok(folder.join(wheel))
 }

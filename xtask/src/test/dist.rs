@@ -5,6 +5,7 @@
 //! go into a new environment, all others into folders that serve as the root of a file system.
 
 mod deb;
+mod flow_wheel;
 mod image;
 mod installed;
 mod oldest;
@@ -28,6 +29,7 @@ type Case = (&'static str, fn(&House, &Made) -> anyhow::Result<()>);
 const CASES: &[Case] = &[
     ("tarball", tarball::is_unpacked_and_serves),
     ("wheel", wheel::is_installed_and_serves),
+    ("flow wheel", flow_wheel::gives_permits),
     ("deb", deb::is_installed_serves_and_is_removed),
     ("unit", unit::is_valid_and_confined),
     ("image", image::is_unpacked_and_serves),

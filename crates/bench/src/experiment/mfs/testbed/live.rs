@@ -29,7 +29,7 @@ use node::{Node, Part};
 use place::Place;
 
 /// From the moment when all hosts are ready to the start of a run.
-const LEAD: f64 = 2.0;
+const LEAD: Duration = Duration::from_secs(2);
 
 /// One live run.
 #[derive(Clone, Debug, Default)]
@@ -138,7 +138,7 @@ fn once(
     let (busy, nice) = now.since(ticks);
     let own = (used()? - before) as f64 / now.all_since(ticks);
     let ends = ends(plan, &parts)?;
-    let span = ends.requests.iter().fold(0.0_f64, |last, end| last.max(*end)) + LEAD;
+    let span = ends.requests.iter().fold(0.0_f64, |last, end| last.max(*end)) + LEAD.as_secs_f64();
     let most = network.carried()?.iter().zip(&bytes).map(|(now, then)| now - then).max();
     Ok(Live {
         score: Score::of(plan, &ends),
@@ -160,7 +160,7 @@ fn begin(nodes: &mut [Node]) -> anyhow::Result<()> {
         latest = latest.max(ready["now"].as_f64().context("the process says no time")?);
         peers.insert((*host).to_owned(), ready);
     }
-    let start = json!({"peers": peers, "start": latest + LEAD});
+    let start = json!({"peers": peers, "start": latest + LEAD.as_secs_f64()});
     nodes.iter_mut().try_for_each(|node| node.tell(&start))
 }
 
@@ -168,7 +168,7 @@ fn begin(nodes: &mut [Node]) -> anyhow::Result<()> {
 fn lose(coordinator: Node, plan: &Plan) {
     let middle = plan.requests.get(plan.requests.len() / 2).map_or(0.0, |one| one.arrival);
     std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_secs_f64(LEAD + middle));
+        std::thread::sleep(LEAD + Duration::from_secs_f64(middle));
         drop(coordinator);
     });
 }

@@ -6,6 +6,7 @@ use anyhow::{Context as _, ensure};
 
 use super::super::flows::HOSTS;
 use super::super::plan::Plan;
+use super::LEAD;
 use super::network::{DEVICE, Network, mbps};
 use super::place::Place;
 use crate::experiment::spec::FlowTestbed;
@@ -15,7 +16,7 @@ use crate::experiment::spec::FlowTestbed;
 pub(super) struct Doctors(Vec<Child>);
 
 impl Doctors {
-    /// Starts one at each host. They watch until the last request has arrived.
+    /// Starts one at each host when the run begins. They watch until the last request has arrived.
     ///
     /// # Errors
     /// If a process can't be started.
@@ -25,6 +26,7 @@ impl Doctors {
         network: &Network,
         place: &Place,
     ) -> anyhow::Result<Doctors> {
+        std::thread::sleep(LEAD);
         let last = plan.requests.last().map_or(0.0, |one| one.arrival);
         let (span, rate) = (format!("{:.0}s", last.max(1.0)), mbps(spec));
         let mut doctors = Doctors::default();
