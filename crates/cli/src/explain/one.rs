@@ -48,9 +48,10 @@ fn head(e: &Explanation) -> String {
 
 fn details(e: &Explanation) -> String {
     let resumed = if e.resumed { ", resuming a broken answer" } else { "" };
-    let prompt = e.candidates.first().map_or(String::new(), |first| {
-        format!(", prompt of {} tokens", first.prompt_tokens)
-    });
+    let prompt = e
+        .candidates
+        .first()
+        .map_or(String::new(), |first| format!(", prompt of {} tokens", first.prompt_tokens));
     let logged = match e.logged_as != e.id {
         true => format!("; {} in the gateway's log", e.logged_as),
         false => String::new(),
@@ -124,7 +125,8 @@ fn candidates(e: &Explanation, all: bool) -> String {
 }
 
 fn columns(e: &Explanation, rows: &[&Candidate]) -> Vec<Column> {
-    let each = |cell: &dyn Fn(&Candidate) -> String| rows.iter().map(|c| cell(c)).collect::<Vec<_>>();
+    let each =
+        |cell: &dyn Fn(&Candidate) -> String| rows.iter().map(|c| cell(c)).collect::<Vec<_>>();
     let divides = rows.iter().any(|c| !matches!(c.role.as_str(), "" | "both"));
     let role = |c: &Candidate| if divides { c.role.clone() } else { String::new() };
     let moving = |c: &Candidate| match c.moving_tokens > 0.0 {
@@ -191,7 +193,8 @@ fn peers(e: &Explanation) -> String {
     if e.peers.is_empty() {
         return String::new();
     }
-    let each = |cell: &dyn Fn(&PeerCandidate) -> String| e.peers.iter().map(cell).collect::<Vec<_>>();
+    let each =
+        |cell: &dyn Fn(&PeerCandidate) -> String| e.peers.iter().map(cell).collect::<Vec<_>>();
     let is_picked = |p: &PeerCandidate| is_picked(e, &p.name);
     let columns = vec![
         Column::text("", Need::Always, each(&|p| mark(is_picked(p)))),

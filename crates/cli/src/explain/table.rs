@@ -89,9 +89,8 @@ fn fit(columns: &mut Vec<Column>) -> Vec<String> {
             columns.remove(spare);
         } else if widest > SHORTEST {
             let most = widest.saturating_sub(excess).max(SHORTEST);
-            let is_widest = |column: &&mut Column| {
-                column.need == Need::Name && column.width() == widest
-            };
+            let is_widest =
+                |column: &&mut Column| column.need == Need::Name && column.width() == widest;
             if let Some(column) = columns.iter_mut().find(is_widest) {
                 column.cells.iter_mut().for_each(|cell| *cell = cut(cell, most));
             }

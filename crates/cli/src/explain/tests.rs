@@ -128,8 +128,7 @@ fn many_replicas() {
 #[test]
 fn a_pair() {
     let role = |role: &str, candidate| Candidate { role: role.to_owned(), ..candidate };
-    let prefill =
-        [("front_ms", 0.0), ("prefill_ms", 400.0), ("others_ms", 0.0), ("rtt_ms", 0.0)];
+    let prefill = [("front_ms", 0.0), ("prefill_ms", 400.0), ("others_ms", 0.0), ("rtt_ms", 0.0)];
     let answer = [("kv_ms", 85.0), ("steps_ms", 0.5), ("rtt_ms", 0.0)];
     let prefill = Candidate { moving_tokens: 250.0, ..candidate(0, &prefill) };
     let mut pair = explanation(vec![
@@ -196,8 +195,8 @@ fn earlier_decisions() {
 // Terms that are not times have no sum, and a policy may have no terms.
 #[test]
 fn other_policies() {
-    let terms = |load, kv| candidate(load as u16, &[("outstanding", load), ("kv_used", kv)]);
-    expect![[]].assert_eq(&text(&explanation(vec![terms(3.0, 0.25), terms(12.0, 0.5)])));
+    let loaded = |id, load, kv| candidate(id, &[("outstanding", load), ("kv_used", kv)]);
+    expect![[]].assert_eq(&text(&explanation(vec![loaded(0, 3.0, 0.25), loaded(1, 12.0, 0.5)])));
     expect![[]].assert_eq(&text(&explanation(vec![candidate(0, &[]), candidate(1, &[])])));
 }
 

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use meridian_base::{Duration, RequestId, Time};
 use meridian_routing::residency::Residence;
-use meridian_routing::{
-    CandidateRow, Decision, Ending, Ineligible, Request, Routing, Target, Why,
-};
+use meridian_routing::{CandidateRow, Decision, Ending, Ineligible, Request, Routing, Target, Why};
 use meridian_wire::admin::{self, Candidate, Decided, Explanation, Pair, PeerCandidate};
 
 use crate::ids::Ids;

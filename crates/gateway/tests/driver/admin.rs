@@ -180,7 +180,8 @@ async fn explanations_have_outcomes() {
     let replica = Replica::start().await;
     let region = Region::of(&[&replica]).await;
     let event = "data: {\"choices\":[{\"delta\":{\"content\":\"w\"}}]}\n\n";
-    let of = async |id: &str| explanation(&get(region.admin, &format!("/admin/explain/{id}")).await);
+    let of =
+        async |id: &str| explanation(&get(region.admin, &format!("/admin/explain/{id}")).await);
 
     let paced = Script::sse().wait(20 * MS).event(event).wait(30 * MS);
     replica.then(paced.event("data: [DONE]\n\n").send("0\r\n\r\n"));

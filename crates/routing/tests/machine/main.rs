@@ -362,7 +362,8 @@ impl Region {
         let mut lines: Vec<String> = Vec::new();
         for d in self.routing.decisions().filter(|d| d.id == RequestId(id)) {
             let to = d.pick.map_or("nothing".to_owned(), |(target, _)| format!("{target:?}"));
-            let first = d.first_token.map_or(String::new(), |t| format!(", first token {} ms", ms(t)));
+            let first =
+                d.first_token.map_or(String::new(), |t| format!(", first token {} ms", ms(t)));
             let ending = d.ending.map_or("in progress".to_owned(), |(ending, after)| {
                 format!("{ending:?} after {} ms", ms(after))
             });
