@@ -89,7 +89,13 @@ fn text(explanation: &Explanation) -> String {
 #[test]
 fn one_replica() {
     let only = Candidate { matched_tokens: 1500.0, ..priced(1, [0.0, 50.0, 35.0, 14.0, 0.0]) };
-    expect![[]].assert_eq(&text(&explanation(vec![only])));
+    expect![[r#"
+        first: sent to http://10.0.0.1:8000 (lowest-score); done after 812 ms, first token after 95 ms
+          policy meridian, attempt 1, prompt of 2000 tokens; req-efbc564e-1 in the gateway's log
+
+          replica          front prefill others steps rtt total ms        matched running pending kv %
+        → r1 10.0.0.1:8000   0.0    50.0   35.0  14.0 0.0     99.0 picked    1500       4       0   31
+    "#]].assert_eq(&text(&explanation(vec![only])));
 }
 
 // The picked one is first, then the eligible ones by their total, then those that were not eligible,
@@ -105,7 +111,18 @@ fn several_replicas() {
     ]);
     several.picked = Some("http://10.0.0.3:8000".to_owned());
     several.rules = vec!["eu-only".to_owned()];
-    expect![[]].assert_eq(&text(&several));
+    expect![[r#"
+        first: sent to http://10.0.0.3:8000 (lowest-score); done after 812 ms, first token after 95 ms
+          policy meridian, attempt 1, prompt of 2000 tokens; req-efbc564e-1 in the gateway's log
+          residency rules: eu-only
+
+          replica          front prefill others steps rtt total ms                  matched running pending
+        → r3 10.0.0.3:8000   0.0    50.0   35.0  14.0 0.0     99.0 picked              1500       4       0
+          r1 10.0.0.1:8000   0.0   200.0   28.0   2.8 0.0    230.8                        0       4       0
+          r2 10.0.0.2:8000 812.5   120.0   44.4   2.8 0.0    979.7                        0       4       0
+          r0 10.0.0.0:8000   0.0   200.0   28.0   2.8 0.0    230.8 full                   0       4       0
+          r4 10.0.0.4:8000   0.0   200.0   28.0   2.8 0.0    230.8 pinned-elsewhere       0       4       0
+    "#]].assert_eq(&text(&several));
 }
 
 // Of 200 candidates, the picked one and the ten best are printed; all of them only when asked.
@@ -117,7 +134,24 @@ fn many_replicas() {
     candidates.reverse();
     let mut many = explanation(candidates);
     many.picked = Some("http://10.0.0.7:8000".to_owned());
-    expect![[]].assert_eq(&text(&many));
+    expect![[r#"
+        first: sent to http://10.0.0.7:8000 (lowest-score); done after 812 ms, first token after 95 ms
+          policy meridian, attempt 1, prompt of 2000 tokens; req-efbc564e-1 in the gateway's log
+
+          replica            front prefill others steps rtt total ms        matched running pending kv %
+        → r7 10.0.0.7:8000     0.0    57.0   35.0  14.0 0.0    106.0 picked       0       4       0   31
+          r0 10.0.0.0:8000     0.0    50.0   35.0  14.0 0.0     99.0              0       4       0   31
+          r1 10.0.0.1:8000     0.0    51.0   35.0  14.0 0.0    100.0              0       4       0   31
+          r2 10.0.0.2:8000     0.0    52.0   35.0  14.0 0.0    101.0              0       4       0   31
+          r3 10.0.0.3:8000     0.0    53.0   35.0  14.0 0.0    102.0              0       4       0   31
+          r4 10.0.0.4:8000     0.0    54.0   35.0  14.0 0.0    103.0              0       4       0   31
+          r5 10.0.0.5:8000     0.0    55.0   35.0  14.0 0.0    104.0              0       4       0   31
+          r6 10.0.0.6:8000     0.0    56.0   35.0  14.0 0.0    105.0              0       4       0   31
+          r8 10.0.0.8:8000     0.0    58.0   35.0  14.0 0.0    107.0              0       4       0   31
+          r9 10.0.0.9:8000     0.0    59.0   35.0  14.0 0.0    108.0              0       4       0   31
+          r10 10.0.0.10:8000   0.0    60.0   35.0  14.0 0.0    109.0              0       4       0   31
+          189 of 200 candidates are left out, 139 of them eligible; --all prints them.
+    "#]].assert_eq(&text(&many));
     let all = one::text(&many, true);
     fits(&all);
     assert_eq!(all.lines().filter(|line| line.contains("10.0.0.")).count(), 201);
@@ -140,7 +174,18 @@ fn a_pair() {
     pair.reason = "two-legs".to_owned();
     let (score, alone) = (Some(485.5), Some(568.0));
     pair.pair = Some(Pair { score, alone, fixed_ms: 5.0, ms_per_token: 0.02 });
-    expect![[]].assert_eq(&text(&pair));
+    expect![[r#"
+        first: prefill at http://10.0.0.0:8000, answer from http://10.0.0.1:8000 (two-legs); done after 812
+            ms, first token after 95 ms
+          policy meridian, attempt 1, prompt of 2000 tokens; req-efbc564e-1 in the gateway's log
+          score of the pair 485.5, of one replica alone 568.0; KV takes 5.0 ms and 20.0 ms for each 1,000
+            tokens
+
+          replica          role    front prefill others rtt   kv steps total ms        matched running
+        → r0 10.0.0.0:8000 prefill   0.0   400.0    0.0 0.0    -     -    400.0 picked       0       0
+        → r1 10.0.0.1:8000 decode      -       -      - 0.0 85.0   0.5     85.5 picked       0       0
+          r2 10.0.0.2:8000 decode    0.0   400.0  160.0 0.0    -   8.0    568.0              0       4
+    "#]].assert_eq(&text(&pair));
 }
 
 // A forwarded request marks the peer, and says why the replicas here were not eligible.
@@ -149,7 +194,18 @@ fn a_forward() {
     let mut forward = explanation(vec![ineligible(0, "full"), ineligible(1, "breaker-open")]);
     forward.picked = Some("eu/eu-1".to_owned());
     forward.peers = vec![peer("asia/asia-1", Some("full")), peer("eu/eu-1", None)];
-    expect![[]].assert_eq(&text(&forward));
+    expect![[r#"
+        first: forwarded to eu/eu-1 (lowest-score); done after 812 ms, first token after 95 ms
+          policy meridian, attempt 1, prompt of 2000 tokens; req-efbc564e-1 in the gateway's log
+
+        replica          front prefill others steps rtt total ms              matched running pending kv %
+        r0 10.0.0.0:8000   0.0   200.0   28.0   2.8 0.0    230.8 full               0       4       0   31
+        r1 10.0.0.1:8000   0.0   200.0   28.0   2.8 0.0    230.8 breaker-open       0       4       0   31
+
+           peer         matched  rtt ms  free replicas  queued  forwarded
+           asia/asia-1      960      92              3       0          2  full
+        →  eu/eu-1          960      92              3       0          2  picked
+    "#]].assert_eq(&text(&forward));
 }
 
 // A queued request has no pick and no outcome yet; one whose answer arrives has a first token.
@@ -159,11 +215,17 @@ fn no_outcome_yet() {
     queued.picked = None;
     queued.reason = "no replica is eligible: queued".to_owned();
     queued.ending = Ending::default();
-    expect![[]].assert_eq(&text(&queued));
+    expect![[r#"
+        first: no replica is eligible: queued; no outcome yet
+          policy meridian, attempt 1, prompt of 2000 tokens; req-efbc564e-1 in the gateway's log
+
+        replica          front prefill others steps rtt total ms      matched running pending kv %
+        r0 10.0.0.0:8000   0.0   200.0   28.0   2.8 0.0    230.8 full       0       4       0   31
+    "#]].assert_eq(&text(&queued));
     let mut running = explanation(vec![priced(0, [0.0, 50.0, 35.0, 14.0, 0.0])]);
     running.ending = Ending { first_token_ms: Some(12_345.6), ..Ending::default() };
     let first_line = text(&running).lines().next().unwrap().to_owned();
-    expect![[]].assert_eq(&first_line);
+    expect!["first: sent to http://10.0.0.0:8000 (lowest-score); answer in progress, first token after 12.3 s"].assert_eq(&first_line);
 }
 
 // A retried request lists the decisions before the newest one, with their outcomes.
@@ -186,7 +248,18 @@ fn earlier_decisions() {
         before(1, Some("http://10.0.0.2:8000"), "two-legs", broken),
         before(2, Some("http://10.0.0.3:8000"), "lowest-score", failed("replica_error", 2500.0)),
     ];
-    expect![[]].assert_eq(&text(&retried));
+    expect![[r#"
+        first: sent to http://10.0.0.1:8000 (lowest-score); done after 812 ms, first token after 95 ms
+          policy meridian, attempt 3, resuming a broken answer, prompt of 2000 tokens; req-efbc564e-1 in the
+            gateway's log
+          before: no replica is eligible: queued; left the queue after 50 ms
+          before: attempt 1 at http://10.0.0.2:8000 (two-legs); prefill: connection broke after 3.0 ms,
+            retried
+          before: attempt 2 at http://10.0.0.3:8000 (lowest-score); replica failed after 2500 ms, retried
+
+          replica          front prefill others steps rtt total ms        matched running pending kv %
+        → r1 10.0.0.1:8000   0.0    50.0   35.0  14.0 0.0     99.0 picked       0       4       0   31
+    "#]].assert_eq(&text(&retried));
     let last = retried.earlier[2].clone();
     retried.earlier.extend(std::iter::repeat_n(last, 5));
     assert!(text(&retried).contains("before: 3 further decisions"), "{}", text(&retried));
@@ -196,8 +269,22 @@ fn earlier_decisions() {
 #[test]
 fn other_policies() {
     let loaded = |id, load, kv| candidate(id, &[("outstanding", load), ("kv_used", kv)]);
-    expect![[]].assert_eq(&text(&explanation(vec![loaded(0, 3.0, 0.25), loaded(1, 12.0, 0.5)])));
-    expect![[]].assert_eq(&text(&explanation(vec![candidate(0, &[]), candidate(1, &[])])));
+    expect![[r#"
+        first: sent to http://10.0.0.0:8000 (lowest-score); done after 812 ms, first token after 95 ms
+          policy meridian, attempt 1, prompt of 2000 tokens; req-efbc564e-1 in the gateway's log
+
+           replica           outstanding  kv_used          matched  running  pending  kv %
+        →  r0 10.0.0.0:8000            3     0.25  picked        0        0        0    31
+           r1 10.0.0.1:8000           12     0.50                0        0        0    31
+    "#]].assert_eq(&text(&explanation(vec![loaded(0, 3.0, 0.25), loaded(1, 12.0, 0.5)])));
+    expect![[r#"
+        first: sent to http://10.0.0.0:8000 (lowest-score); done after 812 ms, first token after 95 ms
+          policy meridian, attempt 1, prompt of 2000 tokens; req-efbc564e-1 in the gateway's log
+
+           replica                   matched  running  pending  kv %
+        →  r0 10.0.0.0:8000  picked        0        0        0    31
+           r1 10.0.0.1:8000                0        0        0    31
+    "#]].assert_eq(&text(&explanation(vec![candidate(0, &[]), candidate(1, &[])])));
 }
 
 // Long names are cut, and columns left out, so that no line is longer than 100 columns.
@@ -258,6 +345,12 @@ fn a_list() {
     ];
     let text = list::text(&newest);
     fits(&text);
-    expect![[]].assert_eq(&text);
+    expect![[r#"
+        request        picked                        reason        outcome                 first ms total ms
+        req-efbc564e-5 eu/eu-1                       nearest-peer  no outcome yet                 -        -
+        req-efbc564e-4 10.0.0.1:8000 > 10.0.0.2:8000 two-legs      done                          95      812
+        req-efbc564e-3 10.0.0.3:8000                 lowest-score  replica failed, retried        -       12
+        req-efbc564e-2 -                             no rep…queued no outcome yet                 -        -
+    "#]].assert_eq(&text);
     assert_eq!(list::text(&[]), "no decision yet\n");
 }
