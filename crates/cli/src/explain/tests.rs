@@ -221,7 +221,8 @@ fn no_outcome_yet() {
 
         replica          front prefill others steps rtt total ms      matched running pending kv %
         r0 10.0.0.0:8000   0.0   200.0   28.0   2.8 0.0    230.8 full       0       4       0   31
-    "#]].assert_eq(&text(&queued));
+    "#]]
+    .assert_eq(&text(&queued));
     let mut running = explanation(vec![priced(0, [0.0, 50.0, 35.0, 14.0, 0.0])]);
     running.ending = Ending { first_token_ms: Some(12_345.6), ..Ending::default() };
     let first_line = text(&running).lines().next().unwrap().to_owned();
