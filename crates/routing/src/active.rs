@@ -97,6 +97,8 @@ pub(crate) struct Active {
     pub(crate) overdue: bool,
     /// Its prefix matches when it was last examined in the queue.
     pub(crate) recall: Option<Box<Recall>>,
+    /// The number of its newest decision in the journal; 0 for none.
+    pub(crate) decision: u64,
 }
 
 impl Active {
@@ -199,6 +201,7 @@ impl Active {
             resumed: false,
             overdue: false,
             recall: None,
+            decision: 0,
         }
     }
 }

@@ -1,9 +1,11 @@
-//! Decisions kept for the explain endpoint: the state of every candidate when one was picked.
+//! Decisions kept for the explain endpoint: the state of every candidate when one was picked, and
+//! how the decision ended.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use meridian_base::{PeerId, ReplicaId, RequestId, Time};
+use meridian_base::{Duration, PeerId, ReplicaId, RequestId, Time};
 
+use crate::ending::Ending;
 use crate::links::{Links, Pace};
 use crate::policy::Common;
 use crate::replica::Row;
@@ -76,6 +78,13 @@ pub struct Decision {
     pub candidates: Vec<CandidateRow>,
     /// Every peer.
     pub peers: Vec<PeerCandidate>,
+    /// Time until the first token; `None` before it, and for an answer that does not stream.
+    pub first_token: Option<Duration>,
+    /// How it ended, and the time until then; `None` while the request is queued or in progress, and
+    /// for a dry run.
+    pub ending: Option<(Ending, Duration)>,
+    /// Whether its attempt failed and the request was decided about again.
+    pub retried: bool,
 }
 
 impl Default for Decision {
@@ -91,20 +100,26 @@ impl Default for Decision {
             common: Common::default(),
             candidates: Vec::new(),
             peers: Vec::new(),
+            first_token: None,
+            ending: None,
+            retried: false,
         }
     }
 }
 
-/// The most recent decisions: a bounded ring that reuses its buffers.
+/// The most recent decisions: a bounded ring that reuses its buffers. Decisions are numbered from 1,
+/// so that the events of a request find its newest one without a search.
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
     keep: usize,
+    /// The number of the newest decision.
+    newest: u64,
     ring: VecDeque<Decision>,
 }
 
 impl Journal {
     pub(crate) fn new(keep: usize) -> Journal {
-        Journal { keep, ring: VecDeque::with_capacity(keep) }
+        Journal { keep, newest: 0, ring: VecDeque::with_capacity(keep) }
     }
 
     /// The decisions kept, newest first.
@@ -112,9 +127,12 @@ impl Journal {
         self.ring.iter().rev()
     }
 
-    /// A decision with empty lists to fill in; `None` when none are kept. Reuses the oldest
-    /// decision's buffers.
-    pub(crate) fn next(&mut self) -> Option<&mut Decision> {
+    /// A decision with empty lists to fill in, and its number; `None` when none are kept. Reuses the
+    /// oldest decision's buffers.
+    pub(crate) fn next(&mut self) -> Option<(u64, &mut Decision)> {
+        if self.keep == 0 {
+            return None;
+        }
         let recycled = match self.ring.len() < self.keep {
             true => None,
             false => self.ring.pop_front(),
@@ -122,14 +140,81 @@ impl Journal {
         let mut decision = recycled.unwrap_or_default();
         decision.candidates.clear();
         decision.peers.clear();
-        if self.keep > 0 {
-            self.ring.push_back(decision);
+        (decision.first_token, decision.ending, decision.retried) = (None, None, false);
+        self.newest += 1;
+        self.ring.push_back(decision);
+        self.ring.back_mut().map(|decision| (self.newest, decision))
+    }
+
+    /// The decision with this number, if it is still kept. No decision has number 0.
+    fn numbered(&mut self, number: u64) -> Option<&mut Decision> {
+        let newer = self.newest.checked_sub(number)?;
+        let place = self.ring.len().checked_sub(1 + usize::try_from(newer).ok()?)?;
+        self.ring.get_mut(place)
+    }
+
+    /// Records the first token after a decision. Only the first call counts.
+    pub(crate) fn first_token(&mut self, now: Time, number: u64) {
+        if let Some(decision) = self.numbered(number) {
+            decision.first_token.get_or_insert(now.since(decision.at));
         }
-        self.ring.back_mut()
+    }
+
+    /// Records the end of a decision. Only the first call counts: a request that is refused after
+    /// its last attempt keeps that attempt's outcome.
+    pub(crate) fn end(&mut self, now: Time, number: u64, ending: Ending) {
+        if let Some(decision) = self.numbered(number) {
+            decision.ending.get_or_insert((ending, now.since(decision.at)));
+        }
+    }
+
+    /// Records that the request of a decision was decided about again: its attempt is retried, or it
+    /// left the queue.
+    pub(crate) fn decided_again(&mut self, now: Time, number: u64) {
+        if let Some(decision) = self.numbered(number) {
+            decision.retried = decision.ending.is_some();
+            decision.ending.get_or_insert((Ending::Released, now.since(decision.at)));
+        }
     }
 
     /// The newest decision about `id` that is still kept.
     pub(crate) fn find(&self, id: RequestId) -> Option<&Decision> {
         self.ring.iter().rev().find(|d| d.id == id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::Outcome;
+
+    // A number finds its decision as long as it is kept, and a recycled decision is without outcome.
+    #[test]
+    fn numbers_find_decisions() {
+        let mut journal = Journal::new(2);
+        for id in 1..=3 {
+            let (number, decision) = journal.next().unwrap();
+            assert_eq!(number, id);
+            assert_eq!((decision.first_token, decision.ending), (None, None));
+            decision.id = RequestId(id);
+            journal.first_token(Time::from_millis(5), id);
+            journal.end(Time::from_millis(9), id, Ending::Attempt(Outcome::Done));
+        }
+        let ids = [0, 1, 2, 3, 4].map(|number| journal.numbered(number).map(|d| d.id.0));
+        assert_eq!(ids, [None, None, Some(2), Some(3), None]);
+        journal.end(Time::from_millis(20), 3, Ending::Cancelled);
+        let kept = journal.find(RequestId(3)).unwrap();
+        assert_eq!(kept.first_token, Some(Duration::from_millis(5)));
+        let end = (Ending::Attempt(Outcome::Done), Duration::from_millis(9));
+        assert_eq!(kept.ending, Some(end));
+    }
+
+    // Without kept decisions nothing is recorded.
+    #[test]
+    fn an_empty_journal_records_nothing() {
+        let mut journal = Journal::new(0);
+        assert!(journal.next().is_none());
+        journal.end(Time::ZERO, 0, Ending::Cancelled);
+        assert_eq!(journal.newest().count(), 0);
     }
 }

@@ -1,5 +1,6 @@
 //! The admin API of a gateway: requests and responses of `/admin/*`.
 
+mod decision;
 mod engine;
 mod guard;
 mod legs;
@@ -12,6 +13,7 @@ use meridian_routing::residency::Labels;
 use serde::{Deserialize, Serialize};
 
 pub use crate::signals::Transfers;
+pub use decision::{Candidate, Decided, Ending, Explanation, PeerCandidate};
 pub use engine::{EngineName, UnknownEngine};
 pub use guard::{Barred, Guard, check_json};
 pub use legs::{CutPair, Links, Pair, Pool};
@@ -437,119 +439,4 @@ fn one() -> u32 {
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
 fn is_one(n: &u32) -> bool {
     *n == 1
-}
-
-/// `GET /admin/explain/ID`, and a dry run's answer.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Explanation {
-    /// The request, as in `x-request-id`.
-    pub id: String,
-    /// The gateway's own id of the request, as in its log.
-    #[serde(default)]
-    pub logged_as: String,
-    /// The policy that decided.
-    pub policy: String,
-    /// Which attempt this was.
-    pub attempt: u32,
-    /// This attempt resumes an answer that broke off.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub resumed: bool,
-    /// The picked replica's address, or the peer as `region/name`; none when queued or refused.
-    pub picked: Option<String>,
-    /// The address of the replica that computes the prompt, if it is another one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub prefill: Option<String>,
-    /// With a prefill replica: the price of the two against one alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pair: Option<Pair>,
-    /// Why it was picked, or why nothing was picked.
-    pub reason: String,
-    /// The residency rules that name the request.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub rules: Vec<String>,
-    /// Every candidate, as of this decision.
-    pub candidates: Vec<Candidate>,
-    /// Every peer, as of this decision.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub peers: Vec<PeerCandidate>,
-}
-
-/// A decision in one line.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Decided {
-    /// The request's id.
-    pub id: String,
-    /// When, in seconds since the gateway started.
-    pub at_s: f64,
-    /// Which attempt this was.
-    pub attempt: u32,
-    /// This attempt resumes an answer that broke off.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub resumed: bool,
-    /// The picked replica's address, or the peer as `region/name`; none when queued or refused.
-    pub picked: Option<String>,
-    /// The address of the replica that computes the prompt, if it is another one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub prefill: Option<String>,
-    /// Why it was picked, or why nothing was picked.
-    pub reason: String,
-    /// The prompt's tokens, as estimated.
-    pub prompt_tokens: u32,
-    /// Of those, expected in the picked replica's cache.
-    pub matched_tokens: f32,
-    /// The residency rules that name the request.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub rules: Vec<String>,
-}
-
-/// One peer of a decision.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct PeerCandidate {
-    /// `region/name`.
-    pub name: String,
-    /// Why it could not receive the request; none when it could.
-    pub unavailable: Option<String>,
-    /// Prompt tokens that match earlier requests forwarded there.
-    pub matched_tokens: f32,
-    /// Round trip.
-    pub rtt_ms: f32,
-    /// Requests queued there.
-    pub held: u32,
-    /// Its replicas with free capacity.
-    pub eligible: u32,
-    /// Requests forwarded there since its digest.
-    pub since: u32,
-}
-
-/// One candidate of a decision.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Candidate {
-    /// Its id.
-    pub id: u16,
-    /// Its address.
-    pub url: String,
-    /// Its part of a request: `both`, `prefill` or `decode`.
-    #[serde(default)]
-    pub role: String,
-    /// Why it could not be picked; none when it was eligible.
-    pub ineligible: Option<String>,
-    /// Prompt tokens expected in its cache.
-    pub matched_tokens: f32,
-    /// Prompt tokens of the request.
-    pub prompt_tokens: u32,
-    /// Pending requests.
-    pub pending: u32,
-    /// In the batch.
-    pub running: u32,
-    /// Dispatched and not ended.
-    pub outstanding: u32,
-    /// Prefill tokens queued before this request.
-    pub front_tokens: f32,
-    /// Share of KV in use.
-    pub kv_used: f32,
-    /// Tokens of KV under way to or from it.
-    #[serde(default)]
-    pub moving_tokens: f32,
-    /// The policy's terms, by name.
-    pub terms: Vec<(String, f64)>,
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use meridian_base::{RequestId, Time};
+use meridian_base::{Duration, RequestId, Time};
 use meridian_routing::residency::Residence;
-use meridian_routing::{CandidateRow, Decision, Ineligible, Request, Routing, Target, Why};
-use meridian_wire::admin::{Candidate, Decided, Explanation, Pair, PeerCandidate};
+use meridian_routing::{CandidateRow, Decision, Ending, Ineligible, Request, Routing, Target, Why};
+use meridian_wire::admin::{self, Candidate, Decided, Explanation, Pair, PeerCandidate};
 
 use crate::ids::Ids;
 use crate::lock::Mutex;
@@ -102,10 +102,20 @@ impl Explain {
             picked: decision.pick.map(|(target, _)| self.name(target, decision.at)),
             prefill: self.prefill(decision),
             reason: reason(decision).to_owned(),
+            ending: ending(decision),
             prompt_tokens: decision.candidates.first().map_or(0, |c| c.prompt_tokens),
             matched_tokens: matched.unwrap_or_default(),
             rules: self.rules(decision.id),
         }
+    }
+
+    /// The decisions about the same request before this one, oldest first. Those of one request are
+    /// few: a queued one, and one for each attempt.
+    fn earlier(&self, routing: &Routing, decision: &Decision) -> Vec<Decided> {
+        let same = routing.decisions().filter(|other| other.id == decision.id);
+        let mut earlier: Vec<_> = same.skip(1).map(|other| self.decided(other)).collect();
+        earlier.reverse();
+        earlier
     }
 
     /// The address of the replica at that time, or the peer as `region/name`.
@@ -137,6 +147,8 @@ impl Explain {
             prefill: self.prefill(decision),
             pair: pair(decision),
             reason: reason(decision).to_owned(),
+            ending: ending(decision),
+            earlier: self.earlier(routing, decision),
             rules: self.rules(decision.id),
             candidates: decision
                 .candidates
@@ -164,6 +176,22 @@ fn pair(decision: &Decision) -> Option<Pair> {
         fixed_ms: pace.fixed_ms,
         ms_per_token: pace.ms_per_token,
     })
+}
+
+fn ending(decision: &Decision) -> admin::Ending {
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    let how = decision.ending.map(|(how, _)| how);
+    admin::Ending {
+        outcome: how.map(|how| how.word().to_owned()),
+        refusal: match how {
+            Some(Ending::Refused(why)) => Some(why.word().to_owned()),
+            _ => None,
+        },
+        in_prefill: matches!(how, Some(Ending::Prefill(_))),
+        retried: decision.retried,
+        first_token_ms: decision.first_token.map(ms),
+        total_ms: decision.ending.map(|(_, after)| ms(after)),
+    }
 }
 
 fn reason(decision: &Decision) -> &'static str {

@@ -173,6 +173,41 @@ async fn explain() {
     }
 }
 
+// An explanation says how the request ended: a stream with its times, a request that the engine
+// refused, and one that runs until its client disconnects.
+#[tokio::test(start_paused = true)]
+async fn explanations_have_outcomes() {
+    let replica = Replica::start().await;
+    let region = Region::of(&[&replica]).await;
+    let event = "data: {\"choices\":[{\"delta\":{\"content\":\"w\"}}]}\n\n";
+    let of =
+        async |id: &str| explanation(&get(region.admin, &format!("/admin/explain/{id}")).await);
+
+    let paced = Script::sse().wait(20 * MS).event(event).wait(30 * MS);
+    replica.then(paced.event("data: [DONE]\n\n").send("0\r\n\r\n"));
+    let streamed = call(region.listen, stream_chat("hi")).await;
+    region.settled().await;
+    let ending = of(streamed.header("x-request-id")).await.ending;
+    assert_eq!(ending.outcome.as_deref(), Some("done"), "{ending:?}");
+    let (first, total) = (ending.first_token_ms.unwrap(), ending.total_ms.unwrap());
+    assert!(first >= 20.0 && total >= first + 30.0, "{ending:?}");
+
+    replica.then(Script::json(400, "{}"));
+    let refused = call(region.listen, chat("hi")).await;
+    let ending = of(refused.header("x-request-id")).await.ending;
+    assert_eq!(ending.outcome.as_deref(), Some("client_error"), "{ending:?}");
+    assert_eq!(ending.first_token_ms, None, "{ending:?}");
+
+    replica.then(Script::sse().event(event).hang());
+    let running = open(region.listen, stream_chat("hi")).await;
+    let id = running.head.headers["x-request-id"].to_str().unwrap().to_owned();
+    let ending = of(&id).await.ending;
+    assert_eq!((&ending.outcome, ending.total_ms), (&None, None), "{ending:?}");
+    drop(running);
+    region.settled().await;
+    assert_eq!(of(&id).await.ending.outcome.as_deref(), Some("cancelled"));
+}
+
 // A dry run decides with all candidates and their terms, and sends nothing.
 #[tokio::test(start_paused = true)]
 async fn dry_runs() {

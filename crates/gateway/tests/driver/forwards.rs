@@ -181,7 +181,10 @@ async fn is_explained_in_both_regions() {
     assert_eq!(entry.picked.as_deref(), Some("eu/eu-1"), "{entry:?}");
     assert_eq!((entry.peers[0].name.as_str(), entry.peers[0].eligible), ("eu/eu-1", 1));
     assert_eq!(entry.candidates[0].ineligible.as_deref(), Some("full"));
-    assert_eq!(explain(&regions[1]).await.picked, Some(there.url()));
+    assert_eq!(entry.ending.outcome.as_deref(), Some("done"), "{entry:?}");
+    let served = explain(&regions[1]).await;
+    assert_eq!(served.picked, Some(there.url()));
+    assert_eq!(served.ending.outcome.as_deref(), Some("done"), "{served:?}");
 }
 
 // A stream passes piece by piece, as the replica sends it. Afterwards both gateways know the usage,

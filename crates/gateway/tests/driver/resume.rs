@@ -326,6 +326,11 @@ async fn explained() {
     let all = get(region.admin, "/admin/decisions").await.json();
     assert_eq!(all[0]["resumed"], true, "{all}");
     assert_eq!(all[1].get("resumed"), None, "{all}");
+    // Each decision has its own outcome, and the explanation lists the earlier one.
+    assert_eq!((&all[0]["outcome"], &all[1]["outcome"]), (&"done".into(), &"replica_error".into()));
+    assert_eq!((all[0].get("retried"), &all[1]["retried"]), (None, &true.into()), "{all}");
+    assert_eq!(why["outcome"], "done", "{why}");
+    assert_eq!(why["earlier"], serde_json::Value::from(vec![all[1].clone()]), "{why}");
 }
 
 /// `us`, whose replica is busy, and `eu` with two: a stream of `us` runs in `eu`.

@@ -122,7 +122,8 @@ impl Routing {
     pub(crate) fn decide(&mut self, now: Time, active: &mut Active) -> Choice {
         let choice = self.choose(now, active);
         if choice.pick().is_none() {
-            self.write_down(now, active, active.attempt + 1, None);
+            let attempt = active.attempt + 1;
+            self.write_down(now, active, attempt, None);
         }
         choice
     }
@@ -466,12 +467,14 @@ impl Routing {
     pub(crate) fn write_down(
         &mut self,
         now: Time,
-        active: &Active,
+        active: &mut Active,
         attempt: u32,
         pick: Option<(Target, Why)>,
     ) {
         let mut journal = core::mem::take(&mut self.journal);
-        if let Some(decision) = journal.next() {
+        journal.decided_again(now, active.decision);
+        if let Some((number, decision)) = journal.next() {
+            active.decision = number;
             (decision.id, decision.at, decision.attempt) = (active.request.id, now, attempt);
             (decision.resumed, decision.pick) = (active.resumed, pick);
             self.describe_pair(decision, active.fetch.map(|fetch| fetch.from));

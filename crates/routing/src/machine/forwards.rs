@@ -6,6 +6,7 @@ use meridian_base::{PeerId, ReplicaId, Time};
 
 use super::{Output, Routing};
 use crate::active::{Active, Away, Place};
+use crate::ending::Ending;
 use crate::explain::Target;
 use crate::peer::Sent;
 use crate::policy::Forward;
@@ -41,13 +42,14 @@ impl Routing {
         active.away = away;
         active.dispatched = now;
         active.first_token = false;
-        self.write_down(now, active, active.attempt, Some((Target::Peer(peer), why)));
+        let attempt = active.attempt;
+        self.write_down(now, active, attempt, Some((Target::Peer(peer), why)));
         self.outputs.push_back(Output::Forward {
             id,
             peer,
             why,
             matched_tokens: active.matched as u32,
-            attempt: active.attempt,
+            attempt,
         });
         if by_policy && self.checks_credits {
             self.check_credit(peer);
@@ -79,6 +81,7 @@ impl Routing {
         end: End,
     ) {
         active.place = Place::Nowhere;
+        self.journal.end(now, active.decision, Ending::Attempt(end.outcome));
         self.peers.ended(peer, active.request.id);
         // If a rule permits only some of the peer's replicas, those may be full while others have
         // free capacity. Its answer then says nothing about other requests.

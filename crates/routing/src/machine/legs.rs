@@ -12,6 +12,7 @@ use meridian_base::{ReplicaId, RequestId, Time};
 
 use super::Routing;
 use crate::active::{Active, Place};
+use crate::ending::Ending;
 use crate::pool::Fetch;
 use crate::replica::Work;
 use crate::request::{Outcome, Usage};
@@ -240,6 +241,7 @@ impl Routing {
                 return;
             }
         };
+        self.journal.end(now, active.decision, Ending::Prefill(outcome));
         // A full engine has not failed, and takes no attempt either.
         let is_full = matches!(outcome, Outcome::Full | Outcome::NoRoom);
         active.prefills_failed += u32::from(!is_full);

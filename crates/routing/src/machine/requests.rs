@@ -7,6 +7,7 @@ use super::decide::{Choice, Sending};
 use super::forwards::End;
 use super::{Output, RETICK, Routing, Sent};
 use crate::active::{Active, Place};
+use crate::ending::Ending;
 use crate::explain::Target;
 use crate::index::Insert;
 use crate::policy::{Chosen, Dispatched};
@@ -152,8 +153,9 @@ impl Routing {
     /// further decision or change.
     pub(crate) fn write_dispatch(&mut self) {
         let Some(Sent { at, id, replica, why }) = self.unwritten.take() else { return };
-        let Some(active) = self.actives.take(id) else { return };
-        self.write_down(at, &active, active.attempt, Some((Target::Replica(replica), why)));
+        let Some(mut active) = self.actives.take(id) else { return };
+        let attempt = active.attempt;
+        self.write_down(at, &mut active, attempt, Some((Target::Replica(replica), why)));
         let prompt = active.request.prompt_tokens as f32;
         match active.fetch {
             Some(fetch) => {
@@ -211,6 +213,9 @@ impl Routing {
 
     pub(super) fn first_token(&mut self, now: Time, id: RequestId) {
         let Some(active) = self.actives.get_mut(id) else { return };
+        if active.request.streams {
+            self.journal.first_token(now, active.decision);
+        }
         // Another replica succeeded where the suspect failed.
         let suspect = active.suspect.take();
         let place = active.place;
@@ -280,6 +285,7 @@ impl Routing {
             }
         };
         let End { outcome, retry, usage, extended, .. } = end;
+        self.journal.end(now, active.decision, Ending::Attempt(outcome));
         let mut blamed = replica;
         if let Some(replica) = replica {
             let fetch = self.settle_fetch(now, &mut active, replica);
@@ -450,6 +456,7 @@ impl Routing {
 
     pub(super) fn cancelled(&mut self, now: Time, id: RequestId) {
         let Some(mut active) = self.actives.take(id) else { return };
+        self.journal.end(now, active.decision, Ending::Cancelled);
         match active.place {
             Place::Held => {
                 self.held.remove(&active.request);
@@ -477,6 +484,7 @@ impl Routing {
     /// blame, so the failure counts.
     pub(super) fn refuse(&mut self, now: Time, active: &Active, why: RejectWhy) {
         self.blame_suspect(now, active);
+        self.journal.end(now, active.decision, Ending::Refused(why));
         let (id, retry_after) = (active.request.id, self.retry_after());
         self.outputs.push_back(Output::Reject { id, why, retry_after });
     }

@@ -22,7 +22,8 @@
 //! - `needed r=N` counts the requests for which a replica has to stay: its own, those that come
 //!   there after their prefill, and those whose KV it holds
 //! - `state` prints the replicas, `totals` the outcomes of their requests, `why id=N` the
-//!   candidates of the newest decision, `links` the pace of KV
+//!   candidates of the newest decision, `endings id=N` how each decision ended, `links` the pace of
+//!   KV
 
 mod peers;
 
@@ -235,6 +236,7 @@ impl Region {
             "peers" => return peers::table(&self.routing),
             "digest_of_ours" => return peers::digest(&self.routing.digest()),
             "why" => return self.why(arg(t, "id").expect("names a request")),
+            "endings" => return self.endings(arg(t, "id").expect("names a request")),
             "due" => return self.due(),
             "totals" => return self.totals(),
             "needed" => return self.needed(ReplicaId(arg(t, "r").expect("names a replica"))),
@@ -352,6 +354,24 @@ impl Region {
     fn due(&self) -> String {
         let due = self.routing.poll_timeout().map(|at| at.as_nanos() as f64 / 1e6);
         due.map_or("never\n".to_owned(), |ms| format!("at {ms} ms\n"))
+    }
+
+    /// How the kept decisions about a request ended, oldest first.
+    fn endings(&self, id: u64) -> String {
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        let mut lines: Vec<String> = Vec::new();
+        for d in self.routing.decisions().filter(|d| d.id == RequestId(id)) {
+            let to = d.pick.map_or("nothing".to_owned(), |(target, _)| format!("{target:?}"));
+            let first =
+                d.first_token.map_or(String::new(), |t| format!(", first token {} ms", ms(t)));
+            let ending = d.ending.map_or("in progress".to_owned(), |(ending, after)| {
+                format!("{ending:?} after {} ms", ms(after))
+            });
+            let retried = if d.retried { ", retried" } else { "" };
+            lines.push(format!("attempt {} at {to}: {ending}{first}{retried}\n", d.attempt));
+        }
+        lines.reverse();
+        lines.concat()
     }
 
     fn why(&self, id: u64) -> String {
