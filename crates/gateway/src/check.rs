@@ -19,6 +19,7 @@ use crate::descriptors::check_descriptors;
 use crate::error::Error;
 use crate::peers::all::Peers;
 use crate::peers::tls as peers;
+use crate::record;
 use crate::registry::following::Following;
 use crate::registry::secured as registry;
 use crate::sources;
@@ -98,6 +99,7 @@ pub fn check(config: &Config) -> Vec<String> {
     found.extend(further);
     found.extend(doubts(config));
     found.extend(sources::problems(config));
+    found.extend(record::problems(config));
     found.extend(check_descriptors(config).err().map(|e| e.to_string()));
     found
 }

@@ -21,6 +21,7 @@ mod metrics;
 mod opening;
 mod peers;
 mod plane;
+mod record;
 mod registry;
 mod reload;
 mod replicas;

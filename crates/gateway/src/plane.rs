@@ -13,6 +13,7 @@ use crate::inputs::Inputs;
 use crate::machine::driver::Driver;
 use crate::metrics::Metrics;
 use crate::peers::all::Peers;
+use crate::record::Records;
 use crate::replicas::fleet::Fleet;
 use crate::replicas::upstream::Upstream;
 use crate::request::admit::Admission;
@@ -36,6 +37,8 @@ pub(crate) struct DataPlane {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) ids: Arc<Ids>,
     pub(crate) explain: Arc<Explain>,
+    /// The access log and the journal, if there are any.
+    pub(crate) records: Option<Arc<Records>>,
     /// Web pages that may read answers; if absent, none may.
     pub(crate) cors: Option<Arc<Cors>>,
 }
@@ -60,6 +63,7 @@ impl DataPlane {
             driver: self.driver.clone(),
             explain: self.explain.clone(),
             metrics: self.metrics.clone(),
+            records: self.records.clone(),
             answers: Arc::new(Answers {
                 lifecycle: self.lifecycle(near),
                 settings: self.settings.clone(),

@@ -100,6 +100,7 @@ pub async fn serve(
         }
     };
     tokio::join!(leaving, workers.drain(), peers);
+    write_records(&gateway).await;
     Ok(())
 }
 
@@ -121,6 +122,20 @@ fn follow(
         registry::start(registry, addresses, gateway.reported(), gateway.applied(), tasks);
     }
     sources::start(&gateway.sources, tasks);
+}
+
+/// Ends the requests that are left, and writes the records of all.
+async fn write_records(gateway: &Gateway) {
+    let Some(records) = gateway.plane.records.clone() else { return };
+    gateway.over.cancel();
+    // Each request ends at the next poll of its connection.
+    for _ in 0..100 {
+        if gateway.driver.lock().requests.in_flight == 0 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let _ = tokio::task::spawn_blocking(move || records.stop()).await;
 }
 
 async fn listen(field: &'static str, addr: SocketAddr) -> Result<TcpListener, Error> {

@@ -10,6 +10,7 @@ mod examples;
 mod explain;
 mod flow;
 mod import;
+mod journal;
 mod plan;
 mod qdisc;
 mod wan;

@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::machine::driver::Driver;
+use crate::record::Recording;
 
 /// Marks a process as the test's child; its value selects the case.
 const CHILD: &str = "MERIDIAN_TEST_PANIC";
@@ -114,13 +115,13 @@ async fn a_panic_in_a_request_ends_that_request() {
     let driver = driver();
     let one = driver.clone();
     let panicked = tokio::spawn(async move {
-        let (_ticket, _verdict) = one.arrive(request(1));
+        let (_ticket, _verdict) = one.arrive(request(1), Recording::default());
         panic!("in a handler");
     });
     assert!(panicked.await.is_err_and(|e| e.is_panic()));
     let counts = driver.lock().requests;
     assert_eq!((counts.accepted, counts.cancelled, counts.in_flight), (1, 1, 0));
-    let (ticket, _verdict) = driver.arrive(request(2));
+    let (ticket, _verdict) = driver.arrive(request(2), Recording::default());
     assert_eq!(driver.lock().requests.in_flight, 1);
     drop(ticket);
     assert_eq!(driver.lock().requests.in_flight, 0);

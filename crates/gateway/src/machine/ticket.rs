@@ -7,6 +7,8 @@ use meridian_base::{Duration, ReplicaId, RequestId, mix};
 use meridian_routing::{Input, Outcome, RejectWhy, Request, Usage};
 
 use crate::machine::driver::{Driver, Inner, Verdict};
+use crate::record::Recording;
+use crate::record::facts::{DONE, Record};
 
 /// How a request ended, in the terms of the status page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +18,19 @@ pub(crate) enum End {
     Rejected,
     Failed,
     Cancelled,
+}
+
+impl End {
+    /// Its word in the access log and in the journal.
+    fn word(self) -> &'static str {
+        match self {
+            End::Done => DONE,
+            End::ClientError => "client_error",
+            End::Rejected => "rejected",
+            End::Failed => "failed",
+            End::Cancelled => "cancelled",
+        }
+    }
 }
 
 /// Details of an ended attempt, besides its outcome.
@@ -35,12 +50,17 @@ pub(crate) struct Ticket {
     open: bool,
     /// Numbers given to attempts.
     given: AtomicU64,
+    /// Emitted when the request ends.
+    recording: Recording,
 }
 
 impl Ticket {
     /// Reports that the answer started; with its TTFT if it is a stream, since the first byte of a
     /// non-streamed answer says nothing about its first token.
-    pub(crate) fn first_token(&self, ttft: Option<Duration>) {
+    pub(crate) fn first_token(&mut self, ttft: Option<Duration>) {
+        if let Some(ttft) = ttft {
+            self.recording.note(|record| record.ttft = Some(ttft));
+        }
         let mut inner = self.driver.lock();
         if let Some(ttft) = ttft {
             inner.ttft.add(ttft.as_secs_f32() * 1e3);
@@ -49,6 +69,11 @@ impl Ticket {
         inner.routing.handle(now, Input::FirstToken(self.id));
         let _ = inner.carry_out(None);
         self.driver.rearm(inner);
+    }
+
+    /// Notes facts in the request's record, if it has one.
+    pub(crate) fn note(&mut self, fill: impl FnOnce(&mut Record)) {
+        self.recording.note(fill);
     }
 
     /// Counts the request's prompt and its expected match, for the status page.
@@ -149,19 +174,26 @@ impl Ticket {
             let _ = inner.carry_out(None);
         }
         self.driver.rearm(inner);
+        self.recording.end(end.word());
     }
 }
 
 impl Driver {
     /// Enters a request. The ticket removes it again, whatever happens to its owner.
-    pub(crate) fn arrive(self: &Arc<Self>, request: Request) -> (Ticket, Verdict) {
+    pub(crate) fn arrive(
+        self: &Arc<Self>,
+        request: Request,
+        mut recording: Recording,
+    ) -> (Ticket, Verdict) {
         let id = request.id;
         let mut inner = self.lock();
         inner.requests.accepted += 1;
         inner.requests.in_flight += 1;
+        recording.note(|record| record.policy = Some(inner.routing.config().policy.name));
         let verdict = self.turn(&mut inner, id, Input::Arrived(request));
         self.rearm(inner);
-        let ticket = Ticket { driver: self.clone(), id, open: true, given: AtomicU64::new(0) };
+        let (driver, given) = (self.clone(), AtomicU64::new(0));
+        let ticket = Ticket { driver, id, open: true, given, recording };
         (ticket, verdict)
     }
 }

@@ -33,6 +33,11 @@ pub(super) struct Kind {
     pub(super) kind: &'static str,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(super) struct Sink {
+    pub(super) sink: &'static str,
+}
+
 /// The machine keeps the counts; a scrape copies them.
 pub(super) fn set(counter: &Counter, value: u64) {
     counter.inner().store(value, Ordering::Relaxed);

@@ -21,7 +21,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-use self::labels::{EndedAs, FieldLabel, Kind, Limit, Reason};
+use self::labels::{EndedAs, FieldLabel, Kind, Limit, Reason, Sink};
 pub(crate) use self::legs::KvAlarm;
 use self::page::Page;
 use crate::error::Fault;
@@ -38,6 +38,7 @@ pub(crate) struct Metrics {
     engine_fields: Family<FieldLabel, Counter>,
     probe_failures: Counter,
     odd: Family<Kind, Counter>,
+    records_dropped: Family<Sink, Counter>,
     legs: legs::Legs,
     ttft: Histogram,
     e2e: Histogram,
@@ -67,6 +68,7 @@ impl Metrics {
             engine_fields: Family::default(),
             probe_failures: Counter::default(),
             odd: Family::default(),
+            records_dropped: Family::default(),
             legs: legs::Legs::default(),
             ttft: seconds(),
             e2e: seconds(),
@@ -93,6 +95,8 @@ impl Metrics {
         r.register("engine_fields", fields, self.engine_fields.clone());
         r.register("probe_failures", "Probes without a usable answer", self.probe_failures.clone());
         r.register("odd_answers", "Answers unlike what was asked for", self.odd.clone());
+        let help = "Lines of the access log and the journal that were lost";
+        r.register("records_dropped", help, self.records_dropped.clone());
         let s = || Unit::Seconds;
         r.register_with_unit(
             "ttft_gateway",
@@ -161,6 +165,11 @@ impl Metrics {
 
     pub(crate) fn odd(&self, odd: Odd) {
         self.odd.get_or_create(&Kind { kind: odd.word() }).inc();
+    }
+
+    /// The counter of lost lines of the access log or of the journal.
+    pub(crate) fn records_dropped(&self, sink: &'static str) -> Counter {
+        self.records_dropped.get_or_create_owned(&Sink { sink })
     }
 
     pub(crate) fn first_token(&self, ttft: Duration) {
@@ -237,6 +246,7 @@ mod tests {
         metrics.retried(Fault::Full);
         metrics.engine_field("kv_transfer_params");
         metrics.odd(Odd::NotJson);
+        let _ = metrics.records_dropped("journal");
         metrics.fell_back("prefill");
         metrics.stays_whole("answers");
         metrics.kv_alarm(KvAlarm::Late, 1);

@@ -93,7 +93,9 @@ impl Admission {
         };
         let id = self.ids.next();
         let keys = (&self.settings.key_headers[..], &*self.inputs.reading);
-        let key = key(keys, &parts.headers, &info, tenant, &origin);
+        let own_key = || session(keys, &parts.headers, &info);
+        let session = origin.is_client().then(own_key).flatten();
+        let key = key(session, tenant, &origin);
         let hops = origin.hops();
         let deadline = deadline(self.driver.clock.now(), &parts.headers, &origin);
         let (residence, report) = self.residence(access, caller.tenant.as_ref(), model, origin);
@@ -110,7 +112,15 @@ impl Admission {
         let context = RequestContext {
             began,
             call: call(parts, endpoint, shown_id),
-            sender: Sender { tenant, tenant_name, key, priority: caller.priority, hops, report },
+            sender: Sender {
+                tenant,
+                tenant_name,
+                key,
+                session,
+                priority: caller.priority,
+                hops,
+                report,
+            },
             prompt,
             terms: Terms { residence, deadline, tells },
         };
@@ -274,25 +284,23 @@ fn reply(endpoint: Endpoint, info: &RequestInfo) -> Option<u32> {
     if endpoint.is_generation() { info.max_tokens } else { Some(0) }
 }
 
-/// The affinity key, from the first available source: a configured header, the body's own, the
-/// tenant, the client.
-fn key(
+/// The affinity key that a client's request has of its own: in a configured header, or in the body.
+fn session(
     (names, reading): (&[HeaderName], &ReadingNow),
     headers: &HeaderMap,
     info: &RequestInfo,
-    tenant: u64,
-    origin: &Origin,
-) -> u64 {
-    let client = match origin {
-        Origin::Client(client) => *client,
-        Origin::Peer { marks, .. } => return marks.key,
-    };
+) -> Option<u64> {
     let header = names.iter().find_map(|name| headers.get(name));
-    match (header, info.session) {
-        (Some(value), _) => reading.hash(Some(value.as_bytes())),
-        (None, Some(session)) => session,
-        (None, None) if tenant != 0 => tenant,
-        (None, None) => client,
+    header.map(|value| reading.hash(Some(value.as_bytes()))).or(info.session)
+}
+
+/// The affinity key: the request's own, or that of its tenant or client. A peer sends it along.
+fn key(session: Option<u64>, tenant: u64, origin: &Origin) -> u64 {
+    match (origin, session) {
+        (Origin::Peer { marks, .. }, _) => marks.key,
+        (Origin::Client(_), Some(session)) => session,
+        (Origin::Client(_), None) if tenant != 0 => tenant,
+        (Origin::Client(client), None) => *client,
     }
 }
 

@@ -98,7 +98,7 @@ impl Answering {
             delivery.count(self.incoming.odd(|oddity| oddity.last_piece(&feed.pass)));
         }
         if feed.first_token || delivery.is_unseen() {
-            delivery.first_token(&self.ticket);
+            delivery.first_token(&mut self.ticket);
         }
         // The answer on an unknown path may consist of more than the one object that it starts
         // with.
@@ -113,8 +113,10 @@ impl Answering {
     }
 
     /// The client hung up, and is charged for the delivered part.
-    pub(crate) fn abandon(self, delivery: &mut Delivery) {
-        delivery.reserved.seen(self.reader.pieces());
+    pub(crate) fn abandon(mut self, delivery: &mut Delivery) {
+        let pieces = self.reader.pieces();
+        delivery.reserved.seen(pieces);
+        self.ticket.note(|record| record.pieces += pieces);
     }
 
     /// A peer's report on its answer, after the last byte; engines send none.
@@ -127,7 +129,8 @@ impl Answering {
     /// Reports the end of the attempt to the machine. Returns the rest of the transfer, and bytes
     /// that were buffered until now.
     pub(crate) fn settle(self, outcome: Outcome, delivery: &mut Delivery) -> (Incoming, Bytes) {
-        let Answering { mut incoming, mut reader, ticket, by, sent, reported, mut resume } = self;
+        let Answering { mut incoming, mut reader, mut ticket, by, sent, reported, mut resume } =
+            self;
         let held = resume
             .as_mut()
             .map_or_else(Bytes::new, |resume| reader.feed(resume.thread.rest()).pass);
@@ -145,6 +148,7 @@ impl Answering {
         }
         let usage = usage.map(|usage| delivery.counted(usage));
         delivery.reserved.settle(usage, pieces);
+        ticket.note(|record| (record.usage, record.pieces) = (usage, record.pieces + pieces));
         if let Some(response) = &response_id {
             delivery.pin(response, &by);
         }
@@ -175,8 +179,10 @@ impl Answering {
                 return Err(Box::new(self));
             }
         };
-        let Answering { reader, ticket, by, .. } = self;
-        delivery.reserved.seen(reader.pieces());
+        let Answering { reader, mut ticket, by, .. } = self;
+        let pieces = reader.pieces();
+        delivery.reserved.seen(pieces);
+        ticket.note(|record| record.pieces += pieces);
         by.end(Outcome::ReplicaError);
         let verdict = ticket.go_on(blocks);
         Ok(Box::pin(search(answers.clone(), resume, ticket, verdict)))

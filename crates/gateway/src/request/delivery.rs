@@ -101,7 +101,7 @@ impl Delivery {
 
     /// An attempt's first token arrived. The client sees one first token, but each attempt has its
     /// own.
-    pub(crate) fn first_token(&mut self, ticket: &Ticket) {
+    pub(crate) fn first_token(&mut self, ticket: &mut Ticket) {
         let first = !std::mem::replace(&mut self.saw_first, true) && self.form == Form::Events;
         let ttft = first.then(|| self.began.elapsed());
         if let Some(ttft) = ttft {

@@ -15,10 +15,12 @@ use crate::machine::driver::Driver;
 use crate::metrics::Metrics;
 use crate::peers::all::Peers;
 use crate::peers::inbound::{Forwarded, Forwards};
+use crate::record::{Recording, Records};
 use crate::replicas::fleet::Fleet;
 use crate::request::admit::{Admission, Admitted};
 use crate::request::answers::Answers;
 use crate::request::body::AnswerBody;
+use crate::request::noted;
 use crate::request::origin::{Origin, identify};
 use crate::request::respond::{answered, unanswered};
 
@@ -29,6 +31,8 @@ pub(crate) struct Requests {
     pub(crate) explain: Arc<Explain>,
     pub(crate) answers: Arc<Answers>,
     pub(crate) metrics: Arc<Metrics>,
+    /// The access log and the journal, if there are any.
+    pub(crate) records: Option<Arc<Records>>,
 }
 
 impl Forwards for Arc<Requests> {
@@ -56,9 +60,15 @@ impl Requests {
         }
         let shown_id = request.headers().get(headers::REQUEST_ID).cloned();
         let endpoint = Endpoint::of(request.uri().path());
-        let result = self.serve(request, endpoint, origin).await;
+        let mut recording = Recording::begin(self.records.as_ref(), endpoint, origin.is_client());
+        recording.note(|record| {
+            record.id.clone_from(&shown_id);
+            record.hops = origin.hops();
+        });
+        let result = self.serve(request, endpoint, origin, &mut recording).await;
         result.unwrap_or_else(|refusal| {
             self.metrics.refused(&refusal);
+            noted::ends_refused(&mut recording, &refusal);
             with_id(refusal.response(endpoint), shown_id)
         })
     }
@@ -68,6 +78,7 @@ impl Requests {
         mut request: Request<Incoming>,
         endpoint: Endpoint,
         origin: Origin,
+        recording: &mut Recording,
     ) -> Result<Response<AnswerBody>, Refusal> {
         if origin.is_client() {
             head::check(&request)?;
@@ -76,12 +87,18 @@ impl Requests {
         let access = inputs.access.now();
         let tenant_header = settings.tenant_header.as_ref();
         let caller = identify(tenant_header, &access, request.headers_mut(), endpoint, &origin)?;
+        recording.note(|record| {
+            record.tenant.clone_from(&caller.tenant);
+            record.priority = Some(caller.priority);
+        });
         let path = request.uri().path();
         let passes = endpoint != Endpoint::Other || settings.paths.iter().any(|p| p == path);
         match (endpoint, request.method()) {
             _ if !passes => return Err(Refusal::unknown_path()),
             (Endpoint::Models, &Method::GET | &Method::HEAD) => {
-                return Ok(models(fleet, peers.as_deref(), path));
+                let answer = models(fleet, peers.as_deref(), path);
+                noted::ends_answered(recording, answer.status());
+                return Ok(answer);
             }
             (Endpoint::Models, _) => return Err(Refusal::wrong_method("GET, HEAD")),
             (Endpoint::Other, _) | (_, &Method::POST) => {}
@@ -89,18 +106,22 @@ impl Requests {
         }
         let admitted = self.admission.admit(&access, request, endpoint, origin, caller).await?;
         match admitted.dry_run {
-            true => Ok(json(StatusCode::OK, self.explain.dry_run(admitted.question))),
-            false => Ok(self.live(admitted).await),
+            true => {
+                noted::ends_answered(recording, StatusCode::OK);
+                Ok(json(StatusCode::OK, self.explain.dry_run(admitted.question)))
+            }
+            false => Ok(self.live(admitted, std::mem::take(recording)).await),
         }
     }
 
     /// Runs a request from the machine's first decision to the beginning of its answer.
-    async fn live(&self, admitted: Admitted) -> Response<AnswerBody> {
+    async fn live(&self, admitted: Admitted, mut recording: Recording) -> Response<AnswerBody> {
         let Admitted { context, payload, reserved, question, .. } = admitted;
         let shown_id = context.call.shown_id.as_bytes();
         self.explain.note(shown_id, question.id, &context.terms.residence);
-        let (ticket, verdict) = self.driver.arrive(question);
-        match self.answers.lifecycle.follow(&context, &payload, &ticket, verdict).await {
+        noted::admitted(&mut recording, &context);
+        let (mut ticket, verdict) = self.driver.arrive(question, recording);
+        match self.answers.lifecycle.follow(&context, &payload, &mut ticket, verdict).await {
             Ok(answer) => answered(&self.answers, context, payload, reserved, ticket, answer),
             Err(why) => unanswered(&self.answers, &context, reserved, ticket, why),
         }

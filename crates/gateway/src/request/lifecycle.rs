@@ -15,10 +15,12 @@ use crate::ids::Ids;
 use crate::machine::driver::Verdict;
 use crate::machine::ticket::Ticket;
 use crate::metrics::Metrics;
+use crate::record::facts::Record;
 use crate::request::attempt::{Failure, Started, Transport};
 use crate::request::context::{Payload, RequestContext};
 use crate::request::destination::{Attempt, Destination, Destinations, Next};
 use crate::request::engine_error::EngineError;
+use crate::request::noted;
 
 /// The state of a request without an answer.
 enum State {
@@ -51,7 +53,7 @@ impl Lifecycle {
         &self,
         context: &RequestContext,
         payload: &Payload,
-        ticket: &Ticket,
+        ticket: &mut Ticket,
         verdict: Verdict,
     ) -> Result<(Attempt, Started), Unanswered> {
         let mut failures = Failures::default();
@@ -61,9 +63,12 @@ impl Lifecycle {
                 State::Deciding(verdict) => {
                     let decision = match verdict {
                         Verdict::Now(decision) => decision,
-                        Verdict::Later(promise) => promise
-                            .await
-                            .expect("the ticket keeps the driver, which keeps the sender"),
+                        Verdict::Later(promise) => {
+                            ticket.note(Record::waits);
+                            let decision = promise.await;
+                            ticket.note(Record::waited);
+                            decision.expect("the ticket keeps the driver, which keeps the sender")
+                        }
                     };
                     match self.destinations.find(&context.terms.residence, decision) {
                         Next::Attempt(attempt) => State::Attempting(attempt),
@@ -82,11 +87,17 @@ impl Lifecycle {
                 }
                 State::Attempting(attempt) => {
                     self.metrics.decided(&attempt.why);
+                    ticket.note(|record| noted::attempt(record, &attempt));
                     let failure =
                         match self.transport.send(context, payload, &attempt, ticket).await {
-                            Ok(started) => return Ok((attempt, started)),
+                            Ok(started) => {
+                                ticket
+                                    .note(|record| noted::started(record, &attempt, &started.head));
+                                return Ok((attempt, started));
+                            }
                             Err(failure) => failure,
                         };
+                    ticket.note(|record| record.retries += 1);
                     log(&self.ids, ticket.id, &attempt, &failure);
                     if let Some(said) = failures.repeated(&failure) {
                         return Err(Unanswered::SameFailure(Box::new(attempt), said));

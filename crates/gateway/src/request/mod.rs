@@ -18,6 +18,7 @@ pub(crate) mod incoming;
 mod leg;
 mod legs;
 pub(crate) mod lifecycle;
+mod noted;
 pub(crate) mod odd;
 pub(crate) mod origin;
 pub(crate) mod relay;

@@ -23,6 +23,7 @@ use crate::request::destination::{Attempt, Destination};
 use crate::request::engine_error::EngineError;
 use crate::request::incoming::Incoming;
 use crate::request::lifecycle::Unanswered;
+use crate::request::noted;
 use crate::request::odd::Odd;
 use crate::request::relay::Relay;
 use crate::request::reserved::Reserved;
@@ -35,12 +36,13 @@ pub(crate) fn answered(
     context: RequestContext,
     payload: Payload,
     mut reserved: Reserved,
-    ticket: Ticket,
+    mut ticket: Ticket,
     (attempt, started): (Attempt, Started),
 ) -> Response<AnswerBody> {
     let Started { mut head, opened } = started;
     let form = form(&context, &attempt.destination, &head);
     let ok = head.status.is_success();
+    ticket.note(|record| record.status = Some(head.status));
     // An error event added at a break would exceed the length.
     dress(answers, &context, &attempt, &mut head.headers, ok && form == Form::Events);
     reserved.write(&mut head.headers);
@@ -106,21 +108,28 @@ pub(crate) fn unanswered(
     answers: &Answers,
     context: &RequestContext,
     mut reserved: Reserved,
-    ticket: Ticket,
+    mut ticket: Ticket,
     why: Unanswered,
 ) -> Response<AnswerBody> {
     reserved.unserved();
     let refusal = match why {
         Unanswered::SameFailure(attempt, said) => {
+            let refusal = said.is_redirect().then(|| Refusal::redirected(said.head.status));
+            ticket.note(|record| match &refusal {
+                Some(refusal) => noted::refused(record, refusal),
+                None => record.status = Some(said.head.status),
+            });
             ticket.finish(Outcome::ClientError, Details::default());
-            match said.is_redirect() {
-                true => Refusal::redirected(said.head.status),
-                false => return engine_failed(answers, context, &reserved, &attempt, &said),
+            match refusal {
+                Some(refusal) => refusal,
+                None => return engine_failed(answers, context, &reserved, &attempt, &said),
             }
         }
         Unanswered::Refused { why, retry_after, last } => {
+            let refusal = refusal(answers, &context.terms, why, retry_after, last.as_ref());
+            ticket.note(|record| noted::refused(record, &refusal));
             ticket.rejected(why);
-            refusal(answers, &context.terms, why, retry_after, last.as_ref())
+            refusal
         }
     };
     answers.metrics.refused(&refusal);

@@ -116,11 +116,11 @@ pub(crate) fn continue_chats(fleet: &Fleet, model: ModelId) -> bool {
 pub(crate) async fn search(
     answers: Arc<Answers>,
     resume: Box<Resume>,
-    ticket: Ticket,
+    mut ticket: Ticket,
     verdict: Verdict,
 ) -> Option<Box<Resumed>> {
     let (id, lifecycle) = (ticket.id, &answers.lifecycle);
-    let followed = lifecycle.follow(&resume.context, &resume.payload, &ticket, verdict).await;
+    let followed = lifecycle.follow(&resume.context, &resume.payload, &mut ticket, verdict).await;
     let (attempt, started) = match followed {
         Ok(answer) => answer,
         Err(why) => {
@@ -143,6 +143,7 @@ pub(crate) async fn search(
     }
     check_kept(&answers.inputs.residency, &resume.context.terms.residence, &attempt, &head.headers);
     lifecycle.metrics.resumed("went_on");
+    ticket.note(|record| record.resumes += 1);
     Some(Box::new(Resumed { resume, ticket, destination: attempt.destination, opened }))
 }
 

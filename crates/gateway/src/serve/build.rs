@@ -33,6 +33,7 @@ use crate::metrics::Metrics;
 use crate::peers::all::Peers;
 use crate::peers::region::Region;
 use crate::plane::DataPlane;
+use crate::record;
 use crate::registry::following::Following;
 use crate::registry::{Applied, Reported};
 use crate::reload::Reloaded;
@@ -156,6 +157,7 @@ impl Gateway {
             peers: self.peers.clone(),
             registry: self.registry.clone(),
             sources: self.sources.clone(),
+            records: self.plane.records.clone(),
         }
     }
 
@@ -224,6 +226,8 @@ fn data_plane(
     let residency = Residency::new(driver, config, &access.now().rules);
     let ids = Arc::new(Ids::new(random_seed(), seed));
     let explain = Explain::new(driver.clone(), fleet.clone(), peers.clone(), ids.clone());
+    let metrics = Arc::new(Metrics::new());
+    let records = record::start(config, fleet, |sink| metrics.records_dropped(sink))?;
     Ok(DataPlane {
         settings: Arc::new(Settings::new(config)),
         inputs: Arc::new(Inputs {
@@ -239,7 +243,8 @@ fn data_plane(
         fleet: fleet.clone(),
         peers: peers.clone(),
         far,
-        metrics: Arc::new(Metrics::new()),
+        metrics,
+        records,
         ids,
         explain: Arc::new(explain),
         cors: config.cors.as_ref().map(|cors| Arc::new(Cors::new(cors))),
@@ -254,6 +259,11 @@ fn warn(config: &Config) {
     if config.peers.is_some() && config.secret.is_none() {
         tracing::warn!(
             "no `secret` is set, so prefixes are not shared with peers; set the same one on all gateways"
+        );
+    }
+    if config.journal.is_some() && config.secret.is_none() {
+        tracing::warn!(
+            "no `secret` is set, so the journal's hashes change with each start; set one to compare requests across starts"
         );
     }
     if !config.tenants.is_empty() && config.tls.is_none() && !config.listen.ip().is_loopback() {

@@ -47,6 +47,7 @@ mod pools;
 mod priority;
 mod rates;
 mod recorded;
+mod records;
 mod registry;
 mod residency;
 mod resume;

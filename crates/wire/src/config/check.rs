@@ -3,7 +3,7 @@
 
 use super::{
     AdmissionMode, Breaker, Gateway, Held, Keys, Limits, Probe, Resume, Span, Timeouts, VERSION,
-    sources, tenants,
+    record, sources, tenants,
 };
 use crate::peer::label;
 
@@ -132,6 +132,7 @@ impl Gateway {
         if let Some(cors) = &self.cors {
             cors.check(check);
         }
+        record::check(self.access_log.as_ref(), self.journal.as_ref(), check);
     }
 
     /// The lists of replicas, their sources, tenants, and residency rules.

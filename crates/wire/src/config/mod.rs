@@ -11,6 +11,7 @@ pub(crate) mod file;
 mod peers;
 mod policy;
 mod problem;
+mod record;
 mod residency;
 mod sources;
 mod tenants;
@@ -33,6 +34,7 @@ pub use file::{ConfigError, changed_sections, locate};
 pub use peers::{Accept, MOST_PEERS, Peer, Peers};
 pub use policy::{Policy, Scalar};
 pub use problem::Problem;
+pub use record::{AccessLog, Journal, LogFormat, Rotate};
 pub use residency::{Residency, ResidencyRule};
 pub(crate) use sources::from_problems;
 pub use sources::{Source, beyond_limit, bootstrap, name_and_port, pool_problems, replica_list};
@@ -155,6 +157,12 @@ pub struct Gateway {
     /// The control plane to follow. If absent, replicas and policy come from this file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<Registry>,
+    /// One line for each request. If absent, there is no access log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access_log: Option<AccessLog>,
+    /// The requests as a trace that can be replayed. If absent, none is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal: Option<Journal>,
 }
 
 /// `blind`, `{outstanding: 24}`, `pending`, `saturation` or `pending_kv`.

@@ -43,6 +43,22 @@ impl Endpoint {
         }
     }
 
+    /// Its word in logs.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Endpoint::ChatCompletions => "chat_completions",
+            Endpoint::Completions => "completions",
+            Endpoint::Responses => "responses",
+            Endpoint::Embeddings => "embeddings",
+            Endpoint::Messages => "messages",
+            Endpoint::CountTokens => "count_tokens",
+            Endpoint::Tokenize => "tokenize",
+            Endpoint::Models => "models",
+            Endpoint::Other => "other",
+        }
+    }
+
     /// Whether bodies are not prompts and answers are not scanned: only the engine knows their
     /// contents.
     #[must_use]

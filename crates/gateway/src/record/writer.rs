@@ -1,0 +1,225 @@
+//! The thread that formats and writes records.
+//!
+//! It writes lines in batches: all that are queued, at most 64 KiB at once. After the first record
+//! it pauses for a few milliseconds, so that busy requests seldom have to wake it. A sink that
+//! cannot be written loses the lines of the batch, which are counted, and is tried again with the
+//! next one; the log reports the first failure and the end of it.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use meridian_wire::config::LogFormat;
+use prometheus_client::metrics::counter::Counter;
+
+use super::blocks::Spans;
+use super::facts::Record;
+use super::file::LogFile;
+use super::queue::Message;
+use super::{journal, line};
+use crate::replicas::fleet::Fleet;
+
+/// Bytes after which lines are written, even if more are queued.
+const BATCH: usize = 64 * 1024;
+/// Time for further records to arrive.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// The writer's end of the queue, and its sinks.
+pub(super) struct Writer {
+    pub(super) access_log: Option<(LogFormat, Sink)>,
+    pub(super) journal: Option<Sink>,
+    pub(super) spans: Arc<Spans>,
+    pub(super) fleet: Arc<Fleet>,
+    pub(super) region: String,
+}
+
+impl Writer {
+    /// Writes records until it is stopped, or until the queue has no sender.
+    pub(super) fn run(mut self, queue: &Receiver<Message>) {
+        while let Ok(first) = queue.recv() {
+            if matches!(first, Message::Record(_)) {
+                std::thread::sleep(PAUSE);
+            }
+            for message in std::iter::once(first).chain(queue.try_iter()) {
+                match message {
+                    Message::Record(record) => self.write(*record),
+                    Message::Reopen(done) => {
+                        let _ = done.send(self.reopen());
+                    }
+                    Message::Stop(done) => {
+                        let _ = done.send(self.flush());
+                        return;
+                    }
+                }
+            }
+            self.flush();
+        }
+    }
+
+    fn write(&mut self, mut record: Record) {
+        let model = record.asked.as_ref().and_then(|asked| self.fleet.name(asked.model));
+        let model = model.as_deref();
+        if let Some((format, sink)) = &mut self.access_log {
+            line::write(*format, &record, model, &mut sink.lines);
+            sink.added();
+        }
+        if let Some(sink) = &mut self.journal
+            && journal::write(&mut record, &self.spans, &self.region, model, &mut sink.lines)
+        {
+            sink.added();
+        }
+    }
+
+    fn sinks(&mut self) -> impl Iterator<Item = &mut Sink> {
+        self.access_log.as_mut().map(|(_, sink)| sink).into_iter().chain(&mut self.journal)
+    }
+
+    fn flush(&mut self) -> Vec<String> {
+        self.sinks().filter_map(|sink| sink.flush().err()).collect()
+    }
+
+    /// Writes all lines to the old files, and opens the new ones.
+    fn reopen(&mut self) -> Vec<String> {
+        self.flush();
+        self.sinks().filter_map(|sink| sink.reopen().err()).collect()
+    }
+}
+
+/// The destination of lines.
+pub(super) enum Out {
+    File(LogFile),
+    Stdout,
+}
+
+/// One file of lines, or the standard output.
+pub(super) struct Sink {
+    /// The configuration's field.
+    field: &'static str,
+    out: Out,
+    /// Lines that are not written yet.
+    lines: Vec<u8>,
+    /// Their number.
+    count: u64,
+    dropped: Counter,
+    has_failed: bool,
+}
+
+impl Sink {
+    pub(super) fn new(field: &'static str, out: Out, dropped: Counter) -> Sink {
+        Sink { field, out, lines: Vec::new(), count: 0, dropped, has_failed: false }
+    }
+
+    /// A line was appended to `lines`.
+    fn added(&mut self) {
+        self.count += 1;
+        if self.lines.len() >= BATCH {
+            let _ = self.flush();
+        }
+    }
+
+    /// Writes the lines, or drops them. Logs the first of several failures.
+    fn flush(&mut self) -> Result<(), String> {
+        if self.lines.is_empty() {
+            return Ok(());
+        }
+        let written = match &mut self.out {
+            Out::File(file) => file.append(&self.lines),
+            Out::Stdout => {
+                let mut out = std::io::stdout().lock();
+                out.write_all(&self.lines).and_then(|()| out.flush())
+            }
+        };
+        let count = std::mem::take(&mut self.count);
+        self.lines.clear();
+        // A batch may have ended with a long line.
+        self.lines.shrink_to(2 * BATCH);
+        let field = self.field;
+        match written {
+            Ok(()) => {
+                if std::mem::take(&mut self.has_failed) {
+                    tracing::info!(field, "lines are written again");
+                }
+                Ok(())
+            }
+            Err(error) => {
+                self.dropped.inc_by(count);
+                if !std::mem::replace(&mut self.has_failed, true) {
+                    tracing::error!(field, %error, "lines cannot be written, and are lost until it works again");
+                }
+                Err(format!("{field}: {error}"))
+            }
+        }
+    }
+
+    fn reopen(&mut self) -> Result<(), String> {
+        match &mut self.out {
+            Out::File(file) => file.reopen().map_err(|error| format!("{}: {error}", self.field)),
+            Out::Stdout => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::facts::tests::answered;
+    use crate::record::queue::{Dropped, Records};
+
+    // A disk that is full loses lines, which are counted, and stops nothing.
+    #[test]
+    fn a_full_disk() {
+        let dropped = Counter::default();
+        // A folder that is gone is as good as a full disk.
+        let folder = std::env::temp_dir().join(format!("meridian-full-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("log");
+        let file = LogFile::open(path.to_str().unwrap(), String::new(), None).unwrap();
+        let mut sink = Sink::new("access_log.to", Out::File(file), dropped.clone());
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert!(sink.reopen().is_err());
+        for _ in 0..3 {
+            sink.lines.extend_from_slice(b"line\n");
+            sink.added();
+        }
+        assert!(sink.flush().is_err());
+        assert_eq!(dropped.get(), 3);
+        std::fs::create_dir_all(&folder).unwrap();
+        sink.lines.extend_from_slice(b"line\n");
+        sink.added();
+        assert_eq!(sink.flush(), Ok(()));
+        assert_eq!((std::fs::read_to_string(&path).unwrap(), dropped.get()), ("line\n".into(), 3));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    // Stopping writes everything that is queued; records after that are dropped and counted.
+    #[test]
+    fn stopped() {
+        let path = std::env::temp_dir().join(format!("meridian-stopped-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let counter = Counter::default();
+        let dropped = Dropped { access_log: Some(counter.clone()), journal: None };
+        let (records, queue) = Records::new(64, dropped);
+        let file = LogFile::open(path.to_str().unwrap(), String::new(), None).unwrap();
+        let writer = Writer {
+            access_log: Some((
+                LogFormat::Json,
+                Sink::new("access_log.to", Out::File(file), counter.clone()),
+            )),
+            journal: None,
+            spans: records.spans.clone(),
+            fleet: Arc::default(),
+            region: "local".to_owned(),
+        };
+        let thread = std::thread::spawn(move || writer.run(&queue));
+        for _ in 0..50 {
+            records.push(Box::new(answered()));
+        }
+        records.stop();
+        thread.join().unwrap();
+        records.push(Box::new(answered()));
+        let written = std::fs::read_to_string(&path).unwrap();
+        assert_eq!((written.lines().count(), counter.get()), (50, 1));
+        std::fs::remove_file(&path).unwrap();
+    }
+}

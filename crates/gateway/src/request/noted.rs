@@ -1,0 +1,75 @@
+//! Copies the facts of a request into its record, as they become known.
+
+use http::{HeaderValue, StatusCode, response};
+
+use crate::http::headers;
+use crate::http::refusal::Refusal;
+use crate::record::Recording;
+use crate::record::facts::{Asked, DONE, Record};
+use crate::request::context::RequestContext;
+use crate::request::destination::{Attempt, Destination};
+
+/// The request is admitted.
+pub(super) fn admitted(recording: &mut Recording, context: &RequestContext) {
+    let RequestContext { call, sender, prompt, .. } = context;
+    let asked = || Asked {
+        model: prompt.model,
+        stream: prompt.info.stream,
+        tokens: prompt.tokens,
+        bytes: prompt.info.prompt_bytes,
+        tenant: sender.tenant,
+        session: sender.session,
+    };
+    recording.admitted(asked, &prompt.info.fingerprint);
+    recording.note(|record| record.id = Some(call.shown_id.clone()));
+}
+
+/// The machine has chosen the destination of an attempt.
+pub(super) fn attempt(record: &mut Record, attempt: &Attempt) {
+    record.reason = Some(attempt.why.word());
+    record.matched = Some(attempt.matched);
+    record.prefill = attempt.prefill.as_ref().map(|member| member.label.clone());
+    match &attempt.destination {
+        Destination::Replica(member) => {
+            record.replica = Some(member.label.clone());
+            record.region = Some(member.region.clone());
+            record.peer = None;
+        }
+        Destination::Peer(link) => {
+            record.replica = None;
+            record.peer = Some(link.label.clone());
+            record.region = HeaderValue::from_str(link.region()).ok();
+        }
+    }
+}
+
+/// An answer has started. A peer reports the replicas and the region in its head.
+pub(super) fn started(record: &mut Record, attempt: &Attempt, head: &response::Parts) {
+    if let Destination::Peer(_) = attempt.destination {
+        record.replica = head.headers.get(headers::REPLICA).cloned();
+        record.prefill = head.headers.get(headers::PREFILL).cloned();
+        if let Some(region) = head.headers.get(headers::REGION) {
+            record.region = Some(region.clone());
+        }
+    }
+}
+
+/// The gateway refuses the request.
+pub(super) fn refused(record: &mut Record, refusal: &Refusal) {
+    record.status = Some(refusal.status);
+    record.reason = Some(refusal.code);
+}
+
+/// The request ends with a refusal before the machine has it.
+pub(super) fn ends_refused(recording: &mut Recording, refusal: &Refusal) {
+    recording.note(|record| refused(record, refusal));
+    let status = refusal.status;
+    let lacks_capacity = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
+    recording.end(if lacks_capacity { "rejected" } else { "client_error" });
+}
+
+/// The request ends with an answer of the gateway itself, and nothing was sent.
+pub(super) fn ends_answered(recording: &mut Recording, status: StatusCode) {
+    recording.note(|record| record.status = Some(status));
+    recording.end(if status.is_success() { DONE } else { "client_error" });
+}
