@@ -15,6 +15,7 @@ mod litellm;
 mod live;
 mod peers;
 mod prefix;
+mod prometheus;
 mod regions;
 mod reload;
 mod residency;
