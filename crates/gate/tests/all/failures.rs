@@ -117,7 +117,8 @@ fn wrong_inputs_are_refused() {
     assert_eq!(gate.status().transfers, 0);
 }
 
-// A client that asks for more than its transfer has is told so; what it has sent still counts.
+// A client that asks for more than its transfer has gets an error for that; what it has sent still
+// counts.
 #[test]
 fn asking_beyond_a_transfer_is_refused() {
     let (gate, _) = gate();

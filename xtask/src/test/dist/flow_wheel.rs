@@ -28,7 +28,8 @@ pub(super) fn gives_permits(_: &House, made: &Made) -> anyhow::Result<()> {
     let mut used = cmd(&folder, &python, &["-c", USE]);
     used.env_remove("MERIDIAN_FLOW_LIBRARY");
     let printed = stdout_of(used)?;
-    let expected = "True {'transfers': 1, 'gated_bytes': 600000, 'ungated_bytes': 0, 'problems': 0}";
+    let expected =
+        "True {'transfers': 1, 'gated_bytes': 600000, 'ungated_bytes': 0, 'problems': 0}";
     ensure!(printed.trim() == expected, "the gate of the wheel printed `{}`", printed.trim());
     Ok(())
 }

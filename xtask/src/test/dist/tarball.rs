@@ -40,7 +40,9 @@ pub(super) fn is_unpacked_and_serves(_: &House, made: &Made) -> anyhow::Result<(
 // Every package has its line in SHA256SUMS, and `sha256sum --check` accepts the file.
 pub(super) fn checksums_hold(_: &House, made: &Made) -> anyhow::Result<()> {
     let checked = stdout_of(cmd(&made.place.out, "sha256sum", &["--check", "SHA256SUMS"]))?;
-    for package in [&made.tarball, &made.wheel, &made.flow_wheel, &made.sbom, &made.deb, &made.image] {
+    for package in
+        [&made.tarball, &made.wheel, &made.flow_wheel, &made.sbom, &made.deb, &made.image]
+    {
         let name = package.file_name().unwrap_or_default().to_string_lossy();
         ensure!(checked.contains(&format!("{name}: OK\n")), "{name} has no line in SHA256SUMS");
     }

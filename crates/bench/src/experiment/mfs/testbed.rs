@@ -8,6 +8,7 @@
 mod compare;
 mod doctor;
 mod flows;
+mod forecast;
 mod live;
 mod plan;
 mod score;

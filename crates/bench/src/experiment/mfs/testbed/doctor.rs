@@ -3,52 +3,12 @@
 //! Each host runs the doctor while requests arrive under fair sharing, as an operator would before
 //! anything is changed. The busiest host's forecast counts.
 
-use serde::Deserialize;
-
 use super::FAIR;
 use super::compare::Compared;
+use super::forecast::{Forecast, Interval, Workload};
 use super::live::Live;
 use crate::experiment::spec::{FlowTestbed, Gated, TestbedSystem};
 use crate::experiment::table::Table;
-
-/// The part of a host's report that forecasts, as `--json` prints it.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct Forecast {
-    use_percent: f64,
-    workloads: Vec<Workload>,
-    recommendation: String,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-struct Workload {
-    workload: String,
-    /// Requests in time over fair sharing.
-    two_class_floor: Interval,
-    mfs: Interval,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-struct Interval {
-    mean: f64,
-    low: f64,
-    high: f64,
-}
-
-impl Forecast {
-    /// That of the busiest host.
-    ///
-    /// # Errors
-    /// If a report has no forecast.
-    pub(super) fn busiest(reports: &[Vec<u8>]) -> anyhow::Result<Option<Forecast>> {
-        #[derive(Deserialize)]
-        struct Report {
-            worth: Forecast,
-        }
-        let read = |text: &Vec<u8>| Ok(serde_json::from_slice::<Report>(text)?.worth);
-        let all = reports.iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
-        Ok(all.into_iter().max_by(|a, b| a.use_percent.total_cmp(&b.use_percent)))
-    }
-}
 
 /// The forecast of a row, if the doctor has one for what the system does.
 fn of(system: &TestbedSystem) -> Option<fn(&Workload) -> Interval> {
@@ -86,23 +46,4 @@ pub(super) fn table(spec: &FlowTestbed, rounds: &[Vec<Live>], compared: &Compare
         table.row([system.name.clone()].into_iter().chain(forecast).chain([measured]));
     }
     table
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // The busiest host's forecast counts; a report without one is an error.
-    #[test]
-    fn the_busiest_host_counts() {
-        let report = |used: f64| {
-            let text = format!(
-                r#"{{"worth": {{"use_percent": {used}, "workloads": [], "recommendation": "nothing"}}}}"#
-            );
-            text.into_bytes()
-        };
-        let busiest = Forecast::busiest(&[report(3.0), report(41.5), report(7.0)]).unwrap();
-        assert!((busiest.unwrap().use_percent - 41.5).abs() < 1e-9);
-        assert!(Forecast::busiest(&[b"{}".to_vec()]).is_err());
-    }
 }

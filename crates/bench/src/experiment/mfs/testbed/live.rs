@@ -15,8 +15,8 @@ use anyhow::Context as _;
 use serde_json::json;
 
 use super::FAIR;
-use super::doctor::Forecast;
 use super::flows::HOSTS;
+use super::forecast::Forecast;
 use super::plan::Plan;
 use super::score::{Ends, Score};
 use crate::experiment::runner::Progress;
