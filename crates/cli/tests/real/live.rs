@@ -61,11 +61,12 @@ async fn flows_run_on_real_sockets() {
     for live in [true, false] {
         let rows = rows.iter().filter(|row| row["live"] == live);
         let names: Vec<_> = rows.filter_map(|row| row["system"].as_str()).collect();
-        assert_eq!(names, ["fair", "two_class", "tent", "mfs"], "live: {live}");
+        let all = ["fair", "two_class", "tent", "gates", "mfs", "mfs_alone"];
+        assert_eq!(names, all, "live: {live}");
     }
     for row in rows.iter().filter(|row| row["live"] == true) {
         assert!(row["ttft_ms"]["mean"].as_f64() > Some(0.0), "{row}");
-        let has_gate = ["tent", "mfs"].iter().any(|name| row["system"] == *name);
+        let has_gate = row["system"] != "fair" && row["system"] != "two_class";
         assert_eq!(row["gated_bytes"].as_u64() > Some(0), has_gate, "{row}");
         assert_eq!(row["failed_calls"], 0, "{row}");
     }
