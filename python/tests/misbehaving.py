@@ -46,7 +46,7 @@ def network() -> Iterator[None]:
         for name, address in HOSTS.items():
             run(f"ip -n {name} addr add {address}/24 dev card0")
             run(f"ip -n {name} link set card0 up")
-            # Mooncake's last small packet waits for an acknowledgement, which is 40 ms late else.
+            # Mooncake's last small packet waits for an acknowledgement, which may come 40 ms late.
             run(f"ip -n {name} route change 10.77.4.0/24 dev card0 quickack 1")
         shape = "tc qdisc add dev card0 root tbf rate 1gbit burst 256kb latency 50ms"
         run(f"ip netns exec mfs-a {shape}")
