@@ -8,6 +8,7 @@ are ordered by the port through which they arrive.
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -125,29 +126,40 @@ class GatedTransferEngine:
         peers = [job.peers[at] + offset for at, offset, _ in pieces]
         lengths = [length for _, _, length in pieces]
         # The engine's status of a batch is that of its first buffer.
-        if len(pieces) == 1 and notify is None and self._posted(job, buffers, peers, lengths):
-            return 0
+        if len(pieces) == 1 and notify is None:
+            code = self._posted(job, buffers, peers, lengths)
+            if code is not None:
+                return code
         if notify is not None:
             send, more = self._engine.batch_transfer_sync, (job.opcode, notify, *job.hint)
         else:
             send, more = getattr(self._engine, f"batch_transfer_sync_{job.verb}"), job.hint
         return int(send(job.target, buffers, peers, lengths, *more))
 
-    def _posted(self, job: Job, *buffer: list[int]) -> bool:
-        """Whether one buffer has arrived.
+    def _posted(self, job: Job, *buffer: list[int]) -> int | None:
+        """Sends one buffer: 0 when it has arrived, -1 when it has not in the engine's own time.
 
-        The engine's own wait occupies a processor, without end if the peer has stopped. After a
-        failure the caller repeats the transfer by the engine's own call, which connects again.
+        The engine's own wait occupies a processor, for as long if the peer has stopped. `None` after
+        a failure: the caller repeats it by the engine's own call, which connects again.
         """
         post = getattr(self._engine, f"batch_transfer_async_{job.verb}")
         number = int(post(job.target, *buffer, *job.hint))
         if number == 0:
-            return False
+            return None
+        until = time.monotonic() + _patience()
         for pause in pauses():
             if status := int(self._engine.transfer_check_status(number)):
-                return status == 1
+                return 0 if status == 1 else None
+            if time.monotonic() > until:
+                break
             time.sleep(pause)
-        return False
+        return -1
+
+
+def _patience() -> float:
+    """Seconds until the engine's own calls give a transfer up."""
+    given = os.environ.get("MC_TRANSFER_TIMEOUT", "30")
+    return max(5.0, float(given)) if given.isdecimal() else 30.0
 
 
 class _Running:

@@ -31,6 +31,7 @@ class Engine:
         self.sent: list[tuple[str, int, Any]] = []
         self.fail_after: int | None = None
         self.pending = 0
+        self.stuck = False
         self.ends_as = 1
 
     def get_rpc_port(self) -> int:
@@ -74,7 +75,7 @@ class Engine:
     transfer_sync = batch_transfer_sync
 
     def transfer_check_status(self, batch: int) -> int:
-        self.pending -= 1
+        self.pending -= 0 if self.stuck else 1
         return self.ends_as if self.pending < 0 else 0
 
     def get_batch_transfer_status(self, batches: list[int]) -> int:
@@ -145,6 +146,12 @@ class Wrapped(unittest.TestCase):
         self.assertEqual(self.gated.transfer_sync_write("peer", 0, 0, 600 * KIB), 0)
         self.assertEqual(sum(size for _, size, _ in self.engine.sent), 2 * 600 * KIB)
         self.assertEqual(self.engine.there[: 600 * KIB], self.engine.here[: 600 * KIB])
+
+    def test_a_chunk_that_never_arrives_fails_in_the_engines_own_time(self) -> None:
+        self.engine.stuck = True
+        with mock.patch("meridian_flow.mooncake._patience", lambda: 0.01):
+            self.assertEqual(self.gated.transfer_sync_write("peer", 0, 0, 600 * KIB), -1)
+        self.assertEqual(self.library.flows, {})
 
     def test_an_exception_of_the_engine_comes_back(self) -> None:
         self.engine.batch_transfer_async_write = None
