@@ -287,7 +287,7 @@ impl Flows {
                 self.world.uses[at as usize].released -= left;
             }
         }
-        self.gates.forget(port.0, flow);
+        self.gates.forget(port.0, flow, left == 0);
         self.world.unlink(flow);
         if let Some(other) = other {
             self.place_again(now, other);
