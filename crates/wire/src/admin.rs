@@ -6,6 +6,7 @@ mod guard;
 mod legs;
 mod pools;
 mod query;
+mod times;
 
 use std::collections::BTreeMap;
 
@@ -20,6 +21,7 @@ pub use legs::{CutPair, Links, Pair, Pool};
 pub use meridian_routing::Role;
 pub use pools::{RoleName, TransferName, UnknownName};
 pub use query::{BadQuery, Query};
+pub use times::{RequestTimes, SpanTimes, Times};
 
 /// `GET /admin/status`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
