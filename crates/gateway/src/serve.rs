@@ -126,7 +126,7 @@ fn follow(
 
 /// Ends the requests that are left, and writes the records of all.
 async fn write_records(gateway: &Gateway) {
-    let Some(records) = gateway.plane.records.clone() else { return };
+    let records = gateway.plane.records.clone();
     gateway.over.cancel();
     // Each request ends at the next poll of its connection.
     for _ in 0..100 {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::{Body as _, Incoming};
-use meridian_wire::admin::{AddReplica, Added, Query, check_json};
+use meridian_wire::admin::{AddReplica, Added, Query, Times, check_json};
 use meridian_wire::config::{Gateway as Config, TellClients, authority};
 use meridian_wire::openai::Endpoint;
 
@@ -23,6 +23,7 @@ use crate::http::limits::Bound;
 use crate::http::refusal::{Refusal, json, text};
 use crate::machine::policy::PolicyNow;
 use crate::metrics::Metrics;
+use crate::record::Recent;
 use crate::replicas::drains::DrainReason;
 use crate::replicas::fleet::Member;
 use crate::replicas::membership::Replicas;
@@ -45,6 +46,8 @@ pub(crate) struct Admin {
     pub(crate) config: Config,
     pub(crate) status: StatusPage,
     pub(crate) explain: Arc<Explain>,
+    /// The newest finished requests.
+    pub(crate) recent: Arc<Recent>,
     pub(crate) replicas: Arc<Replicas>,
     pub(crate) access: Arc<AccessNow>,
     pub(crate) policy: Arc<PolicyNow>,
@@ -55,6 +58,14 @@ pub(crate) struct Admin {
     pub(crate) connections: Bound,
     pub(crate) bodies: Bound,
     pub(crate) draining: Draining,
+}
+
+impl Admin {
+    /// The times of the newest finished requests, or of the one with this id.
+    fn times(&self, last: usize, id: Option<&str>) -> Times {
+        let requests = self.recent.newest(&self.status.fleet, last, id);
+        Times { region: self.config.region.clone(), requests }
+    }
 }
 
 /// Answers one request to the admin port.
@@ -110,6 +121,10 @@ async fn answered(
             let last = query.number("last", 1..=MOST_DECISIONS)?.unwrap_or(DECISIONS);
             Ok(page(&admin.explain.newest(last)))
         }
+        (&Method::GET, "/admin/times") => {
+            let last = query.number("last", 1..=MOST_DECISIONS)?.unwrap_or(DECISIONS);
+            Ok(page(&admin.times(last, None)))
+        }
         _ => by_id(admin, &method, &path, &query),
     }
 }
@@ -117,7 +132,7 @@ async fn answered(
 /// The parameters that a request may have.
 fn parameters(method: &Method, path: &str) -> &'static [&'static str] {
     match (method, path) {
-        (&Method::GET, "/admin/decisions") => &["last"],
+        (&Method::GET, "/admin/decisions" | "/admin/times") => &["last"],
         (&Method::DELETE, path) if path.starts_with("/admin/replicas/") => &["drain"],
         _ => &[],
     }
@@ -138,12 +153,22 @@ fn by_id(
             )
         });
     }
+    if let (Some(id), &Method::GET) = (path.strip_prefix("/admin/times/"), method) {
+        let found = admin.times(1, Some(id));
+        return match found.requests.is_empty() {
+            false => Ok(page(&found)),
+            true => Err(missing(
+                "unknown_request",
+                "no finished request with this id is kept; ask when it has ended, or raise explain_keep",
+            )),
+        };
+    }
     if let (Some(id), &Method::DELETE) = (path.strip_prefix("/admin/replicas/"), method) {
         return remove(admin, id, query);
     }
     Err(missing(
         "unknown_path",
-        "served here: GET /metrics /health /ready /login /admin/status /admin/replicas /admin/config /admin/decisions /admin/explain/ID /admin/session, POST /login /logout /admin/replicas, DELETE /admin/replicas/ID",
+        "served here: GET /metrics /health /ready /login /admin/status /admin/replicas /admin/config /admin/decisions /admin/explain/ID /admin/times /admin/times/ID /admin/session, POST /login /logout /admin/replicas, DELETE /admin/replicas/ID",
     ))
 }
 
@@ -208,6 +233,7 @@ fn config(admin: &Admin) -> Response<Body> {
         "(set)".clone_into(token);
     }
     config.policy = admin.policy.now();
+    config.traces = access.traces.as_deref().cloned();
     page(&config)
 }
 

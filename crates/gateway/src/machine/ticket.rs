@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
+use http::{HeaderMap, HeaderValue};
 use meridian_base::{Duration, ReplicaId, RequestId, mix};
 use meridian_routing::{Input, Outcome, RejectWhy, Request, Usage};
 
 use crate::machine::driver::{Driver, Inner, Verdict};
-use crate::record::Recording;
 use crate::record::facts::{DONE, Record};
+use crate::record::hops::{Mark, Part};
+use crate::record::{Recording, trace};
 
 /// How a request ended, in the terms of the status page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +64,7 @@ impl Ticket {
         if let Some(ttft) = ttft {
             self.recording.note(|record| record.ttft = Some(ttft));
         }
+        self.mark(Mark::First, None);
         let mut inner = self.driver.lock();
         if let Some(ttft) = ttft {
             inner.ttft.add(ttft.as_secs_f32() * 1e3);
@@ -74,6 +78,21 @@ impl Ticket {
     /// Notes facts in the request's record, if it has one.
     pub(crate) fn note(&mut self, fill: impl FnOnce(&mut Record)) {
         self.recording.note(fill);
+    }
+
+    /// Notes a moment of the attempt in progress: now, or `at`.
+    pub(crate) fn mark(&self, mark: Mark, at: Option<Instant>) {
+        self.recording.mark(mark, at);
+    }
+
+    /// Names the request's trace to the receiver of a part of the attempt in progress.
+    pub(crate) fn trace(&self, part: Part, headers: &mut HeaderMap) {
+        trace::pass_on(headers, self.traceparent(part));
+    }
+
+    /// The `traceparent` for the receiver of such a part; none if the request is not traced.
+    pub(crate) fn traceparent(&self, part: Part) -> Option<HeaderValue> {
+        self.recording.traceparent(part)
     }
 
     /// Counts the request's prompt and its expected match, for the status page.

@@ -95,7 +95,8 @@ impl Metrics {
         r.register("engine_fields", fields, self.engine_fields.clone());
         r.register("probe_failures", "Probes without a usable answer", self.probe_failures.clone());
         r.register("odd_answers", "Answers unlike what was asked for", self.odd.clone());
-        let help = "Lines of the access log and the journal that were lost";
+        let help =
+            "Lines of the access log and the journal, and requests of traces, that were lost";
         r.register("records_dropped", help, self.records_dropped.clone());
         let s = || Unit::Seconds;
         r.register_with_unit(

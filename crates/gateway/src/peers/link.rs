@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::HeaderValue;
+use http::uri::Authority;
 use meridian_base::{PeerId, Rng, keyed};
 use meridian_routing::residency::Place;
 use meridian_routing::{Input, PeerSpec};
@@ -112,6 +113,11 @@ impl Link {
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
+    }
+
+    /// Its host and port.
+    pub(crate) fn authority(&self) -> Option<Authority> {
+        self.address.parse().ok()
     }
 
     /// Places of its usable replicas, from its last report.

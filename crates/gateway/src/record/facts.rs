@@ -8,6 +8,7 @@ use meridian_routing::{Priority, Usage};
 use meridian_wire::openai::Endpoint;
 
 use super::blocks::Blocks;
+use super::hops::Hops;
 
 /// The outcome of a request that is dropped without an end: its client disconnected, or its task
 /// panicked.
@@ -65,6 +66,8 @@ pub(crate) struct Record {
     waits_since: Option<Instant>,
     /// From its arrival to its end.
     e2e: Duration,
+    /// The times of its hops, and its place in a trace.
+    pub(crate) times: Hops,
 }
 
 /// The content of an admitted request, as far as it is recorded.
@@ -113,6 +116,7 @@ impl Record {
             queued: Duration::ZERO,
             waits_since: None,
             e2e: Duration::ZERO,
+            times: Hops::default(),
         }
     }
 
@@ -124,7 +128,9 @@ impl Record {
     /// The decision has arrived.
     pub(crate) fn waited(&mut self) {
         if let Some(since) = self.waits_since.take() {
-            self.queued += since.elapsed();
+            let now = Instant::now();
+            self.queued += now - since;
+            self.times.waits.push((since, now));
         }
     }
 
@@ -136,6 +142,15 @@ impl Record {
 
     pub(super) fn e2e(&self) -> Duration {
         self.e2e
+    }
+
+    pub(super) fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// Time from its arrival until then.
+    pub(super) fn since(&self, then: Instant) -> Duration {
+        then.saturating_duration_since(self.began)
     }
 
     pub(super) fn queued(&self) -> Duration {

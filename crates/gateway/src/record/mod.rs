@@ -1,34 +1,47 @@
-//! One record for each request, written to the access log, to the journal, or to both.
+//! One record for each request, for the access log, the journal, traces, and the newest requests that
+//! the admin port shows.
 //!
 //! A [`Recording`] accompanies its request from the first header on, and is emitted when it is
 //! dropped. It is a field of whatever owns the request at the time, at last of its ticket, so each
 //! request has exactly one record: an answer, a refusal, a client that disconnects and a panic all
-//! drop it. Without an access log and a journal it is empty, and nothing is noted.
+//! drop it. If nothing of that is configured it is empty, and nothing is noted.
 //!
 //! The request's thread only moves the finished record into a queue. One thread for all formats and
-//! writes the lines. If it does not keep up, records are dropped and counted; requests never wait
-//! for a disk.
+//! writes the lines, and builds the spans. If it does not keep up, records are dropped and counted;
+//! requests never wait for a disk or a collector.
 //!
 //! A record has no text of a prompt or a reply, and no model name or session of the client's own
 //! writing: models are named as the engines name them, and sessions are keyed hashes.
 
 mod blocks;
+mod collector;
+mod export;
 pub(crate) mod facts;
 mod file;
+pub(crate) mod hops;
 mod journal;
 mod line;
+mod otlp;
 mod queue;
+mod recent;
 mod start;
+pub(crate) mod trace;
+mod tree;
 mod writer;
 
 use std::sync::Arc;
+use std::time::Instant;
 
+use http::HeaderValue;
 use meridian_base::Fingerprinter;
 use meridian_wire::openai::Endpoint;
 
 use self::facts::{Asked, Record};
+use self::hops::{Mark, Part};
 pub(crate) use self::queue::Records;
+pub(crate) use self::recent::Recent;
 pub(crate) use self::start::{problems, start};
+use self::trace::Trace;
 
 /// The record of a request that has not ended; empty if it is not recorded.
 #[derive(Default)]
@@ -40,15 +53,18 @@ struct Open {
 }
 
 impl Recording {
-    /// Starts the record of a request that has just arrived, if it is wanted.
+    /// Starts the record of a request that has just arrived, if it is wanted; `trace` is its place in
+    /// a trace, if it is traced.
     pub(crate) fn begin(
-        records: Option<&Arc<Records>>,
+        records: &Arc<Records>,
         endpoint: Endpoint,
         from_client: bool,
+        trace: Option<Trace>,
     ) -> Recording {
-        let wanted = records.filter(|records| records.wants(endpoint, from_client));
-        Recording(wanted.map(|records| {
-            let record = Box::new(Record::new(endpoint, from_client));
+        let is_wanted = trace.is_some() || records.wants(endpoint, from_client);
+        Recording(is_wanted.then(|| {
+            let mut record = Box::new(Record::new(endpoint, from_client));
+            record.times.trace = trace;
             Open { record, records: records.clone() }
         }))
     }
@@ -58,6 +74,19 @@ impl Recording {
         if let Some(open) = &mut self.0 {
             fill(&mut open.record);
         }
+    }
+
+    /// Notes a moment of the attempt in progress: now, or `at`.
+    pub(crate) fn mark(&self, mark: Mark, at: Option<Instant>) {
+        if let Some(open) = &self.0 {
+            open.record.times.mark(mark, at.unwrap_or_else(Instant::now));
+        }
+    }
+
+    /// The `traceparent` for the receiver of a part of the attempt in progress; none if the request
+    /// is not traced.
+    pub(crate) fn traceparent(&self, part: Part) -> Option<HeaderValue> {
+        self.0.as_ref().and_then(|open| open.record.times.header(part))
     }
 
     /// Notes the admitted request, with the blocks of its prompt if it belongs in the journal.

@@ -94,6 +94,8 @@ struct Line {
 pub(crate) struct Answered {
     pub(crate) head: response::Parts,
     pub(crate) body: Flow,
+    /// When there was a connection for the request.
+    pub(crate) connected: std::time::Instant,
 }
 
 /// An exchange without an answer head.
@@ -269,6 +271,7 @@ impl Upstream {
         request: Request<Parts>,
     ) -> Result<Answered, Failed> {
         let mut answer = std::pin::pin!(line.sender.try_send_request(request));
+        let connected = std::time::Instant::now();
         let connection = &mut line.connection;
         let mut ended = false;
         let response = poll_fn(|cx| {
@@ -289,7 +292,7 @@ impl Upstream {
         })?;
         let (head, body) = response.into_parts();
         let kept = PooledLine { line, upstream: self.clone(), replica: replica.clone() };
-        Ok(Answered { head, body: Flow { body, kept: Some(kept) } })
+        Ok(Answered { head, body: Flow { body, kept: Some(kept) }, connected })
     }
 
     /// Returns a connection to the pool.

@@ -177,6 +177,7 @@ impl Gateway {
             config: Config::clone(&self.config),
             status,
             explain: self.plane.explain.clone(),
+            recent: self.plane.records.recent.clone(),
             replicas: self.replicas.clone(),
             access: self.plane.inputs.access.clone(),
             policy: self.policy.clone(),
@@ -227,7 +228,8 @@ fn data_plane(
     let ids = Arc::new(Ids::new(random_seed(), seed));
     let explain = Explain::new(driver.clone(), fleet.clone(), peers.clone(), ids.clone());
     let metrics = Arc::new(Metrics::new());
-    let records = record::start(config, fleet, |sink| metrics.records_dropped(sink))?;
+    let random = [random_seed(), random_seed()];
+    let records = record::start(config, fleet, random, |sink| metrics.records_dropped(sink))?;
     Ok(DataPlane {
         settings: Arc::new(Settings::new(config)),
         inputs: Arc::new(Inputs {

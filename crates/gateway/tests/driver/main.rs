@@ -60,6 +60,7 @@ mod status_pages;
 mod tells;
 mod tenants;
 mod timeouts;
+mod traces;
 
 use common::{Region, Replica, call, chat};
 
