@@ -1,4 +1,4 @@
-//! Fleets of real processes: llama.cpp servers, regions, a browser, nginx, LiteLLM.
+//! Fleets of real processes: llama.cpp servers, regions, a browser, nginx, LiteLLM, a collector.
 //!
 //! One test program, so that the libraries are linked once.
 
@@ -20,4 +20,5 @@ mod regions;
 mod reload;
 mod residency;
 mod resume;
+mod traces;
 mod up;
