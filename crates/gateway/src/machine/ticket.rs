@@ -59,7 +59,7 @@ impl Ticket {
     /// non-streamed answer says nothing about its first token.
     pub(crate) fn first_token(&mut self, ttft: Option<Duration>) {
         if let Some(ttft) = ttft {
-            self.recording.note(|record| record.ttft = Some(ttft));
+            self.recording.first_token(ttft);
         }
         let mut inner = self.driver.lock();
         if let Some(ttft) = ttft {

@@ -60,7 +60,8 @@ impl Requests {
         }
         let shown_id = request.headers().get(headers::REQUEST_ID).cloned();
         let endpoint = Endpoint::of(request.uri().path());
-        let mut recording = Recording::begin(self.records.as_ref(), endpoint, origin.is_client());
+        let (metrics, records) = (&self.metrics.requests, self.records.as_ref());
+        let mut recording = Recording::begin(metrics, records, endpoint, origin.is_client());
         recording.note(|record| {
             record.id.clone_from(&shown_id);
             record.hops = origin.hops();
@@ -89,6 +90,7 @@ impl Requests {
         let caller = identify(tenant_header, &access, request.headers_mut(), endpoint, &origin)?;
         recording.note(|record| {
             record.tenant.clone_from(&caller.tenant);
+            record.is_tenant_known = caller.is_known;
             record.priority = Some(caller.priority);
         });
         let path = request.uri().path();

@@ -226,7 +226,7 @@ fn data_plane(
     let residency = Residency::new(driver, config, &access.now().rules);
     let ids = Arc::new(Ids::new(random_seed(), seed));
     let explain = Explain::new(driver.clone(), fleet.clone(), peers.clone(), ids.clone());
-    let metrics = Arc::new(Metrics::new());
+    let metrics = Arc::new(Metrics::new(fleet.clone()));
     let records = record::start(config, fleet, |sink| metrics.records_dropped(sink))?;
     Ok(DataPlane {
         settings: Arc::new(Settings::new(config)),

@@ -49,6 +49,7 @@ mod rates;
 mod recorded;
 mod records;
 mod registry;
+mod request_metrics;
 mod residency;
 mod resume;
 mod retries;
