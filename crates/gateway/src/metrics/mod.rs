@@ -4,6 +4,7 @@
 
 mod buckets;
 mod certificates;
+mod intervals;
 mod labels;
 mod legs;
 mod page;
@@ -51,6 +52,7 @@ pub(crate) struct Metrics {
     page: Page,
     pools: pools::Pools,
     peers: peers::Peers,
+    intervals: intervals::Intervals,
     residency: residency::Residency,
     sources: sources::Sources,
     certificates: certificates::Certificates,
@@ -76,6 +78,7 @@ impl Metrics {
             page: Page::default(),
             pools: pools::Pools::default(),
             peers: peers::Peers::default(),
+            intervals: intervals::Intervals::default(),
             residency: residency::Residency::default(),
             sources: sources::Sources::default(),
             certificates: certificates::Certificates::default(),
@@ -104,6 +107,7 @@ impl Metrics {
         self.page.register(&mut self.registry);
         self.pools.register(&mut self.registry);
         self.peers.register(&mut self.registry);
+        self.intervals.register(&mut self.registry);
         self.residency.register(&mut self.registry);
         self.sources.register(&mut self.registry);
         self.certificates.register(&mut self.registry);
@@ -171,6 +175,7 @@ impl Metrics {
         self.page.copy(status);
         self.pools.copy(status);
         self.peers.copy(status);
+        self.intervals.copy(status);
         self.residency.copy(status);
         self.sources.copy(status);
         self.certificates.copy(status);
@@ -186,6 +191,7 @@ impl Metrics {
 mod tests {
     use meridian_wire::admin::{Control, Peer, Residency, RuleCounts, Transfers};
 
+    use meridian_wire::intervals::History;
 
     use super::*;
     use crate::record::facts::tests::answered;
@@ -218,9 +224,14 @@ mod tests {
         status.links = Some(Default::default());
         metrics.page.copy(&status);
         metrics.pools.copy(&status);
-        let peer = Peer { digest_age_ms: Some(1.0), ..Peer::default() };
+        let mut history = History::default();
+        history.enter(0, "down", "refused");
+        let standing = history.standing(1);
+        status.replicas[0].standing.clone_from(&standing);
+        let peer = Peer { digest_age_ms: Some(1.0), standing, ..Peer::default() };
         status.peers = vec![peer];
         metrics.peers.copy(&status);
+        metrics.intervals.copy(&status);
         metrics.requests.ended(&answered());
         let residency = Residency { rules: vec![RuleCounts::default()], breaches: 0 };
         metrics.residency.copy(&Status { residency: Some(residency), ..Status::default() });

@@ -25,6 +25,7 @@ mod front;
 mod h2;
 mod handed_back;
 mod hung;
+mod intervals;
 mod kept;
 mod leg_ends;
 mod legs;
