@@ -83,7 +83,7 @@ impl State {
         self.history.enter(now_ms, DOWN, cause);
     }
 
-    /// The stream has begun, or requests can be sent again.
+    /// The stream is open, or requests can be sent again.
     pub(super) fn connect(&mut self, now_ms: u64) {
         self.is_up = true;
         self.history.enter(now_ms, UP, "connected");
