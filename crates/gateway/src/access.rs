@@ -30,11 +30,13 @@ pub struct Given {
     pub file: Option<PathBuf>,
     /// When notified, everything that can be reloaded is reloaded at once.
     pub reload: Arc<Notify>,
+    /// The commit that the program was built from, for its metrics; empty if unknown.
+    pub commit: String,
 }
 
 impl From<Config> for Given {
     fn from(config: Config) -> Given {
-        Given { config, file: None, reload: Arc::default() }
+        Given { config, file: None, reload: Arc::default(), commit: String::new() }
     }
 }
 

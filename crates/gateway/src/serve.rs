@@ -50,7 +50,7 @@ pub async fn serve(
     on_ready: impl FnOnce(Ready),
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
-    let Given { config, file, reload } = given.into();
+    let Given { config, file, reload, commit } = given.into();
     check_descriptors(&config)?;
     let listener = listen("listen", config.listen).await?;
     let admin_listener = listen("admin", config.admin).await?;
@@ -59,7 +59,7 @@ pub async fn serve(
         None => None,
     };
     let (wishes, wished) = mpsc::unbounded_channel();
-    let gateway = Gateway::build(config, file.as_deref(), wishes)?;
+    let gateway = Gateway::build(config, commit, file.as_deref(), wishes)?;
     // However this future ends, it stops everything that it started.
     let _over = gateway.over.clone().drop_guard();
     for spec in gateway.config.replicas.clone() {

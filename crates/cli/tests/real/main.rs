@@ -10,6 +10,7 @@ mod common;
 mod control;
 mod faults;
 mod import;
+mod intervals;
 mod kill;
 mod litellm;
 mod live;

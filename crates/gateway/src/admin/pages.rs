@@ -113,6 +113,7 @@ async fn answered(
     let query = Query::read(request.uri().query(), parameters(&method, &path))?;
     match (&method, path.as_str()) {
         (&Method::GET, "/admin/status") => Ok(page(&admin.status.read())),
+        (&Method::GET, "/admin/intervals") => Ok(page(&admin.status.intervals())),
         (&Method::GET, "/admin/replicas") => Ok(page(&admin.status.read().replicas)),
         (&Method::POST, "/admin/replicas") => add(admin, request).await,
         (&Method::GET, "/admin/config") => Ok(config(admin)),
@@ -168,7 +169,7 @@ fn by_id(
     }
     Err(missing(
         "unknown_path",
-        "served here: GET /metrics /health /ready /login /admin/status /admin/replicas /admin/config /admin/decisions /admin/explain/ID /admin/times /admin/times/ID /admin/session, POST /login /logout /admin/replicas, DELETE /admin/replicas/ID",
+        "served here: GET /metrics /health /ready /login /admin/status /admin/intervals /admin/replicas /admin/config /admin/decisions /admin/explain/ID /admin/times /admin/times/ID /admin/session, POST /login /logout /admin/replicas, DELETE /admin/replicas/ID",
     ))
 }
 

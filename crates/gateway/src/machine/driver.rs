@@ -65,7 +65,7 @@ impl Driver {
         outbox: Option<Arc<Outbox>>,
     ) -> Driver {
         Driver {
-            clock: Clock::start(),
+            clock: fleet.clock,
             wake: Notify::new(),
             outbox: outbox.clone(),
             inner: Mutex::new(Inner {
@@ -214,6 +214,7 @@ impl Inner {
                     if let Some(member) = self.fleet.get(id) {
                         tracing::warn!(replica = %member.name, url = %member.spec.url, "replica down");
                         member.life.ends();
+                        member.goes_down();
                     }
                     continue;
                 }
@@ -221,6 +222,7 @@ impl Inner {
                     if let Some(member) = self.fleet.get(id) {
                         tracing::info!(replica = %member.name, url = %member.spec.url, "replica up again");
                         member.life.begins();
+                        member.comes_up();
                     }
                     continue;
                 }

@@ -62,7 +62,7 @@ impl Ticket {
     /// non-streamed answer says nothing about its first token.
     pub(crate) fn first_token(&mut self, ttft: Option<Duration>) {
         if let Some(ttft) = ttft {
-            self.recording.note(|record| record.ttft = Some(ttft));
+            self.recording.first_token(ttft);
         }
         self.mark(Mark::First, None);
         let mut inner = self.driver.lock();

@@ -28,6 +28,8 @@ pub(crate) struct Record {
     /// The id that the client sees.
     pub(crate) id: Option<HeaderValue>,
     pub(crate) tenant: Option<HeaderValue>,
+    /// Whether the configuration names this tenant.
+    pub(crate) is_tenant_known: bool,
     pub(crate) priority: Option<Priority>,
     /// Forwards between regions before it came here.
     pub(crate) hops: u8,
@@ -95,6 +97,7 @@ impl Record {
             from_client,
             id: None,
             tenant: None,
+            is_tenant_known: false,
             priority: None,
             hops: 0,
             asked: None,
@@ -140,7 +143,7 @@ impl Record {
         self.e2e = self.began.elapsed();
     }
 
-    pub(super) fn e2e(&self) -> Duration {
+    pub(crate) fn e2e(&self) -> Duration {
         self.e2e
     }
 
@@ -153,7 +156,7 @@ impl Record {
         then.saturating_duration_since(self.began)
     }
 
-    pub(super) fn queued(&self) -> Duration {
+    pub(crate) fn queued(&self) -> Duration {
         self.queued
     }
 
@@ -165,7 +168,7 @@ impl Record {
     }
 
     /// Time for each token of the reply after the first, for a stream of two or more.
-    pub(super) fn tpot(&self) -> Option<Duration> {
+    pub(crate) fn tpot(&self) -> Option<Duration> {
         let further = self.usage?.completion_tokens.checked_sub(1).filter(|n| *n > 0)?;
         Some(self.e2e.saturating_sub(self.ttft?) / further)
     }
@@ -178,11 +181,11 @@ impl Record {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// A streamed chat that was answered, of 100 prompt tokens and 5 tokens in the reply.
-    pub(in crate::record) fn answered() -> Record {
+    pub(crate) fn answered() -> Record {
         let mut record = Record::new(Endpoint::ChatCompletions, true);
         record.at = SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_250);
         record.id = Some(HeaderValue::from_static("req-1"));

@@ -37,6 +37,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
+use crate::cause;
 use crate::error::{AttemptError, Fault};
 use crate::http::headers::API_KEY;
 use crate::http::parts::Parts;
@@ -177,12 +178,13 @@ impl Upstream {
             let status = answered.head.status;
             let body = Limited::new(answered.body, MOST_PAGE).collect().await;
             let body =
-                body.map_err(|e| AttemptError::replica(format!("the answer stopped early: {e}")))?;
+                body.map_err(|e| AttemptError::replica(format!("the answer stopped early: {e}")));
+            let body = body.map_err(|error| error.because(cause::RESET))?;
             Ok(Page { status, body: body.to_bytes() })
         };
         match tokio::time::timeout(limit, whole).await {
             Ok(page) => page,
-            Err(_) => Err(AttemptError::replica(late(limit))),
+            Err(_) => Err(AttemptError::replica(late(limit)).because(cause::TIMEOUT)),
         }
     }
 
@@ -246,12 +248,14 @@ impl Upstream {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => {
                 let message = format!("cannot connect: {error}");
-                return Err(AttemptError::of(Fault::Unreached, message));
+                let cause = cause::of_io(&error);
+                return Err(AttemptError::of(Fault::Unreached, message).because(cause));
             }
             Err(_) => {
                 let ms = self.connect.as_millis();
                 let message = format!("no connection within {ms} ms (timeouts.connect)");
-                return Err(AttemptError::of(Fault::Unreached, message));
+                let error = AttemptError::of(Fault::Unreached, message);
+                return Err(error.because(cause::TIMEOUT));
             }
         };
         // Without it a small request waits for the replica's acknowledgement.

@@ -64,7 +64,8 @@ impl Requests {
         let access = self.admission.inputs.access.now();
         let traces = access.traces.as_ref();
         let trace = traces.and_then(|to| self.records.trace_ids.join(to, request.headers_mut()));
-        let mut recording = Recording::begin(&self.records, endpoint, origin.is_client(), trace);
+        let (metrics, records) = (&self.metrics.requests, &self.records);
+        let mut recording = Recording::begin(metrics, records, endpoint, origin.is_client(), trace);
         recording.note(|record| {
             record.id.clone_from(&shown_id);
             record.hops = origin.hops();
@@ -94,6 +95,7 @@ impl Requests {
         let caller = identify(tenant_header, access, request.headers_mut(), endpoint, &origin)?;
         recording.note(|record| {
             record.tenant.clone_from(&caller.tenant);
+            record.is_tenant_known = caller.is_known;
             record.priority = Some(caller.priority);
         });
         let path = request.uri().path();

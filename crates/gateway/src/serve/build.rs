@@ -49,6 +49,7 @@ use crate::threads::ClientPort;
 /// All parts of a gateway.
 pub(super) struct Gateway {
     pub(super) config: Arc<Config>,
+    commit: String,
     pub(super) driver: Arc<Driver>,
     pub(super) fleet: Arc<Fleet>,
     pub(super) replicas: Arc<Replicas>,
@@ -74,6 +75,7 @@ impl Gateway {
     /// wants probed.
     pub(super) fn build(
         config: Config,
+        commit: String,
         file: Option<&Path>,
         wishes: mpsc::UnboundedSender<ReplicaId>,
     ) -> Result<Gateway, Error> {
@@ -117,6 +119,7 @@ impl Gateway {
             policy: Arc::new(policy),
             plane: Arc::new(plane),
             config: Arc::new(config),
+            commit,
             driver,
             fleet,
             replicas,
@@ -163,6 +166,7 @@ impl Gateway {
 
     pub(super) fn admin(&self) -> Arc<Admin> {
         let status = StatusPage {
+            commit: self.commit.clone(),
             region: self.config.region.clone(),
             driver: self.driver.clone(),
             fleet: self.fleet.clone(),
@@ -227,7 +231,7 @@ fn data_plane(
     let residency = Residency::new(driver, config, &access.now().rules);
     let ids = Arc::new(Ids::new(random_seed(), seed));
     let explain = Explain::new(driver.clone(), fleet.clone(), peers.clone(), ids.clone());
-    let metrics = Arc::new(Metrics::new());
+    let metrics = Arc::new(Metrics::new(fleet.clone()));
     let random = [random_seed(), random_seed()];
     let records = record::start(config, fleet, random, |sink| metrics.records_dropped(sink))?;
     Ok(DataPlane {
