@@ -14,6 +14,7 @@ mod intervals;
 mod kill;
 mod litellm;
 mod live;
+mod page;
 mod peers;
 mod prefix;
 mod prometheus;

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::AccessNow;
 use crate::admin::explain::Explain;
+use crate::admin::page::Feed;
 use crate::admin::pages::Admin;
 use crate::admin::sessions::Sessions;
 use crate::admin::status::StatusPage;
@@ -165,7 +166,7 @@ impl Gateway {
     }
 
     pub(super) fn admin(&self) -> Arc<Admin> {
-        let status = StatusPage {
+        let status = Arc::new(StatusPage {
             commit: self.commit.clone(),
             region: self.config.region.clone(),
             driver: self.driver.clone(),
@@ -176,8 +177,11 @@ impl Gateway {
             sources: self.sources.clone(),
             client_tls: self.client_tls.clone(),
             admin_tls: self.admin_tls.clone(),
-        };
+        });
+        let explain = self.plane.explain.clone();
+        let page = Feed::new(build(&self.commit), self.driver.clone(), status.clone(), explain);
         Arc::new(Admin {
+            page: Arc::new(page),
             config: Config::clone(&self.config),
             status,
             explain: self.plane.explain.clone(),
@@ -290,4 +294,10 @@ fn warn(config: &Config) {
 fn random_seed() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::collections::hash_map::RandomState::new().build_hasher().finish()
+}
+
+/// The version and the commit, for people.
+fn build(commit: &str) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    if commit.is_empty() { version.to_owned() } else { format!("{version} ({commit})") }
 }
