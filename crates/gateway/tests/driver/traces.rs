@@ -244,9 +244,8 @@ async fn reloaded() {
     let file = std::env::temp_dir().join(name);
     std::fs::write(&file, config.print().unwrap()).unwrap();
     let region = Region::start(Given {
-        config: config.clone(),
         file: Some(file.clone()),
-        reload: Arc::default(),
+        ..config.clone().into()
     })
     .await;
     region.until("the replica is up", |s| s.replicas[0].models == ["m"]).await;
