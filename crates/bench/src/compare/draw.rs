@@ -6,6 +6,7 @@
 
 use meridian_base::Rng;
 
+use crate::experiment::stats;
 use crate::load::{Record, Report, Slo};
 
 /// Slices of a run's window, for the rates.
@@ -114,12 +115,15 @@ impl Request {
     }
 }
 
-/// The window in equal slices of a second or more. If the report has a sample of the requests,
-/// each stands for several.
+/// The window in equal slices, none shorter than a second or than a median request: the clients of
+/// a closed loop tend to end together. If the report has a sample of the requests, each stands for
+/// several.
 fn slices(report: &Report, slo: Option<Slo>) -> Vec<Slice> {
     let start = report.options.warmup.as_secs_f64() * 1e3;
     let window = report.window_s.max(1e-3);
-    let count = SLICES.min(window as usize).max(1);
+    let times: Vec<f64> = report.requests.iter().map(|record| record.e2e_ms / 1e3).collect();
+    let least = stats::median(&times).unwrap_or(0.0).max(1.0);
+    let count = SLICES.min((window / least) as usize).max(1);
     let seconds = window / count as f64;
     let empty = Slice { good: slo.map(|_| 0.0), ..Slice::default() };
     let mut slices = vec![empty; count];

@@ -12,7 +12,7 @@ use rustix::process::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};
 
 use super::place::{Place, Site, nearest_first};
-use super::{Recorded, Slo, Warm};
+use super::{Recorded, Slo};
 use crate::experiment::generator;
 
 /// Files that a load has open beside its connections.
@@ -169,6 +169,15 @@ impl Workload {
     fn chat(&self) -> Chat {
         Chat { max_tokens: self.max_tokens, ..Chat::default() }
     }
+}
+
+/// The caches to warm.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Warm {
+    /// Most prefixes.
+    pub prefixes: u32,
+    /// Replicas that each get all prefixes; empty for the endpoint of the run.
+    pub at: Vec<String>,
 }
 
 /// A run of the load generator.

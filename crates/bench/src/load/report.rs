@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Check, ErrorKind, Options, Record, Warmed};
+use super::{Check, ErrorKind, Options, Record};
 use crate::experiment::stats::sorted_quantile;
 
 /// Quantiles in milliseconds.
@@ -96,6 +96,19 @@ impl Counts {
         let known = self.known_prompt_tokens;
         (known > 0).then(|| self.cached_tokens as f64 / known as f64)
     }
+}
+
+/// The prefixes that were sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warmed {
+    /// Prefixes.
+    pub prefixes: u64,
+    /// Prompts sent: one for each prefix and endpoint.
+    pub prompts: u64,
+    /// Those without a complete answer.
+    pub failed: u64,
+    /// Tokens of the others, by the engines' count.
+    pub prompt_tokens: u64,
 }
 
 /// Counts of one replica, by the response header.

@@ -14,15 +14,15 @@ use bytes::Bytes;
 use http::{HeaderValue, Uri};
 use meridian_base::mix;
 use meridian_workload::{Program, ProgramKey, Role, Segment, Walk};
-use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::body::{self, Reply};
 use super::exchange::exchange;
 use super::http as client;
-use super::options::Arrivals;
+use super::options::{Arrivals, Warm};
 use super::outcome::Seen;
+use super::report::Warmed;
 use super::state::Load;
 
 /// Programs that are searched for prefixes.
@@ -31,28 +31,6 @@ const SEARCHED: u64 = 1024;
 const TOGETHER: usize = 4;
 /// Bytes of the question after a prefix: templates want a user's message.
 const QUESTION: u32 = 8;
-
-/// The caches to warm.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Warm {
-    /// Most prefixes.
-    pub prefixes: u32,
-    /// Replicas that each get all prefixes; empty for the endpoint of the run.
-    pub at: Vec<String>,
-}
-
-/// The prefixes that were sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Warmed {
-    /// Prefixes.
-    pub prefixes: u64,
-    /// Prompts sent: one for each prefix and endpoint.
-    pub prompts: u64,
-    /// Those without a complete answer.
-    pub failed: u64,
-    /// Tokens of the others, by the engines' count.
-    pub prompt_tokens: u64,
-}
 
 /// Sends the prefixes of the run.
 ///

@@ -30,9 +30,7 @@ fn table(sweep: &Sweep, phase: Phase, title: &str, rates: &[Found]) -> String {
         "TTFT p50",
         "TTFT p99",
         "TPOT p50",
-        "429",
-        "503",
-        "other errors",
+        "failed",
         "objective",
     ];
     let mut table = Table::new(format!("{title}, times in ms"), &header);
@@ -44,7 +42,6 @@ fn table(sweep: &Sweep, phase: Phase, title: &str, rates: &[Found]) -> String {
         let show = |of: &dyn Fn(&Point) -> Option<f64>, digits: usize| {
             mean(of).map_or("-".to_owned(), |mean| format!("{:.digits$}", mean.mean))
         };
-        let sum = |of: fn(&Point) -> u64| here().map(of).sum::<u64>().to_string();
         table.row([
             rate.rate.to_string(),
             rate.rounds.to_string(),
@@ -54,10 +51,8 @@ fn table(sweep: &Sweep, phase: Phase, title: &str, rates: &[Found]) -> String {
             show(&|p| p.ttft_ms.map(|q| q.p50), 1),
             show(&|p| p.ttft_ms.map(|q| q.p99), 1),
             show(&|p| p.tpot_ms.map(|q| q.p50), 1),
-            sum(|p| p.http_429),
-            sum(|p| p.http_503),
-            sum(|p| p.other_errors),
-            match here().any(|p| p.client_is_slow) {
+            failed(here()),
+            match here().all(|p| p.client_is_slow) {
                 true => "client is slow",
                 false if rate.met => "met",
                 false => "missed",
@@ -66,6 +61,20 @@ fn table(sweep: &Sweep, phase: Phase, title: &str, rates: &[Found]) -> String {
         ]);
     }
     table.text()
+}
+
+/// Failed requests by kind.
+fn failed<'a>(points: impl Iterator<Item = &'a Point> + Clone) -> String {
+    let sum = |of: fn(&Point) -> u64| points.clone().map(of).sum::<u64>();
+    let kinds = [
+        ("429", sum(|p| p.http_429)),
+        ("503", sum(|p| p.http_503)),
+        ("other", sum(|p| p.other_errors)),
+        ("not started", sum(|p| p.shed)),
+    ];
+    let some = kinds.iter().filter(|(_, count)| *count > 0);
+    let words: Vec<String> = some.map(|(name, count)| format!("{name}: {count}")).collect();
+    if words.is_empty() { "0".to_owned() } else { words.join(", ") }
 }
 
 /// A share with its interval, in percent.
@@ -89,11 +98,12 @@ fn answer(sweep: &Sweep) -> Vec<String> {
              first row of the table has them."
         )),
     }
+    lines.extend(sweep.found.and_then(|found| too_few(sweep, found.rate)));
     if sweep.points.iter().any(|point| point.client_is_slow) {
         let late = sweep.points.iter().map(|point| point.lateness_ms).fold(0.0, f64::max);
         lines.push(format!(
-            "This client could not send on time (up to {late:.0} ms late, p99), so its rows say \
-             nothing about the endpoint: use --threads, a faster machine, or several clients."
+            "This client was up to {late:.0} ms late (p99) in some windows, which say nothing about the \
+             endpoint: use --threads, a faster machine, or several clients."
         ));
     }
     match sweep.ended {
@@ -111,6 +121,20 @@ fn answer(sweep: &Sweep) -> Vec<String> {
         None => {}
     }
     lines
+}
+
+/// A window of few requests cannot show a share near 1.
+fn too_few(sweep: &Sweep, rate: f64) -> Option<String> {
+    let share = sweep.options.load.slo?.share;
+    let requests = rate * sweep.options.window.as_secs_f64();
+    let few = requests * (1.0 - share) < 1.0;
+    few.then(|| {
+        format!(
+            "A window has some {requests:.0} requests at this rate, too few for a share of {} %: \
+             use a longer --window.",
+            (share * 1e4).round() / 1e2
+        )
+    })
 }
 
 fn carries(sweep: &Sweep, found: &Found, slo: &str) -> String {

@@ -20,7 +20,7 @@ impl Search {
     /// A search that begins at `first` and ends when the rates that meet and miss the objective are
     /// this share apart.
     pub(super) fn new(first: f64, [least, most]: [f64; 2], precision: f64) -> Search {
-        let first = first.clamp(least, most);
+        let first = round(first).clamp(least, most);
         Search { first, least, most, precision, met: None, missed: None }
     }
 
@@ -29,7 +29,9 @@ impl Search {
         match (self.met, self.missed) {
             (None, None) => Some(self.first),
             (Some(met), None) => (met < self.most).then(|| (met * 2.0).min(self.most)),
-            (None, Some(missed)) => (missed > self.least).then(|| (missed / 2.0).max(self.least)),
+            (None, Some(missed)) => {
+                (missed > self.least).then(|| round(missed / 2.0).max(self.least))
+            }
             (Some(met), Some(missed)) => {
                 let middle = round(libm::sqrt(met * missed));
                 let wide = missed / met > 1.0 + self.precision;

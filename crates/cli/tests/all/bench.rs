@@ -50,9 +50,9 @@ fn sweeps() {
     let [out, csv, svg] = ["s.json", "s.csv", "s.svg"].map(|name| folder.path(name));
     let files = ["--json", &out, "--csv", &csv, "--svg", &svg];
     let windows = format!("--warmup 100ms --window 1s --rounds 1 {SHORT}");
-    let done = bench(&format!("sweep {url} --slo e2e=60s --rates 10,20 {windows}"), &files);
+    let done = bench(&format!("sweep {url} --slo ttft=60s --rates 10,20 {windows}"), &files);
     let text = good(&done);
-    assert!(text.contains("20 requests/s within E2E <= 60s, 95 % of the requests"), "{text}");
+    assert!(text.contains("20 requests/s within TTFT <= 60s, 95 % of the requests"), "{text}");
     assert!(done.stderr.is_empty());
     let report = json(&out);
     assert_eq!(report["found"]["rate"], 20.0);
@@ -73,7 +73,7 @@ fn searches() {
     let (engine, folder) = (engine(), Folder::new("search"));
     let out = folder.path("s.json");
     let words = format!(
-        "sweep --url http://{} --slo e2e=60s --from 8 --most 16 --warmup 0s --window 1s --rounds 1 \
+        "sweep --url http://{} --slo ttft=60s --from 8 --most 16 --warmup 0s --window 1s --rounds 1 \
          {SHORT} --json {out}",
         engine.address
     );
