@@ -136,7 +136,7 @@ fn prefixes(programs: &[Program], most: usize) -> Vec<Vec<Segment>> {
     }
     let mut shared: Vec<(u64, u64, &[Segment])> =
         shared.into_iter().map(|(hash, (value, prefix))| (value, hash, prefix)).collect();
-    shared.sort_unstable_by(|a, b| (b.0, b.1).cmp(&(a.0, a.1)));
+    shared.sort_unstable_by_key(|&(value, hash, _)| std::cmp::Reverse((value, hash)));
     shared.into_iter().take(most).map(|(_, _, prefix)| prefix.to_vec()).collect()
 }
 
