@@ -29,11 +29,13 @@ pub struct Given {
     pub file: Option<PathBuf>,
     /// When notified, everything that can be reloaded is reloaded at once.
     pub reload: Arc<Notify>,
+    /// The program's version and commit, for its page.
+    pub build: &'static str,
 }
 
 impl From<Config> for Given {
     fn from(config: Config) -> Given {
-        Given { config, file: None, reload: Arc::default() }
+        Given { config, file: None, reload: Arc::default(), build: env!("CARGO_PKG_VERSION") }
     }
 }
 

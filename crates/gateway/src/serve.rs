@@ -50,7 +50,7 @@ pub async fn serve(
     on_ready: impl FnOnce(Ready),
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
-    let Given { config, file, reload } = given.into();
+    let Given { config, file, reload, build } = given.into();
     check_descriptors(&config)?;
     let listener = listen("listen", config.listen).await?;
     let admin_listener = listen("admin", config.admin).await?;
@@ -60,6 +60,7 @@ pub async fn serve(
     };
     let (wishes, wished) = mpsc::unbounded_channel();
     let gateway = Gateway::build(config, file.as_deref(), wishes)?;
+    let admin = gateway.admin(build);
     // However this future ends, it stops everything that it started.
     let _over = gateway.over.clone().drop_guard();
     for spec in gateway.config.replicas.clone() {
@@ -82,7 +83,9 @@ pub async fn serve(
     background.spawn(probes::run(Arc::new(gateway.prober()), wished));
     background.spawn(reload::keep(gateway.reloaded(), reload));
     let (tls, over) = (gateway.admin_tls.clone(), gateway.over.clone());
-    background.spawn(admin::port::serve(gateway.admin(), tls, admin_listener, over));
+    let page = admin.page.clone();
+    background.spawn(async move { page.run().await });
+    background.spawn(admin::port::serve(admin, tls, admin_listener, over));
     follow(&gateway, ready, peer_listener, &mut background);
     on_ready(ready);
     tokio::select! {

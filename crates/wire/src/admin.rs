@@ -4,6 +4,7 @@ mod decision;
 mod engine;
 mod guard;
 mod legs;
+mod page;
 mod pools;
 mod query;
 
@@ -18,6 +19,7 @@ pub use engine::{EngineName, UnknownEngine};
 pub use guard::{Barred, Guard, check_json};
 pub use legs::{CutPair, Links, Pair, Pool};
 pub use meridian_routing::Role;
+pub use page::{Health, Level, PageState, Point, Problem, Saved, Snapshot};
 pub use pools::{RoleName, TransferName, UnknownName};
 pub use query::{BadQuery, Query};
 

@@ -13,6 +13,7 @@ mod import;
 mod kill;
 mod litellm;
 mod live;
+mod page;
 mod peers;
 mod prefix;
 mod prometheus;

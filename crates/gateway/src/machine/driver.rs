@@ -52,6 +52,8 @@ pub(crate) struct Inner {
     pub(crate) requests: admin::Requests,
     pub(crate) prefix: admin::Prefix,
     pub(crate) ttft: Samples,
+    /// Generated tokens of answers that ended, as engines reported them.
+    pub(crate) output_tokens: u64,
     pub(crate) attempts: u64,
     /// When the timer task will next call the machine.
     armed: Time,
@@ -77,6 +79,7 @@ impl Driver {
                 requests: admin::Requests::default(),
                 prefix: admin::Prefix::default(),
                 ttft: Samples::default(),
+                output_tokens: 0,
                 attempts: 0,
                 armed: Time::MAX,
             }),

@@ -163,6 +163,7 @@ impl Ticket {
         self.open = false;
         let mut inner = self.driver.lock();
         inner.count(end);
+        inner.output_tokens += usage.map_or(0, |usage| u64::from(usage.completion_tokens));
         if let Some((usage, cached)) = usage.and_then(|u| u.cached_tokens.map(|c| (u, c))) {
             inner.prefix.known_prompt_tokens += u64::from(usage.prompt_tokens);
             inner.prefix.cached_tokens += u64::from(cached);

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::AccessNow;
 use crate::admin::explain::Explain;
+use crate::admin::page::Feed;
 use crate::admin::pages::Admin;
 use crate::admin::sessions::Sessions;
 use crate::admin::status::StatusPage;
@@ -161,8 +162,9 @@ impl Gateway {
         }
     }
 
-    pub(super) fn admin(&self) -> Arc<Admin> {
-        let status = StatusPage {
+    /// The admin port of a program with this version and commit.
+    pub(super) fn admin(&self, build: &'static str) -> Arc<Admin> {
+        let status = Arc::new(StatusPage {
             region: self.config.region.clone(),
             driver: self.driver.clone(),
             fleet: self.fleet.clone(),
@@ -172,8 +174,11 @@ impl Gateway {
             sources: self.sources.clone(),
             client_tls: self.client_tls.clone(),
             admin_tls: self.admin_tls.clone(),
-        };
+        });
+        let explain = self.plane.explain.clone();
+        let page = Feed::new(build, self.driver.clone(), status.clone(), explain);
         Arc::new(Admin {
+            page: Arc::new(page),
             config: Config::clone(&self.config),
             status,
             explain: self.plane.explain.clone(),

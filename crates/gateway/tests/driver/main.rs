@@ -37,6 +37,8 @@ mod malformed;
 mod misbehaving;
 mod names;
 mod ocean;
+mod page;
+mod page_stream;
 mod passing;
 mod passthrough;
 mod peers;

@@ -14,6 +14,7 @@ use super::region::{Region, still_runs};
 use super::start::Maker;
 use super::stop::Stop;
 use super::tenants;
+use super::view::Hours;
 use super::{DRAIN, Demand, Engines, Options, SETTLE, TICK, WITHOUT_END};
 use crate::legs::{KV_SCALE, LegCounts};
 use crate::page::{Screen, Seen};
@@ -40,6 +41,8 @@ pub(super) struct World {
     pub(super) board: Board,
     /// Faults and repairs, newest first.
     pub(super) orders: Vec<String>,
+    /// The last hour of the regions.
+    pub(super) hours: Hours,
     /// How long the loads ran.
     pub(super) watched: Duration,
 }
@@ -86,6 +89,7 @@ impl World {
             maker,
             board: Board::start().await?,
             orders: Vec::new(),
+            hours: Hours::default(),
             watched: Duration::ZERO,
         };
         world.set_routes().await?;
