@@ -8,6 +8,10 @@ const WORDS = {
 };
 const MOST = 40;
 
+// The colour of a term is the same in every decision; terms of other policies take the next ones.
+const SERIES = ['front_ms', 'prefill_ms', 'others_ms', 'steps_ms', 'rtt_ms', 'kv_ms'];
+const series = (names, name) => ((SERIES.includes(name) ? SERIES.indexOf(name) : names.indexOf(name)) % 6) + 1;
+
 const word = (name) => WORDS[name] ?? name.replace(/_ms$/, '').replace(/_/g, ' ');
 const sum = (terms) => terms.reduce((n, [, value]) => n + value, 0);
 
@@ -18,7 +22,7 @@ function stack(terms, names, scale, label) {
   for (const [name, value] of terms) {
     const size = Math.abs(value) * scale.unit;
     if (!(size > 0)) continue;
-    const piece = make('i', { class: `s${(names.indexOf(name) % 6) + 1}${value < 0 ? ' minus' : ''}`, title: `${word(name)}: ${text(value, unitOf(name))}` });
+    const piece = make('i', { class: `s${series(names, name)}${value < 0 ? ' minus' : ''}`, title: `${word(name)}: ${text(value, unitOf(name))}` });
     if (value < 0) left -= size;
     piece.style.left = `${100 * (value < 0 ? left : right)}%`;
     piece.style.width = `${100 * size}%`;
@@ -87,7 +91,7 @@ export function bars(e, called) {
     const [name, total, bar, note] = line(c, e, names, scale, called);
     return narrow ? [name, total, bar, note] : [name, bar, total, note];
   });
-  const legend = names.map((name, n) => make('li', {}, make('i', { class: `swatch s${(n % 6) + 1}` }), word(name)));
+  const legend = names.map((name) => make('li', {}, make('i', { class: `swatch s${series(names, name)}` }), word(name)));
   return [
     make('ul', { class: 'legend', 'aria-label': 'Terms of the price' }, ...legend),
     make('div', { class: 'bars' }, ...lines),

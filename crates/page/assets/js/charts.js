@@ -1,6 +1,6 @@
 // Lines over the last hour, one chart for each figure and one line for each region, drawn by uPlot.
 import { $, colour, make } from './dom.js';
-import { clock, parts } from './format.js';
+import { clock, parts, tick } from './format.js';
 
 const CHARTS = [
   { key: 'ttft_p50_ms', title: 'TTFT, p50', unit: 'ms' },
@@ -48,11 +48,11 @@ function options(chart, box) {
     width: box.clientWidth, height: box.clientHeight, legend: { show: false }, padding: [6, 6, 0, 0],
     cursor: { sync: { key: 'hour' }, y: false, drag: { x: false, y: false }, points: { size: 6 } },
     scales: { x: { time: true, range: () => span() },
-      y: { range: (_, __, most) => [0, chart.most ?? Math.max(most ?? 0, 1e-3) * 1.1] } },
+      y: { range: (_, __, most) => [0, chart.most ?? (most > 0 ? most * 1.1 : 1)] } },
     axes: [
-      { ...axis, size: 20, gap: 2, space: box.clientWidth < 240 ? 36 : 60, values: times, grid: { stroke: line, width: 1 } },
+      { ...axis, size: 20, gap: 2, space: box.clientWidth < 240 ? 36 : 46, values: times, grid: { stroke: line, width: 1 } },
       { ...axis, size: 44, gap: 4, space: 34, grid: { stroke: line, width: 1 },
-        values: (_, splits) => splits.map((v) => (chart.unit === '%' ? parts(v, '%').join(' ') : chart.unit === 'ms' ? parts(v, 'ms').join(' ') : parts(v, '')[0])) },
+        values: (_, splits) => splits.map((v) => tick(v, chart.unit)) },
     ],
     series: [{}, ...fleet.regions.map((region, n) => ({ label: region.name, stroke: () => colour(series(n)), width: 1.6, points: { show: false } }))],
     hooks: { setCursor: [(plot) => point(plot)] },

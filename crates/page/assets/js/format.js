@@ -2,11 +2,11 @@
 const DASH = '–';
 const known = (value) => value !== null && value !== undefined && Number.isFinite(value);
 
-// Three significant digits at most, and no exponent.
+// Three significant digits, and no exponent, so that columns of numbers line up.
 function digits(value) {
   const size = Math.abs(value);
   if (size >= 99.5 || size === 0) return Math.round(value).toLocaleString('en');
-  return value.toFixed(size >= 9.95 ? 1 : size >= 0.995 ? 2 : 3).replace(/\.?0+$/, '');
+  return value.toFixed(size >= 9.95 ? 1 : size >= 0.995 ? 2 : 3);
 }
 
 const UNITS = {
@@ -24,6 +24,13 @@ export function parts(value, unit) {
 export function text(value, unit = '') {
   const [number, shown] = parts(value, unit);
   return shown ? `${number} ${shown}` : number;
+}
+
+// A round number at an axis, as short as possible.
+export function tick(value, unit) {
+  const [number, shown] = parts(value, unit);
+  const short = number.includes('.') ? number.replace(/\.?0+$/, '') : number;
+  return unit === '/s' || !shown ? short : `${short} ${shown}`;
 }
 
 export const count = (value) => (known(value) ? Math.round(value).toLocaleString('en') : DASH);

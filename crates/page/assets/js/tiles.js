@@ -74,7 +74,7 @@ function regionOf(region) {
   const advice = (region.page?.status.advice ?? []).map((a) => make('p', { class: 'soft small' }, a));
   return make('div', { id: `tiles-${region.name}` },
     make('div', { class: 'region-head' }, make('h3', {}, region.alive ? region.name : `${region.name}: gateway dead`), ...buttons),
-    make('p', { class: 'chips' }, ...pools(region)), ...advice, make('ul', { class: 'tiles' }, ...list));
+    make('p', { class: 'pools' }, ...pools(region)), ...advice, make('ul', { class: 'tiles' }, ...list));
 }
 
 export function tiles(fleet) {

@@ -116,9 +116,8 @@ fn sample(inner: &Inner, seen: &mut Seen) -> Sample {
     let routing = &inner.routing;
     let (decided, requests, prefix) = (routing.decided(), inner.requests, inner.prefix);
     let fresh = (decided - seen.decided).min(COMPARED) as usize;
-    let mut sums = Sums::default();
+    let mut sums = Sums::of(decided - seen.decided);
     routing.decisions().take(fresh).for_each(|decision| sums.add(decision));
-    sums.decided = decided - seen.decided;
     let ttft_ms = inner.ttft.since(seen.ttft);
     *seen = Seen { ttft: inner.ttft.count(), decided };
     Sample {

@@ -7,7 +7,7 @@ use meridian_wire::admin;
 /// Sums over some decisions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Sums {
-    pub(super) decided: u64,
+    decided: u64,
     compared: u64,
     forwarded: u64,
     picked_ms: f64,
@@ -18,6 +18,11 @@ pub(super) struct Sums {
 }
 
 impl Sums {
+    /// Nothing compared yet of this many decisions.
+    pub(super) fn of(decided: u64) -> Sums {
+        Sums { decided, ..Sums::default() }
+    }
+
     /// Compares a decision, if it had an alternative.
     pub(super) fn add(&mut self, decision: &Decision) {
         let Some(found) = decision.alternatives() else { return };

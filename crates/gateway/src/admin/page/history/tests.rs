@@ -16,7 +16,7 @@ fn after(seconds: u64) -> History {
             held: (second % 7) as u32,
             kv_used: Some(0.5),
             ttft_ms: vec![100.0; 5],
-            sums: Sums { decided: 5, ..Sums::default() },
+            sums: Sums::of(5),
         };
         history.add(second as f64, 1_000 + second, &sample);
     }
