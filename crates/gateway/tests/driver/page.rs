@@ -48,10 +48,9 @@ async fn the_page_and_its_files() {
 #[tokio::test(start_paused = true)]
 async fn the_page_needs_a_login() {
     let replica = Replica::start().await;
-    let region = Region::with(&[&replica], |config| {
-        config.admin_access.tokens = vec![KeyHash::from(hash_key(TOKEN.as_bytes()))];
-    })
-    .await;
+    let mut config = config(&[&replica]);
+    config.admin_access.tokens = vec![KeyHash::from(hash_key(TOKEN.as_bytes()))];
+    let region = Region::start(config).await;
     let host = region.admin.to_string();
     let host = ("host", host.as_str());
     let first = raw(&region, "GET", "/", "", &[host]).await;
@@ -83,8 +82,16 @@ async fn the_state_has_the_last_hour() {
     let reload = given.reload.clone();
     let region = Region::start(given).await;
     region.until("both are up", |s| s.replicas.iter().all(|r| r.state == "up")).await;
-    for turn in 0..12 {
-        let request = if turn % 2 == 0 { chat("hi") } else { stream_chat("hi") };
+    let events = [r#"data: {"choices":[{"delta":{"content":"a"}}]}"#, "data: [DONE]"];
+    let events = events.map(|event| format!("{event}\n\n"));
+    for replica in [&near, &far] {
+        replica.always(Script::stream(
+            &events.each_ref().map(String::as_str),
+            Duration::from_millis(80),
+        ));
+    }
+    for _ in 0..12 {
+        let request = stream_chat("hi");
         assert_eq!(call(region.listen, request).await.status, 200);
         pass(2).await;
     }
@@ -127,7 +134,7 @@ async fn a_dead_replica_is_named() {
     );
     one.always(Script::json(500, "{}"));
     pass(30).await;
-    assert_eq!(call(region.listen, chat("hi")).await.status, 500);
+    assert!(call(region.listen, chat("hi")).await.status >= 500);
     pass(2).await;
     let health = snapshot(&region, "/admin/page").await.state.health;
     assert!(health.problems.iter().any(|p| p.kind == "requests"), "{health:?}");
