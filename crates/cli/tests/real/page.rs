@@ -36,7 +36,7 @@ async fn ask(client: &Client, gateway: &Gateway, text: &str) -> u16 {
     must(client.post(&url, body.to_string()).await).status
 }
 
-const HEALTH: &str = "document.querySelector('#health').dataset.level";
+const HEALTH: &str = "document.querySelector('#health')?.dataset.level";
 const ROWS: &str = "document.querySelectorAll('table.decisions [data-decision]').length";
 
 /// The focus moves by Tab until it is on an element of this selector.

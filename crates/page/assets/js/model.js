@@ -75,7 +75,7 @@ function ofGateway({ state, points: fresh }) {
     name: status.region, page: state, points: keep(status.region, fresh, state.now_s), alive: true,
     tiles: status.replicas.map((replica) => tile(replica, null)), level: state.health.level,
   };
-  const others = status.peers.map((peer) => ({ ...peer, state: peer.state === 'up' ? 'good' : 'bad', word: peer.state }));
+  const others = (status.peers ?? []).map((peer) => ({ ...peer, state: peer.state === 'up' ? 'good' : 'bad', word: peer.state }));
   const problems = state.health.problems.map((problem) => ({ ...problem, region: status.region }));
   return { regions: [region], others, problems, links: [], orders: null, beside: null, build: state.build, now: state.now_s,
     flows: merged(flows(status.region, status, state.now_s, true)) };
