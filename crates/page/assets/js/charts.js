@@ -45,7 +45,7 @@ function options(chart, box) {
   const line = () => colour('line');
   const axis = { stroke: soft, font: '11px system-ui, sans-serif', ticks: { show: false } };
   return {
-    width: box.clientWidth, height: box.clientHeight, legend: { show: false }, padding: [6, 6, 0, 0],
+    width: box.clientWidth, height: box.clientHeight, legend: { show: false }, padding: [6, 16, 0, 0],
     cursor: { sync: { key: 'hour' }, y: false, drag: { x: false, y: false }, points: { size: 6 } },
     scales: { x: { time: true, range: () => span() },
       y: { range: (_, __, most) => [0, chart.most ?? (most > 0 ? most * 1.1 : 1)] } },
