@@ -92,10 +92,14 @@ export function bars(e, called) {
     return narrow ? [name, total, bar, note] : [name, bar, total, note];
   });
   const legend = names.map((name) => make('li', {}, make('i', { class: `swatch s${series(names, name)}` }), word(name)));
+  const list = (peers) => (peers.length ? make('ul', { class: 'soft small' }, ...peers.map((p) => peerLine(p, p.name === e.picked))) : null);
+  const peers = e.peers ?? [];
   return [
+    // Peers have no terms here: their gateways decide. The picked one comes first.
+    list(peers.filter((p) => p.name === e.picked)),
     make('ul', { class: 'legend', 'aria-label': 'Terms of the price' }, ...legend),
     make('div', { class: 'bars' }, ...lines),
     all.length > MOST ? make('p', { class: 'soft' }, `and ${all.length - MOST} more candidates: /admin/explain has all`) : null,
-    e.peers?.length ? make('ul', { class: 'soft small' }, ...e.peers.map((p) => peerLine(p, p.name === e.picked))) : null,
+    list(peers.filter((p) => p.name !== e.picked)),
   ];
 }
