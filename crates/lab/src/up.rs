@@ -11,6 +11,7 @@ mod beside;
 mod board;
 pub mod chaos;
 mod faults;
+mod hours;
 mod order;
 mod paths;
 mod pools;

@@ -21,8 +21,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::hours::Shown;
 use super::order::Order;
-use super::view::Shown;
 use crate::{Client, Error, Result};
 
 /// The largest order, bytes.

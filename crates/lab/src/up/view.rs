@@ -1,7 +1,6 @@
 //! The data for the page: the state of everything, as JSON. Each region's gateway reports its own, and
 //! this file puts them together with the processes, the clients and the links.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -12,29 +11,13 @@ use serde::Serialize;
 
 use super::Options;
 use super::beside::Second;
+use super::hours::{KEPT, Shown};
 use super::world::World;
 use crate::Live;
 use crate::page::Seen;
 
-/// Points kept for each region: an hour of 10 s.
-const KEPT: usize = 360;
 /// Points of an event that is not the first of its stream.
 const NEWEST: usize = 6;
-
-/// The state as pages get it.
-#[derive(Clone, Default)]
-pub(super) struct Shown {
-    /// With the points of the last hour.
-    pub(super) whole: Bytes,
-    /// With the newest points only.
-    pub(super) newest: Bytes,
-    /// The admin addresses of the regions' gateways.
-    pub(super) admins: Arc<Vec<(String, String)>>,
-}
-
-/// The last hour of each region. It outlives the gateways, which lose theirs when they are killed.
-#[derive(Default)]
-pub(super) struct Hours(BTreeMap<String, BTreeMap<u64, Point>>);
 
 /// The whole state.
 #[derive(Serialize)]
@@ -77,27 +60,6 @@ struct OfReplica<'a> {
     name: &'a str,
     url: &'a str,
     alive: bool,
-}
-
-impl Hours {
-    fn keep(&mut self, region: &str, points: Vec<Point>) {
-        let own = self.0.entry(region.to_owned()).or_default();
-        own.extend(points.into_iter().map(|point| (point.at_s, point)));
-        while own.len() > KEPT {
-            own.pop_first();
-        }
-    }
-
-    /// The start of a region's newest point.
-    fn newest(&self, region: &str) -> u64 {
-        self.0.get(region).and_then(|own| own.last_key_value()).map_or(0, |(at, _)| *at)
-    }
-
-    fn last(&self, region: &str, most: usize) -> Vec<Point> {
-        let own = self.0.get(region).into_iter().flat_map(BTreeMap::values);
-        let skipped = own.clone().count().saturating_sub(most);
-        own.skip(skipped).copied().collect()
-    }
 }
 
 impl World {
@@ -178,23 +140,5 @@ impl World {
             }));
         }
         pages
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // A point replaces its earlier version, and an hour is kept.
-    #[test]
-    fn an_hour_is_kept() {
-        let mut hours = Hours::default();
-        let point = |at_s: u64, held| Point { at_s, held, ..Point::default() };
-        hours.keep("us", vec![point(10, 1), point(20, 1)]);
-        hours.keep("us", vec![point(20, 7)]);
-        assert_eq!(hours.last("us", 9).iter().map(|p| p.held).collect::<Vec<_>>(), [1, 7]);
-        assert_eq!((hours.newest("us"), hours.newest("eu")), (20, 0));
-        hours.keep("us", (3..1000).map(|n| point(10 * n, 0)).collect());
-        assert_eq!((hours.last("us", 9999).len(), hours.last("us", 2)[1].at_s), (KEPT, 9990));
     }
 }

@@ -9,12 +9,12 @@ use tokio::time::Instant;
 
 use super::arrange::{self, Shared};
 use super::board::{Asked, Board};
+use super::hours::Hours;
 use super::paths::Paths;
 use super::region::{Region, still_runs};
 use super::start::Maker;
 use super::stop::Stop;
 use super::tenants;
-use super::view::Hours;
 use super::{DRAIN, Demand, Engines, Options, SETTLE, TICK, WITHOUT_END};
 use crate::legs::{KV_SCALE, LegCounts};
 use crate::page::{Screen, Seen};
