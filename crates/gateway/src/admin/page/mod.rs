@@ -144,6 +144,10 @@ fn kv_used(inner: &Inner) -> Option<f32> {
 }
 
 /// The time since 1970.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a date for people; intervals use the driver's clock"
+)]
 fn wall() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
