@@ -1,6 +1,6 @@
 //! Compares two runs of the load generator, or two sets of runs, metric by metric.
 //!
-//! [`draw`] resamples the requests of each side, [`figures`] computes the metrics of a sample, and
+//! [`draw`] resamples the requests of each side, [`figures()`] computes the metrics of a sample, and
 //! the intervals of differences and ratios are those of a thousand pairs of samples (percentile
 //! bootstrap, 95 %). A metric whose difference may be 0 is level. Runs with different workloads are
 //! refused, because their difference would say nothing about the endpoints.

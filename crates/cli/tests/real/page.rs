@@ -110,46 +110,14 @@ async fn a_gateway_has_a_page() {
             200
         );
     }
-    let browser = tokio::task::spawn_blocking(move || {
-        browser.when("the decisions", &format!("{ROWS} >= 6"));
-        let log_out = "!document.querySelector('#log-out').hidden";
-        browser.when("a way out", log_out);
-        browser.when("charts", "document.querySelectorAll('.plot canvas').length == 8");
-        browser.when(
-            "a text for each chart",
-            "[...document.querySelectorAll('.plot')].every(p => \
-            p.getAttribute('aria-label').includes('Now:'))",
-        );
-        browser.when("the place", "document.querySelector('#map svg').getAttribute('aria-label').includes('frankfurt: works')");
-        browser.when(
-            "the version",
-            "document.querySelector('#foot').textContent.includes('Meridian 0.')",
-        );
-        fits(&mut browser);
-        browser.evaluate("document.activeElement.blur()");
-        tab_to(&mut browser, ".skip");
-        tab_to(&mut browser, ".tile button");
-        browser.key("Enter");
-        browser.when(
-            "details of the replica",
-            "document.querySelector('.details').textContent.includes('http://')",
-        );
-        browser.key("Escape");
-        browser.when("no details", "document.querySelector('.details') === null");
-        tab_to(&mut browser, "[data-decision]");
-        browser.key("Enter");
-        bars_are_whole(&mut browser, 2);
-        fits(&mut browser);
-        browser.key("Escape");
-        browser.when("closed", "document.querySelector('.panel') === null");
-        browser.when("the focus is back", "document.activeElement.matches('[data-decision]')");
-        browser.evaluate("document.activeElement.blur()");
+    let looked = tokio::task::spawn_blocking(move || {
+        look_at(&mut browser);
         assert_eq!(browser.complaints(&own), Vec::<String>::new());
         browser
     });
-    let mut browser = browser.await.expect("the page is as it should be");
+    let mut browser = looked.await.expect("the page is as it should be");
     must(engines[1].kill().await);
-    tokio::task::spawn_blocking(move || {
+    let killed = tokio::task::spawn_blocking(move || {
         browser.when("degraded", &format!("{HEALTH} == 'degraded'"));
         browser.when(
             "the header names it",
@@ -165,9 +133,43 @@ async fn a_gateway_has_a_page() {
         );
         browser.click("#log-out");
         browser.when("the login again", "document.querySelector('#token') !== null");
-    })
-    .await
-    .expect("the page is as it should be");
+    });
+    killed.await.expect("the page is as it should be");
+}
+
+/// A healthy gateway's page: all of its parts are there, and the keyboard opens and closes them.
+fn look_at(browser: &mut Browser) {
+    browser.when("the decisions", &format!("{ROWS} >= 6"));
+    let log_out = "!document.querySelector('#log-out').hidden";
+    browser.when("a way out", log_out);
+    browser.when("charts", "document.querySelectorAll('.plot canvas').length == 8");
+    browser.when(
+        "a text for each chart",
+        "[...document.querySelectorAll('.plot')].every(p => \
+            p.getAttribute('aria-label').includes('Now:'))",
+    );
+    browser.when("the place", "document.querySelector('#map svg').getAttribute('aria-label').includes('frankfurt: works')");
+    browser
+        .when("the version", "document.querySelector('#foot').textContent.includes('Meridian 0.')");
+    fits(browser);
+    browser.evaluate("document.activeElement.blur()");
+    tab_to(browser, ".skip");
+    tab_to(browser, ".tile button");
+    browser.key("Enter");
+    browser.when(
+        "details of the replica",
+        "document.querySelector('.details').textContent.includes('http://')",
+    );
+    browser.key("Escape");
+    browser.when("no details", "document.querySelector('.details') === null");
+    tab_to(browser, "[data-decision]");
+    browser.key("Enter");
+    bars_are_whole(browser, 2);
+    fits(browser);
+    browser.key("Escape");
+    browser.when("closed", "document.querySelector('.panel') === null");
+    browser.when("the focus is back", "document.activeElement.matches('[data-decision]')");
+    browser.evaluate("document.activeElement.blur()");
 }
 
 // The page of `meridian up` shows all regions. A replica that its button kills is dead on its tile and

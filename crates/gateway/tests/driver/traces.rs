@@ -243,11 +243,7 @@ async fn reloaded() {
     let name = format!("meridian-traces-{}.yaml", std::process::id());
     let file = std::env::temp_dir().join(name);
     std::fs::write(&file, config.print().unwrap()).unwrap();
-    let region = Region::start(Given {
-        file: Some(file.clone()),
-        ..config.clone().into()
-    })
-    .await;
+    let region = Region::start(Given { file: Some(file.clone()), ..config.clone().into() }).await;
     region.until("the replica is up", |s| s.replicas[0].models == ["m"]).await;
     replica.always(Script::json(200, ANSWER));
     for traces in [collector.traces(1.0), None] {
