@@ -154,6 +154,11 @@ impl Gates {
         }
     }
 
+    /// The flow's client returns permitted bytes that it has not begun to send.
+    pub(crate) fn unused(&mut self, port: u32, flow: u32, bytes: u64) {
+        self.release(port, flow, bytes);
+    }
+
     /// All permits at the port expire.
     pub(crate) fn expire(&mut self, port: u32) {
         let gate = &mut self.ports[port as usize];

@@ -168,7 +168,9 @@ fn permits_that_come_to_nothing_cost_one_hold() {
         ask(flows, &[1, 2])
     };
     let leave = |flows: &mut Flows| {
-        (1..=2).for_each(|id| flows.handle(Time::ZERO, Input::Withdrawn(FlowId(id))));
+        (1..=2).for_each(|id| {
+            flows.handle(Time::ZERO, Input::Withdrawn { flow: FlowId(id), unused: 0 })
+        });
     };
     use PermitWhy::{First, Free};
     assert_eq!(keep(&mut flows).len(), 2);
@@ -260,7 +262,7 @@ fn correction_8_no_flow_waits_beside_a_free_window() {
                 }
                 (4, Some(_)) if rng.below(8) == 0 => {
                     book.remove(&id);
-                    Input::Withdrawn(FlowId(id))
+                    Input::Withdrawn { flow: FlowId(id), unused: 0 }
                 }
                 _ => continue,
             };
