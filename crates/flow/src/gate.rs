@@ -154,7 +154,7 @@ impl Gates {
         }
     }
 
-    /// The flow's client returns permitted bytes that it has not begun to send.
+    /// The flow's client returns permitted bytes that it has not started to send.
     pub(crate) fn unused(&mut self, port: u32, flow: u32, bytes: u64) {
         self.release(port, flow, bytes);
     }

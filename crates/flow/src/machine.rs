@@ -75,7 +75,7 @@ pub enum Input {
     Withdrawn {
         /// The flow.
         flow: FlowId,
-        /// Permitted bytes that the client has not begun to send.
+        /// Permitted bytes that the client has not started to send.
         unused: u64,
     },
     /// The coordinator has ordered a batch. Ignored for a batch that is not there any more.
