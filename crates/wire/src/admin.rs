@@ -77,6 +77,26 @@ pub struct Status {
     /// The certificates of its ports.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub certificates: Vec<Certificate>,
+    /// The issuers whose tokens clients may send.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub issuers: Vec<Issuer>,
+}
+
+/// An issuer of tokens, as the gateway sees it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Issuer {
+    /// Its URL.
+    pub issuer: String,
+    /// Its keys in force. With 0, its tokens are refused for now.
+    pub keys: usize,
+    /// Seconds since they were last fetched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub good_s: Option<f64>,
+    /// Failed fetches.
+    pub failures: u64,
+    /// Why the newest fetch failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
 }
 
 /// The certificate in force at a port.

@@ -3,7 +3,7 @@
 
 use super::{
     AdmissionMode, Breaker, Gateway, Held, Keys, Limits, Probe, Resume, Span, Timeouts, VERSION,
-    record, sources, tenants,
+    oidc, record, sources, tenants,
 };
 use crate::peer::label;
 
@@ -138,13 +138,14 @@ impl Gateway {
         }
     }
 
-    /// The lists of replicas, their sources, tenants, and residency rules.
+    /// The lists of replicas, their sources, tenants, issuers, and residency rules.
     fn check_lists(&self, check: &mut impl FnMut(bool, String)) {
         let long = sources::beyond_limit(self.replicas.len(), self.limits.replicas);
         check(long.is_none(), format!("replicas: {}", long.unwrap_or_default()));
         sources::check_list("replicas", &self.replicas, check);
         sources::check_all(&self.discovery, check);
         tenants::check(&self.tenants, check);
+        oidc::check(&self.oidc, &self.tenants, check);
         self.residency.check(&self.tenants, check);
     }
 }

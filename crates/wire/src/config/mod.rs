@@ -8,6 +8,7 @@ mod check;
 mod control;
 mod cors;
 pub(crate) mod file;
+mod oidc;
 mod peers;
 mod policy;
 mod problem;
@@ -32,6 +33,7 @@ pub use admin_access::{AdminAccess, AdminTls};
 pub use control::{Control, Registry, TARGET};
 pub use cors::Cors;
 pub use file::{ConfigError, changed_sections, locate};
+pub use oidc::{Claims, Issuer, TokenAlgorithm, UnknownTenants, issuer_url};
 pub use peers::{Accept, MOST_PEERS, Peer, Peers};
 pub use policy::{Policy, Scalar};
 pub use problem::Problem;
@@ -96,8 +98,11 @@ pub struct Gateway {
     /// Tenants that may send requests, by key. If none is configured, any client may.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tenants: Vec<Tenant>,
+    /// Issuers whose tokens clients may send instead of keys (OIDC); none if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub oidc: Vec<Issuer>,
     /// Key that the gateway sends to replicas as `Authorization: Bearer ...`. Without it they get
-    /// the client's own header, or none if tenants are configured.
+    /// the client's own header, or none if tenants or issuers are configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine_key: Option<String>,
     /// Where requests may be served (residency rules).
@@ -220,12 +225,18 @@ pub enum TellClients {
 }
 
 impl Gateway {
+    /// Whether clients need a key or a token.
+    #[must_use]
+    pub fn identifies_clients(&self) -> bool {
+        !self.tenants.is_empty() || !self.oidc.is_empty()
+    }
+
     /// The information that answers give to clients.
     #[must_use]
     pub fn tells_clients(&self) -> TellClients {
-        self.tell_clients.unwrap_or(match self.tenants.is_empty() {
-            true => TellClients::All,
-            false => TellClients::Nothing,
+        self.tell_clients.unwrap_or(match self.identifies_clients() {
+            false => TellClients::All,
+            true => TellClients::Nothing,
         })
     }
 }
