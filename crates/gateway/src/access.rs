@@ -1,4 +1,4 @@
-//! Tenants, residency rules and traces: the sections of the configuration file that support hot
+//! Tenants, issuers, residency rules and traces: the sections of the configuration file that support hot
 //! reload.
 //!
 //! Keys and rules are added and removed while requests arrive; the rest of the file needs a
@@ -16,6 +16,7 @@ use meridian_wire::config::{self, ConfigError, Gateway as Config, TellClients};
 use tokio::sync::Notify;
 
 use crate::admin::door::Door;
+use crate::inputs::oidc::{self, Issuers, KeptIssuers};
 use crate::inputs::rate::RatesByTenant;
 use crate::inputs::residency::{Residency, Rules};
 use crate::inputs::tenants::Tenants;
@@ -40,7 +41,7 @@ impl From<Config> for Given {
     }
 }
 
-/// The sections `tenants`, `tell_clients`, `residency`, `admin_access` and `traces`.
+/// The sections `tenants`, `oidc`, `tell_clients`, `residency`, `admin_access` and `traces`.
 #[derive(Debug)]
 pub(crate) struct Access {
     pub(crate) tenants: Tenants,
@@ -60,22 +61,29 @@ pub(crate) struct Access {
 #[derive(Clone, Debug)]
 pub(crate) struct Written {
     pub(crate) tenants: Vec<config::Tenant>,
+    pub(crate) oidc: Vec<config::Issuer>,
     pub(crate) residency: config::Residency,
     pub(crate) admin_access: config::AdminAccess,
 }
 
 impl Access {
-    /// `kept` has the tenants' current use of their limits.
-    pub(crate) fn new(config: &Config, kept: &RatesByTenant) -> Result<Access, ConfigError> {
+    /// `kept` has the tenants' current use of their limits, and the issuers' keys.
+    fn new(config: &Config, kept: &Kept) -> Result<Access, ConfigError> {
         let rules = Rules::new(&config.residency)?;
+        let problems = oidc::problems(config);
+        if !problems.is_empty() {
+            return Err(problems.into());
+        }
+        let issuers = Issuers::new(&config.oidc, &kept.issuers);
         Ok(Access {
-            tenants: Tenants::new(&config.tenants, kept),
+            tenants: Tenants::new(&config.tenants, &kept.rates).with_issuers(issuers),
             tells: config.tells_clients() == TellClients::All,
             rules,
             traces: config.traces.clone().map(Arc::new),
             door: Door::new(&config.admin_access),
             written: Written {
                 tenants: config.tenants.clone(),
+                oidc: config.oidc.clone(),
                 residency: config.residency.clone(),
                 admin_access: config.admin_access.clone(),
             },
@@ -89,20 +97,20 @@ impl Access {
     }
 
     /// Reads a file that has changed since the gateway `started`; `had` says whether there have
-    /// been tenants, rules and tokens. The admin port still listens as at the start, so the
+    /// been tenants, issuers, rules and tokens. The admin port still listens as at the start, so the
     /// certificates of the start and the file's tokens control access to it.
     fn again(
         file: &Path,
         started: &Config,
-        had: &[AtomicBool; 3],
-        kept: &RatesByTenant,
+        had: &[AtomicBool; 4],
+        kept: &Kept,
     ) -> Result<Access, Unread> {
         let unread = |error: &dyn std::fmt::Display| Unread(format!("{}: {error}", file.display()));
         let yaml = std::fs::read_to_string(file).map_err(|e| unread(&e))?;
         let mut config = Config::read(&yaml).map_err(|e| unread(&e))?;
         let others = others(started, &config);
         config.admin_access.tls.clone_from(&started.admin_access.tls);
-        let sections = ["tenants", "residency.rules", "admin_access.tokens"];
+        let sections = ["tenants", "oidc", "residency.rules", "admin_access.tokens"];
         let has = has(&config);
         for ((section, had), has) in sections.into_iter().zip(had).zip(has) {
             if had.load(Ordering::Relaxed) && !has {
@@ -119,17 +127,18 @@ impl Access {
     }
 }
 
-/// Whether there are tenants, rules and tokens.
-fn has(config: &Config) -> [bool; 3] {
-    let tokens = &config.admin_access.tokens;
-    [!config.tenants.is_empty(), !config.residency.rules.is_empty(), !tokens.is_empty()]
+/// Whether there are tenants, issuers, rules and tokens.
+fn has(config: &Config) -> [bool; 4] {
+    let (rules, tokens) = (&config.residency.rules, &config.admin_access.tokens);
+    [!config.tenants.is_empty(), !config.oidc.is_empty(), !rules.is_empty(), !tokens.is_empty()]
 }
 
 /// The sections that differ between two configurations, without those that can be reloaded.
 fn others(a: &Config, b: &Config) -> Vec<String> {
     let mut sections = config::changed_sections(a, b);
     sections.retain(|name| {
-        !["tenants", "tell_clients", "residency", "admin_access", "traces"].contains(&name.as_str())
+        !["tenants", "oidc", "tell_clients", "residency", "admin_access", "traces"]
+            .contains(&name.as_str())
     });
     if a.admin_access.tls != b.admin_access.tls {
         sections.push("admin_access.tls".to_owned());
@@ -137,22 +146,32 @@ fn others(a: &Config, b: &Config) -> Vec<String> {
     sections
 }
 
+/// State that outlives reloads.
+#[derive(Default)]
+struct Kept {
+    rates: RatesByTenant,
+    issuers: Arc<KeptIssuers>,
+}
+
 /// The sections in force.
 pub(crate) struct AccessNow {
     reread: Reread<Access>,
     has_file: bool,
+    /// The issuers of tokens, with their keys.
+    pub(crate) issuers: Arc<KeptIssuers>,
 }
 
 impl AccessNow {
     pub(crate) fn new(config: &Config, file: Option<&Path>) -> Result<AccessNow, ConfigError> {
-        let kept = RatesByTenant::default();
+        let kept = Kept::default();
+        let issuers = kept.issuers.clone();
         let first = Access::new(config, &kept)?;
         let paths = file.map(Path::to_owned).into_iter().collect();
         let has_file = file.is_some();
         let (file, started) = (file.map(Path::to_owned).unwrap_or_default(), config.clone());
         let had = has(config).map(AtomicBool::new);
         let again = move || Access::again(&file, &started, &had, &kept);
-        Ok(AccessNow { reread: Reread::made(paths, first, again).settled(), has_file })
+        Ok(AccessNow { reread: Reread::made(paths, first, again).settled(), has_file, issuers })
     }
 
     pub(crate) fn now(&self) -> Arc<Access> {
@@ -168,6 +187,9 @@ impl AccessNow {
     /// a change to settle.
     pub(crate) fn look(&self, residency: &Residency, driver: &Driver, now: bool) -> Look {
         let look = if now { self.reread.reload() } else { self.reread.look() };
+        if now {
+            self.issuers.hurry();
+        }
         if now || look == Look::New {
             let access = self.now();
             residency.given(driver, &access.written.residency, &access.rules);

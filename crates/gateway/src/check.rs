@@ -17,6 +17,7 @@ use crate::admin::tls::{self as admin, AdminTls};
 use crate::certificates::{self, ClientTls};
 use crate::descriptors::check_descriptors;
 use crate::error::Error;
+use crate::inputs::oidc;
 use crate::peers::all::Peers;
 use crate::peers::tls as peers;
 use crate::record;
@@ -100,6 +101,7 @@ pub fn check(config: &Config) -> Vec<String> {
     found.extend(doubts(config));
     found.extend(sources::problems(config));
     found.extend(record::problems(config));
+    found.extend(oidc::problems(config));
     found.extend(check_descriptors(config).err().map(|e| e.to_string()));
     found
 }

@@ -15,6 +15,7 @@ use self::build::Gateway;
 use crate::access::Given;
 use crate::descriptors::check_descriptors;
 use crate::error::Error;
+use crate::inputs::oidc;
 use crate::registry::Addresses;
 use crate::replicas::probes;
 use crate::threads::ServingThreads;
@@ -82,6 +83,7 @@ pub async fn serve(
     background.spawn(async move { driver.keep_time().await });
     background.spawn(probes::run(Arc::new(gateway.prober()), wished));
     background.spawn(reload::keep(gateway.reloaded(), reload));
+    background.spawn(oidc::keep(gateway.plane.inputs.access.issuers.clone()));
     let (tls, over) = (gateway.admin_tls.clone(), gateway.over.clone());
     let page = admin.page.clone();
     background.spawn(async move { page.run().await });

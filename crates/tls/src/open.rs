@@ -44,20 +44,40 @@ pub fn open_server(
 /// # Errors
 /// If the CA file can't be used.
 pub fn open_client(ca: &Path) -> Result<ClientConfig, FileError> {
-    let error = |problem: String| FileError {
+    web_client(Some(ca))
+}
+
+/// The client side of an https site, which shows no certificate. It trusts the CA in the file, or
+/// else the public ones.
+///
+/// # Errors
+/// If the CA file can't be used.
+pub fn web_client(ca: Option<&Path>) -> Result<ClientConfig, FileError> {
+    let roots = match ca {
+        Some(ca) => of_file(ca)?,
+        None => RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() },
+    };
+    let client = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(|problem| unusable(ca.unwrap_or(Path::new("-")), problem.to_string()))?
+        .with_root_certificates(roots);
+    Ok(client.with_no_client_auth())
+}
+
+fn of_file(ca: &Path) -> Result<RootCertStore, FileError> {
+    let mut roots = RootCertStore::empty();
+    for root in crate::files::certificates(ca).map_err(|problem| unusable(ca, problem))? {
+        roots.add(root).map_err(|problem| unusable(ca, problem.to_string()))?;
+    }
+    Ok(roots)
+}
+
+fn unusable(ca: &Path, problem: String) -> FileError {
+    FileError {
         section: "-",
         field: "ca",
         path: ca.to_owned(),
         problem,
         remedy: "use the ca.crt of the authority that issued the certificate of the port",
-    };
-    let mut roots = RootCertStore::empty();
-    for root in crate::files::certificates(ca).map_err(error)? {
-        roots.add(root).map_err(|problem| error(problem.to_string()))?;
     }
-    let client = ClientConfig::builder_with_provider(provider())
-        .with_safe_default_protocol_versions()
-        .map_err(|problem| error(problem.to_string()))?
-        .with_root_certificates(roots);
-    Ok(client.with_no_client_auth())
 }

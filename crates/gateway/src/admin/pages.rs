@@ -280,8 +280,9 @@ fn remove(admin: &Admin, id: &str, query: &Query) -> Result<Response<Body>, Refu
 fn config(admin: &Admin) -> Response<Body> {
     let mut config = admin.config.clone();
     let access = admin.access.now();
-    let Written { tenants, residency, admin_access } = access.written.clone();
-    (config.tenants, config.residency, config.admin_access) = (tenants, residency, admin_access);
+    let Written { tenants, oidc, residency, admin_access } = access.written.clone();
+    (config.tenants, config.oidc, config.residency) = (tenants, oidc, residency);
+    config.admin_access = admin_access;
     config.tell_clients = Some(if access.tells { TellClients::All } else { TellClients::Nothing });
     if let Some(secret) = &mut config.secret {
         "(set)".clone_into(secret);

@@ -10,6 +10,7 @@ use meridian_wire::intervals::Intervals;
 use super::pools::{advice, pools};
 use super::tls::AdminTls;
 use crate::certificates::ClientTls;
+use crate::inputs::oidc::KeptIssuers;
 use crate::inputs::residency::Residency;
 use crate::machine::driver::Driver;
 use crate::peers::all::Peers;
@@ -25,6 +26,7 @@ pub(crate) struct StatusPage {
     pub(crate) driver: Arc<Driver>,
     pub(crate) fleet: Arc<Fleet>,
     pub(crate) residency: Arc<Residency>,
+    pub(crate) issuers: Arc<KeptIssuers>,
     pub(crate) peers: Option<Arc<Peers>>,
     pub(crate) registry: Option<Arc<Following>>,
     pub(crate) sources: Vec<Arc<Source>>,
@@ -69,6 +71,7 @@ impl StatusPage {
             residency: self.residency.counts.read(),
             control,
             certificates: self.certificates(),
+            issuers: self.issuers.status(),
         }
     }
 

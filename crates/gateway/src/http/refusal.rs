@@ -26,6 +26,8 @@ pub(crate) struct Refusal {
     pub(crate) param: Option<&'static str>,
     pub(crate) retry_after: Option<Duration>,
     pub(crate) allow: Option<&'static str>,
+    /// How a client that is not known identifies itself, for status 401.
+    pub(crate) challenge: &'static str,
     /// Set if the request exceeds a limit of its tenant.
     pub(crate) limited: Option<Box<Limited>>,
 }
@@ -52,6 +54,7 @@ impl Refusal {
             param: None,
             retry_after: None,
             allow: None,
+            challenge: "Bearer",
             limited: None,
         }
     }
@@ -245,9 +248,8 @@ impl Refusal {
             response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
         }
         if self.status == StatusCode::UNAUTHORIZED {
-            response
-                .headers_mut()
-                .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            let challenge = HeaderValue::from_static(self.challenge);
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
         }
         // RFC 9110 section 12.5.3: the accepted encodings of a body.
         if self.status == StatusCode::UNSUPPORTED_MEDIA_TYPE {

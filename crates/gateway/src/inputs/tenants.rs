@@ -1,4 +1,4 @@
-//! Identifies the tenant of a request by its API key.
+//! Identifies the tenant of a request by its API key, or by a token of an identity provider.
 //!
 //! The key's SHA-256 is compared with all configured ones in constant time, so the duration of a
 //! refusal reveals nothing about them. A key never leaves this module: not to a log, a metric, a
@@ -18,6 +18,7 @@ use subtle::ConstantTimeEq;
 
 use crate::http::headers::API_KEY;
 use crate::http::refusal::Refusal;
+use crate::inputs::oidc::{self, Holder, Issuers, Listed};
 use crate::inputs::rate::{Rates, RatesByTenant};
 
 /// One tenant.
@@ -36,6 +37,18 @@ pub(crate) struct Tenants {
     all: Vec<Tenant>,
     /// The hash of each key, with its tenant's index.
     keys: Vec<([u8; 32], usize)>,
+    /// Issuers of tokens, if there are any.
+    issuers: Option<Issuers>,
+}
+
+/// The tenant of a client's request.
+#[derive(Clone, Debug)]
+pub(crate) struct Identified {
+    pub(crate) name: HeaderValue,
+    /// Whether the configuration lists it.
+    pub(crate) is_known: bool,
+    pub(crate) rates: Option<Arc<Rates>>,
+    pub(crate) priority: Priority,
 }
 
 /// The SHA-256 of a key in the configuration's form: `sha256:` and hex digits.
@@ -78,9 +91,14 @@ impl Tenants {
         made
     }
 
-    /// Whether requests need a key.
+    /// The same, with issuers of tokens.
+    pub(crate) fn with_issuers(self, issuers: Option<Issuers>) -> Tenants {
+        Tenants { issuers, ..self }
+    }
+
+    /// Whether requests need a key or a token.
     pub(crate) fn are_named(&self) -> bool {
-        !self.all.is_empty()
+        !self.all.is_empty() || self.issuers.is_some()
     }
 
     /// The tenant of a client's request.
@@ -88,16 +106,44 @@ impl Tenants {
         &self,
         headers: &HeaderMap,
         endpoint: Endpoint,
-    ) -> Result<&Tenant, Refusal> {
-        let key = key(headers, endpoint).ok_or_else(missing)?;
+    ) -> Result<Identified, Refusal> {
+        let key = key(headers, endpoint).ok_or_else(|| missing(self.issuers.is_some()))?;
         let hash = hashed(key);
+        let issuers = self.issuers.as_ref().filter(|_| Issuers::is_token(key));
+        let Some(issuers) = issuers else {
+            return self.by_key(&hash).map(Identified::from).ok_or_else(unknown);
+        };
+        let now = oidc::today();
+        if let Some(holder) = issuers.known(&hash, now) {
+            return Ok(self.held(holder));
+        }
+        // A key may look like a token.
+        if let Some(tenant) = self.by_key(&hash) {
+            return Ok(tenant.into());
+        }
+        let listed = |name: &HeaderValue| {
+            let at = self.all.iter().position(|tenant| tenant.name == name)?;
+            Some(Listed { at, priority: self.all[at].priority })
+        };
+        issuers.verify(key, hash, now, listed).map(|holder| self.held(holder))
+    }
+
+    /// The tenant of the key with this hash.
+    fn by_key(&self, hash: &[u8; 32]) -> Option<&Tenant> {
         let mut whose = None;
         for (known, tenant) in &self.keys {
-            if known.ct_eq(&hash).into() {
+            if known.ct_eq(hash).into() {
                 whose = Some(*tenant);
             }
         }
-        whose.map(|at| &self.all[at]).ok_or_else(unknown)
+        whose.map(|at| &self.all[at])
+    }
+
+    /// The tenant of a verified token.
+    fn held(&self, holder: Holder) -> Identified {
+        let Holder { tenant: name, at, priority, .. } = holder;
+        let rates = at.and_then(|at| self.all[at].rates.clone());
+        Identified { name, is_known: at.is_some(), rates, priority }
     }
 
     /// The labels of a tenant by name; none if it is unknown here.
@@ -107,7 +153,14 @@ impl Tenants {
     }
 }
 
-/// The request's key: one, or none.
+impl From<&Tenant> for Identified {
+    fn from(tenant: &Tenant) -> Identified {
+        let (name, rates) = (tenant.name.clone(), tenant.rates.clone());
+        Identified { name, is_known: true, rates, priority: tenant.priority }
+    }
+}
+
+/// The request's key or token: one, or none.
 fn key(headers: &HeaderMap, endpoint: Endpoint) -> Option<&[u8]> {
     let only = |name: &HeaderName| {
         let mut values = headers.get_all(name).iter();
@@ -123,12 +176,16 @@ fn key(headers: &HeaderMap, endpoint: Endpoint) -> Option<&[u8]> {
     }
 }
 
-fn missing() -> Refusal {
-    Refusal::new(
-        StatusCode::UNAUTHORIZED,
-        "missing_api_key",
-        "the request has no API key; send one as `Authorization: Bearer KEY`, or as `x-api-key` to /v1/messages",
-    )
+fn missing(takes_tokens: bool) -> Refusal {
+    let message = match takes_tokens {
+        false => {
+            "the request has no API key; send one as `Authorization: Bearer KEY`, or as `x-api-key` to /v1/messages"
+        }
+        true => {
+            "the request has neither an API key nor a token; send one as `Authorization: Bearer KEY_OR_TOKEN`, or as `x-api-key` to /v1/messages"
+        }
+    };
+    Refusal::new(StatusCode::UNAUTHORIZED, "missing_api_key", message)
 }
 
 fn unknown() -> Refusal {

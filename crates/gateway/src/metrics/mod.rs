@@ -5,6 +5,7 @@
 mod buckets;
 mod certificates;
 mod intervals;
+mod issuers;
 mod labels;
 mod legs;
 mod page;
@@ -56,6 +57,7 @@ pub(crate) struct Metrics {
     residency: residency::Residency,
     sources: sources::Sources,
     certificates: certificates::Certificates,
+    issuers: issuers::Issuers,
 }
 
 impl Metrics {
@@ -82,6 +84,7 @@ impl Metrics {
             residency: residency::Residency::default(),
             sources: sources::Sources::default(),
             certificates: certificates::Certificates::default(),
+            issuers: issuers::Issuers::default(),
         };
         metrics.registered()
     }
@@ -112,6 +115,7 @@ impl Metrics {
         self.residency.register(&mut self.registry);
         self.sources.register(&mut self.registry);
         self.certificates.register(&mut self.registry);
+        self.issuers.register(&mut self.registry);
         self
     }
 
@@ -180,6 +184,7 @@ impl Metrics {
         self.residency.copy(status);
         self.sources.copy(status);
         self.certificates.copy(status);
+        self.issuers.copy(status);
         self.page.connections.set(connections as f64);
         self.page.body_bytes.set(body_bytes as f64);
         let mut text = String::new();
@@ -190,7 +195,7 @@ impl Metrics {
 
 #[cfg(test)]
 mod tests {
-    use meridian_wire::admin::{Control, Peer, Residency, RuleCounts, Transfers};
+    use meridian_wire::admin::{Control, Issuer, Peer, Residency, RuleCounts, Transfers};
 
     use meridian_wire::intervals::History;
 
@@ -238,6 +243,8 @@ mod tests {
         metrics.residency.copy(&Status { residency: Some(residency), ..Status::default() });
         let certificates = vec![Default::default()];
         metrics.certificates.copy(&Status { certificates, ..Status::default() });
+        let issuers = vec![Issuer { good_s: Some(1.0), ..Issuer::default() }];
+        metrics.issuers.copy(&Status { issuers, ..Status::default() });
         metrics.decided(&Why::Turn);
         metrics.refused(&Refusal::draining());
         metrics.limited.get_or_create(&Limit { limit: "requests" }).inc();

@@ -12,6 +12,7 @@ use meridian_wire::peer::{Identity, Marks};
 use crate::access::Access;
 use crate::http::refusal::Refusal;
 use crate::inputs::rate::Rates;
+use crate::inputs::tenants::Identified;
 use crate::inputs::{priority, tenants};
 use crate::peers::report::Report;
 
@@ -47,8 +48,8 @@ pub(crate) struct Caller {
     pub(crate) priority: Priority,
 }
 
-/// Determines the tenant: by key if tenants are configured, by a peer's mark, else by the client's
-/// own header. If tenants are configured, the identifying headers are removed.
+/// Determines the tenant: by key or token if tenants or issuers are configured, by a peer's mark,
+/// else by the client's own header. In the first case the identifying headers are removed.
 pub(crate) fn identify(
     tenant_header: Option<&HeaderName>,
     access: &Access,
@@ -66,8 +67,8 @@ pub(crate) fn identify(
         Origin::Client(_) if named => {
             let tenant = access.tenants.identify(headers, endpoint)?;
             let priority = priority::lowered(headers, tenant.priority)?;
-            let (name, rates) = (tenant.name.clone(), tenant.rates.clone());
-            Caller { tenant: Some(name), is_known: true, rates, priority }
+            let Identified { name, is_known, rates, .. } = tenant;
+            Caller { tenant: Some(name), is_known, rates, priority }
         }
         Origin::Client(_) => {
             let tenant = tenant_header.and_then(|name| headers.get(name)).cloned();

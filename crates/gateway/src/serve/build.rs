@@ -172,6 +172,7 @@ impl Gateway {
             driver: self.driver.clone(),
             fleet: self.fleet.clone(),
             residency: self.plane.inputs.residency.clone(),
+            issuers: self.plane.inputs.access.issuers.clone(),
             peers: self.peers.clone(),
             registry: self.registry.clone(),
             sources: self.sources.clone(),
@@ -276,12 +277,12 @@ fn warn(config: &Config) {
             "no `secret` is set, so the journal's hashes change with each start; set one to compare requests across starts"
         );
     }
-    if !config.tenants.is_empty() && config.tls.is_none() && !config.listen.ip().is_loopback() {
+    if config.identifies_clients() && config.tls.is_none() && !config.listen.ip().is_loopback() {
         tracing::warn!(
-            "clients send their keys in plain HTTP; set `tls`, or end TLS in front of this gateway"
+            "clients send their keys or tokens in plain HTTP; set `tls`, or end TLS in front of this gateway"
         );
     }
-    if config.tenants.is_empty()
+    if !config.identifies_clients()
         && config.cors.as_ref().is_some_and(meridian_wire::config::Cors::is_open)
     {
         tracing::warn!(

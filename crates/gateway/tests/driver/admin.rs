@@ -347,8 +347,15 @@ async fn pages_keep_secrets() {
     assert_eq!(config["policy"], "round_robin");
 }
 
+/// The lines of a log.
 #[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Lines {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
 
 impl std::io::Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -378,7 +385,7 @@ async fn logs_keep_secrets() {
     let region = Region::of(&[&a, &b]).await;
     traffic(&region, &a, &b).await;
     region.settled().await;
-    let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    let text = lines.text();
     assert!(text.contains("attempt failed") && text.contains("replica found"), "{text}");
     tells_nothing("the log", &text);
 }

@@ -38,6 +38,7 @@ mod malformed;
 mod misbehaving;
 mod names;
 mod ocean;
+mod oidc;
 mod page;
 mod page_stream;
 mod passing;

@@ -3,20 +3,24 @@
 mod certs;
 mod client;
 mod dns;
+mod issuer;
 mod ocean;
 mod region;
 mod replica;
 mod script;
+mod tokens;
 
 pub(crate) use certs::{Fleet, follow, peers};
 pub(crate) use client::{
     Answer, Open, Pieces, call, chat, events, get, open, post, request, stream_chat,
 };
 pub(crate) use dns::Dns;
+pub(crate) use issuer::Issuer;
 pub(crate) use ocean::Ocean;
 pub(crate) use region::{Region, config};
 pub(crate) use replica::{Replica, Seen};
 pub(crate) use script::{Script, chunk};
+pub(crate) use tokens::{Signer, unsigned};
 
 use std::time::Duration;
 
