@@ -90,7 +90,7 @@ impl Requests {
         if origin.is_client() {
             head::check(&request)?;
         }
-        let Admission { settings, fleet, peers, .. } = &self.admission;
+        let (Admission { fleet, peers, .. }, settings) = (&self.admission, &access.settings);
         let tenant_header = settings.tenant_header.as_ref();
         let caller = identify(tenant_header, access, request.headers_mut(), endpoint, &origin)?;
         recording.note(|record| {
