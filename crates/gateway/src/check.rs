@@ -5,6 +5,7 @@
 //! that a start logs and ignores, such as an expired certificate or a prefill replica without a decode
 //! replica: the gateway still serves its own clients. An operator who asks sees both as problems.
 
+mod live;
 mod pools;
 
 use std::sync::Arc;
@@ -22,7 +23,10 @@ use crate::peers::tls as peers;
 use crate::record;
 use crate::registry::following::Following;
 use crate::registry::secured as registry;
+use crate::replicas::credentials::Credentials;
 use crate::sources;
+
+pub use live::{Live, check_live};
 
 /// Parts made from the files that a configuration names.
 pub(crate) struct Parts {
@@ -30,6 +34,7 @@ pub(crate) struct Parts {
     pub(crate) tls: Option<ClientTls>,
     pub(crate) admin_tls: Option<AdminTls>,
     pub(crate) registry: Option<Arc<Following>>,
+    pub(crate) credentials: Arc<Credentials>,
 }
 
 impl Parts {
@@ -73,8 +78,13 @@ impl Parts {
                 None
             }
         };
+        let credentials = Credentials::load(config).unwrap_or_else(|errors| {
+            wrong.extend(errors.into_iter().map(Error::from));
+            Credentials::default()
+        });
+        let credentials = Arc::new(credentials);
         match wrong.len() {
-            0 => Ok(Parts { peers, tls, admin_tls, registry }),
+            0 => Ok(Parts { peers, tls, admin_tls, registry, credentials }),
             1 => Err(wrong.swap_remove(0)),
             _ => Err(Error::Several(wrong)),
         }

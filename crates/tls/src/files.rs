@@ -1,5 +1,6 @@
 //! The files of one side of a TLS connection: trusted CAs, revocation lists, certificate and key.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -46,7 +47,7 @@ impl fmt::Debug for Material {
 #[error("{section}.{field}: {}: {problem}; {remedy}", path.display())]
 pub struct FileError {
     /// The section of the configuration.
-    pub section: &'static str,
+    pub section: Cow<'static, str>,
     /// Its field.
     pub field: &'static str,
     /// The file.
@@ -75,7 +76,7 @@ impl Files {
             _ => &self.certificate,
         };
         FileError {
-            section: self.section,
+            section: self.section.into(),
             field,
             path: path.clone(),
             problem: problem.to_string(),

@@ -38,26 +38,51 @@ pub fn open_server(
     Ok(server)
 }
 
-/// The client side of such a port. It checks the server's name against the address and shows no
-/// certificate.
+/// The client side of a port that asks for no certificate. It checks the server's name against the
+/// address. `section` is the section of the configuration that names the file, for error messages.
 ///
 /// # Errors
 /// If the CA file can't be used.
-pub fn open_client(ca: &Path) -> Result<ClientConfig, FileError> {
+pub fn open_client(
+    section: &str,
+    ca: &Path,
+    protocols: &[&[u8]],
+) -> Result<ClientConfig, FileError> {
     let error = |problem: String| FileError {
-        section: "-",
+        section: section.to_owned().into(),
         field: "ca",
         path: ca.to_owned(),
         problem,
-        remedy: "use the ca.crt of the authority that issued the certificate of the port",
+        remedy: "use the certificate of the authority that issued the server's",
     };
     let mut roots = RootCertStore::empty();
     for root in crate::files::certificates(ca).map_err(error)? {
         roots.add(root).map_err(|problem| error(problem.to_string()))?;
     }
+    trusting(roots, protocols).map_err(|problem| error(problem.to_string()))
+}
+
+/// The same, for servers whose certificates are from an authority that this machine trusts.
+///
+/// # Errors
+/// If the machine trusts none, with the remedy.
+pub fn of_machine(protocols: &[&[u8]]) -> Result<ClientConfig, String> {
+    let mut roots = RootCertStore::empty();
+    let (added, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if added == 0 {
+        return Err(
+            "this machine trusts no certificate authorities; install ca-certificates, or name a CA in `credentials`"
+                .to_owned(),
+        );
+    }
+    trusting(roots, protocols).map_err(|problem| problem.to_string())
+}
+
+fn trusting(roots: RootCertStore, protocols: &[&[u8]]) -> Result<ClientConfig, rustls::Error> {
     let client = ClientConfig::builder_with_provider(provider())
-        .with_safe_default_protocol_versions()
-        .map_err(|problem| error(problem.to_string()))?
+        .with_safe_default_protocol_versions()?
         .with_root_certificates(roots);
-    Ok(client.with_no_client_auth())
+    let mut client = client.with_no_client_auth();
+    client.alpn_protocols = owned(protocols);
+    Ok(client)
 }

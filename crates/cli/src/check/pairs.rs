@@ -13,7 +13,7 @@ use meridian_wire::engines::{self, Answers, Engine};
 use meridian_wire::legs::{Handed, Pair, Protocol};
 use meridian_wire::openai::{Endpoint, model_ids};
 
-use crate::http;
+use crate::http::{self, Secured};
 
 /// A prompt that fills some blocks of KV.
 const PROMPT: &str = "one two three four five six seven eight ";
@@ -79,10 +79,9 @@ fn unequal(one: &Facts<'_>, all: &[Facts<'_>]) -> Option<String> {
 impl Asker<'_> {
     /// What a replica tells; none if it does not answer, or forms no pair.
     fn facts<'a>(&mut self, i: usize, replica: &'a AddReplica) -> Option<Facts<'a>> {
-        let page = match self.ask("GET", replica, "/v1/models", String::new()) {
-            Ok((200, page)) => page,
-            Ok((status, _)) => return self.silent(i, replica, &format!("answers {status}")),
-            Err(error) => return self.silent(i, replica, &format!("{error:#}")),
+        // The live check reports a replica that does not answer.
+        let Ok((200, page)) = self.ask("GET", replica, "/v1/models", String::new()) else {
+            return None;
         };
         let listed = || model_ids(page.as_bytes()).unwrap_or_default();
         let models = if replica.models.is_empty() { listed() } else { replica.models.clone() };
@@ -128,14 +127,6 @@ impl Asker<'_> {
         (status == 200).then(|| page.into_bytes())
     }
 
-    fn silent<T>(&mut self, i: usize, replica: &AddReplica, why: &str) -> Option<T> {
-        self.problems.push(format!(
-            "replicas[{i}].url: {}/v1/models {why}; start the replica, or check without --ask-replicas",
-            replica.url
-        ));
-        None
-    }
-
     /// Sends one prefill leg, and reads what it hands over.
     fn try_prefill(&mut self, one: &Facts<'_>) {
         let Facts { i, replica, protocol, models, .. } = one;
@@ -174,8 +165,13 @@ impl Asker<'_> {
         body: String,
     ) -> anyhow::Result<(u16, String)> {
         let url = replica.url_from(&self.config.region).trim_end_matches('/');
-        let key = self.config.engine_key.as_deref();
-        http::ask(method, &format!("{url}{path}"), key, None, body)
+        let name = replica.credentials.as_ref();
+        let own = name.and_then(|name| self.config.credentials.get(name));
+        let key = own.and_then(|own| own.key.as_ref()).or(self.config.engine_key.as_ref());
+        let ca = own.and_then(|own| own.ca.as_deref());
+        let trusted = ca.map_or(Secured::Trusted, |ca| Secured::Gateway { ca, own: None });
+        let secured = url.starts_with("https://").then_some(trusted);
+        http::ask(method, &format!("{url}{path}"), key.map(String::as_str), secured, body)
     }
 }
 

@@ -61,7 +61,7 @@ pub(super) async fn watch(driver: &Driver, fleet: &Fleet, questions: &Questions,
 }
 
 /// Reads a replica's pages once.
-async fn look(questions: &Questions, member: &Member) -> Result<Found, AttemptError> {
+pub(crate) async fn look(questions: &Questions, member: &Member) -> Result<Found, AttemptError> {
     let page = page(questions, member, "/v1/models").await;
     let (page, models) = match page {
         // A port that accepts no connection reveals nothing, including the engine.
