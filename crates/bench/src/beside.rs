@@ -1,9 +1,12 @@
 //! Simulates the fleet of `meridian up` in the other topology, for comparison.
 //!
 //! If the run forwards requests, the simulation keeps them in their region, and the other way
-//! round. Clients, engines, distances and the gateways' machine are the run's own (for the accuracy
-//! see docs/benchmarks.md, "Simulator accuracy"). The simulation does not include processes killed
-//! in the run, and all of its replicas serve whole requests.
+//! round. Clients, residency rules, engines, distances and the gateways' machine are the run's own
+//! (for the accuracy see docs/benchmarks.md, "Simulator accuracy"). The simulation does not include
+//! processes killed in the run, and all of its replicas serve whole requests.
+//!
+//! In the run, one session in four has a rule, whichever client it comes from. In the simulation one
+//! client in four has it, for all of its sessions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +20,7 @@ use meridian_sim::{
     Fate, Hardware, Load, Measure, Record, Region, Scenario, Source, System, Topology, Wan, run,
 };
 use meridian_wire::wan::known_delay;
-use meridian_workload::Day;
+use meridian_workload::{Day, Generator, Program, ProgramKey};
 
 use crate::load::Workload;
 
@@ -29,7 +32,7 @@ const LONGEST: Duration = Duration::from_secs(600);
 #[must_use]
 pub fn begin(options: &up::Options) -> Option<Beside> {
     let (name, topology) = match &*options.topology {
-        "two_layer" => ("region_local", Topology::RegionLocal),
+        "two_layer" => ("region_local", in_their_region(options)),
         _ => ("two_layer", Topology::TwoLayer),
     };
     let is_like = options.engines == up::Engines::Model
@@ -50,6 +53,15 @@ pub fn begin(options: &up::Options) -> Option<Beside> {
     Some(beside)
 }
 
+/// The topology that keeps each request in its region, unless a rule forbids that. A utilisation is
+/// never above 1, so requests overflow only by their rules.
+fn in_their_region(options: &up::Options) -> Topology {
+    match options.bound(0) {
+        Some(_) => Topology::Waterfall { above: 1.0 },
+        None => Topology::RegionLocal,
+    }
+}
+
 fn scenario(options: &up::Options, topology: Topology) -> anyhow::Result<Scenario> {
     let policy = policy::find(&options.policy);
     let policy = policy.with_context(|| format!("no policy {:?}", options.policy))?;
@@ -64,7 +76,12 @@ fn scenario(options: &up::Options, topology: Topology) -> anyhow::Result<Scenari
         wan: wan(&options.regions),
         replicas: regions.clone().flat_map(here).collect(),
         system: System::usual(policy, topology),
-        loads: regions.map(|region| load(options, region)).collect::<anyhow::Result<_>>()?,
+        loads: regions
+            .map(|region| loads(options, region))
+            .collect::<anyhow::Result<Vec<_>>>()?
+            .into_iter()
+            .flatten()
+            .collect(),
         faults: Vec::new(),
         autoscaler: None,
         racks: Vec::new(),
@@ -76,7 +93,8 @@ fn scenario(options: &up::Options, topology: Topology) -> anyhow::Result<Scenari
     })
 }
 
-fn load(options: &up::Options, region: usize) -> anyhow::Result<Load> {
+/// The clients of a region: those without a rule, and those with it.
+fn loads(options: &up::Options, region: usize) -> anyhow::Result<Vec<Load>> {
     let clients = options.clients(region);
     let workload = Workload {
         name: clients.workload.to_owned(),
@@ -85,14 +103,34 @@ fn load(options: &up::Options, region: usize) -> anyhow::Result<Load> {
         ..Workload::default()
     };
     let day = Day { length: options.day, peak: clients.peak, night: clients.night };
-    let source = Source::Closed {
-        clients: clients.count,
-        generator: workload.generator()?,
-        ramp: Duration::ZERO,
-        programs: None,
-        day: Some(day),
+    let generator = workload.generator()?;
+    let some = |first: u32, clients: u32, may_run_in: Option<Vec<usize>>| {
+        let generator = Arc::new(Later { first, generator: generator.clone() });
+        let (ramp, programs, day) = (Duration::ZERO, None, Some(day));
+        let source = Source::Closed { clients, generator, ramp, programs, day };
+        Load { region, source, may_run_in }
     };
-    Ok(Load { region, source, may_run_in: None })
+    let Some((bound, place)) = options.bound(clients.count) else {
+        return Ok(vec![some(0, clients.count, None)]);
+    };
+    let free = clients.count - bound;
+    Ok(vec![some(0, free, None), some(free, bound, Some(vec![place]))])
+}
+
+/// The programs of the clients from `first` on, so that the loads of a region have different ones.
+struct Later {
+    first: u32,
+    generator: Arc<dyn Generator>,
+}
+
+impl Generator for Later {
+    fn program(&self, key: ProgramKey) -> Program {
+        self.generator.program(ProgramKey { client: self.first + key.client, ..key })
+    }
+
+    fn mean_requests(&self) -> f64 {
+        self.generator.mean_requests()
+    }
 }
 
 fn wan(regions: &[String]) -> Wan {
@@ -173,7 +211,7 @@ mod tests {
     #[test]
     fn clients_see_more_by_the_second() {
         let options = run_of("two_layer");
-        let alone = seconds(&options, Topology::RegionLocal);
+        let alone = seconds(&options, in_their_region(&options));
         assert_eq!(alone.len(), 61);
         assert_eq!(alone[0].all, Figures::default());
         let last = &alone[60];
@@ -181,6 +219,27 @@ mod tests {
         assert!(last.all.ttft_p99_ms >= last.all.ttft_p50_ms);
         assert!(last.all.prefix_hit_ratio > Some(0.1) && last.all.prefix_hit_ratio < Some(1.0));
         assert_ne!(seconds(&options, Topology::TwoLayer)[60], alone[60]);
+    }
+
+    // The rule of the run holds in the simulation: requests that it names are served in its region
+    // only, they are a quarter of the load, and none is refused for it. With requests kept in their
+    // region, nothing else is forwarded.
+    #[test]
+    fn the_rule_holds() {
+        let options = run_of("two_layer");
+        let report = run(scenario(&options, in_their_region(&options)).unwrap()).unwrap();
+        assert_eq!(report.violations, Vec::<String>::new());
+        // Each region has two loads; the second one has the rule.
+        let bound = |record: &&Record| record.load % 2 == 1;
+        let done = || report.requests.iter().filter(|record| record.fate == Fate::Done);
+        assert!(done().filter(bound).all(|record| record.served == 1), "only in eu");
+        let away = |record: &&Record| bound(record) && record.region != 1 && record.forwarded;
+        assert!(done().filter(away).count() > 20, "the clients of other regions are served");
+        assert!(done().filter(|r| !bound(r)).all(|r| !r.forwarded && r.served == r.region));
+        let share = done().filter(bound).count() as f64 / done().count() as f64;
+        assert!((0.1..0.4).contains(&share), "{share}");
+        let refused = report.requests.iter().filter(|r| r.fate != Fate::Done);
+        assert_eq!(refused.count(), 0);
     }
 
     // Runs that cannot be simulated: one region, no load, engines in another time scale.

@@ -5,7 +5,8 @@
 //! [`flowspeed`] measures the flow machine, as [`decision`] does the routing machine. [`forward`]
 //! measures the cost of a forward beyond the round trip, [`digests`] the cost of digests between
 //! regions. [`calibrate`] fits a live replica's TTFT. [`simspeed`] measures the simulator itself,
-//! and [`parity`] its accuracy. [`fleet`] runs the planner's fleets under each system. [`cluster`]
+//! and [`parity`] its accuracy. [`sweep`] finds the rate that an endpoint carries, [`replay`] sends
+//! recorded requests, and [`compare`] compares two runs of the load generator. [`fleet`] runs the planner's fleets under each system. [`cluster`]
 //! runs prefill clusters under flow policies, and [`given`] single flows. [`experiment`] has the
 //! simulated experiments, compared with published results.
 
@@ -14,6 +15,7 @@ pub mod calibrate;
 pub mod calibration;
 pub mod cluster;
 mod commit;
+pub mod compare;
 pub mod decision;
 pub mod digests;
 pub mod experiment;
@@ -27,7 +29,9 @@ pub mod mock;
 pub mod parity;
 pub mod planspeed;
 pub mod race;
+pub mod replay;
 pub mod simspeed;
+pub mod sweep;
 pub mod trace_file;
 mod yaml;
 

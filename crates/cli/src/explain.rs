@@ -1,7 +1,9 @@
-//! `meridian explain`: one decision with its candidates and its outcome, or a list of the newest.
+//! `meridian explain`: one decision with its candidates and its outcome, or a list of the newest; or
+//! the times of requests for Perfetto.
 
 mod list;
 mod one;
+mod perfetto;
 mod table;
 mod words;
 
@@ -9,6 +11,7 @@ mod words;
 mod tests;
 
 use anyhow::Context;
+use meridian_wire::admin::Times;
 use serde::de::DeserializeOwned;
 
 #[derive(clap::Args)]
@@ -21,15 +24,21 @@ pub(crate) struct Args {
     /// Print every candidate
     #[arg(long, requires = "id")]
     all: bool,
-    /// Decisions to list
+    /// Decisions to list, or requests in the trace
     #[arg(long, value_name = "N", default_value_t = 20, conflicts_with = "id")]
     last: usize,
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Print the times of finished requests as a trace that ui.perfetto.dev opens
+    #[arg(long, conflicts_with_all = ["all", "json"])]
+    perfetto: bool,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    if args.perfetto {
+        return perfetto(args);
+    }
     let path = match &args.id {
         Some(id) => format!("/admin/explain/{id}"),
         None => format!("/admin/decisions?last={}", args.last),
@@ -44,6 +53,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         None => list::text(&parsed::<Vec<_>>(&body)?),
     };
     print!("{text}");
+    Ok(())
+}
+
+fn perfetto(args: &Args) -> anyhow::Result<()> {
+    let path = match &args.id {
+        Some(id) => format!("/admin/times/{id}"),
+        None => format!("/admin/times?last={}", args.last),
+    };
+    let times: Times = parsed(&args.admin.get(&path)?)?;
+    println!("{}", perfetto::trace(&times));
     Ok(())
 }
 

@@ -34,7 +34,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         let reload = hangup::reloads()?;
         // A pipe can be read only once, so there is no file to reload.
         let path = args.config.is_file().then_some(args.config);
-        let given = Given { config, file: path, reload };
+        let commit = env!("MERIDIAN_COMMIT").to_owned();
+        let given = Given { config, file: path, reload, commit };
         let served = meridian_gateway::serve(given, threads, announce, service::stopped()).await;
         served.map_err(|error| file.cannot_start(&error.to_string()))
     });

@@ -12,6 +12,7 @@ mod gateway;
 mod hangup;
 mod http;
 mod import;
+mod intervals;
 #[cfg(feature = "lab")]
 mod lab;
 mod logs;
@@ -45,6 +46,7 @@ enum Command {
     Import(import::Args),
     /// Explain why a request went to its replica
     Explain(explain::Args),
+    Intervals(intervals::Args),
     /// List the routing policies
     Policies(policies::Args),
     /// List the supported inference engines
@@ -86,6 +88,7 @@ fn main() -> std::process::ExitCode {
         Command::Config(show) => check::show(&show),
         Command::Import(args) => import::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Intervals(args) => intervals::run(&args),
         Command::Policies(args) => policies::run(&args),
         Command::Engines(args) => engines::run(&args),
         Command::TenantKey(args) => tenant_key::run(&args),

@@ -5,7 +5,7 @@ mod gateways;
 mod policy;
 mod regions;
 mod replicas;
-mod table;
+pub(crate) mod table;
 
 pub(crate) use gateways::Gateways;
 pub(crate) use policy::Policies;

@@ -12,6 +12,7 @@ mod answer;
 mod api;
 mod check;
 mod gateways;
+mod intervals;
 mod metrics;
 mod names;
 mod needs;
@@ -26,7 +27,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use http::Request;
 use hyper::body::Incoming;
@@ -44,6 +45,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use self::check::check;
+use self::intervals::Observed;
 pub use self::reload::Given;
 use self::reports::Reports;
 use self::secured::Secured;
@@ -109,7 +111,11 @@ struct Shared {
     tls: Option<Secured>,
     target: f64,
     start: Instant,
+    /// The date at `start`, in ms since 1970.
+    start_ms: u64,
     reports: Mutex<Reports>,
+    /// When gateways and replicas were up and down.
+    observed: Mutex<Observed>,
     followers: Arc<AtomicUsize>,
     /// Ends every connection.
     over: CancellationToken,
@@ -119,6 +125,16 @@ impl Shared {
     /// The time on the store's clock.
     fn now(&self) -> Time {
         since(self.start)
+    }
+
+    /// The date, in ms since 1970. It never goes back.
+    fn date_ms(&self) -> u64 {
+        let ms = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.start_ms.saturating_add(ms)
+    }
+
+    fn observed(&self) -> MutexGuard<'_, Observed> {
+        self.observed.lock().expect("no panic while held")
     }
 
     fn reports(&self) -> MutexGuard<'_, Reports> {
@@ -158,7 +174,9 @@ pub async fn serve(
         tls: config.tls.as_ref().map(Secured::load).transpose()?,
         target: config.target,
         start,
+        start_ms: date_ms(),
         reports: Mutex::default(),
+        observed: Mutex::default(),
         followers: Arc::default(),
         over: CancellationToken::new(),
     });
@@ -171,6 +189,7 @@ pub async fn serve(
     let mut background = JoinSet::new();
     background.spawn(accept(shared.clone(), listener));
     background.spawn(reload::keep(shared.clone(), given));
+    background.spawn(intervals::keep(shared.clone()));
     tracing::info!(store = %shared.store, file = %config.store.display(), "the registry is open");
     on_ready(Ready { admin, tls: shared.tls.is_some() });
     tokio::select! {
@@ -178,6 +197,13 @@ pub async fn serve(
         failed = time.keep_time() => failed.map_err(ServeError::Store),
         () = shutdown => Ok(()),
     }
+}
+
+/// The present date, in ms since 1970.
+fn date_ms() -> u64 {
+    #[expect(clippy::disallowed_methods, reason = "intervals of downtime have dates")]
+    let date = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(date.as_millis()).unwrap_or(0)
 }
 
 /// A number that can't be guessed from outside, from the process's own randomness.

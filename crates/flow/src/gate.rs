@@ -8,6 +8,11 @@
 //! Bytes of a lower traffic class do not count: the card and the switches let a higher class pass
 //! them. If they counted, a chunk that is starved at its receiver would hold up its sender's
 //! collectives.
+//!
+//! A flow that ends with permitted bytes that never completed has lost its receiver or its client, and
+//! the flows after it may have too. So the port is in doubt for the next [`DOUBT`] flows that do
+//! complete bytes: a flow's chunks do not count before bytes of it have completed, so one that goes
+//! nowhere holds up no other.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -35,6 +40,8 @@ struct Gate {
     heap: Vec<(Key, u32)>,
     /// How often its permits have expired.
     expired: u32,
+    /// Flows whose first bytes have to complete until it is out of doubt.
+    doubt: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,7 +58,14 @@ struct Ask {
     next: u8,
     /// Its port's `expired` when the first of those bytes was permitted.
     expired: u32,
+    /// Bytes permitted to it in doubt, and not completed: they count nowhere.
+    free: u64,
+    /// Whether bytes of it have completed.
+    proven: bool,
 }
+
+/// Flows that have to complete bytes before a port is out of doubt.
+const DOUBT: u32 = 64;
 
 /// Not in a heap.
 const OUT: u32 = u32::MAX;
@@ -86,6 +100,9 @@ impl Gates {
     pub(crate) fn next(&mut self, port: u32) -> Option<(u32, u32)> {
         let gate = &self.ports[port as usize];
         let &(_, flow) = gate.heap.first()?;
+        if self.doubts(port, flow) {
+            return Some((flow, self.permit(port, flow)));
+        }
         let Ask { bytes, next, .. } = self.asks[flow as usize];
         let ahead: u64 = gate.permitted[..=usize::from(next)].iter().sum();
         // A chunk is permitted even if it alone exceeds the window.
@@ -96,7 +113,12 @@ impl Gates {
     /// Permits the flow's waiting chunk regardless of the window.
     pub(crate) fn permit(&mut self, port: u32, flow: u32) -> u32 {
         self.remove(port, flow);
+        let doubt = self.doubts(port, flow);
         let (ask, gate) = (&mut self.asks[flow as usize], &mut self.ports[port as usize]);
+        if doubt {
+            ask.free += u64::from(ask.bytes);
+            return ask.bytes;
+        }
         if ask.expired != gate.expired {
             (ask.permitted, ask.expired) = (0, gate.expired);
         }
@@ -114,11 +136,27 @@ impl Gates {
     /// capacity.
     pub(crate) fn completed(&mut self, port: u32, flow: u32, bytes: u64) {
         let (ask, gate) = (&mut self.asks[flow as usize], &mut self.ports[port as usize]);
+        if !ask.proven {
+            ask.proven = true;
+            gate.doubt = gate.doubt.saturating_sub(1);
+        }
+        self.release(port, flow, bytes);
+    }
+
+    fn release(&mut self, port: u32, flow: u32, bytes: u64) {
+        let (ask, gate) = (&mut self.asks[flow as usize], &mut self.ports[port as usize]);
+        let free = bytes.min(ask.free);
+        ask.free -= free;
         if ask.expired == gate.expired {
-            let back = bytes.min(ask.permitted);
+            let back = (bytes - free).min(ask.permitted);
             ask.permitted -= back;
             gate.permitted[usize::from(ask.traffic)] -= back;
         }
+    }
+
+    /// The flow's client returns permitted bytes that it has not started to send.
+    pub(crate) fn unused(&mut self, port: u32, flow: u32, bytes: u64) {
+        self.release(port, flow, bytes);
     }
 
     /// All permits at the port expire.
@@ -133,13 +171,24 @@ impl Gates {
         !self.ports[port as usize].heap.is_empty()
     }
 
-    /// The flow has ended: it stops waiting and releases its permitted bytes.
-    pub(crate) fn forget(&mut self, port: u32, flow: u32) {
+    /// The flow has ended, with all of its bytes or broken off: it stops waiting and releases its
+    /// permitted bytes.
+    pub(crate) fn forget(&mut self, port: u32, flow: u32, whole: bool) {
         if self.waits(flow) {
             self.remove(port, flow);
         }
-        self.completed(port, flow, u64::MAX);
-        self.asks[flow as usize].permitted = 0;
+        let Ask { permitted, free, .. } = self.asks[flow as usize];
+        self.release(port, flow, u64::MAX);
+        if !whole && permitted + free > 0 {
+            self.ports[port as usize].doubt = DOUBT;
+        }
+        let ask = &mut self.asks[flow as usize];
+        (ask.permitted, ask.proven) = (0, false);
+    }
+
+    /// Whether the port is in doubt, and no bytes of the flow have completed.
+    fn doubts(&self, port: u32, flow: u32) -> bool {
+        self.ports[port as usize].doubt > 0 && !self.asks[flow as usize].proven
     }
 
     /// The flow's precedence changed.
@@ -243,7 +292,7 @@ mod tests {
                     out[flow as usize] = out[flow as usize].saturating_sub(1);
                 }
                 _ if rng.below(10) == 0 => {
-                    gates.forget(0, flow);
+                    gates.forget(0, flow, true);
                     naive.remove(&flow);
                     out[flow as usize] = 0;
                 }

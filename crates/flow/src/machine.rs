@@ -72,7 +72,12 @@ pub enum Input {
         bytes: u64,
     },
     /// The client abandons a flow. Its row is free.
-    Withdrawn(FlowId),
+    Withdrawn {
+        /// The flow.
+        flow: FlowId,
+        /// Permitted bytes that the client has not started to send.
+        unused: u64,
+    },
     /// The coordinator has ordered a batch. Ignored for a batch that is not there any more.
     Verdict(Verdict),
 }
@@ -185,7 +190,7 @@ impl Flows {
             Input::Submit(flow) => self.submit(now, &flow),
             Input::Ask { flow, bytes } => self.ask(now, flow, bytes),
             Input::Completed { flow, bytes } => self.completed(now, flow, bytes),
-            Input::Withdrawn(flow) => self.withdrawn(now, flow),
+            Input::Withdrawn { flow, unused } => self.withdrawn(now, flow, unused),
             Input::Verdict(verdict) => self.verdict(now, &verdict),
         }
     }

@@ -225,10 +225,12 @@ impl State {
     }
 
     pub(crate) fn withdrawn(&mut self, now: Time, handle: Handle) -> Result<(), GateError> {
-        let (flow, _) = self.slots.get(handle).ok_or(GateError::UnknownTransfer)?;
+        let (flow, slot) = self.slots.get(handle).ok_or(GateError::UnknownTransfer)?;
+        // Asked ahead, and not taken.
+        let unused = slot.granted.map_or(0, |granted| u64::from(granted.bytes));
         if self.machine.place(flow).is_some() {
             // Its row is known, so it is not refused.
-            let _ = self.act(now, Input::Withdrawn(flow));
+            let _ = self.act(now, Input::Withdrawn { flow, unused });
         }
         self.slots.end(flow);
         Ok(())

@@ -1,4 +1,5 @@
-//! Tenants and residency rules: the sections of the configuration file that support hot reload.
+//! Tenants, residency rules and traces: the sections of the configuration file that support hot
+//! reload.
 //!
 //! Keys and rules are added and removed while requests arrive; the rest of the file needs a
 //! restart. A request keeps the rules that were in force when it arrived. The file is polled like
@@ -29,21 +30,25 @@ pub struct Given {
     pub file: Option<PathBuf>,
     /// When notified, everything that can be reloaded is reloaded at once.
     pub reload: Arc<Notify>,
+    /// The commit that the program was built from, for its metrics; empty if unknown.
+    pub commit: String,
 }
 
 impl From<Config> for Given {
     fn from(config: Config) -> Given {
-        Given { config, file: None, reload: Arc::default() }
+        Given { config, file: None, reload: Arc::default(), commit: String::new() }
     }
 }
 
-/// The sections `tenants`, `tell_clients`, `residency` and `admin_access`.
+/// The sections `tenants`, `tell_clients`, `residency`, `admin_access` and `traces`.
 #[derive(Debug)]
 pub(crate) struct Access {
     pub(crate) tenants: Tenants,
     /// Whether answers tell clients about prefix matches and the fleet.
     pub(crate) tells: bool,
     pub(crate) rules: Rules,
+    /// The collector of traces, and the share of the requests for it.
+    pub(crate) traces: Option<Arc<config::Traces>>,
     /// Decides which callers the admin port admits.
     pub(crate) door: Door,
     /// The sections as written.
@@ -67,6 +72,7 @@ impl Access {
             tenants: Tenants::new(&config.tenants, kept),
             tells: config.tells_clients() == TellClients::All,
             rules,
+            traces: config.traces.clone().map(Arc::new),
             door: Door::new(&config.admin_access),
             written: Written {
                 tenants: config.tenants.clone(),
@@ -123,7 +129,7 @@ fn has(config: &Config) -> [bool; 3] {
 fn others(a: &Config, b: &Config) -> Vec<String> {
     let mut sections = config::changed_sections(a, b);
     sections.retain(|name| {
-        !["tenants", "tell_clients", "residency", "admin_access"].contains(&name.as_str())
+        !["tenants", "tell_clients", "residency", "admin_access", "traces"].contains(&name.as_str())
     });
     if a.admin_access.tls != b.admin_access.tls {
         sections.push("admin_access.tls".to_owned());

@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 use meridian_routing::Outcome;
 use meridian_wire::config::cannot_listen;
 
+use crate::cause;
+
 /// Why a gateway can't start or serve.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -87,13 +89,25 @@ pub(crate) enum Fault {
 #[error("{message}")]
 pub(crate) struct AttemptError {
     pub(crate) fault: Fault,
+    /// The cause in one word, for intervals of downtime.
+    pub(crate) cause: &'static str,
     /// For logs and pages.
     pub(crate) message: String,
 }
 
 impl AttemptError {
     pub(crate) fn of(fault: Fault, message: impl Into<String>) -> AttemptError {
-        AttemptError { fault, message: message.into() }
+        let cause = match fault {
+            Fault::Unreached => cause::UNREACHABLE,
+            Fault::Died | Fault::PeerDied => cause::RESET,
+            _ => cause::FAILED,
+        };
+        AttemptError { fault, cause, message: message.into() }
+    }
+
+    /// The same with a more precise cause.
+    pub(crate) fn because(self, cause: &'static str) -> AttemptError {
+        AttemptError { cause, ..self }
     }
 
     pub(crate) fn replica(message: impl Into<String>) -> AttemptError {

@@ -7,6 +7,7 @@
 
 mod access;
 mod admin;
+mod cause;
 mod certificates;
 mod check;
 mod descriptors;

@@ -37,8 +37,8 @@ pub(crate) struct DataPlane {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) ids: Arc<Ids>,
     pub(crate) explain: Arc<Explain>,
-    /// The access log and the journal, if there are any.
-    pub(crate) records: Option<Arc<Records>>,
+    /// The access log, the journal, traces, and the newest requests.
+    pub(crate) records: Arc<Records>,
     /// Web pages that may read answers; if absent, none may.
     pub(crate) cors: Option<Arc<Cors>>,
 }

@@ -1,5 +1,5 @@
-//! Hot reload: the sections `tenants`, `residency` and `admin_access` of the gateway's file, all
-//! certificates and the files of `discovery`. SIGHUP also opens the access log and the journal again.
+//! Hot reload: the sections `tenants`, `residency`, `admin_access` and `traces` of the gateway's
+//! file, all certificates and the files of `discovery`. SIGHUP also opens the access log and the journal again.
 //!
 //! There are two triggers. A poll every 2 seconds compares the files and logs changes. SIGHUP reads
 //! all of them at once, including those whose change the poll would wait to settle, and logs every
@@ -35,7 +35,7 @@ pub(crate) struct Reloaded {
     pub(crate) peers: Option<Arc<Peers>>,
     pub(crate) registry: Option<Arc<Following>>,
     pub(crate) sources: Vec<Arc<Source>>,
-    pub(crate) records: Option<Arc<Records>>,
+    pub(crate) records: Arc<Records>,
     pub(crate) credentials: Arc<Credentials>,
 }
 
@@ -126,8 +126,8 @@ fn parts(all: &Reloaded, now: bool) -> Vec<Part> {
     for (name, look) in all.credentials.look(now) {
         parts.push(Part::new(format!("CA of credentials `{name}`"), look));
     }
-    if let Some(records) = all.records.as_ref().filter(|_| now) {
-        parts.push(Part::new("files of the access log and the journal", records.reopen()));
+    if now && all.records.has_files() {
+        parts.push(Part::new("files of the access log and the journal", all.records.reopen()));
     }
     parts
 }

@@ -50,7 +50,7 @@ pub async fn serve(
     on_ready: impl FnOnce(Ready),
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
-    let Given { config, file, reload } = given.into();
+    let Given { config, file, reload, commit } = given.into();
     check_descriptors(&config)?;
     let listener = listen("listen", config.listen).await?;
     let admin_listener = listen("admin", config.admin).await?;
@@ -59,7 +59,8 @@ pub async fn serve(
         None => None,
     };
     let (wishes, wished) = mpsc::unbounded_channel();
-    let gateway = Gateway::build(config, file.as_deref(), wishes)?;
+    let gateway = Gateway::build(config, commit, file.as_deref(), wishes)?;
+    let admin = gateway.admin();
     // However this future ends, it stops everything that it started.
     let _over = gateway.over.clone().drop_guard();
     for spec in gateway.config.replicas.clone() {
@@ -82,7 +83,9 @@ pub async fn serve(
     background.spawn(probes::run(Arc::new(gateway.prober()), wished));
     background.spawn(reload::keep(gateway.reloaded(), reload));
     let (tls, over) = (gateway.admin_tls.clone(), gateway.over.clone());
-    background.spawn(admin::port::serve(gateway.admin(), tls, admin_listener, over));
+    let page = admin.page.clone();
+    background.spawn(async move { page.run().await });
+    background.spawn(admin::port::serve(admin, tls, admin_listener, over));
     follow(&gateway, ready, peer_listener, &mut background);
     on_ready(ready);
     tokio::select! {
@@ -126,7 +129,7 @@ fn follow(
 
 /// Ends the requests that are left, and writes the records of all.
 async fn write_records(gateway: &Gateway) {
-    let Some(records) = gateway.plane.records.clone() else { return };
+    let records = gateway.plane.records.clone();
     gateway.over.cancel();
     // Each request ends at the next poll of its connection.
     for _ in 0..100 {

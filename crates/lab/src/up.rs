@@ -11,6 +11,7 @@ mod beside;
 mod board;
 pub mod chaos;
 mod faults;
+mod hours;
 mod order;
 mod paths;
 mod pools;
@@ -99,6 +100,8 @@ pub struct Options {
     pub beside: Option<Beside>,
     /// Duration; none runs until it is stopped.
     pub duration: Option<Duration>,
+    /// A folder for the gateways' journals, one file a region.
+    pub journal: Option<PathBuf>,
     /// The `meridian` to run; none runs this program itself.
     pub binary: Option<PathBuf>,
     /// Where llama.cpp is or will be installed; none uses the default place.
@@ -136,6 +139,7 @@ impl Default for Options {
             seed: 1,
             beside: None,
             duration: None,
+            journal: None,
             binary: None,
             llamacpp_home: None,
             clocks: None,

@@ -5,6 +5,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use meridian_base::{Duration, PeerId, ReplicaId, RequestId, Time};
 
+use crate::alternatives::FirstToken;
 use crate::ending::Ending;
 use crate::links::{Links, Pace};
 use crate::policy::Common;
@@ -73,6 +74,9 @@ pub struct Decision {
     pub pace: Pace,
     /// The figures that were the same for every candidate.
     pub common: Common,
+    /// For a forward: the earliest first token that the peer's eligible replicas promised; `None` if
+    /// its digest lists none.
+    pub away: Option<FirstToken>,
     /// Every replica of the region that serves the model. If the request may be split, those for
     /// prefill are among them.
     pub candidates: Vec<CandidateRow>,
@@ -98,6 +102,7 @@ impl Default for Decision {
             prefill: None,
             pace: Links::default().mean(),
             common: Common::default(),
+            away: None,
             candidates: Vec::new(),
             peers: Vec::new(),
             first_token: None,
@@ -125,6 +130,11 @@ impl Journal {
     /// The decisions kept, newest first.
     pub(crate) fn newest(&self) -> impl Iterator<Item = &Decision> {
         self.ring.iter().rev()
+    }
+
+    /// The number of the newest decision; 0 before the first.
+    pub(crate) fn number(&self) -> u64 {
+        self.newest
     }
 
     /// A decision with empty lists to fill in, and its number; `None` when none are kept. Reuses the

@@ -20,6 +20,7 @@ extern crate alloc;
 
 mod active;
 pub mod admission;
+mod alternatives;
 pub mod assign;
 mod breaker;
 mod cost;
@@ -53,6 +54,7 @@ mod topology;
 mod why;
 
 pub use admission::Admission;
+pub use alternatives::{Alternatives, FirstToken};
 pub use breaker::{BreakerConfig, BreakerState};
 pub use cost::Ewma;
 pub use digest::{Digest, Remote};

@@ -542,6 +542,13 @@ impl Routing {
         self.journal.newest()
     }
 
+    /// Decisions recorded since the start, kept or not. The newest `n` of [`Routing::decisions`] are
+    /// those after number `decided() - n`.
+    #[must_use]
+    pub fn decided(&self) -> u64 {
+        self.journal.number()
+    }
+
     /// The policy's terms of a candidate's score in a decision.
     #[must_use]
     pub fn terms(&self, candidate: &CandidateRow, of: &Decision) -> Vec<(&'static str, f64)> {

@@ -4,8 +4,10 @@ mod decision;
 mod engine;
 mod guard;
 mod legs;
+mod page;
 mod pools;
 mod query;
+mod times;
 
 use std::collections::BTreeMap;
 
@@ -13,18 +15,27 @@ use meridian_routing::residency::Labels;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use crate::intervals::Standing;
 pub use crate::signals::Transfers;
 pub use decision::{Candidate, Decided, Ending, Explanation, PeerCandidate};
 pub use engine::{EngineName, UnknownEngine};
 pub use guard::{Barred, Guard, check_json};
 pub use legs::{CutPair, Links, Pair, Pool};
 pub use meridian_routing::Role;
+pub use page::{Health, Level, PageState, Point, Problem, Saved, Snapshot};
 pub use pools::{RoleName, TransferName, UnknownName};
 pub use query::{BadQuery, Query};
+pub use times::{RequestTimes, SpanTimes, Times};
 
 /// `GET /admin/status`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
+    /// The program's version.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    /// The commit that it was built from.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub commit: String,
     /// The region's name.
     pub region: String,
     /// The policy in force.
@@ -174,6 +185,9 @@ pub struct Replica {
     pub engine: String,
     /// `unproven`, `up`, `down` or `draining`.
     pub state: String,
+    /// Since when and why, with its downtime.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standing: Option<Standing>,
     /// Its part of a request: `both`, `prefill` or `decode`.
     #[serde(default)]
     pub role: String,
@@ -271,6 +285,9 @@ pub struct Peer {
     pub address: String,
     /// `up`, `lost` while it may come back, or `gone`.
     pub state: String,
+    /// Up or down, since when and why, with its downtime; none before the first connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standing: Option<Standing>,
     /// Whether the two gateways share prefixes: they need the same secret and block size.
     pub prefixes: bool,
     /// Digests received since the start.

@@ -8,6 +8,7 @@ pub mod admin;
 pub mod config;
 pub mod engines;
 pub mod flow;
+pub mod intervals;
 pub mod legs;
 pub mod openai;
 pub mod peer;

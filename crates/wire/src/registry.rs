@@ -117,6 +117,9 @@ pub struct Gateway {
 pub struct Seen {
     /// `unproven`, `up`, `down` or `draining`.
     pub state: String,
+    /// Why it is in that state.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cause: String,
     /// It belongs to another region, none of whose gateways is alive.
     #[serde(default, skip_serializing_if = "is_false")]
     pub adopted: bool,

@@ -42,7 +42,7 @@ pub use reader::{ReadOptions, Reader, Skipped};
 pub use record::{Answers, Load, RecordOptions, Recording, record};
 pub use request::{Outcome, TraceRequest};
 pub use servegen::{ServeGenRates, ServeGenReader};
-pub use shape::{Shape, Shaped, shape};
+pub use shape::{Shape, Shaped, shape, start_of};
 pub use stats::{Extensions, Lengths, PrefixReuse, Stats, StatsOptions, Summary};
 pub use write::Writer;
 

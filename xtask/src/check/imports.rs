@@ -32,11 +32,12 @@ const TABLE: &[Line] = &[
     line("plan", &["base", "engine", "fabric"]),
     line("wire", &["base", "routing", "flow"]),
     line("tls", &["wire"]),
+    line("page", &[]),
     // The gateway's own tests may run the engine model or recorded engines behind it, and a control
     // plane next to it, in the same process.
     Line {
         name: "gateway",
-        may: &["base", "routing", "wire", "tls"],
+        may: &["base", "routing", "wire", "tls", "page"],
         tests: &["engined", "engine", "control", "mock"],
     },
     // Only tests run it. Its own compare it with the legs that the gateway sends.
@@ -49,7 +50,7 @@ const TABLE: &[Line] = &[
     line("engined", &["base", "cards", "engine", "fabric", "flow", "gate", "wire"]),
     line("control", &["base", "wire", "tls"]),
     line("ina", &["base", "wire"]),
-    line("lab", &["base", "wire"]),
+    line("lab", &["base", "wire", "page"]),
     line("bench", EVERYTHING),
     line("cli", EVERYTHING),
     line("xtask", &[]),

@@ -105,6 +105,31 @@ fn canvas(
     Ok(svg)
 }
 
+/// Plots below each other, as one picture.
+///
+/// # Errors
+/// A plot whose size is unknown.
+pub fn stack(plots: &[String]) -> anyhow::Result<String> {
+    let (mut inside, mut most, mut y) = (String::new(), 0, 0);
+    for svg in plots {
+        let start = svg.find("<svg ").ok_or_else(|| anyhow!("plot: no svg"))?;
+        let (width, height) = (number(svg, "width=\"")?, number(svg, "height=\"")?);
+        inside.push_str(&format!("<svg y=\"{y}\" "));
+        inside.push_str(svg[start + "<svg ".len()..].trim_end());
+        inside.push('\n');
+        (most, y) = (most.max(width), y + height);
+    }
+    let size = format!("width=\"{most}\" height=\"{y}\" viewBox=\"0 0 {most} {y}\"");
+    Ok(format!("<svg {size} xmlns=\"http://www.w3.org/2000/svg\">\n{inside}</svg>\n"))
+}
+
+/// The number after the first `name` in `svg`.
+fn number(svg: &str, name: &str) -> anyhow::Result<u32> {
+    let digits = svg.split_once(name).map_or("", |(_, rest)| rest);
+    let digits: String = digits.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().map_err(|_| anyhow!("plot: {name} is missing"))
+}
+
 fn failed<E: std::fmt::Display>(error: E) -> anyhow::Error {
     anyhow!("plot: {error}")
 }

@@ -56,6 +56,18 @@ impl Table {
         format!("**{}**\n\n{}{}{rows}", self.title, line(&self.header), line(&rule))
     }
 
+    /// For a spreadsheet: the header and the rows as CSV (RFC 4180).
+    #[must_use]
+    pub fn csv(&self) -> String {
+        let cell = |cell: &String| match cell.contains([',', '"', '\n', '\r']) {
+            true => format!("\"{}\"", cell.replace('"', "\"\"")),
+            false => cell.clone(),
+        };
+        let line =
+            |cells: &Vec<String>| cells.iter().map(cell).collect::<Vec<_>>().join(",") + "\n";
+        [&self.header].into_iter().chain(&self.rows).map(line).collect()
+    }
+
     /// Columns of numbers are aligned to the right.
     fn is_number(&self, column: usize) -> bool {
         let numeric = |cell: &String| {
@@ -80,5 +92,13 @@ mod tests {
             "**Speed**\n\n| who | rps | note |\n| --- | ---: | --- |\n| a\\|b | 1.5 | fine |\n"
         );
         assert!(t.text().starts_with("Speed\n"));
+    }
+
+    // Cells with commas and quotes are quoted.
+    #[test]
+    fn csv_quotes() {
+        let mut t = Table::new("Speed", &["who", "rps"]);
+        t.row(["a, \"b\"".to_owned(), "1.5".to_owned()]);
+        assert_eq!(t.csv(), "who,rps\n\"a, \"\"b\"\"\",1.5\n");
     }
 }

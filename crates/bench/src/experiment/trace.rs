@@ -12,7 +12,7 @@ use meridian_base::{Duration, Time, mix};
 use meridian_workload::Program;
 use meridian_workload::trace::{
     EXCERPTS, Format, ProgramOptions, ReadOptions, Shape, TraceRequest, find_excerpt, shape,
-    to_programs,
+    start_of, to_programs,
 };
 
 use super::spec::{Measure, Place, Trace};
@@ -47,16 +47,18 @@ impl Recorded {
             (Some(name), None) => excerpt(name)?,
             (None, Some(file)) => {
                 let name = || format!("file: {}", file.display());
-                from_file(spec, Time::ZERO + end + ORDER).with_context(name)?
+                from_file(spec, end + ORDER).with_context(name)?
             }
             _ => bail!("give either the name of an excerpt or a file"),
         };
-        let last = requests.iter().map(|r| r.at).max().context("the trace holds no requests")?;
-        if spec.requests.is_none() && last < Time::ZERO + end.mul_f64(0.99) {
+        let times = || requests.iter().map(|r| r.at);
+        let first = times().min().context("the trace holds no requests")?;
+        let length = times().max().unwrap_or(first).since(start_of(first));
+        if spec.requests.is_none() && length < end.mul_f64(0.99) {
             bail!(
                 "the trace ends after {:.0} s, and the run needs {:.0} s of it; shorten measure, \
                  lower speed, or say how many requests to send",
-                last.as_secs_f64(),
+                length.as_secs_f64(),
                 end.as_secs_f64()
             );
         }
@@ -125,8 +127,8 @@ fn excerpt(name: &str) -> anyhow::Result<Vec<TraceRequest>> {
     Ok(found.requests())
 }
 
-/// Requests before `end`, plus those that may be out of order.
-fn from_file(spec: &Trace, end: Time) -> anyhow::Result<Vec<TraceRequest>> {
+/// Requests of the time `most` from the start.
+fn from_file(spec: &Trace, most: Duration) -> anyhow::Result<Vec<TraceRequest>> {
     let format = spec.format.as_deref().map(|name| {
         let names = Format::ALL.map(Format::name).join(", ");
         Format::named(name).with_context(|| format!("`{name}` is not a format; use one of {names}"))
@@ -134,10 +136,11 @@ fn from_file(spec: &Trace, end: Time) -> anyhow::Result<Vec<TraceRequest>> {
     let format = format.transpose()?;
     let file = spec.file.as_deref().context("no file")?;
     let options = ReadOptions { block_tokens: spec.block_tokens, ..ReadOptions::default() };
-    let mut requests = Vec::new();
+    let mut requests: Vec<TraceRequest> = Vec::new();
+    let mut end = None;
     for request in trace_file::reader(trace_file::open(file)?, format, &options)? {
         let request = request?;
-        if request.at >= end {
+        if request.at >= *end.get_or_insert(start_of(request.at) + most) {
             break;
         }
         if requests.len() == MOST {

@@ -20,23 +20,26 @@ pub(super) fn chat(options: &Options, model: &str, walk: &Walk<Reply>, node: usi
     out.push_str("{\"model\":");
     out.push_str(model);
     out.push_str(",\"messages\":[");
-    for (i, piece) in pieces.iter().enumerate() {
-        out.push_str(if i == 0 { "{\"role\":\"" } else { ",{\"role\":\"" });
-        out.push_str(match piece.role() {
-            Role::System => "system",
-            Role::User => "user",
-            Role::Assistant => "assistant",
-        });
-        out.push_str("\",\"content\":");
+    // The blocks of a recorded prompt are parts of one message.
+    let merges = options.recorded.is_some();
+    let mut before = None;
+    for piece in &pieces {
+        let role = piece.role();
+        if merges && before == Some(role) {
+            // Opens the message again.
+            out.truncate(out.len() - "\"}".len());
+        } else {
+            begin(&mut out, before.is_none(), role, piece);
+        }
         match piece {
             Piece::Text(segment) => {
-                out.push('"');
                 write_text(&mut out, segment.id, segment.bytes);
                 out.push('"');
             }
             Piece::Reply(reply) => out.push_str(reply),
         }
         out.push('}');
+        before = Some(role);
     }
     out.push_str("],\"max_tokens\":");
     out.push_str(&walk.program().nodes[node].max_tokens.to_string());
@@ -53,6 +56,20 @@ pub(super) fn chat(options: &Options, model: &str, walk: &Walk<Reply>, node: usi
     Bytes::from(out)
 }
 
+/// The start of a message, up to its text. A reply is a string with quotes of its own.
+fn begin(out: &mut String, first: bool, role: Role, piece: &Piece<'_, Reply>) {
+    out.push_str(if first { "{\"role\":\"" } else { ",{\"role\":\"" });
+    out.push_str(match role {
+        Role::System => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+    });
+    out.push_str("\",\"content\":");
+    if let Piece::Text(_) = piece {
+        out.push('"');
+    }
+}
+
 fn size(pieces: &[Piece<'_, Reply>]) -> usize {
     let each = |p: &Piece<'_, Reply>| match p {
         Piece::Text(segment) => segment.bytes as usize,
@@ -64,7 +81,10 @@ fn size(pieces: &[Piece<'_, Reply>]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use meridian_workload::{Generator, ProgramKey, Sessions};
+    use meridian_workload::{Generator, Program, ProgramKey, Segment, Sessions};
+    use std::sync::Arc;
+
+    use crate::load::Recorded;
 
     // The body is JSON with the program's contents, and a reply returns in it unchanged.
     #[test]
@@ -86,5 +106,24 @@ mod tests {
         assert_eq!(json["max_tokens"], 64);
         assert_eq!(json["stream_options"]["include_usage"], true);
         assert_eq!(json["ignore_eos"], true);
+    }
+
+    // The blocks of a recorded prompt are one message, whose text is that of the blocks in a row.
+    #[test]
+    fn blocks_are_one_message() {
+        let key = ProgramKey { seed: 1, region: 0, client: 0, ordinal: 0 };
+        let block = |id, bytes| Segment { role: Role::User, id, bytes };
+        let program = Program::path(key, vec![(vec![block(1, 70), block(2, 30)], 5)]);
+        let mut walk = Walk::new(program);
+        let node = walk.take().expect("a request");
+        let recorded = Some(Arc::new(Recorded::new(Vec::new())));
+        let body = chat(&Options { recorded, ..Options::default() }, "\"m\"", &walk, node);
+        let json: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
+        let messages = json["messages"].as_array().expect("a list");
+        let mut text = String::new();
+        write_text(&mut text, 1, 70);
+        write_text(&mut text, 2, 30);
+        assert_eq!(messages.len(), 1);
+        assert_eq!(messages[0]["content"], text);
     }
 }

@@ -20,6 +20,7 @@ use super::options::{Arrivals, Options};
 use super::outcome::{End, ErrorKind, Seen};
 use super::report::Report;
 use super::state::Load;
+use super::warm;
 
 /// Pause of a closed-loop client after a failed program: it must not hammer a dead endpoint.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -34,11 +35,17 @@ pub async fn run(
     options.validate()?;
     let http = client::client(options.connect_timeout);
     let model = model(&http, &options).await?;
-    let before = match &options.check_gateway {
-        Some(admin) => Some(gateway::status(&http, admin).await?),
+    let mut load = Load::new(options, http, &model)?;
+    let warmed = match &load.options.warm {
+        Some(warm) => Some(warm::warm(&load, warm).await?),
         None => None,
     };
-    let load = Arc::new(Load::new(options, http, &model)?);
+    let before = match &load.options.check_gateway {
+        Some(admin) => Some(gateway::status(&load.http, admin).await?),
+        None => None,
+    };
+    load.start = Instant::now();
+    let load = Arc::new(load);
     let mut programs = JoinSet::new();
     start(&load, &mut programs);
 
@@ -79,6 +86,7 @@ pub async fn run(
         progress.tick(&live);
     }
     let mut report = load.report(&model)?;
+    report.warmed = warmed;
     report.gateway = gateway::check(&load.http, &load.options, before, &report).await?;
     Ok(report)
 }
@@ -105,16 +113,23 @@ async fn model(http: &Http, options: &Options) -> anyhow::Result<String> {
 /// Spawns the clients of a closed loop, or the clock of an open one.
 fn start(load: &Arc<Load>, programs: &mut JoinSet<()>) {
     let per_second = match load.options.arrivals {
-        Arrivals::Closed { clients } => {
+        Arrivals::Closed { clients } | Arrivals::Throughput { most: clients } => {
             for client in 0..clients {
                 programs.spawn(closed(load.clone(), client, clients));
             }
             return;
         }
+        Arrivals::Recorded { .. } => {
+            let recorded = load.options.recorded.clone();
+            let times = recorded.map(|recorded| recorded.times().to_vec()).unwrap_or_default();
+            programs.spawn(open(load.clone(), times.into_iter()));
+            return;
+        }
         Arrivals::Programs { per_second } => per_second,
         Arrivals::Requests { per_second } => per_second / load.generator.mean_requests().max(1.0),
     };
-    programs.spawn(open(load.clone(), per_second));
+    let seed = load.options.arrival_seed.unwrap_or(load.options.seed);
+    programs.spawn(open(load.clone(), Poisson::new(seed, per_second)));
 }
 
 /// One client of a closed loop.
@@ -137,11 +152,9 @@ async fn closed(load: Arc<Load>, client: u32, clients: u32) {
     }
 }
 
-/// The clock of an open loop, with the programs that it starts.
-async fn open(load: Arc<Load>, per_second: f64) {
+/// The clock of an open loop, with the programs that it starts at these times from the start.
+async fn open(load: Arc<Load>, arrivals: impl Iterator<Item = Duration>) {
     let mut on = JoinSet::new();
-    let seed = load.options.arrival_seed.unwrap_or(load.options.seed);
-    let arrivals = Poisson::new(seed, per_second);
     let most = load.options.programs.unwrap_or(u64::MAX);
     for (ordinal, after) in (0..most).zip(arrivals) {
         let due = load.start + after;
@@ -169,6 +182,7 @@ async fn walk(load: &Arc<Load>, key: ProgramKey, due: Option<Instant>) -> bool {
     let session = HeaderValue::from_str(&format!("{:016x}", walk.program().session))
         .expect("hexadecimal digits are a header value");
     let order = load.order(key, walk.program().session);
+    let tenant = walk.program().tenant;
     let (mut on, mut due, mut well) = (JoinSet::new(), due, true);
     loop {
         let mut open = !load.stopped.load(Relaxed);
@@ -178,14 +192,14 @@ async fn walk(load: &Arc<Load>, key: ProgramKey, due: Option<Instant>) -> bool {
                 walk.failed(node);
                 break;
             }
-            let body = body::chat(&load.options, &load.model_json, &walk, node);
+            let body = body::chat(&load.options, load.model_of(key), &walk, node);
             let (load, session, due) = (load.clone(), session.clone(), due.take());
             let think = walk.program().nodes[node].think;
             on.spawn(async move {
                 if !load.thinks(think).await {
                     return (node, Err(End::Aborted));
                 }
-                let asked = Asked { key, node, order, session: &session };
+                let asked = Asked { key, node, order, session: &session, tenant };
                 (node, request(&load, asked, body, due).await)
             });
         }
@@ -213,6 +227,8 @@ struct Asked<'a> {
     /// The endpoints it goes to.
     order: usize,
     session: &'a HeaderValue,
+    /// 0 for none.
+    tenant: u64,
 }
 
 /// Sends one request and records its end; returns the reply if it is complete.
@@ -244,7 +260,7 @@ async fn request(
 /// addresses.
 async fn somewhere(
     load: &Load,
-    Asked { order, session, .. }: Asked<'_>,
+    Asked { order, session, tenant, .. }: Asked<'_>,
     body: Bytes,
     from: Instant,
     seen: &mut Seen,
@@ -252,13 +268,13 @@ async fn somewhere(
     let order = &load.orders[order];
     let (last, others) = order.split_last().expect("there is at least one endpoint");
     for uri in others {
-        let request = load.http_request(uri, session, body.clone());
+        let request = load.http_request(uri, session, tenant, body.clone());
         let end = exchange(&load.http, request, load.options.stream, from, seen).await;
         if seen.answered || end.is_ok() {
             return end;
         }
         load.tally().counts.moved += 1;
     }
-    let request = load.http_request(last, session, body);
+    let request = load.http_request(last, session, tenant, body);
     exchange(&load.http, request, load.options.stream, from, seen).await
 }

@@ -14,7 +14,7 @@ use super::outcome::{ErrorKind, Seen, Usage};
 use super::sse::Lines;
 
 /// Sends `request` and reads its answer into `seen`; TTFT counts from `from`.
-pub(super) async fn exchange(
+pub(crate) async fn exchange(
     http: &Http,
     request: Request<Full<Bytes>>,
     stream: bool,

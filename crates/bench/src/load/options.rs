@@ -1,5 +1,6 @@
 //! Options of a load: contents, target, rate and duration.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,10 +8,15 @@ use std::time::Duration;
 use anyhow::{anyhow, bail, ensure};
 use meridian_wire::config::Policy;
 use meridian_workload::{Chat, Day, Generator, Mixed, Sessions, Tree};
+use rustix::process::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};
 
 use super::place::{Place, Site, nearest_first};
+use super::{Recorded, Slo};
 use crate::experiment::generator;
+
+/// Files that a load has open beside its connections.
+const SPARE_FILES: u64 = 64;
 
 /// How programs start.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,6 +37,49 @@ pub enum Arrivals {
         /// Requests a second.
         per_second: f64,
     },
+    /// As many programs at once as this, each followed by the next: more than the replicas run and
+    /// queue (GORGO, section 4.3, "throughput").
+    Throughput {
+        /// Programs at a time.
+        most: u32,
+    },
+    /// Recorded requests at their own times ([`Options::recorded`]).
+    Recorded {
+        /// Programs.
+        programs: u64,
+        /// Speed, as a multiple of the recorded one.
+        speed: f64,
+        /// A hash of the trace.
+        trace: u64,
+    },
+}
+
+impl Arrivals {
+    fn validate(self) -> anyhow::Result<()> {
+        match self {
+            Arrivals::Closed { clients } => {
+                ensure!(clients > 0, "clients is 0: no request would be sent, use 1 or more");
+            }
+            Arrivals::Programs { per_second } | Arrivals::Requests { per_second } => {
+                let ok = per_second > 0.0 && per_second <= 1e6;
+                ensure!(ok, "rate is {per_second}: use a number above 0 and at most 1e6");
+            }
+            Arrivals::Throughput { most } => {
+                ensure!(most > 0, "throughput is 0: no request would be sent, use 1 or more");
+                let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+                ensure!(
+                    u64::from(most) + SPARE_FILES <= files,
+                    "throughput is {most}, and this process may open {files} files: use at most \
+                     {}, or raise the limit with `ulimit -n`",
+                    files.saturating_sub(SPARE_FILES)
+                );
+            }
+            Arrivals::Recorded { programs, .. } => {
+                ensure!(programs > 0, "the trace has no requests: nothing would be sent");
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The knobs of the workloads, one set for all of them.
@@ -122,6 +171,15 @@ impl Workload {
     }
 }
 
+/// The caches to warm.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Warm {
+    /// Most prefixes.
+    pub prefixes: u32,
+    /// Replicas that each get all prefixes; empty for the endpoint of the run.
+    pub at: Vec<String>,
+}
+
 /// A run of the load generator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Options {
@@ -141,12 +199,21 @@ pub struct Options {
     /// Sent as a bearer token; with several each session uses one.
     #[serde(skip)]
     pub api_keys: Vec<String>,
+    /// The API keys of recorded tenants, by the hash of the tenant; the others use `api_keys`.
+    #[serde(skip)]
+    pub tenant_keys: BTreeMap<u64, String>,
     /// The report's `system` field.
     pub system: String,
     /// The workload.
     pub workload: Workload,
     /// The arrivals.
     pub arrivals: Arrivals,
+    /// The programs of [`Arrivals::Recorded`], in place of the workload.
+    #[serde(skip)]
+    pub recorded: Option<Arc<Recorded>>,
+    /// Shared prefixes to send before the run.
+    #[serde(default)]
+    pub warm: Option<Warm>,
     /// Clients of a closed loop start within this time, evenly spread.
     pub ramp: Duration,
     /// The number of the first client: concurrent loads have separate clients.
@@ -187,8 +254,9 @@ pub struct Options {
     pub drain: Duration,
     /// Most concurrent programs in an open loop; arrivals beyond are shed, counted and shown.
     pub max_programs: usize,
-    /// TTFT that a request must meet to count as goodput.
-    pub slo_ttft: Option<Duration>,
+    /// Objective that a request must meet to count as goodput.
+    #[serde(default)]
+    pub slo: Option<Slo>,
     /// Path for a line per finished request.
     pub records: Option<PathBuf>,
     /// Admin address of a gateway whose counts must agree.
@@ -209,9 +277,12 @@ impl Default for Options {
             places: Vec::new(),
             model: None,
             api_keys: Vec::new(),
+            tenant_keys: BTreeMap::new(),
             system: "live".into(),
             workload: Workload::default(),
             arrivals: Arrivals::Closed { clients: 8 },
+            recorded: None,
+            warm: None,
             ramp: Duration::ZERO,
             first_client: 0,
             day: None,
@@ -232,7 +303,7 @@ impl Default for Options {
             connect_timeout: Duration::from_secs(5),
             drain: Duration::from_secs(30),
             max_programs: 10_000,
-            slo_ttft: None,
+            slo: None,
             records: None,
             check_gateway: None,
             settle: Duration::from_secs(5),
@@ -244,7 +315,10 @@ impl Default for Options {
 impl Options {
     /// Checks the options.
     pub fn validate(&self) -> anyhow::Result<()> {
-        ensure!(!self.url.is_empty(), "url is empty: give the endpoint, as http://host:port");
+        ensure!(
+            !self.url.is_empty(),
+            "url is empty: give the endpoint with --url, as http://host:port"
+        );
         ensure!(
             self.sites.is_empty() == self.places.is_empty(),
             "--at and --gateway belong together: give both"
@@ -261,15 +335,7 @@ impl Options {
         ensure!((0.0..=1.0).contains(&share), "abort_share is {share}: use 0 to 1");
         ensure!(!self.timeout.is_zero(), "timeout is 0: every request would fail, use 1s or more");
         ensure!(!self.tick.is_zero(), "tick is 0: use 100ms or more");
-        match self.arrivals {
-            Arrivals::Closed { clients } => {
-                ensure!(clients > 0, "clients is 0: no request would be sent, use 1 or more");
-            }
-            Arrivals::Programs { per_second } | Arrivals::Requests { per_second } => {
-                let ok = per_second > 0.0 && per_second <= 1e6;
-                ensure!(ok, "rate is {per_second}: use a number above 0 and at most 1e6");
-            }
-        }
+        self.arrivals.validate()?;
         if let Some(day) = &self.day {
             let closed = matches!(self.arrivals, Arrivals::Closed { .. });
             ensure!(closed, "day needs clients: an open loop has none");

@@ -90,8 +90,8 @@ pub(super) enum End {
 
 /// Tokens as the engine counted them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Usage {
-    pub(super) prompt: u64,
+pub(crate) struct Usage {
+    pub(crate) prompt: u64,
     pub(super) completion: u64,
     /// `None` if the engine does not report them.
     pub(super) cached: Option<u64>,
@@ -99,7 +99,7 @@ pub(super) struct Usage {
 
 /// The client's view of one request, filled in during the exchange.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     /// Whether the answer's headers arrived.
     pub(super) answered: bool,
     pub(super) replica: Option<http::HeaderValue>,
@@ -109,7 +109,7 @@ pub(super) struct Seen {
     pub(super) ttft: Option<Duration>,
     /// Events with a piece of the answer.
     pub(super) pieces: u64,
-    pub(super) usage: Option<Usage>,
+    pub(crate) usage: Option<Usage>,
     /// The answer's text.
     pub(super) reply: String,
 }
@@ -118,5 +118,11 @@ impl Seen {
     /// Tokens of the reply: the engine's count, or the number of pieces received.
     pub(super) fn tokens(&self) -> u64 {
         self.usage.map_or(self.pieces, |u| u.completion)
+    }
+
+    /// Time per token after the first of a streamed answer that took `e2e`.
+    pub(super) fn tpot(&self, e2e: Duration) -> Option<Duration> {
+        let further = u32::try_from(self.tokens().checked_sub(1)?).ok()?;
+        e2e.saturating_sub(self.ttft?).checked_div(further)
     }
 }

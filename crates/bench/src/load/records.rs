@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::Context;
+use meridian_base::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::ErrorKind;
@@ -37,7 +38,7 @@ pub struct Record {
 
 impl Record {
     pub(super) fn of(sent: Duration, e2e: Duration, end: End, seen: &Seen) -> Record {
-        let ms = |d: Duration| d.as_secs_f64() * 1e3;
+        let ms = |d: Duration| (d.as_secs_f64() * 1e6).round() / 1e3;
         Record {
             sent_ms: ms(sent),
             ttft_ms: seen.ttft.map(ms),
@@ -54,6 +55,13 @@ impl Record {
         }
     }
 
+    /// Time per token after the first, in ms; `None` without a stream of two tokens.
+    #[must_use]
+    pub fn tpot_ms(&self) -> Option<f64> {
+        let further = self.reply_tokens.checked_sub(1).filter(|n| *n > 0)?;
+        Some((self.e2e_ms - self.ttft_ms?) / further as f64)
+    }
+
     /// Reads the records of a load.
     ///
     /// # Errors
@@ -66,6 +74,38 @@ impl Record {
             serde_json::from_str(line).with_context(|| format!("{}:{}", path.display(), at + 1))
         };
         text.lines().enumerate().map(line).collect()
+    }
+}
+
+/// Most records that a report has.
+const KEPT: usize = 1 << 15;
+
+/// Measured requests: all of them, or a uniform sample if they are many (Vitter's algorithm R).
+pub(super) struct Kept {
+    records: Vec<Record>,
+    seen: usize,
+    rng: Rng,
+}
+
+impl Kept {
+    pub(super) fn new(seed: u64) -> Kept {
+        Kept { records: Vec::new(), seen: 0, rng: Rng::new(seed).fork(KEPT as u64) }
+    }
+
+    pub(super) fn add(&mut self, record: Record) {
+        self.seen += 1;
+        if self.records.len() < KEPT {
+            self.records.push(record);
+        } else if let Some(place) = self.records.get_mut(self.rng.below(self.seen)) {
+            *place = record;
+        }
+    }
+
+    /// The records by the time they were sent.
+    pub(super) fn take(&mut self) -> Vec<Record> {
+        let mut records = std::mem::take(&mut self.records);
+        records.sort_by(|a, b| a.sent_ms.total_cmp(&b.sent_ms));
+        records
     }
 }
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Check, ErrorKind, Options};
+use super::{Check, ErrorKind, Options, Record};
+use crate::experiment::stats::sorted_quantile;
 
 /// Quantiles in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -15,6 +16,34 @@ pub struct Quantiles {
     pub p90: f64,
     pub p95: f64,
     pub p99: f64,
+}
+
+impl Quantiles {
+    /// The quantiles of `values`; `None` without values.
+    #[must_use]
+    pub fn of(mut values: Vec<f64>) -> Option<Quantiles> {
+        values.sort_by(f64::total_cmp);
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let at = |share| sorted_quantile(&values, share);
+        Some(Quantiles { mean, p50: at(0.5)?, p90: at(0.9)?, p95: at(0.95)?, p99: at(0.99)? })
+    }
+}
+
+/// TTFT of the same requests elsewhere: as recorded, or in the simulator.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Beside {
+    /// Where.
+    pub name: String,
+    /// TTFT there.
+    pub ttft_ms: Quantiles,
+}
+
+impl Beside {
+    /// TTFT at `name`.
+    #[must_use]
+    pub fn of(name: &str, ttft_ms: Quantiles) -> Beside {
+        Beside { name: name.to_owned(), ttft_ms }
+    }
 }
 
 /// The client's counts over the whole run, including the warm-up. `sent == ok + aborted + errors`,
@@ -32,6 +61,9 @@ pub struct Counts {
     /// Of those, without any piece of an answer.
     #[serde(default)]
     pub bare: u64,
+    /// Most requests in flight at a time.
+    #[serde(default)]
+    pub most_in_flight: u64,
     /// Attempts without a byte of an answer, after which the request was retried elsewhere.
     #[serde(default)]
     pub moved: u64,
@@ -64,6 +96,19 @@ impl Counts {
         let known = self.known_prompt_tokens;
         (known > 0).then(|| self.cached_tokens as f64 / known as f64)
     }
+}
+
+/// The prefixes that were sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warmed {
+    /// Prefixes.
+    pub prefixes: u64,
+    /// Prompts sent: one for each prefix and endpoint.
+    pub prompts: u64,
+    /// Those without a complete answer.
+    pub failed: u64,
+    /// Tokens of the others, by the engines' count.
+    pub prompt_tokens: u64,
 }
 
 /// Counts of one replica, by the response header.
@@ -103,7 +148,8 @@ pub struct Row {
     pub outstanding_spread: Option<f64>,
     pub forwarded_ratio: Option<f64>,
     pub forwarded_worse_ratio: Option<f64>,
-    /// Measured requests within the objective, of all measured ones.
+    /// Share of the measured requests that were answered within the objective. Failed requests
+    /// are not; those that their client cancelled do not count.
     pub slo_attainment: Option<f64>,
     pub cct_ms: Option<f64>,
     pub earliness_ms: Option<f64>,
@@ -140,11 +186,44 @@ pub struct Report {
     pub replicas: BTreeMap<String, ReplicaCounts>,
     /// How late the generator itself started programs; null in a closed loop.
     pub lateness_ms: Option<Quantiles>,
+    /// The prefixes sent before the run, if requested.
+    #[serde(default)]
+    pub warmed: Option<Warmed>,
     /// Comparison with the gateway's counts, if requested.
     pub gateway: Option<Check>,
+    /// TTFT of the same requests elsewhere, if this is a replay.
+    #[serde(default)]
+    pub beside: Vec<Beside>,
+    /// The measured requests, or a random sample of them, by the time they were sent. Only
+    /// [`json`](super::json) writes them.
+    #[serde(default, skip_serializing)]
+    pub requests: Vec<Record>,
 }
 
 impl Report {
+    /// A report of nothing, for tests.
+    #[cfg(test)]
+    pub(crate) fn blank() -> Report {
+        Report {
+            experiment: "bench".to_owned(),
+            commit: String::new(),
+            seeds: vec![1],
+            rows: vec![Row::default()],
+            params: String::new(),
+            options: Options::default(),
+            model: "m".to_owned(),
+            window_s: 1.0,
+            counts: Counts::default(),
+            errors: BTreeMap::new(),
+            replicas: BTreeMap::new(),
+            lateness_ms: None,
+            warmed: None,
+            gateway: None,
+            beside: Vec::new(),
+            requests: Vec::new(),
+        }
+    }
+
     /// Errors of one kind.
     #[must_use]
     pub fn errors_of(&self, kind: ErrorKind) -> u64 {

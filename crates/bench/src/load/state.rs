@@ -1,5 +1,6 @@
 //! State shared by all clients of a run: options, connections, counts.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -40,9 +41,11 @@ pub(super) struct Load {
     headers: HeaderMap,
     /// Values for `Authorization`.
     keys: Vec<HeaderValue>,
+    /// Those of recorded tenants.
+    tenant_keys: BTreeMap<u64, HeaderValue>,
     session_header: Option<HeaderName>,
     /// The model's name as JSON.
-    pub(super) model_json: String,
+    model_json: String,
     pub(super) generator: Arc<dyn Generator>,
     pub(super) start: Instant,
     pub(super) stopped: AtomicBool,
@@ -65,18 +68,23 @@ impl Load {
         let name = |name: &String| {
             name.parse().with_context(|| format!("session_header {name:?} is not a header name"))
         };
+        let with_key = |(tenant, key): (&u64, &String)| anyhow::Ok((*tenant, bearer(key)?));
         Ok(Load {
             orders: endpoints(&options)?,
             headers,
             keys: options.api_keys.iter().map(bearer).collect::<Result<_, _>>()?,
+            tenant_keys: options.tenant_keys.iter().map(with_key).collect::<Result<_, _>>()?,
             session_header: options.session_header.as_ref().map(name).transpose()?,
             model_json: serde_json::to_string(model)?,
-            generator: options.workload.generator()?,
+            generator: match &options.recorded {
+                Some(recorded) => recorded.clone(),
+                None => options.workload.generator()?,
+            },
             start: Instant::now(),
             stopped: AtomicBool::new(false),
             tickets: AtomicU64::new(0),
             window_end: Mutex::new(None),
-            tally: Mutex::new(Tally::new()),
+            tally: Mutex::new(Tally::new(options.seed)),
             records: options.records.as_deref().map(Records::to).transpose()?,
             options,
             http,
@@ -93,10 +101,16 @@ impl Load {
     pub(super) fn order(&self, key: ProgramKey, session: u64) -> usize {
         let turn = match self.options.arrivals {
             _ if !self.options.also.is_empty() => mix(session, SPREAD),
-            Arrivals::Closed { .. } => u64::from(key.client),
+            Arrivals::Closed { .. } | Arrivals::Throughput { .. } => u64::from(key.client),
             _ => key.ordinal,
         };
         (turn % self.orders.len() as u64) as usize
+    }
+
+    /// The model that a program requests, as JSON.
+    pub(super) fn model_of(&self, key: ProgramKey) -> &str {
+        let recorded = self.options.recorded.as_ref();
+        recorded.and_then(|recorded| recorded.model(key.ordinal)).unwrap_or(&self.model_json)
     }
 
     pub(super) fn key(&self, client: u32, ordinal: u64) -> ProgramKey {
@@ -139,7 +153,7 @@ impl Load {
         let from = due.unwrap_or(now);
         let warm = from < self.start + self.options.warmup;
         let mut tally = self.tally();
-        tally.counts.sent += 1;
+        tally.begin(warm);
         if due.is_some() && !warm {
             tally.lateness.record(now.saturating_duration_since(from));
         }
@@ -148,9 +162,14 @@ impl Load {
 
     /// Records the end of a request.
     pub(super) fn end(&self, start: Started, end: End, seen: &Seen) {
-        self.tally().end(start, end, seen, self.options.slo_ttft);
+        let record = Record::of(start.from - self.start, start.from.elapsed(), end, seen);
         if let Some(records) = &self.records {
-            records.write(&Record::of(start.from - self.start, start.from.elapsed(), end, seen));
+            records.write(&record);
+        }
+        let mut tally = self.tally();
+        tally.end(start, end, seen, self.options.slo.as_ref());
+        if !start.warm && end != End::Aborted {
+            tally.kept.add(record);
         }
     }
 
@@ -166,20 +185,32 @@ impl Load {
         &self,
         uri: &Uri,
         session: &HeaderValue,
+        tenant: u64,
         body: Bytes,
     ) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = uri.clone();
         *request.headers_mut() = self.headers.clone();
-        if !self.keys.is_empty() {
-            let at = keyed(0, session.as_bytes()) % self.keys.len() as u64;
-            request.headers_mut().insert(header::AUTHORIZATION, self.keys[at as usize].clone());
+        if let Some(key) = self.bearer(session, tenant) {
+            request.headers_mut().insert(header::AUTHORIZATION, key.clone());
         }
         if let Some(name) = &self.session_header {
             request.headers_mut().insert(name.clone(), session.clone());
         }
         request
+    }
+
+    /// A tenant's own key, or one of the others: the same for all requests of a tenant, or of a
+    /// session without one.
+    fn bearer(&self, session: &HeaderValue, tenant: u64) -> Option<&HeaderValue> {
+        let own = self.tenant_keys.get(&tenant);
+        let by = match tenant {
+            0 => keyed(0, session.as_bytes()),
+            tenant => mix(tenant, SPREAD),
+        };
+        let at = by.checked_rem(self.keys.len() as u64);
+        own.or_else(|| self.keys.get(at? as usize))
     }
 
     /// How many clients of a closed loop are awake now.
@@ -195,8 +226,7 @@ impl Load {
         let mut tally = self.tally();
         let cut_off = tally.in_flight();
         tally.counts.errors += cut_off;
-        let mut errors: std::collections::BTreeMap<_, _> =
-            ErrorKind::ALL.into_iter().map(|kind| (kind, 0)).collect();
+        let mut errors: BTreeMap<_, _> = ErrorKind::ALL.into_iter().map(|kind| (kind, 0)).collect();
         errors.extend(tally.errors.iter().map(|(kind, n)| (*kind, *n)));
         errors.insert(ErrorKind::Cancelled, cut_off);
         let options = serde_json::to_vec(&self.options)?;
@@ -213,12 +243,15 @@ impl Load {
             errors,
             replicas: tally.replicas.clone(),
             lateness_ms: tally.lateness.quantiles(),
+            warmed: None,
             gateway: None,
+            beside: Vec::new(),
+            requests: tally.kept.take(),
         })
     }
 
     fn row(&self, tally: &Tally, window_s: f64) -> Row {
-        let (window, slo) = (&tally.window, self.options.slo_ttft);
+        let (window, slo) = (&tally.window, self.options.slo);
         let rate = |n: u64| (window_s > 0.0).then(|| n as f64 / window_s);
         let measured = window.measured;
         Row {

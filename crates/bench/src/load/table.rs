@@ -2,7 +2,7 @@
 
 use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
 
-use super::{Check, Quantiles, Report, Row};
+use super::{Arrivals, Check, Quantiles, Report, Row, Warmed};
 
 /// The whole report as text.
 #[must_use]
@@ -14,6 +14,7 @@ pub fn render(report: &Report) -> String {
         out.push(replicas(report));
     }
     out.extend(report.gateway.as_ref().map(check));
+    out.extend(beside(report));
     out.join("\n\n")
 }
 
@@ -57,12 +58,20 @@ fn summary(report: &Report) -> String {
         number(row.and_then(|r| r.output_tps)),
         percent(c.cached_share()),
     ));
-    if let Some(slo) = report.options.slo_ttft {
+    if let Some(slo) = report.options.slo {
         lines.push(format!(
-            "goodput at TTFT <= {slo:?}: {} requests/s, {} of the requests met it",
+            "goodput at {slo}: {} requests/s, {} of the requests met the limits",
             number(row.and_then(|r| r.goodput_rps)),
             percent(row.and_then(|r| r.slo_attainment)),
         ));
+    }
+    if let Some(Warmed { prefixes, prompts, failed, prompt_tokens }) = report.warmed {
+        lines.push(format!(
+            "warmed: {prefixes} prefixes in {prompts} prompts of {prompt_tokens} tokens, {failed} failed"
+        ));
+    }
+    if let Arrivals::Throughput { .. } = report.options.arrivals {
+        lines.push(format!("{} requests in flight at most", c.most_in_flight));
     }
     if c.shed > 0 {
         lines.push(format!(
@@ -98,6 +107,36 @@ fn replicas(report: &Report) -> String {
         ]);
     }
     t.trim_fmt()
+}
+
+/// How far from 1 the ratio to the simulator may be.
+const WITHIN: f64 = 0.1;
+
+/// TTFT live, as recorded and simulated, and the ratios.
+fn beside(report: &Report) -> Option<String> {
+    let live = report.rows.first()?.ttft_ms.filter(|_| !report.beside.is_empty())?;
+    let mut header = vec!["TTFT, ms".to_owned(), "live".to_owned()];
+    for other in &report.beside {
+        header.extend([other.name.clone(), format!("live / {}", other.name)]);
+    }
+    let simulated = report.beside.iter().find(|other| other.name == "simulated");
+    header.extend(simulated.map(|_| "within 10 %".to_owned()));
+    let mut t = table(&header.iter().map(String::as_str).collect::<Vec<_>>());
+    let all = |q: &Quantiles| [q.mean, q.p50, q.p90, q.p95, q.p99];
+    for (at, name) in ["mean", "p50", "p90", "p95", "p99"].into_iter().enumerate() {
+        let here = all(&live)[at];
+        let mut row = vec![name.to_owned(), format!("{here:.1}")];
+        for other in &report.beside {
+            let there = all(&other.ttft_ms)[at];
+            row.extend([format!("{there:.1}"), format!("{:.3}", here / there)]);
+        }
+        row.extend(simulated.map(|other| {
+            let is_near = (here / all(&other.ttft_ms)[at] - 1.0).abs() <= WITHIN;
+            if is_near { "yes" } else { "NO" }.to_owned()
+        }));
+        t.add_row(row);
+    }
+    Some(t.trim_fmt())
 }
 
 fn check(check: &Check) -> String {

@@ -5,8 +5,11 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
+use super::Slo;
 use super::outcome::{End, ErrorKind, Seen};
+use super::records::Kept;
 use super::report::{Counts, Quantiles, ReplicaCounts};
+use super::slo;
 
 /// Most replicas with separate counts; the others share one row.
 const MAX_REPLICAS: usize = 4096;
@@ -69,6 +72,8 @@ pub(super) struct Tally {
     pub(super) recent_ttft: Times,
     /// Complete answers and their tokens during the run, without the warm-up.
     pub(super) window: Window,
+    /// A sample of the measured requests.
+    pub(super) kept: Kept,
 }
 
 /// Requests completed between the end of the warm-up and the last start.
@@ -77,7 +82,8 @@ pub(super) struct Window {
     pub(super) ok: u64,
     pub(super) good: u64,
     pub(super) tokens: u64,
-    /// Measured complete answers, and those within the objective, whenever they arrived.
+    /// Measured requests without those that their client cancelled, and those of them that were
+    /// answered within the objective, whenever.
     pub(super) measured: u64,
     pub(super) met: u64,
     /// Set when no more requests start: later answers do not count as throughput.
@@ -85,7 +91,7 @@ pub(super) struct Window {
 }
 
 impl Tally {
-    pub(super) fn new() -> Tally {
+    pub(super) fn new(seed: u64) -> Tally {
         Tally {
             counts: Counts::default(),
             errors: BTreeMap::new(),
@@ -96,7 +102,15 @@ impl Tally {
             lateness: Times::new(),
             recent_ttft: Times::new(),
             window: Window::default(),
+            kept: Kept::new(seed),
         }
+    }
+
+    /// Records the start of a request.
+    pub(super) fn begin(&mut self, warm: bool) {
+        self.counts.sent += 1;
+        self.window.measured += u64::from(!warm);
+        self.counts.most_in_flight = self.counts.most_in_flight.max(self.in_flight());
     }
 
     /// Requests in flight.
@@ -105,10 +119,13 @@ impl Tally {
     }
 
     /// Records the end of a request.
-    pub(super) fn end(&mut self, start: Started, end: End, seen: &Seen, slo: Option<Duration>) {
+    pub(super) fn end(&mut self, start: Started, end: End, seen: &Seen, slo: Option<&Slo>) {
         match end {
             End::Ok => self.counts.ok += 1,
-            End::Aborted => self.counts.aborted += 1,
+            End::Aborted => {
+                self.counts.aborted += 1;
+                self.window.measured -= u64::from(!start.warm);
+            }
             End::Error(kind) => {
                 self.counts.errors += 1;
                 self.counts.bare += u64::from(seen.pieces == 0);
@@ -135,19 +152,17 @@ impl Tally {
         }
     }
 
-    fn times(&mut self, e2e: Duration, seen: &Seen, slo: Option<Duration>) {
+    fn times(&mut self, e2e: Duration, seen: &Seen, slo: Option<&Slo>) {
         self.e2e.record(e2e);
+        let tpot = seen.tpot(e2e);
         if let Some(ttft) = seen.ttft {
             self.ttft.record(ttft);
             self.recent_ttft.record(ttft);
-            let n = seen.tokens();
-            if n >= 2 {
-                self.tpot.record(e2e.saturating_sub(ttft) / u32::try_from(n - 1).unwrap_or(1));
-            }
         }
-        // An answer that did not stream has its first token together with its last.
-        let met = slo.is_none_or(|slo| seen.ttft.unwrap_or(e2e) <= slo);
-        self.window.measured += 1;
+        if let Some(tpot) = tpot {
+            self.tpot.record(tpot);
+        }
+        let met = slo.is_none_or(|slo| slo.is_met(slo::Times { ttft: seen.ttft, tpot, e2e }));
         self.window.met += u64::from(met);
         if !self.window.closed {
             self.window.ok += 1;

@@ -17,6 +17,8 @@ use crate::mock;
 
 const NGINX: &str = include_str!("../../peers/nginx.conf");
 const MERIDIAN: &str = include_str!("../../peers/meridian.yaml");
+/// Added to the file of a Meridian that records all requests.
+const RECORDED: &str = include_str!("../../peers/meridian-recorded.yaml");
 const SGLANG_ROUTER: &str = include_str!("../../peers/sglang-router.sh");
 const SMG: &str = include_str!("../../peers/smg.sh");
 const VLLM_ROUTER: &str = include_str!("../../peers/vllm-router.sh");
@@ -25,9 +27,9 @@ const SMG_POOLS: &str = include_str!("../../peers/smg-pools.sh");
 const VLLM_ROUTER_POOLS: &str = include_str!("../../peers/vllm-router-pools.sh");
 
 /// All systems, in the order of the table. `before` is an earlier build of Meridian, which runs if
-/// its binary is given.
-const NAMES: [&str; 7] =
-    ["direct", "nginx", "sglang-router", "smg", "vllm-router", "before", "meridian"];
+/// its binary is given; `recorded` is the build under test with access log, journal and traces.
+const NAMES: [&str; 8] =
+    ["direct", "nginx", "sglang-router", "smg", "vllm-router", "before", "recorded", "meridian"];
 
 /// The systems that route to a prefill and a decode replica. smg speaks SGLang's protocol over HTTP,
 /// vllm-router vLLM's; Meridian takes part once with each.
@@ -146,6 +148,11 @@ pub(super) fn start(
         "before" => {
             let binary = binaries.before.context("no earlier binary: name one with --before")?;
             gateway(name, binary, MERIDIAN, replicas, dir)
+        }
+        "recorded" => {
+            let config =
+                format!("{MERIDIAN}{}", RECORDED.replace("@DIR@", &dir.display().to_string()));
+            gateway(name, binaries.meridian, &config, replicas, dir)
         }
         _ => match name.strip_prefix("meridian-") {
             Some(transfer) => {

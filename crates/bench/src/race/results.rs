@@ -138,6 +138,11 @@ impl Race {
             out.extend(value.map(|v| (name.to_owned(), v, target, v.median >= target)));
         };
         at_least("requests/s, SSE c=32, to smg's", self.paired("sse_c32", vs("smg"), rps), 2.0);
+        let recorded = ["recorded", "meridian", "direct"];
+        for (name, case) in [("plain", "plain_c32"), ("SSE", "sse_c32"), ("64 KB", "64k_c32")] {
+            let ratio = self.paired(case, recorded, rps);
+            at_least(&format!("requests/s, {name} c=32, recorded to meridian's"), ratio, 0.9);
+        }
         for [mine, peer] in PAIRS {
             let ratio = self.paired("sse_c32", [mine, peer, "direct"], rps);
             at_least(&format!("requests/s, SSE c=32, {mine} to {peer}'s"), ratio, 2.0);

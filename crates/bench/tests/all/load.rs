@@ -263,8 +263,8 @@ async fn the_gateways_counts() {
 #[tokio::test]
 async fn the_report_is_json() {
     let endpoint = Endpoint::start(&[], Act::Answer).await;
-    let slo_ttft = Some(Duration::from_secs(60));
-    let report = load(Options { programs: Some(2), slo_ttft, ..options(&endpoint, 1, 1) }).await;
+    let slo = Some("ttft=60s".parse().unwrap());
+    let report = load(Options { programs: Some(2), slo, ..options(&endpoint, 1, 1) }).await;
     assert_eq!(report.rows[0].slo_attainment, Some(1.0));
     let json = serde_json::to_value(&report).unwrap();
     let mut fields: Vec<&str> =

@@ -9,4 +9,6 @@ mod calibration;
 mod experiments;
 mod judged;
 mod load;
+mod replay;
 mod support;
+mod sweep;

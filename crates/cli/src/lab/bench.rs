@@ -1,6 +1,14 @@
 //! `meridian bench`: loads an OpenAI endpoint and reports the answers.
 
+mod compare;
+mod contents;
 mod load;
+mod output;
+mod progress;
+mod replay;
+mod requests;
+mod sweep;
+mod target;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,6 +17,8 @@ use anyhow::Context;
 use meridian_bench::{
     decision, digests, flowspeed, forward, mock, parity, planspeed, race, simspeed,
 };
+
+pub(crate) use meridian_bench::load::seconds;
 
 use self::load::Load;
 
@@ -24,6 +34,12 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    /// Find the most requests per second that an endpoint serves within an objective
+    Sweep(Box<sweep::Sweep>),
+    /// Replay a journal or a trace against an endpoint, at its own times
+    Replay(Box<replay::Replay>),
+    /// Compare two runs, metric by metric, with intervals
+    Compare(compare::Compare),
     /// Run a replica that answers immediately
     #[command(hide = true)]
     Mock {
@@ -257,6 +273,9 @@ struct Race {
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     match args.command {
         None => load::run(args.load),
+        Some(Command::Sweep(args)) => sweep::run(*args),
+        Some(Command::Replay(args)) => replay::run(*args),
+        Some(Command::Compare(args)) => compare::run(args),
         Some(Command::Mock { listen, prefill }) => {
             let role = if prefill { mock::Role::Prefill } else { mock::Role::Answers };
             mock::run(&listen, role)
@@ -283,39 +302,5 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
             only: race.only,
             json: race.json,
         }),
-    }
-}
-
-/// A duration with its unit: 250ms, 15s, 2m, 6h.
-pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let scale = match &text[digits.len()..] {
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(format!("`{text}` has no unit; write 250ms, 15s, 2m or 6h")),
-    };
-    let number: f64 = digits
-        .parse()
-        .map_err(|_| format!("`{text}` is not a time; write 250ms, 15s, 2m or 6h"))?;
-    Duration::try_from_secs_f64(number * scale)
-        .map_err(|_| format!("`{text}` is not a time; write 250ms, 15s, 2m or 6h"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // Durations have units, and only those we know.
-    #[test]
-    fn durations() {
-        assert_eq!(seconds("250ms"), Ok(Duration::from_millis(250)));
-        assert_eq!(seconds("1.5s"), Ok(Duration::from_millis(1500)));
-        assert_eq!(seconds("2m"), Ok(Duration::from_secs(120)));
-        assert_eq!(seconds("6h"), Ok(Duration::from_secs(21_600)));
-        for bad in ["5", "s", "-1s", "5d", "1e400s", ""] {
-            assert!(seconds(bad).is_err(), "{bad}");
-        }
     }
 }

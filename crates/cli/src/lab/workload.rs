@@ -1,9 +1,9 @@
 //! `meridian workload`: lists, describes, writes and converts workloads and traces.
 
-mod files;
+pub(crate) mod files;
 mod made;
 mod report;
-mod shaping;
+pub(crate) mod shaping;
 
 use std::path::PathBuf;
 
@@ -162,7 +162,7 @@ fn writer(out: files::Out, format: Format, block: u32) -> anyhow::Result<Writer<
 }
 
 /// Hands every request of a trace to `take`, with its number, and reports skipped lines.
-fn each(
+pub(crate) fn each(
     source: &Source,
     to: &Shape,
     take: &mut dyn FnMut(TraceRequest, u64) -> anyhow::Result<()>,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use meridian_tls::Files;
+use meridian_wire::intervals::Intervals;
 use meridian_wire::registry::Snapshot;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -40,6 +41,11 @@ impl Control {
     /// The whole registry.
     pub(super) fn snapshot(&self) -> anyhow::Result<Snapshot> {
         self.get("/admin/registry")
+    }
+
+    /// When gateways and replicas were up and down.
+    pub(super) fn intervals(&self) -> anyhow::Result<Intervals> {
+        self.get("/admin/intervals")
     }
 
     /// The answer to `GET path`, parsed.

@@ -16,11 +16,17 @@ pub(crate) struct Gateways {
 enum Command {
     /// List the gateways, with their regions and addresses
     List,
+    /// List when the gateways were up and down, and why, since the control plane started
+    Intervals,
 }
 
 impl Gateways {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
-        let Command::List = self.command;
+        if let Command::Intervals = self.command {
+            let read = self.control.intervals()?;
+            crate::intervals::print(&read.gateways.iter().collect::<Vec<_>>(), read.now_ms);
+            return Ok(());
+        }
         let row = |(name, one): (String, meridian_wire::registry::Gateway)| {
             vec![name, one.region, one.address, one.peer_address.unwrap_or_default(), one.version]
         };

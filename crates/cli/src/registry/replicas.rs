@@ -25,6 +25,8 @@ pub(crate) struct Replicas {
 enum Command {
     /// List the replicas, the gateways that serve them, and their state
     List,
+    /// List when the replicas were up and down, and why, since the control plane started
+    Intervals,
     /// Add a replica
     Add(Add),
     /// Drain a replica: it finishes its requests and gets no new ones
@@ -132,6 +134,11 @@ impl Replicas {
         let at = |name: &str| format!("/admin/replicas/{name}");
         match &self.command {
             Command::List => self.list(),
+            Command::Intervals => {
+                let read = self.control.intervals()?;
+                crate::intervals::print(&read.replicas.iter().collect::<Vec<_>>(), read.now_ms);
+                Ok(())
+            }
             Command::Add(add) => {
                 self.control.put(&forced(at(&add.name), add.force), &add.replica())?;
                 println!("replica {} is added to region {}", add.name, add.region);

@@ -3,7 +3,7 @@
 use comfy_table::{Table, presets};
 
 /// Prints rows under their heads, or `none` if there are no rows.
-pub(super) fn print(heads: &[&str], rows: Vec<Vec<String>>) {
+pub(crate) fn print(heads: &[&str], rows: Vec<Vec<String>>) {
     if rows.is_empty() {
         println!("none");
         return;

@@ -1,68 +1,12 @@
 //! The journal of a gateway, as other commands read it.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::io::BufReader;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use meridian_workload::trace::{Format, Outcome, ReadOptions, Reader, TraceRequest};
 
-/// A process of `meridian` that is killed at the end of its test.
-struct Process {
-    child: Child,
-    address: String,
-}
-
-impl Process {
-    fn start(args: &[&str]) -> Process {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_meridian"));
-        command.args(args).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().expect("the binary runs");
-        let mut line = String::new();
-        let out = child.stdout.as_mut().expect("is piped");
-        BufReader::new(out).read_line(&mut line).expect("it prints its address");
-        let address = line.trim().strip_prefix("listening on http://").expect("it listens");
-        Process { address: address.to_owned(), child }
-    }
-
-    /// Sends a request; returns the whole answer.
-    fn ask(&self, body: &str) -> String {
-        let mut stream = TcpStream::connect(&self.address).expect("it accepts");
-        let length = body.len();
-        let head = format!(
-            "POST /v1/chat/completions HTTP/1.1\r\nhost: gateway\r\nconnection: close\r\nx-session-id: s-1\r\ncontent-length: {length}\r\n\r\n{body}"
-        );
-        stream.write_all(head.as_bytes()).expect("it reads");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("it answers");
-        answer
-    }
-
-    /// Sends SIGTERM and waits for the end.
-    fn terminate(&mut self) {
-        let pid = self.child.id().to_string();
-        let sent = Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs");
-        assert!(sent.success());
-        assert!(self.child.wait().expect("it ends").success());
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// A folder that is removed at the end of its test.
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use crate::process::{Folder, Process};
 
 fn chat(prompt: &str) -> String {
     format!(r#"{{"model":"m","max_tokens":4,"messages":[{{"role":"user","content":"{prompt}"}}]}}"#)
@@ -73,10 +17,8 @@ fn chat(prompt: &str) -> String {
 // workload stats` reads the file.
 #[test]
 fn is_read_as_a_workload() {
-    let folder = std::env::temp_dir().join(format!("meridian-journal-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("the system has a folder for temporary files");
-    let folder = Folder(folder);
-    let journal = folder.0.join("journal.jsonl").display().to_string();
+    let folder = Folder::new("journal");
+    let journal = folder.path("journal.jsonl");
     let engine = Process::start(&[
         "engine",
         "--model",

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 
+mod bench;
 mod check;
 mod doctor;
 mod examples;
@@ -12,6 +13,7 @@ mod flow;
 mod import;
 mod journal;
 mod plan;
+mod process;
 mod qdisc;
 mod wan;
 mod workload;

@@ -11,7 +11,8 @@ use crate::common::LIMIT;
 
 /// Chromium reads commands from descriptor 3 and answers on 4; the shell connects them to our pipe.
 const START: &str = "exec \"$0\" --headless --no-sandbox --disable-gpu --no-first-run \
-    --user-data-dir=\"$1\" --remote-debugging-pipe 3<&0 4>&1 1>/dev/null 2>&1";
+    --disable-background-networking --hide-scrollbars --user-data-dir=\"$1\" \
+    --remote-debugging-pipe 3<&0 4>&1 1>/dev/null 2>&1";
 /// Chromium's names on Debian and elsewhere.
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
@@ -22,6 +23,8 @@ pub(crate) struct Browser {
     answers: BufReader<ChildStdout>,
     next: u64,
     session: Option<String>,
+    /// Events of the page so far.
+    events: Vec<Value>,
 }
 
 impl Browser {
@@ -46,11 +49,16 @@ impl Browser {
             .expect("there is a shell");
         let orders = child.stdin.take().expect("stdin was asked to be a pipe");
         let answers = BufReader::new(child.stdout.take().expect("stdout was asked to be a pipe"));
-        let mut browser = Browser { child, orders, answers, next: 0, session: None };
-        let page = browser.ask("Target.createTarget", json!({ "url": url }));
+        let (next, session, events) = (0, None, Vec::new());
+        let mut browser = Browser { child, orders, answers, next, session, events };
+        let page = browser.ask("Target.createTarget", json!({ "url": "about:blank" }));
         let attach = json!({ "targetId": page["targetId"], "flatten": true });
         let session = browser.ask("Target.attachToTarget", attach);
         browser.session = session["sessionId"].as_str().map(str::to_owned);
+        for domain in ["Page", "Runtime", "Log", "Network"] {
+            browser.ask(&format!("{domain}.enable"), json!({}));
+        }
+        browser.ask("Page.navigate", json!({ "url": url }));
         browser
     }
 
@@ -66,7 +74,10 @@ impl Browser {
     pub(crate) fn when(&mut self, what: &str, script: &str) {
         let start = Instant::now();
         while self.evaluate(script) != json!(true) {
-            assert!(start.elapsed() < LIMIT, "{what}: not within {LIMIT:?}");
+            if start.elapsed() > LIMIT {
+                let text = self.evaluate("document.body.innerText");
+                panic!("{what}: not within {LIMIT:?}\n{}", text.as_str().unwrap_or_default());
+            }
             std::thread::sleep(std::time::Duration::from_millis(100));
         }
     }
@@ -75,6 +86,56 @@ impl Browser {
     pub(crate) fn click(&mut self, selector: &str) {
         let selector = json!(selector);
         self.evaluate(&format!("document.querySelector({selector}).click()"));
+    }
+
+    /// Presses a key: `Tab`, `Enter` or `Escape`.
+    pub(crate) fn key(&mut self, key: &str) {
+        let code = match key {
+            "Tab" => 9,
+            "Enter" => 13,
+            _ => 27,
+        };
+        let text = if key == "Enter" { "\r" } else { "" };
+        for kind in ["keyDown", "keyUp"] {
+            let event = json!({
+                "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text,
+            });
+            self.ask("Input.dispatchKeyEvent", event);
+        }
+    }
+
+    /// Sets the size of the window in CSS pixels, and the colours that the system prefers.
+    pub(crate) fn window(&mut self, (width, height): (u32, u32), colours: &str) {
+        let size = json!({
+            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600,
+        });
+        self.ask("Emulation.setDeviceMetricsOverride", size);
+        let prefers = json!([{ "name": "prefers-color-scheme", "value": colours }]);
+        self.ask("Emulation.setEmulatedMedia", json!({ "features": prefers }));
+    }
+
+    /// Errors and warnings on the console, exceptions, and requests to other hosts than `own`.
+    pub(crate) fn complaints(&mut self, own: &str) -> Vec<String> {
+        // Its answer comes after the events of everything before it.
+        self.evaluate("0");
+        let complaint = |event: &Value| {
+            let params = &event["params"];
+            let is_bad = |level: &Value| level == "error" || level == "warning";
+            match event["method"].as_str()? {
+                "Runtime.exceptionThrown" => Some(params.to_string()),
+                "Runtime.consoleAPICalled" => is_bad(&params["type"]).then(|| params.to_string()),
+                "Log.entryAdded" => {
+                    is_bad(&params["entry"]["level"]).then(|| params["entry"].to_string())
+                }
+                "Network.requestWillBeSent" => {
+                    let url = params["request"]["url"].as_str()?;
+                    let is_own = url.starts_with(own) || url.starts_with("data:");
+                    (!is_own).then(|| url.to_owned())
+                }
+                _ => None,
+            }
+        };
+        self.events.iter().filter_map(complaint).collect()
     }
 
     fn ask(&mut self, method: &str, params: Value) -> Value {
@@ -92,11 +153,12 @@ impl Browser {
             assert!(read > 0, "the browser is gone");
             answer.pop();
             let answer: Value = serde_json::from_slice(&answer).expect("the browser speaks JSON");
-            // Events have no id.
             if answer["id"] == json!(self.next) {
                 assert!(answer["error"].is_null(), "{method}: {}", answer["error"]);
                 return answer["result"].clone();
             }
+            // Events have no id.
+            self.events.push(answer);
         }
     }
 }

@@ -119,11 +119,21 @@ async fn a_fleet_lives_through_kills() {
     let listed = done(&url, &["replicas", "list"]);
     assert!(listed.contains("us-1 (adopted)"), "{listed}");
     served(&client, &us).await;
+    let intervals = done(&url, &["gateways", "intervals"]);
+    let has =
+        |words: [&str; 3]| intervals.lines().any(|line| line.split_whitespace().take(3).eq(words));
+    assert!(has(["eu-1", "up", "found"]) && has(["eu-1", "down", "lease_expired"]), "{intervals}");
     let eu = gateway(&fleet, &url, "eu").await;
     status_when(&client, &eu, "eu serves its own again", up(1)).await;
     let back = |s: &Status| s.replicas.len() == 1;
     status_when(&client, &us, "us has handed it back", back).await;
     served(&client, &eu).await;
+    let intervals = done(&url, &["gateways", "intervals"]);
+    let last = intervals.lines().rfind(|line| line.starts_with("eu-1"));
+    assert!(last.is_some_and(|line| line.contains("registered")), "{intervals}");
+    let intervals = done(&url, &["replicas", "intervals"]);
+    let mut eu_a = intervals.lines().filter(|line| line.starts_with("eu-a"));
+    assert!(eu_a.any(|line| line.contains(" answered ")), "{intervals}");
 
     done(&url, &["regions", "drain", "eu"]);
     let drains = |s: &Status| s.replicas.iter().all(|one| one.state == "draining");

@@ -1,4 +1,4 @@
-//! Fleets of real processes: llama.cpp servers, regions, a browser, nginx, LiteLLM.
+//! Fleets of real processes: llama.cpp servers, regions, a browser, nginx, LiteLLM, a collector.
 //!
 //! One test program, so that the libraries are linked once.
 
@@ -10,9 +10,11 @@ mod common;
 mod control;
 mod faults;
 mod import;
+mod intervals;
 mod kill;
 mod litellm;
 mod live;
+mod page;
 mod peers;
 mod prefix;
 mod prometheus;
@@ -20,4 +22,5 @@ mod regions;
 mod reload;
 mod residency;
 mod resume;
+mod traces;
 mod up;

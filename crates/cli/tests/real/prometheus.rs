@@ -12,9 +12,15 @@ use serde_json::Value;
 use crate::common::{LIMIT, must};
 
 /// Panels without data in a fleet where nothing fails: no refusals, no certificate at the client
-/// port, no pool that falls back.
-const QUIET: [&str; 5] =
-    ["Refusals", "Retries", "Certificates", "Fallbacks and alarms", "Residency rules"];
+/// port, no pool that falls back, no replica that is down.
+const QUIET: [&str; 6] = [
+    "Refusals",
+    "Retries",
+    "Certificates",
+    "Fallbacks and alarms",
+    "Residency rules",
+    "Replicas that are down",
+];
 
 fn dashboards() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dashboards")

@@ -41,7 +41,7 @@ fn region<'a>(state: &'a Value, name: &str) -> &'a Value {
 
 /// The number of replicas that are up for a region's gateway.
 fn up(state: &Value, name: &str) -> usize {
-    let replicas = region(state, name)["status"]["replicas"].as_array();
+    let replicas = region(state, name)["page"]["status"]["replicas"].as_array();
     replicas.map_or(0, |all| all.iter().filter(|r| r["state"] == "up").count())
 }
 
@@ -91,16 +91,13 @@ async fn what_the_page_kills_is_dead_and_comes_back() {
     let browser = tokio::task::spawn_blocking(move || {
         let mut browser = Browser::open(&url, &profile);
         for region in ["us", "eu", "asia"] {
-            let rows =
-                format!("document.querySelectorAll('#region-{region} td button').length == 4");
-            browser.when("a row for each replica", &rows);
+            let tiles = format!("document.querySelectorAll('#tiles-{region} .tile').length == 4");
+            browser.when("a tile for each replica", &tiles);
         }
-        let pool = "document.querySelector('#region-asia').textContent.includes('prefill pool')";
+        let pool = "document.querySelector('#tiles-asia').textContent.includes('prefill pool')";
         browser.when("the pools of a region", pool);
-        let role = "document.querySelector('#region-asia table').textContent.includes('asia-engine-0, prefill')";
-        browser.when("the role of a replica", role);
         browser.click("[data-order='kill gateway eu']");
-        let dead = "document.querySelector('#region-eu h2').textContent == 'eu: gateway dead'";
+        let dead = "document.querySelector('#tiles-eu h3').textContent == 'eu: gateway dead'";
         browser.when("the page says so", dead);
         browser
     });
@@ -109,11 +106,10 @@ async fn what_the_page_kills_is_dead_and_comes_back() {
     page.when("adopted by the nearest", |s| up(s, "us") == 8).await;
     let browser = tokio::task::spawn_blocking(move || {
         let mut browser = browser;
-        let adopted =
-            "document.querySelector('#region-us').textContent.includes('eu-engine-0, adopted')";
+        let adopted = "document.querySelector('#tiles-eu .state').textContent == 'up, by us'";
         browser.when("the page shows the adopted", adopted);
         browser.click("[data-order='revive gateway eu']");
-        browser.when("it lives", "document.querySelector('#region-eu h2').textContent == 'eu'");
+        browser.when("it lives", "document.querySelector('#tiles-eu h3').textContent == 'eu'");
     });
     browser.await.expect("the page is as it should be");
     assert_eq!(processes(&gateway), 1);
@@ -125,7 +121,8 @@ async fn what_the_page_kills_is_dead_and_comes_back() {
     page.when("it is back", |s| up(s, "asia") == 4).await;
 
     let peers = |s: &Value, state: &str| {
-        let peers = region(s, "us")["status"]["peers"].as_array().cloned().unwrap_or_default();
+        let peers =
+            region(s, "us")["page"]["status"]["peers"].as_array().cloned().unwrap_or_default();
         peers.iter().any(|p| p["region"] == "asia" && p["state"] == state)
     };
     assert_eq!(page.order("kill", "link", "us/asia").await, json!({}));

@@ -26,7 +26,7 @@ use crate::store::Revision;
 const MOST_BODY: usize = 1 << 20;
 
 /// Every supported path, for the error about an unknown one.
-const SERVED: &str = "served here: GET /health /metrics /admin/status /admin/registry /admin/watch \
+const SERVED: &str = "served here: GET /health /metrics /admin/status /admin/intervals /admin/registry /admin/watch \
     /admin/replicas /admin/regions /admin/gateways, PUT /admin/replicas/NAME /admin/regions/NAME \
     /admin/regions/NAME/policy, POST /admin/replicas/NAME/drain /admin/replicas/NAME/undrain \
     /admin/regions/NAME/drain /admin/regions/NAME/undrain, DELETE /admin/replicas/NAME \
@@ -134,10 +134,13 @@ async fn get(shared: &Arc<Shared>, path: &str, query: &Query, last: Option<&str>
         "/health" => Ok(text("ok")),
         "/metrics" => {
             let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-            let body = http_body_util::Full::new(metrics::page(&status(shared).await?).into());
+            let intervals = shared.observed().read(shared.date_ms());
+            let body =
+                http_body_util::Full::new(metrics::page(&status(shared).await?, &intervals).into());
             Ok(typed(body.boxed_unsync(), kind))
         }
         "/admin/status" => Ok(page(&status(shared).await?)),
+        "/admin/intervals" => Ok(page(&shared.observed().read(shared.date_ms()))),
         "/admin/registry" => Ok(page(&snapshot(shared, view(shared).await?))),
         "/admin/watch" => watch::begin(shared, query, last).await,
         "/admin/regions" => Ok(page(&listed(view(shared).await?.regions))),

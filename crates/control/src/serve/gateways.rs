@@ -41,7 +41,12 @@ pub(super) async fn answer(
         "PUT" => renew(shared, name, read(&asked.body, RENEW)?).await,
         "DELETE" => {
             let lease = asked.query.text("lease").unwrap_or_default();
-            shared.registry.retire(name, parse(lease)?).await?;
+            shared.observed().leaves(name);
+            let retired = shared.registry.retire(name, parse(lease)?).await;
+            if let Err(refused) = retired {
+                shared.observed().stays(name);
+                return Err(refused.into());
+            }
             tracing::info!(gateway = name, "a gateway left");
             Ok(page(&"left"))
         }

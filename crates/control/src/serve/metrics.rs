@@ -1,9 +1,12 @@
-//! The metrics page: every label is a region of the registry.
+//! The metrics page: every label is a region, a gateway or a replica of the registry, or a word of a
+//! fixed list.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use meridian_wire::intervals::{History, Intervals, REMOVED};
 use meridian_wire::registry::{RegionStatus, RoleStatus, Status};
 use prometheus_client::encoding::{EncodeLabelSet, text::encode};
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -19,6 +22,18 @@ struct RegionLabel {
 struct RoleLabel {
     region: String,
     role: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct NameLabel {
+    name: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct StateLabel {
+    name: String,
+    state: String,
+    cause: String,
 }
 
 type RoleColumn = (&'static str, &'static str, fn(&RoleStatus) -> Option<f64>);
@@ -44,7 +59,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 /// The page for a scraper.
-pub(super) fn page(status: &Status) -> String {
+pub(super) fn page(status: &Status, intervals: &Intervals) -> String {
     let mut registry = Registry::with_prefix("meridian");
     let mut one = |name: &str, help: &str, value: f64| {
         let gauge = Float::default();
@@ -75,9 +90,41 @@ pub(super) fn page(status: &Status) -> String {
         }
         registry.register(*name, *help, family);
     }
+    histories(&mut registry, "fleet_gateway", &intervals.gateways);
+    histories(&mut registry, "fleet_replica", &intervals.replicas);
     let mut text = String::new();
     encode(&mut text, &registry).expect("writing to a string does not fail");
     text
+}
+
+/// States, changes of state and downtime of the gateways or replicas that are not removed.
+fn histories(registry: &mut Registry, prefix: &str, all: &[History]) {
+    let states: Family<StateLabel, Float> = Family::default();
+    let transitions: Family<StateLabel, Counter> = Family::default();
+    let down: Family<NameLabel, Counter<f64, AtomicU64>> = Family::default();
+    for one in all.iter().filter(|one| one.state() != Some(REMOVED)) {
+        let label = |state: &str, cause: &str| StateLabel {
+            name: one.name.clone(),
+            state: state.to_owned(),
+            cause: cause.to_owned(),
+        };
+        if let Some(now) = one.intervals.back() {
+            states.get_or_create(&label(&now.state, &now.cause)).set(1.0);
+        }
+        for (state, causes) in &one.totals.transitions {
+            for (cause, n) in causes {
+                let counter = transitions.get_or_create(&label(state, cause));
+                counter.inner().store(*n, Ordering::Relaxed);
+            }
+        }
+        let seconds = one.totals.down_ms as f64 / 1e3;
+        let counter = down.get_or_create(&NameLabel { name: one.name.clone() });
+        counter.inner().store(seconds.to_bits(), Ordering::Relaxed);
+    }
+    let name = |what: &str| format!("{prefix}_{what}");
+    registry.register(name("state"), "1 for its state, with the cause", states);
+    registry.register(name("transitions"), "Changes of state, by the new one", transitions);
+    registry.register(name("down_seconds"), "Time that it was down", down);
 }
 
 #[cfg(test)]
@@ -92,19 +139,25 @@ mod tests {
         let region =
             RegionStatus { needed: Some(1), work: Some(0.5), roles, ..RegionStatus::default() };
         let regions = [("eu".to_owned(), region)].into();
-        let page = page(&Status { regions, ..Status::default() });
+        let mut one = History::of("eu-1");
+        one.enter(1000, "down", "lease_expired");
+        let intervals =
+            Intervals { now_ms: 3500, replicas: vec![one.at(3500)], gateways: vec![one.at(3500)] };
+        let page = page(&Status { regions, ..Status::default() }, &intervals);
         let docs = include_str!("../../../../docs/control.md");
         let names: Vec<&str> = page
             .lines()
             .filter_map(|l| l.strip_prefix("# HELP "))
             .filter_map(|l| l.split(' ').next())
             .collect();
-        assert_eq!(names.len(), 3 + COLUMNS.len() + ROLE_COLUMNS.len(), "{names:?}");
+        assert_eq!(names.len(), 9 + COLUMNS.len() + ROLE_COLUMNS.len(), "{names:?}");
         for name in names {
             assert!(docs.contains(&format!("| `{name}`")), "{name} is not in docs/control.md");
         }
         let by_role = "meridian_role_replicas_needed{region=\"eu\",role=\"prefill\"} 1";
         assert!(page.contains(by_role), "{page}");
+        let down = "meridian_fleet_gateway_down_seconds_total{name=\"eu-1\"} 2.5";
+        assert!(page.contains(down), "{page}");
         assert!(page.contains("meridian_region_replicas_needed{region=\"eu\"} 1"), "{page}");
     }
 }

@@ -65,7 +65,7 @@ mod tests {
 
     fn renew(states: &[(&str, &str)]) -> Renew {
         let load = |state: &str| Load {
-            seen: Seen { state: state.to_owned(), adopted: false },
+            seen: Seen { state: state.to_owned(), ..Seen::default() },
             ..Load::default()
         };
         let replicas = states.iter().map(|(name, state)| ((*name).to_owned(), load(state)));

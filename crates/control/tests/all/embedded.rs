@@ -190,7 +190,7 @@ async fn a_gateways_name_is_its_own() {
     let registry = Registry::new(store(Limits::default()));
     let ttl = Duration::from_secs(10);
     let first = registry.announce("g1", &gateway("eu"), ttl, Time::ZERO).await.unwrap();
-    let up = Seen { state: "up".into(), adopted: false };
+    let up = Seen { state: "up".into(), ..Seen::default() };
     let seen = (0..250).map(|n| (format!("r{n}"), Some(up.clone()))).collect();
     registry.observe("g1", first.lease, &seen).await.unwrap();
     registry.observe("g1", first.lease, &[("r1".to_owned(), None)].into()).await.unwrap();

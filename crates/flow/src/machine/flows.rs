@@ -264,11 +264,12 @@ impl Flows {
         }
     }
 
-    pub(super) fn withdrawn(&mut self, now: Time, id: FlowId) {
+    pub(super) fn withdrawn(&mut self, now: Time, id: FlowId, unused: u64) {
         let Some(row) = self.world.flows.get(id.index()).filter(|row| row.live) else {
             return self.refuse(Subject::Flow(id), Refusal::Unknown);
         };
         let port = row.ports.as_slice()[0];
+        self.gates.unused(port.0, id.0, unused);
         self.forget(now, id.0);
         self.release(now, port, PermitWhy::First);
     }
@@ -287,7 +288,7 @@ impl Flows {
                 self.world.uses[at as usize].released -= left;
             }
         }
-        self.gates.forget(port.0, flow);
+        self.gates.forget(port.0, flow, left == 0);
         self.world.unlink(flow);
         if let Some(other) = other {
             self.place_again(now, other);

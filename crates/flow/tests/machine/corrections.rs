@@ -119,7 +119,7 @@ fn correction_2_rho_counts_higher_classes_and_not_itself() {
             flows.handle(ms(at), Input::Completed { flow: FlowId(1), bytes: 500 });
         }
         outputs(&mut flows);
-        flows.handle(ms(100), Input::Withdrawn(FlowId(1)));
+        flows.handle(ms(100), Input::Withdrawn { flow: FlowId(1), unused: 0 });
         flows.handle(ms(100), sized(2, REQUEST, Stage::Handoff, 0, 99_900));
         match placed(&mut flows, 2).unwrap().1 {
             Why::Mlu { mlu, .. } => mlu,

@@ -154,6 +154,52 @@ fn permits_of_a_stopped_client_expire() {
     assert_eq!(complete(&mut flows, 2), [(4, First)]);
 }
 
+// A client that takes permits again and again and never sends costs the others one hold, not one each
+// time: once a flow has ended with permitted bytes, a flow's first chunk fills no window, until 64
+// flows have completed theirs.
+#[test]
+fn permits_that_come_to_nothing_cost_one_hold() {
+    let mut flows = machine(config("mfs"));
+    let submit = |flows: &mut Flows, id: u32| {
+        flows.handle(Time::ZERO, Input::Submit(flow(id, REQUEST, Stage::Reuse, 0, 1.0)));
+    };
+    let keep = |flows: &mut Flows| {
+        (1..=2).for_each(|id| submit(flows, id));
+        ask(flows, &[1, 2])
+    };
+    let leave = |flows: &mut Flows| {
+        (1..=2).for_each(|id| {
+            flows.handle(Time::ZERO, Input::Withdrawn { flow: FlowId(id), unused: 0 })
+        });
+    };
+    use PermitWhy::{First, Free};
+    assert_eq!(keep(&mut flows).len(), 2);
+    submit(&mut flows, 3);
+    assert_eq!(ask(&mut flows, &[3]), [], "the window is taken");
+    leave(&mut flows);
+    assert_eq!(permits(&mut flows), [(3, First)]);
+    complete(&mut flows, 3);
+    for id in 4..68 {
+        assert_eq!(keep(&mut flows), [(1, Free), (2, Free)]);
+        submit(&mut flows, id);
+        assert_eq!(ask(&mut flows, &[id]), [(id, Free)], "beside permits that come to nothing");
+        complete(&mut flows, id);
+        // A second chunk counts, and permits of the client that keeps them do not.
+        assert_eq!(ask(&mut flows, &[id]), [(id, Free)]);
+        complete(&mut flows, id);
+        leave(&mut flows);
+        flows.check_invariants();
+    }
+    for id in 100..164 {
+        submit(&mut flows, id);
+        assert_eq!(ask(&mut flows, &[id]), [(id, Free)]);
+        complete(&mut flows, id);
+    }
+    keep(&mut flows);
+    submit(&mut flows, 200);
+    assert_eq!(ask(&mut flows, &[200]), [], "64 flows came through, so the window counts again");
+}
+
 // Each completed chunk starts the 5 ms again, so a port that is only slow does not fail open. One that
 // needs longer for a chunk has four times its window's time.
 #[test]
@@ -216,7 +262,7 @@ fn correction_8_no_flow_waits_beside_a_free_window() {
                 }
                 (4, Some(_)) if rng.below(8) == 0 => {
                     book.remove(&id);
-                    Input::Withdrawn(FlowId(id))
+                    Input::Withdrawn { flow: FlowId(id), unused: 0 }
                 }
                 _ => continue,
             };

@@ -46,7 +46,7 @@ impl Storm {
             5 => Input::Ended(request),
             6..=11 => Input::Submit(self.flow(id, batch, request)),
             12 | 13 => Input::Ask { flow: FlowId(id), bytes: self.rng.below(1 << 20) as u32 },
-            14 => Input::Withdrawn(FlowId(id)),
+            14 => Input::Withdrawn { flow: FlowId(id), unused: 0 },
             _ => Input::Completed { flow: FlowId(id), bytes: self.rng.below(3_000_000) as u64 },
         }
     }

@@ -109,7 +109,7 @@ fn rows() {
     assert!(taken.starts_with("req-1: id is in use"), "{taken}");
     for unknown in [
         Input::Completed { flow: FlowId(3), bytes: 1 },
-        Input::Withdrawn(FlowId(1 << 30)),
+        Input::Withdrawn { flow: FlowId(1 << 30), unused: 0 },
         Input::Ask { flow: FlowId(3), bytes: 1 },
         Input::BatchDeparted(BatchId(5)),
         Input::Layer { batch: BatchId(1 << 30), generation: 0, layer: 0 },

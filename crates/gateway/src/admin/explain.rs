@@ -147,6 +147,7 @@ impl Explain {
             prefill: self.prefill(decision),
             pair: pair(decision),
             reason: reason(decision).to_owned(),
+            predicted_first_token_ms: decision.first_token_predicted().map(|f| f64::from(f.ms)),
             ending: ending(decision),
             earlier: self.earlier(routing, decision),
             rules: self.rules(decision.id),

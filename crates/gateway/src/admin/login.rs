@@ -1,9 +1,10 @@
 //! Browser login: a page that asks for a token and starts a session.
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
+use meridian_page::Host;
 use serde::Deserialize;
 
 use super::door::{Door, Who, cookies, wrong_token};
@@ -14,10 +15,6 @@ use crate::http::refusal::{Refusal, json};
 
 /// Largest login body, bytes.
 const MOST_BODY: usize = 4096;
-/// The Content-Security-Policy of the pages: they may load only their own script.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; \
-    connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LogIn {
@@ -37,8 +34,12 @@ pub(super) async fn answer(
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Refusal> {
     match (request.method(), request.uri().path()) {
-        (&Method::GET, "/login") => Ok(static_page(PAGE, "text/html; charset=utf-8")),
-        (&Method::GET, "/login.js") => Ok(static_page(SCRIPT, "text/javascript; charset=utf-8")),
+        (&Method::GET, "/login") if is_inside(door, sessions, caller, request.headers()) => {
+            Ok(go_to("/"))
+        }
+        (&Method::GET, path) if path != "/logout" => {
+            Ok(file(path, request.headers()).expect("the login is among the page's files"))
+        }
         (&Method::POST, "/login") => log_in(door, sessions, caller, request).await,
         (&Method::POST, "/logout") => {
             for id in cookies(request.headers(), &caller.cookie()) {
@@ -54,23 +55,45 @@ pub(super) async fn answer(
     }
 }
 
-const PAGE: &str = include_str!("login.html");
-const SCRIPT: &str = include_str!("login.js");
+/// A static file of the page; it is the same for everyone, so it needs no session.
+pub(super) fn asset(method: &Method, path: &str, headers: &HeaderMap) -> Option<Response<Body>> {
+    let is_static = *method == Method::GET && path != "/";
+    is_static.then(|| file(path, headers)).flatten()
+}
 
-fn static_page(text: &'static str, kind: &'static str) -> Response<Body> {
-    let mut response = Response::new(Body::new(Bytes::from_static(text.as_bytes())));
-    let headers = [
-        (header::CONTENT_TYPE, kind),
-        (header::CONTENT_SECURITY_POLICY, POLICY),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::REFERRER_POLICY, "no-referrer"),
-        (header::CACHE_CONTROL, "no-store"),
-    ];
-    let put = |(name, value): (HeaderName, &'static str)| {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
-    };
-    headers.into_iter().for_each(put);
+fn file(path: &str, headers: &HeaderMap) -> Option<Response<Body>> {
+    let known = headers.get(header::IF_NONE_MATCH).map(HeaderValue::as_bytes);
+    Some(meridian_page::answer(Host::Gateway, path, known)?.map(Body::new))
+}
+
+/// `GET /`: the page, or the way to the login for a browser without a session.
+pub(super) fn index(
+    door: &Door,
+    admitted: Result<Who, Refusal>,
+    headers: &HeaderMap,
+) -> Result<Response<Body>, Refusal> {
+    match admitted {
+        Ok(_) => Ok(file("/", headers).expect("the page has a start")),
+        Err(refusal) if door.tokens.is_empty() || headers.contains_key(header::AUTHORIZATION) => {
+            Err(refusal)
+        }
+        Err(_) => Ok(go_to("/login")),
+    }
+}
+
+fn go_to(path: &'static str) -> Response<Body> {
+    let mut response = Response::new(Body::default());
+    *response.status_mut() = StatusCode::SEE_OTHER;
+    let headers = response.headers_mut();
+    headers.insert(header::LOCATION, HeaderValue::from_static(path));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
+}
+
+/// Whether a browser has a session already.
+fn is_inside(door: &Door, sessions: &Sessions, caller: &Caller, headers: &HeaderMap) -> bool {
+    let admitted = door.admit(&Method::GET, headers, caller, sessions);
+    matches!(admitted, Ok(Who::Browser(_)))
 }
 
 async fn log_in(

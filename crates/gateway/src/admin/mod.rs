@@ -3,6 +3,7 @@
 pub(crate) mod door;
 pub(crate) mod explain;
 mod login;
+pub(crate) mod page;
 pub(crate) mod pages;
 mod pools;
 pub(crate) mod port;

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt, Limited};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Either, Limited};
 use hyper::body::{Body as _, Incoming};
-use meridian_wire::admin::{AddReplica, Added, Query, check_json};
+use meridian_wire::admin::{AddReplica, Added, Query, Times, check_json};
 use meridian_wire::config::{Gateway as Config, TellClients, authority};
 use meridian_wire::openai::Endpoint;
 
 use super::explain::Explain;
 use super::login;
+use super::page::{Events, Feed, events};
 use super::sessions::Sessions;
 use super::status::StatusPage;
 use super::tls::Caller;
@@ -23,9 +24,16 @@ use crate::http::limits::Bound;
 use crate::http::refusal::{Refusal, json, text};
 use crate::machine::policy::PolicyNow;
 use crate::metrics::Metrics;
+use crate::record::Recent;
 use crate::replicas::drains::DrainReason;
 use crate::replicas::fleet::Member;
 use crate::replicas::membership::Replicas;
+
+/// The stream of the page's state.
+const STREAM: &str = "/admin/page/stream";
+
+/// The body of an answer.
+pub(crate) type Answer = Either<Body, Events>;
 
 /// Largest admin request, bytes.
 const MOST_BODY: usize = 64 << 10;
@@ -43,8 +51,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct Admin {
     /// The gateway's configuration at the start.
     pub(crate) config: Config,
-    pub(crate) status: StatusPage,
+    pub(crate) status: Arc<StatusPage>,
+    /// The state behind the page.
+    pub(crate) page: Arc<Feed>,
     pub(crate) explain: Arc<Explain>,
+    /// The newest finished requests.
+    pub(crate) recent: Arc<Recent>,
     pub(crate) replicas: Arc<Replicas>,
     pub(crate) access: Arc<AccessNow>,
     pub(crate) policy: Arc<PolicyNow>,
@@ -57,14 +69,23 @@ pub(crate) struct Admin {
     pub(crate) draining: Draining,
 }
 
+impl Admin {
+    /// The times of the newest finished requests, or of the one with this id.
+    fn times(&self, last: usize, id: Option<&str>) -> Times {
+        let requests = self.recent.newest(&self.status.fleet, last, id);
+        Times { region: self.config.region.clone(), requests }
+    }
+}
+
 /// Answers one request to the admin port.
 pub(crate) async fn answer(
-    admin: &Admin,
-    caller: &Caller,
+    admin: &Arc<Admin>,
+    caller: &Arc<Caller>,
     request: Request<Incoming>,
-) -> Response<Body> {
+) -> Response<Answer> {
     let answered = tokio::time::timeout(PATIENCE, answered(admin, caller, request)).await;
-    answered.unwrap_or_else(|_| Err(too_slow())).unwrap_or_else(|r| r.response(Endpoint::Other))
+    let refused = |r: Refusal| r.response(Endpoint::Other).map(Either::Left);
+    answered.unwrap_or_else(|_| Err(too_slow())).unwrap_or_else(refused)
 }
 
 fn too_slow() -> Refusal {
@@ -74,6 +95,43 @@ fn too_slow() -> Refusal {
 }
 
 async fn answered(
+    admin: &Arc<Admin>,
+    caller: &Arc<Caller>,
+    request: Request<Incoming>,
+) -> Result<Response<Answer>, Refusal> {
+    if (request.method(), request.uri().path()) == (&Method::GET, STREAM) {
+        return stream(admin, caller, request.headers().clone()).map(|a| a.map(Either::Right));
+    }
+    whole(admin, caller, request).await.map(|answer| answer.map(Either::Left))
+}
+
+/// A stream of the page's state. Each event requires that its reader is still admitted: a session may
+/// end, and a token may leave the file.
+fn stream(
+    admin: &Arc<Admin>,
+    caller: &Arc<Caller>,
+    headers: HeaderMap,
+) -> Result<Response<Events>, Refusal> {
+    admin.access.now().door.guard(&Method::GET, &headers, caller)?;
+    let (there, caller) = (admin.clone(), caller.clone());
+    let admitted = move || {
+        let access = there.access.now();
+        access.door.admit(&Method::GET, &headers, &caller, &there.sessions).map(drop)
+    };
+    admitted()?;
+    let events = events(&admin.page, move || admitted().is_ok()).ok_or_else(|| {
+        let message = "too many pages of this gateway are open; close one";
+        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_pages", message)
+    })?;
+    let mut response = Response::new(events);
+    let kind = HeaderValue::from_static("text/event-stream");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+/// An answer that is not a stream.
+async fn whole(
     admin: &Admin,
     caller: &Caller,
     request: Request<Incoming>,
@@ -94,7 +152,14 @@ async fn answered(
     if login::serves(&path) {
         return login::answer(&access.door, &admin.sessions, caller, request).await;
     }
-    let who = access.door.admit(&method, request.headers(), caller, &admin.sessions)?;
+    if let Some(asset) = login::asset(&method, &path, request.headers()) {
+        return Ok(asset);
+    }
+    let admitted = access.door.admit(&method, request.headers(), caller, &admin.sessions);
+    if (&method, path.as_str()) == (&Method::GET, "/") {
+        return login::index(&access.door, admitted, request.headers());
+    }
+    let who = admitted?;
     // Scrapers add their own parameters.
     if (&method, path.as_str()) == (&Method::GET, "/metrics") {
         return Ok(metrics(admin));
@@ -102,13 +167,22 @@ async fn answered(
     let query = Query::read(request.uri().query(), parameters(&method, &path))?;
     match (&method, path.as_str()) {
         (&Method::GET, "/admin/status") => Ok(page(&admin.status.read())),
+        (&Method::GET, "/admin/intervals") => Ok(page(&admin.status.intervals())),
         (&Method::GET, "/admin/replicas") => Ok(page(&admin.status.read().replicas)),
         (&Method::POST, "/admin/replicas") => add(admin, request).await,
+        (&Method::GET, "/admin/page") => {
+            let since = query.number("since", 0..=u64::MAX)?.unwrap_or(0);
+            Ok(page(&admin.page.snapshot(since)))
+        }
         (&Method::GET, "/admin/config") => Ok(config(admin)),
         (&Method::GET, "/admin/session") => Ok(login::session(&who)),
         (&Method::GET, "/admin/decisions") => {
             let last = query.number("last", 1..=MOST_DECISIONS)?.unwrap_or(DECISIONS);
             Ok(page(&admin.explain.newest(last)))
+        }
+        (&Method::GET, "/admin/times") => {
+            let last = query.number("last", 1..=MOST_DECISIONS)?.unwrap_or(DECISIONS);
+            Ok(page(&admin.times(last, None)))
         }
         _ => by_id(admin, &method, &path, &query),
     }
@@ -117,7 +191,8 @@ async fn answered(
 /// The parameters that a request may have.
 fn parameters(method: &Method, path: &str) -> &'static [&'static str] {
     match (method, path) {
-        (&Method::GET, "/admin/decisions") => &["last"],
+        (&Method::GET, "/admin/decisions" | "/admin/times") => &["last"],
+        (&Method::GET, "/admin/page") => &["since"],
         (&Method::DELETE, path) if path.starts_with("/admin/replicas/") => &["drain"],
         _ => &[],
     }
@@ -138,12 +213,22 @@ fn by_id(
             )
         });
     }
+    if let (Some(id), &Method::GET) = (path.strip_prefix("/admin/times/"), method) {
+        let found = admin.times(1, Some(id));
+        return match found.requests.is_empty() {
+            false => Ok(page(&found)),
+            true => Err(missing(
+                "unknown_request",
+                "no finished request with this id is kept; ask when it has ended, or raise explain_keep",
+            )),
+        };
+    }
     if let (Some(id), &Method::DELETE) = (path.strip_prefix("/admin/replicas/"), method) {
         return remove(admin, id, query);
     }
     Err(missing(
         "unknown_path",
-        "served here: GET /metrics /health /ready /login /admin/status /admin/replicas /admin/config /admin/decisions /admin/explain/ID /admin/session, POST /login /logout /admin/replicas, DELETE /admin/replicas/ID",
+        "served here: GET / /metrics /health /ready /login /admin/status /admin/intervals /admin/replicas /admin/config /admin/decisions /admin/explain/ID /admin/times /admin/times/ID /admin/session /admin/page /admin/page/stream, POST /login /logout /admin/replicas, DELETE /admin/replicas/ID",
     ))
 }
 
@@ -211,6 +296,7 @@ fn config(admin: &Admin) -> Response<Body> {
         "(set)".clone_into(token);
     }
     config.policy = admin.policy.now();
+    config.traces = access.traces.as_deref().cloned();
     page(&config)
 }
 

@@ -13,9 +13,8 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::pages::{Admin, answer};
+use super::pages::{Admin, Answer, answer};
 use super::tls::{AdminTls, Caller};
-use crate::http::body::Body;
 
 /// Timeout for a client's TLS handshake, and for the head of a request.
 const HEAD: Duration = Duration::from_secs(10);
@@ -88,7 +87,7 @@ where
         let (admin, caller) = (admin.clone(), caller.clone());
         async move {
             let answer = answer(&admin, &caller, request).await;
-            Ok::<Response<Body>, std::convert::Infallible>(answer)
+            Ok::<Response<Answer>, std::convert::Infallible>(answer)
         }
     });
     let mut http = hyper::server::conn::http1::Builder::new();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use meridian_base::Time;
 use meridian_routing::{Role, Routing};
 use meridian_wire::admin::{Certificate, CutPair, Links, Replica, Status};
+use meridian_wire::intervals::Intervals;
 
 use super::pools::{advice, pools};
 use super::tls::AdminTls;
@@ -19,6 +20,7 @@ use crate::sources::source::Source;
 
 /// Everything that the page reads.
 pub(crate) struct StatusPage {
+    pub(crate) commit: String,
     pub(crate) region: String,
     pub(crate) driver: Arc<Driver>,
     pub(crate) fleet: Arc<Fleet>,
@@ -48,6 +50,8 @@ impl StatusPage {
         let held = routing.held_len();
         let pools = pools(&replicas, held);
         Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            commit: self.commit.clone(),
             region: self.region.clone(),
             policy: routing.config().policy.name.to_owned(),
             admission: routing.config().admission.name().to_owned(),
@@ -66,6 +70,14 @@ impl StatusPage {
             control,
             certificates: self.certificates(),
         }
+    }
+
+    /// When replicas and peers were up and down.
+    pub(crate) fn intervals(&self) -> Intervals {
+        let now_ms = self.driver.clock.date_ms();
+        let gateways = self.peers.as_ref().map(|peers| peers.histories(now_ms));
+        let replicas = self.fleet.histories.read(now_ms);
+        Intervals { now_ms, replicas, gateways: gateways.unwrap_or_default() }
     }
 
     /// The certificates in force.
@@ -113,6 +125,7 @@ fn replica(member: &Member, status: meridian_routing::Status) -> Option<Replica>
         url: member.spec.url.clone(),
         engine: engine.to_owned(),
         state: standing::word(status.state, !found.models.is_empty()).to_owned(),
+        standing: member.standing(),
         role: member.spec.role.name().to_owned(),
         transfer: member.transfer_of(found.engine).map(|protocol| protocol.name.to_owned()),
         version: found.version,

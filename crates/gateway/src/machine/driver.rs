@@ -52,6 +52,8 @@ pub(crate) struct Inner {
     pub(crate) requests: admin::Requests,
     pub(crate) prefix: admin::Prefix,
     pub(crate) ttft: Samples,
+    /// Generated tokens of answers that ended, as engines reported them.
+    pub(crate) output_tokens: u64,
     pub(crate) attempts: u64,
     /// When the timer task will next call the machine.
     armed: Time,
@@ -65,7 +67,7 @@ impl Driver {
         outbox: Option<Arc<Outbox>>,
     ) -> Driver {
         Driver {
-            clock: Clock::start(),
+            clock: fleet.clock,
             wake: Notify::new(),
             outbox: outbox.clone(),
             inner: Mutex::new(Inner {
@@ -77,6 +79,7 @@ impl Driver {
                 requests: admin::Requests::default(),
                 prefix: admin::Prefix::default(),
                 ttft: Samples::default(),
+                output_tokens: 0,
                 attempts: 0,
                 armed: Time::MAX,
             }),
@@ -214,6 +217,7 @@ impl Inner {
                     if let Some(member) = self.fleet.get(id) {
                         tracing::warn!(replica = %member.name, url = %member.spec.url, "replica down");
                         member.life.ends();
+                        member.goes_down();
                     }
                     continue;
                 }
@@ -221,6 +225,7 @@ impl Inner {
                     if let Some(member) = self.fleet.get(id) {
                         tracing::info!(replica = %member.name, url = %member.spec.url, "replica up again");
                         member.life.begins();
+                        member.comes_up();
                     }
                     continue;
                 }

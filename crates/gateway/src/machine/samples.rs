@@ -23,6 +23,18 @@ impl Samples {
         self.count += 1;
     }
 
+    /// Samples since the start.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The samples after the first `count`, as far as they are kept.
+    pub(crate) fn since(&self, count: u64) -> Vec<f32> {
+        let new = usize::try_from(self.count - count).unwrap_or(usize::MAX);
+        let known = self.samples.len().saturating_sub(new);
+        self.samples.range(known..).copied().collect()
+    }
+
     pub(crate) fn quantiles(&self) -> admin::Quantiles {
         let mut sorted: Vec<f32> = self.samples.iter().copied().collect();
         sorted.sort_unstable_by(f32::total_cmp);

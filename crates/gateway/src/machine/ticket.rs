@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
+use http::{HeaderMap, HeaderValue};
 use meridian_base::{Duration, ReplicaId, RequestId, mix};
 use meridian_routing::{Input, Outcome, RejectWhy, Request, Usage};
 
 use crate::machine::driver::{Driver, Inner, Verdict};
-use crate::record::Recording;
 use crate::record::facts::{DONE, Record};
+use crate::record::hops::{Mark, Part};
+use crate::record::{Recording, trace};
 
 /// How a request ended, in the terms of the status page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +62,9 @@ impl Ticket {
     /// non-streamed answer says nothing about its first token.
     pub(crate) fn first_token(&mut self, ttft: Option<Duration>) {
         if let Some(ttft) = ttft {
-            self.recording.note(|record| record.ttft = Some(ttft));
+            self.recording.first_token(ttft);
         }
+        self.mark(Mark::First, None);
         let mut inner = self.driver.lock();
         if let Some(ttft) = ttft {
             inner.ttft.add(ttft.as_secs_f32() * 1e3);
@@ -74,6 +78,21 @@ impl Ticket {
     /// Notes facts in the request's record, if it has one.
     pub(crate) fn note(&mut self, fill: impl FnOnce(&mut Record)) {
         self.recording.note(fill);
+    }
+
+    /// Notes a moment of the attempt in progress: now, or `at`.
+    pub(crate) fn mark(&self, mark: Mark, at: Option<Instant>) {
+        self.recording.mark(mark, at);
+    }
+
+    /// Names the request's trace to the receiver of a part of the attempt in progress.
+    pub(crate) fn trace(&self, part: Part, headers: &mut HeaderMap) {
+        trace::pass_on(headers, self.traceparent(part));
+    }
+
+    /// The `traceparent` for the receiver of such a part; none if the request is not traced.
+    pub(crate) fn traceparent(&self, part: Part) -> Option<HeaderValue> {
+        self.recording.traceparent(part)
     }
 
     /// Counts the request's prompt and its expected match, for the status page.
@@ -163,6 +182,7 @@ impl Ticket {
         self.open = false;
         let mut inner = self.driver.lock();
         inner.count(end);
+        inner.output_tokens += usage.map_or(0, |usage| u64::from(usage.completion_tokens));
         if let Some((usage, cached)) = usage.and_then(|u| u.cached_tokens.map(|c| (u, c))) {
             inner.prefix.known_prompt_tokens += u64::from(usage.prompt_tokens);
             inner.prefix.cached_tokens += u64::from(cached);

@@ -8,7 +8,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::labels::{Kind, Reason};
-use super::{Metrics, seconds};
+use super::{Metrics, buckets};
 
 pub(super) struct Legs {
     whole: Family<Reason, Counter>,
@@ -45,8 +45,8 @@ impl Default for Legs {
             whole: Family::default(),
             fallbacks: Family::default(),
             alarms: Family::default(),
-            prefill: seconds(),
-            transfer: seconds(),
+            prefill: buckets::step(),
+            transfer: buckets::step(),
         }
     }
 }

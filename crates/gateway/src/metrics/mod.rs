@@ -1,16 +1,20 @@
 //! Prometheus metrics. Every label has few values by construction: reasons and outcomes come from
-//! fixed lists, replicas are limited by `limits.replicas` and peers by the configuration. No client
-//! input becomes a label.
+//! fixed lists, replicas are limited by `limits.replicas`, peers by the configuration, and models and
+//! tenants by constants. No client input becomes a label.
 
+mod buckets;
 mod certificates;
+mod intervals;
 mod labels;
 mod legs;
 mod page;
 mod peers;
 mod pools;
+mod requests;
 mod residency;
 mod sources;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use meridian_routing::{Outcome, Why};
@@ -18,14 +22,16 @@ use meridian_wire::admin::Status;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use self::labels::{EndedAs, FieldLabel, Kind, Limit, Reason, Sink};
 pub(crate) use self::legs::KvAlarm;
 use self::page::Page;
+pub(crate) use self::requests::RequestMetrics;
 use crate::error::Fault;
 use crate::http::refusal::Refusal;
+use crate::replicas::fleet::Fleet;
 use crate::request::odd::Odd;
 
 pub(crate) struct Metrics {
@@ -40,24 +46,21 @@ pub(crate) struct Metrics {
     odd: Family<Kind, Counter>,
     records_dropped: Family<Sink, Counter>,
     legs: legs::Legs,
-    ttft: Histogram,
-    e2e: Histogram,
+    /// Fed by the records of requests.
+    pub(crate) requests: Arc<RequestMetrics>,
     upstream: Histogram,
     page: Page,
     pools: pools::Pools,
     peers: peers::Peers,
+    intervals: intervals::Intervals,
     residency: residency::Residency,
     sources: sources::Sources,
     certificates: certificates::Certificates,
 }
 
-fn seconds() -> Histogram {
-    // 1 ms to 131 s by doubling.
-    Histogram::new(exponential_buckets(0.001, 2.0, 18))
-}
-
 impl Metrics {
-    pub(crate) fn new() -> Metrics {
+    /// `fleet` names the models.
+    pub(crate) fn new(fleet: Arc<Fleet>) -> Metrics {
         let metrics = Metrics {
             registry: Registry::with_prefix("meridian"),
             decisions: Family::default(),
@@ -70,12 +73,12 @@ impl Metrics {
             odd: Family::default(),
             records_dropped: Family::default(),
             legs: legs::Legs::default(),
-            ttft: seconds(),
-            e2e: seconds(),
-            upstream: seconds(),
+            requests: Arc::new(RequestMetrics::new(fleet)),
+            upstream: buckets::step(),
             page: Page::default(),
             pools: pools::Pools::default(),
             peers: peers::Peers::default(),
+            intervals: intervals::Intervals::default(),
             residency: residency::Residency::default(),
             sources: sources::Sources::default(),
             certificates: certificates::Certificates::default(),
@@ -95,31 +98,17 @@ impl Metrics {
         r.register("engine_fields", fields, self.engine_fields.clone());
         r.register("probe_failures", "Probes without a usable answer", self.probe_failures.clone());
         r.register("odd_answers", "Answers unlike what was asked for", self.odd.clone());
-        let help = "Lines of the access log and the journal that were lost";
+        let help =
+            "Lines of the access log and the journal, and requests of traces, that were lost";
         r.register("records_dropped", help, self.records_dropped.clone());
-        let s = || Unit::Seconds;
-        r.register_with_unit(
-            "ttft_gateway",
-            "Request's first byte in to first token",
-            s(),
-            self.ttft.clone(),
-        );
-        r.register_with_unit(
-            "e2e_gateway",
-            "Request's first byte in to its end",
-            s(),
-            self.e2e.clone(),
-        );
-        r.register_with_unit(
-            "upstream",
-            "Last attempt sent to its end",
-            s(),
-            self.upstream.clone(),
-        );
+        let help = "Last attempt sent to its end";
+        r.register_with_unit("upstream", help, Unit::Seconds, self.upstream.clone());
+        self.requests.register(&mut self.registry);
         self.legs.register(&mut self.registry);
         self.page.register(&mut self.registry);
         self.pools.register(&mut self.registry);
         self.peers.register(&mut self.registry);
+        self.intervals.register(&mut self.registry);
         self.residency.register(&mut self.registry);
         self.sources.register(&mut self.registry);
         self.certificates.register(&mut self.registry);
@@ -172,13 +161,9 @@ impl Metrics {
         self.records_dropped.get_or_create_owned(&Sink { sink })
     }
 
-    pub(crate) fn first_token(&self, ttft: Duration) {
-        self.ttft.observe(ttft.as_secs_f64());
-    }
-
-    pub(crate) fn ended(&self, outcome: Outcome, e2e: Duration, upstream: Duration) {
+    /// An answer has ended; its last attempt was sent `upstream` ago.
+    pub(crate) fn answered(&self, outcome: Outcome, upstream: Duration) {
         if outcome == Outcome::Done {
-            self.e2e.observe(e2e.as_secs_f64());
             self.upstream.observe(upstream.as_secs_f64());
         }
     }
@@ -186,9 +171,12 @@ impl Metrics {
     /// The page for a scraper, with the number of client connections and the bytes of bodies in
     /// memory.
     pub(crate) fn page(&self, status: &Status, connections: usize, body_bytes: usize) -> String {
+        let models = status.replicas.iter().flat_map(|replica| &replica.models);
+        models.for_each(|model| self.requests.knows(model));
         self.page.copy(status);
         self.pools.copy(status);
         self.peers.copy(status);
+        self.intervals.copy(status);
         self.residency.copy(status);
         self.sources.copy(status);
         self.certificates.copy(status);
@@ -204,12 +192,15 @@ impl Metrics {
 mod tests {
     use meridian_wire::admin::{Control, Peer, Residency, RuleCounts, Transfers};
 
+    use meridian_wire::intervals::History;
+
     use super::*;
+    use crate::record::facts::tests::answered;
 
     // The series of a control plane, without labels, are on the page only where one is followed.
     #[test]
     fn control_plane() {
-        let metrics = Metrics::new();
+        let metrics = Metrics::new(Arc::default());
         let page = |control| metrics.page(&Status { control, ..Status::default() }, 0, 0);
         assert!(!page(None).contains("control"), "{}", page(None));
         let control = Control { state: "up".to_owned(), losses: 2, ..Control::default() };
@@ -223,7 +214,7 @@ mod tests {
     #[test]
     fn documented() {
         let mut page = String::new();
-        let metrics = Metrics::new();
+        let metrics = Metrics::new(Arc::default());
         // A family without members does not appear on the page.
         let (replicas, control) = (vec![Default::default()], Some(Default::default()));
         let mut status = Status { replicas, control, ..Status::default() };
@@ -234,8 +225,15 @@ mod tests {
         status.links = Some(Default::default());
         metrics.page.copy(&status);
         metrics.pools.copy(&status);
-        let peer = Peer { digest_age_ms: Some(1.0), ..Peer::default() };
-        metrics.peers.copy(&Status { peers: vec![peer], ..Status::default() });
+        let mut history = History::default();
+        history.enter(0, "down", "refused");
+        let standing = history.standing(1);
+        status.replicas[0].standing.clone_from(&standing);
+        let peer = Peer { digest_age_ms: Some(1.0), standing, ..Peer::default() };
+        status.peers = vec![peer];
+        metrics.peers.copy(&status);
+        metrics.intervals.copy(&status);
+        metrics.requests.ended(&answered());
         let residency = Residency { rules: vec![RuleCounts::default()], breaches: 0 };
         metrics.residency.copy(&Status { residency: Some(residency), ..Status::default() });
         let certificates = vec![Default::default()];

@@ -27,6 +27,12 @@ struct ReplicaInfo {
     role: String,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Build {
+    version: String,
+    commit: String,
+}
+
 /// Metrics copied from the status page at each scrape.
 #[derive(Default)]
 pub(super) struct Page {
@@ -45,6 +51,7 @@ pub(super) struct Page {
     matched_tokens: Counter,
     known_prompt_tokens: Counter,
     cached_tokens: Counter,
+    build: Family<Build, Float>,
     info: Family<ReplicaInfo, Float>,
     up: Family<ReplicaLabel, Float>,
     breaker_open: Family<ReplicaLabel, Float>,
@@ -61,6 +68,7 @@ pub(super) struct Page {
 
 impl Page {
     pub(super) fn register(&self, r: &mut Registry) {
+        r.register("build_info", "1, with the version of the program", self.build.clone());
         r.register("requests", "Requests read whole, by how they ended", self.requests.clone());
         r.register("requests_in_flight", "Requests not ended yet", self.in_flight.clone());
         r.register("held", "Requests held for want of room", self.held.clone());
@@ -119,6 +127,9 @@ impl Page {
     }
 
     pub(super) fn copy(&self, status: &Status) {
+        let Status { version, commit, .. } = status;
+        let build = Build { version: version.clone(), commit: commit.clone() };
+        self.build.get_or_create(&build).set(1.0);
         let q = &status.requests;
         for (outcome, n) in [
             ("done", q.done),

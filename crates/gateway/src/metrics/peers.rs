@@ -95,7 +95,7 @@ impl Peers {
     }
 }
 
-fn name(row: &Peer) -> String {
+pub(super) fn name(row: &Peer) -> String {
     match row.region.as_str() {
         "" => row.name.clone(),
         region => format!("{region}/{}", row.name),

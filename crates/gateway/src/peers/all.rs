@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use meridian_base::{ModelId, PeerId};
 use meridian_wire::config::Gateway as Config;
+use meridian_wire::intervals::History;
 use meridian_wire::peer::{Hello, Identity};
 use meridian_wire::{admin, config};
 use tokio::time::timeout;
@@ -141,6 +142,11 @@ impl Peers {
     pub(super) fn taken(&self, from: &Identity) -> &Arc<Tally> {
         let link = self.links.iter().find(|link| link.identity == *from);
         link.map_or(&self.others, |link| &link.taken)
+    }
+
+    /// When each followed peer was up and down.
+    pub(crate) fn histories(&self, now_ms: u64) -> Vec<History> {
+        self.links.iter().map(|link| link.history(now_ms)).collect()
     }
 
     /// The state of each, for the status page. Gateways that are not followed share one row, once

@@ -9,6 +9,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
 use super::tls::Tls;
+use crate::cause;
 
 /// The first pause after a lost connection, and the longest one.
 pub(super) const PAUSES: (Duration, Duration) =
@@ -26,6 +27,16 @@ pub(super) enum DialError {
     Named(#[from] meridian_tls::NameError),
     #[error("the certificate belongs to {0}")]
     Other(Identity),
+}
+
+impl DialError {
+    /// The cause in one word.
+    pub(super) fn cause(&self) -> &'static str {
+        match self {
+            DialError::Connect(_, error) => cause::of_io(error),
+            DialError::Named(_) | DialError::Other(_) => cause::CERTIFICATE,
+        }
+    }
 }
 
 /// A connection to a peer, and the peer's certificate.

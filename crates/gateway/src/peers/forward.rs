@@ -12,6 +12,7 @@ use meridian_wire::peer::Marks;
 use super::link::Link;
 use crate::error::AttemptError;
 use crate::http::parts::Parts;
+use crate::record::trace;
 
 /// A request to forward.
 pub(crate) struct Outgoing<'a> {
@@ -28,6 +29,8 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) continues: bool,
     pub(crate) priority: Priority,
     pub(crate) residence: &'a Residence,
+    /// The `traceparent` for the peer, if the request is traced.
+    pub(crate) traceparent: Option<HeaderValue>,
 }
 
 impl Link {
@@ -55,6 +58,7 @@ impl Link {
             .map_err(|e| AttemptError::peer(format!("the path cannot be forwarded: {e}")))?;
         *request.headers_mut() = out.headers.clone();
         marks.write(request.headers_mut());
+        trace::pass_on(request.headers_mut(), out.traceparent);
         self.line.send(request).await.map_err(|e| AttemptError::peer(e.to_string()))
     }
 }

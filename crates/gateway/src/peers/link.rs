@@ -10,9 +10,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::HeaderValue;
+use http::uri::Authority;
 use meridian_base::{PeerId, Rng, keyed};
 use meridian_routing::residency::Place;
 use meridian_routing::{Input, PeerSpec};
+use meridian_wire::intervals::{DOWN, History, UP};
 use meridian_wire::peer::Identity;
 use meridian_wire::{admin, config};
 use tokio::sync::Notify;
@@ -24,6 +26,7 @@ use super::models::Models;
 use super::rarely::Rarely;
 use super::tls::{Tls, TlsError};
 use super::traffic::Tally;
+use crate::cause;
 use crate::lock::{Mutex, MutexGuard};
 use crate::machine::driver::Driver;
 
@@ -70,12 +73,21 @@ pub(super) struct State {
     pub(super) problem: Option<String>,
     /// Cancelled when the peer is gone; requests that wait for it are retried elsewhere.
     lost: CancellationToken,
+    /// Its intervals.
+    history: History,
 }
 
 impl State {
     /// The stream ended.
-    pub(super) fn fail(&mut self, problem: String) {
+    pub(super) fn fail(&mut self, problem: String, cause: &str, now_ms: u64) {
         (self.is_up, self.problem) = (false, Some(problem));
+        self.history.enter(now_ms, DOWN, cause);
+    }
+
+    /// The stream is open, or requests can be sent again.
+    pub(super) fn connect(&mut self, now_ms: u64) {
+        self.is_up = true;
+        self.history.enter(now_ms, UP, "connected");
     }
 }
 
@@ -98,8 +110,11 @@ impl Link {
             name_hash,
             label: HeaderValue::from_str(&identity.to_string())
                 .expect("labels and a slash are a header value"),
+            state: Mutex::new(State {
+                history: History::of(identity.to_string()),
+                ..State::default()
+            }),
             identity,
-            state: Mutex::default(),
             line: Line::default(),
             sent: Arc::default(),
             taken: Arc::default(),
@@ -112,6 +127,11 @@ impl Link {
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
+    }
+
+    /// Its host and port.
+    pub(crate) fn authority(&self) -> Option<Authority> {
+        self.address.parse().ok()
     }
 
     /// Places of its usable replicas, from its last report.
@@ -173,6 +193,7 @@ impl Link {
                 "gone"
             }
             .to_owned(),
+            standing: state.history.standing(driver.clock.date_ms()),
             prefixes: state.prefixes,
             digests: state.digests,
             digest_age_ms: state.digested.map(|at| at.elapsed().as_secs_f64() * 1e3),
@@ -184,6 +205,11 @@ impl Link {
         }
     }
 
+    /// Its intervals, at this date.
+    pub(super) fn history(&self, now_ms: u64) -> History {
+        self.state().history.at(now_ms)
+    }
+
     /// The peer sent something: it joins the machine once requests can be sent to it.
     pub(super) fn heard(&self, driver: &Driver, rtt: Duration) {
         self.rtt.store(u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
@@ -191,6 +217,7 @@ impl Link {
         state.heard = Some(Instant::now());
         if !state.is_joined && self.line.is_open() {
             state.is_joined = true;
+            state.connect(driver.clock.date_ms());
             let spec = PeerSpec { rtt, near: self.near, name_hash: self.name_hash };
             driver.tell(Input::PeerJoined { id: self.id, spec });
         }
@@ -206,6 +233,9 @@ impl Link {
             state.is_joined = false;
             self.pairs.store(false, Ordering::Relaxed);
             state.digested = None;
+            // The stream may be open without a connection for requests.
+            let cause = if self.line.is_open() { cause::TIMEOUT } else { cause::UNREACHABLE };
+            state.history.enter(driver.clock.date_ms(), DOWN, cause);
             driver.tell(Input::PeerLeft(self.id));
             std::mem::take(&mut state.lost).cancel();
             tracing::warn!(peer = %self.identity, "a peer is gone");

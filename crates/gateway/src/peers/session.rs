@@ -28,7 +28,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::body::Body;
 use tonic::client::{Grpc, GrpcService};
-use tonic::{Request, Status, Streaming};
+use tonic::{Code, Request, Status, Streaming};
 
 use super::all::Peers;
 use super::codec::Messages;
@@ -38,6 +38,7 @@ use super::error_chain::with_causes;
 use super::link::Link;
 use super::rarely::Rarely;
 use super::region::Region;
+use crate::cause;
 
 /// The remedy if two gateways do not share prefixes.
 const REMEDY: &str = "set the same `secret` in the files of all gateways, and restart those \
@@ -54,8 +55,12 @@ enum Broken {
     Refused(#[from] meridian_wire::peer::Refused),
     #[error("the peer sent an invalid message: {0}")]
     News(#[from] PeerError),
-    #[error("{0}")]
-    Status(String),
+    #[error("{message}")]
+    Status { message: String, cause: &'static str },
+    #[error("it closed the stream")]
+    Closed,
+    #[error("its first message is not a hello")]
+    NoHello,
     #[error("{0}")]
     Silent(&'static str),
     #[error("its certificate is revoked")]
@@ -66,8 +71,30 @@ impl From<Status> for Broken {
     /// Keeps the message and its causes. The status as an error repeats the message in its own
     /// format, so it is not a source.
     fn from(status: Status) -> Broken {
-        let cause = std::error::Error::source(&status);
-        Broken::Status(with_causes(status.message().to_owned(), cause))
+        let source = std::error::Error::source(&status);
+        let cause = source.and_then(cause::of).unwrap_or(match status.code() {
+            Code::PermissionDenied | Code::FailedPrecondition => cause::REJECTED,
+            Code::Unavailable if source.is_none() => cause::CLOSED,
+            Code::InvalidArgument | Code::Internal if source.is_none() => cause::BAD_ANSWER,
+            _ => cause::RESET,
+        });
+        Broken::Status { message: with_causes(status.message().to_owned(), source), cause }
+    }
+}
+
+impl Broken {
+    /// The cause of the interval that begins with it.
+    fn cause(&self) -> &'static str {
+        match self {
+            Broken::Dial(error) => error.cause(),
+            Broken::Http(error) => cause::of(error).unwrap_or(cause::BAD_ANSWER),
+            Broken::Refused(_) => cause::REJECTED,
+            Broken::News(_) | Broken::NoHello => cause::BAD_ANSWER,
+            Broken::Status { cause, .. } => cause,
+            Broken::Closed => cause::CLOSED,
+            Broken::Silent(_) => cause::TIMEOUT,
+            Broken::Revoked => cause::CERTIFICATE,
+        }
     }
 }
 
@@ -87,7 +114,7 @@ pub(super) async fn keep(region: Region, peers: Arc<Peers>, link: Arc<Link>) {
                 peer = %link.identity, error = problem, unlogged, "a peer is not connected"
             );
         }
-        link.state().fail(problem);
+        link.state().fail(problem, broken.cause(), region.driver.clock.date_ms());
         link.rest(pause, &mut rng).await;
     }
 }
@@ -133,7 +160,7 @@ impl<'a> Session<'a> {
         loop {
             let ask = tokio::select! {
                 tell = tells.message() => {
-                    let tell = tell?.ok_or(Broken::Silent("it closed the stream"))?;
+                    let tell = tell?.ok_or(Broken::Closed)?;
                     self.receive(tell)?;
                     silent.as_mut().reset(Instant::now() + gone);
                     continue;
@@ -175,7 +202,7 @@ impl<'a> Session<'a> {
         let path = PathAndQuery::from_static(FOLLOW);
         let mut tells = grpc.streaming(request, path, messages).await?.into_inner();
         let Some(Tell::Hello(theirs)) = tells.message().await? else {
-            return Err(Broken::Silent("its first message is not a hello"));
+            return Err(Broken::NoHello);
         };
         let agreed = self.peers.hello.meet(&theirs, &self.link.identity)?;
         let problem = self.peers.hello.has_other_secret(&theirs).then(|| {
@@ -184,7 +211,8 @@ impl<'a> Session<'a> {
         });
         {
             let mut state = self.link.state();
-            (state.is_up, state.prefixes) = (true, agreed.prefixes);
+            state.connect(self.region.driver.clock.date_ms());
+            state.prefixes = agreed.prefixes;
             state.problem.clone_from(&problem);
         }
         if let Some(problem) = problem

@@ -8,6 +8,7 @@ use meridian_routing::{Priority, Usage};
 use meridian_wire::openai::Endpoint;
 
 use super::blocks::Blocks;
+use super::hops::Hops;
 
 /// The outcome of a request that is dropped without an end: its client disconnected, or its task
 /// panicked.
@@ -27,6 +28,8 @@ pub(crate) struct Record {
     /// The id that the client sees.
     pub(crate) id: Option<HeaderValue>,
     pub(crate) tenant: Option<HeaderValue>,
+    /// Whether the configuration names this tenant.
+    pub(crate) is_tenant_known: bool,
     pub(crate) priority: Option<Priority>,
     /// Forwards between regions before it came here.
     pub(crate) hops: u8,
@@ -65,6 +68,8 @@ pub(crate) struct Record {
     waits_since: Option<Instant>,
     /// From its arrival to its end.
     e2e: Duration,
+    /// The times of its hops, and its place in a trace.
+    pub(crate) times: Hops,
 }
 
 /// The content of an admitted request, as far as it is recorded.
@@ -92,6 +97,7 @@ impl Record {
             from_client,
             id: None,
             tenant: None,
+            is_tenant_known: false,
             priority: None,
             hops: 0,
             asked: None,
@@ -113,6 +119,7 @@ impl Record {
             queued: Duration::ZERO,
             waits_since: None,
             e2e: Duration::ZERO,
+            times: Hops::default(),
         }
     }
 
@@ -124,7 +131,9 @@ impl Record {
     /// The decision has arrived.
     pub(crate) fn waited(&mut self) {
         if let Some(since) = self.waits_since.take() {
-            self.queued += since.elapsed();
+            let now = Instant::now();
+            self.queued += now - since;
+            self.times.waits.push((since, now));
         }
     }
 
@@ -134,11 +143,20 @@ impl Record {
         self.e2e = self.began.elapsed();
     }
 
-    pub(super) fn e2e(&self) -> Duration {
+    pub(crate) fn e2e(&self) -> Duration {
         self.e2e
     }
 
-    pub(super) fn queued(&self) -> Duration {
+    pub(super) fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// Time from its arrival until then.
+    pub(super) fn since(&self, then: Instant) -> Duration {
+        then.saturating_duration_since(self.began)
+    }
+
+    pub(crate) fn queued(&self) -> Duration {
         self.queued
     }
 
@@ -150,7 +168,7 @@ impl Record {
     }
 
     /// Time for each token of the reply after the first, for a stream of two or more.
-    pub(super) fn tpot(&self) -> Option<Duration> {
+    pub(crate) fn tpot(&self) -> Option<Duration> {
         let further = self.usage?.completion_tokens.checked_sub(1).filter(|n| *n > 0)?;
         Some(self.e2e.saturating_sub(self.ttft?) / further)
     }
@@ -163,11 +181,11 @@ impl Record {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// A streamed chat that was answered, of 100 prompt tokens and 5 tokens in the reply.
-    pub(in crate::record) fn answered() -> Record {
+    pub(crate) fn answered() -> Record {
         let mut record = Record::new(Endpoint::ChatCompletions, true);
         record.at = SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_250);
         record.id = Some(HeaderValue::from_static("req-1"));

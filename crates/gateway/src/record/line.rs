@@ -111,7 +111,7 @@ fn fields(record: &Record, model: Option<&str>, each: &mut dyn FnMut(&'static st
 }
 
 /// A header's text: its first bytes, with `?` for those that are not printable.
-fn shown(value: &HeaderValue) -> Cow<'_, str> {
+pub(super) fn shown(value: &HeaderValue) -> Cow<'_, str> {
     let bytes = &value.as_bytes()[..value.len().min(MOST)];
     let is_plain = |b: &u8| matches!(b, b' '..=b'~');
     match std::str::from_utf8(bytes) {

@@ -13,6 +13,8 @@ use prometheus_client::metrics::counter::Counter;
 
 use super::blocks::Spans;
 use super::facts::Record;
+use super::recent::Recent;
+use super::trace::TraceIds;
 
 /// Most records in the queue. The writer empties it every few milliseconds.
 pub(super) const MOST_QUEUED: usize = 8192;
@@ -34,6 +36,7 @@ pub(super) enum Message {
 pub(super) struct Dropped {
     pub(super) access_log: Option<Counter>,
     pub(super) journal: Option<Counter>,
+    pub(super) traces: Counter,
 }
 
 /// The queue of records, shared by all threads.
@@ -41,18 +44,36 @@ pub(crate) struct Records {
     queue: SyncSender<Message>,
     dropped: Dropped,
     pub(super) spans: Arc<Spans>,
+    /// The newest finished requests.
+    pub(crate) recent: Arc<Recent>,
+    pub(crate) trace_ids: TraceIds,
 }
 
 impl Records {
     /// A queue for at most `most` records, and its other end.
-    pub(super) fn new(most: usize, dropped: Dropped) -> (Records, Receiver<Message>) {
+    /// The newest `keep` are kept after they are written.
+    pub(super) fn new(
+        most: usize,
+        keep: usize,
+        seed: [u64; 2],
+        dropped: Dropped,
+    ) -> (Records, Receiver<Message>) {
         let (queue, records) = sync_channel(most);
-        (Records { queue, dropped, spans: Arc::new(Spans::new()) }, records)
+        let (spans, recent) = (Arc::new(Spans::new()), Arc::new(Recent::new(keep)));
+        let trace_ids = TraceIds::new(seed);
+        (Records { queue, dropped, spans, recent, trace_ids }, records)
     }
 
-    /// Whether any sink takes a request to this endpoint.
+    /// Whether anything but a trace takes a request to this endpoint.
     pub(super) fn wants(&self, endpoint: Endpoint, from_client: bool) -> bool {
-        self.dropped.access_log.is_some() || Record::is_traced(endpoint, from_client)
+        let is_journaled =
+            self.dropped.journal.is_some() && Record::is_traced(endpoint, from_client);
+        self.dropped.access_log.is_some() || self.recent.keeps() || is_journaled
+    }
+
+    /// Whether there are files to open again.
+    pub(crate) fn has_files(&self) -> bool {
+        self.dropped.access_log.is_some() || self.dropped.journal.is_some()
     }
 
     /// Whether an admitted request goes to the journal.
@@ -70,6 +91,9 @@ impl Records {
         let Message::Record(lost) = lost else { return };
         if let Some(dropped) = &self.dropped.access_log {
             dropped.inc();
+        }
+        if lost.times.trace.is_some() {
+            self.dropped.traces.inc();
         }
         if let Some(dropped) = self.dropped.journal.as_ref().filter(|_| lost.blocks.is_some()) {
             dropped.inc();
@@ -130,8 +154,9 @@ mod tests {
     #[test]
     fn a_full_queue() {
         let counter = || Some(Counter::default());
-        let dropped = Dropped { access_log: counter(), journal: counter() };
-        let (records, _queue) = Records::new(2, dropped.clone());
+        let traces = Counter::default();
+        let dropped = Dropped { access_log: counter(), journal: counter(), traces };
+        let (records, _queue) = Records::new(2, 0, [1, 2], dropped.clone());
         for n in 0..5 {
             let mut record = answered();
             if n != 4 {

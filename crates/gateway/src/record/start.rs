@@ -5,6 +5,7 @@ use std::sync::Arc;
 use meridian_wire::config::{ConfigError, Gateway as Config};
 use prometheus_client::metrics::counter::Counter;
 
+use super::export::Traces;
 use super::file::{self, LogFile};
 use super::journal;
 use super::queue::{Dropped, MOST_QUEUED, Records};
@@ -15,19 +16,17 @@ use crate::replicas::fleet::Fleet;
 const ACCESS_LOG: &str = "access_log.to";
 const JOURNAL: &str = "journal.to";
 
-/// Opens the configured files and starts the writer; none if neither is configured. `dropped` gives
-/// the counter of a sink.
+/// Opens the configured files and starts the writer. `dropped` gives the counter of a sink, and
+/// `seed` is random.
 ///
 /// # Errors
 /// All files that can't be opened.
 pub(crate) fn start(
     config: &Config,
     fleet: &Arc<Fleet>,
+    seed: [u64; 2],
     dropped: impl Fn(&'static str) -> Counter,
-) -> Result<Option<Arc<Records>>, Error> {
-    if config.access_log.is_none() && config.journal.is_none() {
-        return Ok(None);
-    }
+) -> Result<Arc<Records>, Error> {
     let found = problems(config);
     if !found.is_empty() {
         return Err(ConfigError::from(found).into());
@@ -35,11 +34,19 @@ pub(crate) fn start(
     let dropped = Dropped {
         access_log: config.access_log.as_ref().map(|_| dropped("access_log")),
         journal: config.journal.as_ref().map(|_| dropped("journal")),
+        traces: dropped("traces"),
     };
-    let (records, queue) = Records::new(MOST_QUEUED, dropped.clone());
+    let (records, queue) = Records::new(MOST_QUEUED, config.explain_keep, seed, dropped.clone());
+    let resource = vec![
+        ("service.version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("service.instance.id", format!("{}-{:016x}", config.region, seed[0])),
+        ("meridian.region", config.region.clone()),
+    ];
     let mut writer = Writer {
         access_log: None,
         journal: None,
+        traces: Traces::new(resource, dropped.traces),
+        recent: records.recent.clone(),
         spans: records.spans.clone(),
         fleet: fleet.clone(),
         region: config.region.clone(),
@@ -58,8 +65,8 @@ pub(crate) fn start(
     let thread = std::thread::Builder::new().name("records".to_owned());
     thread
         .spawn(move || writer.run(&queue))
-        .map_err(|source| Error::Io { what: "starting the thread of the access log", source })?;
-    Ok(Some(Arc::new(records)))
+        .map_err(|source| Error::Io { what: "starting the thread of the records", source })?;
+    Ok(Arc::new(records))
 }
 
 fn open(field: &'static str, file: std::io::Result<LogFile>) -> Result<Out, Error> {

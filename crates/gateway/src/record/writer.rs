@@ -14,10 +14,12 @@ use meridian_wire::config::LogFormat;
 use prometheus_client::metrics::counter::Counter;
 
 use super::blocks::Spans;
+use super::export::Traces;
 use super::facts::Record;
 use super::file::LogFile;
 use super::queue::Message;
-use super::{journal, line};
+use super::recent::Recent;
+use super::{journal, line, otlp};
 use crate::replicas::fleet::Fleet;
 
 /// Bytes after which lines are written, even if more are queued.
@@ -29,6 +31,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 pub(super) struct Writer {
     pub(super) access_log: Option<(LogFormat, Sink)>,
     pub(super) journal: Option<Sink>,
+    pub(super) traces: Traces,
+    pub(super) recent: Arc<Recent>,
     pub(super) spans: Arc<Spans>,
     pub(super) fleet: Arc<Fleet>,
     pub(super) region: String,
@@ -43,12 +47,14 @@ impl Writer {
             }
             for message in std::iter::once(first).chain(queue.try_iter()) {
                 match message {
-                    Message::Record(record) => self.write(*record),
+                    Message::Record(record) => self.write(record),
                     Message::Reopen(done) => {
                         let _ = done.send(self.reopen());
                     }
                     Message::Stop(done) => {
-                        let _ = done.send(self.flush());
+                        let mut problems = self.flush();
+                        problems.extend(self.traces.stop().err());
+                        let _ = done.send(problems);
                         return;
                     }
                 }
@@ -57,7 +63,7 @@ impl Writer {
         }
     }
 
-    fn write(&mut self, mut record: Record) {
+    fn write(&mut self, mut record: Box<Record>) {
         let model = record.asked.as_ref().and_then(|asked| self.fleet.name(asked.model));
         let model = model.as_deref();
         if let Some((format, sink)) = &mut self.access_log {
@@ -69,6 +75,10 @@ impl Writer {
         {
             sink.added();
         }
+        if let Some(trace) = &record.times.trace {
+            self.traces.push(otlp::messages(&record, trace, model), trace.to.clone());
+        }
+        self.recent.add(record);
     }
 
     fn sinks(&mut self) -> impl Iterator<Item = &mut Sink> {
@@ -198,8 +208,10 @@ mod tests {
         let path = std::env::temp_dir().join(format!("meridian-stopped-{}", std::process::id()));
         let _ = std::fs::remove_file(&path);
         let counter = Counter::default();
-        let dropped = Dropped { access_log: Some(counter.clone()), journal: None };
-        let (records, queue) = Records::new(64, dropped);
+        let traces = Counter::default();
+        let dropped =
+            Dropped { access_log: Some(counter.clone()), journal: None, traces: traces.clone() };
+        let (records, queue) = Records::new(64, 3, [1, 2], dropped);
         let file = LogFile::open(path.to_str().unwrap(), String::new(), None).unwrap();
         let writer = Writer {
             access_log: Some((
@@ -207,6 +219,8 @@ mod tests {
                 Sink::new("access_log.to", Out::File(file), counter.clone()),
             )),
             journal: None,
+            traces: Traces::new(Vec::new(), traces),
+            recent: records.recent.clone(),
             spans: records.spans.clone(),
             fleet: Arc::default(),
             region: "local".to_owned(),

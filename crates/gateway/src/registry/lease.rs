@@ -141,11 +141,13 @@ fn report(reported: &Reported, following: &Following, lease: String) -> Renew {
     let load = |(name, member, adopted): (String, Arc<Member>, bool)| {
         let status = inner.routing.replicas().status(member.id, now)?;
         let state = standing::word(status.state, !member.found().models.is_empty());
+        let now = member.standing().map(|standing| standing.now);
+        let cause = now.filter(|now| now.state == state).map(|now| now.cause);
         let utilisation = status.row.utilisation;
         Some((
             name,
             Load {
-                seen: Seen { state: state.to_owned(), adopted },
+                seen: Seen { state: state.to_owned(), cause: cause.unwrap_or_default(), adopted },
                 utilisation: if utilisation.is_finite() { utilisation } else { 0.0 },
                 running: status.row.running,
                 pending: status.row.pending,

@@ -8,6 +8,7 @@ use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use crate::cause;
 use crate::error::{AttemptError, Fault};
 use crate::replicas::credentials::Credential;
 use crate::replicas::socket::Socket;
@@ -48,26 +49,30 @@ impl Dial {
 
     /// Connects within `limit`.
     pub(crate) async fn connect(&self, limit: Duration) -> Result<Socket, AttemptError> {
-        let refused = |message| AttemptError::of(Fault::Unreached, message);
         match tokio::time::timeout(limit, self.open()).await {
-            Ok(opened) => opened.map_err(refused),
+            Ok(opened) => opened,
             Err(_) => {
                 let ms = limit.as_millis();
-                Err(refused(format!("no connection within {ms} ms (timeouts.connect)")))
+                let message = format!("no connection within {ms} ms (timeouts.connect)");
+                Err(AttemptError::of(Fault::Unreached, message).because(cause::TIMEOUT))
             }
         }
     }
 
-    async fn open(&self) -> Result<Socket, String> {
+    async fn open(&self) -> Result<Socket, AttemptError> {
+        let failed = |message, cause| AttemptError::of(Fault::Unreached, message).because(cause);
         let address = (self.at.host().trim_matches(['[', ']']), self.port());
         let stream = TcpStream::connect(address).await;
-        let stream = stream.map_err(|error| format!("cannot connect: {error}"))?;
+        let stream = stream
+            .map_err(|error| failed(format!("cannot connect: {error}"), cause::of_io(&error)))?;
         // Without it a small request waits for the replica's acknowledgement.
         let _ = stream.set_nodelay(true);
         let Some(name) = self.name.clone() else { return Ok(Socket::Plain(stream)) };
-        let secured = TlsConnector::from(self.with.tls()?).connect(name, stream).await;
+        let tls = self.with.tls().map_err(|problem| failed(problem, cause::CERTIFICATE))?;
+        let secured = TlsConnector::from(tls).connect(name, stream).await;
         secured.map(|stream| Socket::Tls(Box::new(stream))).map_err(|error| {
-            format!("cannot connect with TLS: {error}{}", remedy(&error))
+            let message = format!("cannot connect with TLS: {error}{}", remedy(&error));
+            failed(message, cause::of_io(&error))
         })
     }
 }

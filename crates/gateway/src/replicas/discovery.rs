@@ -16,6 +16,7 @@ use crate::machine::driver::Driver;
 use crate::replicas::announce::announce;
 use crate::replicas::fleet::{Fleet, Found, Member};
 use crate::replicas::model_list::model_list;
+use crate::replicas::noted_up::note_up;
 use crate::replicas::pools;
 use crate::replicas::questions::Questions;
 
@@ -45,6 +46,7 @@ pub(super) async fn watch(driver: &Driver, fleet: &Fleet, questions: &Questions,
                 member.discovered(None);
                 fleet.found(member, found.clone());
                 announce(driver, fleet, member, &found);
+                note_up(driver, member);
                 tokio::time::sleep(REFRESH).await;
             }
             Err(error) => {

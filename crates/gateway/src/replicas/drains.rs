@@ -29,6 +29,17 @@ impl DrainReason {
     fn bit(self) -> u8 {
         1 << self as u8
     }
+
+    /// Its word as the cause of an interval.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            DrainReason::Removed => "removed",
+            DrainReason::Record => "record_drains",
+            DrainReason::Region => "region_drains",
+            DrainReason::Elsewhere => "served_elsewhere",
+            DrainReason::Unlisted => "unlisted",
+        }
+    }
 }
 
 impl Drains {

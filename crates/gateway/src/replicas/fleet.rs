@@ -12,22 +12,28 @@ use http::HeaderValue;
 use http::uri::Authority;
 use meridian_base::{Duration, ModelId, ReplicaId, Time};
 use meridian_routing::residency::Place;
-use meridian_routing::{MOST_REPLICA_IDS, Role};
+use meridian_routing::{MOST_REPLICA_IDS, Role, State};
 use meridian_wire::admin::AddReplica;
 use meridian_wire::config;
 use meridian_wire::engines::Engine;
+use meridian_wire::intervals::{DOWN, History, REMOVED, Standing, UP};
 use meridian_wire::legs::{Protocol, Rank};
 use meridian_wire::peer::{IdentityError, label};
 use meridian_wire::signals::Transfers;
 use tokio_util::sync::CancellationToken;
 
+use crate::cause;
+use crate::error::AttemptError;
 use crate::lock::{Mutex, RwLock};
+use crate::machine::clock::Clock;
 use crate::replicas::credentials::{Credential, Credentials};
 use crate::replicas::dial::Dial;
 use crate::replicas::drains::Drains;
+use crate::replicas::histories::Histories;
 use crate::replicas::life::Life;
 use crate::replicas::name::ReplicaName;
 use crate::replicas::rtt::RoundTrip;
+use crate::replicas::standing;
 
 /// One replica.
 #[derive(Debug)]
@@ -54,6 +60,9 @@ pub(crate) struct Member {
     pub(crate) label: HeaderValue,
     /// The result of discovery.
     pub(crate) found: RwLock<Found>,
+    /// Its intervals, and the date.
+    history: Arc<Mutex<History>>,
+    clock: Clock,
     trouble: Mutex<Trouble>,
     /// Its engine's newest counts of transfers of KV.
     transfers: Mutex<Transfers>,
@@ -82,7 +91,7 @@ pub(crate) struct Found {
 #[derive(Debug, Default)]
 struct Trouble {
     discovery: Option<String>,
-    probe: Option<String>,
+    probe: Option<AttemptError>,
 }
 
 impl Member {
@@ -95,14 +104,58 @@ impl Member {
     }
 
     /// Notes the result of its newest probe.
-    pub(crate) fn probed(&self, failed: Option<String>) {
+    pub(crate) fn probed(&self, failed: Option<AttemptError>) {
         self.trouble.lock().probe = failed;
     }
 
     /// The problem to show.
     pub(crate) fn trouble(&self) -> Option<String> {
         let trouble = self.trouble.lock();
-        trouble.discovery.as_ref().or(trouble.probe.as_ref()).cloned()
+        let probe = trouble.probe.as_ref().map(|error| &error.message);
+        trouble.discovery.as_ref().or(probe).cloned()
+    }
+
+    /// Begins an interval in a state, unless it is in that state or has left.
+    pub(crate) fn enters(&self, state: &str, cause: &str) {
+        let mut history = self.history.lock();
+        if !self.gone.is_cancelled() {
+            history.enter(self.clock.date_ms(), state, cause);
+        }
+    }
+
+    /// The machine has marked it as down, after its newest probe. A replica that drains keeps that
+    /// state.
+    pub(crate) fn goes_down(&self) {
+        let cause = self.trouble.lock().probe.as_ref().map_or(cause::FAILED, |error| error.cause);
+        if self.history.lock().state() != Some(DRAINING) {
+            self.enters(DOWN, cause);
+        }
+    }
+
+    /// The machine has marked it as alive again.
+    pub(crate) fn comes_up(&self) {
+        if self.history.lock().state() == Some(DOWN) {
+            self.enters(standing::word(State::Up, !self.found.read().models.is_empty()), ANSWERED);
+        }
+    }
+
+    /// Whether its present interval is up.
+    pub(super) fn is_noted_up(&self) -> bool {
+        self.history.lock().state() == Some(UP)
+    }
+
+    /// Its present interval, and its downtime.
+    pub(crate) fn standing(&self) -> Option<Standing> {
+        self.history.lock().standing(self.clock.date_ms())
+    }
+
+    /// Its last interval begins, and its tasks end.
+    fn leaves(&self) {
+        let mut history = self.history.lock();
+        let drained = history.intervals.back().filter(|now| now.state == DRAINING);
+        let cause = drained.map_or_else(|| REMOVED.to_owned(), |now| now.cause.clone());
+        history.enter(self.clock.date_ms(), REMOVED, &cause);
+        self.gone.cancel();
     }
 
     /// Its engine's counts of transfers of KV; none if it reports none.
@@ -180,6 +233,9 @@ pub(crate) struct Fleet {
     region: String,
     credentials: Arc<Credentials>,
     inner: RwLock<Inner>,
+    pub(crate) clock: Clock,
+    /// When its replicas were up and down.
+    pub(crate) histories: Histories,
     over: CancellationToken,
     /// Counts changes of the members and their models.
     version: AtomicU64,
@@ -187,6 +243,10 @@ pub(crate) struct Fleet {
     prefills: AtomicUsize,
 }
 
+/// The cause of intervals in which a replica answers.
+pub(super) const ANSWERED: &str = "answered";
+/// The state of a replica that drains.
+const DRAINING: &str = "draining";
 /// The number of departed replicas whose URLs are kept.
 const MOST_LEFT: usize = 1024;
 
@@ -321,6 +381,7 @@ impl Fleet {
         let place = Arc::new(Place { region: region.clone(), labels: spec.labels.clone() });
         let region = HeaderValue::from_str(&region).expect("a label is a header value");
         let found = RwLock::new(Found::default());
+        let history = self.histories.joins(&authority, &spec.url);
         let member = Arc::new(Member {
             id,
             name,
@@ -334,11 +395,14 @@ impl Fleet {
             place,
             label: number,
             found,
+            history,
+            clock: self.clock,
             trouble: Mutex::default(),
             transfers: Mutex::default(),
             drains: Drains::default(),
             gone: self.over.child_token(),
         });
+        member.enters(standing::word(State::Unproven, false), "added");
         inner.at.insert(member.authority.as_str().to_ascii_lowercase(), id);
         inner.slots[at].had += 1;
         inner.slots[at].member = Some(member.clone());
@@ -359,7 +423,8 @@ impl Fleet {
         slot.leaving = true;
         self.prefills.fetch_sub(usize::from(member.is_prefill()), Ordering::Relaxed);
         inner.at.remove(&member.authority.as_str().to_ascii_lowercase());
-        member.gone.cancel();
+        member.leaves();
+        self.histories.leaves(&member.authority);
         if member.is_prefill() {
             inner.note_prefilled();
         }

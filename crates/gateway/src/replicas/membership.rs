@@ -131,7 +131,9 @@ impl Replicas {
     /// Drains a replica: it takes no new requests while there is a reason. Returns false if this
     /// reason was there before.
     pub(crate) fn drain(&self, member: &Member, reason: DrainReason) -> bool {
-        let is_new = member.drains.add(reason, || self.tell(member, Input::Draining(member.id)));
+        let is_new = member.drains.add(reason, || {
+            self.tell(member, Input::Draining(member.id), "draining", reason.word());
+        });
         if is_new {
             tracing::info!(replica = %member.name, url = member.spec.url, ?reason, "replica drains");
         }
@@ -141,13 +143,18 @@ impl Replicas {
     /// Withdraws a reason to drain. Without any reason the replica takes requests again.
     pub(crate) fn resume(&self, member: &Member, reason: DrainReason) {
         member.drains.withdraw(reason, || {
-            self.tell(member, Input::Resumed(member.id));
+            self.tell(member, Input::Resumed(member.id), "unproven", "resumed");
             tracing::info!(replica = %member.name, url = member.spec.url, "replica serves again");
         });
     }
 
-    fn tell(&self, member: &Member, input: Input) {
-        self.driver.tell_if(|| !member.gone.is_cancelled(), input);
+    /// Informs the machine of a change, with which an interval begins.
+    fn tell(&self, member: &Member, input: Input, state: &str, cause: &str) {
+        let there = || {
+            member.enters(state, cause);
+            !member.gone.is_cancelled()
+        };
+        self.driver.tell_if(there, input);
     }
 
     /// Drains a replica and removes it once this gateway has no request there, unless the reason is

@@ -12,11 +12,13 @@ use meridian_wire::engines::{self, LoadPage};
 use meridian_wire::signals;
 use tokio::sync::mpsc;
 
+use crate::cause;
 use crate::error::{AttemptError, Fault};
 use crate::machine::driver::Driver;
 use crate::metrics::Metrics;
 use crate::replicas::announce::announce;
 use crate::replicas::fleet::{Fleet, Found, Member};
+use crate::replicas::noted_up::note_up;
 use crate::replicas::questions::Questions;
 use crate::replicas::reports::load_of;
 use crate::replicas::transfers;
@@ -65,14 +67,14 @@ impl Prober {
             }
             Ok(Probed::Alive(error)) => {
                 self.metrics.probe_failed();
-                member.probed(Some(error.message));
+                member.probed(Some(error));
                 Input::Alive { id, asked }
             }
             Err(error) => {
                 self.metrics.probe_failed();
                 let refused = error.fault == Fault::Unreached;
                 tracing::debug!(replica = %member.name, error = %error, "probe failed");
-                member.probed(Some(error.message));
+                member.probed(Some(error));
                 // Pieces that arrived during the probe are a sign of life, earlier ones are not. A
                 // replica that refuses connections gets no requests, whatever it still sends.
                 match member.life.pieces() != pieces && !refused {
@@ -82,6 +84,7 @@ impl Prober {
             }
         };
         self.driver.tell_if(|| !member.gone.is_cancelled(), input);
+        note_up(&self.driver, member);
     }
 }
 
@@ -116,7 +119,10 @@ async fn ask(
         };
     }
     let (load, alive) = tokio::join!(load, alive);
-    let late = || AttemptError::replica(format!("GET {path}: {}", late(limit)));
+    let late = || {
+        let message = format!("GET {path}: {}", late(limit));
+        AttemptError::replica(message).because(cause::TIMEOUT)
+    };
     match load.unwrap_or_else(|_| Err(late())) {
         Ok(load) => Ok(Probed::Load(load)),
         Err(error) if alive.is_ok() => Ok(Probed::Alive(error)),
@@ -144,7 +150,10 @@ async fn health(
     let page = questions.get(member, path, limit).await?;
     // A server that answers without having that page is still alive.
     match page.status.is_server_error() {
-        true => Err(AttemptError::replica(format!("GET {path}: {}", page.status))),
+        true => {
+            let message = format!("GET {path}: {}", page.status);
+            Err(AttemptError::replica(message).because(cause::SERVER_ERROR))
+        }
         false => Ok(()),
     }
 }
@@ -170,9 +179,14 @@ async fn load_page(
     match page.status {
         s if s.is_success() => {}
         s @ (StatusCode::NOT_FOUND | StatusCode::NOT_IMPLEMENTED) => {
-            return Err(AttemptError::replica(format!("GET {path}: {s}; {remedy}")));
+            let message = format!("GET {path}: {s}; {remedy}");
+            return Err(AttemptError::replica(message).because(cause::STATUS));
         }
-        s => return Err(AttemptError::replica(format!("GET {path}: {s}"))),
+        s => {
+            let cause = if s.is_server_error() { cause::SERVER_ERROR } else { cause::STATUS };
+            return Err(AttemptError::replica(format!("GET {path}: {s}")).because(cause));
+        }
     }
-    read(&page.body).map_err(|e| AttemptError::replica(format!("GET {path}: {e}")))
+    let unreadable = |e| AttemptError::replica(format!("GET {path}: {e}"));
+    read(&page.body).map_err(|e| unreadable(e).because(cause::BAD_ANSWER))
 }

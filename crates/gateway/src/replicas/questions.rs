@@ -53,6 +53,6 @@ impl Questions {
     ) -> Result<Page, AttemptError> {
         let upstream = if member.rtt().is_zero() { &self.near } else { &self.far };
         let page = upstream.get(at, path, limit).await;
-        page.map_err(|e| AttemptError::of(e.fault, format!("GET {path}: {e}")))
+        page.map_err(|e| AttemptError { message: format!("GET {path}: {e}"), ..e })
     }
 }

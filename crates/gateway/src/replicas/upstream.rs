@@ -36,6 +36,7 @@ use meridian_wire::config::Gateway as Config;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
+use crate::cause;
 use crate::error::{AttemptError, Fault};
 use crate::http::headers::API_KEY;
 use crate::http::parts::Parts;
@@ -92,6 +93,8 @@ struct Line {
 pub(crate) struct Answered {
     pub(crate) head: response::Parts,
     pub(crate) body: Flow,
+    /// When there was a connection for the request.
+    pub(crate) connected: std::time::Instant,
 }
 
 /// An exchange without an answer head.
@@ -166,12 +169,13 @@ impl Upstream {
             let status = answered.head.status;
             let body = Limited::new(answered.body, MOST_PAGE).collect().await;
             let body =
-                body.map_err(|e| AttemptError::replica(format!("the answer stopped early: {e}")))?;
+                body.map_err(|e| AttemptError::replica(format!("the answer stopped early: {e}")));
+            let body = body.map_err(|error| error.because(cause::RESET))?;
             Ok(Page { status, body: body.to_bytes() })
         };
         match tokio::time::timeout(limit, whole).await {
             Ok(page) => page,
-            Err(_) => Err(AttemptError::replica(late(limit))),
+            Err(_) => Err(AttemptError::replica(late(limit)).because(cause::TIMEOUT)),
         }
     }
 
@@ -246,6 +250,7 @@ impl Upstream {
         request: Request<Parts>,
     ) -> Result<Answered, Failed> {
         let mut answer = std::pin::pin!(line.sender.try_send_request(request));
+        let connected = std::time::Instant::now();
         let connection = &mut line.connection;
         let mut ended = false;
         let response = poll_fn(|cx| {
@@ -266,7 +271,7 @@ impl Upstream {
         })?;
         let (head, body) = response.into_parts();
         let kept = PooledLine { line, upstream: self.clone(), replica: replica.clone() };
-        Ok(Answered { head, body: Flow { body, kept: Some(kept) } })
+        Ok(Answered { head, body: Flow { body, kept: Some(kept) }, connected })
     }
 
     /// Returns a connection to the pool.

@@ -27,6 +27,7 @@ use crate::machine::driver::Driver;
 use crate::metrics::Metrics;
 use crate::peers::all::Peers;
 use crate::peers::report::Report;
+use crate::record::Recording;
 use crate::replicas::fleet::Fleet;
 use crate::request::context::{Call, Payload, Prompt, RequestContext, Sender, Terms};
 use crate::request::origin::{Caller, Origin};
@@ -66,9 +67,11 @@ impl Admission {
         endpoint: Endpoint,
         origin: Origin,
         caller: Caller,
+        recording: &mut Recording,
     ) -> Result<Admitted, Refusal> {
         let began = Instant::now();
         let Received { parts, body, permits, engine_headers } = self.receive(request).await?;
+        recording.note(|record| record.times.received = Some(Instant::now()));
         let tenant = self.inputs.reading.hash(caller.tenant.as_ref().map(HeaderValue::as_bytes));
         let reading = self.inputs.reading.of(self.settings.isolates.then_some(tenant));
         let info = openai::read(endpoint, &body, &reading).map_err(Refusal::bad_request)?;

@@ -15,6 +15,7 @@ use crate::request::attempt::{AnsweredBy, Opened};
 use crate::request::delivery::{Delivery, Form};
 use crate::request::destination::Destination;
 use crate::request::incoming::{Event, Incoming};
+use crate::request::noted;
 use crate::request::odd::Oddity;
 use crate::request::resume::{Resume, Search, search};
 use crate::request::silence::Silence;
@@ -182,7 +183,7 @@ impl Answering {
         let Answering { reader, mut ticket, by, .. } = self;
         let pieces = reader.pieces();
         delivery.reserved.seen(pieces);
-        ticket.note(|record| record.pieces += pieces);
+        ticket.note(|record| noted::broke_off(record, pieces));
         by.end(Outcome::ReplicaError);
         let verdict = ticket.go_on(blocks);
         Ok(Box::pin(search(answers.clone(), resume, ticket, verdict)))

@@ -23,6 +23,7 @@ use crate::metrics::Metrics;
 use crate::peers::forward::Outgoing;
 use crate::peers::link::Link;
 use crate::peers::traffic::{self, LegEnd};
+use crate::record::hops::{Mark, Part};
 use crate::replicas::fleet::{Fleet, Member};
 use crate::replicas::name::ReplicaName;
 use crate::replicas::reports;
@@ -148,9 +149,11 @@ impl Transport {
                 Box::pin(self.to_pair(context, payload, Legs { from, to }, ticket)).await
             }
             (Destination::Replica(member), None) => {
-                self.to_replica(context, payload, member, &Leg::default()).await
+                self.to_replica(context, payload, member, &Leg::default(), ticket).await
             }
-            (Destination::Peer(link), _) => Ok(self.to_peer(context, payload, link).await?),
+            (Destination::Peer(link), _) => {
+                Ok(self.to_peer(context, payload, link, ticket).await?)
+            }
         }
     }
 
@@ -160,12 +163,13 @@ impl Transport {
         payload: &Payload,
         member: &Arc<Member>,
         leg: &Leg,
+        ticket: &Ticket,
     ) -> Result<Started, Failure> {
         let patience = self.settings.timeouts.first_byte.0;
         let down = member.life.down();
         tokio::select! {
             biased;
-            started = timeout(patience, self.at_replica(context, payload, member, leg)) => {
+            started = timeout(patience, self.at_replica(context, payload, member, leg, ticket)) => {
                 started.unwrap_or_else(|_| Err(AttemptError::replica(late(patience)).into()))
             }
             () = down.cancelled() => {
@@ -180,6 +184,7 @@ impl Transport {
         context: &RequestContext,
         payload: &Payload,
         link: &Link,
+        ticket: &Ticket,
     ) -> Result<Started, AttemptError> {
         let patience = self.settings.timeouts.first_byte.0;
         let body = body(payload, |purpose| match purpose {
@@ -189,9 +194,9 @@ impl Transport {
             Purpose::CacheSalt | Purpose::Prefill | Purpose::Leg => false,
         });
         let leg = link.sent.begin(body.left());
-        let lost = link.lost();
+        let (lost, continues) = (link.lost(), payload.continues);
         let started = tokio::select! {
-            started = timeout(patience, self.at_peer(context, payload.continues, link, body)) => {
+            started = timeout(patience, self.at_peer(context, continues, link, body, ticket)) => {
                 started.unwrap_or_else(|_| Err(AttemptError::peer(late(patience))))
             }
             () = lost.cancelled() => Err(AttemptError::peer("the peer is gone")),
@@ -217,19 +222,24 @@ impl Transport {
         payload: &Payload,
         member: &Arc<Member>,
         leg: &Leg,
+        ticket: &Ticket,
     ) -> Result<Started, Failure> {
-        let (call, Leg { added, taken }) = (&context.call, leg);
+        let (call, Leg { added, taken, part }) = (&context.call, leg);
         let body = leg_body(payload, &payload.splices, added, member).noting(taken.clone());
         let mut headers = call.headers.clone();
         headers.extend(added.headers.iter().cloned());
         headers::set_budget(&mut headers, self.ttft_left_ms(context));
+        ticket.trace(*part, &mut headers);
         if member.speaks_orca() && !headers.contains_key(headers::ORCA_ASK) {
             headers.insert(headers::ORCA_ASK, HeaderValue::from_static("TEXT"));
         }
         let sent = Instant::now();
+        ticket.mark(Mark::Sent, Some(sent));
         let upstream = self.upstream(member);
         let answered = upstream.send(&member.dial, &call.method, &call.path, &headers, &body);
-        let Answered { head, body: mut flow } = answered.await?;
+        let Answered { head, body: mut flow, connected } = answered.await?;
+        ticket.mark(Mark::Connected, Some(connected));
+        ticket.mark(Mark::Head, None);
         member.life.answered();
         // Used at once: the first piece may arrive long after the head and its load report.
         reports::piggyback(&self.driver, member, &head.headers);
@@ -264,9 +274,11 @@ impl Transport {
         continues: bool,
         link: &Link,
         body: Parts,
+        ticket: &Ticket,
     ) -> Result<FromPeer, AttemptError> {
         let RequestContext { call, sender, prompt, terms, .. } = context;
         let sent = Instant::now();
+        ticket.mark(Mark::Sent, Some(sent));
         let model = prompt.info.model.is_empty().then(|| self.fleet.name(prompt.model)).flatten();
         let answer = link.forward(Outgoing {
             method: &call.method,
@@ -279,9 +291,11 @@ impl Transport {
             continues,
             priority: sender.priority,
             residence: &terms.residence,
+            traceparent: ticket.traceparent(Part::Whole),
             model: model.and_then(|name| HeaderValue::from_bytes(name.as_bytes()).ok()),
         });
         let (head, body) = answer.await?.into_parts();
+        ticket.mark(Mark::Head, None);
         refused_by_peer(&head)?;
         let mut flow = Flow::of_peer(body);
         let first = first(call.endpoint, head.status, &mut flow).await;

@@ -104,9 +104,6 @@ impl Delivery {
     pub(crate) fn first_token(&mut self, ticket: &mut Ticket) {
         let first = !std::mem::replace(&mut self.saw_first, true) && self.form == Form::Events;
         let ttft = first.then(|| self.began.elapsed());
-        if let Some(ttft) = ttft {
-            self.answers.metrics.first_token(ttft);
-        }
         ticket.first_token(ttft);
     }
 
@@ -163,7 +160,7 @@ impl Delivery {
 
     /// Ends the answer; its last attempt was sent at `sent`.
     pub(crate) fn over(&mut self, outcome: Outcome, sent: Instant) {
-        self.answers.metrics.ended(outcome, self.began.elapsed(), sent.elapsed());
+        self.answers.metrics.answered(outcome, sent.elapsed());
         self.reserved.release();
     }
 

@@ -8,6 +8,7 @@ use hyper::body::Incoming;
 use meridian_wire::openai::{self, Endpoint};
 use meridian_wire::peer::Marks;
 
+use crate::access::Access;
 use crate::admin::explain::Explain;
 use crate::http::refusal::{Refusal, json};
 use crate::http::{head, headers};
@@ -31,8 +32,8 @@ pub(crate) struct Requests {
     pub(crate) explain: Arc<Explain>,
     pub(crate) answers: Arc<Answers>,
     pub(crate) metrics: Arc<Metrics>,
-    /// The access log and the journal, if there are any.
-    pub(crate) records: Option<Arc<Records>>,
+    /// The access log, the journal, traces, and the newest requests.
+    pub(crate) records: Arc<Records>,
 }
 
 impl Forwards for Arc<Requests> {
@@ -60,12 +61,17 @@ impl Requests {
         }
         let shown_id = request.headers().get(headers::REQUEST_ID).cloned();
         let endpoint = Endpoint::of(request.uri().path());
-        let mut recording = Recording::begin(self.records.as_ref(), endpoint, origin.is_client());
+        let access = self.admission.inputs.access.now();
+        let traces = access.traces.as_ref();
+        let trace = traces.and_then(|to| self.records.trace_ids.join(to, request.headers_mut()));
+        let (metrics, records) = (&self.metrics.requests, &self.records);
+        let mut recording = Recording::begin(metrics, records, endpoint, origin.is_client(), trace);
         recording.note(|record| {
             record.id.clone_from(&shown_id);
             record.hops = origin.hops();
+            record.times.method.clone_from(request.method());
         });
-        let result = self.serve(request, endpoint, origin, &mut recording).await;
+        let result = self.serve(&access, request, endpoint, origin, &mut recording).await;
         result.unwrap_or_else(|refusal| {
             self.metrics.refused(&refusal);
             noted::ends_refused(&mut recording, &refusal);
@@ -75,6 +81,7 @@ impl Requests {
 
     async fn serve(
         &self,
+        access: &Access,
         mut request: Request<Incoming>,
         endpoint: Endpoint,
         origin: Origin,
@@ -83,12 +90,12 @@ impl Requests {
         if origin.is_client() {
             head::check(&request)?;
         }
-        let Admission { settings, inputs, fleet, peers, .. } = &self.admission;
-        let access = inputs.access.now();
+        let Admission { settings, fleet, peers, .. } = &self.admission;
         let tenant_header = settings.tenant_header.as_ref();
-        let caller = identify(tenant_header, &access, request.headers_mut(), endpoint, &origin)?;
+        let caller = identify(tenant_header, access, request.headers_mut(), endpoint, &origin)?;
         recording.note(|record| {
             record.tenant.clone_from(&caller.tenant);
+            record.is_tenant_known = caller.is_known;
             record.priority = Some(caller.priority);
         });
         let path = request.uri().path();
@@ -104,7 +111,8 @@ impl Requests {
             (Endpoint::Other, _) | (_, &Method::POST) => {}
             _ => return Err(Refusal::wrong_method("POST")),
         }
-        let admitted = self.admission.admit(&access, request, endpoint, origin, caller).await?;
+        let admitted =
+            self.admission.admit(access, request, endpoint, origin, caller, recording).await?;
         match admitted.dry_run {
             true => {
                 noted::ends_answered(recording, StatusCode::OK);

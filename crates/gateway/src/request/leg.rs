@@ -5,6 +5,7 @@ use meridian_wire::legs::Added;
 use meridian_wire::openai::{Purpose, Splices};
 
 use crate::http::parts::{Parts, Taken};
+use crate::record::hops::Part;
 use crate::replicas::fleet::Member;
 use crate::request::context::Payload;
 
@@ -15,11 +16,13 @@ pub(super) struct Leg {
     pub(super) added: Added,
     /// Notes that the request is being sent.
     pub(super) taken: Option<Taken>,
+    /// Its part of the attempt.
+    pub(super) part: Part,
 }
 
 impl Leg {
     pub(super) fn of(added: Added) -> Leg {
-        Leg { added, taken: None }
+        Leg { added, taken: None, part: Part::Decode }
     }
 
     /// Whether any byte of its body was taken to be sent.

@@ -23,6 +23,7 @@ use crate::error::{AttemptError, Fault};
 use crate::http::headers;
 use crate::http::parts::{Parts, Taken};
 use crate::machine::ticket::Ticket;
+use crate::record::hops::{Mark, Part};
 use crate::replicas::fleet::Member;
 use crate::replicas::upstream::{Answered, Upstream};
 use crate::request::attempt::{Failure, Started, Transport, broke, late};
@@ -139,7 +140,9 @@ impl Transport {
             Order::Together => self.together(split, ticket).await,
             Order::DecodeOnly => {
                 let added = (protocol.decode)(&pair, None).map_err(|_| self.fall_back("lacks"))?;
-                self.to_replica(context, payload, legs.to, &Leg::of(added)).await
+                // One request, which the replicas divide among themselves.
+                let leg = Leg { part: Part::Whole, ..Leg::of(added) };
+                self.to_replica(context, payload, legs.to, &leg, ticket).await
             }
         }
     }
@@ -147,10 +150,12 @@ impl Transport {
     /// The decode leg starts after the prefill's answer.
     async fn in_turn(&self, split: Split<'_>, ticket: &Ticket) -> Result<Started, Failure> {
         let Split { context, payload, legs, protocol, pair, .. } = split;
-        let ask = self.ask(split)?;
+        let ask = self.ask(split, ticket)?;
         let sent = Instant::now();
+        ticket.mark(Mark::PrefillSent, None);
         let prefilled =
             ask.send().await.inspect_err(|unfilled| self.metrics.fell_back(unfilled.why))?;
+        ticket.mark(Mark::Prefilled, None);
         let endpoint = context.call.endpoint;
         let handed = match protocol.hands_over {
             true => Some(
@@ -167,7 +172,7 @@ impl Transport {
         }
         self.metrics.prefilled(sent.elapsed());
         ticket.prefilled(handed.as_ref().and_then(Handed::all_usage).map(narrow));
-        let leg = Leg { added, taken: Some(Taken::default()) };
+        let leg = Leg { taken: Some(Taken::default()), ..Leg::of(added) };
         let _waiting = handed.is_some().then(|| self.waiting(context, legs.to, &leg));
         let started = tokio::select! {
             // First, so that a gateway that was stopped while it dialled does not send the leg now.
@@ -177,7 +182,7 @@ impl Transport {
                 let message = "no connection while its KV could be used (kv_lease)";
                 Err(AttemptError::of(Fault::Engine, message).into())
             }
-            started = self.to_replica(context, payload, legs.to, &leg) => started,
+            started = self.to_replica(context, payload, legs.to, &leg, ticket) => started,
         };
         self.decoded(Some(prefilled.at), started)
     }
@@ -216,12 +221,13 @@ impl Transport {
     /// Both legs start at once. The first to fail ends the other.
     async fn together(&self, split: Split<'_>, ticket: &Ticket) -> Result<Started, Failure> {
         let Split { context, payload, legs, protocol, pair, .. } = split;
-        let ask = self.ask(split)?;
+        let ask = self.ask(split, ticket)?;
         let added = (protocol.decode)(pair, None).map_err(|_| self.fall_back("lacks"))?;
         let leg = Leg::of(added);
         let sent = Instant::now();
+        ticket.mark(Mark::PrefillSent, None);
         let mut prefill = Task(Some(tokio::spawn(ask.send())));
-        let mut decode = std::pin::pin!(self.to_replica(context, payload, legs.to, &leg));
+        let mut decode = std::pin::pin!(self.to_replica(context, payload, legs.to, &leg, ticket));
         let filled = tokio::select! {
             biased;
             filled = prefill.end() => filled,
@@ -242,13 +248,14 @@ impl Transport {
             }
         }
         self.metrics.prefilled(sent.elapsed());
+        ticket.mark(Mark::Prefilled, None);
         ticket.prefilled(None);
         let started = decode.await;
         self.decoded(Some(filled.at), started)
     }
 
     /// The request of the prefill leg.
-    fn ask(&self, split: Split<'_>) -> Result<Ask, Failure> {
+    fn ask(&self, split: Split<'_>, ticket: &Ticket) -> Result<Ask, Failure> {
         let Split { context, payload, splices, legs, protocol, pair } = split;
         let from = legs.from;
         let added = (protocol.prefill)(pair).map_err(|_| self.fall_back("lacks"))?;
@@ -256,6 +263,7 @@ impl Transport {
         let mut headers = context.call.headers.clone();
         headers.extend(added.headers.iter().cloned());
         headers::set_budget(&mut headers, self.ttft_left_ms(context));
+        ticket.trace(Part::Prefill, &mut headers);
         Ok(Ask {
             upstream: self.upstream(from).clone(),
             member: from.clone(),
@@ -302,7 +310,7 @@ impl Ask {
 
     async fn exchange(&self) -> Result<Bytes, Unfilled> {
         let Ask { upstream, member, method, path, headers, body, .. } = self;
-        let Answered { head, body } =
+        let Answered { head, body, .. } =
             upstream.send(&member.dial, method, path, headers, body).await?;
         member.life.answered();
         let status = head.status;

@@ -97,7 +97,7 @@ impl Lifecycle {
                             }
                             Err(failure) => failure,
                         };
-                    ticket.note(|record| record.retries += 1);
+                    ticket.note(|record| noted::failed(record, &failure));
                     log(&self.ids, ticket.id, &attempt, &failure);
                     if let Some(said) = failures.repeated(&failure) {
                         return Err(Unanswered::SameFailure(Box::new(attempt), said));

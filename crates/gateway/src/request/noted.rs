@@ -1,11 +1,16 @@
 //! Copies the facts of a request into its record, as they become known.
 
+use std::time::Instant;
+
 use http::{HeaderValue, StatusCode, response};
+use meridian_routing::{Ending, Outcome};
 
 use crate::http::headers;
 use crate::http::refusal::Refusal;
 use crate::record::Recording;
 use crate::record::facts::{Asked, DONE, Record};
+use crate::record::hops::To;
+use crate::request::attempt::Failure;
 use crate::request::context::RequestContext;
 use crate::request::destination::{Attempt, Destination};
 
@@ -21,7 +26,10 @@ pub(super) fn admitted(recording: &mut Recording, context: &RequestContext) {
         session: sender.session,
     };
     recording.admitted(asked, &prompt.info.fingerprint);
-    recording.note(|record| record.id = Some(call.shown_id.clone()));
+    recording.note(|record| {
+        record.id = Some(call.shown_id.clone());
+        record.times.admitted = Some(Instant::now());
+    });
 }
 
 /// The machine has chosen the destination of an attempt.
@@ -41,6 +49,21 @@ pub(super) fn attempt(record: &mut Record, attempt: &Attempt) {
             record.region = HeaderValue::from_str(link.region()).ok();
         }
     }
+    let address = match &attempt.destination {
+        Destination::Replica(member) => Some(member.authority.clone()),
+        Destination::Peer(link) => link.authority(),
+    };
+    let prefill = attempt.prefill.as_ref();
+    record.times.begin(To {
+        replica: record.replica.clone(),
+        prefill: record.prefill.clone(),
+        peer: record.peer.clone(),
+        region: record.region.clone(),
+        address,
+        prefill_address: prefill.map(|member| member.authority.clone()),
+        reason: attempt.why.word(),
+        matched: attempt.matched,
+    });
 }
 
 /// An answer has started. A peer reports the replicas and the region in its head.
@@ -51,6 +74,30 @@ pub(super) fn started(record: &mut Record, attempt: &Attempt, head: &response::P
         if let Some(region) = head.headers.get(headers::REGION) {
             record.region = Some(region.clone());
         }
+    }
+    if let Some(hop) = record.times.current() {
+        let to = hop.answered(head.status);
+        to.replica.clone_from(&record.replica);
+        to.prefill.clone_from(&record.prefill);
+        to.region.clone_from(&record.region);
+    }
+}
+
+/// An attempt has failed.
+pub(super) fn failed(record: &mut Record, failure: &Failure) {
+    record.retries += 1;
+    let outcome = failure.prefill.unwrap_or_else(|| failure.error.outcome());
+    let status = failure.said.as_ref().map(|said| said.head.status);
+    if let Some(hop) = record.times.current() {
+        hop.fail(Ending::Attempt(outcome).word(), status);
+    }
+}
+
+/// A stream has broken off, and another attempt continues it.
+pub(super) fn broke_off(record: &mut Record, pieces: u32) {
+    record.pieces += pieces;
+    if let Some(hop) = record.times.current() {
+        hop.fail(Ending::Attempt(Outcome::ReplicaError).word(), None);
     }
 }
 

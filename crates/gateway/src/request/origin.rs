@@ -40,6 +40,8 @@ impl Origin {
 /// The tenant of a request.
 pub(crate) struct Caller {
     pub(crate) tenant: Option<HeaderValue>,
+    /// Whether the configuration names it.
+    pub(crate) is_known: bool,
     /// The tenant's rate limits. For a forwarded request the first gateway has applied them.
     pub(crate) rates: Option<Arc<Rates>>,
     pub(crate) priority: Priority,
@@ -57,17 +59,20 @@ pub(crate) fn identify(
     let named = access.tenants.are_named();
     let caller = match origin {
         Origin::Peer { marks, .. } => {
-            Caller { tenant: marks.tenant.clone(), rates: None, priority: marks.priority }
+            let tenant = marks.tenant.clone();
+            let is_known = tenant.is_some() && access.tenants.labels(tenant.as_ref()).is_some();
+            Caller { tenant, is_known, rates: None, priority: marks.priority }
         }
         Origin::Client(_) if named => {
             let tenant = access.tenants.identify(headers, endpoint)?;
             let priority = priority::lowered(headers, tenant.priority)?;
-            Caller { tenant: Some(tenant.name.clone()), rates: tenant.rates.clone(), priority }
+            let (name, rates) = (tenant.name.clone(), tenant.rates.clone());
+            Caller { tenant: Some(name), is_known: true, rates, priority }
         }
         Origin::Client(_) => {
             let tenant = tenant_header.and_then(|name| headers.get(name)).cloned();
             let priority = priority::lowered(headers, Priority::default())?;
-            Caller { tenant, rates: None, priority }
+            Caller { tenant, is_known: false, rates: None, priority }
         }
     };
     if named {

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::AccessNow;
 use crate::admin::explain::Explain;
+use crate::admin::page::Feed;
 use crate::admin::pages::Admin;
 use crate::admin::sessions::Sessions;
 use crate::admin::status::StatusPage;
@@ -50,6 +51,7 @@ use crate::threads::ClientPort;
 /// All parts of a gateway.
 pub(super) struct Gateway {
     pub(super) config: Arc<Config>,
+    commit: String,
     pub(super) driver: Arc<Driver>,
     pub(super) fleet: Arc<Fleet>,
     pub(super) replicas: Arc<Replicas>,
@@ -76,6 +78,7 @@ impl Gateway {
     /// wants probed.
     pub(super) fn build(
         config: Config,
+        commit: String,
         file: Option<&Path>,
         wishes: mpsc::UnboundedSender<ReplicaId>,
     ) -> Result<Gateway, Error> {
@@ -119,6 +122,7 @@ impl Gateway {
             policy: Arc::new(policy),
             plane: Arc::new(plane),
             config: Arc::new(config),
+            commit,
             driver,
             fleet,
             replicas,
@@ -166,7 +170,8 @@ impl Gateway {
     }
 
     pub(super) fn admin(&self) -> Arc<Admin> {
-        let status = StatusPage {
+        let status = Arc::new(StatusPage {
+            commit: self.commit.clone(),
             region: self.config.region.clone(),
             driver: self.driver.clone(),
             fleet: self.fleet.clone(),
@@ -176,11 +181,15 @@ impl Gateway {
             sources: self.sources.clone(),
             client_tls: self.client_tls.clone(),
             admin_tls: self.admin_tls.clone(),
-        };
+        });
+        let explain = self.plane.explain.clone();
+        let page = Feed::new(build(&self.commit), self.driver.clone(), status.clone(), explain);
         Arc::new(Admin {
+            page: Arc::new(page),
             config: Config::clone(&self.config),
             status,
             explain: self.plane.explain.clone(),
+            recent: self.plane.records.recent.clone(),
             replicas: self.replicas.clone(),
             access: self.plane.inputs.access.clone(),
             policy: self.policy.clone(),
@@ -230,8 +239,9 @@ fn data_plane(
     let residency = Residency::new(driver, config, &access.now().rules);
     let ids = Arc::new(Ids::new(random_seed(), seed));
     let explain = Explain::new(driver.clone(), fleet.clone(), peers.clone(), ids.clone());
-    let metrics = Arc::new(Metrics::new());
-    let records = record::start(config, fleet, |sink| metrics.records_dropped(sink))?;
+    let metrics = Arc::new(Metrics::new(fleet.clone()));
+    let random = [random_seed(), random_seed()];
+    let records = record::start(config, fleet, random, |sink| metrics.records_dropped(sink))?;
     Ok(DataPlane {
         settings: Arc::new(Settings::new(config)),
         inputs: Arc::new(Inputs {
@@ -288,4 +298,10 @@ fn warn(config: &Config) {
 fn random_seed() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::collections::hash_map::RandomState::new().build_hasher().finish()
+}
+
+/// The version and the commit, for people.
+fn build(commit: &str) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    if commit.is_empty() { version.to_owned() } else { format!("{version} ({commit})") }
 }

@@ -34,7 +34,7 @@ impl World {
         let file = std::env::temp_dir().join(format!("meridian-access-{name}-{id}.yaml"));
         std::fs::write(&file, config.print().unwrap()).unwrap();
         let given =
-            Given { config: config.clone(), file: Some(file.clone()), reload: Arc::default() };
+            Given { config: config.clone(), file: Some(file.clone()), ..config.clone().into() };
         let reload = given.reload.clone();
         let region = Region::start(given).await;
         region.until("the replica is up", |s| s.replicas.iter().all(|r| r.state == "up")).await;

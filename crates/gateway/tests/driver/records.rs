@@ -16,18 +16,19 @@ use crate::common::{
 use crate::forwards::{World, occupy};
 use crate::tenants::{bearing, tenant};
 
-const MS: Duration = Duration::from_millis(1);
-const ANSWER: &str = r#"{"id":"c","choices":[],"usage":{"prompt_tokens":12,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":8}}}"#;
-const WORD: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"w\"}}]}\n\n";
-const USAGE: &str =
+pub(crate) const MS: Duration = Duration::from_millis(1);
+pub(crate) const ANSWER: &str = r#"{"id":"c","choices":[],"usage":{"prompt_tokens":12,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":8}}}"#;
+pub(crate) const WORD: &str =
+    "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"w\"}}]}\n\n";
+pub(crate) const USAGE: &str =
     "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":12,\"completion_tokens\":2}}\n\n";
-const DONE: &str = "data: [DONE]\n\n";
+pub(crate) const DONE: &str = "data: [DONE]\n\n";
 
 /// The files of one gateway, in a folder that is removed at the end of its test.
-struct Files(PathBuf);
+pub(crate) struct Files(PathBuf);
 
 impl Files {
-    fn new(name: &str) -> Files {
+    pub(crate) fn new(name: &str) -> Files {
         let folder =
             std::env::temp_dir().join(format!("meridian-records-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
@@ -39,7 +40,7 @@ impl Files {
         self.0.join(name).to_str().unwrap().to_owned()
     }
 
-    fn set(&self, config: &mut Config) {
+    pub(crate) fn set(&self, config: &mut Config) {
         let format = LogFormat::Json;
         config.access_log = Some(AccessLog { to: self.path("access.log"), format, rotate: None });
         config.journal = Some(Journal { to: self.path("journal.jsonl"), rotate: None });
@@ -54,12 +55,12 @@ impl Files {
         self.text(name).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    fn log(&self) -> Vec<Value> {
+    pub(crate) fn log(&self) -> Vec<Value> {
         self.lines("access.log")
     }
 
     /// The journal without its header.
-    fn journal(&self) -> Vec<Value> {
+    pub(crate) fn journal(&self) -> Vec<Value> {
         let mut lines = self.lines("journal.jsonl");
         assert_eq!(lines[0], serde_json::json!({"meridian_journal": 1, "block_tokens": 512}));
         lines.remove(0);
@@ -74,7 +75,7 @@ impl Drop for Files {
 }
 
 /// The counts of a gateway whose requests have all ended, after it has stopped.
-async fn stopped(mut region: Region) -> Requests {
+pub(crate) async fn stopped(mut region: Region) -> Requests {
     let requests = region.settled().await.requests;
     region.shut_down();
     region.served.await.unwrap().unwrap();

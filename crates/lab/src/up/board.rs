@@ -1,7 +1,8 @@
 //! The browser page: the state of the regions, and buttons to break and repair them.
 //!
-//! One document that loads nothing from elsewhere, one stream of the state (`/stream`, server-sent
-//! events, twice a second; `/state` is the latest one), one address for orders (`POST /orders`). It
+//! The page is the one that gateways serve (`meridian-page`). Here are its stream of the state
+//! (`/stream`, server-sent events, twice a second; `/state` is the latest one), the explanations of
+//! the regions' gateways (`/explain/REGION/REQUEST`), and one address for orders (`POST /orders`). It
 //! listens on loopback only, and accepts orders only from its own pages: any client that reaches it
 //! can kill the fleet.
 
@@ -12,7 +13,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Either, Full, Limited};
 use hyper::body::{Body, Frame, Incoming};
 use hyper::service::service_fn;
@@ -20,10 +21,10 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::hours::Shown;
 use super::order::Order;
-use crate::{Error, Result};
+use crate::{Client, Error, Result};
 
-const PAGE: &str = include_str!("board/page.html");
 /// The largest order, bytes.
 const MOST_BODY: usize = 4 << 10;
 /// Most open pages.
@@ -38,16 +39,17 @@ pub(super) type Asked = (Order, oneshot::Sender<std::result::Result<(), String>>
 pub(super) struct Board {
     /// Its address.
     pub(super) address: SocketAddr,
-    /// The state in JSON, as the pages see it.
-    pub(super) state: watch::Sender<Bytes>,
+    /// The state, as the pages see it.
+    pub(super) state: watch::Sender<Shown>,
     /// Orders from the pages.
     pub(super) orders: mpsc::Receiver<Asked>,
 }
 
 #[derive(Clone)]
 struct Ends {
-    state: watch::Receiver<Bytes>,
+    state: watch::Receiver<Shown>,
     orders: mpsc::Sender<Asked>,
+    client: Client,
 }
 
 type Answer = Response<Either<Full<Bytes>, Events>>;
@@ -59,9 +61,9 @@ impl Board {
         let failed = |source| Error::Listen { field: "the page's address".into(), address, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let (state, seen) = watch::channel(Bytes::new());
+        let (state, seen) = watch::channel(Shown::default());
         let (asked, orders) = mpsc::channel(16);
-        tokio::spawn(serve(listener, Ends { state: seen, orders: asked }));
+        tokio::spawn(serve(listener, Ends { state: seen, orders: asked, client: Client::new() }));
         Ok(Board { address, state, orders })
     }
 }
@@ -91,12 +93,12 @@ async fn serve(listener: TcpListener, ends: Ends) {
 
 async fn answer(ends: Ends, request: Request<Incoming>) -> Answer {
     match (request.method(), request.uri().path()) {
-        (&Method::GET, "/") => typed(StatusCode::OK, PAGE.into(), "text/html; charset=utf-8"),
         (&Method::GET, "/stream") => events(ends.state),
         (&Method::GET, "/state") => {
-            let state = ends.state.borrow().clone();
+            let state = ends.state.borrow().whole.clone();
             typed(StatusCode::OK, state, "application/json")
         }
+        (&Method::GET, path) if path.starts_with("/explain/") => explain(&ends, path).await,
         (&Method::POST, "/orders") => match order(&ends, request).await {
             Ok(()) => typed(StatusCode::OK, "{}".into(), "application/json"),
             Err((status, why)) => {
@@ -104,9 +106,37 @@ async fn answer(ends: Ends, request: Request<Incoming>) -> Answer {
                 typed(status, body.into(), "application/json")
             }
         },
-        _ => {
-            let known = "served here: GET / /stream /state, POST /orders\n";
-            typed(StatusCode::NOT_FOUND, known.into(), "text/plain; charset=utf-8")
+        (&Method::GET, path) => file(path, request.headers()).unwrap_or_else(missing),
+        _ => missing(),
+    }
+}
+
+fn missing() -> Answer {
+    let known = "served here: GET / /stream /state /explain/REGION/REQUEST, POST /orders\n";
+    typed(StatusCode::NOT_FOUND, known.into(), "text/plain; charset=utf-8")
+}
+
+/// A file of the page.
+fn file(path: &str, headers: &HeaderMap) -> Option<Answer> {
+    let known = headers.get(header::IF_NONE_MATCH).map(HeaderValue::as_bytes);
+    let answer = meridian_page::answer(meridian_page::Host::Up, path, known)?;
+    Some(answer.map(|body| Either::Left(Full::new(body))))
+}
+
+/// The explanation of a decision, from the gateway of its region.
+async fn explain(ends: &Ends, path: &str) -> Answer {
+    let asked = path.trim_start_matches("/explain/").split_once('/');
+    let asked = asked.and_then(|(region, id)| {
+        let admins = ends.state.borrow().admins.clone();
+        let (_, admin) = admins.iter().find(|(name, _)| name == region)?;
+        Some(format!("{admin}/admin/explain/{id}"))
+    });
+    let Some(url) = asked else { return missing() };
+    match ends.client.get(&url).await {
+        Ok(answer) => typed(StatusCode::OK, answer.body, "application/json"),
+        Err(error) => {
+            let body = serde_json::json!({ "error": { "message": error.to_string() } }).to_string();
+            typed(StatusCode::NOT_FOUND, body.into(), "application/json")
         }
     }
 }
@@ -145,15 +175,23 @@ fn typed(status: StatusCode, body: Bytes, kind: &'static str) -> Answer {
     answer
 }
 
-fn events(mut state: watch::Receiver<Bytes>) -> Answer {
+/// The first event has the whole hour, later ones its newest points.
+fn events(mut state: watch::Receiver<Shown>) -> Answer {
     let (send, receive) = mpsc::channel(1);
     tokio::spawn(async move {
+        let mut had_all = false;
         loop {
             let now = state.borrow_and_update().clone();
+            let now = if had_all { now.newest } else { now.whole };
             // Empty before the first poll.
-            let event = [b"data: ", &now[..], b"\n\n"].concat();
-            let gone = !now.is_empty() && send.send(Bytes::from(event)).await.is_err();
-            if gone || state.changed().await.is_err() {
+            if !now.is_empty() {
+                had_all = true;
+                let event = [b"data: ", &now[..], b"\n\n"].concat();
+                if send.send(Bytes::from(event)).await.is_err() {
+                    return;
+                }
+            }
+            if state.changed().await.is_err() {
                 return;
             }
         }

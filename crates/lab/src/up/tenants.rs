@@ -49,8 +49,21 @@ pub(super) fn config(edits: u32) -> String {
     yaml
 }
 
+/// The keys of a load's sessions, each for the same share of them.
+const KEYS: [&str; 4] = [VISITORS, VISITORS, VISITORS, EU_ONLY];
+
 /// Arguments of a load: a quarter of its sessions belong to the tenant with the rule.
 pub(super) fn load_args() -> Vec<String> {
-    let keys = [VISITORS, VISITORS, VISITORS, EU_ONLY];
-    keys.iter().flat_map(|key| ["--api-key".to_owned(), (*key).to_owned()]).collect()
+    KEYS.iter().flat_map(|key| ["--api-key".to_owned(), (*key).to_owned()]).collect()
+}
+
+impl Options {
+    /// How many of this many clients send requests that a rule binds to a region, and its index; none
+    /// if the run has no rule.
+    #[must_use]
+    pub fn bound(&self, clients: u32) -> Option<(u32, usize)> {
+        let region = self.regions.iter().position(|region| region == REGION)?;
+        let keys = KEYS.iter().filter(|key| **key == EU_ONLY).count() as u32;
+        are_there(self).then_some((clients * keys / KEYS.len() as u32, region))
+    }
 }

@@ -1,29 +1,35 @@
-//! The data for the page: the state of everything, as JSON.
+//! The data for the page: the state of everything, as JSON. Each region's gateway reports its own, and
+//! this file puts them together with the processes, the clients and the links.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use meridian_wire::admin::{Decided, Status};
+use meridian_wire::admin::{PageState, Point, Snapshot};
 use meridian_wire::wan;
 use serde::Serialize;
 
 use super::Options;
 use super::beside::Second;
+use super::hours::{KEPT, Shown};
 use super::world::World;
 use crate::Live;
 use crate::page::Seen;
 
-/// Decisions shown per region.
-const DECISIONS: usize = 6;
+/// Points of an event that is not the first of its stream.
+const NEWEST: usize = 6;
 
 /// The whole state.
 #[derive(Serialize)]
 struct State<'a> {
     /// Seconds since the start.
     t_s: f64,
+    /// The time, in seconds since 1970.
+    now_s: f64,
+    build: &'a str,
     topology: &'a str,
     regions: Vec<OfRegion<'a>>,
-    links: Vec<wan::Link>,
+    links: &'a [wan::Link],
     /// Faults and repairs, newest first.
     orders: &'a [String],
     beside: Option<Other<'a>>,
@@ -40,10 +46,13 @@ struct Other<'a> {
 #[derive(Serialize)]
 struct OfRegion<'a> {
     name: &'a str,
-    status: Option<&'a Status>,
+    /// Whether it has a gateway of its own.
+    own_gateway: bool,
+    /// Its gateway's state; none while that does not answer.
+    page: Option<&'a PageState>,
+    points: Vec<Point>,
     clients: Option<&'a Live>,
     replicas: Vec<OfReplica<'a>>,
-    decisions: Vec<Decided>,
 }
 
 #[derive(Serialize)]
@@ -54,39 +63,86 @@ struct OfReplica<'a> {
 }
 
 impl World {
-    pub(super) async fn state(&self, elapsed: Duration, options: &Options, seen: &[Seen]) -> Bytes {
-        let mut regions = Vec::new();
-        for (region, seen) in self.regions.iter().zip(seen) {
-            let replica = super::region::Replica::answers;
-            regions.push(OfRegion {
-                name: &region.name,
-                status: seen.status.as_ref(),
-                clients: seen.live.as_ref(),
-                replicas: region
-                    .replicas
-                    .iter()
-                    .map(|r| OfReplica { name: &r.name, url: &r.url, alive: replica(r) })
-                    .collect(),
-                decisions: self.decisions(region).await,
-            });
-        }
+    pub(super) async fn state(
+        &mut self,
+        elapsed: Duration,
+        options: &Options,
+        seen: &[Seen],
+    ) -> Shown {
+        let pages = self.pages().await;
         let links = match &self.distance {
             Some(distance) => distance.state().await.map(|s| s.links).unwrap_or_default(),
             None => Vec::new(),
         };
-        let beside = options
-            .beside
-            .as_ref()
-            .and_then(|beside| beside.at(elapsed).map(|now| Other { name: &beside.name, now }));
-        let (t_s, topology) = (elapsed.as_secs_f64(), &*options.topology);
-        let state = State { t_s, topology, regions, links, orders: &self.orders, beside };
-        serde_json::to_vec(&state).expect("the state always serializes").into()
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a date for people, the end of the time axis"
+        )]
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let json = |most: usize| {
+            let state = State {
+                t_s: elapsed.as_secs_f64(),
+                now_s: now.as_secs_f64(),
+                build: pages.iter().flatten().next().map_or("", |page| &page.build),
+                topology: &options.topology,
+                regions: self.regions_of(seen, &pages, most),
+                links: &links,
+                orders: &self.orders,
+                beside: options.beside.as_ref().and_then(|beside| {
+                    beside.at(elapsed).map(|now| Other { name: &beside.name, now })
+                }),
+            };
+            Bytes::from(serde_json::to_vec(&state).expect("the state always serializes"))
+        };
+        let answering = self.regions.iter().filter_map(|region| {
+            region.answering().map(|gateway| (region.name.clone(), gateway.admin.clone()))
+        });
+        Shown { whole: json(KEPT), newest: json(NEWEST), admins: Arc::new(answering.collect()) }
     }
 
-    /// The newest decisions; none if the gateway does not answer.
-    async fn decisions(&self, region: &super::region::Region) -> Vec<Decided> {
-        let Some(gateway) = region.answering() else { return Vec::new() };
-        let url = format!("{}/admin/decisions?last={DECISIONS}", gateway.admin);
-        self.client.json(&url).await.unwrap_or_default()
+    fn regions_of<'a>(
+        &'a self,
+        seen: &'a [Seen],
+        pages: &'a [Option<PageState>],
+        most: usize,
+    ) -> Vec<OfRegion<'a>> {
+        let all = self.regions.iter().zip(seen).zip(pages);
+        let one =
+            |((region, seen), page): ((&'a super::region::Region, &'a Seen), &'a Option<_>)| {
+                let replica = |r: &'a super::region::Replica| OfReplica {
+                    name: &r.name,
+                    url: &r.url,
+                    alive: r.answers(),
+                };
+                OfRegion {
+                    name: &region.name,
+                    own_gateway: region.spec.is_some(),
+                    page: page.as_ref(),
+                    points: self.hours.last(&region.name, most),
+                    clients: seen.live.as_ref(),
+                    replicas: region.replicas.iter().map(replica).collect(),
+                }
+            };
+        all.map(one).collect()
+    }
+
+    /// The states of the gateways, by region; keeps their new points.
+    async fn pages(&mut self) -> Vec<Option<PageState>> {
+        let mut pages = Vec::new();
+        for region in &self.regions {
+            let since = self.hours.newest(&region.name);
+            let page: Option<Snapshot> = match region.answering() {
+                Some(gateway) => {
+                    let url = format!("{}/admin/page?since={since}", gateway.admin);
+                    self.client.json(&url).await.ok()
+                }
+                None => None,
+            };
+            pages.push(page.map(|Snapshot { state, points }| {
+                self.hours.keep(&region.name, points);
+                state
+            }));
+        }
+        pages
     }
 }

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::arrange::{self, Shared};
 use super::board::{Asked, Board};
+use super::hours::Hours;
 use super::paths::Paths;
 use super::region::{Region, still_runs};
 use super::start::Maker;
@@ -40,6 +41,8 @@ pub(super) struct World {
     pub(super) board: Board,
     /// Faults and repairs, newest first.
     pub(super) orders: Vec<String>,
+    /// The last hour of the regions.
+    pub(super) hours: Hours,
     /// How long the loads ran.
     pub(super) watched: Duration,
 }
@@ -86,6 +89,7 @@ impl World {
             maker,
             board: Board::start().await?,
             orders: Vec::new(),
+            hours: Hours::default(),
             watched: Duration::ZERO,
         };
         world.set_routes().await?;

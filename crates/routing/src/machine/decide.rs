@@ -14,6 +14,7 @@ use meridian_base::{PeerId, ReplicaId, Time};
 use super::Routing;
 use super::second_layer::Beyond;
 use crate::active::{Active, Place};
+use crate::alternatives::FirstToken;
 use crate::explain::{CandidateRow, Decision, PeerCandidate, Target};
 use crate::places::Places;
 use crate::policy::{Chosen, Common, Forward, Pick, View};
@@ -525,6 +526,10 @@ impl Routing {
                 rows.push(self.candidate(active, id));
             }
         }
+        decision.away = match decision.pick {
+            Some((Target::Peer(id), _)) => self.first_token_away(active, id),
+            _ => None,
+        };
         let each = self.peers.ids().iter();
         let at = decision.at;
         decision.peers.extend(each.filter_map(|id| self.peer_candidate(at, active, *id)));
@@ -543,6 +548,21 @@ impl Routing {
             eligible: row.eligible,
             since: row.since,
         })
+    }
+
+    /// The earliest first token among a peer's eligible replicas, before this forward counts there.
+    fn first_token_away(&self, active: &Active, id: PeerId) -> Option<FirstToken> {
+        let (row, of) = (self.peers.get(id)?.row(), active.request.prompt_tokens);
+        let matched = |slot: Option<u16>| {
+            let blocks = slot.and_then(|slot| self.scratch.beyond.matched.get(usize::from(slot)));
+            blocks.map_or(0.0, |blocks| self.scratch.tokens(*blocks))
+        };
+        let eligible = row.remotes.iter().filter(|remote| remote.told.eligible);
+        let each = eligible.map(|remote| {
+            let (own, matched) = (remote.own_tokens, matched(remote.slot));
+            FirstToken::at_peer(row.rtt_ms, &remote.told, own, matched, of)
+        });
+        each.min_by(|a, b| a.ms.total_cmp(&b.ms))
     }
 
     fn candidate(&self, active: &Active, id: ReplicaId) -> CandidateRow {

@@ -29,6 +29,10 @@ pub struct Explanation {
     pub pair: Option<Pair>,
     /// Why it was picked, or why nothing was picked.
     pub reason: String,
+    /// Predicted time from the decision to the first token, if something was picked; for a forward, at
+    /// the peer's best replica.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted_first_token_ms: Option<f64>,
     /// How it ended.
     #[serde(flatten)]
     pub ending: Ending,

@@ -133,6 +133,9 @@ impl Gateway {
             cors.check(check);
         }
         record::check(self.access_log.as_ref(), self.journal.as_ref(), check);
+        if let Some(traces) = &self.traces {
+            traces.check(check);
+        }
     }
 
     /// The lists of replicas, their sources, tenants, and residency rules.

@@ -19,6 +19,7 @@ mod sources;
 mod tenants;
 mod tls;
 mod topology;
+mod traces;
 mod units;
 mod yaml;
 
@@ -47,6 +48,7 @@ pub use sources::{Source, beyond_limit, bootstrap, name_and_port, pool_problems,
 pub use tenants::{KeyHash, PriorityClass, Tenant, TenantLimits};
 pub use tls::{MutualTls, Tls};
 pub use topology::Topology;
+pub use traces::{OtlpProtocol, Traces};
 pub use units::{Size, Span};
 pub use yaml::{Format, closest, suggest};
 
@@ -151,7 +153,7 @@ pub struct Gateway {
     /// Initial prefill time, ms a token; the gateway learns better values from answers.
     #[serde(default = "defaults::ms_per_token")]
     pub ms_per_token: f64,
-    /// Decisions kept for `meridian explain`.
+    /// Decisions, and times of as many requests, kept for `meridian explain`.
     #[serde(default = "defaults::explain_keep")]
     pub explain_keep: usize,
     /// Serving threads; 0 for one per core.
@@ -172,6 +174,9 @@ pub struct Gateway {
     /// The requests as a trace that can be replayed. If absent, none is written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal: Option<Journal>,
+    /// Traces for an OpenTelemetry collector. If absent, none are sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traces: Option<Traces>,
 }
 
 /// `blind`, `{outstanding: 24}`, `pending`, `saturation` or `pending_kv`.

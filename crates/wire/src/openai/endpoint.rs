@@ -59,6 +59,22 @@ impl Endpoint {
         }
     }
 
+    /// Its path, without ids; none for an engine's own.
+    #[must_use]
+    pub fn route(self) -> Option<&'static str> {
+        Some(match self {
+            Endpoint::ChatCompletions => "/v1/chat/completions",
+            Endpoint::Completions => "/v1/completions",
+            Endpoint::Responses => "/v1/responses",
+            Endpoint::Embeddings => "/v1/embeddings",
+            Endpoint::Messages => "/v1/messages",
+            Endpoint::CountTokens => "/v1/messages/count_tokens",
+            Endpoint::Tokenize => "/tokenize",
+            Endpoint::Models => "/v1/models",
+            Endpoint::Other => return None,
+        })
+    }
+
     /// Whether bodies are not prompts and answers are not scanned: only the engine knows their
     /// contents.
     #[must_use]
@@ -126,6 +142,8 @@ mod tests {
         ];
         for (path, endpoint) in table {
             assert_eq!(Endpoint::of(path), endpoint, "{path}");
+            let route = endpoint.route().map(Endpoint::of);
+            assert_eq!(route.unwrap_or_default(), endpoint, "{path}");
         }
     }
 }

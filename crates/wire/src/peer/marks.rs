@@ -3,8 +3,8 @@
 //! They count only on a connection with a certificate of the fleet. If a client sends headers with
 //! these names, they are removed before anything reads them ([`Marks::strip`]).
 //!
-//! Deliberately not here: the trace and the request's id. They are headers of the client's, or were
-//! set by the first gateway, and are forwarded unchanged.
+//! Deliberately not here: the trace and the request's id. They have headers of their own, which are
+//! the client's or were set by the first gateway.
 
 use std::time::Duration;
 

@@ -13,6 +13,15 @@ use super::{Fault, TraceError, TraceRequest, is_name};
 
 /// Blocks whose owner is stored, at least, if sessions are inferred from prefixes.
 const BLOCKS: usize = 1 << 22;
+/// Later times than this count from 1970, as in the gateway's journal: no trace lasts ten years.
+const CALENDAR: Time = Time::from_millis(10 * 365 * 86_400_000);
+
+/// The start of a trace whose first request has the time `first`: that request, if times count from
+/// 1970, and otherwise zero.
+#[must_use]
+pub fn start_of(first: Time) -> Time {
+    if first < CALENDAR { Time::ZERO } else { first }
+}
 
 /// The changes to make to a trace.
 #[derive(Clone, Debug)]
@@ -24,9 +33,10 @@ pub struct Shape {
     /// The grid of the recorded arrivals, which are spread over its steps; zero leaves them
     /// unchanged.
     pub spread: Duration,
-    /// Drops requests that arrive before this; the rest count from here.
+    /// Drops requests that arrive before this; the rest count from here. In a trace whose times
+    /// count from 1970, this counts from its first request, or from 1970 too.
     pub from: Time,
-    /// Drops requests that arrive at this time or later.
+    /// Drops requests that arrive at this time or later, in the terms of `from`.
     pub to: Time,
     /// Factor on the request rate.
     pub rate: f64,
@@ -83,6 +93,7 @@ where
         ancestry: Ancestry::new(BLOCKS),
         seen: 0,
         left: shape.limit,
+        window: None,
         shape: shape.clone(),
     })
 }
@@ -94,6 +105,8 @@ pub struct Shaped<I> {
     ancestry: Ancestry,
     seen: u64,
     left: u64,
+    /// The ends of the window in the trace's own times, known from the first request on.
+    window: Option<(Time, Time)>,
 }
 
 impl<I> Shaped<I> {
@@ -117,10 +130,17 @@ impl<I> Shaped<I> {
         chosen.or(regions.last()).map(|(name, _)| name.clone())
     }
 
-    fn scaled(&self, at: Time) -> Time {
-        let nanos = at.since(self.shape.from).as_nanos() as f64 / self.shape.rate;
+    /// The window of a trace whose first request has the time `first`.
+    fn window(&mut self, first: Time) -> (Time, Time) {
+        let start = start_of(first);
+        let place = |at: Time| if at < CALENDAR { start + at.since(Time::ZERO) } else { at };
+        *self.window.get_or_insert((place(self.shape.from), place(self.shape.to)))
+    }
+
+    fn scaled(&self, at: Time, from: Time) -> Time {
+        let nanos = at.since(from).as_nanos() as f64 / self.shape.rate;
         match self.shape.rate == 1.0 {
-            true => Time::ZERO + at.since(self.shape.from),
+            true => Time::ZERO + at.since(from),
             false => Time::from_nanos(libm::round(nanos) as u64),
         }
     }
@@ -149,11 +169,12 @@ where
             if request.session.is_none() {
                 request.session = self.session(&request, number);
             }
-            if request.at >= self.shape.to {
+            let (from, to) = self.window(request.at);
+            if request.at >= to {
                 self.left = 0;
-            } else if request.at >= self.shape.from {
+            } else if request.at >= from {
                 self.left -= 1;
-                request.at = self.scaled(request.at);
+                request.at = self.scaled(request.at, from);
                 let whose = request.session.unwrap_or(mix(number, 1));
                 request.region = self.region(whose).or(request.region);
                 return Some(Ok(request));

@@ -24,6 +24,9 @@ fn every_kind() -> Vec<String> {
         points("points", ["TTFT, ms", "E2E, ms"], &line, [false, true]),
         timeline("timeline", "KV used", &line),
         heatmap("heatmap", "shared", &[vec![0.0, 0.5], vec![1.0, 0.25]]),
+        stack(
+            &[bars("one", "ms", &bar), lines("two", ["x", "y"], &line, true)].map(Result::unwrap),
+        ),
         // Empty data is not an error.
         bars("empty", "requests/s", &[]),
         boxes("empty", "ms", &[], true),

@@ -1,7 +1,4 @@
-use std::collections::BTreeMap;
-
 use super::*;
-use crate::load::Row;
 
 fn status(done: u64, cancelled: u64) -> Status {
     Status {
@@ -16,21 +13,8 @@ fn status(done: u64, cancelled: u64) -> Status {
 }
 
 fn report(ok: u64, aborted: u64) -> Report {
-    Report {
-        experiment: String::new(),
-        commit: String::new(),
-        seeds: vec![],
-        rows: vec![Row::default()],
-        params: String::new(),
-        options: Options::default(),
-        model: String::new(),
-        window_s: 1.0,
-        counts: Counts { sent: ok + aborted, ok, aborted, ..Counts::default() },
-        errors: BTreeMap::new(),
-        replicas: BTreeMap::new(),
-        lateness_ms: None,
-        gateway: None,
-    }
+    let counts = Counts { sent: ok + aborted, ok, aborted, ..Counts::default() };
+    Report { counts, ..Report::blank() }
 }
 
 fn agrees(report: &Report, after: Status) -> bool {

@@ -77,6 +77,11 @@ impl Endpoint {
         endpoint
     }
 
+    /// Does this from now on, once its script has ended.
+    pub(crate) fn then(&self, otherwise: Act) {
+        self.state.lock().unwrap().otherwise = otherwise;
+    }
+
     /// The bodies received, in order.
     pub(crate) fn bodies(&self) -> Vec<Value> {
         self.state.lock().unwrap().bodies.clone()

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::cause;
 use crate::error::{AttemptError, Fault};
 
 /// Why an exchange brought no answer head.
@@ -10,7 +11,7 @@ pub(super) fn no_head(error: &hyper::Error, unsent: bool) -> AttemptError {
     if error.is_parse() {
         let message =
             format!("the answer is not HTTP ({}); does the port speak TLS?", describe(error));
-        return AttemptError::replica(message);
+        return AttemptError::replica(message).because(cause::BAD_ANSWER);
     }
     let fault = match is_cut(error) {
         _ if unsent => Fault::Unreached,
