@@ -32,6 +32,7 @@ mod tally;
 mod warm;
 
 pub use drive::run;
+pub(crate) use drive::{model, models};
 pub use gateway::{Check, CheckRow};
 pub use live::{Live, Progress, Quick};
 pub use options::{Arrivals, Options, Warm, Workload};

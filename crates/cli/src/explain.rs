@@ -10,6 +10,8 @@ mod words;
 #[cfg(test)]
 mod tests;
 
+use std::io::{self, Write};
+
 use anyhow::Context;
 use meridian_wire::admin::Times;
 use serde::de::DeserializeOwned;
@@ -45,15 +47,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     };
     let body = args.admin.get(&path)?;
     if args.json {
-        println!("{body}");
+        writeln!(io::stdout(), "{body}")?;
         return Ok(());
     }
     let text = match args.id {
         Some(_) => one::text(&parsed(&body)?, args.all),
         None => list::text(&parsed::<Vec<_>>(&body)?),
     };
-    print!("{text}");
-    Ok(())
+    Ok(write!(io::stdout(), "{text}")?)
 }
 
 fn perfetto(args: &Args) -> anyhow::Result<()> {
@@ -62,8 +63,7 @@ fn perfetto(args: &Args) -> anyhow::Result<()> {
         None => format!("/admin/times?last={}", args.last),
     };
     let times: Times = parsed(&args.admin.get(&path)?)?;
-    println!("{}", perfetto::trace(&times));
-    Ok(())
+    Ok(writeln!(io::stdout(), "{}", perfetto::trace(&times))?)
 }
 
 fn parsed<T: DeserializeOwned>(body: &str) -> anyhow::Result<T> {

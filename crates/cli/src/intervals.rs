@@ -1,6 +1,7 @@
 //! `meridian intervals`: when the replicas and the peers of a gateway were up and down. The same table
 //! for a whole fleet is printed by `meridian replicas intervals` and `meridian gateways intervals`.
 
+use std::io::Write;
 use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Context;
@@ -21,7 +22,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let body = args.admin.get("/admin/intervals")?;
     if args.json {
-        println!("{body}");
+        writeln!(std::io::stdout(), "{body}")?;
         return Ok(());
     }
     let read: Intervals = serde_json::from_str(&body).context(

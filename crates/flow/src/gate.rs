@@ -143,7 +143,8 @@ impl Gates {
         self.release(port, flow, bytes);
     }
 
-    fn release(&mut self, port: u32, flow: u32, bytes: u64) {
+    /// Frees permitted bytes of the flow, completed or never started.
+    pub(crate) fn release(&mut self, port: u32, flow: u32, bytes: u64) {
         let (ask, gate) = (&mut self.asks[flow as usize], &mut self.ports[port as usize]);
         let free = bytes.min(ask.free);
         ask.free -= free;
@@ -152,11 +153,6 @@ impl Gates {
             ask.permitted -= back;
             gate.permitted[usize::from(ask.traffic)] -= back;
         }
-    }
-
-    /// The flow's client returns permitted bytes that it has not started to send.
-    pub(crate) fn unused(&mut self, port: u32, flow: u32, bytes: u64) {
-        self.release(port, flow, bytes);
     }
 
     /// All permits at the port expire.

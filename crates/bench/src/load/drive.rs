@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use bytes::Bytes;
 use http::HeaderValue;
 use meridian_workload::{Day, Poisson, ProgramKey, Walk};
@@ -14,12 +14,13 @@ use tokio::task::JoinSet;
 use super::body::{self, Reply};
 use super::exchange::exchange;
 use super::gateway;
-use super::http::{self as client, Http};
+use super::http as client;
 use super::live::{Progress, Ticker};
 use super::options::{Arrivals, Options};
 use super::outcome::{End, ErrorKind, Seen};
 use super::report::Report;
 use super::state::Load;
+use super::tally::Started;
 use super::warm;
 
 /// Pause of a closed-loop client after a failed program: it must not hammer a dead endpoint.
@@ -34,10 +35,14 @@ pub async fn run(
 ) -> anyhow::Result<Report> {
     options.validate()?;
     let http = client::client(options.connect_timeout);
-    let model = model(&http, &options).await?;
+    let model = model(&options).await?;
     let mut load = Load::new(options, http, &model)?;
+    let mut stop = Box::pin(stop);
     let warmed = match &load.options.warm {
-        Some(warm) => Some(warm::warm(&load, warm).await?),
+        Some(warm) => tokio::select! {
+            warmed = warm::warm(&load, warm) => Some(warmed?),
+            () = &mut stop => bail!("stopped while warming; no request was sent"),
+        },
         None => None,
     };
     let before = match &load.options.check_gateway {
@@ -52,7 +57,7 @@ pub async fn run(
     let mut ticker = Ticker::default();
     let mut ticks = tokio::time::interval(load.options.tick);
     ticks.tick().await;
-    let (mut deadline, mut stop) = (Box::pin(limit(load.options.duration)), Box::pin(stop));
+    let mut deadline = Box::pin(limit(load.options.duration));
     let mut draining = false;
     loop {
         tokio::select! {
@@ -99,15 +104,27 @@ async fn limit(after: Option<Duration>) {
 }
 
 /// The requested model, or the first one that the endpoint serves.
-async fn model(http: &Http, options: &Options) -> anyhow::Result<String> {
+///
+/// # Errors
+/// An endpoint that lists no model.
+pub(crate) async fn model(options: &Options) -> anyhow::Result<String> {
     if let Some(model) = &options.model {
         return Ok(model.clone());
     }
-    let uri = client::join(&options.url, "/v1/models")?;
-    let key = options.api_keys.first().map(String::as_str);
-    let list = client::get_json(http, uri, key, Duration::from_secs(10)).await?;
-    let first = list["data"][0]["id"].as_str().map(str::to_owned);
+    let first = models(options).await?.into_iter().next();
     first.with_context(|| format!("{} lists no model: name one with --model", options.url))
+}
+
+/// The models that the endpoint lists.
+///
+/// # Errors
+/// An endpoint without such a list.
+pub(crate) async fn models(options: &Options) -> anyhow::Result<Vec<String>> {
+    let http = client::client(options.connect_timeout);
+    let uri = client::join(&options.url, "/v1/models")?;
+    let list = client::get_json(&http, uri, options.any_key(), Duration::from_secs(10)).await?;
+    let ids = list["data"].as_array().into_iter().flatten();
+    Ok(ids.filter_map(|model| model["id"].as_str().map(str::to_owned)).collect())
 }
 
 /// Spawns the clients of a closed loop, or the clock of an open one.
@@ -231,6 +248,21 @@ struct Asked<'a> {
     tenant: u64,
 }
 
+/// A request that is dropped before its end was cut off by the end of the run.
+struct Open<'a> {
+    load: &'a Load,
+    start: Started,
+    has_ended: bool,
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.load.cut_off(self.start);
+        }
+    }
+}
+
 /// Sends one request and records its end; returns the reply if it is complete.
 async fn request(
     load: &Load,
@@ -239,6 +271,7 @@ async fn request(
     due: Option<Instant>,
 ) -> Result<Reply, End> {
     let start = load.begin(due);
+    let mut open = Open { load, start, has_ended: false };
     let hang_up = load.hangs_up(asked.key, asked.node);
     let most = hang_up.unwrap_or(load.options.timeout);
     let mut seen = Seen::default();
@@ -249,6 +282,7 @@ async fn request(
         Err(_) if hang_up.is_some() => End::Aborted,
         Err(_) => End::Error(ErrorKind::Timeout),
     };
+    open.has_ended = true;
     load.end(start, end, &seen);
     match end {
         End::Ok => Ok(body::as_reply(&seen.reply)),

@@ -313,6 +313,12 @@ impl Default for Options {
 }
 
 impl Options {
+    /// A key for requests that belong to no tenant.
+    pub(crate) fn any_key(&self) -> Option<&str> {
+        let any = self.api_keys.first().or_else(|| self.tenant_keys.values().next());
+        any.map(String::as_str)
+    }
+
     /// Checks the options.
     pub fn validate(&self) -> anyhow::Result<()> {
         ensure!(
@@ -330,6 +336,12 @@ impl Options {
         ensure!(
             self.also.is_empty() || self.sites.is_empty(),
             "endpoints that share sessions have no place: leave out --also, or --at and --gateway"
+        );
+        let times_tokens = self.slo.is_some_and(|slo| slo.tpot.is_some());
+        ensure!(
+            self.stream || !times_tokens,
+            "slo has a limit of tpot, and whole answers show no time per token: leave out \
+             --no-stream, or limit e2e"
         );
         let share = self.abort_share;
         ensure!((0.0..=1.0).contains(&share), "abort_share is {share}: use 0 to 1");

@@ -173,6 +173,19 @@ impl Load {
         }
     }
 
+    /// Records a request that the end of the run cuts off. The report counts it as what is left.
+    pub(super) fn cut_off(&self, start: Started) {
+        let end = End::Error(ErrorKind::Cancelled);
+        let record =
+            Record::of(start.from - self.start, start.from.elapsed(), end, &Seen::default());
+        if let Some(records) = &self.records {
+            records.write(&record);
+        }
+        if !start.warm {
+            self.tally().kept.add(record);
+        }
+    }
+
     /// When the client of this request disconnects, if it does: drawn from the request's own path.
     pub(super) fn hangs_up(&self, key: ProgramKey, node: usize) -> Option<Duration> {
         let mut rng = key.rng(ABORTS + node as u64);

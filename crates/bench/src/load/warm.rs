@@ -39,6 +39,8 @@ const QUESTION: u32 = 8;
 pub(super) async fn warm(load: &Load, warm: &Warm) -> anyhow::Result<Warmed> {
     let keys = keys(load);
     let programs: Vec<Program> = keys.map(|key| load.generator.program(key)).collect();
+    // An endpoint may know the tenants' own keys only.
+    let tenant = programs.first().map_or(0, |program| program.tenant);
     let prefixes = prefixes(&programs, warm.prefixes as usize);
     let uris: Vec<Uri> = match warm.at.is_empty() {
         true => load.orders.iter().filter_map(|order| order.first().cloned()).collect(),
@@ -55,7 +57,7 @@ pub(super) async fn warm(load: &Load, warm: &Warm) -> anyhow::Result<Warmed> {
             if on.len() >= TOGETHER {
                 count(&mut done, on.join_next().await);
             }
-            let request = load.http_request(uri, &session, 0, body.clone());
+            let request = load.http_request(uri, &session, tenant, body.clone());
             let (http, limit, stream) =
                 (load.http.clone(), load.options.timeout, load.options.stream);
             on.spawn(async move {

@@ -20,7 +20,7 @@ mod tokens;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 use meridian_base::Time;
 use meridian_workload::trace::{Answers, TraceRequest};
 
@@ -78,22 +78,35 @@ pub async fn run(
         }
         _ => None,
     };
-    let simulated = fleet.as_ref().map(|fleet| fleet.simulate(plan.programs.clone()));
-    let recorded = plan.for_endpoint(&mut load, bytes_per_token).await?;
+    load.tenant_keys = keys;
+    let mut stop = Box::pin(stop);
+    let prepared = async {
+        // A simulation that fails must not cost the replay that would follow it.
+        let simulated = match fleet {
+            Some(fleet) => {
+                let programs = plan.programs.clone();
+                Some(tokio::task::spawn_blocking(move || fleet.simulate(programs)).await??)
+            }
+            None => None,
+        };
+        let recorded = plan.for_endpoint(&mut load, bytes_per_token).await?;
+        anyhow::Ok((simulated, recorded))
+    };
+    let (simulated, recorded) = tokio::select! {
+        prepared = prepared => prepared?,
+        () = &mut stop => bail!("stopped before the first request"),
+    };
     load.arrivals = load::Arrivals::Recorded {
         programs: recorded.times().len() as u64,
         speed,
         trace: plan.hash,
     };
     load.workload.name = "replay".to_owned();
-    load.tenant_keys = keys;
     load.recorded = Some(recorded.into());
     let mut report = load::run(load, progress, stop).await?;
     drop(started);
     report.beside.extend(plan.recorded_ttft().map(|ttft| Beside::of("recorded", ttft)));
-    if let Some(simulated) = simulated {
-        report.beside.push(Beside::of("simulated", simulated?));
-    }
+    report.beside.extend(simulated.map(|simulated| Beside::of("simulated", simulated)));
     Ok(report)
 }
 

@@ -96,7 +96,8 @@ impl Plan {
         let client = http::client(load.connect_timeout);
         let mut recorded = Recorded::new(self.programs.clone());
         if load.model.is_none() {
-            let served = served(&client, load).await?;
+            let served: Vec<Arc<str>> =
+                load::models(load).await?.into_iter().map(Arc::from).collect();
             let first = served.first().cloned();
             let first = first
                 .with_context(|| format!("{} lists no model: name one with --model", load.url))?;
@@ -113,15 +114,6 @@ impl Plan {
         };
         Ok(recorded.fitted(tokens))
     }
-}
-
-/// The models that the endpoint lists.
-async fn served(client: &http::Http, load: &load::Options) -> anyhow::Result<Vec<Arc<str>>> {
-    let uri = http::join(&load.url, "/v1/models")?;
-    let key = load.api_keys.first().map(String::as_str);
-    let list = http::get_json(client, uri, key, Duration::from_secs(10)).await?;
-    let models = list["data"].as_array().into_iter().flatten();
-    Ok(models.filter_map(|model| model["id"].as_str()).map(Arc::from).collect())
 }
 
 /// The model of each program: of each request, or of the first of each session.

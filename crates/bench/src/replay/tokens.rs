@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use anyhow::bail;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
@@ -13,7 +14,7 @@ use tokio::time::timeout;
 
 use crate::load::exchange::exchange;
 use crate::load::http::{self as client, Http};
-use crate::load::{Options, Seen, Tokens};
+use crate::load::{ErrorKind, Options, Seen, Tokens};
 
 /// Bytes of the two prompts.
 const PROMPTS: [u32; 2] = [1000, 9000];
@@ -21,7 +22,7 @@ const PROMPTS: [u32; 2] = [1000, 9000];
 /// The endpoint's tokens; four bytes each if it reports no usage.
 ///
 /// # Errors
-/// An address or a key that is invalid.
+/// An address or a key that is invalid, or a prompt that is not answered.
 pub(super) async fn measure(http: &Http, load: &Options) -> anyhow::Result<Tokens> {
     let mut counts = [None; 2];
     for (count, bytes) in counts.iter_mut().zip(PROMPTS) {
@@ -50,15 +51,22 @@ async fn ask(http: &Http, load: &Options, bytes: u32) -> anyhow::Result<Option<u
     });
     let mut request = Request::post(client::join(&load.url, "/v1/chat/completions")?)
         .header("content-type", "application/json");
-    let key = load.api_keys.first().or_else(|| load.tenant_keys.values().next());
-    if let Some(key) = key {
+    if let Some(key) = load.any_key() {
         request = request.header("authorization", format!("Bearer {key}"));
     }
     let request = request.body(Full::from(Bytes::from(body.to_string())))?;
     let mut seen = Seen::default();
     let answer = exchange(http, request, false, Instant::now(), &mut seen);
-    let ok = timeout(load.timeout, answer).await.is_ok_and(|end| end.is_ok());
-    Ok(seen.usage.filter(|usage| ok && usage.prompt > 0).map(|usage| usage.prompt))
+    let end = timeout(load.timeout, answer).await.unwrap_or(Err(ErrorKind::Timeout));
+    if let Err(kind) = end {
+        bail!(
+            "a prompt of {bytes} bytes, which measures the tokens of {}, failed with {}: give \
+             --bytes-per-token, or correct the address, the key or the model",
+            load.url,
+            kind.name()
+        );
+    }
+    Ok(seen.usage.filter(|usage| usage.prompt > 0).map(|usage| usage.prompt))
 }
 
 #[cfg(test)]

@@ -108,13 +108,15 @@ pub struct Found {
 }
 
 /// Why a sweep ended early.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
     /// The user ended it.
     Stopped,
     /// No request of a window was answered.
     Dead,
+    /// A window could not be measured.
+    Failed(String),
 }
 
 impl Options {
@@ -142,11 +144,13 @@ impl Options {
 /// # Errors
 /// Options that measure nothing, or an endpoint that cannot be used.
 pub async fn run(
-    options: Options,
+    mut options: Options,
     watch: Option<Watch>,
     stop: impl Future<Output = ()>,
 ) -> anyhow::Result<Sweep> {
     options.validate()?;
+    // Asked once: an endpoint that dies later ends the sweep, and does not undo it.
+    options.load.model = Some(load::model(&options.load).await?);
     let mut stop = Box::pin(stop);
     let mut sweep = Runner { options: &options, watch, points: Vec::new(), ended: None };
     let maxima = match options.rates.is_empty() {
@@ -201,8 +205,8 @@ impl Runner<'_> {
         let mut left = self.options.rounds * rates.len() as u32;
         for round in 1..=self.options.rounds {
             for rate in rates {
-                if self.measure((Phase::Search, round, *rate), left, stop.as_mut()).await?.is_none()
-                {
+                let at = (Phase::Search, round, *rate);
+                if self.on_time(at, left, stop.as_mut()).await?.is_none() {
                     return Ok(());
                 }
                 left -= 1;
@@ -272,7 +276,7 @@ impl Runner<'_> {
         for round in 1..=self.options.rounds {
             let left = self.options.rounds - round + 1;
             let at = (Phase::Confirm, round, rate);
-            if self.measure(at, left, stop.as_mut()).await?.is_none() {
+            if self.on_time(at, left, stop.as_mut()).await?.is_none() {
                 break;
             }
         }
@@ -294,19 +298,27 @@ impl Runner<'_> {
             Box::new(move |live: &Live| watch(&step, live))
         });
         let work = load::run(self.load(rate, done), progress, std::future::pending());
-        let report = tokio::select! {
-            report = work => report.with_context(|| format!("at {rate} requests/s"))?,
+        let measured = tokio::select! {
+            report = work => report,
             () = stop => {
                 self.ended = Some(Ended::Stopped);
                 return Ok(None);
             }
         };
-        let Some(point) = Point::of(&report, at, slo) else {
-            bail!(
-                "no request was measured at {rate} requests/s in {:?}: use a longer --window or \
-                 higher rates",
-                self.options.window
-            );
+        let measured = measured.and_then(|report| {
+            Point::of(&report, at, slo).with_context(|| {
+                let window = self.options.window;
+                format!("no request in {window:?}: use a longer --window or higher rates")
+            })
+        });
+        let point = match measured.with_context(|| format!("at {rate} requests/s")) {
+            Ok(point) => point,
+            // The windows so far stay.
+            Err(error) if done > 0 => {
+                self.ended = Some(Ended::Failed(format!("{error:#}")));
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
         };
         let (met, dead) = (point.met, point.is_dead());
         self.points.push(point);

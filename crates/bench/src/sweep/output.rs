@@ -90,7 +90,7 @@ fn share(rate: &Found) -> String {
 fn answer(sweep: &Sweep) -> Vec<String> {
     let mut lines = Vec::new();
     let slo = sweep.options.load.slo.map_or(String::new(), |slo| slo.to_string());
-    match (&sweep.found, sweep.ended) {
+    match (&sweep.found, &sweep.ended) {
         (Some(found), _) => lines.push(carries(sweep, found, &slo)),
         (None, Some(_)) => {}
         (None, None) => lines.push(format!(
@@ -106,7 +106,7 @@ fn answer(sweep: &Sweep) -> Vec<String> {
              endpoint: use --threads, a faster machine, or several clients."
         ));
     }
-    match sweep.ended {
+    match &sweep.ended {
         Some(Ended::Stopped) => {
             lines.push("Stopped: these are the windows that were complete.".into())
         }
@@ -118,6 +118,7 @@ fn answer(sweep: &Sweep) -> Vec<String> {
                 sweep.options.load.url
             ));
         }
+        Some(Ended::Failed(why)) => lines.push(format!("Ended early: {why}")),
         None => {}
     }
     lines
@@ -147,7 +148,14 @@ fn carries(sweep: &Sweep, found: &Found, slo: &str) -> String {
         );
     }
     let all: Vec<String> = sweep.maxima.iter().map(ToString::to_string).collect();
-    let verdict = if found.met { "" } else { ", so that rate was luck: choose a lower one" };
+    let fresh = || sweep.points.iter().filter(|point| point.phase == Phase::Confirm);
+    let verdict = match found.met {
+        true => "",
+        false if fresh().all(|point| point.client_is_slow) => {
+            ", in all of which the client was late"
+        }
+        false => ", so that rate was luck: choose a lower one",
+    };
     let mean = stats::mean(&sweep.maxima).map_or(String::new(), |mean| {
         format!("; mean {:.1} [{:.1}, {:.1}]", mean.mean, mean.low, mean.high)
     });

@@ -175,6 +175,8 @@ async fn stopping_cuts_off_what_hangs() {
     assert_eq!((report.counts.sent, report.counts.ok), (2, 1));
     assert_eq!(errors(&report), [("cancelled", 1)].into());
     assert_eq!(report.rows[0].lost, Some(0));
+    let ends: Vec<_> = report.requests.iter().map(|request| request.error).collect();
+    assert_eq!(ends, [None, Some(ErrorKind::Cancelled)], "a comparison counts it as failed");
 }
 
 // Each turn's prompt starts with the previous turn's, word for word, followed by the reply: lost

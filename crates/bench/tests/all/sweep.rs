@@ -83,7 +83,7 @@ async fn stopping_leaves_whole_windows() {
     let watch = at_the_second(move || second.notify_one());
     let options = options(&endpoint, &[60.0, 120.0]);
     let found = sweep::run(options, watch, stop.notified()).await.unwrap();
-    assert_eq!((found.ended, found.points.len()), (Some(Ended::Stopped), 1));
+    assert_eq!((found.ended.clone(), found.points.len()), (Some(Ended::Stopped), 1));
     assert!(sweep::render(&found).contains("Stopped"));
     assert_eq!(sweep::csv(&found).lines().count(), 2);
 }

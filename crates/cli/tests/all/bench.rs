@@ -260,7 +260,11 @@ fn bad_replays_are_refused() {
         (format!("replay {good} {nowhere} --bytes-per-token 0"), "use 0.5 to 16"),
         (format!("replay {good} {nowhere} --after 1h"), "no requests that can be sent"),
         (format!("replay {good} --fleet 3xllama"), "COUNTxMODEL@GPU"),
-        (format!("replay {good} {nowhere}"), "none of 4 requests got an answer"),
+        (format!("replay {good} {nowhere}"), "give --bytes-per-token, or correct the address"),
+        (
+            format!("replay {good} {nowhere} --bytes-per-token 4"),
+            "none of 4 requests got an answer",
+        ),
     ] {
         let error = bad(&bench(&words, &[]));
         assert!(error.contains(part) && !error.contains("secret"), "{words}: {error}");

@@ -120,7 +120,7 @@ impl Observed {
         } else {
             (DOWN, "lease_expired")
         };
-        enter(&mut self.gateways, name, state, cause, now_ms);
+        enter(&mut self.gateways, name, (state, cause), &[DOWN, REMOVED], now_ms);
     }
 
     /// Notes the best state in which a gateway sees a replica.
@@ -131,7 +131,8 @@ impl Observed {
             (true, None) => ("unseen", "no_gateway"),
             (_, Some(seen)) => (seen.state.as_str(), seen.cause.as_str()),
         };
-        enter(&mut self.replicas, name, state, cause, now_ms);
+        // One that is down is still registered.
+        enter(&mut self.replicas, name, (state, cause), &[REMOVED], now_ms);
     }
 }
 
@@ -142,13 +143,20 @@ fn best<'a>(view: &'a View, replica: &str) -> Option<&'a Seen> {
     of.map(|(_, kept)| &kept.record).min_by_key(|seen| rank(seen).unwrap_or(STATES.len()))
 }
 
-fn enter(all: &mut BTreeMap<String, History>, name: &str, state: &str, cause: &str, now_ms: u64) {
+/// Enters a state. Beyond a limit, the oldest histories are forgotten of those in a state of `gone`.
+fn enter(
+    all: &mut BTreeMap<String, History>,
+    name: &str,
+    (state, cause): (&str, &str),
+    gone: &[&str],
+    now_ms: u64,
+) {
     let history = all.entry(name.to_owned()).or_insert_with(|| History::of(name));
     if !history.enter(now_ms, state, cause) || all.len() <= MOST_GONE {
         return;
     }
     let begin = |one: &History| one.intervals.back().map(|now| now.begin_ms);
-    let gone = |one: &&History| [Some(DOWN), Some(REMOVED)].contains(&one.state());
+    let gone = |one: &&History| one.state().is_some_and(|state| gone.contains(&state));
     if all.values().filter(gone).count() > MOST_GONE {
         let oldest = all.values().filter(gone).min_by_key(|one| begin(one));
         if let Some(name) = oldest.map(|one| one.name.clone()) {
@@ -244,12 +252,24 @@ mod tests {
     #[test]
     fn bounded() {
         let mut all = BTreeMap::new();
-        enter(&mut all, "lives", UP, "registered", 0);
+        let gone = &[DOWN, REMOVED];
+        enter(&mut all, "lives", (UP, "registered"), gone, 0);
         for n in 0..3000 {
-            enter(&mut all, &format!("g{n}"), UP, "registered", n);
-            enter(&mut all, &format!("g{n}"), REMOVED, "left", n);
+            enter(&mut all, &format!("g{n}"), (UP, "registered"), gone, n);
+            enter(&mut all, &format!("g{n}"), (REMOVED, "left"), gone, n);
         }
         assert_eq!(all.len(), 1 + MOST_GONE);
         assert!(all.contains_key("lives") && all.contains_key("g2999"));
+    }
+
+    // An outage of more registered replicas than that forgets none of them.
+    #[test]
+    fn an_outage_is_kept() {
+        let mut all = BTreeMap::new();
+        let replicas = 2 * MOST_GONE;
+        for n in 0..replicas {
+            enter(&mut all, &format!("r{n}"), (DOWN, "refused"), &[REMOVED], n as u64);
+        }
+        assert_eq!(all.len(), replicas);
     }
 }

@@ -269,7 +269,7 @@ impl Flows {
             return self.refuse(Subject::Flow(id), Refusal::Unknown);
         };
         let port = row.ports.as_slice()[0];
-        self.gates.unused(port.0, id.0, unused);
+        self.gates.release(port.0, id.0, unused);
         self.forget(now, id.0);
         self.release(now, port, PermitWhy::First);
     }

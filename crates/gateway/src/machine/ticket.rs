@@ -80,6 +80,11 @@ impl Ticket {
         self.recording.note(fill);
     }
 
+    /// Notes facts of its record that the metrics do not need.
+    pub(crate) fn note_kept(&mut self, fill: impl FnOnce(&mut Record)) {
+        self.recording.note_kept(fill);
+    }
+
     /// Notes a moment of the attempt in progress: now, or `at`.
     pub(crate) fn mark(&self, mark: Mark, at: Option<Instant>) {
         self.recording.mark(mark, at);

@@ -136,6 +136,8 @@ struct Tenants {
 /// One pair's series.
 struct Counts {
     tenant: Name,
+    /// The usual end, a client's answer of status 200, without a lookup by its labels.
+    done: OnceLock<Counter>,
     tokens: Option<TokenCounts>,
 }
 
@@ -222,6 +224,9 @@ impl RequestMetrics {
 
     /// The series of a tenant's first request; none beyond the limit.
     fn pair(&self, tenants: &Tenants, name: &[u8]) -> Option<Arc<Counts>> {
+        if self.pairs.load(Ordering::Relaxed) >= PAIRS {
+            return None;
+        }
         let mut named = tenants.named.write();
         if let Some(counts) = named.get(name) {
             return Some(counts.clone());
@@ -234,14 +239,20 @@ impl RequestMetrics {
     }
 
     fn count_pair(&self, tenants: &Tenants, counts: &Counts, record: &Record) {
-        let ended = Ended {
+        let ended = || Ended {
             model: tenants.model.clone(),
             tenant: counts.tenant.clone(),
             from: if record.from_client { "client" } else { "peer" },
             outcome: record.outcome,
             status: Status::of(record.status),
         };
-        self.families.ended.get_or_create(&ended).inc();
+        let all = &self.families.ended;
+        let is_usual =
+            record.from_client && record.outcome == DONE && record.status == Some(StatusCode::OK);
+        match is_usual {
+            true => counts.done.get_or_init(|| all.get_or_create_owned(&ended())).inc(),
+            false => all.get_or_create(&ended()).inc(),
+        };
         // A forwarded request has the same tokens at both gateways.
         let tokens = counts.tokens.as_ref().filter(|_| record.from_client);
         if let (Some(tokens), Some(usage)) = (tokens, record.usage) {
@@ -298,7 +309,7 @@ impl Counts {
             cached: series("cached"),
             completion: series("completion"),
         });
-        Counts { tenant, tokens }
+        Counts { tenant, done: OnceLock::new(), tokens }
     }
 }
 

@@ -35,6 +35,8 @@ pub(crate) struct Link {
     pub(crate) id: PeerId,
     pub(super) identity: Identity,
     pub(super) address: String,
+    /// The same as host and port.
+    pub(crate) authority: Option<Authority>,
     /// `region/name` as a header value.
     pub(crate) label: HeaderValue,
     near: bool,
@@ -84,10 +86,12 @@ impl State {
         self.history.enter(now_ms, DOWN, cause);
     }
 
-    /// The stream is open, or requests can be sent again.
-    pub(super) fn connect(&mut self, now_ms: u64) {
+    /// The stream is open; an interval of up begins once requests can be sent, too.
+    pub(super) fn connect(&mut self, takes_requests: bool, now_ms: u64) {
         self.is_up = true;
-        self.history.enter(now_ms, UP, "connected");
+        if takes_requests {
+            self.history.enter(now_ms, UP, "connected");
+        }
     }
 }
 
@@ -106,6 +110,7 @@ impl Link {
         Ok(Link {
             id,
             address: peer.address.clone(),
+            authority: peer.address.parse().ok(),
             near: peers.is_near(peer),
             name_hash,
             label: HeaderValue::from_str(&identity.to_string())
@@ -127,11 +132,6 @@ impl Link {
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
-    }
-
-    /// Its host and port.
-    pub(crate) fn authority(&self) -> Option<Authority> {
-        self.address.parse().ok()
     }
 
     /// Places of its usable replicas, from its last report.
@@ -215,9 +215,14 @@ impl Link {
         self.rtt.store(u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
         let mut state = self.state();
         state.heard = Some(Instant::now());
-        if !state.is_joined && self.line.is_open() {
+        if !self.line.is_open() {
+            return;
+        }
+        if state.history.state() != Some(UP) {
+            state.connect(true, driver.clock.date_ms());
+        }
+        if !state.is_joined {
             state.is_joined = true;
-            state.connect(driver.clock.date_ms());
             let spec = PeerSpec { rtt, near: self.near, name_hash: self.name_hash };
             driver.tell(Input::PeerJoined { id: self.id, spec });
         }

@@ -211,7 +211,7 @@ impl<'a> Session<'a> {
         });
         {
             let mut state = self.link.state();
-            state.connect(self.region.driver.clock.date_ms());
+            state.connect(self.link.line.is_open(), self.region.driver.clock.date_ms());
             state.prefixes = agreed.prefixes;
             state.problem.clone_from(&problem);
         }

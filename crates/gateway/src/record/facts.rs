@@ -123,6 +123,15 @@ impl Record {
         }
     }
 
+    /// Copies the values that came in a head. Each is a part of a connection's read buffer, which may
+    /// hold keys and prompts, and would live as long as the record.
+    pub(super) fn detach(&mut self) {
+        let own = [&mut self.id, &mut self.tenant];
+        let of_peer = [&mut self.replica, &mut self.prefill, &mut self.region];
+        own.into_iter().chain(of_peer).flatten().for_each(detach);
+        self.times.detach();
+    }
+
     /// The request waits for a decision.
     pub(crate) fn waits(&mut self) {
         self.waits_since = Some(Instant::now());
@@ -180,6 +189,13 @@ impl Record {
     }
 }
 
+/// Makes a header's value independent of the buffer that it was read into.
+pub(super) fn detach(value: &mut HeaderValue) {
+    if let Ok(copy) = HeaderValue::from_bytes(value.as_bytes()) {
+        *value = copy;
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -209,6 +225,21 @@ pub(crate) mod tests {
             prefill_us: None,
         });
         record
+    }
+
+    // A record that is kept does not keep the buffers that its values were read into.
+    #[test]
+    fn detached() {
+        use crate::record::hops::To;
+        let head = bytes::Bytes::from(vec![b'k'; 64 << 10]);
+        let value = || HeaderValue::from_maybe_shared(head.slice(100..120)).ok();
+        let mut record = answered();
+        (record.id, record.tenant, record.replica) = (value(), value(), value());
+        record.times.begin(To { replica: value(), region: value(), ..To::default() });
+        assert!(!head.is_unique());
+        record.detach();
+        assert!(head.is_unique());
+        assert_eq!((record.id.unwrap().len(), record.tenant.unwrap().len()), (20, 20));
     }
 
     // TPOT counts the gaps between tokens; it is unknown without a count, for one token, and without

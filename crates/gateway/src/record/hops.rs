@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use http::uri::Authority;
 use http::{HeaderValue, Method, StatusCode};
 
+use super::facts::detach;
 use super::trace::Trace;
 
 /// Spans that one attempt may have: their ids must not change while it runs.
@@ -94,8 +95,18 @@ pub(crate) enum Part {
 }
 
 impl Hops {
+    /// Copies the values that came in a head ([`Record::detach`](super::facts::Record::detach)).
+    pub(super) fn detach(&mut self) {
+        let state = self.trace.iter_mut().filter_map(|trace| trace.state.as_mut());
+        let to = self.attempts.iter_mut().map(|hop| &mut hop.to);
+        let named = to.flat_map(|to| [&mut to.replica, &mut to.prefill, &mut to.region]);
+        state.chain(named.flatten()).for_each(detach);
+    }
+
     /// An attempt begins.
     pub(crate) fn begin(&mut self, to: To) {
+        // Most requests have one.
+        self.attempts.reserve_exact(1);
         self.attempts.push(Hop {
             began: Instant::now(),
             marks: Default::default(),

@@ -4,8 +4,8 @@
 //! A [`Recording`] accompanies its request from the first header on, and is emitted when it is
 //! dropped. It is a field of whatever owns the request at the time, at last of its ticket, so each
 //! request has exactly one record: an answer, a refusal, a client that disconnects and a panic all
-//! drop it. So metrics, log, journal and traces count the same requests. The cost is one allocation
-//! and two reads of the clock.
+//! drop it. So metrics, log, journal and traces count the same requests. Where only the metrics take
+//! it, the cost is one allocation and two reads of the clock.
 //!
 //! The request's thread only moves the finished record into a queue. One thread for all formats and
 //! writes the lines, and builds the spans. If it does not keep up, records are dropped and counted;
@@ -83,9 +83,16 @@ impl Recording {
         }
     }
 
+    /// Notes facts that the metrics do not need, if anything else takes the record.
+    pub(crate) fn note_kept(&mut self, fill: impl FnOnce(&mut Record)) {
+        if let Some(open) = self.0.as_mut().filter(|open| open.records.is_some()) {
+            fill(&mut open.record);
+        }
+    }
+
     /// Notes a moment of the attempt in progress: now, or `at`.
     pub(crate) fn mark(&self, mark: Mark, at: Option<Instant>) {
-        if let Some(open) = &self.0 {
+        if let Some(open) = self.0.as_ref().filter(|open| open.records.is_some()) {
             open.record.times.mark(mark, at.unwrap_or_else(Instant::now));
         }
     }

@@ -29,10 +29,11 @@ impl Recent {
         self.most > 0
     }
 
-    pub(super) fn add(&self, record: Box<Record>) {
+    pub(super) fn add(&self, mut record: Box<Record>) {
         if !self.keeps() {
             return;
         }
+        record.detach();
         let record = Arc::from(record);
         let mut records = self.records.lock();
         let oldest = if records.len() >= self.most { records.pop_front() } else { None };

@@ -72,7 +72,7 @@ impl TraceIds {
         match Parent::of(headers) {
             Some(Parent { flags, .. }) if flags & SAMPLED == 0 => None,
             Some(Parent { id, span: parent, flags }) => {
-                let state = headers.get(&TRACESTATE).cloned();
+                let state = joined(headers);
                 let (parent, flags) = (Some(parent), flags & KNOWN);
                 Some(Trace { id, parent, span, flags, state, to: to.clone() })
             }
@@ -87,6 +87,17 @@ impl TraceIds {
             }
         }
     }
+}
+
+/// All `tracestate` headers as one, as the recommendation combines them.
+fn joined(headers: &HeaderMap) -> Option<HeaderValue> {
+    let mut all = headers.get_all(&TRACESTATE).iter();
+    let (one, more) = (all.next()?, all.next());
+    if more.is_none() {
+        return Some(one.clone());
+    }
+    let all: Vec<&[u8]> = headers.get_all(&TRACESTATE).iter().map(HeaderValue::as_bytes).collect();
+    HeaderValue::from_bytes(&all.join(&b","[..])).ok()
 }
 
 /// Puts a `traceparent` in the place of the sender's.

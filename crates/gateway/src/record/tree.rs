@@ -124,10 +124,10 @@ impl<'a> Tree<'a> {
 
     fn request(&mut self) {
         let record = self.record;
-        let method = record.times.method.as_str();
-        let name = match record.endpoint.route() {
-            Some(route) => format!("{method} {route}").into(),
-            None => method.into(),
+        let name = match (method(record), record.endpoint.route()) {
+            (Some(method), Some(route)) => format!("{method} {route}").into(),
+            (Some(method), None) => method.into(),
+            (None, route) => route.map_or("HTTP".into(), |route| format!("HTTP {route}").into()),
         };
         let failed = record.status.filter(StatusCode::is_server_error);
         let error = match failed {
@@ -267,13 +267,21 @@ impl<'a> Span<'a> {
     }
 }
 
+/// The request's method, if it is one of those that OpenTelemetry's conventions know: any word may be
+/// sent as one.
+fn method(record: &Record) -> Option<&str> {
+    const KNOWN: [&str; 9] =
+        ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
+    Some(record.times.method.as_str()).filter(|method| KNOWN.contains(method))
+}
+
 fn request_attributes<'a>(
     record: &'a Record,
     model: Option<&'a str>,
 ) -> Vec<(&'static str, Value<'a>)> {
     let text_of = |text: &'a str| Value::Text(text.into());
     let mut all = vec![
-        ("http.request.method", text_of(record.times.method.as_str())),
+        ("http.request.method", text_of(method(record).unwrap_or("_OTHER"))),
         ("meridian.outcome", text_of(record.outcome)),
     ];
     all.extend(record.endpoint.route().map(|route| ("http.route", text_of(route))));

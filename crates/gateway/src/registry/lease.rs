@@ -141,8 +141,7 @@ fn report(reported: &Reported, following: &Following, lease: String) -> Renew {
     let load = |(name, member, adopted): (String, Arc<Member>, bool)| {
         let status = inner.routing.replicas().status(member.id, now)?;
         let state = standing::word(status.state, !member.found().models.is_empty());
-        let now = member.standing().map(|standing| standing.now);
-        let cause = now.filter(|now| now.state == state).map(|now| now.cause);
+        let cause = member.cause_of(state);
         let utilisation = status.row.utilisation;
         Some((
             name,

@@ -144,6 +144,13 @@ impl Member {
         self.history.lock().state() == Some(UP)
     }
 
+    /// The cause of its present interval, if that is of this state.
+    pub(crate) fn cause_of(&self, state: &str) -> Option<String> {
+        let history = self.history.lock();
+        let now = history.intervals.back().filter(|now| now.state == state)?;
+        Some(now.cause.clone())
+    }
+
     /// Its present interval, and its downtime.
     pub(crate) fn standing(&self) -> Option<Standing> {
         self.history.lock().standing(self.clock.date_ms())

@@ -1,4 +1,4 @@
-//! Begins the intervals in which a replica is up. Its other intervals begin with the machine's outputs
+//! Begins the intervals in which a replica is up, or down after it drained. Its other intervals begin with the machine's outputs
 //! (`machine/driver.rs`), and as it joins, drains and leaves.
 
 use meridian_routing::State;
@@ -16,8 +16,13 @@ pub(super) fn note_up(driver: &Driver, member: &Member) {
     // The machine's lock is held, so nothing changes the state in between.
     let inner = driver.lock();
     let Some(status) = inner.routing.replicas().status(member.id, now) else { return };
-    if status.state == State::Up {
-        let is_found = !member.found.read().models.is_empty();
-        member.enters(standing::word(status.state, is_found), ANSWERED);
+    match status.state {
+        State::Up => {
+            let is_found = !member.found.read().models.is_empty();
+            member.enters(standing::word(status.state, is_found), ANSWERED);
+        }
+        // The machine reports this once, and that may have been while it drained.
+        State::Down => member.goes_down(),
+        _ => {}
     }
 }

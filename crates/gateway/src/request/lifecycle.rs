@@ -88,6 +88,7 @@ impl Lifecycle {
                 State::Attempting(attempt) => {
                     self.metrics.decided(&attempt.why);
                     ticket.note(|record| noted::attempt(record, &attempt));
+                    ticket.note_kept(|record| noted::hops(record, &attempt));
                     let failure =
                         match self.transport.send(context, payload, &attempt, ticket).await {
                             Ok(started) => {

@@ -49,9 +49,14 @@ pub(super) fn attempt(record: &mut Record, attempt: &Attempt) {
             record.region = HeaderValue::from_str(link.region()).ok();
         }
     }
+}
+
+/// The hops of an attempt begin; nothing needs them without a log, traces, or a ring of the newest
+/// requests.
+pub(super) fn hops(record: &mut Record, attempt: &Attempt) {
     let address = match &attempt.destination {
         Destination::Replica(member) => Some(member.authority.clone()),
-        Destination::Peer(link) => link.authority(),
+        Destination::Peer(link) => link.authority.clone(),
     };
     let prefill = attempt.prefill.as_ref();
     record.times.begin(To {

@@ -70,7 +70,7 @@ async fn a_log_out_ends_the_stream() {
     }
 }
 
-// Readers that take nothing hold up no other, and there are at most 32 pages. A closed one gives its
+// Readers that take nothing leave the others their events, and there are at most 32 pages. A closed one gives its
 // place back.
 #[tokio::test(start_paused = true)]
 async fn readers_are_bounded_and_apart() {

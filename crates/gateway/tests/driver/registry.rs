@@ -189,6 +189,28 @@ async fn the_first_client_waits_for_the_first_replica() {
     assert!(start.elapsed() >= Duration::from_secs(5), "{:?}", start.elapsed());
 }
 
+// A replica that dies while it drains is down from the moment when it should take requests again.
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_died_while_it_drained() {
+    let plane = Plane::start("").await;
+    let replica = Replica::start().await;
+    add(&plane, "a", "eu", &replica).await;
+    let eu = Region::start(follower(&plane, "eu", &[])).await;
+    eu.until("it is up", |s| states(s) == ["up"]).await;
+    change(&plane, "POST", "/admin/replicas/a/drain").await;
+    eu.until("it drains", |s| states(s) == ["draining"]).await;
+    replica.stop().await;
+    sleep(Duration::from_secs(30)).await;
+    change(&plane, "POST", "/admin/replicas/a/undrain").await;
+    let status = eu
+        .until("its interval is down", |s| {
+            let standing = s.replicas[0].standing.as_ref();
+            states(s) == ["down"] && standing.is_some_and(|one| one.now.state == "down")
+        })
+        .await;
+    assert_eq!(status.replicas[0].standing.as_ref().unwrap().now.cause, "refused");
+}
+
 // Without a control plane the gateway starts with its own file and reports that. It follows one
 // that comes up later. When that is gone, the gateway keeps its state and reports the loss, in
 // status and metrics. When it is back, missed changes are applied.

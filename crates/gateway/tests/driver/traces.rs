@@ -345,8 +345,7 @@ async fn no_collector() {
     assert_eq!(region.settled().await.requests.done, 5);
 }
 
-// A collector that accepts and never answers delays neither a request nor, beyond a few seconds, the
-// end of the gateway.
+// A collector that accepts and never answers delays no request, and the gateway ends beside it.
 #[tokio::test(start_paused = true)]
 async fn a_hung_collector() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -18,6 +18,8 @@ let waiting = false;
 function show() {
   waiting = false;
   if (!fleet || document.hidden) return;
+  // Parts are drawn anew, and a button that is replaced while it is pressed gets no click.
+  if (document.querySelector('button:active, summary:active')) { soon(); return; }
   head(fleet);
   foot(fleet);
   for (const part of PARTS) part(fleet);

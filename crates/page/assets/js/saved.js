@@ -22,18 +22,24 @@ function bar(name, ms, most, series) {
 
 export function saved(fleet) {
   const s = total(fleet);
-  if (!s.compared) return;
+  const body = document.querySelector('#saved .body');
+  if (!s.compared) {
+    body.replaceChildren(make('p', { class: 'soft' }, 'No decision of the last hour to compare.'), ...simulated(fleet));
+    return;
+  }
+  const [open, focus] = [Boolean(body.querySelector('details')?.open), document.activeElement === body.querySelector('summary')];
   const [value, unit] = parts(Math.abs(s.robinGpu), 's');
   const most = Math.max(s.picked, s.local, s.robin) || 1;
   const more = s.robinGpu < 0 ? 'of prefill computed beyond round robin' : 'of prefill not computed, against round robin';
-  document.querySelector('#saved .body').replaceChildren(
+  body.replaceChildren(
     make('p', {}, make('span', { class: 'big' }, value, make('span', { class: 'unit' }, ` GPU ${unit}`)), ` ${more}`),
     make('p', { class: 'soft' }, `${text(Math.abs(s.localGpu), 's')} ${s.localGpu < 0 ? 'more' : 'less'} prefill than at the best replica of the own region`),
     make('h3', { class: 'gap' }, 'First token, predicted mean'),
     make('div', { class: 'rows' }, ...bar('as decided', s.picked, most, 's1'), ...bar('region-local', s.local, most, 'muted'), ...bar('round robin', s.robin, most, 'muted')),
     ...simulated(fleet),
-    make('details', { class: 'small gap' }, make('summary', {}, `${count(s.compared)} of ${count(s.decided)} decisions compared, ${count(s.forwarded)} of them forwards`),
+    make('details', { class: 'small gap', open }, make('summary', {}, `${count(s.compared)} of ${count(s.decided)} decisions compared, ${count(s.forwarded)} of them forwards`),
       make('p', { class: 'soft' }, `Each decision of the last ${text(s.seconds, 's')} beside the best replica of its own region and the mean of all that its rules permit, at the load and the caches of that moment. One step only: other choices would have led to other caches and queues. The policy also counts the delay of other requests, so its first tokens can be later than those of region-local.`)));
+  if (focus) body.querySelector('summary').focus({ preventScroll: true });
 }
 
 // In `meridian up`: the clients of this run, and the same ones simulated in another topology.

@@ -102,9 +102,9 @@ pub struct Point {
 pub struct Saved {
     /// Seconds that it covers.
     pub seconds: f64,
-    /// Decisions that sent a request.
+    /// Decisions, those to queue or to refuse a request included.
     pub decided: u64,
-    /// Of those, compared. The others had no eligible replica in the own region, or there were more
+    /// Of those, compared. The others sent nothing, had no eligible replica in the own region, or there were more
     /// in a second than are compared.
     pub compared: u64,
     /// Of those, forwarded to another region.

@@ -18,8 +18,7 @@ pub(super) fn of_run(options: &Options, live_json: bool) -> Option<Box<dyn Progr
             writeln!(out, "{line}").and_then(|()| out.flush()).ok();
         }));
     }
-    let recorded = options.recorded.as_ref().and_then(|r| r.times().last().copied());
-    bar(options.duration.or(recorded), options.requests)
+    bar(options.duration, options.requests)
 }
 
 /// A bar over a time, or over a number of requests.

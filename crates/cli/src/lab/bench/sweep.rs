@@ -94,8 +94,9 @@ pub(super) fn run(args: Sweep) -> anyhow::Result<()> {
         csv: &|| sweep::csv(&found),
         svg: &|| sweep::svg(&found),
     })?;
-    if found.ended == Some(Ended::Dead) {
-        bail!("the endpoint answers nothing any more: see the last rate");
+    match found.ended {
+        Some(Ended::Dead) => bail!("the endpoint answers nothing any more: see the last rate"),
+        Some(Ended::Failed(why)) => bail!("{why}"),
+        Some(Ended::Stopped) | None => Ok(()),
     }
-    Ok(())
 }
