@@ -1,7 +1,5 @@
 //! `meridian check`, `meridian config print` and `meridian config schema`
 
-mod pairs;
-
 use std::path::PathBuf;
 
 use clap::Subcommand;
@@ -67,10 +65,7 @@ fn meet(config: &Gateway, fine: &mut Vec<String>) -> Vec<String> {
         Err(error) => return vec![format!("no runtime: {error}")],
     };
     *fine = live.fine;
-    let mut problems = live.problems;
-    // Silent replicas are reported above.
-    problems.extend(pairs::problems(config));
-    problems
+    live.problems
 }
 
 /// The replicas that the gateway starts with.

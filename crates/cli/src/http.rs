@@ -23,8 +23,6 @@ pub(crate) enum Secured<'a> {
     Control(&'a Files),
     /// A gateway, whose certificate names the host of the address.
     Gateway { ca: &'a Path, own: Option<&'a Files> },
-    /// A server whose certificate is from an authority that this machine trusts.
-    Trusted,
 }
 
 /// Sends a request with a JSON body to `url`; returns the status and the body of the answer.
@@ -81,11 +79,6 @@ fn connector(secured: &Secured<'_>) -> anyhow::Result<HttpsConnector<HttpConnect
                 Some(files) => meridian_tls::client(files, files.read()?, &[])?,
                 None => meridian_tls::open_client("-", ca, &[])?,
             };
-            let builder = HttpsConnectorBuilder::new().with_tls_config(config);
-            return Ok(builder.https_only().enable_http1().build());
-        }
-        Secured::Trusted => {
-            let config = meridian_tls::of_machine(&[]).map_err(anyhow::Error::msg)?;
             let builder = HttpsConnectorBuilder::new().with_tls_config(config);
             return Ok(builder.https_only().enable_http1().build());
         }

@@ -23,7 +23,7 @@ use crate::peers::tls as peers;
 use crate::record;
 use crate::registry::following::Following;
 use crate::registry::secured as registry;
-use crate::replicas::credentials::Credentials;
+use crate::replicas::credentials::{self, Credentials};
 use crate::sources;
 
 pub use live::{Live, check_live};
@@ -122,6 +122,8 @@ fn files(config: &Config) -> Vec<Files> {
     files.extend(config.peers.as_ref().map(peers::files));
     let control = config.control.as_ref().and_then(|control| control.tls.as_ref());
     files.extend(control.map(registry::files));
+    let credentials = config.credentials.iter();
+    files.extend(credentials.filter_map(|(name, one)| credentials::files(name, one)));
     files
 }
 
@@ -135,7 +137,7 @@ pub(crate) fn doubts(config: &Config) -> Vec<String> {
         let Ok(material) = files.read() else { continue };
         found.extend(files.doubts(&material, now).iter().map(ToString::to_string));
         // Clients and operators may trust other CAs than the fleet's.
-        if ["peers", "control.tls"].contains(&files.section) {
+        if ["peers", "control.tls"].contains(&&*files.section) {
             found.extend(files.mismatch(&material).map(|error| error.to_string()));
         }
         if files.section == "control.tls" {

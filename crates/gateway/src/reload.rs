@@ -124,7 +124,7 @@ fn parts(all: &Reloaded, now: bool) -> Vec<Part> {
         parts.push(Part::new("certificates for the control plane", look));
     }
     for (name, look) in all.credentials.look(now) {
-        parts.push(Part::new(format!("CA of credentials `{name}`"), look));
+        parts.push(Part::new(format!("files of credentials `{name}`"), look));
     }
     if now && all.records.has_files() {
         parts.push(Part::new("files of the access log and the journal", all.records.reopen()));

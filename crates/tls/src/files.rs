@@ -15,7 +15,7 @@ use crate::revoked::{self, Lists, Revoked};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
     /// The section of the configuration that names them, for error messages.
-    pub section: &'static str,
+    pub section: Cow<'static, str>,
     /// Certificates of the trusted CAs. None if this side asks for no client certificate.
     pub ca: Option<PathBuf>,
     /// Revocation lists of those CAs, if any.
@@ -76,7 +76,7 @@ impl Files {
             _ => &self.certificate,
         };
         FileError {
-            section: self.section.into(),
+            section: self.section.clone(),
             field,
             path: path.clone(),
             problem: problem.to_string(),

@@ -96,8 +96,7 @@ mod tests {
         }
         assert_eq!(address("https://a/v1").as_deref(), Ok("https://a"));
         assert_eq!(address("http://[::1]:8000").as_deref(), Ok("http://[::1]:8000"));
-        for url in
-            ["ftp://a", "http://u:p@a", "http://a/x", "http://a?q", "a:1", "", "grpc://a:1"]
+        for url in ["ftp://a", "http://u:p@a", "http://a/x", "http://a?q", "a:1", "", "grpc://a:1"]
         {
             assert!(address(url).is_err(), "{url}");
         }

@@ -4,32 +4,24 @@
 //! gateway runs, sends each one a request of one token, and connects to each peer. Replicas of
 //! `discovery` and of the control plane are not asked.
 
+mod one_token;
+mod pairs;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use http_body_util::{BodyExt, Limited};
 use meridian_wire::config::{Gateway as Config, cannot_listen};
 use meridian_wire::engines::{self, Engine};
-use meridian_wire::openai::{Answer, Endpoint, Usage};
 use tokio_util::sync::CancellationToken;
 
+use self::pairs::Partner;
 use crate::check::Parts as Made;
-use crate::http::parts::Parts;
 use crate::replicas::discovery::look;
 use crate::replicas::fleet::{Fleet, Found, Member};
 use crate::replicas::probes;
 use crate::replicas::questions::Questions;
 use crate::replicas::upstream::Upstream;
-
-/// Time for the answer of one token: the engine may be busy.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// Largest such answer, bytes.
-const MOST: usize = 1 << 20;
-/// Difference of clocks that is reported. A `Date` header has whole seconds, and takes its time.
-const APART: Duration = Duration::from_secs(5);
 
 /// The result of a live check.
 #[derive(Debug, Default)]
@@ -52,32 +44,32 @@ impl Live {
 /// Meets everything that a valid configuration names.
 pub async fn check_live(config: &Config) -> Live {
     let mut live = Live::default();
-    let ports = [("listen", Some(config.listen)), ("admin", Some(config.admin))];
-    let peers = config.peers.as_ref().map(|peers| peers.listen);
-    for (field, address) in ports.into_iter().chain([("peers.listen", peers)]) {
-        if let Some(address) = address {
-            live.add(free(field, address));
-        }
+    let peers = config.peers.as_ref().map(|peers| ("peers.listen", peers.listen));
+    let ports = [("listen", config.listen), ("admin", config.admin)];
+    for (field, address) in ports.into_iter().chain(peers) {
+        live.add(free(field, address));
     }
     let routing = config.routing().map(|routing| routing.policy.name);
-    let made = routing.map_err(|e| e.to_string()).and_then(|policy| {
-        Made::make(config, 0, None, policy).map_err(|error| error.to_string())
-    });
-    match made {
-        Ok(made) => {
-            replicas(config, &made, &mut live).await;
-            if let Some(peers) = &made.peers {
-                for (name, met) in peers.meet().await {
-                    live.add(match met {
-                        Ok(()) => Ok(format!("peers.gateways: {name} answers")),
-                        Err(why) => Err(format!(
-                            "peers.gateways: {name}: {why}; start it, or correct its address here"
-                        )),
-                    });
-                }
-            }
+    let made = routing
+        .map_err(|error| error.to_string())
+        .and_then(|policy| Made::make(config, 0, None, policy).map_err(|error| error.to_string()));
+    let made = match made {
+        Ok(made) => made,
+        Err(problem) => {
+            live.problems.push(problem);
+            return live;
         }
-        Err(problem) => live.problems.push(problem),
+    };
+    replicas(config, &made, &mut live).await;
+    if let Some(peers) = &made.peers {
+        for (name, met) in peers.meet().await {
+            live.add(match met {
+                Ok(()) => Ok(format!("peers.gateways: {name} answers")),
+                Err(why) => Err(format!(
+                    "peers.gateways: {name}: {why}; start it, or correct its address here"
+                )),
+            });
+        }
     }
     live
 }
@@ -102,15 +94,21 @@ async fn replicas(config: &Config, made: &Made, live: &mut Live) {
             Err(error) => live.problems.push(format!("replicas[{i}].{error}")),
             Ok(member) => {
                 let asker = asker.clone();
-                asked.spawn(async move { (i, asker.ask(i, &member).await) });
+                asked.spawn(async move { (i, asker.ask(i, member).await) });
             }
         }
     }
     let mut all = asked.join_all().await;
     all.sort_by_key(|(i, _)| *i);
-    for (_, mut one) in all {
+    let mut partners = Vec::new();
+    for (_, (mut one, partner)) in all {
         live.fine.append(&mut one.fine);
         live.problems.append(&mut one.problems);
+        partners.extend(partner);
+    }
+    // Partners may come from elsewhere.
+    if config.discovery.is_empty() && config.control.is_none() {
+        live.problems.extend(pairs::unequal(&partners));
     }
     over.cancel();
 }
@@ -121,118 +119,33 @@ struct Asker {
 }
 
 impl Asker {
-    async fn ask(&self, i: usize, member: &Member) -> Live {
+    async fn ask(&self, i: usize, member: Arc<Member>) -> (Live, Option<Partner>) {
         let mut live = Live::default();
         let at = format!("replicas[{i}].url: {}", member.spec.url);
-        let found = match look(&self.questions, member).await {
+        let found = match look(&self.questions, &member).await {
             Ok(found) => found,
             Err(error) => {
-                live.problems.push(format!("{at}: {error}; start it, or correct its address"));
-                return live;
+                live.problems.push(format!("{at}: {}", error.message));
+                return (live, None);
             }
         };
+        if let Err(error) = probes::read_load(&self.questions, &member, &found).await {
+            live.problems.push(format!("{at}: {}", error.message));
+        }
         let engine = found.engine.unwrap_or(engines::NONE);
-        if let Err(error) = probes::read_load(&self.questions, member, &found).await {
-            live.problems.push(format!("{at}: {error}"));
-        }
-        if found.models.is_empty() {
-            live.problems.push(format!("{at}: serves no model; load one, or list its `models`"));
-        }
         live.fine.push(format!("{at}: {}", describe(engine, &found)));
-        if member.spec.role.is_both() {
-            self.converse(&at, member, engine, &found, &mut live).await;
-        }
-        live
-    }
-
-    /// Sends a request of one token, and reads what the answer tells about the engine and its clock.
-    async fn converse(
-        &self,
-        at: &str,
-        member: &Member,
-        engine: Engine,
-        found: &Found,
-        live: &mut Live,
-    ) {
-        let Some(model) = found.models.first() else { return };
-        let mut answer = self.send(member, "/v1/chat/completions", model).await;
-        if matches!(&answer, Ok(told) if told.status.is_client_error()) {
-            answer = self.send(member, "/v1/completions", model).await;
-        }
-        match answer {
-            Err(why) => live.problems.push(format!("{at}: a request of one token: {why}")),
-            Ok(told) if !told.status.is_success() => live.problems.push(format!(
-                "{at}: a request of one token was answered {}; the engine's log has the reason",
-                told.status
-            )),
-            Ok(told) => {
-                let hides = told.usage.is_none_or(|usage| usage.cached_tokens.is_none());
-                if let (true, Some(remedy)) = (hides, engine.cached_tokens) {
-                    live.problems.push(format!(
-                        "{at}: its answers do not report cached tokens, so hits are guessed; {remedy}"
-                    ));
-                }
-                live.problems.extend(told.apart.map(|apart| {
-                    format!("{at}: its clock is {} s off this one; run NTP on both", apart.as_secs())
-                }));
-            }
-        }
-    }
-
-    async fn send(
-        &self,
-        member: &Member,
-        path: &str,
-        model: &str,
-    ) -> Result<Told, String> {
-        let endpoint = Endpoint::of(path);
-        let mut headers = HeaderMap::new();
-        let json = HeaderValue::from_static("application/json");
-        headers.insert(header::CONTENT_TYPE, json);
-        let body = Parts::single(request(endpoint, model));
-        let whole = async {
-            let sent = self.upstream.send(&member.dial, &Method::POST, path, &headers, &body);
-            let answered = sent.await.map_err(|error| error.to_string())?;
-            let body = Limited::new(answered.body, MOST).collect().await;
-            let body = body.map_err(|error| format!("the answer stopped early: {error}"))?;
-            let usage = usage(endpoint, body.to_bytes());
-            Ok(Told { status: answered.head.status, usage, apart: apart(&answered.head.headers) })
+        let Some(model) = found.models.first() else {
+            live.problems.push(format!("{at}: serves no model; load one, or list its `models`"));
+            return (live, None);
         };
-        let late = || format!("no answer within {} s", PATIENCE.as_secs());
-        tokio::time::timeout(PATIENCE, whole).await.map_err(|_| late())?
+        if member.spec.role.is_both() {
+            let problems = one_token::problems(&self.upstream, &member, engine, model).await;
+            live.problems.extend(problems.into_iter().map(|problem| format!("{at}: {problem}")));
+            return (live, None);
+        }
+        let partner = pairs::partner(&self.upstream, i, member, found, &mut live.problems).await;
+        (live, partner)
     }
-}
-
-/// The answer to a request of one token.
-struct Told {
-    status: StatusCode,
-    usage: Option<Usage>,
-    /// How far its clock is from this one, if that matters.
-    apart: Option<Duration>,
-}
-
-fn request(endpoint: Endpoint, model: &str) -> Bytes {
-    let mut body = serde_json::json!({"model": model, "max_tokens": 1, "stream": false});
-    match endpoint {
-        Endpoint::Completions => body["prompt"] = "Hello".into(),
-        _ => body["messages"] = serde_json::json!([{"role": "user", "content": "Hello"}]),
-    }
-    body.to_string().into()
-}
-
-fn usage(endpoint: Endpoint, body: Bytes) -> Option<Usage> {
-    let mut answer = Answer::new(endpoint, false, false, false);
-    answer.feed(body);
-    answer.finish().usage
-}
-
-fn apart(headers: &HeaderMap) -> Option<Duration> {
-    let date = headers.get(header::DATE)?.to_str().ok()?;
-    let there = httpdate::parse_http_date(date).ok()?;
-    #[expect(clippy::disallowed_methods, reason = "the clock itself is compared")]
-    let here = SystemTime::now();
-    let apart = here.duration_since(there).unwrap_or_else(|error| error.duration());
-    (apart > APART).then_some(apart)
 }
 
 fn describe(engine: Engine, found: &Found) -> String {

@@ -1,15 +1,17 @@
 //! Trust and keys for replicas, as the section `credentials` of the configuration has them.
 //!
-//! A file of CAs is read again when it changes. The machine's own CAs are read when the first
-//! replica needs them.
+//! Files are read again when they change; new connections use the new ones. The machine's own CAs are
+//! read when the first replica needs them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use http::HeaderValue;
-use meridian_tls::{FileError, Look, Reread, of_machine, open_client};
+use meridian_tls::{FileError, Files, Look, Reread, of_machine, open_client, open_client_as};
 use meridian_wire::config::{self, Gateway as Config};
 use rustls::ClientConfig;
+
+const PROTOCOLS: &[&[u8]] = &[b"http/1.1"];
 
 /// All credentials of a gateway.
 #[derive(Debug, Default)]
@@ -27,7 +29,7 @@ pub(crate) struct Credential {
     trust: Trust,
 }
 
-/// The CAs that their certificates may be from.
+/// The CAs that their certificates may be from, and the certificate to show them.
 enum Trust {
     Machine(OnceLock<Result<Arc<ClientConfig>, String>>),
     File(Reread<Arc<ClientConfig>>),
@@ -50,15 +52,19 @@ impl std::fmt::Debug for Trust {
 
 impl Credential {
     fn load(name: &str, one: &config::Credentials, usual: Option<&str>) -> Result<Self, FileError> {
-        let trust = match one.ca.clone() {
-            None => Trust::default(),
-            Some(ca) => {
-                let section = format!("credentials.{name}");
-                let make = move || open_client(&section, &ca, &[b"http/1.1".as_slice()]).map(Arc::new);
-                Trust::File(Reread::new(one.ca.iter().cloned().collect(), make)?)
+        let trust = match (files(name, one), one.ca.clone()) {
+            (None, None) => Trust::default(),
+            (Some(files), _) => {
+                let paths = files.paths().into_iter().map(ToOwned::to_owned).collect();
+                Trust::File(Reread::new(paths, move || shown(&files))?)
+            }
+            (None, Some(ca)) => {
+                let (section, paths) = (section(name), vec![ca.clone()]);
+                let make = move || open_client(&section, &ca, PROTOCOLS).map(Arc::new);
+                Trust::File(Reread::new(paths, make)?)
             }
         };
-        Ok(Credential { key: one.key.as_deref().or(usual).map(bearer), trust })
+        Ok(Credential { key: one.engine_key.as_deref().or(usual).map(bearer), trust })
     }
 
     /// The client's side of TLS.
@@ -69,7 +75,7 @@ impl Credential {
         match &self.trust {
             Trust::File(client) => Ok(Arc::clone(&client.now())),
             Trust::Machine(client) => {
-                client.get_or_init(|| of_machine(&[b"http/1.1".as_slice()]).map(Arc::new)).clone()
+                client.get_or_init(|| of_machine(PROTOCOLS).map(Arc::new)).clone()
             }
         }
     }
@@ -90,7 +96,11 @@ impl Credentials {
             }
         }
         let usual = Credential { key: usual.map(bearer), trust: Trust::default() };
-        if wrong.is_empty() { Ok(Credentials { usual: Arc::new(usual), named }) } else { Err(wrong) }
+        if wrong.is_empty() {
+            Ok(Credentials { usual: Arc::new(usual), named })
+        } else {
+            Err(wrong)
+        }
     }
 
     /// The credentials of that name, or the usual ones; none if there are none of that name.
@@ -107,6 +117,24 @@ impl Credentials {
             }
         })
     }
+}
+
+/// The files of credentials with a certificate to show.
+pub(crate) fn files(name: &str, one: &config::Credentials) -> Option<Files> {
+    let (certificate, key) = one.own()?;
+    let (certificate, key) = (certificate.clone(), key.clone());
+    Some(Files { section: section(name).into(), ca: one.ca.clone(), crl: None, certificate, key })
+}
+
+fn section(name: &str) -> String {
+    format!("credentials.{name}")
+}
+
+fn shown(files: &Files) -> Result<Arc<ClientConfig>, FileError> {
+    let client = files.read().and_then(|read| open_client_as(files, read, PROTOCOLS));
+    // The replicas' operator makes these files, not `meridian certs`.
+    let remedy = "check the path, or get the file from the operator of the replicas";
+    client.map(Arc::new).map_err(|error| FileError { remedy, ..error })
 }
 
 fn bearer(key: &str) -> HeaderValue {

@@ -13,8 +13,8 @@ use crate::error::{AttemptError, Fault};
 use crate::replicas::credentials::Credential;
 use crate::replicas::socket::Socket;
 
-/// The address of a server, with the trust and the key for it.
-#[derive(Clone, Debug)]
+/// The address of a server, with the trust and the key for it. Requests share it.
+#[derive(Debug)]
 pub(crate) struct Dial {
     /// Host and port, which identify the server.
     pub(crate) at: Authority,
@@ -25,7 +25,9 @@ pub(crate) struct Dial {
 
 impl Dial {
     /// A server at a checked base address.
-    pub(crate) fn new(url: &http::Uri, with: Arc<Credential>) -> Option<Dial> {
+    ///
+    /// None if it has https, and its host cannot be in a certificate.
+    pub(crate) fn new(url: &http::Uri, with: Arc<Credential>) -> Option<Arc<Dial>> {
         let at = url.authority()?.clone();
         let name = match url.scheme_str() {
             Some("https") => {
@@ -34,12 +36,12 @@ impl Dial {
             }
             _ => None,
         };
-        Some(Dial { at, name, with })
+        Some(Arc::new(Dial { at, name, with }))
     }
 
     /// Another server of the same replica, with plain HTTP.
-    pub(crate) fn plain(&self, at: Authority) -> Dial {
-        Dial { at, name: None, with: self.with.clone() }
+    pub(crate) fn plain(&self, at: Authority) -> Arc<Dial> {
+        Arc::new(Dial { at, name: None, with: self.with.clone() })
     }
 
     /// The port, or the scheme's usual one.
@@ -77,26 +79,42 @@ impl Dial {
     }
 }
 
-/// The remedy for a failed handshake.
-fn remedy(error: &std::io::Error) -> &'static str {
-    use rustls::{CertificateError, Error};
+/// The remedy for an error of TLS; nothing for other errors.
+pub(crate) fn remedy(error: &std::io::Error) -> &'static str {
+    use rustls::{AlertDescription as Alert, CertificateError as Certificate, Error};
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     match inner {
-        Some(Error::InvalidCertificate(
-            CertificateError::UnknownIssuer
-            | CertificateError::BadSignature
-            | CertificateError::UnknownRevocationStatus,
-        )) => "; set `ca` in its `credentials` to the CA that issued its certificate",
-        Some(Error::InvalidCertificate(
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-        )) => "; use a name of its certificate in `url`",
-        Some(Error::InvalidCertificate(
-            CertificateError::Expired
-            | CertificateError::ExpiredContext { .. }
-            | CertificateError::NotValidYet
-            | CertificateError::NotValidYetContext { .. },
-        )) => "; renew its certificate, or correct the clocks",
-        Some(Error::InvalidMessage(_)) => "; write http:// if it has no TLS",
+        Some(Error::InvalidCertificate(wrong)) => match wrong {
+            Certificate::NotValidForName | Certificate::NotValidForNameContext { .. } => {
+                "; write a name of its certificate in `url`"
+            }
+            Certificate::Expired | Certificate::ExpiredContext { .. } => {
+                "; renew its certificate, or correct the clocks"
+            }
+            Certificate::NotValidYet | Certificate::NotValidYetContext { .. } => {
+                "; correct the clocks, or wait until its certificate is valid"
+            }
+            Certificate::InvalidPurpose | Certificate::InvalidPurposeContext { .. } => {
+                "; give it a certificate for servers"
+            }
+            _ => "; set `ca` of its `credentials` to the authority that issued its certificate",
+        },
+        Some(Error::InvalidMessage(_)) => "; write http:// in `url` if the port has no TLS",
+        Some(Error::AlertReceived(alert)) => match alert {
+            Alert::CertificateRequired => {
+                "; it asks for a certificate: set `certificate` and `key` of its `credentials`"
+            }
+            Alert::UnknownCA
+            | Alert::BadCertificate
+            | Alert::CertificateUnknown
+            | Alert::CertificateExpired
+            | Alert::CertificateRevoked
+            | Alert::AccessDenied => {
+                "; it refuses this gateway's certificate: correct `certificate` of its `credentials`"
+            }
+            Alert::UnrecognisedName => "; write a name that it serves in `url`",
+            _ => "",
+        },
         _ => "",
     }
 }

@@ -44,7 +44,7 @@ pub(crate) struct Member {
     /// Its host and port, which identify it.
     pub(crate) authority: Authority,
     /// The address to connect to from here.
-    pub(crate) dial: Dial,
+    pub(crate) dial: Arc<Dial>,
     pub(crate) spec: AddReplica,
     /// Configured round trip to its region; zero if unknown.
     pub(crate) known_rtt: Duration,
@@ -361,10 +361,9 @@ impl Fleet {
         most: u16,
     ) -> Result<Arc<Member>, JoinError> {
         let with = self.credentials.get(spec.credentials.as_deref());
-        let with = with.ok_or_else(|| JoinError::Credentials(
-            spec.credentials.clone().unwrap_or_default(),
-        ))?;
-        let authority = dial(&spec.url, with)?.at;
+        let with = with
+            .ok_or_else(|| JoinError::Credentials(spec.credentials.clone().unwrap_or_default()))?;
+        let authority = dial(&spec.url, with)?.at.clone();
         let dial = dial(spec.url_from(&self.region), with)?;
         let mut inner = self.inner.write();
         if inner.at(authority.as_str()).is_some() {
@@ -568,7 +567,7 @@ pub(crate) fn check(spec: &AddReplica) -> Result<(), JoinError> {
     }
 }
 
-fn dial(url: &str, with: &Arc<Credential>) -> Result<Dial, JoinError> {
+fn dial(url: &str, with: &Arc<Credential>) -> Result<Arc<Dial>, JoinError> {
     let uri = config::base_url(url).map_err(JoinError::Url)?;
     let dial = Dial::new(&uri, with.clone());
     dial.ok_or_else(|| JoinError::Url(format!("`{url}` has no host name for a certificate")))

@@ -1,5 +1,7 @@
 //! The gateway's own requests to replicas: small pages, within `timeouts.probe`.
 
+use std::sync::Arc;
+
 use http::uri::Authority;
 use meridian_base::Duration;
 use meridian_wire::config::Gateway as Config;
@@ -47,7 +49,7 @@ impl Questions {
     async fn at(
         &self,
         member: &Member,
-        at: &Dial,
+        at: &Arc<Dial>,
         path: &str,
         limit: Duration,
     ) -> Result<Page, AttemptError> {

@@ -80,6 +80,8 @@ struct Lines {
 struct Idle {
     line: Line,
     since: Instant,
+    /// A replica that was removed and added again may have other credentials, or https.
+    dial: Arc<Dial>,
 }
 
 /// One connection and its sending handle.
@@ -126,7 +128,7 @@ impl Upstream {
     /// Sends a request and waits for the head of its answer.
     pub(crate) async fn send(
         &self,
-        replica: &Dial,
+        replica: &Arc<Dial>,
         method: &Method,
         path: &str,
         headers: &HeaderMap,
@@ -158,7 +160,7 @@ impl Upstream {
     /// Gets a small page within `limit`.
     pub(crate) async fn get(
         &self,
-        replica: &Dial,
+        replica: &Arc<Dial>,
         path: &str,
         limit: Duration,
     ) -> Result<Page, AttemptError> {
@@ -181,7 +183,7 @@ impl Upstream {
 
     /// A pooled connection that is still open: the most recently used, or for replicas with ready
     /// ones the least recently used.
-    async fn kept(&self, replica: &Dial) -> Option<Line> {
+    async fn kept(&self, replica: &Arc<Dial>) -> Option<Line> {
         let next = |lines: &mut Lines| match self.far {
             None => lines.idle.pop_back(),
             Some(_) => lines.idle.pop_front(),
@@ -189,14 +191,15 @@ impl Upstream {
         loop {
             let idle = self.of(replica, next)?;
             let mut line = idle.line;
-            if idle.since.elapsed() < KEEP && poll_fn(|cx| Poll::Ready(line.is_usable(cx))).await {
+            let is_same = Arc::ptr_eq(&idle.dial, replica) && idle.since.elapsed() < KEEP;
+            if is_same && poll_fn(|cx| Poll::Ready(line.is_usable(cx))).await {
                 return Some(line);
             }
         }
     }
 
     /// Opens the missing ready connections.
-    fn make_ready(&self, replica: &Dial) {
+    fn make_ready(&self, replica: &Arc<Dial>) {
         let Some(home) = &self.far else { return };
         let missing = self.of(replica, |lines| {
             let missing = READY.saturating_sub(lines.idle.len() + lines.opening);
@@ -210,13 +213,13 @@ impl Upstream {
                 upstream.of(&replica, |lines| lines.opening -= 1);
                 // If this fails, the next request reports why.
                 if let Ok(line) = line {
-                    upstream.keep(&replica, line);
+                    upstream.keep(replica, line);
                 }
             });
         }
     }
 
-    fn of<T>(&self, replica: &Dial, f: impl FnOnce(&mut Lines) -> T) -> T {
+    fn of<T>(&self, replica: &Arc<Dial>, f: impl FnOnce(&mut Lines) -> T) -> T {
         let mut lines = self.lines.lock();
         match lines.get_mut(&replica.at) {
             Some(lines) => f(lines),
@@ -224,7 +227,7 @@ impl Upstream {
         }
     }
 
-    async fn open(&self, replica: &Dial) -> Result<Line, AttemptError> {
+    async fn open(&self, replica: &Arc<Dial>) -> Result<Line, AttemptError> {
         let Some(home) = &self.far else { return self.dial(replica).await };
         let (upstream, to) = (self.clone(), replica.clone());
         let opened = home.spawn(async move { upstream.dial(&to).await }).await;
@@ -246,7 +249,7 @@ impl Upstream {
     async fn exchange(
         &self,
         mut line: Line,
-        replica: &Dial,
+        replica: &Arc<Dial>,
         request: Request<Parts>,
     ) -> Result<Answered, Failed> {
         let mut answer = std::pin::pin!(line.sender.try_send_request(request));
@@ -275,8 +278,10 @@ impl Upstream {
     }
 
     /// Returns a connection to the pool.
-    fn keep(&self, replica: &Dial, line: Line) {
-        self.of(replica, |lines| lines.idle.push_back(Idle { line, since: Instant::now() }));
+    fn keep(&self, dial: Arc<Dial>, line: Line) {
+        self.of(&dial.clone(), |lines| {
+            lines.idle.push_back(Idle { line, since: Instant::now(), dial });
+        });
     }
 }
 
@@ -310,7 +315,7 @@ impl Line {
 struct PooledLine {
     line: Line,
     upstream: Upstream,
-    replica: Dial,
+    replica: Arc<Dial>,
 }
 
 /// The rest of an answer. If dropped early, it closes the connection, which tells the engine that
@@ -329,7 +334,7 @@ impl Flow {
 
     fn reuse(&mut self) {
         if let Some(PooledLine { line, upstream, replica }) = self.kept.take() {
-            upstream.keep(&replica, line);
+            upstream.keep(replica, line);
         }
     }
 }

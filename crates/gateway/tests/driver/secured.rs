@@ -39,7 +39,7 @@ impl Folder {
     /// Ends TLS in front of a replica; returns the URL.
     async fn front(&self, replica: &Replica) -> String {
         let files = Files {
-            section: "test",
+            section: "test".into(),
             ca: None,
             crl: None,
             certificate: self.crt(),

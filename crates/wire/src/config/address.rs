@@ -19,7 +19,11 @@ pub fn base_url(url: &str) -> Result<http::Uri, String> {
                 with_scheme(&shown)
             ));
         }
-        Err(_) => return Err(format!("`{shown}` is not a URL; write http://host:port or https://host:port")),
+        Err(_) => {
+            return Err(format!(
+                "`{shown}` is not a URL; write http://host:port or https://host:port"
+            ));
+        }
     };
     match uri.scheme_str() {
         Some("http" | "https") => {}

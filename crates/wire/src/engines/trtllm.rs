@@ -40,12 +40,11 @@ pub(super) static SPEC: EngineSpec = EngineSpec {
     load: Some(METRICS),
     // Blocks, and tokens in a block.
     capacity: Some(METRICS),
-    private: Private {
-        fields: &["conversation_params", "prompt_token_ids_b64"],
-        ..Private::NONE
-    },
+    private: Private { fields: &["conversation_params", "prompt_token_ids_b64"], ..Private::NONE },
     reads_cache_salt: true,
-    cached_tokens: Some("start trtllm-serve with KV block reuse, which is its default, and update it"),
+    cached_tokens: Some(
+        "start trtllm-serve with KV block reuse, which is its default, and update it",
+    ),
     reports_load: false,
     transfer: None,
     version: Some("/version"),

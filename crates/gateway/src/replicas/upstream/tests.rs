@@ -6,7 +6,7 @@ use crate::replicas::credentials::Credential;
 const SOON: Duration = Duration::from_secs(10);
 
 /// A replica that answers every request for the duration of the test.
-async fn replica() -> Dial {
+async fn replica() -> Arc<Dial> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
     let address = listener.local_addr().expect("it is bound").to_string();
     tokio::spawn(async move {
@@ -22,7 +22,7 @@ async fn replica() -> Dial {
     dial(&format!("http://{address}"), Arc::default())
 }
 
-fn dial(url: &str, with: Arc<Credential>) -> Dial {
+fn dial(url: &str, with: Arc<Credential>) -> Arc<Dial> {
     Dial::new(&url.parse().expect("a URL"), with).expect("has a host")
 }
 
