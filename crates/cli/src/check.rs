@@ -1,11 +1,9 @@
-//! `meridian check` and `meridian config print`
-
-mod pairs;
+//! `meridian check`, `meridian config print` and `meridian config schema`
 
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use meridian_wire::config::{Control, Gateway};
+use meridian_wire::config::{Control, Gateway, replica_list_schema};
 
 use crate::config_file::ConfigFile;
 
@@ -20,15 +18,17 @@ pub(crate) struct Args {
 pub(crate) struct Check {
     #[command(flatten)]
     args: Args,
-    /// Also ask the prefill and decode replicas for their versions, and for the KV of one prompt
+    /// Also meet the machines: are addresses free, do replicas and peers answer, does each replica's
+    /// engine report what the gateway reads. Sends each replica a request of one token
     #[arg(long)]
-    ask_replicas: bool,
+    live: bool,
 }
 
-/// Reports every problem that would make a start fail or limit the process. Only a start shows
-/// whether the addresses are free, because a running process holds its own.
+/// Reports every problem that would make a start fail or limit the process. Whether addresses are
+/// free is part of the live check, because a running process holds its own.
 pub(crate) fn run(check: &Check) -> anyhow::Result<()> {
-    let Check { args, ask_replicas } = check;
+    let Check { args, live } = check;
+    let mut fine = Vec::new();
     let file = ConfigFile::read(&args.config)?;
     let checked = if Control::is_in(&file.yaml) {
         let config = Control::examine(&file.yaml, meridian_control::serve::check);
@@ -36,8 +36,8 @@ pub(crate) fn run(check: &Check) -> anyhow::Result<()> {
     } else {
         let config = Gateway::examine(&file.yaml, |config| {
             let found = meridian_gateway::check(config);
-            match *ask_replicas && found.is_empty() {
-                true => pairs::problems(config),
+            match *live && found.is_empty() {
+                true => meet(config, &mut fine),
                 false => found,
             }
         });
@@ -45,8 +45,27 @@ pub(crate) fn run(check: &Check) -> anyhow::Result<()> {
     };
     let what = checked.map_err(|error| file.refused(&error.problems))?;
     let shown = args.config.display();
-    println!("{shown} is valid: {what}. Only a start shows whether its addresses are free.");
+    match *live {
+        true => println!("{shown} is valid: {what}"),
+        false => println!(
+            "{shown} is valid: {what}. `--live` also meets the replicas and peers that it names."
+        ),
+    }
+    for line in fine {
+        println!("  {line}");
+    }
     Ok(())
+}
+
+/// The problems of a live check; what works goes to `fine`.
+fn meet(config: &Gateway, fine: &mut Vec<String>) -> Vec<String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let live = match runtime {
+        Ok(runtime) => runtime.block_on(meridian_gateway::check_live(config)),
+        Err(error) => return vec![format!("no runtime: {error}")],
+    };
+    *fine = live.fine;
+    live.problems
 }
 
 /// The replicas that the gateway starts with.
@@ -66,11 +85,38 @@ fn replicas(config: &Gateway) -> String {
 pub(crate) enum Show {
     /// Print the configuration in force, with all defaults
     Print(Args),
+    /// Print the JSON schema of a configuration file, for editors and checks in CI
+    Schema {
+        /// The kind of file
+        #[arg(value_enum, default_value_t = Kind::Gateway)]
+        of: Kind,
+    },
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum Kind {
+    /// A gateway's file
+    Gateway,
+    /// A control plane's file
+    Control,
+    /// A list of replicas that `discovery` reads
+    Replicas,
 }
 
 pub(crate) fn show(show: &Show) -> anyhow::Result<()> {
-    let Show::Print(args) = show;
-    let file = ConfigFile::read(&args.config)?;
-    print!("{}", crate::gateway::read(&file)?.print()?);
+    match show {
+        Show::Print(args) => {
+            let file = ConfigFile::read(&args.config)?;
+            print!("{}", crate::gateway::read(&file)?.print()?);
+        }
+        Show::Schema { of } => {
+            let schema = match of {
+                Kind::Gateway => Gateway::schema(),
+                Kind::Control => Control::schema(),
+                Kind::Replicas => replica_list_schema(),
+            };
+            println!("{}", serde_json::to_string_pretty(&schema)?);
+        }
+    }
     Ok(())
 }

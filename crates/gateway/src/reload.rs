@@ -20,6 +20,7 @@ use crate::machine::driver::Driver;
 use crate::peers::all::Peers;
 use crate::record::Records;
 use crate::registry::following::Following;
+use crate::replicas::credentials::Credentials;
 use crate::sources;
 use crate::sources::source::Source;
 
@@ -35,6 +36,7 @@ pub(crate) struct Reloaded {
     pub(crate) registry: Option<Arc<Following>>,
     pub(crate) sources: Vec<Arc<Source>>,
     pub(crate) records: Arc<Records>,
+    pub(crate) credentials: Arc<Credentials>,
 }
 
 impl Reloaded {
@@ -120,6 +122,9 @@ fn parts(all: &Reloaded, now: bool) -> Vec<Part> {
     }
     if let Some(look) = all.registry.as_ref().and_then(|registry| registry.look(now)) {
         parts.push(Part::new("certificates for the control plane", look));
+    }
+    for (name, look) in all.credentials.look(now) {
+        parts.push(Part::new(format!("files of credentials `{name}`"), look));
     }
     if now && all.records.has_files() {
         parts.push(Part::new("files of the access log and the journal", all.records.reopen()));

@@ -182,7 +182,7 @@ fn pairs_are_asked() {
     assert!(check(&dir.0, &yaml).is_ok());
     let file = dir.0.join("config.yaml");
     let file = file.to_str().expect("is text");
-    let output = meridian(&["check", "-c", file, "--ask-replicas"]);
+    let output = meridian(&["check", "-c", file, "--live"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success(), "{said}");
     for part in [
@@ -207,7 +207,7 @@ fn a_rolling_upgrade_is_no_problem() {
     let file = dir.0.join("config.yaml");
     std::fs::write(&file, format!("version: 1\nreplicas:\n{}", list.concat())).expect("writes");
     let file = file.to_str().expect("is text");
-    let output = meridian(&["check", "-c", file, "--ask-replicas"]);
+    let output = meridian(&["check", "-c", file, "--live"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("start the engine with --kv-transfer-config"), "{said}");
     assert!(!said.contains("equal versions"), "{said}");

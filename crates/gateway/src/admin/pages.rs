@@ -289,6 +289,9 @@ fn config(admin: &Admin) -> Response<Body> {
     if let Some(key) = &mut config.engine_key {
         "(set)".clone_into(key);
     }
+    for key in config.credentials.values_mut().filter_map(|one| one.engine_key.as_mut()) {
+        "(set)".clone_into(key);
+    }
     if let Some(token) = config.control.as_mut().and_then(|control| control.token.as_mut()) {
         "(set)".clone_into(token);
     }

@@ -63,7 +63,7 @@ pub(super) async fn watch(driver: &Driver, fleet: &Fleet, questions: &Questions,
 }
 
 /// Reads a replica's pages once.
-async fn look(questions: &Questions, member: &Member) -> Result<Found, AttemptError> {
+pub(crate) async fn look(questions: &Questions, member: &Member) -> Result<Found, AttemptError> {
     let page = page(questions, member, "/v1/models").await;
     let (page, models) = match page {
         // A port that accepts no connection reveals nothing, including the engine.
@@ -150,6 +150,9 @@ pub(super) async fn page(
     let page = questions.get(member, path, questions.limit).await?;
     let remedy = match page.status {
         s if s.is_success() => return Ok(page.body),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN if member.dial.with.key.is_some() => {
+            "; the replica refuses the key: correct engine_key, of its credentials if it has some"
+        }
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
             "; the replica needs a key: set engine_key"
         }

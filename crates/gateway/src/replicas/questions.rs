@@ -1,10 +1,13 @@
 //! The gateway's own requests to replicas: small pages, within `timeouts.probe`.
 
+use std::sync::Arc;
+
 use http::uri::Authority;
 use meridian_base::Duration;
 use meridian_wire::config::Gateway as Config;
 
 use crate::error::AttemptError;
+use crate::replicas::dial::Dial;
 use crate::replicas::fleet::Member;
 use crate::replicas::upstream::{Page, Upstream};
 
@@ -40,13 +43,13 @@ impl Questions {
         at: &Authority,
         path: &str,
     ) -> Result<Page, AttemptError> {
-        self.at(member, at, path, self.limit).await
+        self.at(member, &member.dial.plain(at.clone()), path, self.limit).await
     }
 
     async fn at(
         &self,
         member: &Member,
-        at: &Authority,
+        at: &Arc<Dial>,
         path: &str,
         limit: Duration,
     ) -> Result<Page, AttemptError> {

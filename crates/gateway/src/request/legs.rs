@@ -127,7 +127,7 @@ impl Transport {
         let pair = Pair {
             id: mix(self.seed, ticket.fresh()),
             host,
-            port: legs.from.authority.port_u16().unwrap_or(80),
+            port: legs.from.port(),
             bootstrap_host: bootstrap.map(|(host, _)| host),
             bootstrap_port: bootstrap.map(|(_, port)| port),
             engine_id: rank.map(|rank| &*rank.engine_id),

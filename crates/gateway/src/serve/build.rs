@@ -38,6 +38,7 @@ use crate::record;
 use crate::registry::following::Following;
 use crate::registry::{Applied, Reported};
 use crate::reload::Reloaded;
+use crate::replicas::credentials::Credentials;
 use crate::replicas::fleet::Fleet;
 use crate::replicas::membership::Replicas;
 use crate::replicas::probes::Prober;
@@ -69,6 +70,7 @@ pub(super) struct Gateway {
     pub(super) over: CancellationToken,
     questions: Arc<Questions>,
     policy: Arc<PolicyNow>,
+    credentials: Arc<Credentials>,
 }
 
 impl Gateway {
@@ -89,11 +91,11 @@ impl Gateway {
         let block_bytes = (routing.policy.index)(params).map(|spec| spec.block_bytes);
         let reading = ReadingNow::new(seed, config.resume.is_some(), routing.policy, params);
         let reading = Arc::new(reading);
-        let Parts { peers, tls, admin_tls, registry } =
+        let Parts { peers, tls, admin_tls, registry, credentials } =
             Parts::make(&config, seed, block_bytes, name)?;
         warn(&config);
         let over = CancellationToken::new();
-        let fleet = Arc::new(Fleet::new(&config.region, over.clone()));
+        let fleet = Arc::new(Fleet::new(&config.region, credentials.clone(), over.clone()));
         let outbox = peers.as_ref().map(|peers| peers.outbox.clone());
         let handover = peers.as_ref().map(|peers| peers.handover.clone());
         let routing = Routing::new(routing, seed);
@@ -130,6 +132,7 @@ impl Gateway {
             near,
             over,
             questions,
+            credentials,
         })
     }
 
@@ -162,6 +165,7 @@ impl Gateway {
             registry: self.registry.clone(),
             sources: self.sources.clone(),
             records: self.plane.records.clone(),
+            credentials: self.credentials.clone(),
         }
     }
 

@@ -58,6 +58,7 @@ mod resume;
 mod retries;
 mod revoked;
 mod salts;
+mod secured;
 mod signals;
 mod stateful;
 mod status_pages;

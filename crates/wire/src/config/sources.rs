@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use meridian_routing::residency::Labels;
@@ -19,7 +20,7 @@ use crate::peer::label;
 const MOST: usize = 64;
 
 /// One source of replicas: exactly one of `file`, `dns` and `srv`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
     /// A file with a list in the form of `replicas`, as YAML or JSON; reloaded when it changes.

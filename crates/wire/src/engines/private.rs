@@ -24,7 +24,7 @@ impl Private {
         Private { fields: &[], families: &[], containers: &[], headers: &[], request_id: &[] };
 }
 
-/// Private fields of software outside the table: TensorRT-LLM, Dynamo, llm-d's router, and
+/// Private fields of software outside the table and of several engines: TensorRT-LLM, Dynamo, llm-d's router, and
 /// `extra_body`, which OpenAI's client should have unpacked.
 pub(super) static ROUTERS: Private = Private {
     fields: &[

@@ -25,8 +25,8 @@ const ENCODE: Act = Act::Say(
 const BACKOFF: Act =
     Act::Say("a retry goes to another replica at once", "nothing to do; `attempts` bounds retries");
 const MTLS: Act = Act::Say(
-    "replicas are reached over http",
-    "let the engine serve http inside the network, or put a TLS tunnel beside the gateway",
+    "the gateway shows replicas no certificate of its own",
+    "let replicas check a key: `credentials`, docs/gateway.md",
 );
 const KEYS: &str = "let clients send keys: `tenants`, docs/gateway.md";
 const PEERS: Act =

@@ -1,11 +1,12 @@
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
+use crate::replicas::credentials::Credential;
 
 const SOON: Duration = Duration::from_secs(10);
 
 /// A replica that answers every request for the duration of the test.
-async fn replica() -> Authority {
+async fn replica() -> Arc<Dial> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
     let address = listener.local_addr().expect("it is bound").to_string();
     tokio::spawn(async move {
@@ -18,7 +19,11 @@ async fn replica() -> Authority {
             tokio::spawn(server.serve_connection(TokioIo::new(stream), answer));
         }
     });
-    address.parse().expect("an address is an authority")
+    dial(&format!("http://{address}"), Arc::default())
+}
+
+fn dial(url: &str, with: Arc<Credential>) -> Arc<Dial> {
+    Dial::new(&url.parse().expect("a URL"), with).expect("has a host")
 }
 
 fn config() -> Config {
@@ -26,7 +31,7 @@ fn config() -> Config {
     Config::read(yaml).expect("it is a configuration")
 }
 
-fn idle(upstream: &Upstream, replica: &Authority) -> usize {
+fn idle(upstream: &Upstream, replica: &Dial) -> usize {
     upstream.of(replica, |lines| lines.idle.len())
 }
 
@@ -84,7 +89,7 @@ async fn an_answer_from_afar_outlives_the_thread_that_asked() {
     let far = Upstream::far(&config());
     let asked = tokio::task::spawn_blocking(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let replica = address.parse().expect("an address is an authority");
+        let replica = dial(&format!("http://{address}"), Arc::default());
         let nothing = Parts::default();
         let headers = HeaderMap::new();
         let answer = far.send(&replica, &Method::GET, "/", &headers, &nothing);
@@ -144,7 +149,7 @@ async fn unasked_bytes_are_seen() {
     for unasked in ["HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nbad", ""] {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let address = listener.local_addr().expect("it is bound").to_string();
-        let replica: Authority = address.parse().expect("an address is an authority");
+        let replica = dial(&format!("http://{address}"), Arc::default());
         let (go, gone) = std::sync::mpsc::channel::<()>();
         let (said, heard) = std::sync::mpsc::channel();
         let server = std::thread::spawn(move || {
