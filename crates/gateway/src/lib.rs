@@ -20,6 +20,7 @@ mod lock;
 mod machine;
 mod metrics;
 mod opening;
+mod patience;
 mod peers;
 mod plane;
 mod record;

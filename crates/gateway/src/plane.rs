@@ -11,6 +11,7 @@ use crate::ids::Ids;
 use crate::inputs::Inputs;
 use crate::machine::driver::Driver;
 use crate::metrics::Metrics;
+use crate::patience::Patience;
 use crate::peers::all::Peers;
 use crate::record::Records;
 use crate::replicas::fleet::Fleet;
@@ -29,6 +30,8 @@ pub(crate) struct DataPlane {
     pub(crate) driver: Arc<Driver>,
     pub(crate) fleet: Arc<Fleet>,
     pub(crate) peers: Option<Arc<Peers>>,
+    /// `timeouts.connect`.
+    pub(crate) connect: Patience,
     /// Connections to replicas of other regions.
     pub(crate) far: Upstream,
     pub(crate) metrics: Arc<Metrics>,

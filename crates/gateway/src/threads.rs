@@ -24,6 +24,7 @@ use crate::http::malformed::most_fields;
 use crate::http::service::Service;
 use crate::http::stalled::Streams;
 use crate::plane::DataPlane;
+use crate::replicas::upstream::Upstream;
 use crate::request::settings::Settings;
 
 /// Idle time after which TCP keepalive checks a client.
@@ -49,7 +50,7 @@ pub(crate) struct Server {
 impl Server {
     fn new(port: ClientPort) -> Server {
         let ClientPort { plane, over } = port;
-        let service = Arc::new(plane.service(plane.upstream.on_this_thread()));
+        let service = Arc::new(plane.service(Upstream::new(plane.connect.clone())));
         Server { plane, service, over, closing: watch::Sender::default() }
     }
 

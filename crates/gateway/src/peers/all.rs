@@ -102,6 +102,11 @@ impl Peers {
         self.tls.identity.gateway()
     }
 
+    /// Adopts the settings of another file that concern the peers' port.
+    pub(crate) fn configured(&self, peers: &config::Peers) {
+        self.listed.accept(&peers.accept);
+    }
+
     /// Allows the gateways in the registry, by region and name, to connect.
     pub(crate) fn register(&self, gateways: impl Iterator<Item = (String, String)>) {
         self.listed.register(gateways);

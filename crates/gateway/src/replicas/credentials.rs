@@ -1,6 +1,7 @@
 //! Trust and keys for replicas, as the section `credentials` of the configuration has them.
 //!
-//! Files are read again when they change; new connections use the new ones. The machine's own CAs are
+//! The section reloads with the configuration, and its files are read again when they change. New
+//! connections use the new certificates, and the next request the new key. The machine's own CAs are
 //! read when the first replica needs them.
 
 use std::collections::BTreeMap;
@@ -11,6 +12,8 @@ use meridian_tls::{FileError, Files, Look, Reread, of_machine, open_client, open
 use meridian_wire::config::{self, Gateway as Config};
 use rustls::ClientConfig;
 
+use crate::lock::RwLock;
+
 const PROTOCOLS: &[&[u8]] = &[b"http/1.1"];
 
 /// All credentials of a gateway.
@@ -18,13 +21,17 @@ const PROTOCOLS: &[&[u8]] = &[b"http/1.1"];
 pub(crate) struct Credentials {
     /// For replicas that name none.
     usual: Arc<Credential>,
-    named: BTreeMap<String, Arc<Credential>>,
+    named: RwLock<BTreeMap<String, Arc<Credential>>>,
 }
 
-/// Trust and key for some replicas.
+/// Trust and key for some replicas, which share them and see a change at once.
 #[derive(Debug, Default)]
-pub(crate) struct Credential {
-    /// The key that they expect, as a header value.
+pub(crate) struct Credential(RwLock<Arc<Given>>);
+
+/// Trust and key as a configuration has them.
+#[derive(Debug, Default)]
+pub(crate) struct Given {
+    /// The key that the replicas expect, as a header value.
     pub(crate) key: Option<HeaderValue>,
     trust: Trust,
 }
@@ -50,7 +57,7 @@ impl std::fmt::Debug for Trust {
     }
 }
 
-impl Credential {
+impl Given {
     fn load(name: &str, one: &config::Credentials, usual: Option<&str>) -> Result<Self, FileError> {
         let trust = match (files(name, one), one.ca.clone()) {
             (None, None) => Trust::default(),
@@ -64,7 +71,7 @@ impl Credential {
                 Trust::File(Reread::new(paths, make)?)
             }
         };
-        Ok(Credential { key: one.engine_key.as_deref().or(usual).map(bearer), trust })
+        Ok(Given { key: one.engine_key.as_deref().or(usual).map(bearer), trust })
     }
 
     /// The client's side of TLS.
@@ -81,6 +88,13 @@ impl Credential {
     }
 }
 
+impl Credential {
+    /// What is in force.
+    pub(crate) fn now(&self) -> Arc<Given> {
+        self.0.read().clone()
+    }
+}
+
 impl Credentials {
     /// Reads the files.
     ///
@@ -90,33 +104,55 @@ impl Credentials {
         let usual = config.engine_key.as_deref();
         let (mut named, mut wrong) = (BTreeMap::new(), Vec::new());
         for (name, one) in &config.credentials {
-            match Credential::load(name, one, usual) {
-                Ok(one) => drop(named.insert(name.clone(), Arc::new(one))),
+            match Given::load(name, one, usual) {
+                Ok(one) => drop(named.insert(name.clone(), credential(one))),
                 Err(error) => wrong.push(error),
             }
         }
-        let usual = Credential { key: usual.map(bearer), trust: Trust::default() };
+        let usual = credential(Given { key: usual.map(bearer), trust: Trust::default() });
         if wrong.is_empty() {
-            Ok(Credentials { usual: Arc::new(usual), named })
+            Ok(Credentials { usual, named: RwLock::new(named) })
         } else {
             Err(wrong)
         }
     }
 
+    /// Adopts those of another file. Replicas that name credentials which it no longer has keep
+    /// them.
+    pub(crate) fn adopt(&self, newer: &Credentials) {
+        *self.usual.0.write() = newer.usual.now();
+        let mut named = self.named.write();
+        let mut next = newer.named.read().clone();
+        for (name, one) in &mut next {
+            if let Some(known) = named.get(name) {
+                *known.0.write() = one.now();
+                *one = known.clone();
+            }
+        }
+        *named = next;
+    }
+
     /// The credentials of that name, or the usual ones; none if there are none of that name.
-    pub(crate) fn get(&self, name: Option<&str>) -> Option<&Arc<Credential>> {
-        name.map_or(Some(&self.usual), |name| self.named.get(name))
+    pub(crate) fn get(&self, name: Option<&str>) -> Option<Arc<Credential>> {
+        match name {
+            Some(name) => self.named.read().get(name).cloned(),
+            None => Some(self.usual.clone()),
+        }
     }
 
     /// Polls the files and reloads those that changed; with `now`, in any case.
-    pub(crate) fn look(&self, now: bool) -> impl Iterator<Item = (&str, Look)> {
-        self.named.iter().filter_map(move |(name, one)| match &one.trust {
+    pub(crate) fn look(&self, now: bool) -> Vec<(String, Look)> {
+        let named = self.named.read().clone();
+        let look = |(name, one): (String, Arc<Credential>)| match &one.now().trust {
             Trust::Machine(_) => None,
-            Trust::File(client) => {
-                Some((name.as_str(), if now { client.reload() } else { client.look() }))
-            }
-        })
+            Trust::File(client) => Some((name, if now { client.reload() } else { client.look() })),
+        };
+        named.into_iter().filter_map(look).collect()
     }
+}
+
+fn credential(given: Given) -> Arc<Credential> {
+    Arc::new(Credential(RwLock::new(Arc::new(given))))
 }
 
 /// The files of credentials with a certificate to show.

@@ -70,7 +70,7 @@ impl Dial {
         // Without it a small request waits for the replica's acknowledgement.
         let _ = stream.set_nodelay(true);
         let Some(name) = self.name.clone() else { return Ok(Socket::Plain(stream)) };
-        let tls = self.with.tls().map_err(|problem| failed(problem, cause::CERTIFICATE))?;
+        let tls = self.with.now().tls().map_err(|problem| failed(problem, cause::CERTIFICATE))?;
         let secured = TlsConnector::from(tls).connect(name, stream).await;
         secured.map(|stream| Socket::Tls(Box::new(stream))).map_err(|error| {
             let message = format!("cannot connect with TLS: {error}{}", remedy(&error));

@@ -320,7 +320,7 @@ pub(crate) enum JoinError {
     #[error("url: `{0}` is a replica of this region already; remove that one first")]
     Twin(String),
     #[error(
-        "credentials: `{0}` is not in the section `credentials` of this gateway's file; add it there, and restart the gateway"
+        "credentials: `{0}` is not in the section `credentials` of this gateway's file; add it there"
     )]
     Credentials(String),
     #[error(transparent)]
@@ -363,8 +363,8 @@ impl Fleet {
         let with = self.credentials.get(spec.credentials.as_deref());
         let with = with
             .ok_or_else(|| JoinError::Credentials(spec.credentials.clone().unwrap_or_default()))?;
-        let authority = dial(&spec.url, with)?.at.clone();
-        let dial = dial(spec.url_from(&self.region), with)?;
+        let authority = dial(&spec.url, &with)?.at.clone();
+        let dial = dial(spec.url_from(&self.region), &with)?;
         let mut inner = self.inner.write();
         if inner.at(authority.as_str()).is_some() {
             return Err(JoinError::Twin(spec.url));

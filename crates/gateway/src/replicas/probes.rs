@@ -97,7 +97,7 @@ async fn ask(
     metrics: &Metrics,
     member: &Member,
 ) -> Result<Probed, AttemptError> {
-    let limit = questions.limit;
+    let limit = questions.limit();
     let found = member.found();
     let Some(page) = found.engine.and_then(|engine| engine.load) else {
         return health(questions, member, limit).await.map(|()| Probed::Load(Load::default()));
@@ -175,7 +175,7 @@ async fn load_page(
     member: &Member,
     LoadPage { path, read, remedy }: LoadPage,
 ) -> Result<signals::Load, AttemptError> {
-    let page = questions.get(member, path, questions.limit).await?;
+    let page = questions.get(member, path, questions.limit()).await?;
     match page.status {
         s if s.is_success() => {}
         s @ (StatusCode::NOT_FOUND | StatusCode::NOT_IMPLEMENTED) => {

@@ -32,7 +32,6 @@ use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{Connection, SendRequest, handshake};
 use hyper_util::rt::TokioIo;
-use meridian_wire::config::Gateway as Config;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
@@ -41,6 +40,7 @@ use crate::error::{AttemptError, Fault};
 use crate::http::headers::API_KEY;
 use crate::http::parts::Parts;
 use crate::lock::Mutex;
+use crate::patience::Patience;
 use crate::replicas::dial::Dial;
 use crate::replicas::socket::{Look, Wire};
 use errors::{describe, no_head};
@@ -58,7 +58,7 @@ const MOST_PAGE: usize = 8 << 20;
 
 #[derive(Clone)]
 pub(crate) struct Upstream {
-    connect: Duration,
+    connect: Patience,
     /// The runtime for connections to other regions: all threads share them, and a connection ends
     /// with the runtime that opened it, which for a thread's own runtime may be in the middle of an
     /// answer.
@@ -112,17 +112,18 @@ pub(crate) struct Page {
 }
 
 impl Upstream {
-    /// Uses the caller's runtime, where it also closes connections.
-    pub(crate) fn new(config: &Config) -> Upstream {
+    /// Uses the caller's runtime, where it also closes connections. A new connection may take until
+    /// `connect`.
+    pub(crate) fn new(connect: Patience) -> Upstream {
         let lines = Arc::default();
         tokio::spawn(sweep(Arc::downgrade(&lines)));
-        Upstream { connect: config.timeouts.connect.0, far: None, lines }
+        Upstream { connect, far: None, lines }
     }
 
     /// For replicas of other regions. Shared by all threads, on the caller's runtime, which
     /// outlives theirs.
-    pub(crate) fn far(config: &Config) -> Upstream {
-        Upstream { far: Some(Handle::current()), ..Upstream::new(config) }
+    pub(crate) fn far(connect: Patience) -> Upstream {
+        Upstream { far: Some(Handle::current()), ..Upstream::new(connect) }
     }
 
     /// Sends a request and waits for the head of its answer.
@@ -136,7 +137,7 @@ impl Upstream {
     ) -> Result<Answered, AttemptError> {
         let request = || {
             let mut request = request(replica, method, path, headers, body)?;
-            if let Some(key) = &replica.with.key {
+            if let Some(key) = &replica.with.now().key {
                 request.headers_mut().remove(API_KEY);
                 request.headers_mut().insert(AUTHORIZATION, key.clone());
             }
@@ -237,7 +238,7 @@ impl Upstream {
     }
 
     async fn dial(&self, replica: &Dial) -> Result<Line, AttemptError> {
-        let stream = TokioIo::new(replica.connect(self.connect).await?);
+        let stream = TokioIo::new(replica.connect(self.connect.get()).await?);
         let look = Arc::new(Look::default());
         let opened = handshake(Wire { stream, look: look.clone() }).await;
         let (sender, connection) =

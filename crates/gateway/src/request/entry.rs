@@ -39,6 +39,10 @@ pub(crate) struct Requests {
 impl Forwards for Arc<Requests> {
     type Body = AnswerBody;
 
+    fn header_bytes(&self) -> usize {
+        self.admission.inputs.access.now().settings.head_bytes
+    }
+
     async fn answer(
         &self,
         request: Request<Incoming>,

@@ -2,11 +2,12 @@
 
 use serde_json::{Map, Value};
 
-use super::Gateway;
+use super::{Gateway, Peers};
 
 const ADDRESS: &str = "programs that connect know the address";
 const IDENTITY: &str = "peers, certificates and the control plane know the gateway by it";
 const CERTIFIED: &str = "connections to peers stay open; the files' contents reload";
+const KEPT: &str = "connections to peers stay open as they are";
 const PROTECTS: &str = "a file that lost the section must not open the port";
 
 /// The keys that need a restart, each with the reason. A key stands for all keys below it.
@@ -24,6 +25,10 @@ pub const AT_START: &[(&str, &str)] = &[
     ("peers.key", CERTIFIED),
     ("peers.continent", IDENTITY),
     ("peers.gateways", ADDRESS),
+    ("peers.push", KEPT),
+    ("peers.beat", KEPT),
+    ("peers.gone", KEPT),
+    ("peers.warm", KEPT),
     ("control", ADDRESS),
 ];
 
@@ -45,13 +50,8 @@ impl Gateway {
         }
         match (&mut adopted.peers, &self.peers) {
             (Some(adopted), Some(now)) => {
-                adopted.listen = now.listen;
-                adopted.ca.clone_from(&now.ca);
-                adopted.crl.clone_from(&now.crl);
-                adopted.certificate.clone_from(&now.certificate);
-                adopted.key.clone_from(&now.key);
-                adopted.continent.clone_from(&now.continent);
-                adopted.gateways.clone_from(&now.gateways);
+                let Peers { accept, stale, tau, tau_own, .. } = adopted.clone();
+                *adopted = Peers { accept, stale, tau, tau_own, ..now.clone() };
             }
             (adopted, now) => adopted.clone_from(now),
         }
@@ -133,6 +133,10 @@ mod tests {
         let [one, other] = [&one, &other].map(|config| Value::Object(fields(config)));
         let same = same_leaves(&one, &other, "");
         assert_eq!(same, ["version"]);
+        for key in super::super::keys() {
+            let value = key.path.split('.').try_fold(&one, |value, name| value.get(name));
+            assert!(value.is_some(), "reload/one.yaml lacks {}", key.path);
+        }
     }
 
     fn same_leaves(a: &Value, b: &Value, path: &str) -> Vec<String> {

@@ -26,12 +26,11 @@ fn dial(url: &str, with: Arc<Credential>) -> Arc<Dial> {
     Dial::new(&url.parse().expect("a URL"), with).expect("has a host")
 }
 
-fn config() -> Config {
-    let yaml = "version: 1\nreplicas:\n- url: http://127.0.0.1:1\n";
-    Config::read(yaml).expect("it is a configuration")
+fn connect() -> Patience {
+    Patience::new(Duration::from_secs(1))
 }
 
-fn idle(upstream: &Upstream, replica: &Dial) -> usize {
+fn idle(upstream: &Upstream, replica: &Arc<Dial>) -> usize {
     upstream.of(replica, |lines| lines.idle.len())
 }
 
@@ -40,7 +39,7 @@ fn idle(upstream: &Upstream, replica: &Dial) -> usize {
 #[tokio::test]
 async fn far_replicas_have_connections_ready() {
     let replica = replica().await;
-    let far = Upstream::far(&config());
+    let far = Upstream::far(connect());
     far.get(&replica, "/health", SOON).await.expect("it answers");
     let settled = |many: usize| {
         let (far, replica) = (&far, &replica);
@@ -58,7 +57,7 @@ async fn far_replicas_have_connections_ready() {
     far.make_ready(&replica);
     tokio::time::timeout(SOON, settled(READY)).await.expect("each is opened once");
 
-    let near = Upstream::new(&config());
+    let near = Upstream::new(connect());
     near.get(&replica, "/health", SOON).await.expect("it answers");
     assert_eq!(idle(&near, &replica), 1);
 }
@@ -86,7 +85,7 @@ async fn an_answer_from_afar_outlives_the_thread_that_asked() {
             });
         }
     });
-    let far = Upstream::far(&config());
+    let far = Upstream::far(connect());
     let asked = tokio::task::spawn_blocking(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let replica = dial(&format!("http://{address}"), Arc::default());
@@ -110,7 +109,7 @@ async fn an_answer_from_afar_outlives_the_thread_that_asked() {
 #[tokio::test(start_paused = true)]
 async fn idle_connections_are_closed() {
     let replica = replica().await;
-    let near = Upstream::new(&config());
+    let near = Upstream::new(connect());
     let burst = (0..40).map(|_| near.get(&replica, "/health", SOON));
     for page in futures(burst).await {
         assert_eq!(page.expect("it answers").status, StatusCode::OK);
@@ -168,7 +167,7 @@ async fn unasked_bytes_are_seen() {
                 said.send(Some(stream)).expect("the test waits");
             }
         });
-        let near = Upstream::new(&config());
+        let near = Upstream::new(connect());
         let page = near.get(&replica, "/", SOON).await.expect("it answers");
         assert_eq!((page.body.as_ref(), idle(&near, &replica)), (&b"good"[..], 1));
         go.send(()).expect("the server waits");
