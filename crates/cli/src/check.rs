@@ -18,19 +18,24 @@ pub(crate) struct Args {
 pub(crate) struct Check {
     #[command(flatten)]
     args: Args,
-    /// Also meet the machines: are addresses free, do replicas and peers answer, does each replica's
-    /// engine report what the gateway reads. Sends each replica a request of one token
+    /// Also try ports, replicas and peers; sends each replica a request of one token
     #[arg(long)]
     live: bool,
 }
 
-/// Reports every problem that would make a start fail or limit the process. Whether addresses are
-/// free is part of the live check, because a running process holds its own.
+/// Reports every problem that would make a start fail or limit the process. Only the live check tries
+/// addresses, because a running process holds its own.
 pub(crate) fn run(check: &Check) -> anyhow::Result<()> {
     let Check { args, live } = check;
     let mut fine = Vec::new();
     let file = ConfigFile::read(&args.config)?;
-    let checked = if Control::is_in(&file.yaml) {
+    let is_control = Control::is_in(&file.yaml);
+    anyhow::ensure!(
+        !(is_control && *live),
+        "--live: {} is a control plane's file; use it with a gateway's file, which names replicas and peers",
+        args.config.display()
+    );
+    let checked = if is_control {
         let config = Control::examine(&file.yaml, meridian_control::serve::check);
         config.map(|config| format!("control plane, store {}", config.store.display()))
     } else {
@@ -43,16 +48,14 @@ pub(crate) fn run(check: &Check) -> anyhow::Result<()> {
         });
         config.map(|c| format!("region {}, {}", c.region, replicas(&c)))
     };
+    for line in fine {
+        println!("ok: {line}");
+    }
     let what = checked.map_err(|error| file.refused(&error.problems))?;
     let shown = args.config.display();
     match *live {
-        true => println!("{shown} is valid: {what}"),
-        false => println!(
-            "{shown} is valid: {what}. `--live` also meets the replicas and peers that it names."
-        ),
-    }
-    for line in fine {
-        println!("  {line}");
+        true => println!("{shown} is valid: {what}."),
+        false => println!("{shown} is valid: {what}. --live also tries ports, replicas and peers."),
     }
     Ok(())
 }

@@ -386,6 +386,7 @@ pub struct Forwards {
 #[serde(deny_unknown_fields)]
 pub struct AddReplica {
     /// Base address, `http://host:port` or `https://host:port`. Host and port identify the replica.
+    #[schemars(regex(pattern = r"^https?://[^/?#@\s]+/?$"))]
     pub url: String,
     /// Addresses by region, for regions whose gateways don't reach it at `url`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

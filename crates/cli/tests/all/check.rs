@@ -74,7 +74,10 @@ fn missing_files() {
     certs(&dir.0, &["init", "--fleet", "prod"]);
     certs(&dir.0, &["issue", "--gateway", "us-1", "--region", "us"]);
     let said = check(&dir.0, PEERS).unwrap_or_else(|error| panic!("{error}"));
-    assert!(said.contains("is valid: region us") && said.contains("Only a start shows"), "{said}");
+    assert!(
+        said.contains("is valid: region us") && said.contains("--live also tries ports"),
+        "{said}"
+    );
     let view = format!("{PEERS}control: {{url: 'http://c:1', view: DIR/none/us.view}}\n");
     let error = check(&dir.0, &view).expect_err("cannot work");
     assert!(error.contains("control.view: ") && error.contains("cannot be written"), "{error}");

@@ -16,7 +16,9 @@ use meridian_wire::engines::{self, Engine};
 use tokio_util::sync::CancellationToken;
 
 use self::pairs::Partner;
+use crate::cause;
 use crate::check::Parts as Made;
+use crate::error::Fault;
 use crate::replicas::discovery::look;
 use crate::replicas::fleet::{Fleet, Found, Member};
 use crate::replicas::probes;
@@ -126,7 +128,10 @@ impl Asker {
         let found = match look(&self.questions, &member).await {
             Ok(found) => found,
             Err(error) => {
-                live.problems.push(format!("{at}: {}", error.message));
+                let is_silent =
+                    error.fault == Fault::Unreached && error.cause != cause::CERTIFICATE;
+                let remedy = if is_silent { "; start it, or correct its address" } else { "" };
+                live.problems.push(format!("{at}: {}{remedy}", error.message));
                 return (live, None);
             }
         };

@@ -1,5 +1,6 @@
 //! The address of a replica's server, and the way to connect to it.
 
+use std::io;
 use std::sync::Arc;
 
 use http::uri::Authority;
@@ -49,6 +50,11 @@ impl Dial {
         self.at.port_u16().unwrap_or(if self.name.is_some() { 443 } else { 80 })
     }
 
+    /// Whether the connection has TLS.
+    pub(crate) fn has_tls(&self) -> bool {
+        self.name.is_some()
+    }
+
     /// Connects within `limit`.
     pub(crate) async fn connect(&self, limit: Duration) -> Result<Socket, AttemptError> {
         match tokio::time::timeout(limit, self.open()).await {
@@ -73,14 +79,21 @@ impl Dial {
         let tls = self.with.now().tls().map_err(|problem| failed(problem, cause::CERTIFICATE))?;
         let secured = TlsConnector::from(tls).connect(name, stream).await;
         secured.map(|stream| Socket::Tls(Box::new(stream))).map_err(|error| {
-            let message = format!("cannot connect with TLS: {error}{}", remedy(&error));
+            let remedy = match error.kind() {
+                io::ErrorKind::UnexpectedEof => NO_TLS,
+                _ => remedy(&error),
+            };
+            let message = format!("cannot connect with TLS: {error}{remedy}");
             failed(message, cause::of_io(&error))
         })
     }
 }
 
+/// The remedy for a port that ends the connection, or answers in another protocol.
+const NO_TLS: &str = "; write http:// in `url` if the port has no TLS";
+
 /// The remedy for an error of TLS; nothing for other errors.
-pub(crate) fn remedy(error: &std::io::Error) -> &'static str {
+pub(crate) fn remedy(error: &io::Error) -> &'static str {
     use rustls::{AlertDescription as Alert, CertificateError as Certificate, Error};
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     match inner {
@@ -99,7 +112,7 @@ pub(crate) fn remedy(error: &std::io::Error) -> &'static str {
             }
             _ => "; set `ca` of its `credentials` to the authority that issued its certificate",
         },
-        Some(Error::InvalidMessage(_)) => "; write http:// in `url` if the port has no TLS",
+        Some(Error::InvalidMessage(_)) => NO_TLS,
         Some(Error::AlertReceived(alert)) => match alert {
             Alert::CertificateRequired => {
                 "; it asks for a certificate: set `certificate` and `key` of its `credentials`"
@@ -109,6 +122,7 @@ pub(crate) fn remedy(error: &std::io::Error) -> &'static str {
             | Alert::CertificateUnknown
             | Alert::CertificateExpired
             | Alert::CertificateRevoked
+            | Alert::DecryptError
             | Alert::AccessDenied => {
                 "; it refuses this gateway's certificate: correct `certificate` of its `credentials`"
             }

@@ -156,6 +156,11 @@ pub(super) async fn page(
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
             "; the replica needs a key: set engine_key"
         }
+        // nginx and Python's servers answer so before they read the request.
+        StatusCode::BAD_REQUEST if member.dial.has_tls() => {
+            "; if it asks for a certificate, set `certificate` and `key` of its `credentials`"
+        }
+        StatusCode::BAD_REQUEST => "; write https:// in `url` if the port has TLS",
         StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
             "; list the replica's `models` in the configuration if its server has no list"
         }

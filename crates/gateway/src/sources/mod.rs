@@ -31,7 +31,12 @@ pub(crate) fn problems(config: &config::Gateway) -> Vec<String> {
     let sources = config.discovery.iter().enumerate();
     let of = |(at, source): (usize, &config::Source)| {
         let problem = match file::list(file::read(source.file.as_ref()?)) {
-            Ok(list) => config::beyond_limit(list.len(), config.limits.replicas)?,
+            Ok(list) => {
+                let names = list.iter().filter_map(|replica| replica.credentials.as_deref());
+                let unknown = |name| config::unknown_credentials(name, &config.credentials);
+                let long = || config::beyond_limit(list.len(), config.limits.replicas);
+                names.filter_map(unknown).next().or_else(long)?
+            }
             Err(problem) => format!("{problem}; write a list of replicas to the file"),
         };
         Some(format!("discovery[{at}].file: {problem}"))

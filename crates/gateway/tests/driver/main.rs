@@ -34,6 +34,7 @@ mod legs_resumed;
 mod legs_where;
 mod limits;
 mod listed;
+mod live_check;
 mod malformed;
 mod misbehaving;
 mod names;

@@ -143,10 +143,12 @@ impl Gateway {
         let long = sources::beyond_limit(self.replicas.len(), self.limits.replicas);
         check(long.is_none(), format!("replicas: {}", long.unwrap_or_default()));
         sources::check_list("replicas", &self.replicas, check);
-        for (i, replica) in self.replicas.iter().enumerate() {
-            let name = replica.credentials.as_deref();
-            let unknown = name.and_then(|name| unknown_credentials(name, &self.credentials));
-            check(unknown.is_none(), format!("replicas[{i}].{}", unknown.unwrap_or_default()));
+        let replicas = self.replicas.iter().map(|one| ("replicas", &one.credentials)).enumerate();
+        let sources = self.discovery.iter().map(|one| ("discovery", &one.credentials)).enumerate();
+        for (i, (list, name)) in replicas.chain(sources) {
+            let unknown =
+                name.as_ref().and_then(|name| unknown_credentials(name, &self.credentials));
+            check(unknown.is_none(), format!("{list}[{i}].{}", unknown.unwrap_or_default()));
         }
         sources::check_all(&self.discovery, check);
         tenants::check(&self.tenants, check);

@@ -20,6 +20,7 @@ const MOST_LEASE: Span = Span::secs(3600);
 #[serde(deny_unknown_fields)]
 pub struct Control {
     /// Schema version: 1.
+    #[schemars(range(min = VERSION, max = VERSION))]
     pub version: u32,
     /// The store's file, created if missing.
     pub store: PathBuf,

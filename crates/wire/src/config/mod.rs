@@ -66,6 +66,7 @@ pub const VERSION: u32 = 1;
 #[serde(deny_unknown_fields)]
 pub struct Gateway {
     /// Schema version: 1.
+    #[schemars(range(min = VERSION, max = VERSION))]
     pub version: u32,
     /// The region's name: in certificates, residency rules, metrics and status.
     #[serde(default = "defaults::region")]

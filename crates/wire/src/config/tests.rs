@@ -120,6 +120,10 @@ fn values_have_bounds() {
             "credentials: {a: {engine_key: k}}\nreplicas: [{url: \"http://a:1\", credentials: b}]",
             "replicas[0].credentials: `b` is not in the section `credentials`; use a, or add it there",
         ),
+        (
+            "discovery: [{dns: \"a:1\", credentials: b}]",
+            "discovery[0].credentials: `b` is not in the section `credentials`; add a section",
+        ),
         ("kv_lease: 500ms", "kv_lease: 500 ms leaves no time to use KV; use the engines'"),
         ("threads: 100000", "threads: 100000 is too large; use at most 1024"),
         ("region: EU", "region: `EU` is not a name; use lower-case"),

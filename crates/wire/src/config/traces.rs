@@ -78,7 +78,7 @@ fn problem(endpoint: &str) -> Option<String> {
         Some("https") => {
             return Some(format!(
                 "`{endpoint}`: https is not supported; write `{}` of a collector in the gateway's own network, which sends the spans on over TLS",
-                with_scheme(endpoint)
+                with_scheme(endpoint.trim_start_matches("https://"))
             ));
         }
         _ => return Some(format!("`{endpoint}` is not an http address; {example}")),
