@@ -63,7 +63,7 @@ impl DataPlane {
             records: self.records.clone(),
             answers: Arc::new(Answers {
                 lifecycle: self.lifecycle(near),
-                    inputs: self.inputs.clone(),
+                inputs: self.inputs.clone(),
                 fleet: self.fleet.clone(),
                 peers: self.peers.clone(),
                 metrics: self.metrics.clone(),
@@ -96,7 +96,7 @@ impl DataPlane {
                 far: self.far.clone(),
                 driver: self.driver.clone(),
                 fleet: self.fleet.clone(),
-                    metrics: self.metrics.clone(),
+                metrics: self.metrics.clone(),
                 seed: self.ids.seed(),
             },
             metrics: self.metrics.clone(),

@@ -44,6 +44,9 @@ pub struct Status {
     pub admission: String,
     /// Seconds since the gateway started.
     pub uptime_s: f64,
+    /// Keys of the gateway's file that have changed and need a restart.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub restart_needed: Vec<String>,
     /// How requests ended.
     pub requests: Requests,
     /// Requests queued in the gateway now.

@@ -56,6 +56,7 @@ impl StatusPage {
             policy: routing.config().policy.name.to_owned(),
             admission: routing.config().admission.name().to_owned(),
             uptime_s: now.as_secs_f64(),
+            restart_needed: self.access.now().waiting.clone(),
             requests: inner.requests,
             held,
             ttft_ms: inner.ttft.quantiles(),

@@ -19,10 +19,10 @@ use self::pairs::Partner;
 use crate::cause;
 use crate::check::Parts as Made;
 use crate::error::Fault;
+use crate::patience::Patience;
 use crate::replicas::discovery::look;
 use crate::replicas::fleet::{Fleet, Found, Member};
 use crate::replicas::probes;
-use crate::patience::Patience;
 use crate::replicas::questions::Questions;
 use crate::replicas::upstream::Upstream;
 
@@ -89,7 +89,8 @@ async fn replicas(config: &Config, made: &Made, live: &mut Live) {
     let over = CancellationToken::new();
     let fleet = Fleet::new(&config.region, made.credentials.clone(), over.clone());
     let upstream = Upstream::new(Patience::new(config.timeouts.connect.0));
-    let questions = Questions::new(Patience::new(config.timeouts.probe.0), upstream.clone(), upstream.clone());
+    let questions =
+        Questions::new(Patience::new(config.timeouts.probe.0), upstream.clone(), upstream.clone());
     let asker = Arc::new(Asker { upstream, questions });
     let mut asked = tokio::task::JoinSet::new();
     for (i, spec) in config.replicas.iter().enumerate() {

@@ -138,11 +138,9 @@ fn open_log(
     let section = section?;
     let out = match section.is_stdout() {
         true => Out::Stdout,
-        false => open(
-            ACCESS_LOG,
-            LogFile::open(&section.to, String::new(), section.rotate),
-            problems,
-        )?,
+        false => {
+            open(ACCESS_LOG, LogFile::open(&section.to, String::new(), section.rotate), problems)?
+        }
     };
     Some((section.format, Sink::new(ACCESS_LOG, out, dropped.access_log.clone())))
 }

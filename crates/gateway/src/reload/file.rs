@@ -65,8 +65,7 @@ impl ConfigFile {
 
 impl Followers {
     fn read(&self, path: &Path) -> Result<(), Unread> {
-        let unread =
-            |error: &dyn std::fmt::Display| Unread(format!("{}: {error}", path.display()));
+        let unread = |error: &dyn std::fmt::Display| Unread(format!("{}: {error}", path.display()));
         let yaml = std::fs::read_to_string(path).map_err(|error| unread(&error))?;
         let file = Config::read(&yaml).map_err(|error| unread(&error))?;
         let before = self.access.now();

@@ -149,9 +149,6 @@ fn problems(parts: &[Part]) {
 fn restarts(keys: &[String]) {
     if !keys.is_empty() {
         let keys = keys.join(", ");
-        tracing::warn!(
-            keys,
-            "these keys of the file changed; restart the gateway to apply them"
-        );
+        tracing::warn!(keys, "these keys of the file changed; restart the gateway to apply them");
     }
 }

@@ -150,7 +150,9 @@ pub(super) async fn page(
     let page = questions.get(member, path, questions.limit()).await?;
     let remedy = match page.status {
         s if s.is_success() => return Ok(page.body),
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN if member.dial.with.now().key.is_some() => {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN
+            if member.dial.with.now().key.is_some() =>
+        {
             "; the replica refuses the key: correct engine_key, of its credentials if it has some"
         }
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {

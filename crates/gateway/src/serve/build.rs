@@ -147,10 +147,7 @@ impl Gateway {
     }
 
     pub(super) fn client_port(&self) -> ClientPort {
-        ClientPort {
-            plane: self.plane.clone(),
-            over: self.over.clone(),
-        }
+        ClientPort { plane: self.plane.clone(), over: self.over.clone() }
     }
 
     pub(super) fn prober(&self) -> Prober {

@@ -53,6 +53,7 @@ mod rates;
 mod recorded;
 mod records;
 mod registry;
+mod reload;
 mod request_metrics;
 mod residency;
 mod resume;

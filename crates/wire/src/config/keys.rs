@@ -45,7 +45,8 @@ fn section(schema: &Value, section: &Value, of: Option<&Value>, at: &str, found:
 
 /// The section that a field is, or may be; none for a value.
 fn inner<'a>(schema: &'a Value, field: &'a Value) -> Option<&'a Value> {
-    let either = field["anyOf"].as_array().and_then(|forms| forms.iter().find(|f| f.get("$ref").is_some()));
+    let either =
+        field["anyOf"].as_array().and_then(|forms| forms.iter().find(|f| f.get("$ref").is_some()));
     let name = either.unwrap_or(field)["$ref"].as_str()?.strip_prefix("#/$defs/")?;
     let inner = &schema["$defs"][name];
     (inner["type"] == "object" && inner["properties"].is_object()).then_some(inner)
@@ -62,7 +63,9 @@ fn at_start(path: &str) -> Option<&'static str> {
 fn yaml(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
-        Value::Array(items) => format!("[{}]", items.iter().map(yaml).collect::<Vec<_>>().join(", ")),
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(yaml).collect::<Vec<_>>().join(", "))
+        }
         other => other.to_string(),
     }
 }
@@ -81,8 +84,13 @@ mod tests {
         assert_eq!(find("limits.body").default.as_deref(), Some("32MiB"));
         assert_eq!(find("keys.headers").default.as_deref(), Some("[x-session-id, x-hash-key]"));
         assert_eq!(find("peers.tau").at_start, None);
-        assert!(find("peers.gateways").at_start.is_some() && find("control.url").at_start.is_some());
-        assert_eq!((find("replicas").at_start, find("listen").default.as_deref()), (None, Some("127.0.0.1:8080")));
+        assert!(
+            find("peers.gateways").at_start.is_some() && find("control.url").at_start.is_some()
+        );
+        assert_eq!(
+            (find("replicas").at_start, find("listen").default.as_deref()),
+            (None, Some("127.0.0.1:8080"))
+        );
         assert!(keys.iter().all(|key| !key.about.is_empty()), "{keys:#?}");
         assert!(keys.is_sorted_by(|a, b| a.path.split('.').next() <= b.path.split('.').next()));
     }
