@@ -1,9 +1,10 @@
-//! `meridian check`, `meridian config print` and `meridian config schema`
+//! `meridian check` and `meridian config`
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use meridian_wire::config::{Control, Gateway, replica_list_schema};
+use meridian_wire::config::{Control, Gateway, Key, keys, replica_list_schema};
 
 use crate::config_file::ConfigFile;
 
@@ -88,6 +89,8 @@ fn replicas(config: &Gateway) -> String {
 pub(crate) enum Show {
     /// Print the configuration in force, with all defaults
     Print(Args),
+    /// List every key of a gateway's file, and whether it reloads
+    Keys,
     /// Print the JSON schema of a configuration file, for editors and checks in CI
     Schema {
         /// The kind of file
@@ -112,6 +115,7 @@ pub(crate) fn show(show: &Show) -> anyhow::Result<()> {
             let file = ConfigFile::read(&args.config)?;
             print!("{}", crate::gateway::read(&file)?.print()?);
         }
+        Show::Keys => keys().iter().try_for_each(print_key)?,
         Show::Schema { of } => {
             let schema = match of {
                 Kind::Gateway => Gateway::schema(),
@@ -121,5 +125,14 @@ pub(crate) fn show(show: &Show) -> anyhow::Result<()> {
             println!("{}", serde_json::to_string_pretty(&schema)?);
         }
     }
+    Ok(())
+}
+
+/// Prints a key. The reader of the output may have read enough.
+fn print_key(key: &Key) -> anyhow::Result<()> {
+    let reloads = key.at_start.map_or_else(|| "yes".to_owned(), |reason| format!("no: {reason}"));
+    let (path, default, about) = (&key.path, key.default.as_deref().unwrap_or("none"), &key.about);
+    let mut out = std::io::stdout();
+    writeln!(out, "{path}\n    default: {default}\n    reloads: {reloads}\n    meaning: {about}")?;
     Ok(())
 }
