@@ -266,7 +266,8 @@ struct Race {
     /// meridian-sglang, meridian-nixl
     #[arg(long, conflicts_with = "before")]
     pools: bool,
-    /// Systems to compare: direct, nginx, sglang-router, smg, vllm-router, meridian
+    /// Systems to compare: direct, nginx, sglang-router, smg, vllm-router, recorded, meridian,
+    /// nginx-https, meridian-https
     /// [default: all]
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,

@@ -28,7 +28,7 @@ enum Command {
     /// List when the replicas were up and down, and why, since the control plane started
     Intervals,
     /// Add a replica
-    Add(Add),
+    Add(Box<Add>),
     /// Drain a replica: it finishes its requests and gets no new ones
     Drain(Name),
     /// Stop draining a replica: it gets new requests again

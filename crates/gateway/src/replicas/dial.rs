@@ -40,9 +40,10 @@ impl Dial {
         Some(Arc::new(Dial { at, name, with }))
     }
 
-    /// Another server of the same replica, with plain HTTP.
+    /// Another server of the same replica, with plain HTTP. It gets no key that is only for https.
     pub(crate) fn plain(&self, at: Authority) -> Arc<Dial> {
-        Arc::new(Dial { at, name: None, with: self.with.clone() })
+        let with = if self.has_tls() { Arc::default() } else { self.with.clone() };
+        Arc::new(Dial { at, name: None, with })
     }
 
     /// The port, or the scheme's usual one.

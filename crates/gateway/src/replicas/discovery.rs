@@ -160,7 +160,7 @@ pub(super) async fn page(
         }
         // nginx and Python's servers answer so before they read the request.
         StatusCode::BAD_REQUEST if member.dial.has_tls() => {
-            "; if it asks for a certificate, set `certificate` and `key` of its `credentials`"
+            "; if it asks for a certificate, set or correct `certificate` and `key` of its `credentials`"
         }
         StatusCode::BAD_REQUEST => "; write https:// in `url` if the port has TLS",
         StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {

@@ -220,7 +220,7 @@ impl Upstream {
         }
     }
 
-    fn of<T>(&self, replica: &Arc<Dial>, f: impl FnOnce(&mut Lines) -> T) -> T {
+    fn of<T>(&self, replica: &Dial, f: impl FnOnce(&mut Lines) -> T) -> T {
         let mut lines = self.lines.lock();
         match lines.get_mut(&replica.at) {
             Some(lines) => f(lines),

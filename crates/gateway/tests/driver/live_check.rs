@@ -6,7 +6,7 @@ use meridian_gateway::{Live, check_live};
 use meridian_wire::admin::AddReplica;
 use meridian_wire::config::Gateway as Config;
 
-use crate::common::{Replica, Script, config};
+use crate::common::{Fleet, Region, Replica, Script, config, follow};
 
 /// An answer of one token, with its cached tokens and at a time of its clock.
 fn answer(cached: Option<u32>, date: SystemTime) -> Script {
@@ -97,4 +97,24 @@ async fn what_does_not_work() {
         "{found:?}"
     );
     assert!(!has(&found, &["sk-other"]), "{found:?}");
+}
+
+// A peer that runs answers; one that does not is named, with its address.
+#[tokio::test(start_paused = true)]
+async fn peers() {
+    let (fleet, replica) = (Fleet::new("live"), Replica::start().await);
+    replica.always(answer(Some(0), now()));
+    let mut eu = fleet.gateway("eu", 7801, &[]);
+    follow(&mut eu, "us", fleet.address(7802));
+    let _eu = Region::start(eu).await;
+    let mut us = fleet.gateway("us", 7802, &[&replica]);
+    follow(&mut us, "eu", fleet.address(7801));
+    follow(&mut us, "asia", fleet.address(7803));
+    let Live { fine, problems } = check_live(&us).await;
+    assert!(has(&fine, &["peers.listen: ", " is free"]), "{fine:?}");
+    assert!(has(&fine, &["peers.gateways: ", "eu-1", " answers"]), "{fine:?}");
+    let asia = fleet.address(7803).to_string();
+    let parts = ["peers.gateways: ", "asia-1", &asia, "start it, or correct its address here"];
+    assert!(has(&problems, &parts), "{problems:?}");
+    assert_eq!(problems.len(), 1, "{problems:?}");
 }

@@ -25,8 +25,8 @@ const ENCODE: Act = Act::Say(
 const BACKOFF: Act =
     Act::Say("a retry goes to another replica at once", "nothing to do; `attempts` bounds retries");
 const MTLS: Act = Act::Say(
-    "the gateway shows replicas no certificate of its own",
-    "let replicas check a key: `credentials`, docs/gateway.md",
+    "replicas name their certificates and keys",
+    "add `ca`, `certificate` and `key` to `credentials`, and name them in each replica: docs/gateway.md",
 );
 const KEYS: &str = "let clients send keys: `tenants`, docs/gateway.md";
 const PEERS: Act =
