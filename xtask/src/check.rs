@@ -15,6 +15,7 @@ mod format;
 mod functions;
 mod header;
 mod imports;
+mod keys;
 mod links;
 mod lints;
 mod made;
@@ -80,6 +81,7 @@ const RULES: &[Rule] = &[
     commands::RULE,
     policies::RULE,
     engines::RULE,
+    keys::RULE,
     header::RULE,
 ];
 
@@ -112,7 +114,7 @@ pub(crate) fn write_pages(house: &House) -> anyhow::Result<bool> {
     if !house.build()? {
         return Ok(false);
     }
-    for page in [&policies::PAGE, &engines::PAGE] {
+    for page in [&policies::PAGE, &engines::PAGE, &keys::PAGE] {
         page.write(house)?;
     }
     header::write(house)?;

@@ -9,13 +9,16 @@
 //! Do not expose it to untrusted clients: it limits only the size of a request.
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use anyhow::Context;
 use memchr::memmem;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use meridian_tls::Files;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 
 /// Largest request, head and body.
 const MAX_REQUEST: usize = 16 << 20;
@@ -33,19 +36,40 @@ pub enum Role {
     Prefill,
 }
 
+/// The files of a mock with https, as PEM.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    /// Its certificate.
+    pub certificate: PathBuf,
+    /// The certificate's key.
+    pub key: PathBuf,
+}
+
+impl Tls {
+    fn acceptor(&self) -> anyhow::Result<TlsAcceptor> {
+        let (section, certificate, key) =
+            ("mock".into(), self.certificate.clone(), self.key.clone());
+        let files = Files { section, ca: None, crl: None, certificate, key };
+        let server = meridian_tls::server(&files, files.read()?, &[b"http/1.1"])?;
+        Ok(TlsAcceptor::from(Arc::new(server)))
+    }
+}
+
 /// Listens on `addr`, prints the address, and serves until the process ends.
-pub fn run(addr: &str, role: Role) -> anyhow::Result<()> {
+pub fn run(addr: &str, role: Role, tls: Option<Tls>) -> anyhow::Result<()> {
+    let tls = tls.map(|tls| tls.acceptor()).transpose()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let listener =
             TcpListener::bind(addr).await.with_context(|| format!("cannot listen on {addr}"))?;
-        println!("listening on http://{}", listener.local_addr()?);
-        serve(listener, role).await
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        println!("listening on {scheme}://{}", listener.local_addr()?);
+        serve(listener, role, tls).await
     })
 }
 
 /// Serves every connection of `listener`.
-pub async fn serve(listener: TcpListener, role: Role) -> anyhow::Result<()> {
+async fn serve(listener: TcpListener, role: Role, tls: Option<TlsAcceptor>) -> anyhow::Result<()> {
     loop {
         let (socket, _) = match listener.accept().await {
             Ok(accepted) => accepted,
@@ -54,14 +78,21 @@ pub async fn serve(listener: TcpListener, role: Role) -> anyhow::Result<()> {
             Err(error) => return Err(error).context("the mock cannot accept connections"),
         };
         // A client that disconnects at once or in the middle is not an error either.
+        let tls = tls.clone();
         tokio::spawn(async move {
             socket.set_nodelay(true)?;
-            connection(socket, role).await
+            match tls {
+                None => connection(socket, role).await,
+                Some(tls) => connection(tls.accept(socket).await?, role).await,
+            }
         });
     }
 }
 
-async fn connection(mut socket: TcpStream, role: Role) -> std::io::Result<()> {
+async fn connection(
+    mut socket: impl AsyncRead + AsyncWrite + Unpin,
+    role: Role,
+) -> std::io::Result<()> {
     let mut buffer = Vec::with_capacity(16 << 10);
     loop {
         let request = loop {
@@ -74,6 +105,8 @@ async fn connection(mut socket: TcpStream, role: Role) -> std::io::Result<()> {
         };
         for write in answer(&request, role).iter() {
             socket.write_all(write).await?;
+            // TLS may keep a record back.
+            socket.flush().await?;
         }
         let (end, close) = (request.end, request.close);
         if close {

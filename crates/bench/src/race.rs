@@ -65,9 +65,10 @@ pub fn run(options: Options) -> anyhow::Result<()> {
     cases::write_bodies(&dir)?;
     wrk::write_script(&dir)?;
 
-    let mut replicas = Replicas::start(&options.meridian, options.pools, &dir)?;
-    let binaries = Binaries { meridian: &options.meridian, before: options.before.as_deref() };
     let names = peers::names(&options.only, options.pools, options.before.is_some())?;
+    let secured = names.iter().any(|name| peers::has_https(name));
+    let mut replicas = Replicas::start(&options.meridian, options.pools, secured, &dir)?;
+    let binaries = Binaries { meridian: &options.meridian, before: options.before.as_deref() };
     let mut systems = Vec::new();
     for name in names {
         eprintln!("starting {name}");

@@ -33,7 +33,7 @@ impl Admin {
         let url = format!("{}{path}", self.admin.trim_end_matches('/'));
         let files = self.ca.as_ref().zip(self.certificate.clone()).zip(self.key.clone());
         let own = files.map(|((ca, certificate), key)| Files {
-            section: "-",
+            section: "-".into(),
             ca: Some(ca.clone()),
             crl: None,
             certificate,

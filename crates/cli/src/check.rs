@@ -1,11 +1,10 @@
-//! `meridian check` and `meridian config print`
+//! `meridian check` and `meridian config`
 
-mod pairs;
-
+use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use meridian_wire::config::{Control, Gateway};
+use meridian_wire::config::{Control, Gateway, Key, keys, replica_list_schema};
 
 use crate::config_file::ConfigFile;
 
@@ -20,33 +19,57 @@ pub(crate) struct Args {
 pub(crate) struct Check {
     #[command(flatten)]
     args: Args,
-    /// Also ask the prefill and decode replicas for their versions, and for the KV of one prompt
+    /// Also try ports, replicas and peers; sends each replica a request of one token
     #[arg(long)]
-    ask_replicas: bool,
+    live: bool,
 }
 
-/// Reports every problem that would make a start fail or limit the process. Only a start shows
-/// whether the addresses are free, because a running process holds its own.
+/// Reports every problem that would make a start fail or limit the process. Only the live check tries
+/// addresses, because a running process holds its own.
 pub(crate) fn run(check: &Check) -> anyhow::Result<()> {
-    let Check { args, ask_replicas } = check;
+    let Check { args, live } = check;
+    let mut fine = Vec::new();
     let file = ConfigFile::read(&args.config)?;
-    let checked = if Control::is_in(&file.yaml) {
+    let is_control = Control::is_in(&file.yaml);
+    anyhow::ensure!(
+        !(is_control && *live),
+        "--live: {} is a control plane's file; use it with a gateway's file, which names replicas and peers",
+        args.config.display()
+    );
+    let checked = if is_control {
         let config = Control::examine(&file.yaml, meridian_control::serve::check);
         config.map(|config| format!("control plane, store {}", config.store.display()))
     } else {
         let config = Gateway::examine(&file.yaml, |config| {
             let found = meridian_gateway::check(config);
-            match *ask_replicas && found.is_empty() {
-                true => pairs::problems(config),
+            match *live && found.is_empty() {
+                true => meet(config, &mut fine),
                 false => found,
             }
         });
         config.map(|c| format!("region {}, {}", c.region, replicas(&c)))
     };
+    for line in fine {
+        println!("ok: {line}");
+    }
     let what = checked.map_err(|error| file.refused(&error.problems))?;
     let shown = args.config.display();
-    println!("{shown} is valid: {what}. Only a start shows whether its addresses are free.");
+    match *live {
+        true => println!("{shown} is valid: {what}."),
+        false => println!("{shown} is valid: {what}. --live also tries ports, replicas and peers."),
+    }
     Ok(())
+}
+
+/// The problems of a live check; what works goes to `fine`.
+fn meet(config: &Gateway, fine: &mut Vec<String>) -> Vec<String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let live = match runtime {
+        Ok(runtime) => runtime.block_on(meridian_gateway::check_live(config)),
+        Err(error) => return vec![format!("no runtime: {error}")],
+    };
+    *fine = live.fine;
+    live.problems
 }
 
 /// The replicas that the gateway starts with.
@@ -66,11 +89,50 @@ fn replicas(config: &Gateway) -> String {
 pub(crate) enum Show {
     /// Print the configuration in force, with all defaults
     Print(Args),
+    /// List every key of a gateway's file, and whether it reloads
+    Keys,
+    /// Print the JSON schema of a configuration file, for editors and checks in CI
+    Schema {
+        /// The kind of file
+        #[arg(value_enum, default_value_t = Kind::Gateway)]
+        of: Kind,
+    },
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum Kind {
+    /// A gateway's file
+    Gateway,
+    /// A control plane's file
+    Control,
+    /// A list of replicas that `discovery` reads
+    Replicas,
 }
 
 pub(crate) fn show(show: &Show) -> anyhow::Result<()> {
-    let Show::Print(args) = show;
-    let file = ConfigFile::read(&args.config)?;
-    print!("{}", crate::gateway::read(&file)?.print()?);
+    match show {
+        Show::Print(args) => {
+            let file = ConfigFile::read(&args.config)?;
+            print!("{}", crate::gateway::read(&file)?.print()?);
+        }
+        Show::Keys => keys().iter().try_for_each(print_key)?,
+        Show::Schema { of } => {
+            let schema = match of {
+                Kind::Gateway => Gateway::schema(),
+                Kind::Control => Control::schema(),
+                Kind::Replicas => replica_list_schema(),
+            };
+            println!("{}", serde_json::to_string_pretty(&schema)?);
+        }
+    }
+    Ok(())
+}
+
+/// Prints a key. The reader of the output may have read enough.
+fn print_key(key: &Key) -> anyhow::Result<()> {
+    let reloads = key.at_start.map_or_else(|| "yes".to_owned(), |reason| format!("no: {reason}"));
+    let (path, default, about) = (&key.path, key.default.as_deref().unwrap_or("none"), &key.about);
+    let mut out = std::io::stdout();
+    writeln!(out, "{path}\n    default: {default}\n    reloads: {reloads}\n    meaning: {about}")?;
     Ok(())
 }

@@ -77,7 +77,7 @@ fn connector(secured: &Secured<'_>) -> anyhow::Result<HttpsConnector<HttpConnect
         Secured::Gateway { ca, own } => {
             let config = match own {
                 Some(files) => meridian_tls::client(files, files.read()?, &[])?,
-                None => meridian_tls::open_client(ca)?,
+                None => meridian_tls::open_client("-", ca, &[])?,
             };
             let builder = HttpsConnectorBuilder::new().with_tls_config(config);
             return Ok(builder.https_only().enable_http1().build());

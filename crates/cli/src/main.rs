@@ -40,7 +40,7 @@ enum Command {
     Gateway(gateway::Args),
     /// Check the configuration of a gateway or a control plane, and the files that it names
     Check(check::Check),
-    /// Show a gateway's configuration
+    /// Show a gateway's configuration, or the schema of configuration files
     #[command(subcommand)]
     Config(check::Show),
     Import(import::Args),

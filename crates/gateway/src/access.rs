@@ -1,26 +1,25 @@
-//! Tenants, issuers, residency rules and traces: the sections of the configuration file that support hot
-//! reload.
+//! The configuration in force, in the forms in which requests use it.
 //!
-//! Keys and rules are added and removed while requests arrive; the rest of the file needs a
-//! restart. A request keeps the rules that were in force when it arrived. The file is polled like
-//! the certificates, and a change takes effect after two polls have seen it, since a half-written
-//! file may be readable and lack its last rules. SIGHUP skips that wait. For the same reason,
-//! removing the last tenant or the last rule needs a restart.
+//! A reload replaces it as a whole ([`crate::reload`]). A request keeps the one that was in force
+//! when it arrived.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use meridian_tls::{Look, Reread, Unread};
+use meridian_tls::FileError;
 use meridian_wire::config::{self, ConfigError, Gateway as Config, TellClients};
 use tokio::sync::Notify;
 
 use crate::admin::door::Door;
-use crate::inputs::oidc::{self, Issuers, KeptIssuers};
+use crate::certificates::ClientTls;
+use crate::http::cors::Cors;
+use crate::inputs::oidc::{Issuers, KeptIssuers};
 use crate::inputs::rate::RatesByTenant;
-use crate::inputs::residency::{Residency, Rules};
+use crate::inputs::residency::Rules;
+use crate::inputs::salts::Salts;
 use crate::inputs::tenants::Tenants;
-use crate::machine::driver::Driver;
+use crate::lock::RwLock;
+use crate::request::settings::Settings;
 
 /// A configuration, the file it was read from, and a trigger for a reload.
 #[derive(Clone, Debug)]
@@ -41,159 +40,90 @@ impl From<Config> for Given {
     }
 }
 
-/// The sections `tenants`, `oidc`, `tell_clients`, `residency`, `admin_access` and `traces`.
-#[derive(Debug)]
+/// The configuration in force.
 pub(crate) struct Access {
+    pub(crate) config: Config,
+    pub(crate) settings: Arc<Settings>,
     pub(crate) tenants: Tenants,
+    pub(crate) salts: Salts,
     /// Whether answers tell clients about prefix matches and the fleet.
     pub(crate) tells: bool,
     pub(crate) rules: Rules,
     /// The collector of traces, and the share of the requests for it.
     pub(crate) traces: Option<Arc<config::Traces>>,
+    /// Web pages that may read answers; if absent, none may.
+    pub(crate) cors: Option<Cors>,
+    /// TLS on the client port; plain HTTP if absent.
+    pub(crate) client_tls: Option<Arc<ClientTls>>,
     /// Decides which callers the admin port admits.
     pub(crate) door: Door,
-    /// The sections as written.
-    pub(crate) written: Written,
-    others: Vec<String>,
-}
-
-/// The sections as the file has them.
-#[derive(Clone, Debug)]
-pub(crate) struct Written {
-    pub(crate) tenants: Vec<config::Tenant>,
-    pub(crate) oidc: Vec<config::Issuer>,
-    pub(crate) residency: config::Residency,
-    pub(crate) admin_access: config::AdminAccess,
-}
-
-impl Access {
-    /// `kept` has the tenants' current use of their limits, and the issuers' keys.
-    fn new(config: &Config, kept: &Kept) -> Result<Access, ConfigError> {
-        let rules = Rules::new(&config.residency)?;
-        let problems = oidc::problems(config);
-        if !problems.is_empty() {
-            return Err(problems.into());
-        }
-        let issuers = Issuers::new(&config.oidc, &kept.issuers);
-        Ok(Access {
-            tenants: Tenants::new(&config.tenants, &kept.rates).with_issuers(issuers),
-            tells: config.tells_clients() == TellClients::All,
-            rules,
-            traces: config.traces.clone().map(Arc::new),
-            door: Door::new(&config.admin_access),
-            written: Written {
-                tenants: config.tenants.clone(),
-                oidc: config.oidc.clone(),
-                residency: config.residency.clone(),
-                admin_access: config.admin_access.clone(),
-            },
-            others: Vec::new(),
-        })
-    }
-
-    /// Sections of the file that have changed since the gateway started, and need a restart.
-    pub(crate) fn others(&self) -> &[String] {
-        &self.others
-    }
-
-    /// Reads a file that has changed since the gateway `started`; `had` says whether there have
-    /// been tenants, issuers, rules and tokens. The admin port still listens as at the start, so the
-    /// certificates of the start and the file's tokens control access to it.
-    fn again(
-        file: &Path,
-        started: &Config,
-        had: &[AtomicBool; 4],
-        kept: &Kept,
-    ) -> Result<Access, Unread> {
-        let unread = |error: &dyn std::fmt::Display| Unread(format!("{}: {error}", file.display()));
-        let yaml = std::fs::read_to_string(file).map_err(|e| unread(&e))?;
-        let mut config = Config::read(&yaml).map_err(|e| unread(&e))?;
-        let others = others(started, &config);
-        config.admin_access.tls.clone_from(&started.admin_access.tls);
-        let sections = ["tenants", "oidc", "residency.rules", "admin_access.tokens"];
-        let has = has(&config);
-        for ((section, had), has) in sections.into_iter().zip(had).zip(has) {
-            if had.load(Ordering::Relaxed) && !has {
-                let remedy = "keep one, or restart the gateway to remove all";
-                return Err(unread(&format_args!("{section}: the file has none; {remedy}")));
-            }
-        }
-        let access = Access::new(&config, kept).map_err(|e| unread(&e))?;
-        // A refused file has no effect, so nothing of it has to stay.
-        for (had, has) in had.iter().zip(has).filter(|(_, has)| *has) {
-            had.store(has, Ordering::Relaxed);
-        }
-        Ok(Access { others, ..access })
-    }
-}
-
-/// Whether there are tenants, issuers, rules and tokens.
-fn has(config: &Config) -> [bool; 4] {
-    let (rules, tokens) = (&config.residency.rules, &config.admin_access.tokens);
-    [!config.tenants.is_empty(), !config.oidc.is_empty(), !rules.is_empty(), !tokens.is_empty()]
-}
-
-/// The sections that differ between two configurations, without those that can be reloaded.
-fn others(a: &Config, b: &Config) -> Vec<String> {
-    let mut sections = config::changed_sections(a, b);
-    sections.retain(|name| {
-        !["tenants", "oidc", "tell_clients", "residency", "admin_access", "traces"]
-            .contains(&name.as_str())
-    });
-    if a.admin_access.tls != b.admin_access.tls {
-        sections.push("admin_access.tls".to_owned());
-    }
-    sections
+    /// Keys of the file that have changed and need a restart.
+    pub(crate) waiting: Vec<String>,
 }
 
 /// State that outlives reloads.
-#[derive(Default)]
-struct Kept {
+pub(crate) struct Kept {
+    /// The tenants' current use of their limits.
     rates: RatesByTenant,
-    issuers: Arc<KeptIssuers>,
-}
-
-/// The sections in force.
-pub(crate) struct AccessNow {
-    reread: Reread<Access>,
-    has_file: bool,
     /// The issuers of tokens, with their keys.
     pub(crate) issuers: Arc<KeptIssuers>,
+    /// Keys the salts, if there is no secret.
+    seed: u64,
 }
 
+impl Kept {
+    pub(crate) fn new(seed: u64) -> Kept {
+        Kept { rates: RatesByTenant::default(), issuers: Arc::default(), seed }
+    }
+}
+
+impl Access {
+    pub(crate) fn new(
+        config: Config,
+        kept: &Kept,
+        client_tls: Option<Arc<ClientTls>>,
+    ) -> Result<Access, ConfigError> {
+        Ok(Access {
+            settings: Arc::new(Settings::new(&config)),
+            tenants: Tenants::new(&config.tenants, &kept.rates)
+                .with_issuers(Issuers::new(&config.oidc, &kept.issuers)),
+            salts: Salts::new(&config, kept.seed),
+            tells: config.tells_clients() == TellClients::All,
+            rules: Rules::new(&config.residency)?,
+            traces: config.traces.clone().map(Arc::new),
+            cors: config.cors.as_ref().map(Cors::new),
+            client_tls,
+            door: Door::new(&config.admin_access),
+            waiting: Vec::new(),
+            config,
+        })
+    }
+
+    /// The port's certificate for another configuration; read again only if that names other files.
+    ///
+    /// # Errors
+    /// If a file cannot be used.
+    pub(crate) fn tls_for(&self, config: &Config) -> Result<Option<Arc<ClientTls>>, FileError> {
+        match &config.tls {
+            tls if *tls == self.config.tls => Ok(self.client_tls.clone()),
+            tls => Ok(tls.as_ref().map(ClientTls::load).transpose()?.map(Arc::new)),
+        }
+    }
+}
+
+/// The configuration in force, for all parts that follow it.
+pub(crate) struct AccessNow(RwLock<Arc<Access>>);
+
 impl AccessNow {
-    pub(crate) fn new(config: &Config, file: Option<&Path>) -> Result<AccessNow, ConfigError> {
-        let kept = Kept::default();
-        let issuers = kept.issuers.clone();
-        let first = Access::new(config, &kept)?;
-        let paths = file.map(Path::to_owned).into_iter().collect();
-        let has_file = file.is_some();
-        let (file, started) = (file.map(Path::to_owned).unwrap_or_default(), config.clone());
-        let had = has(config).map(AtomicBool::new);
-        let again = move || Access::again(&file, &started, &had, &kept);
-        Ok(AccessNow { reread: Reread::made(paths, first, again).settled(), has_file, issuers })
+    pub(crate) fn new(first: Access) -> AccessNow {
+        AccessNow(RwLock::new(Arc::new(first)))
     }
 
     pub(crate) fn now(&self) -> Arc<Access> {
-        self.reread.now()
+        self.0.read().clone()
     }
 
-    /// Whether there is a file to read again.
-    pub(crate) fn has_file(&self) -> bool {
-        self.has_file
-    }
-
-    /// Polls the file and reloads it if it changed; with `now`, in any case and without waiting for
-    /// a change to settle.
-    pub(crate) fn look(&self, residency: &Residency, driver: &Driver, now: bool) -> Look {
-        let look = if now { self.reread.reload() } else { self.reread.look() };
-        if now {
-            self.issuers.hurry();
-        }
-        if now || look == Look::New {
-            let access = self.now();
-            residency.given(driver, &access.written.residency, &access.rules);
-        }
-        look
+    pub(crate) fn set(&self, next: Access) {
+        *self.0.write() = Arc::new(next);
     }
 }

@@ -12,7 +12,7 @@ const PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
 /// The files that `tls` names.
 pub(crate) fn files(tls: &config::Tls) -> Files {
     Files {
-        section: "tls",
+        section: "tls".into(),
         ca: None,
         crl: None,
         certificate: tls.certificate.clone(),

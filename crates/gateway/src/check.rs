@@ -5,6 +5,7 @@
 //! that a start logs and ignores, such as an expired certificate or a prefill replica without a decode
 //! replica: the gateway still serves its own clients. An operator who asks sees both as problems.
 
+mod live;
 mod pools;
 
 use std::sync::Arc;
@@ -23,7 +24,10 @@ use crate::peers::tls as peers;
 use crate::record;
 use crate::registry::following::Following;
 use crate::registry::secured as registry;
+use crate::replicas::credentials::{self, Credentials};
 use crate::sources;
+
+pub use live::{Live, check_live};
 
 /// Parts made from the files that a configuration names.
 pub(crate) struct Parts {
@@ -31,6 +35,7 @@ pub(crate) struct Parts {
     pub(crate) tls: Option<ClientTls>,
     pub(crate) admin_tls: Option<AdminTls>,
     pub(crate) registry: Option<Arc<Following>>,
+    pub(crate) credentials: Arc<Credentials>,
 }
 
 impl Parts {
@@ -74,8 +79,13 @@ impl Parts {
                 None
             }
         };
+        let credentials = Credentials::load(config).unwrap_or_else(|errors| {
+            wrong.extend(errors.into_iter().map(Error::from));
+            Credentials::default()
+        });
+        let credentials = Arc::new(credentials);
         match wrong.len() {
-            0 => Ok(Parts { peers, tls, admin_tls, registry }),
+            0 => Ok(Parts { peers, tls, admin_tls, registry, credentials }),
             1 => Err(wrong.swap_remove(0)),
             _ => Err(Error::Several(wrong)),
         }
@@ -114,6 +124,8 @@ fn files(config: &Config) -> Vec<Files> {
     files.extend(config.peers.as_ref().map(peers::files));
     let control = config.control.as_ref().and_then(|control| control.tls.as_ref());
     files.extend(control.map(registry::files));
+    let credentials = config.credentials.iter();
+    files.extend(credentials.filter_map(|(name, one)| credentials::files(name, one)));
     files
 }
 
@@ -127,7 +139,7 @@ pub(crate) fn doubts(config: &Config) -> Vec<String> {
         let Ok(material) = files.read() else { continue };
         found.extend(files.doubts(&material, now).iter().map(ToString::to_string));
         // Clients and operators may trust other CAs than the fleet's.
-        if ["peers", "control.tls"].contains(&files.section) {
+        if ["peers", "control.tls"].contains(&&*files.section) {
             found.extend(files.mismatch(&material).map(|error| error.to_string()));
         }
         if files.section == "control.tls" {

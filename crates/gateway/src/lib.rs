@@ -20,6 +20,7 @@ mod lock;
 mod machine;
 mod metrics;
 mod opening;
+mod patience;
 mod peers;
 mod plane;
 mod record;
@@ -32,7 +33,7 @@ mod sources;
 mod threads;
 
 pub use access::Given;
-pub use check::check;
+pub use check::{Live, check, check_live};
 pub use descriptors::raise_descriptors;
 pub use error::Error;
 pub use inputs::tenants::{NoChance, hash_key, new_key};

@@ -5,13 +5,13 @@
 use std::sync::Arc;
 
 use crate::admin::explain::Explain;
-use crate::http::cors::Cors;
 use crate::http::limits::Limits;
 use crate::http::service::Service;
 use crate::ids::Ids;
 use crate::inputs::Inputs;
 use crate::machine::driver::Driver;
 use crate::metrics::Metrics;
+use crate::patience::Patience;
 use crate::peers::all::Peers;
 use crate::record::Records;
 use crate::replicas::fleet::Fleet;
@@ -22,16 +22,16 @@ use crate::request::attempt::Transport;
 use crate::request::destination::Destinations;
 use crate::request::entry::Requests;
 use crate::request::lifecycle::Lifecycle;
-use crate::request::settings::Settings;
 
 /// The parts that all threads use to answer requests.
 pub(crate) struct DataPlane {
-    pub(crate) settings: Arc<Settings>,
     pub(crate) inputs: Arc<Inputs>,
     pub(crate) limits: Limits,
     pub(crate) driver: Arc<Driver>,
     pub(crate) fleet: Arc<Fleet>,
     pub(crate) peers: Option<Arc<Peers>>,
+    /// `timeouts.connect`.
+    pub(crate) connect: Patience,
     /// Connections to replicas of other regions.
     pub(crate) far: Upstream,
     pub(crate) metrics: Arc<Metrics>,
@@ -39,8 +39,6 @@ pub(crate) struct DataPlane {
     pub(crate) explain: Arc<Explain>,
     /// The access log, the journal, traces, and the newest requests.
     pub(crate) records: Arc<Records>,
-    /// Web pages that may read answers; if absent, none may.
-    pub(crate) cors: Option<Arc<Cors>>,
 }
 
 impl DataPlane {
@@ -48,11 +46,10 @@ impl DataPlane {
     pub(crate) fn service(&self, near: Upstream) -> Service {
         Service {
             requests: self.requests(near),
-            settings: self.settings.clone(),
             draining: self.limits.draining.clone(),
             driver: self.driver.clone(),
             metrics: self.metrics.clone(),
-            cors: self.cors.clone(),
+            access: self.inputs.access.clone(),
         }
     }
 
@@ -66,7 +63,6 @@ impl DataPlane {
             records: self.records.clone(),
             answers: Arc::new(Answers {
                 lifecycle: self.lifecycle(near),
-                settings: self.settings.clone(),
                 inputs: self.inputs.clone(),
                 fleet: self.fleet.clone(),
                 peers: self.peers.clone(),
@@ -77,7 +73,6 @@ impl DataPlane {
 
     fn admission(&self) -> Admission {
         Admission {
-            settings: self.settings.clone(),
             inputs: self.inputs.clone(),
             limits: self.limits.clone(),
             driver: self.driver.clone(),
@@ -101,7 +96,6 @@ impl DataPlane {
                 far: self.far.clone(),
                 driver: self.driver.clone(),
                 fleet: self.fleet.clone(),
-                settings: self.settings.clone(),
                 metrics: self.metrics.clone(),
                 seed: self.ids.seed(),
             },

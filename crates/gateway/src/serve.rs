@@ -19,7 +19,7 @@ use crate::inputs::oidc;
 use crate::registry::Addresses;
 use crate::replicas::probes;
 use crate::threads::ServingThreads;
-use crate::{admin, lock, opening, peers, registry, reload, sources};
+use crate::{admin, lock, opening, peers, registry, reload};
 
 /// The addresses of a running gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,18 +64,13 @@ pub async fn serve(
     let admin = gateway.admin();
     // However this future ends, it stops everything that it started.
     let _over = gateway.over.clone().drop_guard();
-    for spec in gateway.config.replicas.clone() {
-        // The configuration was checked: no duplicates, no invalid URL.
-        if let Err(error) = gateway.replicas.join(spec) {
-            tracing::error!(error = %error, "replica ignored");
-        }
-    }
+    gateway.listed.found(gateway.config.replicas.clone());
     let workers = ServingThreads::start(&gateway.client_port(), threads)?;
     let ready = Ready {
         listen: address(&listener)?,
         admin: address(&admin_listener)?,
         peers: peer_listener.as_ref().map(address).transpose()?,
-        tls: gateway.client_tls.is_some(),
+        tls: gateway.config.tls.is_some(),
         admin_tls: gateway.admin_tls.is_some(),
     };
     let mut background = JoinSet::new();
@@ -83,7 +78,7 @@ pub async fn serve(
     background.spawn(async move { driver.keep_time().await });
     background.spawn(probes::run(Arc::new(gateway.prober()), wished));
     background.spawn(reload::keep(gateway.reloaded(), reload));
-    background.spawn(oidc::keep(gateway.plane.inputs.access.issuers.clone()));
+    background.spawn(oidc::keep(gateway.kept.issuers.clone()));
     let (tls, over) = (gateway.admin_tls.clone(), gateway.over.clone());
     let page = admin.page.clone();
     background.spawn(async move { page.run().await });
@@ -101,7 +96,8 @@ pub async fn serve(
     };
     let peers = async {
         if let Some(peers) = &gateway.peers {
-            peers.drain(gateway.config.timeouts.drain.0).await;
+            let settings = gateway.plane.inputs.access.now().settings.clone();
+            peers.drain(settings.timeouts.drain.0).await;
         }
     };
     tokio::join!(leaving, workers.drain(), peers);
@@ -116,17 +112,16 @@ fn follow(
     peer_listener: Option<TcpListener>,
     tasks: &mut JoinSet<()>,
 ) {
-    let limits = &gateway.config.limits;
     if let (Some(peers), Some(listener)) = (&gateway.peers, peer_listener) {
         let requests = Arc::new(gateway.plane.requests(gateway.near.clone()));
-        let header_bytes = limits.headers.bytes();
-        peers::start(peers, &gateway.region(), listener, requests, header_bytes, tasks);
+        peers::start(peers, &gateway.region(), listener, requests, tasks);
     }
     if let Some(registry) = &gateway.registry {
         let addresses = Addresses { clients: ready.listen, peers: ready.peers };
         registry::start(registry, addresses, gateway.reported(), gateway.applied(), tasks);
     }
-    sources::start(&gateway.sources, tasks);
+    let sources = gateway.sources.clone();
+    tasks.spawn(async move { sources.keep().await });
 }
 
 /// Ends the requests that are left, and writes the records of all.
@@ -178,10 +173,10 @@ async fn accept(
                 }
             },
         };
-        match gateway.connections.take(1) {
+        match gateway.plane.limits.connections.take(1) {
             Some(permit) => workers.serve(stream, permit),
             None => {
-                let limit = gateway.connections.most();
+                let limit = gateway.plane.limits.connections.most();
                 tracing::warn!(limit, "limits.connections is reached; refused a client");
             }
         }

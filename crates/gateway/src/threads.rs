@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use hyper_util::rt::TokioTimer;
 use hyper_util::server::conn::auto::Builder;
-use meridian_wire::config::Gateway as Config;
 use rustix::net::sockopt;
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
@@ -26,6 +25,7 @@ use crate::http::service::Service;
 use crate::http::stalled::Streams;
 use crate::plane::DataPlane;
 use crate::replicas::upstream::Upstream;
+use crate::request::settings::Settings;
 
 /// Idle time after which TCP keepalive checks a client.
 const KEEPALIVE: Duration = Duration::from_secs(60);
@@ -33,32 +33,25 @@ const KEEPALIVE: Duration = Duration::from_secs(60);
 /// The client port, as all threads serve it.
 #[derive(Clone)]
 pub(crate) struct ClientPort {
-    pub(crate) config: Arc<Config>,
     pub(crate) plane: Arc<DataPlane>,
-    /// Plain HTTP if absent.
-    pub(crate) tls: Option<Arc<ClientTls>>,
     /// Ends every connection.
     pub(crate) over: CancellationToken,
 }
 
 /// Serves connections on the current runtime.
 pub(crate) struct Server {
-    config: Arc<Config>,
     plane: Arc<DataPlane>,
     service: Arc<Service>,
-    tls: Option<Arc<ClientTls>>,
     over: CancellationToken,
-    builder: Builder<Streams>,
     /// Notifies connections of the gateway's shutdown; closed once none of them is left.
     closing: watch::Sender<()>,
 }
 
 impl Server {
     fn new(port: ClientPort) -> Server {
-        let ClientPort { config, plane, tls, over } = port;
-        let service = Arc::new(plane.service(Upstream::new(&config)));
-        let builder = builder(&config);
-        Server { config, plane, service, tls, over, builder, closing: watch::Sender::default() }
+        let ClientPort { plane, over } = port;
+        let service = Arc::new(plane.service(Upstream::new(plane.connect.clone())));
+        Server { plane, service, over, closing: watch::Sender::default() }
     }
 
     fn serve(&self, stream: TcpStream, permit: Permit) {
@@ -66,20 +59,23 @@ impl Server {
         let _ = stream.set_nodelay(true);
         // A client that stops reading, or vanishes silently, is given up like a silent replica: its
         // answer would occupy a place there forever.
-        let patience = self.config.timeouts.idle.0.as_millis();
+        let access = self.plane.inputs.access.now();
+        let settings = access.settings.clone();
+        let patience = settings.timeouts.idle.0.as_millis();
         let _ = sockopt::set_tcp_user_timeout(&stream, u32::try_from(patience).unwrap_or(u32::MAX));
         let _ = sockopt::set_socket_keepalive(&stream, true);
         let _ = sockopt::set_tcp_keepidle(&stream, KEEPALIVE);
         let ip = stream.peer_addr().map(|a| a.ip().to_string()).unwrap_or_default();
         let serving = Serving {
             service: self.service.clone(),
-            builder: self.builder.clone(),
+            builder: builder(&settings),
             closing: self.closing.subscribe(),
             client: self.plane.inputs.reading.hash(Some(ip.as_bytes())),
-            first_by: Instant::now() + self.config.timeouts.client.0,
+            first_by: Instant::now() + settings.timeouts.client.0,
+            settings,
         };
         let over = self.over.clone();
-        let tls = self.tls.as_deref().map(ClientTls::acceptor);
+        let tls = access.client_tls.as_deref().map(ClientTls::acceptor);
         let served = async move {
             let Some(tls) = tls else { return converse(stream, serving).await };
             match timeout_at(serving.first_by, tls.accept(stream)).await {
@@ -99,7 +95,7 @@ impl Server {
 
     /// Waits for requests in flight, for a limited time.
     async fn drain(self) {
-        let patience = self.config.timeouts.drain.0;
+        let patience = self.plane.inputs.access.now().settings.timeouts.drain.0;
         let _ = self.closing.send(());
         if tokio::time::timeout(patience, self.closing.closed()).await.is_err() {
             let left = self.plane.driver.lock().requests.in_flight;
@@ -108,13 +104,13 @@ impl Server {
     }
 }
 
-fn builder(config: &Config) -> Builder<Streams> {
-    let headers = config.limits.headers.bytes();
-    let mut builder = Builder::new(Streams::new(config.timeouts.idle.0));
+fn builder(settings: &Settings) -> Builder<Streams> {
+    let headers = settings.head_bytes;
+    let mut builder = Builder::new(Streams::new(settings.timeouts.idle.0));
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(config.timeouts.client.0)
+        .header_read_timeout(settings.timeouts.client.0)
         .max_buf_size(headers)
         .max_headers(most_fields(headers));
     builder

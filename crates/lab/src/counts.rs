@@ -101,7 +101,7 @@ pub(crate) fn agree(counts: [Option<u64>; 3]) -> bool {
 /// engine does not count requests.
 pub(crate) fn succeeded(page: &Scrape) -> Option<u64> {
     let name = "vllm:request_success_total";
-    let aborted = page.count_with(name, "finished_reason=\"abort\"").unwrap_or(0);
+    let aborted = page.count_with(name, &["finished_reason=\"abort\""]).unwrap_or(0);
     Some(page.count(name)?.saturating_sub(aborted))
 }
 

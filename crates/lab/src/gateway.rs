@@ -37,8 +37,6 @@ pub struct GatewaySpec {
     pub resume: bool,
     /// How long engines keep KV for a decode replica, if not the default.
     pub kv_lease: Option<Duration>,
-    /// The file of its journal, if it keeps one.
-    pub journal: Option<PathBuf>,
     /// Further lines of the config file.
     pub further: String,
 }
@@ -88,7 +86,6 @@ impl Default for GatewaySpec {
             control: None,
             resume: false,
             kv_lease: None,
-            journal: None,
             further: String::new(),
         }
     }
@@ -116,9 +113,6 @@ impl GatewaySpec {
         }
         if let Some(lease) = &self.kv_lease {
             let _ = writeln!(yaml, "kv_lease: {}ms", lease.as_millis());
-        }
-        if let Some(file) = &self.journal {
-            let _ = writeln!(yaml, "journal: {{to: {file:?}}}");
         }
         if let Some(url) = &self.control {
             let _ = writeln!(yaml, "control: {{url: \"{url}\", lease: 2s, view: {view:?}}}");

@@ -24,9 +24,10 @@ impl Scrape {
         self.sum(name).map(|sum| sum as u64)
     }
 
-    /// The same over only those samples with this label, written as on the page: `a="b"`.
-    pub fn count_with(&self, name: &str, label: &str) -> Option<u64> {
-        let lines = self.text.lines().filter(|line| line.contains(label));
+    /// The same over only those samples with these labels, written as on the page: `a="b"`.
+    pub fn count_with(&self, name: &str, labels: &[&str]) -> Option<u64> {
+        let has_all = |line: &&str| labels.iter().all(|label| line.contains(label));
+        let lines = self.text.lines().filter(has_all);
         let values = lines.filter_map(|line| value_of(line, name));
         values.fold(None, |sum, value| Some(sum.unwrap_or(0) + value as u64))
     }
@@ -57,6 +58,6 @@ mod tests {
         assert_eq!(page.count("done_total"), Some(7));
         assert_eq!(page.sum("free"), Some(3.0));
         assert_eq!(page.sum("absent"), None);
-        assert_eq!(page.count_with("done", "a=\"2\""), Some(2));
+        assert_eq!(page.count_with("done", &["a=\"2\""]), Some(2));
     }
 }

@@ -15,6 +15,7 @@ mod hours;
 mod order;
 mod paths;
 mod pools;
+mod record;
 mod region;
 mod start;
 mod stop;
@@ -100,8 +101,8 @@ pub struct Options {
     pub beside: Option<Beside>,
     /// Duration; none runs until it is stopped.
     pub duration: Option<Duration>,
-    /// A folder for the gateways' journals, one file a region.
-    pub journal: Option<PathBuf>,
+    /// A folder for each gateway's access log, journal and traces, whose counts are compared, too.
+    pub record: Option<PathBuf>,
     /// The `meridian` to run; none runs this program itself.
     pub binary: Option<PathBuf>,
     /// Where llama.cpp is or will be installed; none uses the default place.
@@ -139,7 +140,7 @@ impl Default for Options {
             seed: 1,
             beside: None,
             duration: None,
-            journal: None,
+            record: None,
             binary: None,
             llamacpp_home: None,
             clocks: None,
@@ -177,6 +178,7 @@ pub async fn run(options: &Options) -> Result<Verdict> {
         faults.push(fault);
     }
     let reports = world.stop_loads(&mut faults).await;
+    let mut counted = None;
     match world.settle(&reports).await {
         Ok((seen, counts, legs)) => {
             let all = crate::total::total(&seen);
@@ -194,12 +196,16 @@ pub async fn run(options: &Options) -> Result<Verdict> {
                 let split = page::split(&legs, &pools.region, &seen);
                 split.into_iter().for_each(|line| println!("{line}"));
             }
+            counted = world.counted(&seen, &mut faults).await;
             let beside = options.beside.as_ref().and_then(|beside| beside.line(world.watched));
             beside.into_iter().for_each(|line| println!("\n{line}"));
         }
         Err(error) => faults.push(error.to_string()),
     }
     world.drain(&mut faults).await;
+    if let Some(record) = &world.record {
+        faults.extend(record.judge(counted, verdict::clients(&reports).as_ref()));
+    }
     if !faults.is_empty() {
         world.fleet.keep_logs();
         faults.push(format!("the logs are in {}", world.fleet.dir().display()));

@@ -65,6 +65,11 @@ impl Breaker {
         Breaker { config, failures: 0, open: None, trying: false }
     }
 
+    /// Changes the thresholds. An open breaker stays open as long as it was to.
+    pub(crate) fn configured(&mut self, config: BreakerConfig) {
+        self.config = config;
+    }
+
     pub(crate) fn state(&self, now: Time) -> BreakerState {
         match self.open {
             None => BreakerState::Closed,

@@ -127,6 +127,13 @@ impl Journal {
         Journal { keep, newest: 0, ring: VecDeque::with_capacity(keep) }
     }
 
+    /// Changes how many are kept.
+    pub(crate) fn configured(&mut self, keep: usize) {
+        self.keep = keep;
+        let extra = self.ring.len().saturating_sub(keep);
+        self.ring.drain(..extra);
+    }
+
     /// The decisions kept, newest first.
     pub(crate) fn newest(&self) -> impl Iterator<Item = &Decision> {
         self.ring.iter().rev()

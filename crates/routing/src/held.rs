@@ -58,11 +58,17 @@ pub(crate) struct Held {
 
 impl Held {
     pub(crate) fn new(config: HeldConfig) -> Held {
+        let mut held = Held { config, classes: Default::default() };
+        held.configured(config);
+        held
+    }
+
+    /// Changes the bounds. Requests that are held already stay, even if there are more than `max`.
+    pub(crate) fn configured(&mut self, config: HeldConfig) {
         // Any later and the request would be refused first.
         let most = config.max_wait / 2;
         let (patience, promise) = (config.patience.min(most), config.promise.min(most));
-        let config = HeldConfig { patience, promise, ..config };
-        Held { config, classes: Default::default() }
+        self.config = HeldConfig { patience, promise, ..config };
     }
 
     pub(crate) fn len(&self) -> u32 {

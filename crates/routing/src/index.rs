@@ -79,6 +79,11 @@ impl PrefixIndex {
         PrefixIndex { ages: Ages::new(ttl), ..self }
     }
 
+    /// Allows targets up to `max_targets`; those that were allowed before stay so.
+    pub fn allow_targets(&mut self, max_targets: usize) {
+        self.orders.allow(max_targets.min(usize::from(MOST_REPLICA_IDS)), self.capacity);
+    }
+
     /// Sets the time at which later operations use entries.
     pub fn set_now(&mut self, now: Time) {
         self.ages.set_now(now);

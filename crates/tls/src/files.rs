@@ -1,5 +1,6 @@
 //! The files of one side of a TLS connection: trusted CAs, revocation lists, certificate and key.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use crate::revoked::{self, Lists, Revoked};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
     /// The section of the configuration that names them, for error messages.
-    pub section: &'static str,
+    pub section: Cow<'static, str>,
     /// Certificates of the trusted CAs. None if this side asks for no client certificate.
     pub ca: Option<PathBuf>,
     /// Revocation lists of those CAs, if any.
@@ -46,7 +47,7 @@ impl fmt::Debug for Material {
 #[error("{section}.{field}: {}: {problem}; {remedy}", path.display())]
 pub struct FileError {
     /// The section of the configuration.
-    pub section: &'static str,
+    pub section: Cow<'static, str>,
     /// Its field.
     pub field: &'static str,
     /// The file.
@@ -75,7 +76,7 @@ impl Files {
             _ => &self.certificate,
         };
         FileError {
-            section: self.section,
+            section: self.section.clone(),
             field,
             path: path.clone(),
             problem: problem.to_string(),

@@ -20,7 +20,7 @@ mod sides;
 
 pub use files::{FileError, Files, Material};
 pub use identity::{NameError, identity, party};
-pub use open::{open_client, open_server, web_client};
+pub use open::{of_machine, open_client, open_client_as, open_server};
 pub use reread::{LOOK, Look, Reread, Unread};
 pub use revoked::Revoked;
 pub use sides::{client, mutual_server, server};

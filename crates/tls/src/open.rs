@@ -1,11 +1,12 @@
-//! A port that any client may connect to. A client that shows a certificate of the fleet is
-//! identified by it.
+//! Ports that any client may connect to, and clients of servers outside the fleet. A client that
+//! shows a certificate of the fleet is identified by it.
 
 use std::path::Path;
 use std::sync::Arc;
 
+use rustls::client::WantsClientCert;
 use rustls::server::WebPkiClientVerifier;
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore, ServerConfig};
 
 use crate::files::{FileError, Files, Material};
 use crate::sides::{in_trust, owned, provider, server};
@@ -38,46 +39,79 @@ pub fn open_server(
     Ok(server)
 }
 
-/// The client side of such a port. It checks the server's name against the address and shows no
-/// certificate.
+/// The client side of a port outside the fleet, which checks the server's name against the address
+/// and shows no certificate. `section` is the section of the configuration that names the file, for
+/// error messages.
 ///
 /// # Errors
 /// If the CA file can't be used.
-pub fn open_client(ca: &Path) -> Result<ClientConfig, FileError> {
-    web_client(Some(ca))
-}
-
-/// The client side of an https site, which shows no certificate. It trusts the CA in the file, or
-/// else the public ones.
-///
-/// # Errors
-/// If the CA file can't be used.
-pub fn web_client(ca: Option<&Path>) -> Result<ClientConfig, FileError> {
-    let roots = match ca {
-        Some(ca) => of_file(ca)?,
-        None => RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() },
-    };
-    let client = ClientConfig::builder_with_provider(provider())
-        .with_safe_default_protocol_versions()
-        .map_err(|problem| unusable(ca.unwrap_or(Path::new("-")), problem.to_string()))?
-        .with_root_certificates(roots);
-    Ok(client.with_no_client_auth())
-}
-
-fn of_file(ca: &Path) -> Result<RootCertStore, FileError> {
-    let mut roots = RootCertStore::empty();
-    for root in crate::files::certificates(ca).map_err(|problem| unusable(ca, problem))? {
-        roots.add(root).map_err(|problem| unusable(ca, problem.to_string()))?;
-    }
-    Ok(roots)
-}
-
-fn unusable(ca: &Path, problem: String) -> FileError {
-    FileError {
-        section: "-",
+pub fn open_client(
+    section: &str,
+    ca: &Path,
+    protocols: &[&[u8]],
+) -> Result<ClientConfig, FileError> {
+    let error = |problem: String| FileError {
+        section: section.to_owned().into(),
         field: "ca",
         path: ca.to_owned(),
         problem,
-        remedy: "use the ca.crt of the authority that issued the certificate of the port",
+        remedy: "use the certificate of the authority that issued the server's",
+    };
+    let mut roots = RootCertStore::empty();
+    for root in crate::files::certificates(ca).map_err(error)? {
+        roots.add(root).map_err(|problem| error(problem.to_string()))?;
     }
+    let trusting = trusting(roots).map_err(|problem| error(problem.to_string()))?;
+    Ok(offering(trusting.with_no_client_auth(), protocols))
+}
+
+/// The same, with a certificate for servers that ask for one. Without a CA in `files` it trusts the
+/// authorities that this machine trusts.
+///
+/// # Errors
+/// If the certificate and the key don't match, or the machine trusts no authorities.
+pub fn open_client_as(
+    files: &Files,
+    mut material: Material,
+    protocols: &[&[u8]],
+) -> Result<ClientConfig, FileError> {
+    let in_key = |error: rustls::Error| files.error("key", error);
+    let roots = match material.roots.take() {
+        Some(roots) => roots,
+        None => machine_roots().map_err(|problem| files.error("ca", problem))?,
+    };
+    let client = trusting(roots).map_err(in_key)?;
+    let client = client.with_client_auth_cert(material.chain, material.key).map_err(in_key)?;
+    Ok(offering(client, protocols))
+}
+
+/// The client side towards servers whose certificates are from an authority that this machine trusts.
+///
+/// # Errors
+/// If the machine trusts none, with the remedy.
+pub fn of_machine(protocols: &[&[u8]]) -> Result<ClientConfig, String> {
+    let client = trusting(machine_roots()?).map_err(|problem| problem.to_string())?;
+    Ok(offering(client.with_no_client_auth(), protocols))
+}
+
+fn machine_roots() -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    let found = rustls_native_certs::load_native_certs().certs;
+    let (added, _) = roots.add_parsable_certificates(found);
+    if added > 0 {
+        return Ok(roots);
+    }
+    Err("this machine trusts no certificate authorities; install ca-certificates, or set `ca` in `credentials`".to_owned())
+}
+
+type Trusting = ConfigBuilder<ClientConfig, WantsClientCert>;
+
+fn trusting(roots: RootCertStore) -> Result<Trusting, rustls::Error> {
+    let builder = ClientConfig::builder_with_provider(provider());
+    Ok(builder.with_safe_default_protocol_versions()?.with_root_certificates(roots))
+}
+
+fn offering(mut client: ClientConfig, protocols: &[&[u8]]) -> ClientConfig {
+    client.alpn_protocols = owned(protocols);
+    client
 }

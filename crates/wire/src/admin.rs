@@ -12,6 +12,7 @@ mod times;
 use std::collections::BTreeMap;
 
 use meridian_routing::residency::Labels;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use crate::intervals::Standing;
@@ -43,6 +44,9 @@ pub struct Status {
     pub admission: String,
     /// Seconds since the gateway started.
     pub uptime_s: f64,
+    /// Keys of the gateway's file that have changed and need a restart.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub restart_needed: Vec<String>,
     /// How requests ended.
     pub requests: Requests,
     /// Requests queued in the gateway now.
@@ -401,14 +405,18 @@ pub struct Forwards {
 }
 
 /// `POST /admin/replicas`; the configuration uses the same form.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddReplica {
-    /// Base address, `http://host:port`. Host and port identify the replica.
+    /// Base address, `http://host:port` or `https://host:port`. Host and port identify the replica.
+    #[schemars(regex(pattern = r"^https?://[^/?#@\s]+/?$"))]
     pub url: String,
     /// Addresses by region, for regions whose gateways don't reach it at `url`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub from: BTreeMap<String, String>,
+    /// Name of the credentials for it, in the gateway's section `credentials`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials: Option<String>,
     /// The engine behind it.
     #[serde(default)]
     pub engine: EngineName,
@@ -449,6 +457,7 @@ impl AddReplica {
         AddReplica {
             url: url.into(),
             from: BTreeMap::new(),
+            credentials: None,
             engine: EngineName::Auto,
             models: Vec::new(),
             kv_tokens: None,

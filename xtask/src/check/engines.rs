@@ -26,6 +26,10 @@ No client may send the private fields and headers: the gateway
 [removes them](gateway.md#fields-that-only-engines-send-each-other), also inside members that the
 engine merges into a request.
 
+The pages of `trtllm` are not recorded, because its server needs a GPU. Names and paths are those of
+[NVIDIA/TensorRT-LLM](https://github.com/NVIDIA/TensorRT-LLM)@050f80de: `tensorrt_llm/metrics/collector.py`
+and `tensorrt_llm/serve/openai_server.py`.
+
 This page is made by `./x docs` from `meridian engines --verbose`.
 ";
 

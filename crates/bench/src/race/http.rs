@@ -31,6 +31,7 @@ fn exchange(address: &str, request: &[u8]) -> anyhow::Result<String> {
 
 /// The address in the line that our own programs print when they are ready.
 pub(super) fn listening(output: &str) -> Option<String> {
-    let line = output.lines().find_map(|l| l.strip_prefix("listening on http://"))?;
-    output.contains('\n').then(|| line.trim().to_owned())
+    let line = output.lines().find_map(|l| l.strip_prefix("listening on http"))?;
+    let (_, address) = line.split_once("://")?;
+    output.contains('\n').then(|| address.trim().to_owned())
 }

@@ -12,11 +12,15 @@ use anyhow::{Context, bail, ensure};
 
 use super::http::{listening, post};
 use super::process::Process;
-use super::replicas::Replicas;
+use super::replicas::{CERTIFICATE, Replicas};
 use crate::mock;
 
 const NGINX: &str = include_str!("../../peers/nginx.conf");
+/// Added to the upstream of an nginx that reaches replicas over https.
+const NGINX_HTTPS: &str = include_str!("../../peers/nginx-https.conf");
 const MERIDIAN: &str = include_str!("../../peers/meridian.yaml");
+/// Added to the file of a Meridian that reaches replicas over https.
+const HTTPS: &str = include_str!("../../peers/meridian-https.yaml");
 /// Added to the file of a Meridian that records all requests.
 const RECORDED: &str = include_str!("../../peers/meridian-recorded.yaml");
 const SGLANG_ROUTER: &str = include_str!("../../peers/sglang-router.sh");
@@ -27,9 +31,25 @@ const SMG_POOLS: &str = include_str!("../../peers/smg-pools.sh");
 const VLLM_ROUTER_POOLS: &str = include_str!("../../peers/vllm-router-pools.sh");
 
 /// All systems, in the order of the table. `before` is an earlier build of Meridian, which runs if
-/// its binary is given; `recorded` is the build under test with access log, journal and traces.
-const NAMES: [&str; 8] =
-    ["direct", "nginx", "sglang-router", "smg", "vllm-router", "before", "recorded", "meridian"];
+/// its binary is given; `recorded` is the build under test with access log, journal and traces. Those
+/// with `-https` reach a replica with https, and their clients reach them over http like all others.
+const NAMES: [&str; 10] = [
+    "direct",
+    "nginx",
+    "sglang-router",
+    "smg",
+    "vllm-router",
+    "before",
+    "recorded",
+    "meridian",
+    "nginx-https",
+    "meridian-https",
+];
+
+/// Whether a system reaches its replica over https.
+pub(super) fn has_https(name: &str) -> bool {
+    name.ends_with("-https")
+}
 
 /// The systems that route to a prefill and a decode replica. smg speaks SGLang's protocol over HTTP,
 /// vllm-router vLLM's; Meridian takes part once with each.
@@ -138,7 +158,18 @@ pub(super) fn start(
             let (version, address) = ("-".to_owned(), replicas.answers().to_owned());
             return Ok(System { name, version, address, process: None });
         }
-        "nginx" => nginx(replicas.answers(), dir),
+        "nginx" => nginx(name, NGINX, replicas.answers(), dir),
+        "nginx-https" => {
+            let config = NGINX.replace(
+                "proxy_pass http://replicas;",
+                &format!("proxy_pass https://replicas;\n{NGINX_HTTPS}"),
+            );
+            nginx(name, &config, replicas.secured(), dir)
+        }
+        "meridian-https" => {
+            let config = MERIDIAN.replace("http://@REPLICA@", "https://@SECURED@");
+            gateway(name, binaries.meridian, &format!("{config}{HTTPS}"), replicas, dir)
+        }
         "sglang-router" => python("sglang-router", "0.3.2", SGLANG_ROUTER, replicas, dir),
         "smg" => python("smg", "1.13.0", if pools { SMG_POOLS } else { SMG }, replicas, dir),
         "vllm-router" => {
@@ -173,19 +204,22 @@ pub(super) fn start(
 
 type Started = (String, String, Process);
 
-fn nginx(replica: &str, dir: &Path) -> anyhow::Result<Started> {
+fn nginx(name: &str, config: &str, replica: &str, dir: &Path) -> anyhow::Result<Started> {
     let program = ["/usr/sbin/nginx", "nginx"].into_iter().find(|p| version(p, "-v").is_ok());
     let program = program.context("nginx is missing: on Debian, `apt-get install nginx-light`")?;
     let port = free_port()?;
-    let config = NGINX
-        .replace("@DIR@", &dir.display().to_string())
+    let folder = dir.join(name);
+    std::fs::create_dir_all(&folder)?;
+    let config = config
+        .replace("@CERTIFICATE@", &dir.join(CERTIFICATE).display().to_string())
+        .replace("@DIR@", &folder.display().to_string())
         .replace("@PORT@", &port.to_string())
         .replace("@REPLICA@", replica);
-    let path = dir.join("nginx.conf");
+    let path = dir.join(format!("{name}.conf"));
     std::fs::write(&path, config)?;
     let mut command = Command::new(program);
-    command.arg("-c").arg(path).arg("-e").arg(dir.join("nginx.error.log"));
-    let process = Process::start(command, dir.join("nginx.log"))?;
+    command.arg("-c").arg(path).arg("-e").arg(folder.join("nginx.error.log"));
+    let process = Process::start(command, dir.join(format!("{name}.log")))?;
     Ok((version(program, "-v")?, format!("127.0.0.1:{port}"), process))
 }
 
@@ -197,8 +231,11 @@ fn gateway(
     dir: &Path,
 ) -> anyhow::Result<Started> {
     let path = dir.join(format!("{name}.yaml"));
-    let config =
-        config.replace("@REPLICA@", replicas.answers()).replace("@PREFILL@", replicas.prefill());
+    let config = config
+        .replace("@REPLICA@", replicas.answers())
+        .replace("@PREFILL@", replicas.prefill())
+        .replace("@SECURED@", replicas.secured())
+        .replace("@CERTIFICATE@", &dir.join(CERTIFICATE).display().to_string());
     std::fs::write(&path, config)?;
     let mut command = Command::new(meridian);
     command.arg("gateway").arg("-c").arg(path);

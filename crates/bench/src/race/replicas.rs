@@ -1,13 +1,18 @@
-//! The mock replicas behind all systems: one for whole requests, or one of each role.
+//! The mock replicas behind all systems: one for whole requests, or one of each role; and one with
+//! https for the systems that need it.
 
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use rcgen::{CertificateParams, KeyPair};
 
 use super::http;
 use super::process::Process;
+
+/// The certificate of the one with https.
+pub(super) const CERTIFICATE: &str = "replica.crt";
 
 /// Timeout for the first line of a mock.
 const START: Duration = Duration::from_secs(60);
@@ -36,17 +41,44 @@ impl Mock {
     }
 }
 
+/// Writes a certificate for this machine, which is its own authority, and its key; their paths.
+fn certify(dir: &Path) -> anyhow::Result<[String; 2]> {
+    let key = KeyPair::generate()?;
+    let names = ["127.0.0.1", "localhost"].map(str::to_owned);
+    let certificate = CertificateParams::new(names)?.self_signed(&key)?;
+    let paths = [CERTIFICATE, "replica.key"].map(|name| dir.join(name));
+    for (path, text) in paths.iter().zip([certificate.pem(), key.serialize_pem()]) {
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(paths.map(|path| path.display().to_string()))
+}
+
 /// The replicas, each on a free port.
 pub(super) struct Replicas {
     answers: Mock,
     prefill: Option<Mock>,
+    secured: Option<Mock>,
 }
 
 impl Replicas {
-    pub(super) fn start(meridian: &Path, pools: bool, dir: &Path) -> anyhow::Result<Replicas> {
-        let start = |arguments, log| Mock::start(meridian, arguments, log, dir);
+    pub(super) fn start(
+        meridian: &Path,
+        pools: bool,
+        secured: bool,
+        dir: &Path,
+    ) -> anyhow::Result<Replicas> {
+        let start = |arguments: &[&str], log| Mock::start(meridian, arguments, log, dir);
         let prefill = pools.then(|| start(&["--prefill"], "mock-prefill.log")).transpose()?;
-        Ok(Replicas { answers: start(&[], "mock.log")?, prefill })
+        let secured = secured.then(|| {
+            let [certificate, key] = certify(dir)?;
+            start(&["--certificate", &certificate, "--key", &key], "mock-https.log")
+        });
+        Ok(Replicas { answers: start(&[], "mock.log")?, prefill, secured: secured.transpose()? })
+    }
+
+    /// host:port of the one with https; empty if there is none.
+    pub(super) fn secured(&self) -> &str {
+        self.secured.as_ref().map_or("", |mock| &mock.address)
     }
 
     /// host:port of the one that answers clients.
@@ -68,7 +100,7 @@ impl Replicas {
 
     /// Fails if one has exited.
     pub(super) fn alive(&mut self) -> anyhow::Result<()> {
-        for mock in self.prefill.iter_mut().chain([&mut self.answers]) {
+        for mock in self.prefill.iter_mut().chain(&mut self.secured).chain([&mut self.answers]) {
             if let Some(how) = mock.process.ended() {
                 bail!("the mock exited during the race: {how}");
             }

@@ -120,6 +120,10 @@ impl Race {
             self.paired("sse_c32", vs("nginx"), cpu),
             1.5,
         );
+        let https = ["meridian-https", "nginx-https", "direct"];
+        at_most("p50 added, SSE c=1, https, to nginx's", self.added(https[0], https[1]), 1.3);
+        let ratio = self.paired("sse_c32", https, cpu);
+        at_most("CPU a request, SSE c=32, https, to nginx's", ratio, 1.5);
         for (name, case) in [("plain", "plain_c32"), ("SSE", "sse_c32"), ("64 KB", "64k_c32")] {
             let ratio = self.paired(case, vs("before"), cpu);
             at_most(&format!("CPU a request, {name} c=32, to before's"), ratio, NO_SLOWER);

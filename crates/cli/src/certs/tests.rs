@@ -372,7 +372,7 @@ fn an_exchange_begins_again() {
     let (ca, crl) = (dir.0.join("ca.crt"), dir.0.join("ca.crl"));
     let seat = |kind: &str| dir.0.join(format!("gateways/us-1.{kind}"));
     let files = meridian_tls::Files {
-        section: "test",
+        section: "test".into(),
         ca: Some(ca),
         crl: Some(crl),
         certificate: seat("crt"),

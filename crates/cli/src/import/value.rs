@@ -57,12 +57,8 @@ pub(super) fn seconds(seconds: f64) -> Option<Duration> {
 pub(super) fn address(url: &str) -> Result<String, (&'static str, &'static str)> {
     const FORM: &str = "write http://HOST:PORT in replicas[].url";
     let uri: http::Uri = url.trim().parse().map_err(|_| ("it is not a URL", FORM))?;
-    match uri.scheme_str() {
-        Some("http") => {}
-        Some("https") => {
-            let remedy = "let the engine serve http inside the network, or put a TLS tunnel beside the gateway";
-            return Err(("Meridian connects to replicas over http", remedy));
-        }
+    let scheme = match uri.scheme_str() {
+        Some(scheme @ ("http" | "https")) => scheme,
         Some("grpc" | "grpcs") => {
             return Err((
                 "Meridian connects to replicas over HTTP, not gRPC",
@@ -70,7 +66,7 @@ pub(super) fn address(url: &str) -> Result<String, (&'static str, &'static str)>
             ));
         }
         _ => return Err(("it has no scheme that Meridian knows", FORM)),
-    }
+    };
     let authority = uri.authority().ok_or(("it has no host", FORM))?.as_str();
     if authority.contains('@') {
         let remedy = "set engine_key, which the gateway sends as `Authorization: Bearer`";
@@ -80,7 +76,7 @@ pub(super) fn address(url: &str) -> Result<String, (&'static str, &'static str)>
         let remedy = "serve the API at /v1 of its port, or keep a proxy that rewrites the path";
         return Err(("the path of a replica cannot be configured", remedy));
     }
-    let url = format!("http://{authority}");
+    let url = format!("{scheme}://{authority}");
     base_url(&url).map(|_| url).map_err(|_| ("it is not an address", FORM))
 }
 
@@ -98,9 +94,9 @@ mod tests {
         for url in ["http://a:1", "http://a:1/", "http://a:1/v1", "http://a:1/v1/"] {
             assert_eq!(address(url).as_deref(), Ok("http://a:1"));
         }
+        assert_eq!(address("https://a/v1").as_deref(), Ok("https://a"));
         assert_eq!(address("http://[::1]:8000").as_deref(), Ok("http://[::1]:8000"));
-        for url in
-            ["https://a", "http://u:p@a", "http://a/x", "http://a?q", "a:1", "", "grpc://a:1"]
+        for url in ["ftp://a", "http://u:p@a", "http://a/x", "http://a?q", "a:1", "", "grpc://a:1"]
         {
             assert!(address(url).is_err(), "{url}");
         }

@@ -49,6 +49,12 @@ enum Command {
         /// Play a prefill replica: one token, and the parameters of vLLM's NixlConnector
         #[arg(long)]
         prefill: bool,
+        /// Certificate, for https
+        #[arg(long, value_name = "FILE", requires = "key")]
+        certificate: Option<PathBuf>,
+        /// The certificate's key
+        #[arg(long, value_name = "FILE", requires = "certificate")]
+        key: Option<PathBuf>,
     },
     /// Compare this gateway with others, side by side
     Gateway(Race),
@@ -260,7 +266,8 @@ struct Race {
     /// meridian-sglang, meridian-nixl
     #[arg(long, conflicts_with = "before")]
     pools: bool,
-    /// Systems to compare: direct, nginx, sglang-router, smg, vllm-router, meridian
+    /// Systems to compare: direct, nginx, sglang-router, smg, vllm-router, recorded, meridian,
+    /// nginx-https, meridian-https
     /// [default: all]
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
@@ -276,9 +283,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         Some(Command::Sweep(args)) => sweep::run(*args),
         Some(Command::Replay(args)) => replay::run(*args),
         Some(Command::Compare(args)) => compare::run(args),
-        Some(Command::Mock { listen, prefill }) => {
+        Some(Command::Mock { listen, prefill, certificate, key }) => {
             let role = if prefill { mock::Role::Prefill } else { mock::Role::Answers };
-            mock::run(&listen, role)
+            let tls = certificate.zip(key).map(|(certificate, key)| mock::Tls { certificate, key });
+            mock::run(&listen, role, tls)
         }
         Some(Command::Sim(sim)) => sim.run(),
         Some(Command::Parity(parity)) => parity::measure(&parity.options()),

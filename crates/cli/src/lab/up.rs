@@ -46,9 +46,10 @@ pub(crate) struct Args {
     /// Stop after this time [default: at Ctrl-C]
     #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
     duration: Option<Duration>,
-    /// Folder for the gateways' journals, one file for each region
+    /// New folder for each gateway's access log and journal, and for the traces; at the end, their
+    /// counts are compared with those of the metrics and of the page
     #[arg(long, value_name = "DIR")]
-    journal: Option<PathBuf>,
+    record: Option<PathBuf>,
     /// Folder of llama.cpp, installed if missing [default: $MERIDIAN_HOME/llamacpp, or
     /// .venv/llamacpp in the repository]
     #[arg(long, value_name = "DIR")]
@@ -82,16 +83,6 @@ const USUAL_POOLS: &str = "asia";
 /// If the regions cannot start, or a request failed.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let mut options = args.options()?;
-    if let Some(dir) = &options.journal {
-        let folder = dir.display();
-        std::fs::create_dir_all(dir)
-            .with_context(|| format!("journal: cannot make the folder {folder}"))?;
-        // Gateways append: a replay of two runs would have the pause between them.
-        let taken = |region: &&String| dir.join(format!("{region}.jsonl")).exists();
-        if let Some(region) = options.regions.iter().find(taken) {
-            bail!("journal: {folder} has {region}.jsonl of an earlier run; name another folder");
-        }
-    }
     options.beside = meridian_bench::beside::begin(&options);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -150,7 +141,7 @@ impl Args {
             seed: self.seed,
             beside: None,
             duration: self.duration,
-            journal: self.journal,
+            record: self.record,
             binary: None,
             llamacpp_home: self.llamacpp_home,
             clocks: None,

@@ -76,7 +76,7 @@ impl Control {
             bail!("{url} is asked with certificates; name them with --ca, --certificate and --key");
         };
         let (certificate, key) = (certificate.clone(), key.clone());
-        Ok(Some(Files { section: "-", ca: Some(ca.clone()), crl: None, certificate, key }))
+        Ok(Some(Files { section: "-".into(), ca: Some(ca.clone()), crl: None, certificate, key }))
     }
 
     fn url(&self, path: &str) -> String {

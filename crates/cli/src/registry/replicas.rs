@@ -28,7 +28,7 @@ enum Command {
     /// List when the replicas were up and down, and why, since the control plane started
     Intervals,
     /// Add a replica
-    Add(Add),
+    Add(Box<Add>),
     /// Drain a replica: it finishes its requests and gets no new ones
     Drain(Name),
     /// Stop draining a replica: it gets new requests again
@@ -62,12 +62,15 @@ struct Add {
     /// Allow a region that is not known yet
     #[arg(long)]
     force: bool,
-    /// Base address, http://host:port
+    /// Base address, http://host:port or https://host:port
     #[arg(long)]
     url: String,
     /// Address for the gateways of another region, if different; repeat for more
     #[arg(long, value_name = "REGION=URL", value_parser = pair)]
     from: Vec<(String, String)>,
+    /// Name of the credentials for it, in the section `credentials` of the gateways' files
+    #[arg(long, value_name = "NAME")]
+    credentials: Option<String>,
     /// Engine of the replica
     #[arg(long, default_value = "auto", value_parser = engines())]
     engine: EngineName,
@@ -196,6 +199,7 @@ impl Add {
             region: self.region.clone(),
             spec: AddReplica {
                 from: self.from.iter().cloned().collect(),
+                credentials: self.credentials.clone(),
                 engine: self.engine,
                 models: self.models.clone(),
                 kv_tokens: self.kv_tokens,

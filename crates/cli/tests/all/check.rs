@@ -74,7 +74,10 @@ fn missing_files() {
     certs(&dir.0, &["init", "--fleet", "prod"]);
     certs(&dir.0, &["issue", "--gateway", "us-1", "--region", "us"]);
     let said = check(&dir.0, PEERS).unwrap_or_else(|error| panic!("{error}"));
-    assert!(said.contains("is valid: region us") && said.contains("Only a start shows"), "{said}");
+    assert!(
+        said.contains("is valid: region us") && said.contains("--live also tries ports"),
+        "{said}"
+    );
     let view = format!("{PEERS}control: {{url: 'http://c:1', view: DIR/none/us.view}}\n");
     let error = check(&dir.0, &view).expect_err("cannot work");
     assert!(error.contains("control.view: ") && error.contains("cannot be written"), "{error}");
@@ -182,7 +185,7 @@ fn pairs_are_asked() {
     assert!(check(&dir.0, &yaml).is_ok());
     let file = dir.0.join("config.yaml");
     let file = file.to_str().expect("is text");
-    let output = meridian(&["check", "-c", file, "--ask-replicas"]);
+    let output = meridian(&["check", "-c", file, "--live"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success(), "{said}");
     for part in [
@@ -207,7 +210,7 @@ fn a_rolling_upgrade_is_no_problem() {
     let file = dir.0.join("config.yaml");
     std::fs::write(&file, format!("version: 1\nreplicas:\n{}", list.concat())).expect("writes");
     let file = file.to_str().expect("is text");
-    let output = meridian(&["check", "-c", file, "--ask-replicas"]);
+    let output = meridian(&["check", "-c", file, "--live"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("start the engine with --kv-transfer-config"), "{said}");
     assert!(!said.contains("equal versions"), "{said}");

@@ -1,4 +1,5 @@
-//! Fleets of real processes: llama.cpp servers, regions, a browser, nginx, LiteLLM, a collector.
+//! Fleets of real processes: llama.cpp servers, regions, a browser, nginx, LiteLLM, a collector; and a
+//! validator of JSON schemas.
 //!
 //! One test program, so that the libraries are linked once.
 
@@ -22,5 +23,6 @@ mod regions;
 mod reload;
 mod residency;
 mod resume;
+mod schema;
 mod traces;
 mod up;

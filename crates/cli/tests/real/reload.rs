@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::common::{LIMIT, chat, fleet, must, status_when, up};
-use meridian_lab::{Client, EngineSpec, Gateway, Process, Stream};
+use meridian_lab::{Client, EngineSpec, Gateway, LoadSpec, Process, Stream};
 
 const KEYS: [&str; 2] = ["a-key-of-one-0123456789", "a-key-of-two-0123456789"];
 
@@ -25,11 +25,11 @@ fn hash(key: &str) -> String {
     String::from_utf8(output.stdout).expect("is text").trim().to_owned()
 }
 
-/// A gateway's file with these tenants and this many connections.
-fn gateway_file(path: &Path, tenants: &[&str], connections: u32, replicas: &Path) {
+/// A gateway's file with these tenants and this many threads.
+fn gateway_file(path: &Path, tenants: &[&str], threads: u32, replicas: &Path) {
     let mut yaml = format!(
         "version: 1\nlisten: 127.0.0.1:0\nadmin: 127.0.0.1:0\n\
-         limits: {{connections: {connections}}}\ndiscovery: [{{file: {}}}]\ntenants:\n",
+         threads: {threads}\ndiscovery: [{{file: {}}}]\ntenants:\n",
         replicas.display()
     );
     for (n, key) in tenants.iter().enumerate() {
@@ -68,7 +68,7 @@ async fn hangups_reload_and_end_nothing() {
     let second = must(fleet.engine("second", &EngineSpec::default()).await);
     let (file, list) = (fleet.dir().join("gateway.yaml"), fleet.dir().join("replicas.yaml"));
     std::fs::write(&list, format!("- url: {}\n", engine.said(0))).expect("writes");
-    gateway_file(&file, &KEYS[..1], 64, &list);
+    gateway_file(&file, &KEYS[..1], 1, &list);
     let args = ["gateway".as_ref(), "-c".as_ref(), file.as_os_str()];
     let process = must(fleet.meridian("gateway", args, &["listening on ", "admin on "]).await);
     let (url, admin) = (process.said(0).to_owned(), process.said(1).to_owned());
@@ -88,14 +88,14 @@ async fn hangups_reload_and_end_nothing() {
     assert_eq!(code(&client, &gateway, KEYS[1]).await, 401);
 
     // Two changes at once: one is reloaded, and the other one needs a restart.
-    gateway_file(&file, &KEYS, 65, &list);
+    gateway_file(&file, &KEYS, 2, &list);
     let both = format!("- url: {}\n- url: {}\n", engine.said(0), second.said(0));
     std::fs::write(&list, both).expect("writes");
     for process in [&gateway.process, &engine, &control] {
         process.hang_up();
     }
-    log_has(&gateway.process, "reloaded on SIGHUP changed=\"tenants and residency, file", 1).await;
-    log_has(&gateway.process, "restart the gateway to apply them sections=\"limits\"", 1).await;
+    log_has(&gateway.process, "reloaded on SIGHUP changed=\"configuration, file", 1).await;
+    log_has(&gateway.process, "restart the gateway to apply them keys=\"threads\"", 1).await;
     assert_eq!(code(&client, &gateway, KEYS[1]).await, 200);
     status_when(&client, &gateway, "the second replica is up", up(2)).await;
     log_has(&control, "there are no certificates to reload", 1).await;
@@ -109,7 +109,7 @@ async fn hangups_reload_and_end_nothing() {
         for process in [&gateway.process, &engine, &control] {
             process.hang_up();
         }
-        log_has(&gateway.process, "part=\"tenants and residency\"", 1).await;
+        log_has(&gateway.process, "part=\"configuration\"", 1).await;
     }
     log_has(&gateway.process, "cannot be reloaded; the current version stays in use", 1).await;
     log_has(&control, "restart the control plane to apply them sections=\"target\"", 1).await;
@@ -127,4 +127,98 @@ async fn hangups_reload_and_end_nothing() {
         let log = std::fs::read_to_string(process.log()).expect("there is a log");
         assert!(!log.contains('\u{1b}'), "the log has colours: {log}");
     }
+}
+
+/// Reloads under load.
+const RELOADS: usize = 1000;
+/// Most that the gateway's memory may grow from the first hundred reloads to the last, bytes. A leak of
+/// one list of replicas, tenants or rules for each reload would be more.
+const GROWTH: u64 = 8 << 20;
+
+/// The gateway's file, other in every section that a reload can change.
+fn nth_file(n: usize, engines: &[Process], dir: &Path) -> String {
+    let pick = |words: [&'static str; 2]| words[n % 2];
+    let [first, second] = [engines[n % 2].said(0), engines[1 - n % 2].said(0)];
+    format!(
+        "version: 1\nlisten: 127.0.0.1:0\nadmin: 127.0.0.1:0\n\
+         replicas: [{{url: {first}}}, {{url: {second}}}{}]\n\
+         tenants: [{{name: t0, keys: [\"{}\"], priority: {}}}]\n\
+         policy: {}\nlimits: {{requests: {}, body: {}}}\nattempts: {}\n\
+         timeouts: {{connect: {}, idle: {}}}\nheld: {{max_wait: {}}}\n\
+         paths: [{}]\naccess_log: {{to: {}/access-{}.log}}\nexplain_keep: {}\n\
+         residency: {{rules: [{{name: {}, tenants: [t0], run_in: [local]}}]}}\n",
+        pick(["", ", {url: \"http://127.0.0.1:9\"}"]),
+        hash(KEYS[0]),
+        pick(["high", "low"]),
+        pick(["meridian", "chwbl"]),
+        1000 + n,
+        pick(["32MiB", "16MiB"]),
+        pick(["3", "2"]),
+        pick(["1s", "2s"]),
+        pick(["2m", "3m"]),
+        pick(["10s", "20s"]),
+        pick(["/generate", "/other"]),
+        dir.display(),
+        n % 2,
+        pick(["1024", "512"]),
+        pick(["here", "there"]),
+    )
+}
+
+/// The memory of a process that is in RAM, bytes.
+fn resident(process: &Process) -> u64 {
+    let id = process.id().expect("it runs");
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("is there");
+    let kib: u64 = line.trim_end_matches("kB").trim().parse().expect("is a number");
+    kib << 10
+}
+
+// A thousand reloads that change the policy, limits, timeouts, paths, replicas, rules and the access
+// log, while clients send requests: none is lost or refused, and the memory does not grow.
+#[tokio::test]
+async fn a_thousand_reloads_under_load() {
+    let (fleet, client) = (fleet(), Client::new());
+    let mut engines = Vec::new();
+    for name in ["first", "second"] {
+        let spec = EngineSpec { time_scale: 10.0, ..EngineSpec::default() };
+        engines.push(must(fleet.engine(name, &spec).await));
+    }
+    let file = fleet.dir().join("gateway.yaml");
+    std::fs::write(&file, nth_file(0, &engines, fleet.dir())).expect("writes");
+    let args = ["gateway".as_ref(), "-c".as_ref(), file.as_os_str()];
+    let process = must(fleet.meridian("gateway", args, &["listening on ", "admin on "]).await);
+    let (url, admin) = (process.said(0).to_owned(), process.said(1).to_owned());
+    let gateway = Gateway { process, url, admin, peers: None };
+    status_when(&client, &gateway, "the replicas are up", up(2)).await;
+    let args =
+        ["--clients", "8", "--max-tokens", "32", "--workload", "sessions", "--api-key", KEYS[0]];
+    let args = args.map(str::to_owned).into();
+    let spec = LoadSpec { url: gateway.url.clone(), duration: 20 * LIMIT, args };
+    let mut load = must(fleet.load("load", &spec).await);
+    let mut early = 0;
+    for n in 1..=RELOADS {
+        std::fs::write(&file, nth_file(n, &engines, fleet.dir())).expect("writes");
+        gateway.process.hang_up();
+        let start = Instant::now();
+        loop {
+            let page: serde_json::Value =
+                must(client.json(&format!("{}/admin/config", gateway.admin)).await);
+            if page["limits"]["requests"] == 1000 + n {
+                break;
+            }
+            assert!(start.elapsed() < LIMIT, "{n}: {}", gateway.process.log_tail());
+        }
+        if n == RELOADS / 10 {
+            early = resident(&gateway.process);
+        }
+    }
+    let late = resident(&gateway.process);
+    load.process.terminate();
+    let report = must(load.report(2 * LIMIT).await);
+    let counts = report.counts;
+    println!("{RELOADS} reloads, {} requests, {} to {} KiB", counts.ok, early >> 10, late >> 10);
+    assert_eq!((counts.errors, counts.sent), (0, counts.ok), "{report:?}");
+    assert!(counts.ok as usize > 8, "a run without load shows nothing");
+    assert!(late < early + GROWTH, "the gateway grew from {early} to {late} bytes");
 }

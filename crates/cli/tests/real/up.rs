@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use crate::common::llamacpp_home;
@@ -30,12 +31,18 @@ fn succeeds(args: &[&str]) -> String {
     out.into_owned()
 }
 
-// Regions of model engines under load end on their own; every request succeeds, and the three
-// counts are equal. The tenant with a rule for eu was served there and nowhere else. In the region with
+// Regions of model engines under load end on their own; every request succeeds, and all counts are
+// equal, those of access logs, journals, traces, metrics and the page included. The tenant with a rule for eu was served there and nowhere else. In the region with
 // pools some requests had two legs, and nothing of their KV was lost, kept or wrong.
 #[test]
 fn model_engines_succeed_and_counts_agree() {
-    let out = succeeds(&["--for", "5s", "--time-scale", "4"]);
+    let folder = std::env::temp_dir().join(format!("meridian-up-record-{}", std::process::id()));
+    let record = folder.to_str().expect("is text");
+    let out = succeeds(&["--for", "5s", "--time-scale", "4", "--record", record]);
+    recorded(&out, &folder);
+    let again = up(&["--record", record]);
+    let again = String::from_utf8_lossy(&again.stderr);
+    assert!(again.contains("the folder is not empty; name a new one"), "{again}");
     let rule = out.lines().find_map(|line| line.strip_prefix("residency rule eu-only: "));
     let rule = rule.unwrap_or_else(|| panic!("no rule is reported: {out}"));
     assert!(!rule.starts_with("0 ") && rule.ends_with(", 0 refused"), "{rule}");
@@ -43,6 +50,33 @@ fn model_engines_succeed_and_counts_agree() {
     let legs = out.lines().find_map(|line| line.trim().strip_prefix("prefill legs"));
     let legs = legs.and_then(|row| row.split_whitespace().next()?.parse::<u64>().ok());
     assert!(legs.is_some_and(|legs| legs > 0), "{out}");
+}
+
+/// Each place counted the same requests, and the files are there.
+fn recorded(out: &str, folder: &Path) {
+    let lines = out.lines().skip_while(|line| !line.contains("access log"));
+    let rows: Vec<Vec<&str>> = lines
+        .skip(1)
+        .take_while(|l| l.trim_end().ends_with("agree"))
+        .map(|l| l.split("  ").collect())
+        .collect();
+    assert_eq!(rows.len(), 7, "{out}");
+    for row in &rows {
+        let counts = row.iter().filter_map(|cell| cell.trim().parse::<u64>().ok());
+        // The smallest row is that of requests for the list of models: one of each load.
+        assert!(counts.clone().count() >= 3 && counts.min() >= Some(3), "{row:?}: {out}");
+    }
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .expect("is there")
+        .map(|file| file.expect("is readable").file_name().into_string().expect("is text"))
+        .collect();
+    files.sort_unstable();
+    let of =
+        |kind: &'static str| ["asia", "eu", "us"].map(|region| format!("{region}.{kind}.jsonl"));
+    let mut expected = [of("access"), of("journal")].concat();
+    expected.push("traces.jsonl".into());
+    expected.sort_unstable();
+    assert_eq!(files, expected);
 }
 
 // The same with real llama.cpp servers, which `meridian up` installs.

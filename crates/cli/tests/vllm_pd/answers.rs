@@ -24,7 +24,7 @@ impl Counts {
     async fn now(world: &World) -> Counts {
         let page = world.decode.page().await;
         let count = |name| page.count(name).unwrap_or(0);
-        let fetched = page.count_with(SOURCES, "source=\"external_kv_transfer\"");
+        let fetched = page.count_with(SOURCES, &["source=\"external_kv_transfer\""]);
         Counts {
             bytes: count(BYTES),
             transfers: count(TRANSFERS),

@@ -64,7 +64,7 @@ pub(super) async fn whole_requests(world: &World) {
         let label = format!("reason=\"{reason}\"");
         let unsplit = async || {
             let page = must(world.client.scrape(&world.gateway.admin).await);
-            page.count_with("meridian_unsplit_total", &label).unwrap_or(0)
+            page.count_with("meridian_unsplit_total", &[&label]).unwrap_or(0)
         };
         let before = (unsplit().await, world.decode.sum("vllm:nixl_bytes_transferred_count").await);
         let control = choices(&asked, &world.control.url).await;

@@ -78,7 +78,7 @@ impl Secured {
 /// The files that `tls` names.
 pub(super) fn files(tls: &MutualTls) -> Files {
     Files {
-        section: "tls",
+        section: "tls".into(),
         ca: Some(tls.ca.clone()),
         crl: tls.crl.clone(),
         certificate: tls.certificate.clone(),

@@ -56,7 +56,7 @@ impl Fleet {
         std::fs::write(path("crt"), crt.pem()).unwrap();
         std::fs::write(path("key"), key.serialize_pem()).unwrap();
         let ca = Some(self.dir.join("ca.crt"));
-        Files { section: "test", ca, crl: None, certificate: path("crt"), key: path("key") }
+        Files { section: "test".into(), ca, crl: None, certificate: path("crt"), key: path("key") }
     }
 
     /// Writes a list that revokes the certificates in these files.

@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header
 use http_body_util::{BodyExt, Either, Limited};
 use hyper::body::{Body as _, Incoming};
 use meridian_wire::admin::{AddReplica, Added, Query, Times, check_json};
-use meridian_wire::config::{Gateway as Config, TellClients, authority};
+use meridian_wire::config::{TellClients, authority};
 use meridian_wire::openai::Endpoint;
 
 use super::explain::Explain;
@@ -16,7 +16,7 @@ use super::page::{Events, Feed, events};
 use super::sessions::Sessions;
 use super::status::StatusPage;
 use super::tls::Caller;
-use crate::access::{AccessNow, Written};
+use crate::access::AccessNow;
 use crate::draining::Draining;
 use crate::http::body::Body;
 use crate::http::health::ready;
@@ -49,8 +49,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Everything that the pages show and change.
 pub(crate) struct Admin {
-    /// The gateway's configuration at the start.
-    pub(crate) config: Config,
     pub(crate) status: Arc<StatusPage>,
     /// The state behind the page.
     pub(crate) page: Arc<Feed>,
@@ -73,7 +71,7 @@ impl Admin {
     /// The times of the newest finished requests, or of the one with this id.
     fn times(&self, last: usize, id: Option<&str>) -> Times {
         let requests = self.recent.newest(&self.status.fleet, last, id);
-        Times { region: self.config.region.clone(), requests }
+        Times { region: self.status.region.clone(), requests }
     }
 }
 
@@ -253,12 +251,12 @@ async fn add(admin: &Admin, request: Request<Incoming>) -> Result<Response<Body>
 /// How long a change through this port lasts.
 const KEPT: &str = "`replicas` of this gateway's file lists it";
 const NOT_KEPT: &str = "until this gateway restarts; to keep it, list it under `replicas` in its file, or add it to the control plane";
-const BACK: &str =
-    "; `replicas` of this gateway's file lists it, so it is back when the gateway restarts";
+const BACK: &str = "; `replicas` of this gateway's file lists it, so it is back when that list changes or the gateway restarts";
 
 /// Whether the configuration file lists a replica.
 fn is_listed(admin: &Admin, member: &Member) -> bool {
-    let listed = admin.config.replicas.iter().filter_map(|spec| authority(&spec.url));
+    let access = admin.access.now();
+    let listed = access.config.replicas.iter().filter_map(|spec| authority(&spec.url));
     listed.into_iter().any(|address| address == member.authority.as_str())
 }
 
@@ -278,11 +276,8 @@ fn remove(admin: &Admin, id: &str, query: &Query) -> Result<Response<Body>, Refu
 }
 
 fn config(admin: &Admin) -> Response<Body> {
-    let mut config = admin.config.clone();
     let access = admin.access.now();
-    let Written { tenants, oidc, residency, admin_access } = access.written.clone();
-    (config.tenants, config.oidc, config.residency) = (tenants, oidc, residency);
-    config.admin_access = admin_access;
+    let mut config = access.config.clone();
     config.tell_clients = Some(if access.tells { TellClients::All } else { TellClients::Nothing });
     if let Some(secret) = &mut config.secret {
         "(set)".clone_into(secret);
@@ -290,11 +285,13 @@ fn config(admin: &Admin) -> Response<Body> {
     if let Some(key) = &mut config.engine_key {
         "(set)".clone_into(key);
     }
+    for key in config.credentials.values_mut().filter_map(|one| one.engine_key.as_mut()) {
+        "(set)".clone_into(key);
+    }
     if let Some(token) = config.control.as_mut().and_then(|control| control.token.as_mut()) {
         "(set)".clone_into(token);
     }
     config.policy = admin.policy.now();
-    config.traces = access.traces.as_deref().cloned();
     page(&config)
 }
 

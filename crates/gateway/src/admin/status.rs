@@ -9,7 +9,7 @@ use meridian_wire::intervals::Intervals;
 
 use super::pools::{advice, pools};
 use super::tls::AdminTls;
-use crate::certificates::ClientTls;
+use crate::access::AccessNow;
 use crate::inputs::oidc::KeptIssuers;
 use crate::inputs::residency::Residency;
 use crate::machine::driver::Driver;
@@ -17,7 +17,7 @@ use crate::peers::all::Peers;
 use crate::registry::following::Following;
 use crate::replicas::fleet::{Fleet, Member};
 use crate::replicas::standing;
-use crate::sources::source::Source;
+use crate::sources::Sources;
 
 /// Everything that the page reads.
 pub(crate) struct StatusPage {
@@ -29,8 +29,8 @@ pub(crate) struct StatusPage {
     pub(crate) issuers: Arc<KeptIssuers>,
     pub(crate) peers: Option<Arc<Peers>>,
     pub(crate) registry: Option<Arc<Following>>,
-    pub(crate) sources: Vec<Arc<Source>>,
-    pub(crate) client_tls: Option<Arc<ClientTls>>,
+    pub(crate) sources: Arc<Sources>,
+    pub(crate) access: Arc<AccessNow>,
     pub(crate) admin_tls: Option<Arc<AdminTls>>,
 }
 
@@ -41,7 +41,7 @@ impl StatusPage {
         let peers = self.peers.as_ref().map(|peers| peers.status(&self.driver));
         // Read before the machine is locked: a thread that adds replicas locks the machine while it
         // holds a source's lock.
-        let discovery = self.sources.iter().map(|source| source.status()).collect();
+        let discovery = self.sources.all().iter().map(|source| source.status()).collect();
         let control = self.registry.as_ref().map(|registry| registry.status());
         let now = self.driver.clock.now();
         let inner = self.driver.lock();
@@ -58,6 +58,7 @@ impl StatusPage {
             policy: routing.config().policy.name.to_owned(),
             admission: routing.config().admission.name().to_owned(),
             uptime_s: now.as_secs_f64(),
+            restart_needed: self.access.now().waiting.clone(),
             requests: inner.requests,
             held,
             ttft_ms: inner.ttft.quantiles(),
@@ -86,7 +87,7 @@ impl StatusPage {
     /// The certificates in force.
     fn certificates(&self) -> Vec<Certificate> {
         let expiries = [
-            ("clients", self.client_tls.as_ref().map(|tls| tls.expires())),
+            ("clients", self.access.now().client_tls.as_ref().map(|tls| tls.expires())),
             ("admin", self.admin_tls.as_ref().map(|tls| tls.expires())),
             ("peers", self.peers.as_ref().map(|peers| peers.expires())),
         ];

@@ -50,7 +50,7 @@ pub(crate) struct Met {
 /// The files that `admin_access.tls` names.
 pub(crate) fn files(tls: &config::AdminTls) -> Files {
     Files {
-        section: "admin_access.tls",
+        section: "admin_access.tls".into(),
         ca: tls.ca.clone(),
         crl: tls.crl.clone(),
         certificate: tls.certificate.clone(),

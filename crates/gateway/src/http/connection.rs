@@ -18,10 +18,13 @@ use super::framing::{Answer, Framing, Turn, unused};
 use super::malformed::{End, last_words};
 use super::service::Service;
 use super::stalled::{self, Streams};
+use crate::request::settings::Settings;
 
 /// Settings for serving a connection.
 pub(crate) struct Serving {
     pub(crate) service: Arc<Service>,
+    /// The settings at its start.
+    pub(crate) settings: Arc<Settings>,
     pub(crate) builder: Builder<Streams>,
     /// Changes when the gateway shuts down; the shutdown waits until this is dropped.
     pub(crate) closing: watch::Receiver<()>,
@@ -36,7 +39,7 @@ pub(crate) async fn converse<S>(stream: S, serving: Serving)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let Serving { service, builder, closing, client, first_by } = serving;
+    let Serving { service, settings, builder, closing, client, first_by } = serving;
     let turn = Arc::new(Turn::default());
     let (framing, mut left) = Framing::new(stream, turn.clone());
     let (answering, answering_turn) = (service.clone(), turn.clone());
@@ -52,7 +55,7 @@ where
         }
     });
     let http = builder.serve_connection(TokioIo::new(framing), answer).into_owned();
-    let patience = service.settings.timeouts.client.0;
+    let patience = settings.timeouts.client.0;
     // The branch that is not chosen is dropped here, and the socket comes back.
     let end = tokio::select! {
         ended = until_unused(http, closing, &turn, patience) => {
@@ -69,7 +72,7 @@ where
     };
     if let Ok(left) = left.try_recv() {
         // A boxed future, so its state is not part of every connection's task.
-        Box::pin(last_words(&service.settings, &service.metrics, left, &end)).await;
+        Box::pin(last_words(&settings, &service.metrics, left, &end)).await;
     }
 }
 

@@ -13,6 +13,8 @@ pub(crate) struct Limits {
     pub(crate) requests: Bound,
     /// Bytes of bodies.
     pub(crate) bodies: Bound,
+    /// Clients' connections.
+    pub(crate) connections: Bound,
     pub(crate) draining: Draining,
 }
 
@@ -21,8 +23,18 @@ impl Limits {
         Limits {
             requests: Bound::new(config.limits.requests),
             bodies: Bound::new(config.limits.bodies.bytes()),
+            connections: Bound::new(config.limits.connections),
             draining: Draining::default(),
         }
+    }
+}
+
+impl Limits {
+    /// Adopts other limits.
+    pub(crate) fn configured(&self, limits: &config::Limits) {
+        self.requests.allow(limits.requests);
+        self.bodies.allow(limits.bodies.bytes());
+        self.connections.allow(limits.connections);
     }
 }
 
@@ -30,7 +42,7 @@ impl Limits {
 #[derive(Clone, Debug)]
 pub(crate) struct Bound {
     used: Arc<AtomicUsize>,
-    most: usize,
+    most: Arc<AtomicUsize>,
 }
 
 /// Part of a [`Bound`], returned when dropped.
@@ -52,7 +64,7 @@ impl Permit {
 
 impl Bound {
     pub(crate) fn new(most: usize) -> Bound {
-        Bound { used: Arc::new(AtomicUsize::new(0)), most }
+        Bound { used: Arc::default(), most: Arc::new(AtomicUsize::new(most)) }
     }
 
     /// Takes `amount`, unless that would exceed the limit.
@@ -60,7 +72,7 @@ impl Bound {
         let before = self.used.fetch_add(amount, Ordering::Relaxed);
         let permit = Permit { used: self.used.clone(), amount, with: None };
         // A permit that does not fit returns itself here.
-        (before + amount <= self.most).then_some(permit)
+        (before + amount <= self.most()).then_some(permit)
     }
 
     pub(crate) fn used(&self) -> usize {
@@ -68,7 +80,12 @@ impl Bound {
     }
 
     pub(crate) fn most(&self) -> usize {
-        self.most
+        self.most.load(Ordering::Relaxed)
+    }
+
+    /// Changes the limit. Permits beyond a lower one stay.
+    pub(crate) fn allow(&self, most: usize) {
+        self.most.store(most, Ordering::Relaxed);
     }
 }
 
@@ -91,6 +108,10 @@ mod tests {
         assert_eq!(bound.used(), 6);
         drop(six);
         assert_eq!(bound.used(), 0);
-        assert!(bound.take(10).is_some());
+        let ten = bound.take(10).expect("fits");
+        bound.allow(7);
+        assert!(bound.take(1).is_none());
+        drop(ten);
+        assert!(bound.take(8).is_none() && bound.take(7).is_some());
     }
 }

@@ -8,25 +8,23 @@ use http::{Method, Request, Response};
 use http_body::Body as _;
 use hyper::body::Incoming;
 
-use super::cors::{self, Cors};
+use super::cors;
 use super::health;
+use crate::access::AccessNow;
 use crate::draining::Draining;
 use crate::machine::driver::Driver;
 use crate::metrics::Metrics;
 use crate::request::body::AnswerBody;
 use crate::request::entry::Requests;
 use crate::request::origin::Origin;
-use crate::request::settings::Settings;
 
 /// Answers the clients of one thread.
 pub(crate) struct Service {
     pub(crate) requests: Requests,
-    pub(crate) settings: Arc<Settings>,
     pub(crate) draining: Draining,
     pub(crate) driver: Arc<Driver>,
     pub(crate) metrics: Arc<Metrics>,
-    /// Web pages that may read answers; if absent, none may.
-    pub(crate) cors: Option<Arc<Cors>>,
+    pub(crate) access: Arc<AccessNow>,
 }
 
 impl Service {
@@ -48,7 +46,7 @@ impl Service {
             if !is_own {
                 cors::strip(response.headers_mut());
             }
-            cors::mark(self.cors.as_deref(), &origin, response.headers_mut());
+            cors::mark(self.access.now().cors.as_ref(), &origin, response.headers_mut());
         }
         if is_head {
             leave_out_body(&mut response);
@@ -58,7 +56,9 @@ impl Service {
 
     /// The gateway's own answers, which need no key: preflights, health and readiness.
     fn own(&self, request: &Request<Incoming>) -> Option<Response<AnswerBody>> {
-        if let Some(preflight) = cors::preflight(self.cors.as_deref(), request) {
+        // Pages have their answers marked by the rules that are in force when they end.
+        let preflight = || cors::preflight(self.access.now().cors.as_ref(), request);
+        if let Some(preflight) = (request.method() == Method::OPTIONS).then(preflight).flatten() {
             let preflight = preflight.map(|answer| answer.map(|()| AnswerBody::Whole(None)));
             return Some(preflight.unwrap_or_else(|refusal| {
                 self.metrics.refused(&refusal);

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use self::fingerprint::ReadingNow;
 use self::pins::Pins;
 use self::residency::Residency;
-use self::salts::Salts;
 use crate::access::AccessNow;
 use crate::machine::ratios::Ratios;
 
@@ -26,6 +25,5 @@ pub(crate) struct Inputs {
     pub(crate) reading: Arc<ReadingNow>,
     pub(crate) ratios: Ratios,
     pub(crate) pins: Arc<Pins>,
-    pub(crate) salts: Salts,
     pub(crate) residency: Arc<Residency>,
 }

@@ -11,14 +11,24 @@ use crate::machine::driver::Driver;
 use crate::replicas::handover::Handover;
 
 pub(crate) struct PolicyNow {
-    /// The gateway's file.
-    config: Config,
     driver: Arc<Driver>,
     reading: Arc<ReadingNow>,
     /// Present if there are peers.
     handover: Option<Arc<Handover>>,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// The gateway's file.
+    config: Config,
     /// The policy in force, if it is not the file's.
-    other: Mutex<Option<Policy>>,
+    other: Option<Policy>,
+}
+
+impl State {
+    fn policy(&self) -> &Policy {
+        self.other.as_ref().unwrap_or(&self.config.policy)
+    }
 }
 
 impl PolicyNow {
@@ -28,12 +38,13 @@ impl PolicyNow {
         reading: Arc<ReadingNow>,
         handover: Option<Arc<Handover>>,
     ) -> PolicyNow {
-        PolicyNow { config: config.clone(), driver, reading, handover, other: Mutex::default() }
+        let state = Mutex::new(State { config: config.clone(), other: None });
+        PolicyNow { driver, reading, handover, state }
     }
 
     /// The policy in force.
     pub(crate) fn now(&self) -> Policy {
-        self.other.lock().as_ref().unwrap_or(&self.config.policy).clone()
+        self.state.lock().policy().clone()
     }
 
     /// Switches to the `wanted` policy, or to the file's if `None`.
@@ -41,22 +52,48 @@ impl PolicyNow {
     /// # Errors
     /// If this gateway does not know the policy, or one of its parameters.
     pub(crate) fn change(&self, wanted: Option<&Policy>) -> Result<(), ConfigError> {
-        let own = &self.config.policy;
-        let wanted = wanted.unwrap_or(own);
-        let before = self.now();
-        if *wanted == before {
+        let mut state = self.state.lock();
+        let other = wanted.filter(|wanted| **wanted != state.config.policy).cloned();
+        if other == state.other {
             return Ok(());
         }
-        let config = Config { policy: wanted.clone(), ..self.config.clone() };
+        let next = State { config: state.config.clone(), other };
+        self.switch(state.policy(), &next)?;
+        *state = next;
+        Ok(())
+    }
+
+    /// Adopts another file. A policy that is set in the registry stays in force.
+    ///
+    /// # Errors
+    /// As [`change`](Self::change); none for a file that was checked, without a registry.
+    pub(crate) fn configured(&self, config: &Config) -> Result<(), ConfigError> {
+        let mut state = self.state.lock();
+        let other = state.other.clone().filter(|other| *other != config.policy);
+        let next = State { config: config.clone(), other };
+        let before = &state.config;
+        let is_same = (before.admission, before.resume.is_some())
+            == (config.admission, config.resume.is_some());
+        if !is_same || next.policy() != state.policy() {
+            self.switch(state.policy(), &next)?;
+        }
+        *state = next;
+        Ok(())
+    }
+
+    fn switch(&self, before: &Policy, next: &State) -> Result<(), ConfigError> {
+        let wanted = next.policy();
+        let config = Config { policy: wanted.clone(), ..next.config.clone() };
         let Routing { policy, params, admission, .. } = config.routing()?;
         if let Some(handover) = &self.handover {
             handover.read_in((policy.index)(&params).map(|spec| spec.block_bytes));
         }
-        self.reading.change(policy, &params);
+        self.reading.change(policy, &params, config.resume.is_some());
         self.driver.tell(Input::Configured { policy, params, admission });
-        let (name, before) = (&wanted.name, &before.name);
-        tracing::info!(policy = name, before, "the policy or its weights changed");
-        *self.other.lock() = (wanted != own).then(|| wanted.clone());
+        if wanted != before {
+            let (name, before) = (&wanted.name, &before.name);
+            tracing::info!(policy = name, before, "the policy or its weights changed");
+        }
         Ok(())
     }
 }

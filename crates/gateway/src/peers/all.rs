@@ -10,9 +10,11 @@ use meridian_wire::config::Gateway as Config;
 use meridian_wire::intervals::History;
 use meridian_wire::peer::{Hello, Identity};
 use meridian_wire::{admin, config};
+use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use super::bulletin::Bulletin;
+use super::dial::{PATIENCE, dial};
 use super::link::Link;
 use super::listed::Listed;
 use super::models::Models;
@@ -76,6 +78,20 @@ impl Peers {
         }))
     }
 
+    /// Connects to each peer once; the peers by name, and why one cannot be reached.
+    pub(crate) async fn meet(&self) -> Vec<(String, Result<(), String>)> {
+        let mut met = Vec::new();
+        for link in &self.links {
+            let dialled = timeout(PATIENCE, dial(&self.tls, &link.identity, &link.address)).await;
+            let result = match dialled {
+                Ok(dialled) => dialled.map(drop).map_err(|error| error.to_string()),
+                Err(_) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
+            };
+            met.push((link.identity.to_string(), result));
+        }
+        met
+    }
+
     /// Whether a peer has pairs of prefill and decode replicas.
     pub(crate) fn have_pairs(&self) -> bool {
         self.links.iter().any(|link| link.pairs.load(Ordering::Relaxed))
@@ -84,6 +100,11 @@ impl Peers {
     /// This gateway's name, from its certificate.
     pub(crate) fn own_name(&self) -> &str {
         self.tls.identity.gateway()
+    }
+
+    /// Adopts the settings of another file that concern the peers' port.
+    pub(crate) fn configured(&self, peers: &config::Peers) {
+        self.listed.accept(&peers.accept);
     }
 
     /// Allows the gateways in the registry, by region and name, to connect.

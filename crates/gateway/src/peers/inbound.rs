@@ -36,6 +36,9 @@ pub(crate) trait Forwards: Clone + Send + Sync + 'static {
     /// Body type of the answers.
     type Body: http_body::Body<Data = Bytes, Error: Into<BoxError>> + From<Bytes> + Send + Unpin;
 
+    /// Most bytes of a request's headers.
+    fn header_bytes(&self) -> usize;
+
     /// Answers one request.
     fn answer(
         &self,

@@ -21,7 +21,7 @@ const MOST: usize = 4096;
 pub(super) struct Listed {
     fleet: String,
     followed: Vec<(String, String)>,
-    accepted: Vec<config::Accept>,
+    accepted: RwLock<Vec<config::Accept>>,
     /// From the registry: region and name.
     registered: RwLock<BTreeSet<(String, String)>>,
 }
@@ -32,7 +32,7 @@ impl Listed {
         Listed {
             fleet: own.fleet().to_owned(),
             followed: followed.map(|peer| (peer.region.clone(), peer.name.clone())).collect(),
-            accepted: peers.accept.clone(),
+            accepted: RwLock::new(peers.accept.clone()),
             registered: RwLock::default(),
         }
     }
@@ -42,8 +42,13 @@ impl Listed {
         let (region, name) = (gateway.region(), gateway.gateway());
         gateway.fleet() == self.fleet
             && (self.followed.iter().any(|(r, n)| r == region && n == name)
-                || self.accepted.iter().any(|accept| accept.covers(region, name))
+                || self.accepted.read().iter().any(|accept| accept.covers(region, name))
                 || self.registered().contains(&(region.to_owned(), name.to_owned())))
+    }
+
+    /// Adopts another `peers.accept`. Connections of gateways that it leaves out stay open.
+    pub(super) fn accept(&self, accepted: &[config::Accept]) {
+        *self.accepted.write() = accepted.to_vec();
     }
 
     /// Adds the gateways that the registry names, by region and name.

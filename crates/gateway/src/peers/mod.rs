@@ -44,17 +44,15 @@ use self::inbound::Forwards;
 use self::port::Port;
 use self::region::Region;
 
-/// Starts all peer tasks, which run until the gateway ends. `forwards` handles forwarded requests,
-/// with at most `header_bytes` of headers.
+/// Starts all peer tasks, which run until the gateway ends. `forwards` handles forwarded requests.
 pub(crate) fn start<F: Forwards>(
     peers: &Arc<Peers>,
     region: &Region,
     listener: TcpListener,
     forwards: F,
-    header_bytes: usize,
     tasks: &mut JoinSet<()>,
 ) {
-    let port = Port { peers: peers.clone(), region: region.clone(), forwards, header_bytes };
+    let port = Port { peers: peers.clone(), region: region.clone(), forwards };
     tasks.spawn(port::serve(port, listener));
     let (publisher, of) = (peers.clone(), region.clone());
     tasks.spawn(async move {

@@ -50,8 +50,6 @@ pub(super) struct Port<F> {
     pub(super) peers: Arc<Peers>,
     pub(super) region: Region,
     pub(super) forwards: F,
-    /// Largest header section of a request.
-    pub(super) header_bytes: usize,
 }
 
 /// Accepts peers until the shutdown starts, so that a successor can listen on the address while
@@ -133,7 +131,7 @@ async fn talk<F: Forwards>(port: Port<F>, stream: TlsStream<TcpStream>, from: Id
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_concurrent_streams(STREAMS)
         .max_pending_accept_reset_streams(RESETS)
-        .max_header_list_size(u32::try_from(port.header_bytes).unwrap_or(u32::MAX))
+        .max_header_list_size(u32::try_from(port.forwards.header_bytes()).unwrap_or(u32::MAX))
         .keep_alive_interval(port.peers.config.gone.0)
         .keep_alive_timeout(port.peers.config.gone.0);
     let peer = from.clone();

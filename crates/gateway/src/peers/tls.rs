@@ -116,7 +116,7 @@ impl Tls {
 /// The files that `peers` names.
 pub(crate) fn files(peers: &config::Peers) -> Files {
     Files {
-        section: "peers",
+        section: "peers".into(),
         ca: Some(peers.ca.clone()),
         crl: peers.crl.clone(),
         certificate: peers.certificate.clone(),

@@ -4,10 +4,12 @@
 //! output does not read. A request costs an allocation at its start and one move at its end.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
 use meridian_tls::{Look, Unread};
+use meridian_wire::config;
 use meridian_wire::openai::Endpoint;
 use prometheus_client::metrics::counter::Counter;
 
@@ -27,21 +29,39 @@ pub(super) enum Message {
     Record(Box<Record>),
     /// Open the files again, and report the problems.
     Reopen(SyncSender<Vec<String>>),
+    /// Use these sections of the file from now on, or report the problems and go on as before.
+    Configure(Box<Sections>, SyncSender<Vec<String>>),
     /// Write everything, and stop.
     Stop(SyncSender<Vec<String>>),
 }
 
-/// The sinks' counters of dropped records; none for a sink that is not configured.
-#[derive(Clone)]
+/// The sections of the configuration.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Sections {
+    pub(super) access_log: Option<config::AccessLog>,
+    pub(super) journal: Option<config::Journal>,
+}
+
+impl Sections {
+    pub(super) fn of(config: &config::Gateway) -> Sections {
+        Sections { access_log: config.access_log.clone(), journal: config.journal.clone() }
+    }
+}
+
+/// The sinks' counters of dropped records.
+#[derive(Clone, Default)]
 pub(super) struct Dropped {
-    pub(super) access_log: Option<Counter>,
-    pub(super) journal: Option<Counter>,
+    pub(super) access_log: Counter,
+    pub(super) journal: Counter,
     pub(super) traces: Counter,
 }
 
 /// The queue of records, shared by all threads.
 pub(crate) struct Records {
     queue: SyncSender<Message>,
+    /// Which sinks are configured.
+    has_log: AtomicBool,
+    has_journal: AtomicBool,
     dropped: Dropped,
     pub(super) spans: Arc<Spans>,
     /// The newest finished requests.
@@ -61,24 +81,38 @@ impl Records {
         let (queue, records) = sync_channel(most);
         let (spans, recent) = (Arc::new(Spans::new()), Arc::new(Recent::new(keep)));
         let trace_ids = TraceIds::new(seed);
-        (Records { queue, dropped, spans, recent, trace_ids }, records)
+        let (has_log, has_journal) = Default::default();
+        (Records { queue, has_log, has_journal, dropped, spans, recent, trace_ids }, records)
+    }
+
+    /// These sections are in use.
+    pub(super) fn uses(&self, sections: &Sections) {
+        self.has_log.store(sections.access_log.is_some(), Ordering::Relaxed);
+        self.has_journal.store(sections.journal.is_some(), Ordering::Relaxed);
+    }
+
+    fn has_log(&self) -> bool {
+        self.has_log.load(Ordering::Relaxed)
+    }
+
+    fn has_journal(&self) -> bool {
+        self.has_journal.load(Ordering::Relaxed)
     }
 
     /// Whether anything but a trace takes a request to this endpoint.
     pub(super) fn wants(&self, endpoint: Endpoint, from_client: bool) -> bool {
-        let is_journaled =
-            self.dropped.journal.is_some() && Record::is_traced(endpoint, from_client);
-        self.dropped.access_log.is_some() || self.recent.keeps() || is_journaled
+        let is_journaled = self.has_journal() && Record::is_traced(endpoint, from_client);
+        self.has_log() || self.recent.keeps() || is_journaled
     }
 
     /// Whether there are files to open again.
     pub(crate) fn has_files(&self) -> bool {
-        self.dropped.access_log.is_some() || self.dropped.journal.is_some()
+        self.has_log() || self.has_journal()
     }
 
     /// Whether an admitted request goes to the journal.
     pub(super) fn journals(&self, record: &Record) -> bool {
-        self.dropped.journal.is_some() && Record::is_traced(record.endpoint, record.from_client)
+        self.has_journal() && Record::is_traced(record.endpoint, record.from_client)
     }
 
     /// Passes a record to the writer, or drops it.
@@ -89,14 +123,27 @@ impl Records {
             return;
         };
         let Message::Record(lost) = lost else { return };
-        if let Some(dropped) = &self.dropped.access_log {
-            dropped.inc();
+        for (counter, is_lost) in [
+            (&self.dropped.access_log, self.has_log()),
+            (&self.dropped.journal, lost.blocks.is_some()),
+            (&self.dropped.traces, lost.times.trace.is_some()),
+        ] {
+            counter.inc_by(is_lost.into());
         }
-        if lost.times.trace.is_some() {
-            self.dropped.traces.inc();
-        }
-        if let Some(dropped) = self.dropped.journal.as_ref().filter(|_| lost.blocks.is_some()) {
-            dropped.inc();
+    }
+
+    /// Adopts the sections of another file, or reports why its files can't be written. Waits for the
+    /// writer.
+    pub(crate) fn configure(&self, config: &config::Gateway) -> Result<(), Unread> {
+        let sections = Sections::of(config);
+        let next = Box::new(sections.clone());
+        match self.ask(|answer| Message::Configure(next, answer)) {
+            Some(problems) if problems.is_empty() => {
+                self.uses(&sections);
+                Ok(())
+            }
+            Some(problems) => Err(Unread(problems.join("; "))),
+            None => Err(stuck()),
         }
     }
 
@@ -105,10 +152,7 @@ impl Records {
         match self.ask(Message::Reopen) {
             Some(problems) if problems.is_empty() => Look::New,
             Some(problems) => Look::Bad(Unread(problems.join("; "))),
-            None => {
-                let waited = PATIENCE.as_secs();
-                Look::Bad(Unread(format!("the disk did not take earlier lines within {waited} s")))
-            }
+            None => Look::Bad(stuck()),
         }
     }
 
@@ -125,7 +169,7 @@ impl Records {
     }
 
     /// Sends a message and waits for the problems that it met; none if the writer does not answer.
-    fn ask(&self, message: fn(SyncSender<Vec<String>>) -> Message) -> Option<Vec<String>> {
+    fn ask(&self, message: impl FnOnce(SyncSender<Vec<String>>) -> Message) -> Option<Vec<String>> {
         let until = Instant::now() + PATIENCE;
         let (answer, answered) = sync_channel(1);
         let mut message = message(answer);
@@ -144,6 +188,11 @@ impl Records {
     }
 }
 
+fn stuck() -> Unread {
+    let waited = PATIENCE.as_secs();
+    Unread(format!("access_log, journal: the disk did not take earlier lines within {waited} s"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,10 +202,10 @@ mod tests {
     // each for the sinks that would have had it.
     #[test]
     fn a_full_queue() {
-        let counter = || Some(Counter::default());
-        let traces = Counter::default();
-        let dropped = Dropped { access_log: counter(), journal: counter(), traces };
+        let dropped = Dropped::default();
         let (records, _queue) = Records::new(2, 0, [1, 2], dropped.clone());
+        let config = "version: 1\naccess_log: {to: a}\njournal: {to: b}\n";
+        records.uses(&Sections::of(&config::Gateway::read(config).expect("is valid")));
         for n in 0..5 {
             let mut record = answered();
             if n != 4 {
@@ -165,7 +214,6 @@ mod tests {
             }
             records.push(Box::new(record));
         }
-        let count = |counter: &Option<Counter>| counter.as_ref().map(Counter::get);
-        assert_eq!((count(&dropped.access_log), count(&dropped.journal)), (Some(3), Some(2)));
+        assert_eq!((dropped.access_log.get(), dropped.journal.get()), (3, 2));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use meridian_wire::admin::{RequestTimes, SpanTimes};
@@ -16,17 +17,31 @@ use crate::replicas::fleet::Fleet;
 /// The newest records. The writer's thread adds them, and the admin port reads them.
 pub(crate) struct Recent {
     records: Mutex<VecDeque<Arc<Record>>>,
-    most: usize,
+    most: AtomicUsize,
 }
 
 impl Recent {
     pub(super) fn new(most: usize) -> Recent {
-        Recent { records: Mutex::default(), most }
+        Recent { records: Mutex::default(), most: AtomicUsize::new(most) }
     }
 
     /// Whether any are kept.
     pub(super) fn keeps(&self) -> bool {
-        self.most > 0
+        self.most() > 0
+    }
+
+    fn most(&self) -> usize {
+        self.most.load(Ordering::Relaxed)
+    }
+
+    /// Changes how many are kept.
+    pub(crate) fn configured(&self, most: usize) {
+        self.most.store(most, Ordering::Relaxed);
+        let mut records = self.records.lock();
+        let extra = records.len().saturating_sub(most);
+        let old: Vec<_> = records.drain(..extra).collect();
+        drop(records);
+        drop(old);
     }
 
     pub(super) fn add(&self, mut record: Box<Record>) {
@@ -36,7 +51,7 @@ impl Recent {
         record.detach();
         let record = Arc::from(record);
         let mut records = self.records.lock();
-        let oldest = if records.len() >= self.most { records.pop_front() } else { None };
+        let oldest = if records.len() >= self.most() { records.pop_front() } else { None };
         records.push_back(record);
         drop(records);
         drop::<Option<Arc<Record>>>(oldest);

@@ -10,14 +10,14 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use meridian_wire::config::LogFormat;
+use meridian_wire::config::{self, AccessLog, LogFormat};
 use prometheus_client::metrics::counter::Counter;
 
 use super::blocks::Spans;
 use super::export::Traces;
 use super::facts::Record;
 use super::file::LogFile;
-use super::queue::Message;
+use super::queue::{Dropped, Message, Sections};
 use super::recent::Recent;
 use super::{journal, line, otlp};
 use crate::replicas::fleet::Fleet;
@@ -27,10 +27,14 @@ const BATCH: usize = 64 * 1024;
 /// Time for further records to arrive.
 const PAUSE: Duration = Duration::from_millis(10);
 
+/// The fields of the configuration, for messages.
+pub(super) const ACCESS_LOG: &str = "access_log.to";
+pub(super) const JOURNAL: &str = "journal.to";
+
 /// The writer's end of the queue, and its sinks.
 pub(super) struct Writer {
-    pub(super) access_log: Option<(LogFormat, Sink)>,
-    pub(super) journal: Option<Sink>,
+    pub(super) sinks: Sinks,
+    pub(super) dropped: Dropped,
     pub(super) traces: Traces,
     pub(super) recent: Arc<Recent>,
     pub(super) spans: Arc<Spans>,
@@ -48,6 +52,10 @@ impl Writer {
             for message in std::iter::once(first).chain(queue.try_iter()) {
                 match message {
                     Message::Record(record) => self.write(record),
+                    Message::Configure(sections, done) => {
+                        self.flush();
+                        let _ = done.send(self.sinks.configure(*sections, &self.dropped));
+                    }
                     Message::Reopen(done) => {
                         let _ = done.send(self.reopen());
                     }
@@ -66,11 +74,11 @@ impl Writer {
     fn write(&mut self, mut record: Box<Record>) {
         let model = record.asked.as_ref().and_then(|asked| self.fleet.name(asked.model));
         let model = model.as_deref();
-        if let Some((format, sink)) = &mut self.access_log {
+        if let Some((format, sink)) = &mut self.sinks.access_log {
             line::write(*format, &record, model, &mut sink.lines);
             sink.added();
         }
-        if let Some(sink) = &mut self.journal
+        if let Some(sink) = &mut self.sinks.journal
             && journal::write(&mut record, &self.spans, &self.region, model, &mut sink.lines)
         {
             sink.added();
@@ -81,19 +89,78 @@ impl Writer {
         self.recent.add(record);
     }
 
-    fn sinks(&mut self) -> impl Iterator<Item = &mut Sink> {
-        self.access_log.as_mut().map(|(_, sink)| sink).into_iter().chain(&mut self.journal)
-    }
-
     fn flush(&mut self) -> Vec<String> {
-        self.sinks().filter_map(|sink| sink.flush().err()).collect()
+        self.sinks.all().filter_map(|sink| sink.flush().err()).collect()
     }
 
     /// Writes all lines to the old files, and opens the new ones.
     fn reopen(&mut self) -> Vec<String> {
         self.flush();
-        self.sinks().filter_map(|sink| sink.reopen().err()).collect()
+        self.sinks.all().filter_map(|sink| sink.reopen().err()).collect()
     }
+}
+
+/// The files of lines, as the configuration has them.
+#[derive(Default)]
+pub(super) struct Sinks {
+    sections: Sections,
+    access_log: Option<(LogFormat, Sink)>,
+    journal: Option<Sink>,
+}
+
+impl Sinks {
+    /// Opens the files of sections that differ. Returns the problems; if there are any, everything
+    /// stays as it is.
+    pub(super) fn configure(&mut self, sections: Sections, dropped: &Dropped) -> Vec<String> {
+        let mut problems = Vec::new();
+        let log = (sections.access_log != self.sections.access_log)
+            .then(|| open_log(sections.access_log.as_ref(), dropped, &mut problems));
+        let journal = (sections.journal != self.sections.journal)
+            .then(|| open_journal(sections.journal.as_ref(), dropped, &mut problems));
+        if problems.is_empty() {
+            self.access_log = log.unwrap_or_else(|| self.access_log.take());
+            self.journal = journal.unwrap_or_else(|| self.journal.take());
+            self.sections = sections;
+        }
+        problems
+    }
+
+    fn all(&mut self) -> impl Iterator<Item = &mut Sink> {
+        self.access_log.as_mut().map(|(_, sink)| sink).into_iter().chain(&mut self.journal)
+    }
+}
+
+fn open_log(
+    section: Option<&AccessLog>,
+    dropped: &Dropped,
+    problems: &mut Vec<String>,
+) -> Option<(LogFormat, Sink)> {
+    let section = section?;
+    let out = match section.is_stdout() {
+        true => Out::Stdout,
+        false => {
+            open(ACCESS_LOG, LogFile::open(&section.to, String::new(), section.rotate), problems)?
+        }
+    };
+    Some((section.format, Sink::new(ACCESS_LOG, out, dropped.access_log.clone())))
+}
+
+fn open_journal(
+    section: Option<&config::Journal>,
+    dropped: &Dropped,
+    problems: &mut Vec<String>,
+) -> Option<Sink> {
+    let section = section?;
+    let file = LogFile::open(&section.to, journal::header(), section.rotate);
+    Some(Sink::new(JOURNAL, open(JOURNAL, file, problems)?, dropped.journal.clone()))
+}
+
+fn open(
+    field: &'static str,
+    file: std::io::Result<LogFile>,
+    problems: &mut Vec<String>,
+) -> Option<Out> {
+    file.map(Out::File).map_err(|error| problems.push(format!("{field}: {error}"))).ok()
 }
 
 /// The destination of lines.
@@ -174,7 +241,7 @@ impl Sink {
 mod tests {
     use super::*;
     use crate::record::facts::tests::answered;
-    use crate::record::queue::{Dropped, Records};
+    use crate::record::queue::Records;
 
     // A disk that is full loses lines, which are counted, and stops nothing.
     #[test]
@@ -207,19 +274,18 @@ mod tests {
     fn stopped() {
         let path = std::env::temp_dir().join(format!("meridian-stopped-{}", std::process::id()));
         let _ = std::fs::remove_file(&path);
-        let counter = Counter::default();
-        let traces = Counter::default();
-        let dropped =
-            Dropped { access_log: Some(counter.clone()), journal: None, traces: traces.clone() };
-        let (records, queue) = Records::new(64, 3, [1, 2], dropped);
-        let file = LogFile::open(path.to_str().unwrap(), String::new(), None).unwrap();
+        let yaml = format!("version: 1\naccess_log: {{to: {path:?}}}\n");
+        let sections = Sections::of(&config::Gateway::read(&yaml).expect("is valid"));
+        let dropped = Dropped::default();
+        let counter = dropped.access_log.clone();
+        let (records, queue) = Records::new(64, 3, [1, 2], dropped.clone());
+        let mut sinks = Sinks::default();
+        assert_eq!(sinks.configure(sections.clone(), &dropped), Vec::<String>::new());
+        records.uses(&sections);
         let writer = Writer {
-            access_log: Some((
-                LogFormat::Json,
-                Sink::new("access_log.to", Out::File(file), counter.clone()),
-            )),
-            journal: None,
-            traces: Traces::new(Vec::new(), traces),
+            sinks,
+            dropped,
+            traces: Traces::new(Vec::new(), Counter::default()),
             recent: records.recent.clone(),
             spans: records.spans.clone(),
             fleet: Arc::default(),

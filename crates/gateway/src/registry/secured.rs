@@ -63,7 +63,7 @@ impl Secured {
 /// The files that `control.tls` names.
 pub(crate) fn files(tls: &MutualTls) -> Files {
     Files {
-        section: "control.tls",
+        section: "control.tls".into(),
         ca: Some(tls.ca.clone()),
         crl: tls.crl.clone(),
         certificate: tls.certificate.clone(),

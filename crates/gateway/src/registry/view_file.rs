@@ -55,7 +55,7 @@ impl ViewFile {
             _ => Ok(()),
         };
         tried.and(is_file).map_err(|error| FileError {
-            section: "control",
+            section: "control".into(),
             field: "view",
             path: path.to_owned(),
             problem: format!("cannot be written: {error}"),

@@ -63,7 +63,7 @@ pub(super) async fn watch(driver: &Driver, fleet: &Fleet, questions: &Questions,
 }
 
 /// Reads a replica's pages once.
-async fn look(questions: &Questions, member: &Member) -> Result<Found, AttemptError> {
+pub(crate) async fn look(questions: &Questions, member: &Member) -> Result<Found, AttemptError> {
     let page = page(questions, member, "/v1/models").await;
     let (page, models) = match page {
         // A port that accepts no connection reveals nothing, including the engine.
@@ -147,12 +147,22 @@ pub(super) async fn page(
     member: &Member,
     path: &str,
 ) -> Result<Bytes, AttemptError> {
-    let page = questions.get(member, path, questions.limit).await?;
+    let page = questions.get(member, path, questions.limit()).await?;
     let remedy = match page.status {
         s if s.is_success() => return Ok(page.body),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN
+            if member.dial.with.now().key.is_some() =>
+        {
+            "; the replica refuses the key: correct engine_key, of its credentials if it has some"
+        }
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
             "; the replica needs a key: set engine_key"
         }
+        // nginx and Python's servers answer so before they read the request.
+        StatusCode::BAD_REQUEST if member.dial.has_tls() => {
+            "; if it asks for a certificate, set or correct `certificate` and `key` of its `credentials`"
+        }
+        StatusCode::BAD_REQUEST => "; write https:// in `url` if the port has TLS",
         StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
             "; list the replica's `models` in the configuration if its server has no list"
         }

@@ -26,6 +26,8 @@ use crate::cause;
 use crate::error::AttemptError;
 use crate::lock::{Mutex, RwLock};
 use crate::machine::clock::Clock;
+use crate::replicas::credentials::{Credential, Credentials};
+use crate::replicas::dial::Dial;
 use crate::replicas::drains::Drains;
 use crate::replicas::histories::Histories;
 use crate::replicas::life::Life;
@@ -42,7 +44,7 @@ pub(crate) struct Member {
     /// Its host and port, which identify it.
     pub(crate) authority: Authority,
     /// The address to connect to from here.
-    pub(crate) dial: Authority,
+    pub(crate) dial: Arc<Dial>,
     pub(crate) spec: AddReplica,
     /// Configured round trip to its region; zero if unknown.
     pub(crate) known_rtt: Duration,
@@ -173,6 +175,12 @@ impl Member {
         std::mem::replace(&mut *self.transfers.lock(), transfers)
     }
 
+    /// Its port, or its scheme's usual one.
+    pub(crate) fn port(&self) -> u16 {
+        let usual = if self.spec.url.starts_with("https://") { 443 } else { 80 };
+        self.authority.port_u16().unwrap_or(usual)
+    }
+
     /// Round trip to it: zero within the region.
     pub(crate) fn rtt(&self) -> Duration {
         if self.known_rtt.is_zero() { self.round_trip.rtt() } else { self.known_rtt }
@@ -230,6 +238,7 @@ impl Member {
 pub(crate) struct Fleet {
     /// The gateway's region.
     region: String,
+    credentials: Arc<Credentials>,
     inner: RwLock<Inner>,
     pub(crate) clock: Clock,
     /// When its replicas were up and down.
@@ -310,6 +319,10 @@ pub(crate) enum JoinError {
     Url(String),
     #[error("url: `{0}` is a replica of this region already; remove that one first")]
     Twin(String),
+    #[error(
+        "credentials: `{0}` is not in the section `credentials` of this gateway's file; add it there"
+    )]
+    Credentials(String),
     #[error(transparent)]
     Region(#[from] IdentityError),
     #[error("weight: 0 would never get a request; use 1 or more")]
@@ -331,8 +344,12 @@ impl JoinError {
 
 impl Fleet {
     /// A region's fleet, which drops all replicas when `over` is cancelled.
-    pub(crate) fn new(region: &str, over: CancellationToken) -> Fleet {
-        Fleet { region: region.to_owned(), over, ..Fleet::default() }
+    pub(crate) fn new(
+        region: &str,
+        credentials: Arc<Credentials>,
+        over: CancellationToken,
+    ) -> Fleet {
+        Fleet { region: region.to_owned(), credentials, over, ..Fleet::default() }
     }
 
     /// Adds a replica under the lowest free id. Its region comes from its spec, else it is the
@@ -343,8 +360,11 @@ impl Fleet {
         rtt: Duration,
         most: u16,
     ) -> Result<Arc<Member>, JoinError> {
-        let dial = authority(spec.url_from(&self.region))?;
-        let authority = authority(&spec.url)?;
+        let with = self.credentials.get(spec.credentials.as_deref());
+        let with = with
+            .ok_or_else(|| JoinError::Credentials(spec.credentials.clone().unwrap_or_default()))?;
+        let authority = dial(&spec.url, &with)?.at.clone();
+        let dial = dial(spec.url_from(&self.region), &with)?;
         let mut inner = self.inner.write();
         if inner.at(authority.as_str()).is_some() {
             return Err(JoinError::Twin(spec.url));
@@ -547,9 +567,10 @@ pub(crate) fn check(spec: &AddReplica) -> Result<(), JoinError> {
     }
 }
 
-fn authority(url: &str) -> Result<Authority, JoinError> {
-    let uri = meridian_wire::config::base_url(url).map_err(JoinError::Url)?;
-    uri.authority().cloned().ok_or_else(|| JoinError::Url(url.to_owned()))
+fn dial(url: &str, with: &Arc<Credential>) -> Result<Arc<Dial>, JoinError> {
+    let uri = config::base_url(url).map_err(JoinError::Url)?;
+    let dial = Dial::new(&uri, with.clone());
+    dial.ok_or_else(|| JoinError::Url(format!("`{url}` has no host name for a certificate")))
 }
 
 #[cfg(test)]
@@ -561,7 +582,7 @@ mod tests {
     }
 
     fn empty() -> Fleet {
-        Fleet::new("eu", CancellationToken::new())
+        Fleet::new("eu", Arc::default(), CancellationToken::new())
     }
 
     // Ids are the lowest free ones. Duplicates and a full region are refused with the remedy.

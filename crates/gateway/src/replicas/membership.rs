@@ -1,6 +1,7 @@
 //! Replicas join and leave: keeps the fleet, the machine and the tasks of each replica in step.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use meridian_base::Duration;
 use meridian_routing::Input;
@@ -28,7 +29,7 @@ pub(crate) struct Replicas {
     /// Present if there are peers.
     handover: Option<Arc<Handover>>,
     /// `limits.replicas`.
-    most: u16,
+    most: AtomicU16,
 }
 
 impl Replicas {
@@ -40,7 +41,12 @@ impl Replicas {
         handover: Option<Arc<Handover>>,
         most: u16,
     ) -> Replicas {
-        Replicas { fleet, driver, questions, pins, handover, most }
+        Replicas { fleet, driver, questions, pins, handover, most: AtomicU16::new(most) }
+    }
+
+    /// Changes `limits.replicas`. Replicas beyond a lower limit stay.
+    pub(crate) fn allow(&self, most: u16) {
+        self.most.store(most, Ordering::Relaxed);
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Member>> {
@@ -68,7 +74,7 @@ impl Replicas {
         spec: AddReplica,
         rtt: Duration,
     ) -> Result<Arc<Member>, JoinError> {
-        let member = self.fleet.join(spec, rtt, self.most)?;
+        let member = self.fleet.join(spec, rtt, self.most.load(Ordering::Relaxed))?;
         let found = Found { models: member.spec.models.clone(), ..Found::default() };
         announce(&self.driver, &self.fleet, &member, &found);
         if !self.driver.lock().routing.is_numbered(member.id) {

@@ -1,7 +1,9 @@
 //! The replicas of this gateway: membership, discovery, health checks, and connections.
 
 mod announce;
-mod discovery;
+pub(crate) mod credentials;
+pub(crate) mod dial;
+pub(crate) mod discovery;
 pub(crate) mod drains;
 pub(crate) mod fleet;
 pub(crate) mod handover;

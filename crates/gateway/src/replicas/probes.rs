@@ -9,6 +9,7 @@ use http::StatusCode;
 use meridian_base::{Duration, ReplicaId};
 use meridian_routing::{Input, Load};
 use meridian_wire::engines::{self, LoadPage};
+use meridian_wire::signals;
 use tokio::sync::mpsc;
 
 use crate::cause;
@@ -16,7 +17,7 @@ use crate::error::{AttemptError, Fault};
 use crate::machine::driver::Driver;
 use crate::metrics::Metrics;
 use crate::replicas::announce::announce;
-use crate::replicas::fleet::{Fleet, Member};
+use crate::replicas::fleet::{Fleet, Found, Member};
 use crate::replicas::noted_up::note_up;
 use crate::replicas::questions::Questions;
 use crate::replicas::reports::load_of;
@@ -96,7 +97,7 @@ async fn ask(
     metrics: &Metrics,
     member: &Member,
 ) -> Result<Probed, AttemptError> {
-    let limit = questions.limit;
+    let limit = questions.limit();
     let found = member.found();
     let Some(page) = found.engine.and_then(|engine| engine.load) else {
         return health(questions, member, limit).await.map(|()| Probed::Load(Load::default()));
@@ -129,6 +130,16 @@ async fn ask(
     }
 }
 
+/// Reads the load that the replica's engine reports, if it reports any.
+pub(crate) async fn read_load(
+    questions: &Questions,
+    member: &Member,
+    found: &Found,
+) -> Result<(), AttemptError> {
+    let Some(page) = found.engine.and_then(|engine| engine.load) else { return Ok(()) };
+    load_page(questions, member, page).await.map(drop)
+}
+
 /// The health check.
 async fn health(
     questions: &Questions,
@@ -151,11 +162,20 @@ async fn health(
 async fn load(
     (questions, metrics): (&Questions, &Metrics),
     member: &Member,
-    LoadPage { path, read, remedy }: LoadPage,
+    page: LoadPage,
     kv_tokens: Option<u64>,
 ) -> Result<Load, AttemptError> {
-    let limit = questions.limit;
-    let page = questions.get(member, path, limit).await?;
+    let load = load_page(questions, member, page).await?;
+    transfers::noted(metrics, member, load.transfers);
+    Ok(load_of(&load, kv_tokens))
+}
+
+async fn load_page(
+    questions: &Questions,
+    member: &Member,
+    LoadPage { path, read, remedy }: LoadPage,
+) -> Result<signals::Load, AttemptError> {
+    let page = questions.get(member, path, questions.limit()).await?;
     match page.status {
         s if s.is_success() => {}
         s @ (StatusCode::NOT_FOUND | StatusCode::NOT_IMPLEMENTED) => {
@@ -168,7 +188,5 @@ async fn load(
         }
     }
     let unreadable = |e| AttemptError::replica(format!("GET {path}: {e}"));
-    let load = read(&page.body).map_err(|e| unreadable(e).because(cause::BAD_ANSWER))?;
-    transfers::noted(metrics, member, load.transfers);
-    Ok(load_of(&load, kv_tokens))
+    read(&page.body).map_err(|e| unreadable(e).because(cause::BAD_ANSWER))
 }

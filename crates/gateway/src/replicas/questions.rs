@@ -1,10 +1,13 @@
 //! The gateway's own requests to replicas: small pages, within `timeouts.probe`.
 
+use std::sync::Arc;
+
 use http::uri::Authority;
 use meridian_base::Duration;
-use meridian_wire::config::Gateway as Config;
 
 use crate::error::AttemptError;
+use crate::patience::Patience;
+use crate::replicas::dial::Dial;
 use crate::replicas::fleet::Member;
 use crate::replicas::upstream::{Page, Upstream};
 
@@ -15,12 +18,17 @@ pub(crate) struct Questions {
     /// To replicas of other regions; shared with requests.
     far: Upstream,
     /// Timeout of an answer.
-    pub(crate) limit: Duration,
+    limit: Patience,
 }
 
 impl Questions {
-    pub(crate) fn new(config: &Config, near: Upstream, far: Upstream) -> Questions {
-        Questions { near, far, limit: config.timeouts.probe.0 }
+    pub(crate) fn new(limit: Patience, near: Upstream, far: Upstream) -> Questions {
+        Questions { near, far, limit }
+    }
+
+    /// Timeout of an answer.
+    pub(crate) fn limit(&self) -> Duration {
+        self.limit.get()
     }
 
     /// Gets a page of a replica within `limit`.
@@ -40,13 +48,13 @@ impl Questions {
         at: &Authority,
         path: &str,
     ) -> Result<Page, AttemptError> {
-        self.at(member, at, path, self.limit).await
+        self.at(member, &member.dial.plain(at.clone()), path, self.limit()).await
     }
 
     async fn at(
         &self,
         member: &Member,
-        at: &Authority,
+        at: &Arc<Dial>,
         path: &str,
         limit: Duration,
     ) -> Result<Page, AttemptError> {

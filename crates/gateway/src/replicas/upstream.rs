@@ -32,8 +32,6 @@ use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{Connection, SendRequest, handshake};
 use hyper_util::rt::TokioIo;
-use meridian_wire::config::Gateway as Config;
-use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
@@ -42,6 +40,8 @@ use crate::error::{AttemptError, Fault};
 use crate::http::headers::API_KEY;
 use crate::http::parts::Parts;
 use crate::lock::Mutex;
+use crate::patience::Patience;
+use crate::replicas::dial::Dial;
 use crate::replicas::socket::{Look, Wire};
 use errors::{describe, no_head};
 pub(crate) use errors::{is_cut, late};
@@ -58,9 +58,7 @@ const MOST_PAGE: usize = 8 << 20;
 
 #[derive(Clone)]
 pub(crate) struct Upstream {
-    connect: Duration,
-    /// The key that replicas expect.
-    key: Option<HeaderValue>,
+    connect: Patience,
     /// The runtime for connections to other regions: all threads share them, and a connection ends
     /// with the runtime that opened it, which for a thread's own runtime may be in the middle of an
     /// answer.
@@ -82,6 +80,8 @@ struct Lines {
 struct Idle {
     line: Line,
     since: Instant,
+    /// A replica that was removed and added again may have other credentials, or https.
+    dial: Arc<Dial>,
 }
 
 /// One connection and its sending handle.
@@ -112,30 +112,24 @@ pub(crate) struct Page {
 }
 
 impl Upstream {
-    /// Uses the caller's runtime, where it also closes connections.
-    pub(crate) fn new(config: &Config) -> Upstream {
-        let key = config.engine_key.as_ref().map(|key| {
-            // The configuration was checked.
-            let value = HeaderValue::from_str(&format!("Bearer {key}"));
-            let mut value = value.expect("printable characters are a header value");
-            value.set_sensitive(true);
-            value
-        });
+    /// Uses the caller's runtime, where it also closes connections. A new connection may take until
+    /// `connect`.
+    pub(crate) fn new(connect: Patience) -> Upstream {
         let lines = Arc::default();
         tokio::spawn(sweep(Arc::downgrade(&lines)));
-        Upstream { connect: config.timeouts.connect.0, key, far: None, lines }
+        Upstream { connect, far: None, lines }
     }
 
     /// For replicas of other regions. Shared by all threads, on the caller's runtime, which
     /// outlives theirs.
-    pub(crate) fn far(config: &Config) -> Upstream {
-        Upstream { far: Some(Handle::current()), ..Upstream::new(config) }
+    pub(crate) fn far(connect: Patience) -> Upstream {
+        Upstream { far: Some(Handle::current()), ..Upstream::new(connect) }
     }
 
     /// Sends a request and waits for the head of its answer.
     pub(crate) async fn send(
         &self,
-        replica: &Authority,
+        replica: &Arc<Dial>,
         method: &Method,
         path: &str,
         headers: &HeaderMap,
@@ -143,7 +137,7 @@ impl Upstream {
     ) -> Result<Answered, AttemptError> {
         let request = || {
             let mut request = request(replica, method, path, headers, body)?;
-            if let Some(key) = &self.key {
+            if let Some(key) = &replica.with.now().key {
                 request.headers_mut().remove(API_KEY);
                 request.headers_mut().insert(AUTHORIZATION, key.clone());
             }
@@ -167,7 +161,7 @@ impl Upstream {
     /// Gets a small page within `limit`.
     pub(crate) async fn get(
         &self,
-        replica: &Authority,
+        replica: &Arc<Dial>,
         path: &str,
         limit: Duration,
     ) -> Result<Page, AttemptError> {
@@ -190,7 +184,7 @@ impl Upstream {
 
     /// A pooled connection that is still open: the most recently used, or for replicas with ready
     /// ones the least recently used.
-    async fn kept(&self, replica: &Authority) -> Option<Line> {
+    async fn kept(&self, replica: &Arc<Dial>) -> Option<Line> {
         let next = |lines: &mut Lines| match self.far {
             None => lines.idle.pop_back(),
             Some(_) => lines.idle.pop_front(),
@@ -198,14 +192,15 @@ impl Upstream {
         loop {
             let idle = self.of(replica, next)?;
             let mut line = idle.line;
-            if idle.since.elapsed() < KEEP && poll_fn(|cx| Poll::Ready(line.is_usable(cx))).await {
+            let is_same = Arc::ptr_eq(&idle.dial, replica) && idle.since.elapsed() < KEEP;
+            if is_same && poll_fn(|cx| Poll::Ready(line.is_usable(cx))).await {
                 return Some(line);
             }
         }
     }
 
     /// Opens the missing ready connections.
-    fn make_ready(&self, replica: &Authority) {
+    fn make_ready(&self, replica: &Arc<Dial>) {
         let Some(home) = &self.far else { return };
         let missing = self.of(replica, |lines| {
             let missing = READY.saturating_sub(lines.idle.len() + lines.opening);
@@ -219,21 +214,21 @@ impl Upstream {
                 upstream.of(&replica, |lines| lines.opening -= 1);
                 // If this fails, the next request reports why.
                 if let Ok(line) = line {
-                    upstream.keep(&replica, line);
+                    upstream.keep(replica, line);
                 }
             });
         }
     }
 
-    fn of<T>(&self, replica: &Authority, f: impl FnOnce(&mut Lines) -> T) -> T {
+    fn of<T>(&self, replica: &Dial, f: impl FnOnce(&mut Lines) -> T) -> T {
         let mut lines = self.lines.lock();
-        match lines.get_mut(replica) {
+        match lines.get_mut(&replica.at) {
             Some(lines) => f(lines),
-            None => f(lines.entry(replica.clone()).or_default()),
+            None => f(lines.entry(replica.at.clone()).or_default()),
         }
     }
 
-    async fn open(&self, replica: &Authority) -> Result<Line, AttemptError> {
+    async fn open(&self, replica: &Arc<Dial>) -> Result<Line, AttemptError> {
         let Some(home) = &self.far else { return self.dial(replica).await };
         let (upstream, to) = (self.clone(), replica.clone());
         let opened = home.spawn(async move { upstream.dial(&to).await }).await;
@@ -242,26 +237,10 @@ impl Upstream {
         })
     }
 
-    async fn dial(&self, replica: &Authority) -> Result<Line, AttemptError> {
-        let address = (replica.host().trim_matches(['[', ']']), replica.port_u16().unwrap_or(80));
-        let stream = match tokio::time::timeout(self.connect, TcpStream::connect(address)).await {
-            Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => {
-                let message = format!("cannot connect: {error}");
-                let cause = cause::of_io(&error);
-                return Err(AttemptError::of(Fault::Unreached, message).because(cause));
-            }
-            Err(_) => {
-                let ms = self.connect.as_millis();
-                let message = format!("no connection within {ms} ms (timeouts.connect)");
-                let error = AttemptError::of(Fault::Unreached, message);
-                return Err(error.because(cause::TIMEOUT));
-            }
-        };
-        // Without it a small request waits for the replica's acknowledgement.
-        let _ = stream.set_nodelay(true);
+    async fn dial(&self, replica: &Dial) -> Result<Line, AttemptError> {
+        let stream = TokioIo::new(replica.connect(self.connect.get()).await?);
         let look = Arc::new(Look::default());
-        let opened = handshake(Wire { stream: TokioIo::new(stream), look: look.clone() }).await;
+        let opened = handshake(Wire { stream, look: look.clone() }).await;
         let (sender, connection) =
             opened.map_err(|e| AttemptError::of(Fault::Unreached, describe(&e)))?;
         Ok(Line { sender, connection, look })
@@ -271,7 +250,7 @@ impl Upstream {
     async fn exchange(
         &self,
         mut line: Line,
-        replica: &Authority,
+        replica: &Arc<Dial>,
         request: Request<Parts>,
     ) -> Result<Answered, Failed> {
         let mut answer = std::pin::pin!(line.sender.try_send_request(request));
@@ -300,8 +279,10 @@ impl Upstream {
     }
 
     /// Returns a connection to the pool.
-    fn keep(&self, replica: &Authority, line: Line) {
-        self.of(replica, |lines| lines.idle.push_back(Idle { line, since: Instant::now() }));
+    fn keep(&self, dial: Arc<Dial>, line: Line) {
+        self.of(&dial.clone(), |lines| {
+            lines.idle.push_back(Idle { line, since: Instant::now(), dial });
+        });
     }
 }
 
@@ -335,7 +316,7 @@ impl Line {
 struct PooledLine {
     line: Line,
     upstream: Upstream,
-    replica: Authority,
+    replica: Arc<Dial>,
 }
 
 /// The rest of an answer. If dropped early, it closes the connection, which tells the engine that
@@ -354,7 +335,7 @@ impl Flow {
 
     fn reuse(&mut self) {
         if let Some(PooledLine { line, upstream, replica }) = self.kept.take() {
-            upstream.keep(&replica, line);
+            upstream.keep(replica, line);
         }
     }
 }
@@ -390,7 +371,7 @@ impl http_body::Body for Flow {
 }
 
 fn request(
-    replica: &Authority,
+    replica: &Dial,
     method: &Method,
     path: &str,
     headers: &HeaderMap,
@@ -402,7 +383,7 @@ fn request(
         .parse()
         .map_err(|e| AttemptError::replica(format!("the path cannot be forwarded: {e}")))?;
     *request.headers_mut() = headers.clone();
-    let host = HeaderValue::from_str(replica.as_str()).expect("an authority is a header value");
+    let host = HeaderValue::from_str(replica.at.as_str()).expect("an authority is a header value");
     request.headers_mut().insert(HOST, host);
     Ok(request)
 }

@@ -48,7 +48,6 @@ pub(crate) struct Admitted {
 
 /// Admits requests.
 pub(crate) struct Admission {
-    pub(crate) settings: Arc<Settings>,
     pub(crate) inputs: Arc<Inputs>,
     pub(crate) limits: Limits,
     pub(crate) driver: Arc<Driver>,
@@ -70,13 +69,15 @@ impl Admission {
         recording: &mut Recording,
     ) -> Result<Admitted, Refusal> {
         let began = Instant::now();
-        let Received { parts, body, permits, engine_headers } = self.receive(request).await?;
+        let settings = &access.settings;
+        let Received { parts, body, permits, engine_headers } =
+            self.receive(settings, request).await?;
         recording.note(|record| record.times.received = Some(Instant::now()));
         let tenant = self.inputs.reading.hash(caller.tenant.as_ref().map(HeaderValue::as_bytes));
-        let reading = self.inputs.reading.of(self.settings.isolates.then_some(tenant));
+        let reading = self.inputs.reading.of(settings.isolates.then_some(tenant));
         let info = openai::read(endpoint, &body, &reading).map_err(Refusal::bad_request)?;
         engine_fields::judge(
-            self.settings.engine_fields,
+            settings.engine_fields,
             &self.metrics,
             &engine_headers,
             &info.splices,
@@ -95,7 +96,7 @@ impl Admission {
             _ => None,
         };
         let id = self.ids.next();
-        let keys = (&self.settings.key_headers[..], &*self.inputs.reading);
+        let keys = (&settings.key_headers[..], &*self.inputs.reading);
         let own_key = || session(keys, &parts.headers, &info);
         let session = origin.is_client().then(own_key).flatten();
         let key = key(session, tenant, &origin);
@@ -105,7 +106,7 @@ impl Admission {
         let reach = reach(&self.inputs.residency, self.peers.as_deref(), model, home, &residence);
         let shown_id = headers::request_id(&self.ids, &parts.headers, id);
         let (prompt, mut payload) =
-            salted(&self.inputs.salts, model, tokens, info, body, caller.tenant.as_ref());
+            salted(&access.salts, model, tokens, info, body, caller.tenant.as_ref());
         // Another pass over the body, so only where a prefill replica may serve it.
         let beyond = || self.peers.as_ref().is_some_and(|peers| peers.have_pairs());
         if self.fleet.may_split(model) || beyond() {
@@ -114,6 +115,7 @@ impl Admission {
         let tenant_name = self.peers.is_some().then_some(caller.tenant).flatten();
         let context = RequestContext {
             began,
+            settings: settings.clone(),
             call: call(parts, endpoint, shown_id),
             sender: Sender {
                 tenant,
@@ -146,15 +148,18 @@ impl Admission {
     }
 
     /// Reads the body in full, within the gateway's limits.
-    async fn receive(&self, request: Request<Incoming>) -> Result<Received, Refusal> {
+    async fn receive(
+        &self,
+        settings: &Settings,
+        request: Request<Incoming>,
+    ) -> Result<Received, Refusal> {
         if self.limits.draining.has_started() {
             return Err(Refusal::draining());
         }
         let room = self.limits.requests.take(1).ok_or_else(|| Refusal::busy("limits.requests"))?;
         let (mut parts, body) = request.into_parts();
         let engine_headers = engine_fields::take(&mut parts.headers);
-        let patience = self.settings.timeouts.client.0;
-        let limit = self.settings.body_bytes;
+        let (patience, limit) = (settings.timeouts.client.0, settings.body_bytes);
         let collected = collect(&parts.headers, body, patience, limit, &self.limits.bodies).await?;
         let Collected { bytes, mut permits } = collected;
         permits.push(room);
@@ -180,7 +185,7 @@ impl Admission {
         };
         match origin {
             Origin::Client(_) => {
-                (access.rules.residence(&subject(&self.settings.region), Vec::new()), None)
+                (access.rules.residence(&subject(&access.settings.region), Vec::new()), None)
             }
             Origin::Peer { marks, report, from } => {
                 (access.rules.residence(&subject(from.region()), marks.rules), Some(report))

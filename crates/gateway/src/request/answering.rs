@@ -60,7 +60,7 @@ impl Answering {
         let member = destination.member();
         let json = delivery.endpoint.is_generation() && delivery.form != Form::Events;
         let oddity = member.is_some().then(|| Oddity::new(json));
-        let silence = Silence::new(&delivery.answers.settings.timeouts, member);
+        let silence = Silence::new(&delivery.settings.timeouts, member);
         let incoming = Incoming::new(flow, first, silence, oddity);
         Answering { incoming, reader, ticket, by, sent, reported: None, resume }
     }

@@ -7,13 +7,11 @@ use crate::metrics::Metrics;
 use crate::peers::all::Peers;
 use crate::replicas::fleet::Fleet;
 use crate::request::lifecycle::Lifecycle;
-use crate::request::settings::Settings;
 
 /// Shared by the answers of one thread.
 pub(crate) struct Answers {
     /// Resumes streams that break.
     pub(crate) lifecycle: Lifecycle,
-    pub(crate) settings: Arc<Settings>,
     /// Its `ratios` and `pins` learn from answers.
     pub(crate) inputs: Arc<Inputs>,
     pub(crate) fleet: Arc<Fleet>,

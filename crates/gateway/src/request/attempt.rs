@@ -128,7 +128,6 @@ pub(crate) struct Transport {
     pub(crate) far: Upstream,
     pub(crate) driver: Arc<Driver>,
     pub(crate) fleet: Arc<Fleet>,
-    pub(crate) settings: Arc<Settings>,
     pub(crate) metrics: Arc<Metrics>,
     /// For the ids by which two engines match the legs of a request.
     pub(crate) seed: u64,
@@ -165,7 +164,7 @@ impl Transport {
         leg: &Leg,
         ticket: &Ticket,
     ) -> Result<Started, Failure> {
-        let patience = self.settings.timeouts.first_byte.0;
+        let patience = context.settings.timeouts.first_byte.0;
         let down = member.life.down();
         tokio::select! {
             biased;
@@ -186,10 +185,10 @@ impl Transport {
         link: &Link,
         ticket: &Ticket,
     ) -> Result<Started, AttemptError> {
-        let patience = self.settings.timeouts.first_byte.0;
+        let patience = context.settings.timeouts.first_byte.0;
         let body = body(payload, |purpose| match purpose {
             Purpose::Strip(_) => true,
-            Purpose::Usage => asks_peers(&self.settings),
+            Purpose::Usage => asks_peers(&context.settings),
             // A peer makes its own salt, and its own legs.
             Purpose::CacheSalt | Purpose::Prefill | Purpose::Leg => false,
         });

@@ -14,11 +14,14 @@ use meridian_routing::residency::Residence;
 use meridian_wire::openai::{Endpoint, RequestInfo, Splices};
 
 use crate::peers::report::Report;
+use crate::request::settings::Settings;
 
 /// The facts of one request.
 pub(crate) struct RequestContext {
     /// Time of arrival.
     pub(crate) began: Instant,
+    /// The settings at its arrival.
+    pub(crate) settings: Arc<Settings>,
     pub(crate) call: Call,
     pub(crate) sender: Sender,
     pub(crate) prompt: Prompt,

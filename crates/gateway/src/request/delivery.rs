@@ -22,6 +22,7 @@ use crate::request::incoming::CutShort;
 use crate::request::odd::Odd;
 use crate::request::reserved::Reserved;
 use crate::request::resume::Resume;
+use crate::request::settings::Settings;
 use crate::request::usage::narrow;
 
 /// How to detect the end of an answer.
@@ -51,6 +52,8 @@ impl Form {
 /// The delivery of one answer to its client.
 pub(crate) struct Delivery {
     pub(crate) answers: Arc<Answers>,
+    /// The settings at the request's arrival.
+    pub(crate) settings: Arc<Settings>,
     pub(crate) endpoint: Endpoint,
     pub(crate) form: Form,
     model: ModelId,
@@ -79,6 +82,7 @@ impl Delivery {
     ) -> (Delivery, Option<Box<Resume>>) {
         let mut delivery = Delivery {
             answers: answers.clone(),
+            settings: context.settings.clone(),
             endpoint: context.call.endpoint,
             form,
             model: context.prompt.model,
@@ -90,10 +94,9 @@ impl Delivery {
             reserved,
             saw_first: false,
         };
-        let resume = answers.settings.resume.as_ref().filter(|_| form == Form::Events);
-        if let Some(resume) = resume {
+        if let Some(resume) = context.settings.resume.filter(|_| form == Form::Events) {
             delivery.prompt = collect.then(|| context.prompt.info.fingerprint.clone());
-            return (delivery, Resume::new(resume, context, payload));
+            return (delivery, Resume::new(&resume, context, payload));
         }
         delivery.prompt = collect.then_some(context.prompt.info.fingerprint);
         (delivery, None)

@@ -128,7 +128,7 @@ mod tests {
         fn new(prefill_in: &str) -> Pair {
             let spec = policy::ALL.iter().find(|spec| spec.name == "round_robin").unwrap();
             let (probes, _) = mpsc::unbounded_channel();
-            let fleet = Arc::new(Fleet::new("eu", CancellationToken::new()));
+            let fleet = Arc::new(Fleet::new("eu", Arc::default(), CancellationToken::new()));
             let routing = Routing::new(Config::new(spec), 1);
             let driver = Arc::new(Driver::new(routing, probes, fleet.clone(), None));
             let file = config::Gateway::read(FILE).expect("is valid");

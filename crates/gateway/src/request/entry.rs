@@ -39,6 +39,10 @@ pub(crate) struct Requests {
 impl Forwards for Arc<Requests> {
     type Body = AnswerBody;
 
+    fn header_bytes(&self) -> usize {
+        self.admission.inputs.access.now().settings.head_bytes
+    }
+
     async fn answer(
         &self,
         request: Request<Incoming>,
@@ -90,7 +94,7 @@ impl Requests {
         if origin.is_client() {
             head::check(&request)?;
         }
-        let Admission { settings, fleet, peers, .. } = &self.admission;
+        let (Admission { fleet, peers, .. }, settings) = (&self.admission, &access.settings);
         let tenant_header = settings.tenant_header.as_ref();
         let caller = identify(tenant_header, access, request.headers_mut(), endpoint, &origin)?;
         recording.note(|record| {

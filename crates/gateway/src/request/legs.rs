@@ -127,7 +127,7 @@ impl Transport {
         let pair = Pair {
             id: mix(self.seed, ticket.fresh()),
             host,
-            port: legs.from.authority.port_u16().unwrap_or(80),
+            port: legs.from.port(),
             bootstrap_host: bootstrap.map(|(host, _)| host),
             bootstrap_port: bootstrap.map(|(_, port)| port),
             engine_id: rank.map(|rank| &*rank.engine_id),
@@ -167,7 +167,7 @@ impl Transport {
         let pair = Pair { ttft_left_ms: self.ttft_left_ms(context), ..*pair };
         let added =
             (protocol.decode)(&pair, handed.as_ref()).map_err(|_| self.fall_back("lacks"))?;
-        if prefilled.not_before.elapsed() > self.settings.kv_fresh {
+        if prefilled.not_before.elapsed() > context.settings.kv_fresh {
             return Err(self.fall_back("lease"));
         }
         self.metrics.prefilled(sent.elapsed());
@@ -177,7 +177,7 @@ impl Transport {
         let started = tokio::select! {
             // First, so that a gateway that was stopped while it dialled does not send the leg now.
             biased;
-            () = unsent(&leg, prefilled.not_before + self.settings.kv_fresh) => {
+            () = unsent(&leg, prefilled.not_before + context.settings.kv_fresh) => {
                 // A failure of this pair: the request goes whole, to this replica or another.
                 let message = "no connection while its KV could be used (kv_lease)";
                 Err(AttemptError::of(Fault::Engine, message).into())
@@ -271,8 +271,8 @@ impl Transport {
             path: context.call.path.clone(),
             headers,
             body: leg_body(payload, splices, &added, from),
-            patience: self.settings.timeouts.first_byte.0,
-            tick: TICK.min(self.settings.kv_fresh / TICKS),
+            patience: context.settings.timeouts.first_byte.0,
+            tick: TICK.min(context.settings.kv_fresh / TICKS),
         })
     }
 

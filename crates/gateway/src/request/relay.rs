@@ -148,7 +148,7 @@ impl Relay {
     fn resumed(&mut self, resumed: Resumed) -> State {
         let Resumed { resume, ticket, destination, opened } = resumed;
         let undo = undoes(
-            &self.delivery.answers.settings,
+            &self.delivery.settings,
             &resume.context.prompt.info,
             &resume.payload,
             &destination,

@@ -50,7 +50,7 @@ pub(crate) fn answered(
     if !ok {
         reserved.unserved();
         let Opened { flow, first, by, .. } = opened;
-        let silence = Silence::new(&answers.settings.timeouts, attempt.destination.member());
+        let silence = Silence::new(&context.settings.timeouts, attempt.destination.member());
         let incoming = Incoming::new(flow, first, silence, None);
         let unread = Unread::new(incoming, ticket, by, reserved);
         return Response::from_parts(head, AnswerBody::Unread(Box::new(unread)));
@@ -65,7 +65,7 @@ pub(crate) fn answered(
     let collect = answers.inputs.reading.follows_replies() && endpoint.is_generation();
     let events = form == Form::Events;
     let undo =
-        events && undoes(&answers.settings, &context.prompt.info, &payload, &attempt.destination);
+        events && undoes(&context.settings, &context.prompt.info, &payload, &attempt.destination);
     let reader = Answer::new(endpoint, events, undo, collect);
     let (delivery, resume) = Delivery::new(answers, context, payload, reserved, form, collect);
     let answering = Answering::new(&delivery, &attempt.destination, opened, reader, ticket, resume);

@@ -1,11 +1,12 @@
-//! The configuration of requests, read once at the start.
+//! The settings of requests and of clients' connections. A request keeps those of its arrival, and a
+//! connection those of its start.
 
 use std::time::Duration;
 
 use http::HeaderName;
 use meridian_wire::config::{self, EngineFields, Gateway as Config, Isolation, Timeouts};
 
-/// The gateway's settings for requests.
+#[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) region: String,
     /// Further paths that pass to replicas, besides the API's.

@@ -1,6 +1,6 @@
 //! Builds a gateway from its parts, each with the handles that it needs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use meridian_base::{ReplicaId, keyed};
@@ -9,28 +9,26 @@ use meridian_wire::config::Gateway as Config;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::access::AccessNow;
+use crate::access::{Access, AccessNow, Kept};
 use crate::admin::explain::Explain;
 use crate::admin::page::Feed;
 use crate::admin::pages::Admin;
 use crate::admin::sessions::Sessions;
 use crate::admin::status::StatusPage;
 use crate::admin::tls::AdminTls;
-use crate::certificates::ClientTls;
 use crate::check::{self, Parts};
 use crate::draining::Draining;
 use crate::error::Error;
-use crate::http::cors::Cors;
-use crate::http::limits::{Bound, Limits};
+use crate::http::limits::Limits;
 use crate::ids::Ids;
 use crate::inputs::Inputs;
 use crate::inputs::fingerprint::ReadingNow;
 use crate::inputs::residency::Residency;
-use crate::inputs::salts::Salts;
 use crate::machine::driver::Driver;
 use crate::machine::policy::PolicyNow;
 use crate::machine::ratios::Ratios;
 use crate::metrics::Metrics;
+use crate::patience::Patience;
 use crate::peers::all::Peers;
 use crate::peers::region::Region;
 use crate::plane::DataPlane;
@@ -38,37 +36,44 @@ use crate::record;
 use crate::registry::following::Following;
 use crate::registry::{Applied, Reported};
 use crate::reload::Reloaded;
+use crate::reload::file::{ConfigFile, Followers};
+use crate::replicas::credentials::Credentials;
 use crate::replicas::fleet::Fleet;
 use crate::replicas::membership::Replicas;
 use crate::replicas::probes::Prober;
 use crate::replicas::questions::Questions;
 use crate::replicas::upstream::Upstream;
-use crate::request::settings::Settings;
+use crate::sources::Sources;
 use crate::sources::source::Source;
 use crate::threads::ClientPort;
 
 /// All parts of a gateway.
 pub(super) struct Gateway {
+    /// The configuration at the start.
     pub(super) config: Arc<Config>,
+    file: Option<PathBuf>,
+    pub(super) kept: Arc<Kept>,
     commit: String,
     pub(super) driver: Arc<Driver>,
     pub(super) fleet: Arc<Fleet>,
     pub(super) replicas: Arc<Replicas>,
     pub(super) peers: Option<Arc<Peers>>,
     pub(super) registry: Option<Arc<Following>>,
-    pub(super) sources: Vec<Arc<Source>>,
+    /// The replicas that the file lists.
+    pub(super) listed: Arc<Source>,
+    pub(super) sources: Arc<Sources>,
     /// For replicas of this region, for everything but clients' requests.
     pub(super) near: Upstream,
     pub(super) plane: Arc<DataPlane>,
-    pub(super) client_tls: Option<Arc<ClientTls>>,
     pub(super) admin_tls: Option<Arc<AdminTls>>,
-    /// Clients' connections.
-    pub(super) connections: Bound,
     pub(super) draining: Draining,
     /// Ends every connection and every poll of a replica.
     pub(super) over: CancellationToken,
     questions: Arc<Questions>,
+    /// `timeouts.probe`.
+    probe: Patience,
     policy: Arc<PolicyNow>,
+    credentials: Arc<Credentials>,
 }
 
 impl Gateway {
@@ -89,19 +94,24 @@ impl Gateway {
         let block_bytes = (routing.policy.index)(params).map(|spec| spec.block_bytes);
         let reading = ReadingNow::new(seed, config.resume.is_some(), routing.policy, params);
         let reading = Arc::new(reading);
-        let Parts { peers, tls, admin_tls, registry } =
+        let Parts { peers, tls, admin_tls, registry, credentials } =
             Parts::make(&config, seed, block_bytes, name)?;
         warn(&config);
         let over = CancellationToken::new();
-        let fleet = Arc::new(Fleet::new(&config.region, over.clone()));
+        let fleet = Arc::new(Fleet::new(&config.region, credentials.clone(), over.clone()));
         let outbox = peers.as_ref().map(|peers| peers.outbox.clone());
         let handover = peers.as_ref().map(|peers| peers.handover.clone());
         let routing = Routing::new(routing, seed);
         let driver = Arc::new(Driver::new(routing, wishes, fleet.clone(), outbox));
-        let (near, far) = (Upstream::new(&config), Upstream::far(&config));
-        let questions = Arc::new(Questions::new(&config, near.clone(), far.clone()));
+        let [connect, probe] = [config.timeouts.connect, config.timeouts.probe];
+        let [connect, probe] = [connect, probe].map(|limit| Patience::new(limit.0));
+        let (near, far) = (Upstream::new(connect.clone()), Upstream::far(connect.clone()));
+        let questions = Arc::new(Questions::new(probe.clone(), near.clone(), far.clone()));
         let policy = PolicyNow::new(&config, driver.clone(), reading.clone(), handover.clone());
-        let plane = data_plane(&config, file, (&driver, &fleet, &peers), reading, far)?;
+        let kept = Arc::new(Kept::new(seed));
+        let access = Access::new(config.clone(), &kept, tls.map(Arc::new))?;
+        let others = (&driver, &fleet, &peers);
+        let plane = data_plane(access, others, reading, (connect, far))?;
         let replicas = Arc::new(Replicas::new(
             fleet.clone(),
             driver.clone(),
@@ -110,36 +120,34 @@ impl Gateway {
             handover,
             config.limits.replicas,
         ));
-        let source = |config| Arc::new(Source::new(config, replicas.clone(), registry.clone()));
-        let sources = config.discovery.iter().map(source).collect();
+        let listed = Source::of_file(replicas.clone(), registry.clone());
+        let sources = Sources::new(&config.discovery, replicas.clone(), registry.clone());
         Ok(Gateway {
-            connections: Bound::new(config.limits.connections),
             draining: plane.limits.draining.clone(),
-            client_tls: tls.map(Arc::new),
             admin_tls: admin_tls.map(Arc::new),
             policy: Arc::new(policy),
             plane: Arc::new(plane),
             config: Arc::new(config),
+            file: file.map(Path::to_owned),
+            kept,
             commit,
             driver,
             fleet,
             replicas,
             peers,
             registry,
-            sources,
+            listed: Arc::new(listed),
+            sources: Arc::new(sources),
             near,
             over,
             questions,
+            probe,
+            credentials,
         })
     }
 
     pub(super) fn client_port(&self) -> ClientPort {
-        ClientPort {
-            config: self.config.clone(),
-            plane: self.plane.clone(),
-            tls: self.client_tls.clone(),
-            over: self.over.clone(),
-        }
+        ClientPort { plane: self.plane.clone(), over: self.over.clone() }
     }
 
     pub(super) fn prober(&self) -> Prober {
@@ -152,15 +160,35 @@ impl Gateway {
     }
 
     pub(super) fn reloaded(&self) -> Reloaded {
+        let file = self.file.clone().map(|path| ConfigFile::new(path, self.followers()));
         Reloaded {
+            file,
+            issuers: self.kept.issuers.clone(),
             access: self.plane.inputs.access.clone(),
-            residency: self.plane.inputs.residency.clone(),
-            driver: self.driver.clone(),
-            client_tls: self.client_tls.clone(),
             admin_tls: self.admin_tls.clone(),
             peers: self.peers.clone(),
             registry: self.registry.clone(),
             sources: self.sources.clone(),
+            records: self.plane.records.clone(),
+            credentials: self.credentials.clone(),
+        }
+    }
+
+    fn followers(&self) -> Followers {
+        Followers {
+            access: self.plane.inputs.access.clone(),
+            kept: self.kept.clone(),
+            driver: self.driver.clone(),
+            policy: self.policy.clone(),
+            limits: self.plane.limits.clone(),
+            connect: self.plane.connect.clone(),
+            probe: self.probe.clone(),
+            replicas: self.replicas.clone(),
+            listed: self.listed.clone(),
+            sources: self.sources.clone(),
+            credentials: self.credentials.clone(),
+            residency: self.plane.inputs.residency.clone(),
+            peers: self.peers.clone(),
             records: self.plane.records.clone(),
         }
     }
@@ -172,18 +200,17 @@ impl Gateway {
             driver: self.driver.clone(),
             fleet: self.fleet.clone(),
             residency: self.plane.inputs.residency.clone(),
-            issuers: self.plane.inputs.access.issuers.clone(),
+            issuers: self.kept.issuers.clone(),
             peers: self.peers.clone(),
             registry: self.registry.clone(),
             sources: self.sources.clone(),
-            client_tls: self.client_tls.clone(),
+            access: self.plane.inputs.access.clone(),
             admin_tls: self.admin_tls.clone(),
         });
         let explain = self.plane.explain.clone();
         let page = Feed::new(build(&self.commit), self.driver.clone(), status.clone(), explain);
         Arc::new(Admin {
             page: Arc::new(page),
-            config: Config::clone(&self.config),
             status,
             explain: self.plane.explain.clone(),
             recent: self.plane.records.recent.clone(),
@@ -192,7 +219,7 @@ impl Gateway {
             policy: self.policy.clone(),
             sessions: Sessions::default(),
             metrics: self.plane.metrics.clone(),
-            connections: self.connections.clone(),
+            connections: self.plane.limits.connections.clone(),
             bodies: self.plane.limits.bodies.clone(),
             draining: self.draining.clone(),
         })
@@ -225,40 +252,36 @@ impl Gateway {
 
 /// The shared parts for answering requests.
 fn data_plane(
-    config: &Config,
-    file: Option<&Path>,
+    access: Access,
     (driver, fleet, peers): (&Arc<Driver>, &Arc<Fleet>, &Option<Arc<Peers>>),
     reading: Arc<ReadingNow>,
-    far: Upstream,
+    (connect, far): (Patience, Upstream),
 ) -> Result<DataPlane, Error> {
-    let seed = reading.seed;
-    let access = Arc::new(AccessNow::new(config, file)?);
-    let residency = Residency::new(driver, config, &access.now().rules);
+    let (config, seed) = (&access.config, reading.seed);
+    let residency = Residency::new(driver, config, &access.rules);
     let ids = Arc::new(Ids::new(random_seed(), seed));
     let explain = Explain::new(driver.clone(), fleet.clone(), peers.clone(), ids.clone());
     let metrics = Arc::new(Metrics::new(fleet.clone()));
     let random = [random_seed(), random_seed()];
     let records = record::start(config, fleet, random, |sink| metrics.records_dropped(sink))?;
     Ok(DataPlane {
-        settings: Arc::new(Settings::new(config)),
+        limits: Limits::new(config),
         inputs: Arc::new(Inputs {
-            access,
+            access: Arc::new(AccessNow::new(access)),
             reading,
             ratios: Ratios::new(),
             pins: Arc::default(),
-            salts: Salts::new(config, seed),
             residency: Arc::new(residency),
         }),
-        limits: Limits::new(config),
         driver: driver.clone(),
         fleet: fleet.clone(),
         peers: peers.clone(),
+        connect,
         far,
         metrics,
         records,
         ids,
         explain: Arc::new(explain),
-        cors: config.cors.as_ref().map(|cors| Arc::new(Cors::new(cors))),
     })
 }
 

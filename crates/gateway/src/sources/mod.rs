@@ -17,9 +17,13 @@ use std::sync::Arc;
 
 use meridian_tls::Look;
 use meridian_wire::config;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use self::source::Source;
+use crate::lock::{Mutex, RwLock};
+use crate::registry::following::Following;
+use crate::replicas::membership::Replicas;
 
 /// Files of `discovery` that are currently invalid, or list more replicas than there may be. A
 /// start ignores the former, and takes the first replicas of the latter.
@@ -27,7 +31,12 @@ pub(crate) fn problems(config: &config::Gateway) -> Vec<String> {
     let sources = config.discovery.iter().enumerate();
     let of = |(at, source): (usize, &config::Source)| {
         let problem = match file::list(file::read(source.file.as_ref()?)) {
-            Ok(list) => config::beyond_limit(list.len(), config.limits.replicas)?,
+            Ok(list) => {
+                let names = list.iter().filter_map(|replica| replica.credentials.as_deref());
+                let unknown = |name| config::unknown_credentials(name, &config.credentials);
+                let long = || config::beyond_limit(list.len(), config.limits.replicas);
+                names.filter_map(unknown).next().or_else(long)?
+            }
             Err(problem) => format!("{problem}; write a list of replicas to the file"),
         };
         Some(format!("discovery[{at}].file: {problem}"))
@@ -35,14 +44,80 @@ pub(crate) fn problems(config: &config::Gateway) -> Vec<String> {
     sources.filter_map(of).collect()
 }
 
-/// Polls every source; never returns.
-pub(crate) fn start(sources: &[Arc<Source>], background: &mut JoinSet<()>) {
-    for source in sources {
-        let source = source.clone();
+/// All sources of the configuration.
+pub(crate) struct Sources {
+    all: RwLock<Vec<Arc<Source>>>,
+    /// Sources without a task.
+    new: mpsc::UnboundedSender<Arc<Source>>,
+    started: Mutex<Option<mpsc::UnboundedReceiver<Arc<Source>>>>,
+    replicas: Arc<Replicas>,
+    registry: Option<Arc<Following>>,
+}
+
+impl Sources {
+    pub(crate) fn new(
+        config: &[config::Source],
+        replicas: Arc<Replicas>,
+        registry: Option<Arc<Following>>,
+    ) -> Sources {
+        let (new, started) = mpsc::unbounded_channel();
+        let (all, started) = (RwLock::default(), Mutex::new(Some(started)));
+        let sources = Sources { all, new, started, replicas, registry };
+        sources.configured(config);
+        sources
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Source>> {
+        self.all.read().clone()
+    }
+
+    /// Adopts another list. Sources that both lists have go on; the replicas of those that only the
+    /// old one has drain, unless another source finds them.
+    pub(crate) fn configured(&self, config: &[config::Source]) {
+        let mut all = self.all.write();
+        let mut before = std::mem::take(&mut *all);
+        for source in config {
+            let known = before.iter().position(|known| known.config == *source);
+            let known = known.map(|at| before.swap_remove(at));
+            all.push(known.unwrap_or_else(|| {
+                let (replicas, registry) = (self.replicas.clone(), self.registry.clone());
+                let source = Arc::new(Source::new(source, replicas, registry));
+                // Never closed: its receiver is here, or in a task of the gateway.
+                let _ = self.new.send(source.clone());
+                source
+            }));
+        }
+        drop(all);
+        before.iter().for_each(|source| source.ends());
+    }
+
+    /// Polls every source, also those that a reload adds; never returns.
+    pub(crate) async fn keep(&self) {
+        let Some(mut new) = self.started.lock().take() else { return };
+        let mut tasks = JoinSet::new();
+        loop {
+            tokio::select! {
+                Some(source) = new.recv() => drop(tasks.spawn(poll(source))),
+                Some(ended) = tasks.join_next() => {
+                    if let Some(panic) = ended.err().and_then(|e| e.try_into_panic().ok()) {
+                        std::panic::resume_unwind(panic);
+                    }
+                }
+            }
+        }
+    }
+}
+
+async fn poll(source: Arc<Source>) {
+    let polling = async {
         match source.config.file.clone() {
-            Some(path) => background.spawn(file::keep(source, path)),
-            None => background.spawn(names::keep(source)),
-        };
+            Some(path) => file::keep(source.clone(), path).await,
+            None => names::keep(source.clone()).await,
+        }
+    };
+    tokio::select! {
+        () = polling => {}
+        () = source.over.cancelled() => {}
     }
 }
 

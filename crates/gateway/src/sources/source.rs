@@ -8,6 +8,7 @@ use meridian_wire::admin::{self, AddReplica};
 use meridian_wire::config;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
 
 use crate::lock::{Mutex, MutexGuard};
 use crate::registry::following::Following;
@@ -28,6 +29,8 @@ pub(crate) struct Source {
     state: Mutex<State>,
     /// Ends the pause before the next lookup of a name.
     again: Notify,
+    /// Cancelled when the configuration no longer has it.
+    pub(super) over: CancellationToken,
 }
 
 #[derive(Default)]
@@ -60,6 +63,22 @@ impl Source {
             config: config.clone(),
             state: Mutex::default(),
             again: Notify::new(),
+            over: CancellationToken::new(),
+        }
+    }
+
+    /// The replicas that the gateway's own file lists. Nothing polls it: a reload brings its list.
+    pub(crate) fn of_file(replicas: Arc<Replicas>, registry: Option<Arc<Following>>) -> Source {
+        let source = Source::new(&config::Source::default(), replicas, registry);
+        Source { label: "replicas".to_owned(), ..source }
+    }
+
+    /// The configuration no longer has it: its replicas drain, and nothing is found any more.
+    pub(super) fn ends(&self) {
+        let state = self.state();
+        self.over.cancel();
+        for member in state.ours.values() {
+            self.replicas.let_go(member, Unlisted);
         }
     }
 
@@ -118,8 +137,11 @@ impl Source {
     }
 
     /// A poll succeeded.
-    pub(super) fn found(&self, replicas: Vec<AddReplica>) {
+    pub(crate) fn found(&self, replicas: Vec<AddReplica>) {
         let mut state = self.state();
+        if self.over.is_cancelled() {
+            return;
+        }
         state.good = Some(Instant::now());
         if state.trouble.take().is_some() {
             tracing::info!(source = self.label, "reading replicas works again");

@@ -107,7 +107,7 @@ async fn bad_replicas() {
     let twin = format!(r#"{{"url":"{}/"}}"#, replica.url());
     for (body, says) in [
         (twin.as_str(), "already"),
-        (r#"{"url":"https://10.0.0.1:80"}"#, "http://"),
+        (r#"{"url":"ftp://10.0.0.1:80"}"#, "http://"),
         (r#"{"url":"10.0.0.1:80"}"#, "http://"),
         (r#"{"url":"http://10.0.0.1:80/v1"}"#, "path"),
         (r#"{"url":"http://10.0.0.1:80","weight":0}"#, "weight"),

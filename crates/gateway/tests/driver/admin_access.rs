@@ -263,7 +263,7 @@ async fn over_tls(
 ) -> Option<(u16, String)> {
     let config = match own {
         Some(files) => client(files, files.read().unwrap(), &[]).unwrap(),
-        None => open_client(&fleet.ca()).unwrap(),
+        None => open_client("-", &fleet.ca(), &[]).unwrap(),
     };
     let stream = TcpStream::connect(region.admin).await.unwrap();
     let name = ServerName::try_from(fleet.identity("us").dns_name()).unwrap();

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use meridian_gateway::Given;
 use meridian_wire::config::Tls;
 use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
@@ -16,7 +17,7 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-use crate::common::{Region, Replica, get};
+use crate::common::{Region, Replica, config, get};
 
 /// A folder with a certificate, deleted after the test.
 struct Folder(PathBuf);
@@ -145,6 +146,34 @@ async fn certificates_are_exchanged_while_serving() {
     connect(&region, &folder.tls().certificate, b"http/1.1").await.unwrap();
     connect(&region, &old, b"http/1.1").await.unwrap_err();
     assert_eq!(before.send_request(chat()).await.unwrap().status(), 200);
+    assert_eq!(expiry(&region).await, 4_133_980_800.0);
+}
+
+// A changed file that names another certificate, not yet there and then there: new connections are
+// shown the new one from then on, and it is replaced in its files as the first was.
+#[tokio::test(start_paused = true)]
+async fn other_files() {
+    let (first, second) = (Folder::new("first"), Folder::new("second"));
+    let replica = Replica::start().await;
+    let mut config = config(&[&replica]);
+    config.tls = Some(first.tls());
+    let file = first.0.join("gateway.yaml");
+    std::fs::write(&file, config.print().unwrap()).unwrap();
+    let region = Region::start(Given { file: Some(file.clone()), ..config.clone().into() }).await;
+    let old = first.tls().certificate;
+    connect(&region, &old, b"http/1.1").await.unwrap();
+    let late = second.0.join("late.crt");
+    config.tls = Some(Tls { certificate: late.clone(), ..second.tls() });
+    std::fs::write(&file, config.print().unwrap()).unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    connect(&region, &old, b"http/1.1").await.unwrap();
+    std::fs::copy(second.tls().certificate, &late).unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    connect(&region, &late, b"http/1.1").await.unwrap();
+    connect(&region, &old, b"http/1.1").await.unwrap_err();
+    second.certify(2101);
+    std::fs::copy(second.tls().certificate, &late).unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(expiry(&region).await, 4_133_980_800.0);
 }
 

@@ -80,7 +80,7 @@ async fn why_a_replica_does_not_join() {
         (Script::answer(200, "", "<html>"), "GET /v1/models: "),
         (
             Script::default().send("\u{15}\u{3}\u{3}\u{0}\u{2}\u{2}\u{28}").close(),
-            "does the port speak TLS?",
+            "write https:// in `url` if the port has TLS",
         ),
     ] {
         let replica = Replica::start().await;

@@ -66,7 +66,6 @@ pub(super) fn gateway(
         policy: options.policy.clone(),
         listen: if at == 0 { USUAL.into() } else { "127.0.0.1:0".into() },
         resume: options.resume,
-        journal: options.journal.as_ref().map(|dir| dir.join(format!("{}.jsonl", here.name))),
         kv_lease: options.pools.as_ref().map(|_| options.kv_lease),
         further: if tenants::are_there(options) { tenants::config(0) } else { String::new() },
         ..GatewaySpec::default()

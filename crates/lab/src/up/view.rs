@@ -127,7 +127,7 @@ impl World {
     }
 
     /// The states of the gateways, by region; keeps their new points.
-    async fn pages(&mut self) -> Vec<Option<PageState>> {
+    pub(super) async fn pages(&mut self) -> Vec<Option<PageState>> {
         let mut pages = Vec::new();
         for region in &self.regions {
             let since = self.hours.newest(&region.name);

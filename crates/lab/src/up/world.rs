@@ -11,6 +11,7 @@ use super::arrange::{self, Shared};
 use super::board::{Asked, Board};
 use super::hours::Hours;
 use super::paths::Paths;
+use super::record::Record;
 use super::region::{Region, still_runs};
 use super::start::Maker;
 use super::stop::Stop;
@@ -35,6 +36,8 @@ pub(super) struct World {
     pub(super) distance: Option<Distance>,
     /// None unless the run relays KV.
     pub(super) paths: Option<Paths>,
+    /// None unless the run keeps records.
+    pub(super) record: Option<Record>,
     pub(super) fleet: Fleet,
     pub(super) client: Client,
     pub(super) maker: Maker,
@@ -56,6 +59,10 @@ impl World {
         if let Some(library) = &options.clocks {
             fleet.fake_clocks(library);
         }
+        let record = match &options.record {
+            Some(dir) => Some(Record::start(dir).await?),
+            None => None,
+        };
         let maker = Maker::new(options).await?;
         let paths = Paths::start(&fleet, options).await?;
         let mut regions = Vec::new();
@@ -69,6 +76,9 @@ impl World {
         };
         for at in 0..regions.len() {
             regions[at].spec = arrange::gateway(options, shared.as_ref(), &regions, at);
+            if let (Some(spec), Some(record)) = (&mut regions[at].spec, &record) {
+                spec.further.push_str(&record.config(&spec.region));
+            }
             if regions[at].spec.is_some() {
                 regions[at].first_gateway(&fleet).await?;
             }
@@ -84,6 +94,7 @@ impl World {
             control,
             distance,
             paths,
+            record,
             fleet,
             client: Client::new(),
             maker,

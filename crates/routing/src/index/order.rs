@@ -43,6 +43,11 @@ struct Row {
     active: u16,
 }
 
+/// The row of a target that holds nothing.
+fn empty(cap: usize) -> Row {
+    Row { newest: NONE, oldest: NONE, held: 0, cap: cap as u32, active: 0 }
+}
+
 /// All targets' orders.
 #[derive(Debug)]
 pub(super) struct Orders {
@@ -60,14 +65,20 @@ pub(super) struct Orders {
 
 impl Orders {
     pub(super) fn new(targets: usize, cap: usize, holds: usize) -> Orders {
-        let row = Row { newest: NONE, oldest: NONE, held: 0, cap: cap as u32, active: 0 };
         Orders {
-            rows: vec![row; targets],
+            rows: vec![empty(cap); targets],
             active: Vec::with_capacity(targets),
             hand: 0,
             holds: Vec::with_capacity(holds),
             free: NONE,
             total: 0,
+        }
+    }
+
+    /// Makes room for targets up to this number.
+    pub(super) fn allow(&mut self, targets: usize, cap: usize) {
+        if targets > self.rows.len() {
+            self.rows.resize(targets, empty(cap));
         }
     }
 

@@ -1,4 +1,5 @@
-//! Hot reload: changes the policy or its weights while requests are in progress.
+//! Hot reload: changes the policy or its weights, and all other settings, while requests are in
+//! progress.
 //!
 //! The machine's own state stays: replicas, load, held requests, and the prefix index if the new
 //! policy requires the same one. A different index starts empty. The policy's own state, such as a
@@ -6,12 +7,13 @@
 //! policy as if it had dispatched them. Earlier requests were fingerprinted for the old policy. If
 //! the block size differs they match nothing, which costs them one prefill.
 //!
-//! Deliberately not here: topology, the bounds of the held queue and the pace of probes.
+//! Of the other settings, bounds apply to the next request: none that is held already is refused
+//! because the queue has become shorter. Probes follow their new pace at once.
 
 use alloc::vec::Vec;
 use meridian_base::{ReplicaId, Time};
 
-use super::Routing;
+use super::{Routing, Tuning};
 use crate::active::Place;
 use crate::admission::Admission;
 use crate::index::{Insert, PrefixIndex};
@@ -50,6 +52,41 @@ impl Routing {
         self.replicas_changed();
         self.peers_changed();
         self.replay_dispatches();
+        self.release(now);
+    }
+
+    /// Adopts all settings but the policy, its parameters and its admission mode.
+    pub(super) fn tuned(&mut self, now: Time, tuning: Tuning) {
+        let Tuning {
+            topology,
+            peering,
+            held,
+            attempts,
+            breaker,
+            probe,
+            ms_per_token,
+            max_replicas,
+            explain_keep,
+        } = tuning;
+        let is_paced = (probe.busy, probe.idle) == (self.config.probe.busy, self.config.probe.idle);
+        let config = &mut self.config;
+        (config.topology, config.peering, config.held) = (topology, peering, held);
+        (config.attempts, config.breaker, config.probe) = (attempts, breaker, probe);
+        (config.ms_per_token, config.max_replicas) = (ms_per_token, max_replicas);
+        config.explain_keep = explain_keep;
+        self.held.configured(held);
+        self.journal.configured(explain_keep);
+        if let Some(index) = &mut self.index {
+            index.allow_targets(usize::from(max_replicas));
+        }
+        let ids: Vec<ReplicaId> = self.replicas.ids().to_vec();
+        for id in ids {
+            self.replicas.update(now, id, |r| r.breaker.configured(breaker));
+            if !is_paced {
+                self.pace_probes(now, id);
+            }
+        }
+        self.peers_changed();
         self.release(now);
     }
 

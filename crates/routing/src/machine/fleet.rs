@@ -212,6 +212,15 @@ impl Routing {
         self.replicas.update(now, id, |r| r.next_probe = at);
     }
 
+    /// Schedules a replica's next probe anew after a change of the pace, unless one is in flight.
+    pub(super) fn pace_probes(&mut self, now: Time, id: ReplicaId) {
+        if self.replicas.get(id).is_some_and(|r| !r.probing) {
+            self.schedule.leave(id);
+            let busy = self.is_busy(now, id);
+            self.next_probe(now, now, id, busy);
+        }
+    }
+
     /// Counts the requests at a replica whose first token was due at `due`.
     pub(super) fn mark_overdue(&mut self, now: Time, due: Time, id: ReplicaId) {
         let actives = &mut self.actives;

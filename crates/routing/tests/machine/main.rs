@@ -7,6 +7,8 @@
 //!   [held_tenant=N] [max_wait=MS] [promise=MS] [attempts=N] [topology=..] [KNOB=VALUE ..]`, with
 //!   the policy's own knobs
 //! - `configure policy=NAME [admission=..] [KNOB=VALUE ..]` changes it from now on
+//! - `tune [held=N] [max_wait=MS] [attempts=N] [failures=N] [busy=MS] [idle=MS] [max_replicas=N]
+//!   [explain=N]` changes these settings from now on
 //! - `join r=N [kv=TOKENS] [slots=N]`, `drain r=N`, `resume r=N`, `leave r=N`
 //!   `join` also takes `role=both|prefill|decode`, `partner=N` and `rack=N`
 //! - `report r=N [pending=N] [running=N] [kv=SHARE] [asked=MS]`, `miss r=N`
@@ -34,7 +36,7 @@ use meridian_base::{Duration, ModelId, ReplicaId, RequestId, Time, keyed};
 use meridian_routing::policy::{Given, Params};
 use meridian_routing::{
     Admission, Config, Input, Load, Outcome, Output, Pool, Priority, ReplicaSpec, Request, Role,
-    Routing, Usage, policy,
+    Routing, Tuning, Usage, policy,
 };
 
 /// Reports that have to agree about other clients' requests.
@@ -92,6 +94,20 @@ fn configured(t: &TestCase) -> Input {
     let mode = arg::<String>(t, "admission");
     let admission = mode.map_or(policy.admission, |mode| admission(&mode));
     Input::Configured { policy, params: knobs(t, policy), admission }
+}
+
+/// The present settings, but for those that the test names.
+fn tuned(t: &TestCase, present: &Config) -> Input {
+    let mut tuning = Tuning::from(present);
+    tuning.held.max = arg(t, "held").unwrap_or(tuning.held.max);
+    tuning.held.max_wait = arg(t, "max_wait").map_or(tuning.held.max_wait, Duration::from_millis);
+    tuning.attempts = arg(t, "attempts").unwrap_or(tuning.attempts);
+    tuning.breaker.failures = arg(t, "failures").unwrap_or(tuning.breaker.failures);
+    tuning.probe.busy = arg(t, "busy").map_or(tuning.probe.busy, Duration::from_millis);
+    tuning.probe.idle = arg(t, "idle").map_or(tuning.probe.idle, Duration::from_millis);
+    tuning.max_replicas = arg(t, "max_replicas").unwrap_or(tuning.max_replicas);
+    tuning.explain_keep = arg(t, "explain").unwrap_or(tuning.explain_keep);
+    Input::Tuned(tuning)
 }
 
 fn knobs(t: &TestCase, spec: &'static policy::Spec) -> Params {
@@ -242,6 +258,7 @@ impl Region {
             "needed" => return self.needed(ReplicaId(arg(t, "r").expect("names a replica"))),
             "tick" => self.routing.handle_timeout(self.now),
             "busy" => self.busy(t),
+            "tune" => self.routing.handle(self.now, tuned(t, self.routing.config())),
             _ => self.routing.handle(self.now, input(t, self.now)),
         }
         self.routing.check_invariants();

@@ -15,20 +15,18 @@ pub fn base_url(url: &str) -> Result<http::Uri, String> {
         Ok(uri) if !url.contains("@") => uri,
         Ok(_) => {
             return Err(format!(
-                "`{shown}` has a user name or a password; write `{}`, and set `engine_key` if the engine needs a key",
+                "`{shown}` has a user name or a password; write `{}`, and set `engine_key` or `credentials` if the engine needs a key",
                 with_scheme(&shown)
             ));
         }
-        Err(_) => return Err(format!("`{shown}` is not a URL; write http://host:port")),
-    };
-    match uri.scheme_str() {
-        Some("http") => {}
-        Some("https") => {
+        Err(_) => {
             return Err(format!(
-                "`{url}`: https to replicas is not supported; write `{}`, and keep the gateway and the replica in one private network",
-                with_scheme(url)
+                "`{shown}` is not a URL; write http://host:port or https://host:port"
             ));
         }
+    };
+    match uri.scheme_str() {
+        Some("http" | "https") => {}
         Some(other) => {
             return Err(format!("`{url}` has the scheme {other}; write `{}`", with_scheme(url)));
         }
@@ -52,10 +50,11 @@ pub fn authority(url: &str) -> Option<String> {
 
 /// The base address that was probably meant.
 pub(crate) fn with_scheme(text: &str) -> String {
-    let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
+    let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
+    let scheme = if scheme == "https" { scheme } else { "http" };
     let host = rest.split(['/', '?', '#']).next().unwrap_or(rest);
     let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
-    format!("http://{host}")
+    format!("{scheme}://{host}")
 }
 
 /// The URL without its user name and password.

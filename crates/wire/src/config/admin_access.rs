@@ -6,6 +6,7 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::KeyHash;
@@ -18,7 +19,7 @@ const MOST_NAME: usize = 253;
 const MOST_TOKENS: usize = 16;
 
 /// Credentials that a request to the admin port needs, and the names of the port.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdminAccess {
     /// Tokens, as `meridian tenant-key` prints them; several during a rotation.
@@ -33,7 +34,7 @@ pub struct AdminAccess {
 }
 
 /// Certificates of the admin port.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AdminTls {
     /// Certificates of the fleet's CA. The port admits operators with a certificate of it.

@@ -3,7 +3,7 @@
 
 use super::{
     AdmissionMode, Breaker, Gateway, Held, Keys, Limits, Probe, Resume, Span, Timeouts, VERSION,
-    oidc, record, sources, tenants,
+    credentials, oidc, record, sources, tenants, unknown_credentials,
 };
 use crate::peer::label;
 
@@ -76,12 +76,12 @@ impl Gateway {
             self.secret.as_deref() != Some(""),
             "secret: is empty; use a long random text, or remove the line".to_owned(),
         );
-        let sendable = |key: &String| !key.is_empty() && key.bytes().all(|b| b.is_ascii_graphic());
         check(
-            self.engine_key.as_ref().is_none_or(sendable),
+            self.engine_key.as_deref().is_none_or(credentials::is_sendable),
             "engine_key: is empty or has spaces; use printable characters without spaces"
                 .to_owned(),
         );
+        credentials::check_all(&self.credentials, check);
         self.admin_access.check(self.admin, check);
     }
 
@@ -143,6 +143,13 @@ impl Gateway {
         let long = sources::beyond_limit(self.replicas.len(), self.limits.replicas);
         check(long.is_none(), format!("replicas: {}", long.unwrap_or_default()));
         sources::check_list("replicas", &self.replicas, check);
+        let replicas = self.replicas.iter().map(|one| ("replicas", &one.credentials)).enumerate();
+        let sources = self.discovery.iter().map(|one| ("discovery", &one.credentials)).enumerate();
+        for (i, (list, name)) in replicas.chain(sources) {
+            let unknown =
+                name.as_ref().and_then(|name| unknown_credentials(name, &self.credentials));
+            check(unknown.is_none(), format!("{list}[{i}].{}", unknown.unwrap_or_default()));
+        }
         sources::check_all(&self.discovery, check);
         tenants::check(&self.tenants, check);
         oidc::check(&self.oidc, &self.tenants, check);

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::admin_access::check_hosts;
@@ -15,10 +16,11 @@ const LEAST_LEASE: Span = Span::secs(1);
 const MOST_LEASE: Span = Span::secs(3600);
 
 /// One control plane.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Control {
     /// Schema version: 1.
+    #[schemars(range(min = VERSION, max = VERSION))]
     pub version: u32,
     /// The store's file, created if missing.
     pub store: PathBuf,
@@ -40,7 +42,7 @@ pub struct Control {
 }
 
 /// The gateway's control plane.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Registry {
     /// `http://host:port` of its admin port, or `https://host:port`.

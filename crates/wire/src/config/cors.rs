@@ -1,11 +1,12 @@
 //! Cross-origin requests of browsers.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Span;
 
 /// Which web pages may use the gateway.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cors {
     /// Origins as browsers send them, `https://app.example.org`; or `*` alone for every page.

@@ -7,13 +7,17 @@ mod admin_access;
 mod check;
 mod control;
 mod cors;
+mod credentials;
 pub(crate) mod file;
+mod keys;
 mod oidc;
 mod peers;
 mod policy;
 mod problem;
 mod record;
+mod reload;
 mod residency;
+mod schema;
 mod sources;
 mod tenants;
 mod tls;
@@ -22,9 +26,11 @@ mod traces;
 mod units;
 mod yaml;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use meridian_routing::{Admission, BreakerConfig, Config, HeldConfig, ProbeConfig};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use address::{authority, base_url, cannot_listen};
@@ -32,13 +38,17 @@ pub(crate) use address::{listening, with_scheme};
 pub use admin_access::{AdminAccess, AdminTls};
 pub use control::{Control, Registry, TARGET};
 pub use cors::Cors;
+pub use credentials::{Credentials, unknown_credentials};
 pub use file::{ConfigError, changed_sections, locate};
+pub use keys::{Key, keys};
 pub use oidc::{Claims, Issuer, TokenAlgorithm, UnknownTenants, issuer_url};
 pub use peers::{Accept, MOST_PEERS, Peer, Peers};
 pub use policy::{Policy, Scalar};
 pub use problem::Problem;
 pub use record::{AccessLog, Journal, LogFormat, Rotate};
+pub use reload::{AT_START, changed_keys};
 pub use residency::{Residency, ResidencyRule};
+pub use schema::replica_list_schema;
 pub(crate) use sources::from_problems;
 pub use sources::{Source, beyond_limit, bootstrap, name_and_port, pool_problems, replica_list};
 pub use tenants::{KeyHash, PriorityClass, Tenant, TenantLimits};
@@ -54,10 +64,11 @@ pub use crate::admin::AddReplica;
 pub const VERSION: u32 = 1;
 
 /// One gateway.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Gateway {
     /// Schema version: 1.
+    #[schemars(range(min = VERSION, max = VERSION))]
     pub version: u32,
     /// The region's name: in certificates, residency rules, metrics and status.
     #[serde(default = "defaults::region")]
@@ -105,6 +116,9 @@ pub struct Gateway {
     /// the client's own header, or none if tenants or issuers are configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine_key: Option<String>,
+    /// Credentials of replicas that need others, by the name that `credentials` of a replica has.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub credentials: BTreeMap<String, Credentials>,
     /// Where requests may be served (residency rules).
     #[serde(default, skip_serializing_if = "Residency::is_empty")]
     pub residency: Residency,
@@ -176,7 +190,7 @@ pub struct Gateway {
 }
 
 /// `blind`, `{outstanding: 24}`, `pending`, `saturation` or `pending_kv`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AdmissionMode {
     /// Push every request on arrival.
@@ -193,7 +207,7 @@ pub enum AdmissionMode {
 }
 
 /// Sources of the affinity key and the tenant.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Keys {
     /// Request headers tried for the affinity key, in order, before the body's own keys.
@@ -203,7 +217,7 @@ pub struct Keys {
 }
 
 /// Which tenants share cached prefixes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Isolation {
     /// All tenants.
@@ -215,7 +229,7 @@ pub enum Isolation {
 }
 
 /// The information about prefix matches and the fleet in answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TellClients {
     /// The replica that answered, the reason, and its cached tokens; dry runs show all candidates.
@@ -243,7 +257,7 @@ impl Gateway {
 
 /// How to treat fields and headers that are only for engines (`kv_transfer_params`,
 /// `bootstrap_room`) when a client sends one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EngineFields {
     /// Remove and count them.
@@ -254,7 +268,7 @@ pub enum EngineFields {
 }
 
 /// Timeouts.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Timeouts {
     /// To connect to a replica.
@@ -274,7 +288,7 @@ pub struct Timeouts {
 }
 
 /// Limits on size and number.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     /// A request's body.
@@ -292,7 +306,7 @@ pub struct Limits {
 }
 
 /// The gateway's queue (`held`).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Held {
     /// Most queued requests.
@@ -312,7 +326,7 @@ pub struct Held {
 }
 
 /// Resuming broken streams on another replica.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Resume {
     /// Most bytes of an answer's text to keep; a longer answer is not resumed.
@@ -320,7 +334,7 @@ pub struct Resume {
 }
 
 /// Circuit breakers.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Breaker {
     /// Failures in a row that open one.
@@ -332,7 +346,7 @@ pub struct Breaker {
 }
 
 /// Probes.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Probe {
     /// Interval for a replica in use.

@@ -7,6 +7,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::tls::named;
@@ -22,7 +23,7 @@ const MOST_TEXT: usize = 256;
 const MOST_LEEWAY: Span = Span::secs(600);
 
 /// One issuer of tokens.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Issuer {
     /// Its URL, equal to the claim `iss` of its tokens.
@@ -55,7 +56,7 @@ pub struct Issuer {
 }
 
 /// Names of claims. A name with dots that no claim has is a path into nested objects.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Claims {
     /// Names the tenant.
@@ -66,7 +67,7 @@ pub struct Claims {
 }
 
 /// What becomes of a token for a tenant that is not configured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum UnknownTenants {
     /// It is refused.

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use meridian_routing::Peering;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{MutualTls, Size, Span};
@@ -13,7 +14,7 @@ use crate::peer::label;
 pub const MOST_PEERS: usize = 64;
 
 /// The peer port, and the peers that this gateway follows.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Peers {
     /// Address for peers. Port 0: any free one.
@@ -63,7 +64,7 @@ pub struct Peers {
 }
 
 /// `REGION/NAME`, or `REGION/*` for every gateway of a region.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Accept(pub String);
 
@@ -88,7 +89,7 @@ impl Accept {
 }
 
 /// One peer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Peer {
     /// Its name, as in its certificate.

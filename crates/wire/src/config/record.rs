@@ -1,5 +1,6 @@
 //! The files that a gateway writes about its requests: the access log and the journal.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Size;
@@ -12,7 +13,7 @@ const LEAST_SIZE: Size = Size::kib(64);
 const MOST_KEPT: u32 = 1000;
 
 /// The access log: one line for each request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AccessLog {
     /// A file, or `stdout`.
@@ -26,7 +27,7 @@ pub struct AccessLog {
 }
 
 /// The form of an access log's lines.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
     /// One JSON object a line.
@@ -37,7 +38,7 @@ pub enum LogFormat {
 }
 
 /// The journal: the requests as a trace that can be replayed, with hashes instead of prompts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Journal {
     /// A file.
@@ -48,7 +49,7 @@ pub struct Journal {
 }
 
 /// When the gateway starts a new file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rotate {
     /// Size at which a new file is started.

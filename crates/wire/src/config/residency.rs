@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use meridian_routing::residency::{Labels, Names, Rule, Term};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Tenant;
@@ -13,7 +14,7 @@ use crate::peer::{MOST_RULES, MOST_TERMS, label, term};
 const MOST_LABEL: usize = 63;
 
 /// Where requests may be served.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Residency {
     /// Labels by region, which rules refer to. If a region is listed here, its labels in the
@@ -24,7 +25,7 @@ pub struct Residency {
 }
 
 /// One rule: the requests it names may be served in these places and nowhere else.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResidencyRule {
     /// Its name in answers, metrics and errors.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use meridian_routing::residency::Labels;
@@ -19,7 +20,7 @@ use crate::peer::label;
 const MOST: usize = 64;
 
 /// One source of replicas: exactly one of `file`, `dns` and `srv`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
     /// A file with a list in the form of `replicas`, as YAML or JSON; reloaded when it changes.
@@ -37,6 +38,9 @@ pub struct Source {
     /// For `dns` and `srv`: the engine of the replicas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<EngineName>,
+    /// Name of the credentials for them, in the section `credentials`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials: Option<String>,
     /// Their region, if not the gateway's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,
@@ -75,6 +79,7 @@ impl Source {
     #[must_use]
     pub fn replica(&self, address: SocketAddr, weight: u32) -> AddReplica {
         AddReplica {
+            credentials: self.credentials.clone(),
             engine: self.engine.unwrap_or_default(),
             models: self.models.clone(),
             kv_tokens: self.kv_tokens,
@@ -121,12 +126,13 @@ impl Source {
             || self.kv_tokens.is_some()
             || !self.role.is_both()
             || self.transfer.is_some()
+            || self.credentials.is_some()
             || self.slots.is_some();
         check(
             self.file.is_none() || !of_names,
             format!(
                 "discovery[{at}]: the file describes its replicas; move {} into the file",
-                "engine, region, labels, models, kv_tokens and slots"
+                "engine, credentials, region, labels, models, kv_tokens and slots"
             ),
         );
         if let Some(Err(error)) = self.region.as_ref().map(|r| label("region", r)) {

@@ -8,6 +8,7 @@ use std::fmt;
 
 use meridian_routing::Priority;
 use meridian_routing::residency::Labels;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::residency::check_labels;
@@ -20,7 +21,7 @@ const MOST_A_MINUTE: u32 = 1_000_000_000;
 const MOST_NAME: usize = 64;
 
 /// One tenant.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Tenant {
     /// Its name, in rules and between gateways.
@@ -42,7 +43,7 @@ pub struct Tenant {
 
 /// A tenant's rate limits per minute, for bursts and steady load together. An absent limit means
 /// none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TenantLimits {
     /// Requests.
@@ -62,7 +63,7 @@ impl TenantLimits {
 }
 
 /// A priority class.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PriorityClass {
     /// Work that can wait.
@@ -92,7 +93,7 @@ impl From<PriorityClass> for Priority {
 
 /// The SHA-256 of a key, written `sha256:` and 64 hex digits. None if the text is something else.
 /// The configuration check reports that without showing the text, since it may be the key itself.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "String", into = "String")]
 pub struct KeyHash(pub Option<[u8; 32]>);
 

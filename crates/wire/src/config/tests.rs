@@ -70,7 +70,7 @@ admin: 127.0.0.1:9
 paths: [tokenize]
 timeouts: {connect: 0s}
 replicas:
-  - url: https://a:1
+  - url: https://a:1/v1
   - url: http://b:1/v1
   - url: http://c:1
     weight: 0
@@ -83,7 +83,7 @@ replicas:
         "admin: 127.0.0.1:9",
         "paths[0]: `tokenize`",
         "timeouts.connect: 0",
-        "replicas[0].url: `https://a:1`: https to replicas is not supported",
+        "replicas[0].url: `https://a:1/v1` has a path; write `https://a:1`",
         "replicas[1].url: `http://b:1/v1` has a path; write `http://b:1`",
         "replicas[2].weight: 0",
         "replicas[3].url: `http://c:1` is also replicas[2]",
@@ -102,6 +102,27 @@ fn values_have_bounds() {
         (
             "explain_keep: 99999999999",
             "explain_keep: 99999999999 is too large; use at most 1000000",
+        ),
+        ("credentials: {a: {}}", "credentials.a: is empty; set `ca`, `certificate` and `key`, or"),
+        ("credentials: {A: {ca: f}}", "credentials: `A` is not a name; use lower-case"),
+        ("credentials: {a: {engine_key: \"\"}}", "credentials.a.engine_key: is empty or has"),
+        ("credentials: {a: {key: sk}}", "credentials.a.key: is a file without `certificate`;"),
+        (
+            "credentials: {a: {certificate: f}}",
+            "credentials.a.certificate: is a file without `key`",
+        ),
+        ("credentials: {a: {ca: \"\"}}", "credentials.a.ca: is empty; name a PEM file"),
+        (
+            "replicas: [{url: \"http://a:1\", credentials: b}]",
+            "replicas[0].credentials: `b` is not in the section `credentials`; add a section",
+        ),
+        (
+            "credentials: {a: {engine_key: k}}\nreplicas: [{url: \"http://a:1\", credentials: b}]",
+            "replicas[0].credentials: `b` is not in the section `credentials`; use a, or add it there",
+        ),
+        (
+            "discovery: [{dns: \"a:1\", credentials: b}]",
+            "discovery[0].credentials: `b` is not in the section `credentials`; add a section",
         ),
         ("kv_lease: 500ms", "kv_lease: 500 ms leaves no time to use KV; use the engines'"),
         ("threads: 100000", "threads: 100000 is too large; use at most 1024"),

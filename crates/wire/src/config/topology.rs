@@ -19,7 +19,7 @@ pub struct Topology {
 }
 
 /// Topologies that a gateway can have.
-const NAMES: [&str; 4] = ["two_layer", "waterfall", "continent", "region_local"];
+pub(super) const NAMES: [&str; 4] = ["two_layer", "waterfall", "continent", "region_local"];
 
 /// The waterfall's published bound.
 const ABOVE: f64 = 0.8;

@@ -1,5 +1,6 @@
 //! The traces that a gateway sends to an OpenTelemetry collector.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::address::with_scheme;
@@ -8,7 +9,7 @@ use super::address::with_scheme;
 const MOST_NAME: usize = 128;
 
 /// Traces: the hops of sampled requests, sent to a collector over OTLP.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Traces {
     /// Address of the collector, as in `http://127.0.0.1:4317`.
@@ -26,7 +27,7 @@ pub struct Traces {
 }
 
 /// The transport of OTLP.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum OtlpProtocol {
     /// gRPC, usually on port 4317.
@@ -77,7 +78,7 @@ fn problem(endpoint: &str) -> Option<String> {
         Some("https") => {
             return Some(format!(
                 "`{endpoint}`: https is not supported; write `{}` of a collector in the gateway's own network, which sends the spans on over TLS",
-                with_scheme(endpoint)
+                with_scheme(endpoint.trim_start_matches("https://"))
             ));
         }
         _ => return Some(format!("`{endpoint}` is not an http address; {example}")),

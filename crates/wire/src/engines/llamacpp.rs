@@ -44,6 +44,7 @@ pub(super) static SPEC: EngineSpec = EngineSpec {
     capacity: Some(SLOTS),
     private: Private::NONE,
     reads_cache_salt: false,
+    cached_tokens: Some("update llama.cpp"),
     reports_load: false,
     transfer: None,
     version: None,

@@ -13,6 +13,7 @@ mod private;
 mod sglang;
 mod spec;
 mod tgi;
+mod trtllm;
 mod vllm;
 
 #[cfg(test)]
@@ -31,7 +32,8 @@ pub use spec::{Detect, EngineSpec, LoadPage, OwnPage};
 pub type Engine = &'static EngineSpec;
 
 /// Every engine, in the order of lists and of detection.
-pub static ALL: &[Engine] = &[&vllm::SPEC, &sglang::SPEC, &llamacpp::SPEC, &tgi::SPEC, &none::SPEC];
+pub static ALL: &[Engine] =
+    &[&vllm::SPEC, &sglang::SPEC, &llamacpp::SPEC, &tgi::SPEC, &trtllm::SPEC, &none::SPEC];
 
 /// Any other OpenAI-compatible server.
 pub static NONE: Engine = &none::SPEC;

@@ -13,6 +13,7 @@ pub(super) static SPEC: EngineSpec = EngineSpec {
     capacity: None,
     private: Private::NONE,
     reads_cache_salt: false,
+    cached_tokens: None,
     reports_load: false,
     transfer: None,
     version: None,

@@ -24,8 +24,8 @@ impl Private {
         Private { fields: &[], families: &[], containers: &[], headers: &[], request_id: &[] };
 }
 
-/// Private fields of software outside the table: TensorRT-LLM, Dynamo, llm-d's router, and
-/// `extra_body`, which OpenAI's client should have unpacked.
+/// Private fields of software outside the table (Dynamo and llm-d's router, with TensorRT-LLM's field that
+/// Dynamo fills, too), and `extra_body`, which OpenAI's client should have unpacked.
 pub(super) static ROUTERS: Private = Private {
     fields: &[
         "disaggregated_params",

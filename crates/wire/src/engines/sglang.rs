@@ -71,6 +71,7 @@ pub(super) static SPEC: EngineSpec = EngineSpec {
         ..Private::NONE
     },
     reads_cache_salt: true,
+    cached_tokens: Some("start SGLang with --enable-cache-report"),
     reports_load: false,
     transfer: Some("sglang"),
     version: Some("/get_server_info"),

@@ -26,6 +26,8 @@ pub struct EngineSpec {
     /// Whether it separates its prefix cache by `cache_salt`. Other engines may refuse the unknown
     /// field.
     pub reads_cache_salt: bool,
+    /// How to make it report cached tokens in its answers; `None` if it cannot.
+    pub cached_tokens: Option<&'static str>,
     /// Whether it reports its load in a header of each answer on request (ORCA).
     pub reports_load: bool,
     /// The protocol by which it usually hands over KV ([`crate::legs`]); `None` if it has none.

@@ -42,6 +42,7 @@ pub(super) static SPEC: EngineSpec = EngineSpec {
     // `/generate` and the endpoints for Vertex read such fields there.
     private: Private { containers: &["parameters"], ..Private::NONE },
     reads_cache_salt: false,
+    cached_tokens: None,
     reports_load: false,
     transfer: None,
     version: None,

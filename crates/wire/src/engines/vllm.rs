@@ -38,6 +38,7 @@ pub(super) static SPEC: EngineSpec = EngineSpec {
         ..Private::NONE
     },
     reads_cache_salt: true,
+    cached_tokens: Some("start vLLM with --enable-prompt-tokens-details"),
     reports_load: true,
     transfer: Some("nixl"),
     version: Some("/version"),

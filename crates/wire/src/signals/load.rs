@@ -105,8 +105,13 @@ impl Tally {
         (self.samples > 0).then_some(self.total as u32)
     }
 
+    /// The mean; none if there was no sample.
+    pub(crate) fn mean(&self) -> Option<f64> {
+        (self.samples > 0).then(|| self.total / f64::from(self.samples))
+    }
+
     /// The mean as a share of 1.
     pub(crate) fn share(&self) -> Option<f32> {
-        (self.samples > 0).then(|| (self.total / f64::from(self.samples)).clamp(0.0, 1.0) as f32)
+        self.mean().map(|mean| mean.clamp(0.0, 1.0) as f32)
     }
 }

@@ -148,6 +148,7 @@ fn key(place: &str, params: &Section, draft: &mut Draft) {
         return;
     }
     let found = Found::hidden("api_key", place);
-    let why = "the import prints no key, and one key serves all replicas";
-    draft.note(&found, why, "set engine_key if the engines check it");
+    let why = "the import prints no key";
+    let remedy = "set engine_key if the engines check it, in `credentials` if only some do";
+    draft.note(&found, why, remedy);
 }

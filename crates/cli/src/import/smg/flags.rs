@@ -25,8 +25,8 @@ const ENCODE: Act = Act::Say(
 const BACKOFF: Act =
     Act::Say("a retry goes to another replica at once", "nothing to do; `attempts` bounds retries");
 const MTLS: Act = Act::Say(
-    "replicas are reached over http",
-    "let the engine serve http inside the network, or put a TLS tunnel beside the gateway",
+    "replicas name their certificates and keys",
+    "add `ca`, `certificate` and `key` to `credentials`, and name them in each replica: docs/gateway.md",
 );
 const KEYS: &str = "let clients send keys: `tenants`, docs/gateway.md";
 const PEERS: Act =

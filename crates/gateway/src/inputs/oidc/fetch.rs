@@ -12,6 +12,7 @@ use http::{Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::client::conn::http1::handshake;
 use hyper_util::rt::TokioIo;
+use meridian_tls::{of_machine, open_client};
 use meridian_wire::config::issuer_url;
 use rustls::pki_types::ServerName;
 use serde::Deserialize;
@@ -26,6 +27,8 @@ use super::issuer::Site;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Largest document, bytes.
 const MOST: usize = 1 << 20;
+
+const PROTOCOLS: &[&[u8]] = &[b"http/1.1"];
 
 /// The discovery document, as far as it is read.
 #[derive(Deserialize)]
@@ -45,9 +48,12 @@ pub(super) async fn key_set(site: &Site) -> Result<Bytes, String> {
 
 async fn fetch(site: &Site) -> Result<Bytes, String> {
     let ca = site.ca.clone();
-    let client = tokio::task::spawn_blocking(move || meridian_tls::web_client(ca.as_deref()));
-    let client = client.await.map_err(|_| "the CA file cannot be read".to_owned())?;
-    let client = client.map_err(|e| format!("{}: {}", e.path.display(), e.problem))?;
+    let client = tokio::task::spawn_blocking(move || match ca {
+        Some(ca) => open_client("oidc", &ca, PROTOCOLS)
+            .map_err(|error| format!("{}: {}", ca.display(), error.problem)),
+        None => of_machine(PROTOCOLS),
+    });
+    let client = client.await.map_err(|_| "the CA file cannot be read".to_owned())??;
     let tls = TlsConnector::from(Arc::new(client));
     let keys = match &site.keys {
         Some(keys) => keys.clone(),

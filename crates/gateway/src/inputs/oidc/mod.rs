@@ -125,7 +125,7 @@ pub(crate) fn problems(config: &config::Gateway) -> Vec<String> {
     let issuers = config.oidc.iter().enumerate();
     let of = |(at, issuer): (usize, &config::Issuer)| {
         let ca = issuer.ca.as_deref().filter(|ca| !ca.as_os_str().is_empty())?;
-        let problem = meridian_tls::web_client(Some(ca)).err()?.problem;
+        let problem = meridian_tls::open_client("oidc", ca, &[]).err()?.problem;
         Some(format!(
             "oidc[{at}].ca: {}: {problem}; use the certificate of the CA that issued the issuer's own",
             ca.display()

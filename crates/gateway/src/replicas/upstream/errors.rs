@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use crate::cause;
 use crate::error::{AttemptError, Fault};
+use crate::replicas::dial::remedy;
 
 /// Why an exchange brought no answer head.
 pub(super) fn no_head(error: &hyper::Error, unsent: bool) -> AttemptError {
     if error.is_parse() {
-        let message =
-            format!("the answer is not HTTP ({}); does the port speak TLS?", describe(error));
+        let message = format!(
+            "the answer is not HTTP ({}); write https:// in `url` if the port has TLS",
+            describe(error)
+        );
         return AttemptError::replica(message).because(cause::BAD_ANSWER);
     }
     let fault = match is_cut(error) {
@@ -18,7 +21,19 @@ pub(super) fn no_head(error: &hyper::Error, unsent: bool) -> AttemptError {
         true => Fault::Died,
         false => Fault::Replica,
     };
-    AttemptError::of(fault, describe(error))
+    AttemptError::of(fault, format!("{}{}", describe(error), remedy_of(error)))
+}
+
+/// The remedy if TLS is the cause: replicas refuse a certificate after the handshake.
+fn remedy_of(error: &hyper::Error) -> &'static str {
+    let mut cause = std::error::Error::source(error);
+    while let Some(next) = cause {
+        if let Some(error) = next.downcast_ref::<std::io::Error>() {
+            return remedy(error);
+        }
+        cause = next.source();
+    }
+    ""
 }
 
 /// Whether the connection ended, as opposed to invalid data.

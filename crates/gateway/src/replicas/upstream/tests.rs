@@ -1,11 +1,12 @@
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
+use crate::replicas::credentials::Credential;
 
 const SOON: Duration = Duration::from_secs(10);
 
 /// A replica that answers every request for the duration of the test.
-async fn replica() -> Authority {
+async fn replica() -> Arc<Dial> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
     let address = listener.local_addr().expect("it is bound").to_string();
     tokio::spawn(async move {
@@ -18,15 +19,18 @@ async fn replica() -> Authority {
             tokio::spawn(server.serve_connection(TokioIo::new(stream), answer));
         }
     });
-    address.parse().expect("an address is an authority")
+    dial(&format!("http://{address}"), Arc::default())
 }
 
-fn config() -> Config {
-    let yaml = "version: 1\nreplicas:\n- url: http://127.0.0.1:1\n";
-    Config::read(yaml).expect("it is a configuration")
+fn dial(url: &str, with: Arc<Credential>) -> Arc<Dial> {
+    Dial::new(&url.parse().expect("a URL"), with).expect("has a host")
 }
 
-fn idle(upstream: &Upstream, replica: &Authority) -> usize {
+fn connect() -> Patience {
+    Patience::new(Duration::from_secs(1))
+}
+
+fn idle(upstream: &Upstream, replica: &Arc<Dial>) -> usize {
     upstream.of(replica, |lines| lines.idle.len())
 }
 
@@ -35,7 +39,7 @@ fn idle(upstream: &Upstream, replica: &Authority) -> usize {
 #[tokio::test]
 async fn far_replicas_have_connections_ready() {
     let replica = replica().await;
-    let far = Upstream::far(&config());
+    let far = Upstream::far(connect());
     far.get(&replica, "/health", SOON).await.expect("it answers");
     let settled = |many: usize| {
         let (far, replica) = (&far, &replica);
@@ -53,7 +57,7 @@ async fn far_replicas_have_connections_ready() {
     far.make_ready(&replica);
     tokio::time::timeout(SOON, settled(READY)).await.expect("each is opened once");
 
-    let near = Upstream::new(&config());
+    let near = Upstream::new(connect());
     near.get(&replica, "/health", SOON).await.expect("it answers");
     assert_eq!(idle(&near, &replica), 1);
 }
@@ -81,10 +85,10 @@ async fn an_answer_from_afar_outlives_the_thread_that_asked() {
             });
         }
     });
-    let far = Upstream::far(&config());
+    let far = Upstream::far(connect());
     let asked = tokio::task::spawn_blocking(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let replica = address.parse().expect("an address is an authority");
+        let replica = dial(&format!("http://{address}"), Arc::default());
         let nothing = Parts::default();
         let headers = HeaderMap::new();
         let answer = far.send(&replica, &Method::GET, "/", &headers, &nothing);
@@ -105,7 +109,7 @@ async fn an_answer_from_afar_outlives_the_thread_that_asked() {
 #[tokio::test(start_paused = true)]
 async fn idle_connections_are_closed() {
     let replica = replica().await;
-    let near = Upstream::new(&config());
+    let near = Upstream::new(connect());
     let burst = (0..40).map(|_| near.get(&replica, "/health", SOON));
     for page in futures(burst).await {
         assert_eq!(page.expect("it answers").status, StatusCode::OK);
@@ -144,7 +148,7 @@ async fn unasked_bytes_are_seen() {
     for unasked in ["HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nbad", ""] {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let address = listener.local_addr().expect("it is bound").to_string();
-        let replica: Authority = address.parse().expect("an address is an authority");
+        let replica = dial(&format!("http://{address}"), Arc::default());
         let (go, gone) = std::sync::mpsc::channel::<()>();
         let (said, heard) = std::sync::mpsc::channel();
         let server = std::thread::spawn(move || {
@@ -163,7 +167,7 @@ async fn unasked_bytes_are_seen() {
                 said.send(Some(stream)).expect("the test waits");
             }
         });
-        let near = Upstream::new(&config());
+        let near = Upstream::new(connect());
         let page = near.get(&replica, "/", SOON).await.expect("it answers");
         assert_eq!((page.body.as_ref(), idle(&near, &replica)), (&b"good"[..], 1));
         go.send(()).expect("the server waits");

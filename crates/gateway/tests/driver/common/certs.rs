@@ -77,7 +77,7 @@ impl Fleet {
     pub(crate) fn files(&self, name: &str) -> Files {
         let file = |kind: &str| self.dir.join(format!("{name}.{kind}"));
         let (certificate, key) = (file("crt"), file("key"));
-        Files { section: "test", ca: Some(self.ca()), crl: None, certificate, key }
+        Files { section: "test".into(), ca: Some(self.ca()), crl: None, certificate, key }
     }
 
     /// The configuration of a region's gateway that follows no peer yet.

@@ -55,7 +55,7 @@ const INSIDE: &[(&str, &str)] = &[
     ("weight", "replicas"),
 ];
 /// Most fields that a message lists.
-const FEW: usize = 12;
+const FEW: usize = 13;
 
 pub(super) fn unknown_field(name: &str, known: &[&str]) -> String {
     let inside = INSIDE.iter().find(|(field, section)| *field == name && known.contains(section));

@@ -20,6 +20,7 @@ const VLLM: Engine = &super::vllm::SPEC;
 const SGLANG: Engine = &super::sglang::SPEC;
 const LLAMACPP: Engine = &super::llamacpp::SPEC;
 const TGI: Engine = &super::tgi::SPEC;
+const TRTLLM: Engine = &super::trtllm::SPEC;
 
 fn read(engine: Engine, page: &[u8]) -> Result<Load, SignalError> {
     engine.read_load(page)

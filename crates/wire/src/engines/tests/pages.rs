@@ -2,7 +2,7 @@
 //! detected.
 
 use super::super::{Answers, Engine, NONE, detect, find};
-use super::{LLAMACPP, SGLANG, TGI, VLLM, capacity, page, read};
+use super::{LLAMACPP, SGLANG, TGI, TRTLLM, VLLM, capacity, page, read};
 use crate::signals::{Load, SignalError, Transfers, orca};
 use expect_test::{Expect, expect};
 
@@ -243,6 +243,45 @@ fn tgi_capacity_and_use_from_two_pages() {
     let load = read(TGI, b"tgi_queue_size 3\ntgi_batch_current_max_tokens 4000\n").unwrap();
     let load = load.with_capacity(&capacity(TGI, info).unwrap());
     assert_eq!((load.pending, load.kv_used, load.kv_tokens), (Some(3), Some(0.25), Some(16000)));
+}
+
+// The names are those of its collector, with the labels that it gives them; its own pages need a GPU.
+#[test]
+fn trtllm() {
+    const LABELS: &str = "{engine_type=\"undefined\",model_name=\"undefined\"}";
+    let page = |names: &[(&str, &str)]| -> Vec<u8> {
+        let line = |(name, value): &(&str, &str)| format!("trtllm_{name}{LABELS} {value}\n");
+        names.iter().map(line).collect::<String>().into_bytes()
+    };
+    let busy = page(&[
+        ("num_requests_running", "6.0"),
+        ("num_requests_waiting", "2.0"),
+        ("kv_cache_utilization", "0.25"),
+        ("kv_cache_max_blocks", "1000.0"),
+        ("kv_cache_tokens_per_block", "32.0"),
+        ("prompt_tokens_total", "9000.0"),
+        ("prompt_cached_tokens_total", "4000.0"),
+        ("request_success_total", "17.0"),
+    ]);
+    reads(
+        TRTLLM,
+        &busy,
+        expect![
+            "pending=2 running=6 kv_used=0.25 kv_tokens=32000 prompt_tokens_total=9000 cached_tokens_total=4000 finished_total=17"
+        ],
+    );
+    let fresh = page(&[("prompt_cached_tokens_total", "0.0")]);
+    reads(TRTLLM, &fresh, expect!["pending=0 running=0 cached_tokens_total=0"]);
+    reads(
+        TRTLLM,
+        page!("llamacpp/metrics-idle.prom"),
+        expect![
+            "the trtllm page has no trtllm_num_requests_waiting and no trtllm_num_requests_running; start trtllm-serve with `return_perf_metrics: true` in its options file, or set `engine: none`"
+        ],
+    );
+    let clock: &[u8] = br#"{"receive_ts":12.5,"transmit_ts":12.7}"#;
+    let own = Some(("/steady_clock_offset", clock));
+    assert_eq!(detect(&Answers { own, ..Answers::default() }), Some(TRTLLM));
 }
 
 #[test]

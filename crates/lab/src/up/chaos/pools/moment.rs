@@ -37,7 +37,7 @@ fn is_at(page: &Scrape, moment: Moment) -> bool {
     let some = |name: &str| page.sum(name).is_some_and(|value| value > 0.0);
     let deferred = || {
         let name = "vllm:num_requests_waiting_by_reason";
-        page.count_with(name, "reason=\"deferred\"").is_some_and(|count| count > 0)
+        page.count_with(name, &["reason=\"deferred\""]).is_some_and(|count| count > 0)
     };
     match moment {
         Moment::Any => true,

@@ -1,11 +1,13 @@
-//! Hot reload: the sections `tenants`, `residency`, `admin_access` and `traces` of the gateway's
-//! file, all certificates and the files of `discovery`. SIGHUP also opens the access log and the journal again.
+//! Hot reload: the gateway's file, all certificates, and the files of `discovery`. SIGHUP also opens
+//! the access log and the journal again.
 //!
 //! There are two triggers. A poll every 2 seconds compares the files and logs changes. SIGHUP reads
 //! all of them at once, including those whose change the poll would wait to settle, and logs every
 //! part: changed, unchanged, in need of a restart, or invalid. Invalid files leave the current
 //! state in force, and no request or connection ends because of a reload. A separate thread reads
 //! the files: a file system that does not answer delays only reloads.
+
+pub(crate) mod file;
 
 use std::sync::Arc;
 
@@ -14,34 +16,32 @@ use tokio::sync::Notify;
 
 use crate::access::AccessNow;
 use crate::admin::tls::AdminTls;
-use crate::certificates::ClientTls;
-use crate::inputs::residency::Residency;
-use crate::machine::driver::Driver;
+use crate::inputs::oidc::KeptIssuers;
 use crate::peers::all::Peers;
 use crate::record::Records;
 use crate::registry::following::Following;
-use crate::sources;
-use crate::sources::source::Source;
+use crate::replicas::credentials::Credentials;
+use crate::sources::{self, Sources};
+use file::ConfigFile;
 
 /// Everything that can be reloaded.
 pub(crate) struct Reloaded {
+    /// None if the configuration came from a pipe.
+    pub(crate) file: Option<ConfigFile>,
     pub(crate) access: Arc<AccessNow>,
-    /// Receives new rules and labels.
-    pub(crate) residency: Arc<Residency>,
-    pub(crate) driver: Arc<Driver>,
-    pub(crate) client_tls: Option<Arc<ClientTls>>,
+    /// Their keys are fetched again on SIGHUP.
+    pub(crate) issuers: Arc<KeptIssuers>,
     pub(crate) admin_tls: Option<Arc<AdminTls>>,
     pub(crate) peers: Option<Arc<Peers>>,
     pub(crate) registry: Option<Arc<Following>>,
-    pub(crate) sources: Vec<Arc<Source>>,
+    pub(crate) sources: Arc<Sources>,
     pub(crate) records: Arc<Records>,
+    pub(crate) credentials: Arc<Credentials>,
 }
 
 impl Reloaded {
-    /// Reloads the sections of the configuration file.
-    fn access(&self, now: bool) -> Part {
-        let look = self.access.look(&self.residency, &self.driver, now);
-        Part::new("tenants and residency", look)
+    fn config(&self, now: bool) -> Vec<Part> {
+        self.file.iter().map(|file| Part::new("configuration", file.look(now))).collect()
     }
 }
 
@@ -62,9 +62,7 @@ impl Part {
 pub(crate) async fn keep(all: Reloaded, asked: Arc<Notify>) {
     // The file was read before the gateway was built, and may have changed since.
     let all = Arc::new(all);
-    if all.access.has_file() {
-        problems(&apart(&all, |all| vec![all.access(true)]).await);
-    }
+    problems(&apart(&all, |all| all.config(true)).await);
     loop {
         let now = tokio::select! {
             () = tokio::time::sleep(LOOK) => false,
@@ -74,12 +72,13 @@ pub(crate) async fn keep(all: Reloaded, asked: Arc<Notify>) {
         let mut parts = apart(&all, move |all| parts(all, now)).await;
         let changed = |part: &Part| part.look == Look::New;
         if now {
-            for source in &all.sources {
-                if let Some(look) = sources::reload(source).await {
+            all.issuers.hurry();
+            for source in all.sources.all() {
+                if let Some(look) = sources::reload(&source).await {
                     parts.push(Part::new(source.label(), look));
                 }
             }
-            summary(all.access.has_file(), &parts);
+            summary(all.file.is_some(), &parts);
         } else {
             for part in parts.iter().filter(|part| changed(part)) {
                 tracing::info!(part = part.name, "reloaded");
@@ -88,7 +87,7 @@ pub(crate) async fn keep(all: Reloaded, asked: Arc<Notify>) {
         problems(&parts);
         let after = all.access.now();
         if now || !Arc::ptr_eq(&before, &after) {
-            restarts(after.others());
+            restarts(&after.waiting);
         }
     }
 }
@@ -105,11 +104,8 @@ async fn apart(
 
 /// Reloads everything but the sources of replicas, which have their own tasks.
 fn parts(all: &Reloaded, now: bool) -> Vec<Part> {
-    let mut parts = Vec::new();
-    if all.access.has_file() {
-        parts.push(all.access(now));
-    }
-    if let Some(tls) = &all.client_tls {
+    let mut parts = all.config(now);
+    if let Some(tls) = &all.access.now().client_tls {
         parts.push(Part::new("certificate for clients", tls.look(now)));
     }
     if let Some(tls) = &all.admin_tls {
@@ -120,6 +116,9 @@ fn parts(all: &Reloaded, now: bool) -> Vec<Part> {
     }
     if let Some(look) = all.registry.as_ref().and_then(|registry| registry.look(now)) {
         parts.push(Part::new("certificates for the control plane", look));
+    }
+    for (name, look) in all.credentials.look(now) {
+        parts.push(Part::new(format!("files of credentials `{name}`"), look));
     }
     if now && all.records.has_files() {
         parts.push(Part::new("files of the access log and the journal", all.records.reopen()));
@@ -150,13 +149,10 @@ fn problems(parts: &[Part]) {
     }
 }
 
-/// Logs sections whose changes need a restart.
-fn restarts(sections: &[String]) {
-    if !sections.is_empty() {
-        let sections = sections.join(", ");
-        tracing::warn!(
-            sections,
-            "these sections of the file changed; restart the gateway to apply them"
-        );
+/// Logs keys whose changes need a restart.
+fn restarts(keys: &[String]) {
+    if !keys.is_empty() {
+        let keys = keys.join(", ");
+        tracing::warn!(keys, "these keys of the file changed; restart the gateway to apply them");
     }
 }

@@ -1,0 +1,168 @@
+//! `meridian check --live`: meets the machines that the configuration names, as a start would.
+//!
+//! It opens the addresses, finds out the engine and the models of each replica by the code that a
+//! gateway runs, sends each one a request of one token, and connects to each peer. Replicas of
+//! `discovery` and of the control plane are not asked.
+
+mod one_token;
+mod pairs;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use meridian_wire::config::{Gateway as Config, cannot_listen};
+use meridian_wire::engines::{self, Engine};
+use tokio_util::sync::CancellationToken;
+
+use self::pairs::Partner;
+use crate::cause;
+use crate::check::Parts as Made;
+use crate::error::Fault;
+use crate::patience::Patience;
+use crate::replicas::discovery::look;
+use crate::replicas::fleet::{Fleet, Found, Member};
+use crate::replicas::probes;
+use crate::replicas::questions::Questions;
+use crate::replicas::upstream::Upstream;
+
+/// The result of a live check.
+#[derive(Debug, Default)]
+pub struct Live {
+    /// One sentence for each thing that works.
+    pub fine: Vec<String>,
+    /// One sentence for each thing that does not, with the field and the remedy.
+    pub problems: Vec<String>,
+}
+
+impl Live {
+    fn add(&mut self, one: Result<String, String>) {
+        match one {
+            Ok(fine) => self.fine.push(fine),
+            Err(problem) => self.problems.push(problem),
+        }
+    }
+}
+
+/// Meets everything that a valid configuration names.
+pub async fn check_live(config: &Config) -> Live {
+    let mut live = Live::default();
+    let peers = config.peers.as_ref().map(|peers| ("peers.listen", peers.listen));
+    let ports = [("listen", config.listen), ("admin", config.admin)];
+    for (field, address) in ports.into_iter().chain(peers) {
+        live.add(free(field, address));
+    }
+    let routing = config.routing().map(|routing| routing.policy.name);
+    let made = routing
+        .map_err(|error| error.to_string())
+        .and_then(|policy| Made::make(config, 0, None, policy).map_err(|error| error.to_string()));
+    let made = match made {
+        Ok(made) => made,
+        Err(problem) => {
+            live.problems.push(problem);
+            return live;
+        }
+    };
+    replicas(config, &made, &mut live).await;
+    if let Some(peers) = &made.peers {
+        for (name, met) in peers.meet().await {
+            live.add(match met {
+                Ok(()) => Ok(format!("peers.gateways: {name} answers")),
+                Err(why) => Err(format!(
+                    "peers.gateways: {name}: {why}; start it, or correct its address here"
+                )),
+            });
+        }
+    }
+    live
+}
+
+/// Whether an address is free.
+fn free(field: &str, address: SocketAddr) -> Result<String, String> {
+    match std::net::TcpListener::bind(address) {
+        Ok(_) => Ok(format!("{field}: {address} is free")),
+        Err(error) => Err(cannot_listen(field, address, &error)),
+    }
+}
+
+async fn replicas(config: &Config, made: &Made, live: &mut Live) {
+    let over = CancellationToken::new();
+    let fleet = Fleet::new(&config.region, made.credentials.clone(), over.clone());
+    let upstream = Upstream::new(Patience::new(config.timeouts.connect.0));
+    let questions =
+        Questions::new(Patience::new(config.timeouts.probe.0), upstream.clone(), upstream.clone());
+    let asker = Arc::new(Asker { upstream, questions });
+    let mut asked = tokio::task::JoinSet::new();
+    for (i, spec) in config.replicas.iter().enumerate() {
+        match fleet.join(spec.clone(), Duration::ZERO, u16::MAX) {
+            Err(error) => live.problems.push(format!("replicas[{i}].{error}")),
+            Ok(member) => {
+                let asker = asker.clone();
+                asked.spawn(async move { (i, asker.ask(i, member).await) });
+            }
+        }
+    }
+    let mut all = asked.join_all().await;
+    all.sort_by_key(|(i, _)| *i);
+    let mut partners = Vec::new();
+    for (_, (mut one, partner)) in all {
+        live.fine.append(&mut one.fine);
+        live.problems.append(&mut one.problems);
+        partners.extend(partner);
+    }
+    // Partners may come from elsewhere.
+    if config.discovery.is_empty() && config.control.is_none() {
+        live.problems.extend(pairs::unequal(&partners));
+    }
+    over.cancel();
+}
+
+struct Asker {
+    upstream: Upstream,
+    questions: Questions,
+}
+
+impl Asker {
+    async fn ask(&self, i: usize, member: Arc<Member>) -> (Live, Option<Partner>) {
+        let mut live = Live::default();
+        let at = format!("replicas[{i}].url: {}", member.spec.url);
+        let found = match look(&self.questions, &member).await {
+            Ok(found) => found,
+            Err(error) => {
+                let is_silent =
+                    error.fault == Fault::Unreached && error.cause != cause::CERTIFICATE;
+                let remedy = if is_silent { "; start it, or correct its address" } else { "" };
+                live.problems.push(format!("{at}: {}{remedy}", error.message));
+                return (live, None);
+            }
+        };
+        if let Err(error) = probes::read_load(&self.questions, &member, &found).await {
+            live.problems.push(format!("{at}: {}", error.message));
+        }
+        let engine = found.engine.unwrap_or(engines::NONE);
+        live.fine.push(format!("{at}: {}", describe(engine, &found)));
+        let Some(model) = found.models.first() else {
+            live.problems.push(format!("{at}: serves no model; load one, or list its `models`"));
+            return (live, None);
+        };
+        if member.spec.role.is_both() {
+            let problems = one_token::problems(&self.upstream, &member, engine, model).await;
+            live.problems.extend(problems.into_iter().map(|problem| format!("{at}: {problem}")));
+            return (live, None);
+        }
+        let partner = pairs::partner(&self.upstream, i, member, found, &mut live.problems).await;
+        (live, partner)
+    }
+}
+
+fn describe(engine: Engine, found: &Found) -> String {
+    let version = found.version.as_deref().map(|v| format!(" {v}")).unwrap_or_default();
+    let models = match found.models.as_slice() {
+        [] => "no model".to_owned(),
+        [one] => format!("model {one}"),
+        [first, rest @ ..] => format!("model {first} and {} more", rest.len()),
+    };
+    let kv = found.kv_tokens.map(|kv| format!(", {kv} tokens of KV")).unwrap_or_default();
+    let slots = found.slots.map(|slots| format!(", {slots} slots")).unwrap_or_default();
+    format!("engine {}{version}, {models}{kv}{slots}", engine.name)
+}

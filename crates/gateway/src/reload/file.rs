@@ -1,0 +1,155 @@
+//! The gateway's own file: read again, checked, and adopted as a whole.
+//!
+//! A file is adopted only if it is valid, its certificates can be used and its logs can be opened;
+//! otherwise everything stays as it was. Keys that need a restart keep their values, and are named.
+//! Since a half-written file may be valid and lack its last sections, a poll adopts a change only
+//! after two polls have seen it, and no reload removes the last tenant, issuer, rule, token or
+//! replica.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use meridian_routing::{Input, Tuning};
+use meridian_tls::{Look, Reread, Unread};
+use meridian_wire::config::{Gateway as Config, changed_keys};
+
+use crate::access::{Access, AccessNow, Kept};
+use crate::descriptors::check_descriptors;
+use crate::error::Error;
+use crate::http::limits::Limits;
+use crate::inputs::oidc;
+use crate::inputs::residency::Residency;
+use crate::machine::driver::Driver;
+use crate::machine::policy::PolicyNow;
+use crate::patience::Patience;
+use crate::peers::all::Peers;
+use crate::record::{self, Records};
+use crate::replicas::credentials::Credentials;
+use crate::replicas::membership::Replicas;
+use crate::sources::Sources;
+use crate::sources::source::Source;
+
+/// Everything that follows the file.
+pub(crate) struct Followers {
+    pub(crate) access: Arc<AccessNow>,
+    pub(crate) kept: Arc<Kept>,
+    pub(crate) driver: Arc<Driver>,
+    pub(crate) policy: Arc<PolicyNow>,
+    pub(crate) limits: Limits,
+    /// `timeouts.connect` and `timeouts.probe`.
+    pub(crate) connect: Patience,
+    pub(crate) probe: Patience,
+    pub(crate) replicas: Arc<Replicas>,
+    /// The replicas that the file lists.
+    pub(crate) listed: Arc<Source>,
+    pub(crate) sources: Arc<Sources>,
+    pub(crate) credentials: Arc<Credentials>,
+    pub(crate) residency: Arc<Residency>,
+    pub(crate) peers: Option<Arc<Peers>>,
+    pub(crate) records: Arc<Records>,
+}
+
+/// The file.
+pub(crate) struct ConfigFile(Reread<()>);
+
+impl ConfigFile {
+    pub(crate) fn new(path: PathBuf, followers: Followers) -> ConfigFile {
+        let from = path.clone();
+        ConfigFile(Reread::made(vec![path], (), move || followers.read(&from)).settled())
+    }
+
+    /// Polls the file, and adopts it if it changed; with `now`, in any case and without waiting for
+    /// a change to settle.
+    pub(crate) fn look(&self, now: bool) -> Look {
+        if now { self.0.reload() } else { self.0.look() }
+    }
+}
+
+impl Followers {
+    fn read(&self, path: &Path) -> Result<(), Unread> {
+        let unread = |error: &dyn std::fmt::Display| Unread(format!("{}: {error}", path.display()));
+        let yaml = std::fs::read_to_string(path).map_err(|error| unread(&error))?;
+        let file = Config::read(&yaml).map_err(|error| unread(&error))?;
+        let before = self.access.now();
+        if let Some(section) = emptied(&before.config, &file) {
+            let remedy = "keep one, or restart the gateway to remove all";
+            return Err(unread(&format_args!("{section}: the file has none; {remedy}")));
+        }
+        let (config, waiting) = before.config.adopt(&file);
+        let changed = changed_keys(&before.config, &config).join(", ");
+        self.adopt(&before, config, waiting).map_err(|error| unread(&error))?;
+        if !changed.is_empty() {
+            tracing::info!(changed, "the configuration changed");
+        }
+        Ok(())
+    }
+
+    /// Adopts a configuration, or nothing of it. Nothing fails after the logs are open.
+    fn adopt(&self, before: &Access, config: Config, waiting: Vec<String>) -> Result<(), Error> {
+        check_descriptors(&config)?;
+        let tuning = Tuning::from(&config.routing()?);
+        let client_tls = before.tls_for(&config)?;
+        let credentials = credentials(&before.config, &config)?;
+        let mut problems = record::problems(&config);
+        problems.extend(oidc::problems(&config));
+        if problems.is_empty()
+            && let Err(Unread(problem)) = self.records.configure(&config)
+        {
+            problems.push(problem);
+        }
+        if !problems.is_empty() {
+            return Err(Error::Config(problems.into()));
+        }
+        let next = Access { waiting, ..Access::new(config, &self.kept, client_tls)? };
+        let config = &next.config;
+        if let Some(credentials) = credentials {
+            self.credentials.adopt(&credentials);
+        }
+        self.limits.configured(&config.limits);
+        self.connect.set(config.timeouts.connect.0);
+        self.probe.set(config.timeouts.probe.0);
+        self.replicas.allow(config.limits.replicas);
+        self.records.recent.configured(config.explain_keep);
+        self.driver.tell(Input::Tuned(tuning));
+        if let Err(error) = self.policy.configured(config) {
+            tracing::error!(%error, "the policy stays as it is");
+        }
+        if let (Some(peers), Some(section)) = (&self.peers, &config.peers) {
+            peers.configured(section);
+        }
+        self.residency.given(&self.driver, &config.residency, &next.rules);
+        let (replicas, discovery) = (config.replicas.clone(), config.discovery.clone());
+        let has_other_replicas = replicas != before.config.replicas;
+        self.access.set(next);
+        if has_other_replicas {
+            self.listed.found(replicas);
+        }
+        self.sources.configured(&discovery);
+        Ok(())
+    }
+}
+
+/// The credentials of a configuration, if they differ from those before.
+fn credentials(before: &Config, config: &Config) -> Result<Option<Credentials>, Error> {
+    if (&before.engine_key, &before.credentials) == (&config.engine_key, &config.credentials) {
+        return Ok(None);
+    }
+    let loaded = Credentials::load(config);
+    loaded.map(Some).map_err(|errors| Error::Several(errors.into_iter().map(Error::from).collect()))
+}
+
+/// The first section that had entries and has none.
+fn emptied(before: &Config, file: &Config) -> Option<&'static str> {
+    fn counts(config: &Config) -> [(&'static str, usize); 5] {
+        let replicas = config.replicas.len() + config.discovery.len();
+        [
+            ("tenants", config.tenants.len()),
+            ("oidc", config.oidc.len()),
+            ("residency.rules", config.residency.rules.len()),
+            ("admin_access.tokens", config.admin_access.tokens.len()),
+            ("replicas", replicas),
+        ]
+    }
+    let both = counts(before).into_iter().zip(counts(file));
+    both.into_iter().find(|((_, had), (_, has))| *had > 0 && *has == 0).map(|((name, _), _)| name)
+}
