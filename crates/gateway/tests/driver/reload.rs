@@ -53,7 +53,10 @@ fn reloading(folder: &str) -> Vec<(&'static str, Value)> {
         ("limits.bodies", json!("2GiB")),
         ("limits.replicas", json!(500)),
         ("ms_per_token", json!(0.2)),
-        ("oidc", json!([{"issuer": "http://127.0.0.1:9", "audience": ["meridian"]}])),
+        (
+            "oidc",
+            json!([{"issuer": "http://127.0.0.1:9", "audience": ["meridian"], "unknown_tenants": "allow"}]),
+        ),
         ("paths", json!(["/generate"])),
         ("peers.accept", json!(["eu/*"])),
         ("peers.stale", json!("3s")),
