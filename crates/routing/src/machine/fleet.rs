@@ -212,7 +212,7 @@ impl Routing {
         self.replicas.update(now, id, |r| r.next_probe = at);
     }
 
-    /// Schedules a replica's next probe anew after a change of the pace, unless one is in flight.
+    /// Moves a replica's next probe after a change of the pace, unless one is in flight.
     pub(super) fn pace_probes(&mut self, now: Time, id: ReplicaId) {
         if self.replicas.get(id).is_some_and(|r| !r.probing) {
             self.schedule.leave(id);

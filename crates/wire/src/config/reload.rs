@@ -8,6 +8,7 @@ const ADDRESS: &str = "programs that connect know the address";
 const IDENTITY: &str = "peers, certificates and the control plane know the gateway by it";
 const CERTIFIED: &str = "connections to peers stay open; the files' contents reload";
 const KEPT: &str = "connections to peers stay open as they are";
+const FOLLOWED: &str = "the connection stays as it is; the files' contents reload";
 const PROTECTS: &str = "a file that lost the section must not open the port";
 
 /// The keys that need a restart, each with the reason. A key stands for all keys below it.
@@ -29,7 +30,7 @@ pub const AT_START: &[(&str, &str)] = &[
     ("peers.beat", KEPT),
     ("peers.gone", KEPT),
     ("peers.warm", KEPT),
-    ("control", ADDRESS),
+    ("control", FOLLOWED),
 ];
 
 impl Gateway {

@@ -59,7 +59,7 @@ impl Rows {
         let all = of.chain([("all gateways", self.sums())]);
         all.flat_map(|(whose, tallies)| {
             let one = move |(at, name): (usize, &&str)| {
-                let ((a, n), (b, m)) = differing(&tallies, at)?;
+                let [(a, n), (b, m)] = differing(&tallies, at)?;
                 Some(format!(
                     "{whose}: requests or tokens \"{name}\" are {n} in {a} and {m} in {b}"
                 ))
@@ -71,13 +71,10 @@ impl Rows {
 }
 
 /// The first place with a count of this quantity, and the first that has another count.
-fn differing<'a>(
-    tallies: &[(&'a str, Tally)],
-    at: usize,
-) -> Option<((&'a str, u64), (&'a str, u64))> {
+fn differing<'a>(tallies: &[(&'a str, Tally)], at: usize) -> Option<[(&'a str, u64); 2]> {
     let mut counts = tallies.iter().filter_map(|(place, tally)| Some((*place, tally.0[at]?)));
     let first = counts.next()?;
-    Some((first, counts.find(|(_, count)| *count != first.1)?))
+    Some([first, counts.find(|(_, count)| *count != first.1)?])
 }
 
 #[cfg(test)]
