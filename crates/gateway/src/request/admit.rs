@@ -75,7 +75,10 @@ impl Admission {
         recording.note(|record| record.times.received = Some(Instant::now()));
         let tenant = self.inputs.reading.hash(caller.tenant.as_ref().map(HeaderValue::as_bytes));
         let reading = self.inputs.reading.of(settings.isolates.then_some(tenant));
-        let info = openai::read(endpoint, &body, &reading).map_err(Refusal::bad_request)?;
+        // A peer has resolved the alias already, and has the name that its own file gives it.
+        let served = |name: &str| access.config.served(name).filter(|_| origin.is_client());
+        let info = openai::read_as(endpoint, &body, &reading, served);
+        let info = info.map_err(Refusal::bad_request)?;
         engine_fields::judge(
             settings.engine_fields,
             &self.metrics,

@@ -11,6 +11,7 @@ mod admin;
 mod admin_access;
 mod admin_browser;
 mod admin_kept;
+mod aliases;
 mod attempts;
 mod cancel;
 mod client_tls;
