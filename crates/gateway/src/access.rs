@@ -14,6 +14,7 @@ use crate::admin::door::Door;
 use crate::certificates::ClientTls;
 use crate::error::Error;
 use crate::http::cors::Cors;
+use crate::inputs::models::{Models, UseOfModels};
 use crate::inputs::rate::RatesByTenant;
 use crate::inputs::residency::Rules;
 use crate::inputs::salts::Salts;
@@ -46,6 +47,8 @@ pub(crate) struct Access {
     pub(crate) settings: Arc<Settings>,
     pub(crate) tenants: Tenants,
     pub(crate) salts: Salts,
+    /// Limits of models.
+    pub(crate) models: Models,
     /// Whether answers tell clients about prefix matches and the fleet.
     pub(crate) tells: bool,
     pub(crate) rules: Rules,
@@ -65,13 +68,15 @@ pub(crate) struct Access {
 pub(crate) struct Kept {
     /// The tenants' current use of their limits.
     rates: RatesByTenant,
+    /// The same of models.
+    models: UseOfModels,
     /// Keys the salts, if there is no secret.
     seed: u64,
 }
 
 impl Kept {
     pub(crate) fn new(seed: u64) -> Kept {
-        Kept { rates: RatesByTenant::default(), seed }
+        Kept { rates: RatesByTenant::default(), models: UseOfModels::default(), seed }
     }
 }
 
@@ -85,6 +90,7 @@ impl Access {
             settings: Arc::new(Settings::new(&config)),
             tenants: Tenants::new(&config.tenants, &kept.rates),
             salts: Salts::new(&config, kept.seed),
+            models: kept.models.of(&config.models),
             tells: config.tells_clients() == TellClients::All,
             rules: Rules::new(&config.residency)?,
             traces: config.traces.clone().map(Arc::new),

@@ -38,6 +38,7 @@ mod listed;
 mod live_check;
 mod malformed;
 mod misbehaving;
+mod model_limits;
 mod names;
 mod ocean;
 mod page;

@@ -41,7 +41,7 @@ pub use cors::Cors;
 pub use credentials::{Credentials, unknown_credentials};
 pub use file::{ConfigError, changed_sections, locate};
 pub use keys::{Key, keys};
-pub use models::{ModelSettings, Models};
+pub use models::{ModelLimits, ModelSettings, Models};
 pub use peers::{Accept, MOST_PEERS, Peer, Peers};
 pub use policy::{Policy, Scalar};
 pub use problem::Problem;
@@ -103,7 +103,7 @@ pub struct Gateway {
     /// Engine paths to pass through besides the OpenAI ones, as exact paths (`/generate`).
     #[serde(default)]
     pub paths: Vec<String>,
-    /// Models by the name that requests use: aliases.
+    /// Models by the name that requests use: aliases and limits.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub models: Models,
     /// Sources of the affinity key and the tenant.

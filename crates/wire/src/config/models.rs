@@ -1,4 +1,4 @@
-//! Models: other names for them.
+//! Models: other names for them, and their limits.
 //!
 //! An alias is for clients alone: everything behind the gateway knows the model that engines serve.
 
@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Gateway;
+use super::tenants::MOST_A_MINUTE;
 
 /// The section, by the name that requests use.
 pub type Models = BTreeMap<String, ModelSettings>;
@@ -20,9 +21,32 @@ const MOST_NAME: usize = 256;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModelSettings {
-    /// The model that engines serve under this name.
+    /// The model that engines serve under this name. An alias has no other keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alias: Option<String>,
+    /// Its limits at this gateway.
+    #[serde(default, skip_serializing_if = "ModelLimits::is_empty")]
+    pub limits: ModelLimits,
+}
+
+/// Limits of a model, for all tenants together. An absent limit means none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ModelLimits {
+    /// Requests in the gateway at once, including queued ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<usize>,
+    /// Tokens of prompts and replies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_per_minute: Option<u32>,
+}
+
+impl ModelLimits {
+    /// Whether no limit is set.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == ModelLimits::default()
+    }
 }
 
 impl Gateway {
@@ -47,7 +71,16 @@ pub(super) fn check(models: &Models, check: &mut impl FnMut(bool, String)) {
     for (name, settings) in models {
         let at = format!("models.{}", shown(name));
         check(is_name(name), format!("{at}: is not a model's name; {NAME}"));
+        settings.limits.check(&format!("{at}.limits"), check);
         if let Some(target) = &settings.alias {
+            check(
+                *settings
+                    == ModelSettings { alias: Some(target.clone()), ..ModelSettings::default() },
+                format!(
+                    "{at}: is an alias and has other keys; move them to `models.{}`",
+                    shown(target)
+                ),
+            );
             check_alias(&format!("{at}.alias"), name, target, models, check);
         }
     }
@@ -55,6 +88,23 @@ pub(super) fn check(models: &Models, check: &mut impl FnMut(bool, String)) {
 
 /// The form of a name, as a remedy.
 const NAME: &str = "use 1 to 256 printable characters without spaces at the ends";
+
+impl ModelLimits {
+    fn check(&self, at: &str, check: &mut impl FnMut(bool, String)) {
+        let remedy = "or remove the line for no limit";
+        check(
+            self.requests != Some(0),
+            format!("{at}.requests: 0 would refuse every request; use 1 or more, {remedy}"),
+        );
+        let Some(tokens) = self.tokens_per_minute else { return };
+        check(
+            (1..=MOST_A_MINUTE).contains(&tokens),
+            format!(
+                "{at}.tokens_per_minute: {tokens} is out of range; use 1 to {MOST_A_MINUTE}, {remedy}"
+            ),
+        );
+    }
+}
 
 fn check_alias(
     at: &str,
@@ -92,16 +142,23 @@ fn shown(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{ConfigError, Gateway};
+    use super::*;
+    use crate::config::ConfigError;
 
     fn read(models: &str) -> Result<Gateway, ConfigError> {
         Gateway::read(&format!("version: 1\nmodels:\n{models}"))
     }
 
-    // Aliases are read and printed back.
+    // Aliases and limits are read and printed back.
     #[test]
     fn reads_back() {
-        let read = read("  gpt-4o: {alias: meta/llama-3.3-70b}\n").expect("is valid");
+        let read = read(concat!(
+            "  gpt-4o: {alias: meta/llama-3.3-70b}\n",
+            "  meta/llama-3.3-70b: {limits: {requests: 200, tokens_per_minute: 1000000}}\n",
+        ))
+        .expect("is valid");
+        let limits = ModelLimits { requests: Some(200), tokens_per_minute: Some(1_000_000) };
+        assert_eq!(read.models["meta/llama-3.3-70b"].limits, limits);
         assert_eq!(read.models["gpt-4o"].alias.as_deref(), Some("meta/llama-3.3-70b"));
         assert_eq!(Gateway::read(&read.print().expect("prints")).expect("reads back"), read);
     }
@@ -123,6 +180,18 @@ mod tests {
             (
                 "  a.1/b:\n    alias: a.1/b\n",
                 "models.a.1/b.alias: `a.1/b` is an alias of itself; name the model that engines serve (line 4)",
+            ),
+            (
+                "  a.1/b:\n    alias: c\n    limits: {requests: 1}\n",
+                "models.a.1/b: is an alias and has other keys; move them to `models.c` (line 3)",
+            ),
+            (
+                "  a:\n    limits:\n      requests: 0\n",
+                "models.a.limits.requests: 0 would refuse every request; use 1 or more, or remove the line for no limit (line 5)",
+            ),
+            (
+                "  a: {limits: {tokens_per_minute: 0}}\n",
+                "models.a.limits.tokens_per_minute: 0 is out of range",
             ),
             ("  ' a': {}\n", "models. a: is not a model's name"),
         ] {
