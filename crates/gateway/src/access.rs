@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use crate::admin::door::Door;
 use crate::certificates::ClientTls;
 use crate::http::cors::Cors;
+use crate::inputs::models::{Models, UseOfModels};
 use crate::inputs::oidc::{Issuers, KeptIssuers};
 use crate::inputs::rate::RatesByTenant;
 use crate::inputs::residency::Rules;
@@ -46,6 +47,8 @@ pub(crate) struct Access {
     pub(crate) settings: Arc<Settings>,
     pub(crate) tenants: Tenants,
     pub(crate) salts: Salts,
+    /// Limits of models.
+    pub(crate) models: Models,
     /// Whether answers tell clients about prefix matches and the fleet.
     pub(crate) tells: bool,
     pub(crate) rules: Rules,
@@ -65,6 +68,8 @@ pub(crate) struct Access {
 pub(crate) struct Kept {
     /// The tenants' current use of their limits.
     rates: RatesByTenant,
+    /// The same of models.
+    models: UseOfModels,
     /// The issuers of tokens, with their keys.
     pub(crate) issuers: Arc<KeptIssuers>,
     /// Keys the salts, if there is no secret.
@@ -73,7 +78,12 @@ pub(crate) struct Kept {
 
 impl Kept {
     pub(crate) fn new(seed: u64) -> Kept {
-        Kept { rates: RatesByTenant::default(), issuers: Arc::default(), seed }
+        Kept {
+            rates: RatesByTenant::default(),
+            models: UseOfModels::default(),
+            issuers: Arc::default(),
+            seed,
+        }
     }
 }
 
@@ -88,6 +98,7 @@ impl Access {
             tenants: Tenants::new(&config.tenants, &kept.rates)
                 .with_issuers(Issuers::new(&config.oidc, &kept.issuers)),
             salts: Salts::new(&config, kept.seed),
+            models: kept.models.of(&config.models),
             tells: config.tells_clients() == TellClients::All,
             rules: Rules::new(&config.residency)?,
             traces: config.traces.clone().map(Arc::new),

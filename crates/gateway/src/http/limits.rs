@@ -83,6 +83,11 @@ impl Bound {
         self.most.load(Ordering::Relaxed)
     }
 
+    /// The same count with another limit.
+    pub(crate) fn limited(&self, most: usize) -> Bound {
+        Bound { used: self.used.clone(), most: Arc::new(AtomicUsize::new(most)) }
+    }
+
     /// Changes the limit. Permits beyond a lower one stay.
     pub(crate) fn allow(&self, most: usize) {
         self.most.store(most, Ordering::Relaxed);

@@ -11,6 +11,7 @@ use crate::machine::ratios::Ratios;
 
 pub(crate) mod engine_fields;
 pub(crate) mod fingerprint;
+pub(crate) mod models;
 pub(crate) mod oidc;
 pub(crate) mod pins;
 pub(crate) mod priority;

@@ -35,6 +35,8 @@ pub(crate) struct Record {
     pub(crate) hops: u8,
     /// Present once the request is admitted.
     pub(crate) asked: Option<Asked>,
+    /// The client's name of the model, if it is an alias of the configuration.
+    pub(crate) alias: Option<Box<str>>,
     /// The blocks of its prompt, if it belongs in the journal.
     pub(super) blocks: Option<Blocks>,
     /// The policy in force when it was admitted.
@@ -101,6 +103,7 @@ impl Record {
             priority: None,
             hops: 0,
             asked: None,
+            alias: None,
             blocks: None,
             policy: None,
             status: None,

@@ -12,7 +12,7 @@
 //! requests never wait for a disk or a collector.
 //!
 //! A record has no text of a prompt or a reply, and no model name or session of the client's own
-//! writing: models are named as the engines name them, and sessions are keyed hashes.
+//! writing: models are named as the engines or the configuration name them, and sessions are keyed hashes.
 
 mod blocks;
 mod collector;

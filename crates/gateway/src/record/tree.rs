@@ -298,6 +298,7 @@ fn request_attributes<'a>(
         all.extend(text(name, value.as_ref()));
     }
     for (name, value) in [
+        ("meridian.alias", record.alias.as_deref()),
         ("meridian.priority", record.priority.map(|priority| priority.word())),
         ("meridian.policy", record.policy),
         ("meridian.reason", record.reason),

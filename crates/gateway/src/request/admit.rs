@@ -19,6 +19,7 @@ use crate::http::limits::{Limits, Permit};
 use crate::http::refusal::Refusal;
 use crate::ids::Ids;
 use crate::inputs::fingerprint::ReadingNow;
+use crate::inputs::models::Held;
 use crate::inputs::pins::{Home, ResponseKey};
 use crate::inputs::residency::{Reach, reach};
 use crate::inputs::salts::Salts;
@@ -75,7 +76,10 @@ impl Admission {
         recording.note(|record| record.times.received = Some(Instant::now()));
         let tenant = self.inputs.reading.hash(caller.tenant.as_ref().map(HeaderValue::as_bytes));
         let reading = self.inputs.reading.of(settings.isolates.then_some(tenant));
-        let info = openai::read(endpoint, &body, &reading).map_err(Refusal::bad_request)?;
+        // A peer has resolved the alias already, and has the name that its own file gives it.
+        let served = |name: &str| access.config.served(name).filter(|_| origin.is_client());
+        let info = openai::read_as(endpoint, &body, &reading, served);
+        let info = info.map_err(Refusal::bad_request)?;
         engine_fields::judge(
             settings.engine_fields,
             &self.metrics,
@@ -95,6 +99,10 @@ impl Admission {
             }
             _ => None,
         };
+        let mut reserved = Reserved::new(permits, charge);
+        if !dry_run && !access.models.are_free() {
+            reserved.hold(self.hold(access, endpoint, &info, model, tokens))?;
+        }
         let id = self.ids.next();
         let keys = (&settings.key_headers[..], &*self.inputs.reading);
         let own_key = || session(keys, &parts.headers, &info);
@@ -132,8 +140,22 @@ impl Admission {
         let block_tokens = ratio * reading.block_bytes as f32;
         let splits = payload.prefill.is_some();
         let question = routing::Request { splits, ..question(&context, id, reach, block_tokens) };
-        let reserved = Reserved::new(permits, charge);
         Ok(Admitted { context, payload, reserved, question, dry_run })
+    }
+
+    /// The request's part of its model's limits.
+    fn hold(
+        &self,
+        access: &Access,
+        endpoint: Endpoint,
+        info: &RequestInfo,
+        model: ModelId,
+        tokens: u32,
+    ) -> Result<Held, Refusal> {
+        // A path that need not name a model is served by any.
+        let any = info.model.is_empty().then(|| self.fleet.name(model)).flatten();
+        let name = any.as_deref().unwrap_or(&info.model);
+        access.models.admit(name, tokens, reply(endpoint, info), info.replies)
     }
 
     /// The body of the prefill leg, if the request may have one.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
+use meridian_wire::config::Gateway as Config;
 use meridian_wire::openai::{self, Endpoint};
 use meridian_wire::peer::Marks;
 
@@ -107,7 +108,8 @@ impl Requests {
         match (endpoint, request.method()) {
             _ if !passes => return Err(Refusal::unknown_path()),
             (Endpoint::Models, &Method::GET | &Method::HEAD) => {
-                let answer = models(fleet, peers.as_deref(), path);
+                let aliases = origin.is_client().then_some(&access.config);
+                let answer = models(fleet, peers.as_deref(), aliases, path);
                 noted::ends_answered(recording, answer.status());
                 return Ok(answer);
             }
@@ -147,13 +149,19 @@ fn with_id(mut response: Response<AnswerBody>, id: Option<HeaderValue>) -> Respo
     response
 }
 
-/// `/v1/models`: every model of the replicas here and at peers, once.
-fn models(fleet: &Fleet, peers: Option<&Peers>, path: &str) -> Response<AnswerBody> {
+/// `/v1/models`: every model of the replicas here and at peers, once, and the aliases of `config`.
+fn models(
+    fleet: &Fleet,
+    peers: Option<&Peers>,
+    config: Option<&Config>,
+    path: &str,
+) -> Response<AnswerBody> {
     let mut pages: Vec<_> = fleet.all().iter().filter_map(|m| m.models_page()).collect();
     // A model that is served both here and there is described by this region's list.
     pages.extend(peers.iter().flat_map(|peers| peers.models.pages()));
     let pages: Vec<&[u8]> = pages.iter().map(AsRef::as_ref).collect();
-    let merged = openai::merge_models(&pages);
+    let aliases = config.into_iter().flat_map(Config::aliases);
+    let merged = openai::merge_models(&pages, aliases);
     let Some(id) = path.strip_prefix("/v1/models/").filter(|id| !id.is_empty()) else {
         return json(StatusCode::OK, merged);
     };

@@ -39,7 +39,9 @@ pub(super) fn leg_body(
     member: &Member,
 ) -> Parts {
     let wanted = |purpose| match purpose {
-        Purpose::Strip(_) | Purpose::Usage | Purpose::Prefill | Purpose::Leg => true,
+        Purpose::Model | Purpose::Strip(_) | Purpose::Usage | Purpose::Prefill | Purpose::Leg => {
+            true
+        }
         Purpose::CacheSalt => member.reads_salts(),
     };
     Parts::new(match added.members.is_empty() {

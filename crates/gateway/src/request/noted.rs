@@ -30,6 +30,7 @@ pub(super) fn admitted(recording: &mut Recording, context: &RequestContext) {
         record.id = Some(call.shown_id.clone());
         record.times.admitted = Some(Instant::now());
     });
+    recording.note_kept(|record| record.alias = prompt.info.alias.as_deref().map(Into::into));
 }
 
 /// The machine has chosen the destination of an attempt.

@@ -153,7 +153,8 @@ impl Relay {
             &resume.payload,
             &destination,
         );
-        let reader = Answer::new(self.delivery.endpoint, true, undo, false);
+        let alias = resume.context.prompt.info.alias.as_deref();
+        let reader = Answer::new(self.delivery.endpoint, true, undo, false).naming(alias);
         let answering =
             Answering::new(&self.delivery, &destination, opened, reader, ticket, Some(resume));
         State::Answering(Box::new(answering))

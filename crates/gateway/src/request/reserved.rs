@@ -1,22 +1,39 @@
 //! The resources that a request holds until its answer is sent: permits of the gateway's limits,
-//! and its tenant's charge.
+//! and the charges of its tenant and its model.
 
 use http::HeaderMap;
 use meridian_routing::Usage;
 
 use crate::http::limits::Permit;
+use crate::http::refusal::Refusal;
+use crate::inputs::models::Held;
 use crate::inputs::rate::Charge;
 
-/// Permits and charge of one request.
+/// Permits and charges of one request.
 pub(crate) struct Reserved {
     permits: Vec<Permit>,
     /// Present if its tenant has limits; corrected when dropped.
     charge: Option<Charge>,
+    /// The same of its model.
+    of_model: Option<Charge>,
 }
 
 impl Reserved {
     pub(crate) fn new(permits: Vec<Permit>, charge: Option<Charge>) -> Reserved {
-        Reserved { permits, charge }
+        Reserved { permits, charge, of_model: None }
+    }
+
+    /// Adds the request's part of its model's limits. One that they refuse costs its tenant no
+    /// tokens.
+    pub(crate) fn hold(&mut self, held: Result<Held, Refusal>) -> Result<(), Refusal> {
+        let held = held.inspect_err(|_| self.unserved())?;
+        self.permits.extend(held.permit);
+        self.of_model = held.charge;
+        Ok(())
+    }
+
+    fn charges(&mut self) -> impl Iterator<Item = &mut Charge> {
+        self.charge.iter_mut().chain(&mut self.of_model)
     }
 
     /// Writes the tenant's remaining limits into an answer's headers.
@@ -28,24 +45,21 @@ impl Reserved {
 
     /// No engine worked on the request.
     pub(crate) fn unserved(&mut self) {
-        if let Some(charge) = &mut self.charge {
-            charge.nothing();
-        }
+        self.charges().for_each(Charge::nothing);
     }
 
     /// Adds delivered pieces of the reply, when the engine's count will not come.
     pub(crate) fn seen(&mut self, pieces: u32) {
-        if let Some(charge) = &mut self.charge {
-            charge.seen(pieces);
-        }
+        self.charges().for_each(|charge| charge.seen(pieces));
     }
 
-    /// Corrects the charge to the engine's count if there is one, else to the delivered pieces.
+    /// Corrects the charges to the engine's count if there is one, else to the delivered pieces.
     pub(crate) fn settle(&mut self, usage: Option<Usage>, pieces: u32) {
-        let Some(mut charge) = self.charge.take() else { return };
-        match usage {
-            Some(usage) => charge.counted(usage),
-            None => charge.seen(pieces),
+        for mut charge in self.charge.take().into_iter().chain(self.of_model.take()) {
+            match usage {
+                Some(usage) => charge.counted(usage),
+                None => charge.seen(pieces),
+            }
         }
     }
 

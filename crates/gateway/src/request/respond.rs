@@ -43,8 +43,10 @@ pub(crate) fn answered(
     let form = form(&context, &attempt.destination, &head);
     let ok = head.status.is_success();
     ticket.note(|record| record.status = Some(head.status));
-    // An error event added at a break would exceed the length.
-    dress(answers, &context, &attempt, &mut head.headers, ok && form == Form::Events);
+    let alias = context.prompt.info.alias.clone().filter(|_| is_named(&context, &head));
+    // An error event added at a break would exceed the length, and another name changes it.
+    let length_changes = ok && (form == Form::Events || alias.is_some());
+    dress(answers, &context, &attempt, &mut head.headers, length_changes);
     reserved.write(&mut head.headers);
     head.headers.insert(headers::REQUEST_ID, context.call.shown_id.clone());
     if !ok {
@@ -66,7 +68,7 @@ pub(crate) fn answered(
     let events = form == Form::Events;
     let undo =
         events && undoes(&context.settings, &context.prompt.info, &payload, &attempt.destination);
-    let reader = Answer::new(endpoint, events, undo, collect);
+    let reader = Answer::new(endpoint, events, undo, collect).naming(alias.as_deref());
     let (delivery, resume) = Delivery::new(answers, context, payload, reserved, form, collect);
     let answering = Answering::new(&delivery, &attempt.destination, opened, reader, ticket, resume);
     Response::from_parts(head, AnswerBody::Relay(Box::new(Relay::new(delivery, answering))))
@@ -84,6 +86,11 @@ fn form(context: &RequestContext, destination: &Destination, head: &response::Pa
         true => Form::UntilClose,
         false => Form::Whole,
     }
+}
+
+/// Whether an answer may name its model: on an engine's own path it may be anything but JSON.
+fn is_named(context: &RequestContext, head: &response::Parts) -> bool {
+    !context.call.endpoint.passes_unread() || headers::is_json(&head.headers)
 }
 
 /// Prepares the headers of an answer for the client, with those of the gateway.

@@ -10,7 +10,9 @@ use meridian_wire::config::{Gateway as Config, keys};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::common::{Fleet, Open, Region, Replica, Script, call, chat, chunk, open, stream_chat};
+use crate::common::{
+    Fleet, Open, Region, Replica, Script, call, chat, chunk, eventually, open, stream_chat,
+};
 
 /// A changed value for each key that reloads.
 fn reloading(folder: &str) -> Vec<(&'static str, Value)> {
@@ -52,6 +54,7 @@ fn reloading(folder: &str) -> Vec<(&'static str, Value)> {
         ("limits.requests", json!(90)),
         ("limits.bodies", json!("2GiB")),
         ("limits.replicas", json!(500)),
+        ("models", json!({"gpt-4o": {"alias": "m"}})),
         ("ms_per_token", json!(0.2)),
         (
             "oidc",
@@ -261,8 +264,12 @@ async fn takes_effect(world: &World) {
     let mut large = chat(&"x".repeat(2 << 20));
     large.headers_mut().insert("authorization", "Bearer abc".parse().unwrap());
     assert_eq!(call(world.region.listen, large).await.status, 413);
-    let log = std::fs::read_to_string(world.folder.join("access.log")).unwrap();
-    assert!(log.contains(" status=401 ") && log.contains(" tenant=acme "), "{log}");
+    // Another thread writes it.
+    eventually("the log has both requests", async || {
+        let log = std::fs::read_to_string(world.folder.join("access.log")).unwrap();
+        (log.contains(" status=401 ") && log.contains(" tenant=acme ")).then_some(())
+    })
+    .await;
     assert!(world.folder.join("journal.jsonl").exists());
 }
 

@@ -3,7 +3,7 @@
 
 use super::{
     AdmissionMode, Breaker, Gateway, Held, Keys, Limits, Probe, Resume, Span, Timeouts, VERSION,
-    credentials, oidc, record, sources, tenants, unknown_credentials,
+    credentials, models, oidc, record, sources, tenants, unknown_credentials,
 };
 use crate::peer::label;
 
@@ -138,7 +138,7 @@ impl Gateway {
         }
     }
 
-    /// The lists of replicas, their sources, tenants, issuers, and residency rules.
+    /// The lists of replicas, their sources, models, tenants, issuers, and residency rules.
     fn check_lists(&self, check: &mut impl FnMut(bool, String)) {
         let long = sources::beyond_limit(self.replicas.len(), self.limits.replicas);
         check(long.is_none(), format!("replicas: {}", long.unwrap_or_default()));
@@ -151,6 +151,7 @@ impl Gateway {
             check(unknown.is_none(), format!("{list}[{i}].{}", unknown.unwrap_or_default()));
         }
         sources::check_all(&self.discovery, check);
+        models::check(&self.models, check);
         tenants::check(&self.tenants, check);
         oidc::check(&self.oidc, &self.tenants, check);
         self.residency.check(&self.tenants, check);

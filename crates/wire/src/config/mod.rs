@@ -10,6 +10,7 @@ mod cors;
 mod credentials;
 pub(crate) mod file;
 mod keys;
+mod models;
 mod oidc;
 mod peers;
 mod policy;
@@ -41,6 +42,7 @@ pub use cors::Cors;
 pub use credentials::{Credentials, unknown_credentials};
 pub use file::{ConfigError, changed_sections, locate};
 pub use keys::{Key, keys};
+pub use models::{ModelLimits, ModelSettings, Models};
 pub use oidc::{Claims, Issuer, TokenAlgorithm, UnknownTenants, issuer_url};
 pub use peers::{Accept, MOST_PEERS, Peer, Peers};
 pub use policy::{Policy, Scalar};
@@ -103,6 +105,9 @@ pub struct Gateway {
     /// Engine paths to pass through besides the OpenAI ones, as exact paths (`/generate`).
     #[serde(default)]
     pub paths: Vec<String>,
+    /// Models by the name that requests use: aliases and limits.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub models: Models,
     /// Sources of the affinity key and the tenant.
     #[serde(default)]
     pub keys: Keys,

@@ -16,7 +16,7 @@ use super::residency::check_labels;
 /// Most keys of all tenants: each request's key is compared with all of them.
 const MOST_KEYS: usize = 1024;
 /// Most units a minute: above this, nanoseconds are too coarse to tell single units apart.
-const MOST_A_MINUTE: u32 = 1_000_000_000;
+pub(super) const MOST_A_MINUTE: u32 = 1_000_000_000;
 /// Longest name.
 const MOST_NAME: usize = 64;
 

@@ -10,11 +10,15 @@
 //! chat, which has no token in it. It waits for the chunk of usage that follows in the same write,
 //! since asking for usage moves `timings` from the one to the other.
 //!
+//! An answer to a request that used an alias shows the alias in place of the engine's name of the
+//! model (`rename.rs`).
+//!
 //! An event longer than [`MAX_EVENT`] passes unread. Lines end in LF or CRLF. The lone CR of the
 //! event-stream standard, which no engine sends, is not supported.
 
 mod json;
 mod reader;
+mod rename;
 mod reply;
 pub(super) mod sse;
 mod stream;
@@ -25,6 +29,7 @@ use super::endpoint::Endpoint;
 use super::usage::Usage;
 use json::Json;
 pub(super) use reader::member;
+use rename::Rename;
 use stream::Stream;
 
 /// The longest event that is read (and buffered, with a splice), in bytes.
@@ -92,6 +97,20 @@ impl Answer {
         } else {
             Form::Json(Json::new(endpoint, collect_reply))
         })
+    }
+
+    /// The same, with `name` in place of the engine's name of the model wherever the answer has
+    /// it. Incomplete events are buffered for that.
+    #[must_use]
+    pub fn naming(mut self, name: Option<&str>) -> Answer {
+        if let Some(name) = name {
+            let name = Bytes::from(serde_json::to_vec(name).expect("a string always serializes"));
+            match &mut self.0 {
+                Form::Stream(stream) => stream.name = Some(name),
+                Form::Json(json) => json.rename = Some(Rename::new(name)),
+            }
+        }
+        self
     }
 
     /// Takes the next bytes of the answer.

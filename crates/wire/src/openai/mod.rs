@@ -4,6 +4,7 @@
 //! the model, a fingerprint of the prompt, whether the answer streams, how many tokens it took. The
 //! functions here read those facts from bytes. They own no socket, no clock and no unbounded
 //! buffer. They change a body only through a few named splices ([`Splices`]):
+//! - name the model as engines serve it, where the client uses an alias;
 //! - cut out the engines' private fields ([`EngineField`]);
 //! - ask for usage, which [`Answer`] removes again from the response;
 //! - add a salt that separates tenants;
@@ -48,7 +49,7 @@ pub use models::{BadModels, Model, find_model, merge_models, model_ids, model_li
 pub use no_leg::NoPrefillLeg;
 pub use prefill::prefill_leg;
 pub use prompt::push_reply;
-pub use request::{Reading, RequestInfo, read};
+pub use request::{Reading, RequestInfo, read, read_as};
 pub use resume::{Continued, Counts, Lost, Thread};
 pub use splice::{Pieces, Purpose, Splice, Splices};
 pub use usage::Usage;

@@ -6,6 +6,9 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::raw::Object;
+use super::splice::offset;
+
 /// One model of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Model {
@@ -64,19 +67,33 @@ pub fn model_ids(body: &[u8]) -> Result<Vec<String>, BadModels> {
 
 /// One list of all models, each as described by the first list that has it, including unknown
 /// members. Unreadable lists are left out.
+///
+/// Each of the `aliases`, a name and its model, is described as its model if that is listed. It
+/// takes the place of a model of the same name.
 #[must_use]
-pub fn merge_models(bodies: &[&[u8]]) -> Bytes {
+pub fn merge_models<'a>(
+    bodies: &[&[u8]],
+    aliases: impl Iterator<Item = (&'a str, &'a str)> + Clone,
+) -> Bytes {
     let mut seen = BTreeSet::new();
     let mut data = Vec::new();
     for body in bodies {
         let Ok(list) = serde_json::from_slice::<List<'_>>(body) else { continue };
         for raw in list.data {
-            if entry(raw).is_some_and(|model| seen.insert(model.id)) {
-                data.push(raw);
+            if let Some(model) = entry(raw).filter(|model| seen.insert(model.id.clone())) {
+                data.push((model.id, raw));
             }
         }
     }
-    let merged = Merged { object: "list", data };
+    let made: Vec<(&str, Box<RawValue>)> = aliases
+        .filter_map(|(alias, target)| {
+            let (_, raw) = data.iter().find(|(id, _)| id == target)?;
+            Some((alias, renamed(raw, alias)?))
+        })
+        .collect();
+    data.retain(|(id, _)| !made.iter().any(|(alias, _)| alias == id));
+    let data = data.into_iter().map(|(_, raw)| raw).chain(made.iter().map(|(_, raw)| &**raw));
+    let merged = Merged { object: "list", data: data.collect() };
     Bytes::from(serde_json::to_vec(&merged).expect("raw values always serialize"))
 }
 
@@ -86,6 +103,15 @@ pub fn find_model(list: &[u8], id: &str) -> Option<Bytes> {
     let list: List<'_> = serde_json::from_slice(list).ok()?;
     let raw = list.data.into_iter().find(|raw| entry(raw).is_some_and(|model| model.id == id))?;
     Some(Bytes::copy_from_slice(raw.get().as_bytes()))
+}
+
+/// An entry with another id, and every other byte the same.
+fn renamed(raw: &RawValue, id: &str) -> Option<Box<RawValue>> {
+    let json = raw.get();
+    let value = Object::parse(&["id"], json).ok()?[0]?;
+    let (start, id) = (offset(json, value), serde_json::to_string(id).ok()?);
+    let rest = &json[start + value.get().len()..];
+    RawValue::from_string([&json[..start], &id, rest].concat()).ok()
 }
 
 fn entry(raw: &RawValue) -> Option<Model> {

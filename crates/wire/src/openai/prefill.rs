@@ -47,8 +47,8 @@ const LIMITS: usize = 3;
 const STREAM: usize = LIMITS;
 
 /// The splices that make the prefill leg's body. They take the place of the body's usual splices,
-/// `usual`, of which they contain the cuts and the salt, if it was added before. They do not ask
-/// for usage, since the answer is no stream.
+/// `usual`, of which they contain the cuts, the model's name, and the salt if it was added before.
+/// They do not ask for usage, since the answer is no stream.
 ///
 /// The cost is that of one pass over the body.
 ///
@@ -73,8 +73,9 @@ pub fn prefill_leg(
     }
     one_answer(endpoint, &found.values[CHANGED.len()..])?;
     limit(endpoint, json, &found.values, &mut splices)?;
-    for salt in usual.iter().filter(|splice| splice.purpose == Purpose::CacheSalt) {
-        splices.push(salt.clone());
+    let kept = |splice: &&Splice| matches!(splice.purpose, Purpose::CacheSalt | Purpose::Model);
+    for splice in usual.iter().filter(kept) {
+        splices.push(splice.clone());
     }
     Ok(splices)
 }

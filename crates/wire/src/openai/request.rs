@@ -1,5 +1,6 @@
 //! Reads a request in one pass over its body, copying only small facts.
 
+use bytes::Bytes;
 use meridian_base::{Fingerprinter, keyed, mix};
 use serde_json::value::RawValue;
 
@@ -11,7 +12,7 @@ use super::endpoint::Endpoint;
 use super::prompt::Writer;
 use super::raw::{Object, elements, kind, owned, string};
 use super::salt::SaltPlace;
-use super::splice::Splices;
+use super::splice::{Purpose, Splice, Splices, offset};
 use super::text::decode;
 
 /// How to fingerprint prompts: the same for every request of a fleet.
@@ -32,8 +33,10 @@ pub struct Reading {
 /// Facts about a request that a gateway needs.
 #[derive(Clone, Debug)]
 pub struct RequestInfo {
-    /// The model, or the adapter, that the request names.
+    /// The model, or the adapter, as engines serve it.
     pub model: String,
+    /// The name that the request has for it, if that is another one.
+    pub alias: Option<String>,
     /// Whether the answer should be a stream of events.
     pub stream: bool,
     /// Whether the client itself asked for usage in the stream.
@@ -73,13 +76,28 @@ pub struct RequestInfo {
 /// # Errors
 /// A body that the engine could not read either, with the field and the remedy.
 pub fn read(endpoint: Endpoint, body: &[u8], reading: &Reading) -> Result<RequestInfo, BadRequest> {
+    read_as(endpoint, body, reading, |_| None)
+}
+
+/// The same, where engines serve the models under other names: `served` maps a request's name of a
+/// model to theirs, or to none if they are equal. A splice puts it into the body. The facts are
+/// those of a request with the engines' name, so it shares prefixes with the requests that use it.
+///
+/// # Errors
+/// See [`read`].
+pub fn read_as<'s>(
+    endpoint: Endpoint,
+    body: &[u8],
+    reading: &Reading,
+    served: impl Fn(&str) -> Option<&'s str>,
+) -> Result<RequestInfo, BadRequest> {
     if endpoint.is_foreign() {
         if !may_be_json(body) {
             return Ok(nothing(reading, Splices::default()));
         }
         let json = utf8(body)?;
         let body = Body::parse(endpoint, json)?;
-        return Ok(facts(endpoint, json, &body, reading)
+        return Ok(facts(endpoint, json, &body, reading, served)
             .unwrap_or_else(|_| nothing(reading, body.cuts.clone())));
     }
     if body.is_empty() {
@@ -91,20 +109,25 @@ pub fn read(endpoint: Endpoint, body: &[u8], reading: &Reading) -> Result<Reques
     }
     let json = utf8(body)?;
     let body = Body::parse(endpoint, json)?;
-    facts(endpoint, json, &body, reading)
+    facts(endpoint, json, &body, reading, served)
 }
 
-fn facts(
+fn facts<'s>(
     endpoint: Endpoint,
     json: &str,
     body: &Body<'_>,
     reading: &Reading,
+    served: impl Fn(&str) -> Option<&'s str>,
 ) -> Result<RequestInfo, BadRequest> {
     let lenient = endpoint.is_foreign();
     let model = match text(body, "model")? {
         Some(model) => model,
         None if lenient => String::new(),
         None => return Err(BadRequest::missing("model", "the name of a model of /v1/models")),
+    };
+    let (model, alias) = match served(&model).filter(|served| *served != model) {
+        Some(served) => (served.to_owned(), Some(model)),
+        None => (model, None),
     };
     let stream = flag(body, "stream")?;
     let asked = usage_asked(json, body, reading.counts)?;
@@ -119,9 +142,8 @@ fn facts(
     let usage = asked.splice.filter(|_| stream && endpoint.usage_on_request());
     let counts = asked.counts && usage.is_some();
     let mut splices = body.cuts.clone();
-    if let Some(usage) = usage {
-        splices.push(usage);
-    }
+    let name = alias.is_some().then(|| named(json, body, &model)).flatten();
+    usage.into_iter().chain(name).for_each(|splice| splices.push(splice));
     Ok(RequestInfo {
         stream,
         include_usage: asked.include_usage,
@@ -137,7 +159,16 @@ fn facts(
         cache_salt,
         salt_place: (!lenient).then(|| SaltPlace::of(json, body)),
         model,
+        alias,
     })
+}
+
+/// The splice that puts `model` in place of the body's name of it.
+fn named(json: &str, body: &Body<'_>, model: &str) -> Option<Splice> {
+    let value = body.get("model")?;
+    let insert = Bytes::from(serde_json::to_vec(model).expect("a string always serializes"));
+    let (at, remove) = (offset(json, value), value.get().len());
+    Some(Splice { purpose: Purpose::Model, at, remove, insert })
 }
 
 /// The facts about a body that is not read.
@@ -145,6 +176,7 @@ fn nothing(reading: &Reading, cuts: Splices) -> RequestInfo {
     let scope = scope("", None, reading);
     RequestInfo {
         model: String::new(),
+        alias: None,
         stream: false,
         include_usage: false,
         max_tokens: None,

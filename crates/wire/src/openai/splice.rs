@@ -16,6 +16,8 @@ use super::engine_fields::EngineField;
 /// The purpose of a splice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
+    /// Names the model as engines serve it, where the client uses another name.
+    Model,
     /// Asks for usage where the client did not.
     Usage,
     /// Separates tenants in the engine's own prefix cache.
@@ -158,14 +160,15 @@ impl Splices {
         rest(at).first() == Some(&b'}')
     }
 
-    /// The body without the engines' private fields, in one piece; without such fields, the
-    /// original bytes.
+    /// The body without the engines' private fields and with the engines' name of the model, in
+    /// one piece; the original bytes if it has neither.
     #[must_use]
     pub fn stripped(&self, body: &Bytes) -> Bytes {
-        if self.engine_fields().next().is_none() {
+        let wanted = |p| matches!(p, Purpose::Strip(_) | Purpose::Model);
+        if !self.0.iter().any(|s| wanted(s.purpose)) {
             return body.clone();
         }
-        Bytes::from(self.apply(body, |p| matches!(p, Purpose::Strip(_))).concat())
+        Bytes::from(self.apply(body, wanted).concat())
     }
 }
 

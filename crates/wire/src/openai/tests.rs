@@ -1,5 +1,6 @@
 //! Tests of the public functions: requests, splices, answers, error bodies.
 
+mod aliases;
 mod answers;
 mod chunks;
 mod conversations;

@@ -48,19 +48,35 @@ impl Node {
     /// The line of the deepest part of a path that the file has.
     pub(super) fn line_of(&self, path: &Path) -> Option<usize> {
         let (mut node, mut line) = (self, path.0.is_empty().then_some(self.line));
-        for step in &path.0 {
+        let mut rest = &path.0[..];
+        while let Some(step) = rest.first() {
             let next = match (step, &node.kind) {
-                (Step::Field(name), _) => node.field(name).map(|field| (field.line, &field.value)),
+                (Step::Field(_), _) => node.named_by(rest),
                 (Step::Entry(place), Kind::List(entries)) => {
                     let entry = entries.iter().find(|(at, _)| at == place);
-                    entry.map(|(_, entry)| (entry.line, entry))
+                    entry.map(|(_, entry)| (1, entry.line, entry))
                 }
                 _ => None,
             };
-            let Some((found, value)) = next else { break };
-            (line, node) = (Some(found), value);
+            let Some((steps, found, value)) = next else { break };
+            (line, node, rest) = (Some(found), value, &rest[steps..]);
         }
         line
+    }
+
+    /// The field that the first of these steps name: how many of them, its line and its value. The
+    /// dots of a name separate steps, too: `models.llama-3.1-8b.alias`.
+    fn named_by(&self, steps: &[Step]) -> Option<(usize, usize, &Node)> {
+        let mut name = String::new();
+        for (i, step) in steps.iter().enumerate() {
+            let Step::Field(part) = step else { break };
+            name.push_str(if i == 0 { "" } else { "." });
+            name.push_str(part);
+            if let Some(field) = self.field(&name) {
+                return Some((i + 1, field.line, &field.value));
+            }
+        }
+        None
     }
 
     /// Takes out the part at a path; false if there is none.

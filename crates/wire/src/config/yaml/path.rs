@@ -27,7 +27,8 @@ impl Path {
         let mut steps = Vec::new();
         for part in text.split('.') {
             let (name, places) = part.split_once('[').map_or((part, None), |(n, p)| (n, Some(p)));
-            let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+            // Models have slashes and colons in their names.
+            let fits = |c: char| c.is_ascii_alphanumeric() || "_-/:".contains(c);
             let is_list = name.is_empty() && steps.is_empty() && places.is_some();
             if !name.chars().all(fits) || (name.is_empty() && !is_list) {
                 return None;

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use memchr::memmem::FinderRev;
 use memchr::{memchr2, memchr3};
 
+use super::rename::Rename;
 use super::reply::string_after;
 use super::{Feed, MAX_REPLY, Summary};
 use crate::openai::endpoint::Endpoint;
@@ -33,6 +34,8 @@ pub(super) struct Json {
     head: Vec<u8>,
     first: bool,
     nesting: Nesting,
+    /// Replaces the model's name, if the client used another one.
+    pub(super) rename: Option<Rename>,
 }
 
 impl Json {
@@ -45,6 +48,7 @@ impl Json {
             head: Vec::new(),
             first: false,
             nesting: Nesting::default(),
+            rename: None,
         }
     }
 
@@ -57,7 +61,11 @@ impl Json {
         }
         self.keep(&chunk);
         let ended = self.nesting.closes(&chunk);
-        Feed { pass: chunk, first_token, ended }
+        let pass = match &mut self.rename {
+            Some(rename) => rename.feed(chunk),
+            None => chunk,
+        };
+        Feed { pass, first_token, ended }
     }
 
     fn keep(&mut self, chunk: &[u8]) {

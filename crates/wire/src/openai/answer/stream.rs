@@ -5,6 +5,7 @@ use std::ops::Range;
 use bytes::{Bytes, BytesMut};
 
 use super::reader::{Reader, awaits_timings, timings_member};
+use super::rename;
 use super::reply::Reply;
 use super::{Feed, MAX_EVENT, Summary, sse};
 use crate::openai::endpoint::Endpoint;
@@ -14,6 +15,8 @@ const OVERLAP: usize = 3;
 
 pub(super) struct Stream {
     undo: bool,
+    /// The client's name of the model, as a JSON string, if it is another one.
+    pub(super) name: Option<Bytes>,
     /// The beginning of an incomplete event.
     carry: BytesMut,
     /// How many bytes of `carry` have already been forwarded.
@@ -37,6 +40,7 @@ impl Stream {
         let reply = collect.then(Reply::default);
         Stream {
             undo,
+            name: None,
             carry: BytesMut::new(),
             passed: 0,
             skipping: false,
@@ -60,7 +64,12 @@ impl Stream {
             self.carry.extend_from_slice(&chunk[done..]);
         }
         let over = self.limit();
-        if self.undo { join(edited(chunk.slice(..done), 0, &edits), over) } else { chunk }
+        if self.edits() { join(edited(chunk.slice(..done), 0, &edits), over) } else { chunk }
+    }
+
+    /// Whether bytes may change, so that an incomplete event waits for its end.
+    fn edits(&self) -> bool {
+        self.undo || self.name.is_some()
     }
 
     /// A chunk that starts within an event.
@@ -74,7 +83,7 @@ impl Stream {
         self.carry = carry;
         let passed = if done == 0 { 0 } else { std::mem::take(&mut self.passed) };
         let over = self.limit();
-        if self.undo { join(edited(whole, passed, &edits), over) } else { chunk }
+        if self.edits() { join(edited(whole, passed, &edits), over) } else { chunk }
     }
 
     /// Reads the complete events of `bytes`, collects the edits and returns the start of the
@@ -91,20 +100,29 @@ impl Stream {
                 self.waiting = true;
                 return start;
             }
-            if let Some(cut) = read.then(|| self.reader.event(event, self.undo)).flatten() {
+            let named = if read { self.named(event, start) } else { None };
+            let cut = read.then(|| self.reader.event(event, self.undo)).flatten();
+            if let Some(cut) = &cut {
                 if let Some(edit) = awaiting
                     .filter(|_| cut.len() == len)
                     .and_then(|at| Some(Edit { cut: at..at, insert: timings_member(event)? }))
                 {
                     edits.push(edit);
                 }
-                edits.push(Edit { cut: start + cut.start..start + cut.end, insert: Vec::new() });
             }
+            add(edits, named, cut.map(|cut| start + cut.start..start + cut.end));
             awaiting = awaits.then(|| start + event.trim_ascii_end().len() - 1);
             start = end;
             scanned = scanned.max(start);
         }
         start
+    }
+
+    /// The edit that puts the client's name of the model into an event at `start`.
+    fn named(&self, event: &[u8], start: usize) -> Option<Edit> {
+        let name = self.name.as_ref()?;
+        let place = rename::place(self.reader.endpoint, event)?;
+        Some(Edit { cut: start + place.start..start + place.end, insert: name.to_vec() })
     }
 
     /// Gives up an event that is too long to buffer, and returns the buffered part.
@@ -131,19 +149,29 @@ impl Stream {
         let mut edits = Vec::new();
         if !self.skipping && !last.is_empty() {
             let done = self.events(&last, 0, &mut edits);
-            if let Some(cut) = self.reader.event(&last[done..], self.undo) {
-                let cut = done + cut.start..done + cut.end;
-                edits.push(Edit { cut, insert: Vec::new() });
-            }
+            let named = self.named(&last[done..], done);
+            let cut = self.reader.event(&last[done..], self.undo);
+            add(&mut edits, named, cut.map(|cut| done + cut.start..done + cut.end));
         }
         Summary {
-            rest: if self.undo { edited(last, self.passed, &edits) } else { Bytes::new() },
+            rest: if self.edits() { edited(last, self.passed, &edits) } else { Bytes::new() },
             usage: self.reader.usage.usage(),
             response_id: self.reader.response_id,
             complete: self.reader.ended,
             reply: self.reader.reply.map(Reply::finish),
         }
     }
+}
+
+/// Adds the edits of one event in their order. A cut may contain the name.
+fn add(edits: &mut Vec<Edit>, named: Option<Edit>, cut: Option<Range<usize>>) {
+    let named = named.filter(|named| {
+        cut.as_ref().is_none_or(|cut| named.cut.end <= cut.start || cut.end <= named.cut.start)
+    });
+    let at = edits.len();
+    edits.extend(named);
+    edits.extend(cut.map(|cut| Edit { cut, insert: Vec::new() }));
+    edits[at..].sort_by_key(|edit| edit.cut.start);
 }
 
 /// `bytes` from `start` on, changed by `edits`, which are in order and do not overlap.

@@ -198,7 +198,7 @@ fn models() {
     let vllm: &[u8] =
         br#"{"object":"list","data":[{"id":"a","max_model_len":4096,"x":[1, 2]},{"id":"b"}]}"#;
     let llama: &[u8] = br#"{"models":[{"name":"c"}],"object":"list","data":[{"id":"a"},{"id":"c","meta":{"n_ctx":512}}]}"#;
-    let merged = merge_models(&[vllm, b"oops", llama, b"{\"data\":[5]}"]);
+    let merged = merge_models(&[vllm, b"oops", llama, b"{\"data\":[5]}"], [].into_iter());
     expect![[r#"{"object":"list","data":[{"id":"a","max_model_len":4096,"x":[1, 2]},{"id":"b"},{"id":"c","meta":{"n_ctx":512}}]}"#]].assert_eq(std::str::from_utf8(&merged).expect("JSON is text"));
     expect![[r#"Ok([Model { id: "a", max_model_len: None }, Model { id: "c", max_model_len: Some(512) }])"#]].assert_eq(&format!("{:?}", model_list(llama)));
     assert_eq!(model_ids(&merged).expect("a list"), ["a", "b", "c"]);

@@ -1,0 +1,163 @@
+//! Shows the name that a client used for its model in the answer, in place of the engine's.
+//!
+//! In an answer of one JSON object, the value of the outermost member `model` is replaced as it
+//! passes. Nothing is held back for that: the bytes before the value and after it pass at once. In
+//! a stream, [`Stream`](super::stream) holds complete events, and the value is replaced in each of
+//! them that has one.
+//!
+//! The name alone is hidden. An engine may write it in other places, such as the message of an
+//! error.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use bytes::{Bytes, BytesMut};
+use memchr::memmem::Finder;
+use memchr::{memchr2, memchr3};
+
+use super::sse;
+use crate::openai::endpoint::Endpoint;
+use crate::openai::raw::Object;
+
+const KEY: &[u8] = b"model";
+static MODEL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"model\""));
+const CHUNK: [&str; 1] = ["model"];
+const RESPONSE: [&str; 1] = ["response"];
+const MESSAGE: [&str; 1] = ["message"];
+
+/// The value of `model` in an event of a stream, as a range of the event. Data of several lines,
+/// which no engine sends, is not edited.
+pub(super) fn place(endpoint: Endpoint, event: &[u8]) -> Option<Range<usize>> {
+    MODEL.find(event)?;
+    let event = sse::parse(event);
+    let (data, at) = (event.data.as_deref()?, event.data_at?);
+    let json = std::str::from_utf8(data).ok()?;
+    let inner = match endpoint {
+        Endpoint::Responses => Object::parse(&RESPONSE, json).ok()?[0]?.get(),
+        Endpoint::Messages => Object::parse(&MESSAGE, json).ok()?[0]?.get(),
+        _ => json,
+    };
+    let model = Object::parse(&CHUNK, inner).ok()?[0]?.get();
+    let start = at + (model.as_ptr() as usize - json.as_ptr() as usize);
+    model.starts_with('"').then(|| start..start + model.len())
+}
+
+/// Replaces the model's name in one JSON object, cut into chunks anywhere.
+pub(super) struct Rename {
+    /// The name as a JSON string.
+    name: Bytes,
+    depth: u32,
+    state: State,
+}
+
+#[derive(Clone, Copy)]
+enum State {
+    /// Between strings.
+    Outside,
+    /// In a string of the outermost object that has begun like the key, with so many bytes of it.
+    Key(usize),
+    /// In a string that is not the key.
+    Text {
+        escaped: bool,
+    },
+    /// After a string that is equal to the key.
+    AfterKey,
+    /// Before the value of the key.
+    AfterColon,
+    /// In the value, of which nothing passes.
+    Value {
+        escaped: bool,
+    },
+    Done,
+}
+
+impl Rename {
+    pub(super) fn new(name: Bytes) -> Rename {
+        Rename { name, depth: 0, state: State::Outside }
+    }
+
+    /// Takes the next bytes and returns those to pass, mostly the same.
+    pub(super) fn feed(&mut self, chunk: Bytes) -> Bytes {
+        let mut changed: Option<BytesMut> = None;
+        let (mut at, mut from) = (0, 0);
+        if let State::Value { .. } = self.state {
+            changed = Some(BytesMut::new());
+            from = chunk.len();
+        }
+        while at < chunk.len() && !matches!(self.state, State::Done) {
+            let (before, next) = (self.state, self.step(&chunk, at));
+            match (before, self.state) {
+                (State::Value { .. }, State::Done) => from = next,
+                (State::AfterColon, State::Value { .. }) => {
+                    let changed = changed.get_or_insert_default();
+                    changed.extend_from_slice(&chunk[from..at]);
+                    changed.extend_from_slice(&self.name);
+                    from = chunk.len();
+                }
+                _ => {}
+            }
+            at = next;
+        }
+        match changed {
+            None => chunk,
+            Some(mut changed) => {
+                changed.extend_from_slice(&chunk[from..]);
+                changed.freeze()
+            }
+        }
+    }
+
+    /// Reads on from `at`, at least one byte; returns the place after what it has read.
+    fn step(&mut self, bytes: &[u8], at: usize) -> usize {
+        let rest = &bytes[at..];
+        let byte = rest[0];
+        self.state = match self.state {
+            State::Outside => match memchr3(b'"', b'{', b'}', rest) {
+                None => return bytes.len(),
+                Some(found) => {
+                    self.state = self.outside(rest[found]);
+                    return at + found + 1;
+                }
+            },
+            State::Text { escaped: true } => State::Text { escaped: false },
+            State::Text { .. } => return at + self.string(rest, State::Outside),
+            State::Key(n) if n == KEY.len() && byte == b'"' => State::AfterKey,
+            State::Key(n) if KEY.get(n) == Some(&byte) => State::Key(n + 1),
+            State::Key(_) => {
+                self.state = State::Text { escaped: false };
+                return at;
+            }
+            State::AfterKey if byte == b':' => State::AfterColon,
+            State::AfterColon if byte == b'"' => State::Value { escaped: false },
+            State::AfterKey | State::AfterColon if byte.is_ascii_whitespace() => self.state,
+            State::AfterKey | State::AfterColon => self.outside(byte),
+            State::Value { escaped: true } => State::Value { escaped: false },
+            State::Value { .. } => return at + self.string(rest, State::Done),
+            State::Done => return bytes.len(),
+        };
+        at + 1
+    }
+
+    /// The state after a byte between strings.
+    fn outside(&mut self, byte: u8) -> State {
+        match byte {
+            b'"' if self.depth == 1 => return State::Key(0),
+            b'"' => return State::Text { escaped: false },
+            b'{' => self.depth += 1,
+            b'}' => self.depth = self.depth.saturating_sub(1),
+            _ => {}
+        }
+        State::Outside
+    }
+
+    /// Reads on in a string, to its next escape or to its end, after which the state is `then`.
+    fn string(&mut self, rest: &[u8], then: State) -> usize {
+        let Some(found) = memchr2(b'"', b'\\', rest) else { return rest.len() };
+        self.state = match (rest[found], self.state) {
+            (b'"', _) => then,
+            (_, State::Value { .. }) => State::Value { escaped: true },
+            _ => State::Text { escaped: true },
+        };
+        found + 1
+    }
+}
