@@ -17,7 +17,7 @@ const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST");
 /// Headers of answers that pages may read, besides the few that are always readable. The star
 /// stands for those of engines.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
-    "x-request-id, retry-after, x-meridian-replica, x-meridian-prefill-replica, x-meridian-peer, x-meridian-region, x-meridian-residency, x-meridian-reason, x-meridian-refused, x-meridian-prefix-match, *",
+    "x-request-id, retry-after, x-meridian-replica, x-meridian-prefill-replica, x-meridian-peer, x-meridian-region, x-meridian-residency, x-meridian-reason, x-meridian-refused, x-meridian-prefix-match, x-meridian-fallback, *",
 );
 
 /// Response headers about cross-origin requests.

@@ -16,6 +16,8 @@ pub(crate) const PEER: HeaderName = HeaderName::from_static("x-meridian-peer");
 pub(crate) const REGION: HeaderName = HeaderName::from_static("x-meridian-region");
 pub(crate) const RESIDENCY: HeaderName = HeaderName::from_static("x-meridian-residency");
 pub(crate) const REASON: HeaderName = HeaderName::from_static("x-meridian-reason");
+/// The model that answered, if it is a fallback.
+pub(crate) const FALLBACK: HeaderName = HeaderName::from_static("x-meridian-fallback");
 pub(crate) const PREFIX_MATCH: HeaderName = HeaderName::from_static("x-meridian-prefix-match");
 pub(crate) const DRY_RUN: HeaderName = HeaderName::from_static("x-meridian-dry-run");
 pub(crate) const TTFT_SLO: HeaderName = HeaderName::from_static("x-slo-ttft-ms");
@@ -83,6 +85,7 @@ pub(crate) fn to_client(headers: &mut HeaderMap, asked_orca: bool, length_change
     headers.remove(&PEER);
     headers.remove(&REGION);
     headers.remove(&RESIDENCY);
+    headers.remove(&FALLBACK);
     if !asked_orca {
         headers.remove(ORCA);
     }
@@ -92,7 +95,7 @@ pub(crate) fn to_client(headers: &mut HeaderMap, asked_orca: bool, length_change
 }
 
 /// Removes headers that reveal prefix matches or the fleet. The region stays: it says where a
-/// request was served.
+/// request was served. So does a fallback: it says which model answered.
 pub(crate) fn hide(headers: &mut HeaderMap) {
     for name in [&REPLICA, &PREFILL, &PEER, &REASON, &PREFIX_MATCH, &ORCA] {
         headers.remove(name);

@@ -45,6 +45,17 @@ pub(crate) struct Details {
     pub(crate) served: Option<ReplicaId>,
 }
 
+/// How a request leaves one model for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// The machine refused it and already dropped it.
+    Refused,
+    /// After an attempt with this outcome.
+    Failed(Outcome),
+    /// It waits in the queue, or for the answer of an attempt.
+    Waiting,
+}
+
 /// A request in flight. If it is dropped without an end, it counts as cancelled by its client. A
 /// handler that stops early, after a disconnect, a timeout or a panic, drops it, so nothing leaks.
 pub(crate) struct Ticket {
@@ -181,6 +192,41 @@ impl Ticket {
             _ => End::Rejected,
         };
         self.close(end, None, None);
+    }
+
+    /// Ends the request in the machine and enters it again with another model. It stays one request:
+    /// the counts do not change, and the record goes on.
+    pub(crate) fn instead(
+        mut self,
+        left: Left,
+        request: Request,
+        note: impl FnOnce(&mut Recording),
+    ) -> (Ticket, Verdict) {
+        self.open = false;
+        let mut recording = std::mem::take(&mut self.recording);
+        note(&mut recording);
+        let (driver, old, id) = (self.driver.clone(), self.id, request.id);
+        let input = match left {
+            Left::Refused => None,
+            Left::Failed(outcome) => Some(Input::Finished {
+                id: old,
+                outcome,
+                retry: false,
+                usage: None,
+                extended: None,
+                served: None,
+            }),
+            Left::Waiting => Some(Input::Cancelled(old)),
+        };
+        let mut inner = driver.lock();
+        inner.waiters.remove(&old);
+        if let Some(input) = input {
+            inner.routing.handle(driver.clock.now(), input);
+            let _ = inner.carry_out(None);
+        }
+        let verdict = driver.turn(&mut inner, id, Input::Arrived(request));
+        driver.rearm(inner);
+        (Ticket { driver, id, open: true, given: AtomicU64::new(0), recording }, verdict)
     }
 
     fn close(&mut self, end: End, input: Option<Input>, usage: Option<Usage>) {

@@ -29,6 +29,12 @@ pub(super) struct EndedAs {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(super) struct Fallback {
+    pub(super) model: String,
+    pub(super) to: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub(super) struct Kind {
     pub(super) kind: &'static str,
 }

@@ -1,6 +1,6 @@
 //! Prometheus metrics. Every label has few values by construction: reasons and outcomes come from
-//! fixed lists, replicas are limited by `limits.replicas`, peers by the configuration, and models and
-//! tenants by constants. No client input becomes a label.
+//! fixed lists, replicas are limited by `limits.replicas`, peers and fallbacks by the configuration, and
+//! models and tenants by constants. No client input becomes a label.
 
 mod buckets;
 mod certificates;
@@ -26,7 +26,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use self::labels::{EndedAs, FieldLabel, Kind, Limit, Reason, Sink};
+use self::labels::{EndedAs, Fallback, FieldLabel, Kind, Limit, Reason, Sink};
 pub(crate) use self::legs::KvAlarm;
 use self::page::Page;
 pub(crate) use self::requests::RequestMetrics;
@@ -42,6 +42,7 @@ pub(crate) struct Metrics {
     limited: Family<Limit, Counter>,
     retries: Family<Reason, Counter>,
     resumes: Family<EndedAs, Counter>,
+    fallbacks: Family<Fallback, Counter>,
     engine_fields: Family<FieldLabel, Counter>,
     probe_failures: Counter,
     odd: Family<Kind, Counter>,
@@ -70,6 +71,7 @@ impl Metrics {
             limited: Family::default(),
             retries: Family::default(),
             resumes: Family::default(),
+            fallbacks: Family::default(),
             engine_fields: Family::default(),
             probe_failures: Counter::default(),
             odd: Family::default(),
@@ -97,6 +99,8 @@ impl Metrics {
         r.register("rate_limited", help, self.limited.clone());
         r.register("retries", "Attempts repeated elsewhere, by cause", self.retries.clone());
         r.register("resumes", "Streams that broke, by outcome", self.resumes.clone());
+        let help = "Requests given to another model, by the model asked for and that one";
+        r.register("fallbacks", help, self.fallbacks.clone());
         let fields = "Fields and headers of clients that only engines send each other";
         r.register("engine_fields", fields, self.engine_fields.clone());
         r.register("probe_failures", "Probes without a usable answer", self.probe_failures.clone());
@@ -145,6 +149,12 @@ impl Metrics {
     /// Counts a broken stream that might be resumed.
     pub(crate) fn resumed(&self, outcome: &'static str) {
         self.resumes.get_or_create(&EndedAs { outcome }).inc();
+    }
+
+    /// Counts a request that is given to another model; both names are of the configuration.
+    pub(crate) fn gives_way(&self, model: &str, to: &str) {
+        let of = Fallback { model: model.to_owned(), to: to.to_owned() };
+        self.fallbacks.get_or_create(&of).inc();
     }
 
     /// Counts a private engine field sent by a client; `field` is one of a short list.
@@ -252,6 +262,7 @@ mod tests {
         metrics.engine_field("kv_transfer_params");
         metrics.odd(Odd::NotJson);
         let _ = metrics.records_dropped("journal");
+        metrics.gives_way("m", "n");
         metrics.fell_back("prefill");
         metrics.stays_whole("answers");
         metrics.kv_alarm(KvAlarm::Late, 1);

@@ -37,6 +37,8 @@ pub(crate) struct Record {
     pub(crate) asked: Option<Asked>,
     /// The client's name of the model, if it is an alias of the configuration.
     pub(crate) alias: Option<Box<str>>,
+    /// The fallback that was tried last.
+    pub(crate) fallback: Option<HeaderValue>,
     /// The blocks of its prompt, if it belongs in the journal.
     pub(super) blocks: Option<Blocks>,
     /// The policy in force when it was admitted.
@@ -104,6 +106,7 @@ impl Record {
             hops: 0,
             asked: None,
             alias: None,
+            fallback: None,
             blocks: None,
             policy: None,
             status: None,
@@ -146,6 +149,15 @@ impl Record {
             let now = Instant::now();
             self.queued += now - since;
             self.times.waits.push((since, now));
+        }
+    }
+
+    /// The request is given to another model, which ends a wait and an attempt that still run.
+    pub(crate) fn falls_back(&mut self, to: Option<HeaderValue>) {
+        self.waited();
+        self.fallback = to;
+        if let Some(hop) = self.times.current().filter(|hop| hop.ended.is_none()) {
+            hop.fail(CANCELLED, None);
         }
     }
 

@@ -64,6 +64,7 @@ fn fields(record: &Record, model: Option<&str>, each: &mut dyn FnMut(&'static st
     text("tenant", record.tenant.as_ref().map(shown));
     text("model", model.map(Cow::from));
     text("alias", record.alias.as_deref().map(Cow::from));
+    text("fallback", record.fallback.as_ref().map(shown));
     text("endpoint", Some(record.endpoint.word().into()));
     if let Some(asked) = asked {
         each("stream", Value::Flag(asked.stream));

@@ -290,6 +290,7 @@ fn request_attributes<'a>(
     for (name, value) in [
         ("meridian.request_id", &record.id),
         ("meridian.tenant", &record.tenant),
+        ("meridian.fallback", &record.fallback),
         ("meridian.replica", &record.replica),
         ("meridian.prefill_replica", &record.prefill),
         ("meridian.peer", &record.peer),

@@ -19,7 +19,6 @@ use crate::http::limits::{Limits, Permit};
 use crate::http::refusal::Refusal;
 use crate::ids::Ids;
 use crate::inputs::fingerprint::ReadingNow;
-use crate::inputs::models::Held;
 use crate::inputs::pins::{Home, ResponseKey};
 use crate::inputs::residency::{Reach, reach};
 use crate::inputs::salts::Salts;
@@ -30,6 +29,7 @@ use crate::peers::all::Peers;
 use crate::peers::report::Report;
 use crate::record::Recording;
 use crate::replicas::fleet::Fleet;
+use crate::request::candidate::{Candidate, Others, Text};
 use crate::request::context::{Call, Payload, Prompt, RequestContext, Sender, Terms};
 use crate::request::origin::{Caller, Origin};
 use crate::request::reserved::Reserved;
@@ -43,6 +43,8 @@ pub(crate) struct Admitted {
     pub(crate) reserved: Reserved,
     /// The routing machine's input.
     pub(crate) question: routing::Request,
+    /// The models to try if its own cannot serve it; absent without fallbacks.
+    pub(crate) others: Option<Box<Others>>,
     /// Decide and explain without sending anything.
     pub(crate) dry_run: bool,
 }
@@ -86,22 +88,18 @@ impl Admission {
             &engine_headers,
             &info.splices,
         )?;
-        let model = model(&self.fleet, endpoint, &info, &origin)?;
-        let home = home(&self.inputs, access, &info, tenant, &origin)?;
-        may_continue(&self.fleet, model, &origin)?;
         let tells = access.tells || !origin.is_client();
         let dry_run = is_dry_run(&parts.headers, tells)?;
-        let ratio = self.inputs.ratios.get(model);
-        let tokens = (ratio * info.prompt_bytes as f32) as u32;
-        let charge = match &caller.rates {
-            Some(rates) if !dry_run => {
-                Some(rates.admit(tokens, reply(endpoint, &info), info.replies)?)
-            }
-            _ => None,
-        };
-        let mut reserved = Reserved::new(permits, charge);
-        if !dry_run && !access.models.are_free() {
-            reserved.hold(self.hold(access, endpoint, &info, model, tokens))?;
+        let mut others = Others::of(access, &info, &origin, caller.tenant.as_ref());
+        let text = Text { endpoint, body: &body, reading: &reading };
+        let rest = others.as_deref_mut().filter(|_| !dry_run);
+        let candidate = self.candidate(access, &text, info, &origin, rest, dry_run)?;
+        let Candidate { info, model, tokens, held, fallback } = candidate;
+        let home = home(&self.inputs, access, &info, tenant, &origin)?;
+        may_continue(&self.fleet, model, &origin)?;
+        let mut reserved = Reserved::new(permits, held);
+        if let Some(rates) = caller.rates.as_ref().filter(|_| !dry_run) {
+            reserved.charge(rates.admit(tokens, reply(endpoint, &info), info.replies))?;
         }
         let id = self.ids.next();
         let keys = (&settings.key_headers[..], &*self.inputs.reading);
@@ -115,11 +113,7 @@ impl Admission {
         let shown_id = headers::request_id(&self.ids, &parts.headers, id);
         let (prompt, mut payload) =
             salted(&access.salts, model, tokens, info, body, caller.tenant.as_ref());
-        // Another pass over the body, so only where a prefill replica may serve it.
-        let beyond = || self.peers.as_ref().is_some_and(|peers| peers.have_pairs());
-        if self.fleet.may_split(model) || beyond() {
-            payload.prefill = self.prefill_leg(endpoint, &payload);
-        }
+        self.split(endpoint, model, &mut payload);
         let tenant_name = self.peers.is_some().then_some(caller.tenant).flatten();
         let context = RequestContext {
             began,
@@ -134,28 +128,22 @@ impl Admission {
                 hops,
                 report,
             },
-            prompt,
+            prompt: Prompt { fallback, ..prompt },
             terms: Terms { residence, deadline, tells },
         };
-        let block_tokens = ratio * reading.block_bytes as f32;
+        let block_tokens = self.inputs.ratios.get(model) * reading.block_bytes as f32;
         let splits = payload.prefill.is_some();
         let question = routing::Request { splits, ..question(&context, id, reach, block_tokens) };
-        Ok(Admitted { context, payload, reserved, question, dry_run })
+        Ok(Admitted { context, payload, reserved, question, others, dry_run })
     }
 
-    /// The request's part of its model's limits.
-    fn hold(
-        &self,
-        access: &Access,
-        endpoint: Endpoint,
-        info: &RequestInfo,
-        model: ModelId,
-        tokens: u32,
-    ) -> Result<Held, Refusal> {
-        // A path that need not name a model is served by any.
-        let any = info.model.is_empty().then(|| self.fleet.name(model)).flatten();
-        let name = any.as_deref().unwrap_or(&info.model);
-        access.models.admit(name, tokens, reply(endpoint, info), info.replies)
+    /// Adds the body of the prefill leg. That is another pass over the body, so only where a prefill
+    /// replica may serve it.
+    pub(super) fn split(&self, endpoint: Endpoint, model: ModelId, payload: &mut Payload) {
+        let beyond = || self.peers.as_ref().is_some_and(|peers| peers.have_pairs());
+        if self.fleet.may_split(model) || beyond() {
+            payload.prefill = self.prefill_leg(endpoint, payload);
+        }
     }
 
     /// The body of the prefill leg, if the request may have one.
@@ -190,7 +178,7 @@ impl Admission {
 
     /// The residency rules that name a request, including those that a peer sent with it; and the
     /// report for that peer.
-    fn residence(
+    pub(super) fn residence(
         &self,
         access: &Access,
         tenant: Option<&HeaderValue>,
@@ -226,7 +214,7 @@ struct Received {
 }
 
 /// The facts about a request and its payload; both with a salt if tenants share nothing.
-fn salted(
+pub(super) fn salted(
     salts: &Salts,
     model: ModelId,
     tokens: u32,
@@ -240,7 +228,7 @@ fn salted(
     }
     let splices = std::mem::take(&mut info.splices);
     let payload = Payload { body, splices, prefill: None, continues: false };
-    (Prompt { model, tokens, info, salt }, payload)
+    (Prompt { model, tokens, info, fallback: None, salt }, payload)
 }
 
 fn call(mut parts: request::Parts, endpoint: Endpoint, shown_id: HeaderValue) -> Call {
@@ -250,7 +238,7 @@ fn call(mut parts: request::Parts, endpoint: Endpoint, shown_id: HeaderValue) ->
 }
 
 /// The routing machine's input for a request.
-fn question(
+pub(super) fn question(
     context: &RequestContext,
     id: RequestId,
     reach: Reach,
@@ -310,7 +298,7 @@ fn is_dry_run(headers: &HeaderMap, tells: bool) -> Result<bool, Refusal> {
 }
 
 /// Most tokens of each reply; none without a limit.
-fn reply(endpoint: Endpoint, info: &RequestInfo) -> Option<u32> {
+pub(super) fn reply(endpoint: Endpoint, info: &RequestInfo) -> Option<u32> {
     if endpoint.is_generation() { info.max_tokens } else { Some(0) }
 }
 
@@ -370,7 +358,7 @@ fn home(
 
 /// The model's id. For paths that need not name a model, it is the one that the peer names, or any
 /// that the region serves.
-fn model(
+pub(super) fn model(
     fleet: &Fleet,
     endpoint: Endpoint,
     info: &RequestInfo,

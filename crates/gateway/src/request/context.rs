@@ -64,6 +64,8 @@ pub(crate) struct Prompt {
     pub(crate) tokens: u32,
     /// The parsed body, without the splices, which belong to the [`Payload`].
     pub(crate) info: RequestInfo,
+    /// The model, if it is a fallback of the one that the client asked for.
+    pub(crate) fallback: Option<HeaderValue>,
     /// Separates its tenant in an engine's prefix cache.
     pub(crate) salt: Option<String>,
 }

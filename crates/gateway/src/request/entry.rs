@@ -22,6 +22,7 @@ use crate::replicas::fleet::Fleet;
 use crate::request::admit::{Admission, Admitted};
 use crate::request::answers::Answers;
 use crate::request::body::AnswerBody;
+use crate::request::fallback::{self, Run};
 use crate::request::noted;
 use crate::request::origin::{Origin, identify};
 use crate::request::respond::{answered, unanswered};
@@ -124,17 +125,34 @@ impl Requests {
                 noted::ends_answered(recording, StatusCode::OK);
                 Ok(json(StatusCode::OK, self.explain.dry_run(admitted.question)))
             }
-            false => Ok(self.live(admitted, std::mem::take(recording)).await),
+            false => Ok(self.live(access, admitted, std::mem::take(recording)).await),
         }
     }
 
     /// Runs a request from the machine's first decision to the beginning of its answer.
-    async fn live(&self, admitted: Admitted, mut recording: Recording) -> Response<AnswerBody> {
-        let Admitted { context, payload, reserved, question, .. } = admitted;
+    async fn live(
+        &self,
+        access: &Access,
+        admitted: Admitted,
+        mut recording: Recording,
+    ) -> Response<AnswerBody> {
+        let Admitted { context, payload, reserved, question, others, .. } = admitted;
         let shown_id = context.call.shown_id.as_bytes();
         self.explain.note(shown_id, question.id, &context.terms.residence);
         noted::admitted(&mut recording, &context);
         let (mut ticket, verdict) = self.driver.arrive(question, recording);
+        if let Some(others) = others {
+            others.count(&self.metrics, &context);
+            let parts = fallback::Parts {
+                access,
+                admission: &self.admission,
+                answers: &self.answers,
+                explain: &self.explain,
+            };
+            let run = Run { context, payload, reserved, ticket };
+            // Larger than an ordinary request, and rarer.
+            return Box::pin(fallback::among(parts, run, verdict, others)).await;
+        }
         match self.answers.lifecycle.follow(&context, &payload, &mut ticket, verdict).await {
             Ok(answer) => answered(&self.answers, context, payload, reserved, ticket, answer),
             Err(why) => unanswered(&self.answers, &context, reserved, ticket, why),

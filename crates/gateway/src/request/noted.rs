@@ -14,9 +14,27 @@ use crate::request::attempt::Failure;
 use crate::request::context::RequestContext;
 use crate::request::destination::{Attempt, Destination};
 
-/// The request is admitted.
+/// The request is admitted, and given to a fallback if its model cannot serve it.
 pub(super) fn admitted(recording: &mut Recording, context: &RequestContext) {
-    let RequestContext { call, sender, prompt, .. } = context;
+    if context.prompt.fallback.is_some() {
+        recording.note(|record| record.falls_back(context.prompt.fallback.clone()));
+    }
+    asked(recording, context);
+    recording.note(|record| {
+        record.id = Some(context.call.shown_id.clone());
+        record.times.admitted = Some(Instant::now());
+    });
+}
+
+/// The request is given to a fallback.
+pub(super) fn falls_back(recording: &mut Recording, context: &RequestContext) {
+    recording.note(|record| record.falls_back(context.prompt.fallback.clone()));
+    asked(recording, context);
+}
+
+/// The content of a request, as its model has it.
+fn asked(recording: &mut Recording, context: &RequestContext) {
+    let RequestContext { sender, prompt, .. } = context;
     let asked = || Asked {
         model: prompt.model,
         stream: prompt.info.stream,
@@ -26,11 +44,9 @@ pub(super) fn admitted(recording: &mut Recording, context: &RequestContext) {
         session: sender.session,
     };
     recording.admitted(asked, &prompt.info.fingerprint);
-    recording.note(|record| {
-        record.id = Some(call.shown_id.clone());
-        record.times.admitted = Some(Instant::now());
-    });
-    recording.note_kept(|record| record.alias = prompt.info.alias.as_deref().map(Into::into));
+    if let Some(alias) = &prompt.info.alias {
+        recording.note_kept(|record| record.alias = Some(alias.as_str().into()));
+    }
 }
 
 /// The machine has chosen the destination of an attempt.

@@ -14,26 +14,32 @@ pub(crate) struct Reserved {
     permits: Vec<Permit>,
     /// Present if its tenant has limits; corrected when dropped.
     charge: Option<Charge>,
-    /// The same of its model.
-    of_model: Option<Charge>,
+    /// Its part of its model's limits.
+    held: Held,
 }
 
 impl Reserved {
-    pub(crate) fn new(permits: Vec<Permit>, charge: Option<Charge>) -> Reserved {
-        Reserved { permits, charge, of_model: None }
+    pub(crate) fn new(permits: Vec<Permit>, held: Held) -> Reserved {
+        Reserved { permits, charge: None, held }
     }
 
-    /// Adds the request's part of its model's limits. One that they refuse costs its tenant no
-    /// tokens.
-    pub(crate) fn hold(&mut self, held: Result<Held, Refusal>) -> Result<(), Refusal> {
-        let held = held.inspect_err(|_| self.unserved())?;
-        self.permits.extend(held.permit);
-        self.of_model = held.charge;
+    /// Adds its tenant's charge. A request that its tenant's limits refuse costs its model nothing.
+    pub(crate) fn charge(&mut self, charge: Result<Charge, Refusal>) -> Result<(), Refusal> {
+        self.charge = Some(charge.inspect_err(|_| self.unserved())?);
         Ok(())
     }
 
+    /// Replaces the request's part of its model's limits by that of another model. `worked`: an
+    /// engine of the first one may have worked on it.
+    pub(crate) fn hold_instead(&mut self, held: Held, worked: bool) {
+        let mut before = std::mem::replace(&mut self.held, held);
+        if let Some(charge) = before.charge.as_mut().filter(|_| !worked) {
+            charge.nothing();
+        }
+    }
+
     fn charges(&mut self) -> impl Iterator<Item = &mut Charge> {
-        self.charge.iter_mut().chain(&mut self.of_model)
+        self.charge.iter_mut().chain(&mut self.held.charge)
     }
 
     /// Writes the tenant's remaining limits into an answer's headers.
@@ -55,7 +61,7 @@ impl Reserved {
 
     /// Corrects the charges to the engine's count if there is one, else to the delivered pieces.
     pub(crate) fn settle(&mut self, usage: Option<Usage>, pieces: u32) {
-        for mut charge in self.charge.take().into_iter().chain(self.of_model.take()) {
+        for mut charge in self.charge.take().into_iter().chain(self.held.charge.take()) {
             match usage {
                 Some(usage) => charge.counted(usage),
                 None => charge.seen(pieces),
@@ -66,5 +72,6 @@ impl Reserved {
     /// Returns the permits.
     pub(crate) fn release(&mut self) {
         self.permits.clear();
+        self.held.permit = None;
     }
 }

@@ -105,8 +105,16 @@ fn dress(
     let place = audit(&answers.inputs.residency, &context.terms.residence, attempt, head);
     headers::to_client(head, asked_orca, length_changes);
     audit::write(head, attempt, place, context.prompt.tokens);
+    name_fallback(context, head);
     if !context.terms.tells {
         headers::hide(head);
+    }
+}
+
+/// Names the model that answers, if it is not the one that the client asked for.
+fn name_fallback(context: &RequestContext, headers: &mut HeaderMap) {
+    if let Some(model) = &context.prompt.fallback {
+        headers.insert(headers::FALLBACK, model.clone());
     }
 }
 
@@ -145,6 +153,7 @@ pub(crate) fn unanswered(
     if let Some(names) = residency::names(&context.terms.residence) {
         headers.insert(headers::RESIDENCY, names);
     }
+    name_fallback(context, headers);
     reserved.write(headers);
     headers.insert(headers::REQUEST_ID, context.call.shown_id.clone());
     response

@@ -21,6 +21,7 @@ mod drain;
 mod dry_runs;
 mod engine_errors;
 mod engine_fields;
+mod fallbacks;
 mod forwards;
 mod front;
 mod h2;

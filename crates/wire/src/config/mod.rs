@@ -105,7 +105,7 @@ pub struct Gateway {
     /// Engine paths to pass through besides the OpenAI ones, as exact paths (`/generate`).
     #[serde(default)]
     pub paths: Vec<String>,
-    /// Models by the name that requests use: aliases and limits.
+    /// Models by the name that requests use: aliases, fallbacks and limits.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub models: Models,
     /// Sources of the affinity key and the tenant.

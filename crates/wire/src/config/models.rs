@@ -1,4 +1,4 @@
-//! Models: other names for them, and their limits.
+//! Models: other names for them, their limits, and the models that take their place.
 //!
 //! An alias is for clients alone: everything behind the gateway knows the model that engines serve.
 
@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Gateway;
 use super::tenants::MOST_A_MINUTE;
+use super::{Gateway, Span};
 
 /// The section, by the name that requests use.
 pub type Models = BTreeMap<String, ModelSettings>;
@@ -17,6 +17,9 @@ pub type Models = BTreeMap<String, ModelSettings>;
 const MOST_MODELS: usize = 1024;
 /// Longest name, in bytes. It is sent as the value of a header.
 const MOST_NAME: usize = 256;
+/// Most fallbacks of a model. A request that tries more has waited too long.
+const MOST_FALLBACKS: usize = 8;
+
 /// One model, or another name for one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -24,6 +27,13 @@ pub struct ModelSettings {
     /// The model that engines serve under this name. An alias has no other keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alias: Option<String>,
+    /// Models to try in this order when the request cannot be served by this one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallbacks: Vec<String>,
+    /// How long a stream may take to its first token before the next fallback is tried. If absent,
+    /// a request that was not refused waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback_after: Option<Span>,
     /// Its limits at this gateway.
     #[serde(default, skip_serializing_if = "ModelLimits::is_empty")]
     pub limits: ModelLimits,
@@ -71,23 +81,100 @@ pub(super) fn check(models: &Models, check: &mut impl FnMut(bool, String)) {
     for (name, settings) in models {
         let at = format!("models.{}", shown(name));
         check(is_name(name), format!("{at}: is not a model's name; {NAME}"));
-        settings.limits.check(&format!("{at}.limits"), check);
-        if let Some(target) = &settings.alias {
-            check(
-                *settings
-                    == ModelSettings { alias: Some(target.clone()), ..ModelSettings::default() },
-                format!(
-                    "{at}: is an alias and has other keys; move them to `models.{}`",
-                    shown(target)
-                ),
-            );
-            check_alias(&format!("{at}.alias"), name, target, models, check);
+        match &settings.alias {
+            Some(target) => settings.check_alias(&at, name, target, models, check),
+            None => settings.check_model(&at, name, models, check),
         }
     }
 }
 
 /// The form of a name, as a remedy.
 const NAME: &str = "use 1 to 256 printable characters without spaces at the ends";
+
+impl ModelSettings {
+    fn check_alias(
+        &self,
+        at: &str,
+        name: &str,
+        target: &str,
+        models: &Models,
+        check: &mut impl FnMut(bool, String),
+    ) {
+        check(
+            *self == ModelSettings { alias: self.alias.clone(), ..ModelSettings::default() },
+            format!(
+                "{at}: is an alias and has other keys; move them to `models.{}`",
+                shown(target)
+            ),
+        );
+        let at = format!("{at}.alias");
+        if !is_name(target) {
+            return check(
+                false,
+                format!("{at}: `{}` is not a model's name; {NAME}", shown(target)),
+            );
+        }
+        let next = models.get(target).and_then(|settings| settings.alias.as_deref());
+        match next {
+            _ if target == name => check(
+                false,
+                format!(
+                    "{at}: `{target}` is an alias of itself; name the model that engines serve"
+                ),
+            ),
+            Some(next) if models.get(next).is_some_and(|end| end.alias.is_some()) => check(
+                false,
+                format!("{at}: `{target}` is an alias too; name the model that engines serve"),
+            ),
+            Some(next) => {
+                check(false, format!("{at}: `{target}` is an alias too; write `{}`", shown(next)))
+            }
+            None => {}
+        }
+    }
+
+    fn check_model(
+        &self,
+        at: &str,
+        name: &str,
+        models: &Models,
+        check: &mut impl FnMut(bool, String),
+    ) {
+        let ModelSettings { alias: _, fallbacks, fallback_after, limits } = self;
+        check(
+            fallbacks.len() <= MOST_FALLBACKS,
+            format!("{at}.fallbacks: {} are listed; use at most {MOST_FALLBACKS}", fallbacks.len()),
+        );
+        for (i, other) in fallbacks.iter().enumerate() {
+            let at = format!("{at}.fallbacks[{i}]");
+            let target = models.get(other).and_then(|settings| settings.alias.as_deref());
+            if !is_name(other) {
+                check(false, format!("{at}: `{}` is not a model's name; {NAME}", shown(other)));
+            } else if other == name {
+                check(false, format!("{at}: `{other}` is the model itself; remove it"));
+            } else if fallbacks[..i].contains(other) {
+                check(false, format!("{at}: `{other}` is listed twice; remove one"));
+            } else if let Some(target) = target {
+                check(false, format!("{at}: `{other}` is an alias; write `{}`", shown(target)));
+            }
+        }
+        if let Some(after) = fallback_after {
+            check(
+                !after.0.is_zero(),
+                format!(
+                    "{at}.fallback_after: 0 would give up every request at once; use a time above 0"
+                ),
+            );
+            check(
+                !fallbacks.is_empty(),
+                format!(
+                    "{at}.fallback_after: has no effect without `fallbacks`; list one, or remove it"
+                ),
+            );
+        }
+        limits.check(&format!("{at}.limits"), check);
+    }
+}
 
 impl ModelLimits {
     fn check(&self, at: &str, check: &mut impl FnMut(bool, String)) {
@@ -104,30 +191,6 @@ impl ModelLimits {
             ),
         );
     }
-}
-
-fn check_alias(
-    at: &str,
-    name: &str,
-    target: &str,
-    models: &Models,
-    check: &mut impl FnMut(bool, String),
-) {
-    if !is_name(target) {
-        return check(false, format!("{at}: `{}` is not a model's name; {NAME}", shown(target)));
-    }
-    let next = models.get(target).and_then(|settings| settings.alias.as_deref());
-    let remedy = match next {
-        _ if target == name => {
-            "is an alias of itself; name the model that engines serve".to_owned()
-        }
-        Some(next) if models.get(next).is_none_or(|end| end.alias.is_none()) => {
-            format!("is an alias too; write `{}`", shown(next))
-        }
-        Some(_) => "is an alias too; name the model that engines serve".to_owned(),
-        None => return,
-    };
-    check(false, format!("{at}: `{target}` {remedy}"));
 }
 
 fn is_name(name: &str) -> bool {
@@ -149,17 +212,25 @@ mod tests {
         Gateway::read(&format!("version: 1\nmodels:\n{models}"))
     }
 
-    // Aliases and limits are read and printed back.
+    // Aliases, fallbacks and limits are read and printed back.
     #[test]
     fn reads_back() {
         let read = read(concat!(
             "  gpt-4o: {alias: meta/llama-3.3-70b}\n",
-            "  meta/llama-3.3-70b: {limits: {requests: 200, tokens_per_minute: 1000000}}\n",
+            "  meta/llama-3.3-70b:\n",
+            "    fallbacks: [llama-3.1-8b]\n",
+            "    fallback_after: 5s\n",
+            "    limits: {requests: 200, tokens_per_minute: 1000000}\n",
+            "  llama-3.1-8b: {fallbacks: [meta/llama-3.3-70b]}\n",
         ))
         .expect("is valid");
-        let limits = ModelLimits { requests: Some(200), tokens_per_minute: Some(1_000_000) };
-        assert_eq!(read.models["meta/llama-3.3-70b"].limits, limits);
+        let model = &read.models["meta/llama-3.3-70b"];
         assert_eq!(read.models["gpt-4o"].alias.as_deref(), Some("meta/llama-3.3-70b"));
+        assert_eq!((model.fallbacks.len(), model.fallback_after), (1, Some(Span::secs(5))));
+        assert_eq!(
+            model.limits,
+            ModelLimits { requests: Some(200), tokens_per_minute: Some(1_000_000) }
+        );
         assert_eq!(Gateway::read(&read.print().expect("prints")).expect("reads back"), read);
     }
 
@@ -176,14 +247,34 @@ mod tests {
                 "models.a.alias: `b` is an alias too; write `c.1` (line 3)",
             ),
             ("  a: {alias: ''}\n", "models.a.alias: `` is not a model's name"),
-            ("  a: {alais: b}\n", "did you mean `alias`"),
-            (
-                "  a.1/b:\n    alias: a.1/b\n",
-                "models.a.1/b.alias: `a.1/b` is an alias of itself; name the model that engines serve (line 4)",
-            ),
+            ("  ' a': {}\n", "models. a: is not a model's name"),
             (
                 "  a.1/b:\n    alias: c\n    limits: {requests: 1}\n",
                 "models.a.1/b: is an alias and has other keys; move them to `models.c` (line 3)",
+            ),
+            (
+                "  a:\n    fallbacks: [a]\n",
+                "models.a.fallbacks[0]: `a` is the model itself; remove it (line 4)",
+            ),
+            (
+                "  a:\n    fallbacks: [b, b]\n",
+                "models.a.fallbacks[1]: `b` is listed twice; remove one (line 4)",
+            ),
+            (
+                "  a.5: {fallbacks: [b]}\n  b: {alias: c}\n",
+                "models.a.5.fallbacks[0]: `b` is an alias; write `c` (line 3)",
+            ),
+            (
+                "  a: {fallbacks: [b, c, d, e, f, g, h, i, j]}\n",
+                "models.a.fallbacks: 9 are listed; use at most 8 (line 3)",
+            ),
+            (
+                "  a: {fallback_after: 5s}\n",
+                "models.a.fallback_after: has no effect without `fallbacks`",
+            ),
+            (
+                "  a: {fallbacks: [b], fallback_after: 0s}\n",
+                "models.a.fallback_after: 0 would give up",
             ),
             (
                 "  a:\n    limits:\n      requests: 0\n",
@@ -193,7 +284,7 @@ mod tests {
                 "  a: {limits: {tokens_per_minute: 0}}\n",
                 "models.a.limits.tokens_per_minute: 0 is out of range",
             ),
-            ("  ' a': {}\n", "models. a: is not a model's name"),
+            ("  a: {fallback: [b]}\n", "did you mean `fallbacks`"),
         ] {
             let error = read(models).expect_err(models).to_string();
             assert!(error.contains(problem), "{models}: {error}");

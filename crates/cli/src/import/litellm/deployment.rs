@@ -87,10 +87,9 @@ fn one(place: &str, name: &str, params: &Section, draft: &mut Draft) {
         draft.needless("model_name *");
     } else if name != served {
         let found = Found::new("model_name", name, place);
-        let why = format!("the engine calls the model {served}, and bodies pass unchanged");
-        let remedy = format!(
-            "start the engine with {name} as its served model name, or let clients ask for {served}"
-        );
+        let why = format!("the engine calls the model {served}");
+        let remedy =
+            format!("write models.{name}.alias: {served}, or let clients ask for {served}");
         draft.note(&found, why, remedy);
     }
     limits(place, params, draft);

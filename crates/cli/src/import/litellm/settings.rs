@@ -48,6 +48,9 @@ const GUARDS: &[&str] = &[
     "litellm_key_header_name",
 ];
 
+/// Why settings of models are not converted.
+const MODELS: &str = "the import does not write the section `models`";
+
 /// `router_settings`
 pub(super) fn router(section: &Section, draft: &mut Draft) {
     for (name, value) in section {
@@ -56,9 +59,7 @@ pub(super) fn router(section: &Section, draft: &mut Draft) {
             "routing_strategy" => strategy(&shown(value), &found, draft),
             "model_group_alias" => {
                 let found = Found::hidden(name, "router_settings");
-                let why = "the model's name in a request is not changed";
-                let remedy = "start the engine with the alias as its served model name, or keep LiteLLM in front";
-                draft.note(&found, why, remedy);
+                draft.note(&found, MODELS, "write the aliases as models.NAME.alias");
             }
             "stream_timeout" => {
                 let why = "streams and other answers have the same timeouts";
@@ -148,7 +149,7 @@ fn common(name: &str, value: &Value, place: &str, found: &Found, draft: &mut Dra
         | "content_policy_fallbacks"
         | "default_fallbacks" => {
             let found = Found::hidden(name, place);
-            draft.note(&found, "a request is not given to another model", KEEP);
+            draft.note(&found, MODELS, "write the models to try as models.NAME.fallbacks");
         }
         "retry_policy" | "allowed_fails_policy" | "retry_after" | "model_group_retry_policy" => {
             let found = Found::hidden(name, place);

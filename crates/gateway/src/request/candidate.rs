@@ -1,0 +1,184 @@
+//! The model that a request is tried with: the one that it names, or one of its fallbacks.
+//!
+//! The body is read again for each, since the prompt's fingerprint is one of a model.
+
+use bytes::Bytes;
+use http::HeaderValue;
+use meridian_base::ModelId;
+use meridian_routing as routing;
+use meridian_wire::openai::{self, Endpoint, Reading, RequestInfo};
+
+use crate::access::Access;
+use crate::http::refusal::Refusal;
+use crate::inputs::models::Held;
+use crate::inputs::residency::reach;
+use crate::metrics::Metrics;
+use crate::request::admit::{Admission, model, question, reply, salted};
+use crate::request::context::{Payload, Prompt, RequestContext};
+use crate::request::origin::Origin;
+use crate::request::reserved::Reserved;
+
+/// A request as a model has it.
+pub(crate) struct Candidate {
+    pub(super) info: RequestInfo,
+    pub(super) model: ModelId,
+    /// Estimated tokens of the prompt.
+    pub(super) tokens: u32,
+    pub(super) held: Held,
+    /// The model's name, if it is a fallback.
+    pub(super) fallback: Option<HeaderValue>,
+}
+
+/// A request's body, and how to read it.
+pub(super) struct Text<'a> {
+    pub(super) endpoint: Endpoint,
+    pub(super) body: &'a Bytes,
+    pub(super) reading: &'a Reading,
+}
+
+/// The models that a request may still try.
+pub(crate) struct Others {
+    /// The model that its client asked for.
+    model: String,
+    /// The next of that model's fallbacks.
+    next: usize,
+    /// The tenant, for the inputs of the next decision.
+    tenant: Option<HeaderValue>,
+}
+
+impl Others {
+    /// Those of a request; none if its model has no fallbacks. A response is continued where it is
+    /// stored. A request of a peer is tried with others by the gateway that its client is connected to.
+    pub(super) fn of(
+        access: &Access,
+        info: &RequestInfo,
+        origin: &Origin,
+        tenant: Option<&HeaderValue>,
+    ) -> Option<Box<Others>> {
+        let settings = access.config.models.get(&info.model)?;
+        let may = origin.is_client() && info.previous_response_id.is_none();
+        (may && !settings.fallbacks.is_empty()).then(|| {
+            Box::new(Others { model: info.model.clone(), next: 0, tenant: tenant.cloned() })
+        })
+    }
+
+    fn next<'a>(&mut self, access: &'a Access) -> Option<&'a str> {
+        let next = access.config.models.get(&self.model)?.fallbacks.get(self.next)?;
+        self.next += 1;
+        Some(next)
+    }
+
+    /// How long a stream may take to its first token, if another model is left. An answer in one
+    /// piece arrives when it is complete, which says nothing about its first token.
+    pub(super) fn patience(
+        &self,
+        access: &Access,
+        context: &RequestContext,
+    ) -> Option<std::time::Duration> {
+        let settings = access.config.models.get(&self.model)?;
+        let streams = context.prompt.info.stream && context.call.endpoint.is_generation();
+        let after = settings.fallback_after.filter(|_| streams)?;
+        (self.next < settings.fallbacks.len()).then_some(after.0)
+    }
+
+    /// Counts a request that one of them takes over.
+    pub(super) fn count(&self, metrics: &Metrics, context: &RequestContext) {
+        if context.prompt.fallback.is_some() {
+            metrics.gives_way(&self.model, &context.prompt.info.model);
+        }
+    }
+}
+
+impl Admission {
+    /// The model that a new request names, or the first of the `others` that may serve it. If none
+    /// does, the refusal is that of the model that it names.
+    pub(super) fn candidate(
+        &self,
+        access: &Access,
+        text: &Text<'_>,
+        info: RequestInfo,
+        origin: &Origin,
+        others: Option<&mut Others>,
+        dry_run: bool,
+    ) -> Result<Candidate, Refusal> {
+        let named = model(&self.fleet, text.endpoint, &info, origin)
+            .and_then(|model| self.admitted(access, text.endpoint, info, model, dry_run));
+        let other = |refusal| others.and_then(|o| self.other(access, text, o)).ok_or(refusal);
+        named.or_else(other)
+    }
+
+    /// The next model for an admitted request.
+    pub(super) fn next(
+        &self,
+        access: &Access,
+        context: &RequestContext,
+        payload: &Payload,
+        others: &mut Others,
+    ) -> Option<Candidate> {
+        let tenant = context.settings.isolates.then_some(context.sender.tenant);
+        let reading = self.inputs.reading.of(tenant);
+        let text = Text { endpoint: context.call.endpoint, body: &payload.body, reading: &reading };
+        self.other(access, &text, others)
+    }
+
+    /// The first of the other models that may serve the request.
+    fn other(&self, access: &Access, text: &Text<'_>, others: &mut Others) -> Option<Candidate> {
+        while let Some(name) = others.next(access) {
+            let Some(model) = self.fleet.model(name) else { continue };
+            let read = openai::read_as(text.endpoint, text.body, text.reading, |_| Some(name));
+            let Ok(mut info) = read else { continue };
+            // The answer names the model that gives it.
+            info.alias = None;
+            if let Ok(found) = self.admitted(access, text.endpoint, info, model, false) {
+                let fallback = HeaderValue::from_bytes(name.as_bytes()).ok();
+                return Some(Candidate { fallback, ..found });
+            }
+        }
+        None
+    }
+
+    /// A request that its model's limits admit.
+    fn admitted(
+        &self,
+        access: &Access,
+        endpoint: Endpoint,
+        info: RequestInfo,
+        model: ModelId,
+        dry_run: bool,
+    ) -> Result<Candidate, Refusal> {
+        let tokens = (self.inputs.ratios.get(model) * info.prompt_bytes as f32) as u32;
+        let mut held = Held::default();
+        if !dry_run && !access.models.are_free() {
+            // A path that need not name a model is served by any.
+            let any = info.model.is_empty().then(|| self.fleet.name(model)).flatten();
+            let name = any.as_deref().unwrap_or(&info.model);
+            held = access.models.admit(name, tokens, reply(endpoint, &info), info.replies)?;
+        }
+        Ok(Candidate { info, model, tokens, held, fallback: None })
+    }
+
+    /// Gives a request to another model: the question for the routing machine. `worked`: an engine
+    /// may have worked on it.
+    pub(super) fn adopt(
+        &self,
+        access: &Access,
+        (context, payload, reserved): (&mut RequestContext, &mut Payload, &mut Reserved),
+        (candidate, worked): (Candidate, bool),
+        others: &Others,
+    ) -> routing::Request {
+        let Candidate { info, model, tokens, held, fallback } = candidate;
+        reserved.hold_instead(held, worked);
+        let tenant = others.tenant.as_ref();
+        let (residence, _) = self.residence(access, tenant, model, Origin::Client(0));
+        let reach = reach(&self.inputs.residency, self.peers.as_deref(), model, None, &residence);
+        let body = payload.body.clone();
+        let (prompt, other) = salted(&access.salts, model, tokens, info, body, tenant);
+        (context.prompt, *payload) = (Prompt { fallback, ..prompt }, other);
+        context.terms.residence = residence;
+        self.split(context.call.endpoint, model, payload);
+        let ratio = self.inputs.ratios.get(model);
+        let block_tokens = ratio * context.prompt.info.fingerprint.block_bytes() as f32;
+        let splits = payload.prefill.is_some();
+        routing::Request { splits, ..question(context, self.ids.next(), reach, block_tokens) }
+    }
+}

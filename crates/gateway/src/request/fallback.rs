@@ -1,0 +1,145 @@
+//! Requests of models that have fallbacks: other models, tried in order while nothing has been sent
+//! to the client.
+//!
+//! Each model gets one run through the machine, with a ticket of its own. A run that is given up is
+//! ended in the machine before the next one starts, so an engine never works for a client that waits
+//! for another. The request stays one request: one record, one place in the counts, one charge of its
+//! tenant.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use http::Response;
+use meridian_routing::{Outcome, RejectWhy};
+use tokio::time::timeout;
+
+use crate::access::Access;
+use crate::admin::explain::Explain;
+use crate::machine::driver::Verdict;
+use crate::machine::ticket::{Left, Ticket};
+use crate::request::admit::Admission;
+use crate::request::answers::Answers;
+use crate::request::attempt::Started;
+use crate::request::body::AnswerBody;
+use crate::request::candidate::{Candidate, Others};
+use crate::request::context::{Payload, RequestContext};
+use crate::request::destination::Attempt;
+use crate::request::lifecycle::Unanswered;
+use crate::request::noted;
+use crate::request::reserved::Reserved;
+use crate::request::respond::{answered, unanswered};
+
+/// The parts of the gateway that a run needs.
+pub(crate) struct Parts<'a> {
+    pub(crate) access: &'a Access,
+    pub(crate) admission: &'a Admission,
+    pub(crate) answers: &'a Arc<Answers>,
+    pub(crate) explain: &'a Explain,
+}
+
+/// A request on its way to an answer.
+pub(crate) struct Run {
+    pub(crate) context: RequestContext,
+    pub(crate) payload: Payload,
+    pub(crate) reserved: Reserved,
+    pub(crate) ticket: Ticket,
+}
+
+/// The end of a run.
+enum End {
+    Answer(Box<(Attempt, Started)>),
+    Unanswered(Unanswered),
+    /// Another model takes its place.
+    Next(Left, Box<Candidate>),
+}
+
+/// Tries the models in order until an answer starts. If none serves the request, its client gets
+/// the last refusal.
+pub(crate) async fn among(
+    parts: Parts<'_>,
+    mut run: Run,
+    mut verdict: Verdict,
+    mut others: Box<Others>,
+) -> Response<AnswerBody> {
+    loop {
+        match run.follow(&parts, verdict, &mut others).await {
+            End::Answer(answer) => {
+                let Run { context, payload, reserved, ticket } = run;
+                return answered(parts.answers, context, payload, reserved, ticket, *answer);
+            }
+            End::Unanswered(why) => {
+                let Run { context, reserved, ticket, .. } = run;
+                return unanswered(parts.answers, &context, reserved, ticket, why);
+            }
+            End::Next(left, candidate) => {
+                (run, verdict) = run.instead(&parts, left, *candidate, &others);
+            }
+        }
+    }
+}
+
+impl Run {
+    async fn follow(&mut self, parts: &Parts<'_>, verdict: Verdict, others: &mut Others) -> End {
+        let Run { context, payload, ticket, .. } = self;
+        let patience = others.patience(parts.access, context);
+        let mut next =
+            || parts.admission.next(parts.access, context, payload, others).map(Box::new);
+        let mut follow = pin!(parts.answers.lifecycle.follow(context, payload, ticket, verdict));
+        let followed = match patience {
+            None => follow.await,
+            Some(patience) => match timeout(patience, &mut follow).await {
+                Ok(followed) => followed,
+                Err(_) => match next() {
+                    // The future is dropped, which closes its connection to the engine.
+                    Some(candidate) => return End::Next(Left::Waiting, candidate),
+                    None => follow.await,
+                },
+            },
+        };
+        let why = match followed {
+            Ok(answer) => return End::Answer(Box::new(answer)),
+            Err(why) => why,
+        };
+        match leaves(&why).and_then(|left| Some((left, next()?))) {
+            Some((left, candidate)) => End::Next(left, candidate),
+            None => End::Unanswered(why),
+        }
+    }
+
+    /// The run of another model.
+    fn instead(
+        self,
+        parts: &Parts<'_>,
+        left: Left,
+        candidate: Candidate,
+        others: &Others,
+    ) -> (Run, Verdict) {
+        let Run { mut context, mut payload, mut reserved, ticket } = self;
+        let question = parts.admission.adopt(
+            parts.access,
+            (&mut context, &mut payload, &mut reserved),
+            (candidate, left == Left::Waiting),
+            others,
+        );
+        others.count(&parts.admission.metrics, &context);
+        let shown_id = context.call.shown_id.as_bytes();
+        parts.explain.note(shown_id, question.id, &context.terms.residence);
+        let (ticket, verdict) =
+            ticket.instead(left, question, |recording| noted::falls_back(recording, &context));
+        (Run { context, payload, reserved, ticket }, verdict)
+    }
+}
+
+/// How a request without an answer leaves its model, if another may serve it. One that ended two
+/// engines is not sent to more of them, and a response is continued only where it is stored.
+fn leaves(why: &Unanswered) -> Option<Left> {
+    match why {
+        Unanswered::Refused { why, .. } => match why {
+            RejectWhy::EngineDied { .. } | RejectWhy::PinnedGone => None,
+            _ => Some(Left::Refused),
+        },
+        Unanswered::SameFailure(_, said) => {
+            (!said.is_redirect()).then_some(Left::Failed(Outcome::ClientError))
+        }
+    }
+}
