@@ -223,8 +223,8 @@ const TABLE: &[(&str, Act)] = &[
     (
         "--model-alias",
         Act::Say(
-            "the model's name in a request is not changed",
-            "start the engine with the alias as its served model name",
+            "the import does not write the section `models`",
+            "write the aliases as models.NAME.alias",
         ),
     ),
     ("--enable-mesh", PEERS),

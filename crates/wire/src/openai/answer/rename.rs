@@ -54,7 +54,7 @@ pub(super) struct Rename {
 enum State {
     /// Between strings.
     Outside,
-    /// In a string of the outermost object that has begun like the key, with so many bytes of it.
+    /// In a string of the outermost object that starts like the key, with so many bytes of it.
     Key(usize),
     /// In a string that is not the key.
     Text {

@@ -102,13 +102,11 @@ impl Stream {
             }
             let named = if read { self.named(event, start) } else { None };
             let cut = read.then(|| self.reader.event(event, self.undo)).flatten();
-            if let Some(cut) = &cut {
-                if let Some(edit) = awaiting
-                    .filter(|_| cut.len() == len)
-                    .and_then(|at| Some(Edit { cut: at..at, insert: timings_member(event)? }))
-                {
-                    edits.push(edit);
-                }
+            if let Some(edit) = awaiting
+                .filter(|_| cut.as_ref().is_some_and(|cut| cut.len() == len))
+                .and_then(|at| Some(Edit { cut: at..at, insert: timings_member(event)? }))
+            {
+                edits.push(edit);
             }
             add(edits, named, cut.map(|cut| start + cut.start..start + cut.end));
             awaiting = awaits.then(|| start + event.trim_ascii_end().len() - 1);
