@@ -1,7 +1,8 @@
 //! Finds out the engine, the models and the capacity of a new replica.
 //!
 //! It is retried until the replica answers: one that is still loading its weights joins when it is
-//! ready. It is repeated from time to time, because adapters come and go.
+//! ready. It is repeated from time to time, and at once when the list of models has changed
+//! ([`crate::replicas::listing`]).
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -20,6 +21,8 @@ use crate::replicas::noted_up::note_up;
 use crate::replicas::pools;
 use crate::replicas::questions::Questions;
 
+/// The path of the list of models.
+pub(super) const MODELS: &str = "/v1/models";
 /// Interval between two attempts at a replica that does not answer yet.
 const RETRY: Duration = Duration::from_millis(250);
 /// Interval between two reads of a replica that answers.
@@ -47,7 +50,12 @@ pub(super) async fn watch(driver: &Driver, fleet: &Fleet, questions: &Questions,
                 fleet.found(member, found.clone());
                 announce(driver, fleet, member, &found);
                 note_up(driver, member);
-                tokio::time::sleep(REFRESH).await;
+                // An engine that refuses a model of its list is not read again with each request.
+                tokio::time::sleep(RETRY).await;
+                tokio::select! {
+                    () = tokio::time::sleep(REFRESH - RETRY) => {}
+                    () = member.listing.until_changed() => {}
+                }
             }
             Err(error) => {
                 if member.discovered(Some(error.message.clone())) {
@@ -64,7 +72,7 @@ pub(super) async fn watch(driver: &Driver, fleet: &Fleet, questions: &Questions,
 
 /// Reads a replica's pages once.
 pub(crate) async fn look(questions: &Questions, member: &Member) -> Result<Found, AttemptError> {
-    let page = page(questions, member, "/v1/models").await;
+    let page = page(questions, member, MODELS).await;
     let (page, models) = match page {
         // A port that accepts no connection reveals nothing, including the engine.
         Err(error) if error.fault == Fault::Unreached => return Err(error),

@@ -18,6 +18,7 @@ use crate::machine::driver::Driver;
 use crate::metrics::Metrics;
 use crate::replicas::announce::announce;
 use crate::replicas::fleet::{Fleet, Found, Member};
+use crate::replicas::listing;
 use crate::replicas::noted_up::note_up;
 use crate::replicas::questions::Questions;
 use crate::replicas::reports::load_of;
@@ -83,8 +84,12 @@ impl Prober {
                 }
             }
         };
+        let is_answered = matches!(input, Input::Reported { .. });
         self.driver.tell_if(|| !member.gone.is_cancelled(), input);
         note_up(&self.driver, member);
+        if is_answered {
+            listing::compare(&self.driver, &self.questions, member, asked).await;
+        }
     }
 }
 

@@ -351,7 +351,7 @@ impl Routing {
             let knew = r.speed.is_learned();
             match outcome {
                 Outcome::Done => r.succeeded(),
-                Outcome::ClientError => r.breaker.neutral(),
+                Outcome::ClientError | Outcome::NotServed => r.breaker.neutral(),
                 Outcome::Full | Outcome::NoRoom => {
                     r.breaker.neutral();
                     r.refused(now);

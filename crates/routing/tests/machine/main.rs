@@ -176,6 +176,7 @@ fn outcome(t: &TestCase) -> Outcome {
         Some("died") => Outcome::Died,
         Some("unreached") => Outcome::Unreached,
         Some("client") => Outcome::ClientError,
+        Some("not_served") => Outcome::NotServed,
         Some("no_kv") => Outcome::NoKv,
         Some(other) => panic!("{other} is not an outcome"),
     }

@@ -48,6 +48,7 @@ pub(super) static SPEC: EngineSpec = EngineSpec {
     reports_load: false,
     transfer: None,
     version: None,
+    loads_adapters: false,
     continues_chats: true,
 };
 

@@ -75,6 +75,7 @@ pub(super) static SPEC: EngineSpec = EngineSpec {
     reports_load: false,
     transfer: Some("sglang"),
     version: Some("/get_server_info"),
+    loads_adapters: true,
     continues_chats: true,
 };
 

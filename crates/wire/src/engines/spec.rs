@@ -35,6 +35,9 @@ pub struct EngineSpec {
     /// The page with a JSON object whose `version` is the software's; engines of unequal versions
     /// cannot hand KV to each other.
     pub version: Option<&'static str>,
+    /// Whether it loads and unloads LoRA adapters while it runs, and lists each as a model at
+    /// `/v1/models`.
+    pub loads_adapters: bool,
     /// Whether it continues a last message of the assistant. A broken chat can then be resumed on
     /// it.
     pub continues_chats: bool,

@@ -42,6 +42,7 @@ pub(super) static SPEC: EngineSpec = EngineSpec {
     reports_load: true,
     transfer: Some("nixl"),
     version: Some("/version"),
+    loads_adapters: true,
     continues_chats: true,
 };
 

@@ -39,6 +39,20 @@ struct Meta {
     n_ctx: Option<u64>,
 }
 
+/// An error answer. Older versions of vLLM have the members of `error` at the top.
+#[derive(Deserialize)]
+struct Failed {
+    error: Option<FailedBy>,
+    message: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct FailedBy {
+    message: Option<String>,
+    param: Option<String>,
+    code: Option<serde_json::Value>,
+}
+
 #[derive(Serialize)]
 struct Merged<'a> {
     object: &'static str,
@@ -60,6 +74,22 @@ pub fn model_list(body: &[u8]) -> Result<Vec<Model>, BadModels> {
 /// If `body` is not a list of models.
 pub fn model_ids(body: &[u8]) -> Result<Vec<String>, BadModels> {
     Ok(model_list(body)?.into_iter().map(|model| model.id).collect())
+}
+
+/// Whether the body of a 404 says that the engine does not serve the model of the request: vLLM's
+/// `param` or, in older versions, its sentence; OpenAI's `code`.
+#[must_use]
+pub fn is_model_missing(body: &[u8]) -> bool {
+    let Ok(Failed { error, message }) = serde_json::from_slice(body) else { return false };
+    let error = error.unwrap_or_default();
+    let says = |message: &Option<String>| {
+        let said = message.as_deref().unwrap_or_default();
+        said.starts_with("The model `") && said.ends_with("` does not exist.")
+    };
+    error.param.as_deref() == Some("model")
+        || error.code.as_ref().and_then(|code| code.as_str()) == Some("model_not_found")
+        || says(&error.message)
+        || says(&message)
 }
 
 /// One list of all models, each as described by the first list that has it, including unknown
