@@ -73,15 +73,21 @@ pub(super) async fn watch(driver: &Driver, fleet: &Fleet, questions: &Questions,
 /// Reads a replica's pages once.
 pub(crate) async fn look(questions: &Questions, member: &Member) -> Result<Found, AttemptError> {
     let page = page(questions, member, MODELS).await;
-    let (page, models) = match page {
+    let listed = |page: &Bytes| {
+        let bad = |e| AttemptError::replica(format!("GET {MODELS}: {e}"));
+        openai::model_list(page).map_err(bad)
+    };
+    let (page, models, adapters) = match page {
         // A port that accepts no connection reveals nothing, including the engine.
         Err(error) if error.fault == Fault::Unreached => return Err(error),
-        page if !member.spec.models.is_empty() => (page.ok(), member.spec.models.clone()),
+        page if !member.spec.models.is_empty() => {
+            let list = page.as_ref().ok().and_then(|page| listed(page).ok()).unwrap_or_default();
+            (page.ok(), member.spec.models.clone(), adapters(list))
+        }
         Err(error) => return Err(error),
         Ok(page) => {
-            let models = openai::model_ids(&page)
-                .map_err(|e| AttemptError::replica(format!("GET /v1/models: {e}")))?;
-            (Some(page), models)
+            let list = listed(&page)?;
+            (Some(page), list.iter().map(|model| model.id.clone()).collect(), adapters(list))
         }
     };
     let engine = detect(questions, member).await;
@@ -91,11 +97,17 @@ pub(crate) async fn look(questions: &Questions, member: &Member) -> Result<Found
         engine: Some(engine),
         page: page.unwrap_or_else(|| model_list(&models)),
         models,
+        adapters,
         kv_tokens: capacity.kv_tokens,
         slots: capacity.slots,
         version: pools.version,
         ranks: pools.ranks,
     })
+}
+
+/// The names of the adapters of a list.
+fn adapters(list: Vec<openai::Model>) -> Vec<String> {
+    list.into_iter().filter(|model| model.is_adapter).map(|model| model.id).collect()
 }
 
 /// Reports a role that cannot work.

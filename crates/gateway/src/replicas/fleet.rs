@@ -80,6 +80,8 @@ pub(crate) struct Member {
 pub(crate) struct Found {
     pub(crate) engine: Option<Engine>,
     pub(crate) models: Vec<String>,
+    /// The models that are LoRA adapters.
+    pub(crate) adapters: Vec<String>,
     pub(crate) kv_tokens: Option<u64>,
     pub(crate) slots: Option<u32>,
     /// Its software's version, if its role needs it.

@@ -132,3 +132,39 @@ async fn nowhere_else() {
     region.until("the list is read", |s| s.replicas[0].models == ["m"]).await;
     assert_eq!(one.count(), 2);
 }
+
+/// A long prompt, so that its blocks count as a match.
+fn long(model: &str) -> String {
+    let text = "the same words for each model ".repeat(40);
+    format!(r#"{{"model":"{model}","messages":[{{"role":"user","content":"{text}"}}]}}"#)
+}
+
+// Of two replicas that list an adapter, the policy `meridian` prefers the one whose metrics name it
+// among those in use. A prompt that the base model has in its cache is no match for the adapter.
+#[tokio::test(start_paused = true)]
+async fn in_use() {
+    let (one, two) = (Replica::start().await, Replica::start().await);
+    let list = r#"{"data":[{"id":"m","parent":null},{"id":"a","parent":"m"}]}"#;
+    for replica in [&one, &two] {
+        replica.page("/v1/models", Script::json(200, list));
+    }
+    let region = Region::with(&[&one, &two], |c| c.policy.name = "meridian".into()).await;
+    // r0 gets the prompt for the base model, and has it cached from then on.
+    let mut answers = Vec::new();
+    while !answers.contains(&("r0".to_owned(), true)) {
+        let answer = post(region.listen, "/v1/chat/completions", &long("m")).await;
+        let cached = answer.header("x-meridian-prefix-match") != "0.00";
+        answers.push((answer.header("x-meridian-replica").to_owned(), cached));
+        assert!(answers.len() < 50, "{answers:?}");
+    }
+    let gauges =
+        "vllm:num_requests_waiting 0\nvllm:num_requests_running 0\nvllm:kv_cache_usage_perc 0.25\n";
+    let in_use = "vllm:lora_requests_info{max_lora=\"4\",running_lora_adapters=\"a\",waiting_lora_adapters=\"\"} 1.7e9\n";
+    two.page("/metrics", Script::answer(200, "", &format!("{gauges}{in_use}")));
+    region.until("it is reported", |s| s.replicas[1].kv_used == 0.25).await;
+    for n in 0..6 {
+        let answer = post(region.listen, "/v1/chat/completions", &long("a")).await;
+        assert_eq!(answer.header("x-meridian-replica"), "r1");
+        assert_eq!(answer.header("x-meridian-prefix-match") == "0.00", n == 0, "{n}");
+    }
+}

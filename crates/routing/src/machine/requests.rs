@@ -167,6 +167,10 @@ impl Routing {
                 self.note_use(at, &active, replica, active.matched, true);
                 let (prefill, reply) = (active.unmatched, active.reply);
                 self.book(at, id, replica, Work { prompt, prefill, kv: prefill, reply });
+                let model = active.request.model;
+                if self.adapters.contains(&model) {
+                    self.replicas.update(at, replica, |r| r.adapters.sent(model));
+                }
             }
         }
         self.actives.insert(active);

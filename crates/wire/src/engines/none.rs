@@ -18,5 +18,6 @@ pub(super) static SPEC: EngineSpec = EngineSpec {
     transfer: None,
     version: None,
     loads_adapters: false,
+    adapters_in_use: None,
     continues_chats: false,
 };

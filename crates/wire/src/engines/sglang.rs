@@ -76,6 +76,7 @@ pub(super) static SPEC: EngineSpec = EngineSpec {
     transfer: Some("sglang"),
     version: Some("/get_server_info"),
     loads_adapters: true,
+    adapters_in_use: None,
     continues_chats: true,
 };
 

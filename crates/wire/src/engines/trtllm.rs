@@ -49,6 +49,7 @@ pub(super) static SPEC: EngineSpec = EngineSpec {
     transfer: None,
     version: Some("/version"),
     loads_adapters: false,
+    adapters_in_use: None,
     continues_chats: false,
 };
 

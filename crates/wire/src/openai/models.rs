@@ -14,6 +14,8 @@ pub struct Model {
     /// The longest context in tokens, if the engine reports it (vLLM, SGLang: `max_model_len`;
     /// llama.cpp: `meta.n_ctx`).
     pub max_model_len: Option<u64>,
+    /// Whether it is a LoRA adapter of another one, its `parent`.
+    pub is_adapter: bool,
 }
 
 /// An answer that is not a list of models.
@@ -32,6 +34,7 @@ struct Entry {
     id: String,
     max_model_len: Option<u64>,
     meta: Option<Meta>,
+    parent: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -121,5 +124,7 @@ pub fn find_model(list: &[u8], id: &str) -> Option<Bytes> {
 fn entry(raw: &RawValue) -> Option<Model> {
     let entry: Entry = serde_json::from_str(raw.get()).ok()?;
     let context = entry.meta.and_then(|meta| meta.n_ctx);
-    Some(Model { id: entry.id, max_model_len: entry.max_model_len.or(context) })
+    let max_model_len = entry.max_model_len.or(context);
+    let is_adapter = entry.parent.is_some_and(|parent| !parent.is_empty());
+    Some(Model { id: entry.id, max_model_len, is_adapter })
 }

@@ -200,8 +200,11 @@ fn models() {
     let llama: &[u8] = br#"{"models":[{"name":"c"}],"object":"list","data":[{"id":"a"},{"id":"c","meta":{"n_ctx":512}}]}"#;
     let merged = merge_models(&[vllm, b"oops", llama, b"{\"data\":[5]}"]);
     expect![[r#"{"object":"list","data":[{"id":"a","max_model_len":4096,"x":[1, 2]},{"id":"b"},{"id":"c","meta":{"n_ctx":512}}]}"#]].assert_eq(std::str::from_utf8(&merged).expect("JSON is text"));
-    expect![[r#"Ok([Model { id: "a", max_model_len: None }, Model { id: "c", max_model_len: Some(512) }])"#]].assert_eq(&format!("{:?}", model_list(llama)));
+    expect![[r#"Ok([Model { id: "a", max_model_len: None, is_adapter: false }, Model { id: "c", max_model_len: Some(512), is_adapter: false }])"#]].assert_eq(&format!("{:?}", model_list(llama)));
     assert_eq!(model_ids(&merged).expect("a list"), ["a", "b", "c"]);
+    let adapters = model_list(br#"{"data":[{"id":"m","parent":null},{"id":"a","parent":"m"}]}"#);
+    let adapters: Vec<bool> = adapters.expect("a list").iter().map(|m| m.is_adapter).collect();
+    assert_eq!(adapters, [false, true]);
     assert!(model_ids(b"{}").is_err() && model_ids(b"").is_err());
 }
 
