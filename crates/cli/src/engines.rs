@@ -39,6 +39,7 @@ fn facts(engine: Engine) -> impl Iterator<Item = (&'static str, String)> {
         ("where the load is missing", engine.load.map_or("", |page| page.remedy).to_owned()),
         ("load in the headers of answers (ORCA)", yes_or_no(engine.reports_load)),
         ("gets a `cache_salt`", yes_or_no(engine.reads_cache_salt)),
+        ("loads LoRA adapters at run time", yes_or_no(engine.loads_adapters)),
         ("resumes broken chats", yes_or_no(engine.continues_chats)),
         ("private fields", fields.join(", ")),
         ("merges into a request", quoted(private.containers.iter().copied()).join(", ")),

@@ -90,13 +90,13 @@ pub(crate) fn parse(body: &[u8]) -> Result<Common<'_>, BadRequest> {
 }
 
 impl Common<'_> {
-    /// The canonical text of the messages.
-    pub(crate) fn chat_prompt(&self) -> Result<Prompt, BadRequest> {
+    /// The canonical text of the messages, for a model or one of its adapters.
+    pub(crate) fn chat_prompt(&self, adapter: Option<&str>) -> Result<Prompt, BadRequest> {
         let messages = self.messages.as_deref().unwrap_or_default();
         if messages.is_empty() {
             return Err("messages is missing or empty: send at least one message".to_owned());
         }
-        let mut prompt = self.salted();
+        let mut prompt = self.scoped(adapter);
         if let Some(tools) = self.tools {
             prompt.push(tools.get());
             prompt.push("\n");
@@ -140,9 +140,13 @@ impl Common<'_> {
     }
 
     /// The text of `prompt` (or of `input`, for embeddings).
-    pub(crate) fn text_prompt(&self, field: &str) -> Result<Prompt, BadRequest> {
+    pub(crate) fn text_prompt(
+        &self,
+        field: &str,
+        adapter: Option<&str>,
+    ) -> Result<Prompt, BadRequest> {
         let text = if field == "input" { &self.input } else { &self.prompt };
-        let mut prompt = self.salted();
+        let mut prompt = self.scoped(adapter);
         match text {
             Some(Text::One(text)) => prompt.push(text),
             Some(Text::Tokens(tokens)) => push_tokens(&mut prompt, tokens),
@@ -154,8 +158,8 @@ impl Common<'_> {
         Ok(prompt)
     }
 
-    fn salted(&self) -> Prompt {
-        Prompt::new(self.cache_salt.as_deref().unwrap_or_default())
+    fn scoped(&self, adapter: Option<&str>) -> Prompt {
+        Prompt::new(self.cache_salt.as_deref().unwrap_or_default(), adapter)
     }
 
     pub(crate) fn wants_usage(&self) -> bool {

@@ -30,11 +30,12 @@ impl Ticket {
     pub(crate) fn submit(
         submission: Submission,
         part: Option<Box<Part>>,
+        adapter: Option<Arc<str>>,
         tokens: bool,
         commands: &UnboundedSender<Command>,
     ) -> Ticket {
         let (id, mailbox) = (submission.id, Arc::new(Mailbox::new(tokens)));
-        if commands.send(Command::Submit(submission, mailbox.clone(), part)).is_err() {
+        if commands.send(Command::Submit(submission, mailbox.clone(), part, adapter)).is_err() {
             mailbox.update(|progress| progress.closed = true);
         }
         Ticket { id, mailbox, commands: commands.clone() }
@@ -77,6 +78,7 @@ pub(crate) struct Completion {
     counts: bool,
     part: Option<Box<Part>>,
     transfer: Answered,
+    adapter: Option<Arc<str>>,
 }
 
 /// The `kv_transfer_params` of a complete answer.
@@ -159,7 +161,22 @@ impl Completion {
         };
         let (stream, usage) = (body.stream.unwrap_or(false), body.wants_usage());
         let counts = body.wants_counts();
-        Ok(Completion { shape, reply, submission, stream, usage, counts, part, transfer })
+        Ok(Completion {
+            shape,
+            reply,
+            submission,
+            stream,
+            usage,
+            counts,
+            part,
+            transfer,
+            adapter: None,
+        })
+    }
+
+    /// The same with an adapter.
+    pub(crate) fn with(self, adapter: Option<Arc<str>>) -> Completion {
+        Completion { adapter, ..self }
     }
 
     pub(crate) fn is_stream(&self) -> bool {
@@ -173,7 +190,8 @@ impl Completion {
         commands: &UnboundedSender<Command>,
     ) -> Result<ReplyBody, Failure> {
         let counts = self.counts.then_some(self.submission.prompt_tokens);
-        let ticket = Ticket::submit(self.submission, self.part, self.stream, commands);
+        let ticket =
+            Ticket::submit(self.submission, self.part, self.adapter, self.stream, commands);
         if let Some(why) = ticket.accepted().await.refused {
             return Err(Failure::Refused(why));
         }

@@ -16,6 +16,7 @@
 //! It deliberately has no tokenizer (a token is four bytes), no authentication and no TLS: it is
 //! meant for trials, tests and benchmarks, and listens on loopback by default.
 
+mod adapters;
 mod api;
 mod body;
 mod chat;
@@ -23,6 +24,7 @@ mod clock;
 mod error;
 mod histogram;
 mod kv;
+mod lora_info;
 mod mailbox;
 mod metrics;
 mod options;

@@ -6,6 +6,8 @@
 
 use crate::histogram::Histogram;
 use crate::kv::KvMetrics;
+use crate::lora_info::{InUse, LoraInfo};
+use crate::server::unix_time;
 use meridian_engine::{BLOCK_TOKENS, Config, Stats, StopReason, Timings, Usage};
 use std::fmt::Write;
 use std::time::Duration;
@@ -34,6 +36,7 @@ pub(crate) struct Metrics {
     model: String,
     labels: String,
     cache_config: String,
+    lora: Option<LoraInfo>,
     ttft: Histogram,
     gap: Histogram,
     per_token: Histogram,
@@ -47,7 +50,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn new(model: &str, config: &Config) -> Metrics {
+    pub(crate) fn new(model: &str, config: &Config, max_loras: Option<u32>) -> Metrics {
         let model = model.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
         let cache_config = format!(
             "block_size=\"{BLOCK_TOKENS}\",enable_prefix_caching=\"True\",engine=\"0\",\
@@ -58,6 +61,7 @@ impl Metrics {
             labels: format!("engine=\"0\",model_name=\"{model}\""),
             model,
             cache_config,
+            lora: max_loras.map(LoraInfo::new),
             ttft: Histogram::new(TTFT),
             gap: Histogram::new(GAP),
             per_token: Histogram::new(GAP),
@@ -103,11 +107,14 @@ impl Metrics {
     }
 
     /// The page.
-    pub(crate) fn page(&self, stats: &Stats, kv: Option<&KvMetrics>) -> String {
+    pub(crate) fn page(&mut self, stats: &Stats, kv: Option<&KvMetrics>, in_use: &InUse) -> String {
         let mut page = String::with_capacity(16 << 10);
         self.gauges(stats, &mut page);
         self.counters(stats, &mut page);
         self.histograms(&mut page);
+        if let Some(lora) = &mut self.lora {
+            lora.write(in_use, unix_time().as_secs_f64(), &mut page);
+        }
         if let Some(kv) = kv {
             kv.write(&self.labels, stats.leases_expired, &mut page);
         }

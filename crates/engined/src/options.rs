@@ -29,6 +29,9 @@ pub struct Options {
     /// Logs the `x-request-id` of each request on stderr when it arrives, as vLLM does with
     /// `--enable-log-requests`; nothing else of it.
     pub log_requests: bool,
+    /// The adapters that one batch can have (vLLM's `--max-loras`), with adapters loaded and unloaded
+    /// at run time; `None` is a vLLM without LoRA.
+    pub max_loras: Option<u32>,
     /// Transfer of KV between engines. Without it a request's `kv_transfer_params` are ignored, as
     /// by a vLLM without a connector.
     pub transfer: Option<Transfer>,
@@ -49,6 +52,7 @@ impl Options {
             max_connections: 8192,
             drain: Duration::from_secs(60),
             log_requests: false,
+            max_loras: None,
             transfer: None,
         }
     }

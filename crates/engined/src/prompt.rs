@@ -22,9 +22,11 @@ pub(crate) struct Prompt {
 }
 
 impl Prompt {
-    /// An empty prompt. Prompts with different salts share no blocks but get the same reply.
-    pub(crate) fn new(salt: &str) -> Prompt {
-        let scope = keyed(0, salt.as_bytes());
+    /// An empty prompt. Prompts with different salts or adapters share no blocks but get the same
+    /// reply.
+    pub(crate) fn new(salt: &str, adapter: Option<&str>) -> Prompt {
+        let salt = keyed(0, salt.as_bytes());
+        let scope = adapter.map_or(salt, |name| mix(salt, keyed(1, name.as_bytes())));
         let fingerprint = Fingerprinter::new(0, scope, BLOCK_BYTES);
         Prompt { fingerprint, digest: keyed(0, b""), given: 0 }
     }
@@ -89,9 +91,9 @@ mod tests {
     // A turn's prompt and reply are a prefix of the next turn's prompt.
     #[test]
     fn a_follow_up_begins_with_prompt_and_reply() {
-        let mut first = Prompt::new("");
+        let mut first = Prompt::new("", None);
         first.push(&"question ".repeat(40));
-        let mut second = Prompt::new("");
+        let mut second = Prompt::new("", None);
         second.push(&"question ".repeat(40));
         let reply = first.reply(7);
         let blocks = first.blocks(&reply, 64);
@@ -109,7 +111,7 @@ mod tests {
     #[test]
     fn contents_follow_the_prompt() {
         let of = |text: &str, salt: &str| {
-            let mut prompt = Prompt::new(salt);
+            let mut prompt = Prompt::new(salt, None);
             prompt.push(text);
             prompt.contents()
         };
@@ -129,7 +131,7 @@ mod tests {
     #[test]
     fn salts_separate() {
         let of = |salt| {
-            let mut prompt = Prompt::new(salt);
+            let mut prompt = Prompt::new(salt, None);
             prompt.push(&"x".repeat(64));
             let (reply, mut text) = (prompt.reply(0), String::new());
             reply.write(0, 8, &mut text);

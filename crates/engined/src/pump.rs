@@ -3,6 +3,7 @@
 
 use crate::clock::Clock;
 use crate::kv::{Denial, FetchError, Legs, Op, Part, Read, Running};
+use crate::lora_info::InUse;
 use crate::mailbox::{Mailbox, Progress};
 use crate::metrics::Metrics;
 use meridian_base::{RequestId, Time};
@@ -14,8 +15,8 @@ use tokio::sync::{mpsc, oneshot};
 /// Commands from connections to the pump.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// Start a request, or one leg of one, and report to the mailbox.
-    Submit(Submission, Arc<Mailbox>, Option<Box<Part>>),
+    /// Start a request, or one leg of one, for an adapter if it names one, and report to the mailbox.
+    Submit(Submission, Arc<Mailbox>, Option<Box<Part>>, Option<Arc<str>>),
     /// The client disconnected.
     Abort(RequestId),
     /// The fetch of a decode leg's KV has ended.
@@ -43,6 +44,9 @@ struct Entry {
     /// When its latest token was generated.
     latest: Option<Time>,
     leg: Option<Running>,
+    adapter: Option<Arc<str>>,
+    /// It is in the batch.
+    runs: bool,
 }
 
 /// The machine and everything that drives it.
@@ -67,11 +71,10 @@ impl Pump {
     pub(crate) fn new(
         engine: Engine,
         clock: Clock,
-        model: &str,
+        metrics: Metrics,
         legs: Option<Legs>,
         commands: mpsc::WeakUnboundedSender<Command>,
     ) -> Pump {
-        let metrics = Metrics::new(model, engine.config());
         Pump { engine, clock, entries: HashMap::new(), metrics, legs, commands }
     }
 
@@ -109,8 +112,8 @@ impl Pump {
 
     fn command(&mut self, now: Time, command: Command) {
         match command {
-            Command::Submit(submission, mailbox, part) => {
-                self.submit(now, submission, &mailbox, part);
+            Command::Submit(submission, mailbox, part, adapter) => {
+                self.submit(now, submission, &mailbox, part, adapter);
                 mailbox.update(|progress| progress.accepted = true);
             }
             Command::Abort(id) => self.input(now, Input::Abort(id)),
@@ -130,8 +133,9 @@ impl Pump {
             // A client that left before its answer is not an error.
             Command::Metrics(reply) => {
                 self.turn(now);
+                let in_use = self.adapters();
                 let kv = self.legs.as_ref().map(|legs| legs.shared().metrics());
-                let page = self.metrics.page(&self.engine.stats(), kv.as_deref());
+                let page = self.metrics.page(&self.engine.stats(), kv.as_deref(), &in_use);
                 drop(kv);
                 let _ = reply.send(page);
             }
@@ -148,6 +152,7 @@ impl Pump {
         submission: Submission,
         mailbox: &Arc<Mailbox>,
         part: Option<Box<Part>>,
+        adapter: Option<Arc<str>>,
     ) {
         let id = submission.id;
         let commands = self.commands.clone();
@@ -159,7 +164,14 @@ impl Pump {
         };
         let start = |(legs, part): (&Legs, Box<Part>)| legs.start(*part, report);
         let (leg, running) = self.legs.as_ref().zip(part).map(start).unzip();
-        let entry = Entry { mailbox: mailbox.clone(), arrived: now, latest: None, leg: running };
+        let entry = Entry {
+            mailbox: mailbox.clone(),
+            arrived: now,
+            latest: None,
+            leg: running,
+            adapter,
+            runs: false,
+        };
         self.entries.insert(id.0, entry);
         self.input(now, Input::SubmitLeg(submission, leg.unwrap_or_default()));
     }
@@ -180,7 +192,8 @@ impl Pump {
     fn drain(&mut self) {
         while let Some(output) = self.engine.poll() {
             match output {
-                Output::Admitted { .. } | Output::Preempted { .. } => {}
+                Output::Admitted { id, .. } => self.runs(id, true),
+                Output::Preempted { id, .. } => self.runs(id, false),
                 Output::Tokens { id, at, total, new } => self.tokens(id, at, total, new),
                 Output::Deferred { id, cached_blocks, .. } => self.deferred(id, cached_blocks),
                 Output::Held { id, tokens, .. } => self.held(id, tokens),
@@ -204,6 +217,22 @@ impl Pump {
                 }
             }
         }
+    }
+
+    fn runs(&mut self, id: RequestId, runs: bool) {
+        if let Some(entry) = self.entries.get_mut(&id.0) {
+            entry.runs = runs;
+        }
+    }
+
+    /// The adapters of the requests in the engine.
+    fn adapters(&self) -> InUse {
+        let mut in_use = InUse::default();
+        for entry in self.entries.values() {
+            let of = if entry.runs { &mut in_use.running } else { &mut in_use.waiting };
+            of.extend(entry.adapter.clone());
+        }
+        in_use
     }
 
     /// A decode leg has KV for its prompt: the fetch starts.

@@ -171,6 +171,11 @@ pub(crate) fn internal_error() -> Bytes {
 
 /// An error in OpenAI's form.
 pub(crate) fn error(code: u16, kind: &str, message: &str) -> Bytes {
-    let error = json!({"message": message, "type": kind, "param": null, "code": code});
+    error_at(code, kind, message, None)
+}
+
+/// The same, about a field of the request.
+pub(crate) fn error_at(code: u16, kind: &str, message: &str, param: Option<&str>) -> Bytes {
+    let error = json!({"message": message, "type": kind, "param": param, "code": code});
     Bytes::from(json!({ "error": error }).to_string())
 }

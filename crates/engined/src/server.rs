@@ -100,8 +100,8 @@ fn serve_connection(
     }
 }
 
-/// Seconds since 1970, for the `created` fields.
+/// The time since 1970, for the `created` fields and the metrics that are dates.
 #[expect(clippy::disallowed_methods, reason = "a date is what vLLM says there")]
-pub(crate) fn unix_seconds() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+pub(crate) fn unix_time() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }

@@ -1,10 +1,12 @@
 //! Maps paths to answers.
 
+use crate::adapters::{Adapters, Named, Refused};
 use crate::api::{self, BadRequest, Common};
 use crate::body::ReplyBody;
 use crate::chat::{Completion, Failure, Server};
 use crate::clock::Clock;
 use crate::kv::{self, Legs, Params};
+use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::orca::{self, Form};
 use crate::pump::{Command, Pump};
@@ -38,6 +40,8 @@ struct Shared {
     numbers: AtomicU64,
     commands: mpsc::UnboundedSender<Command>,
     kv: Option<SideChannel>,
+    /// Present with [`Options::max_loras`].
+    adapters: Option<Adapters>,
 }
 
 /// The transfer of KV, if there is one.
@@ -49,7 +53,17 @@ struct SideChannel {
     _alive: watch::Sender<()>,
 }
 
+/// A request names a model that is not here.
+struct UnknownModel;
+
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// The paths of vLLM's requests about adapters, and the largest body of one.
+const LOAD_ADAPTER: &str = "/v1/load_lora_adapter";
+const UNLOAD_ADAPTER: &str = "/v1/unload_lora_adapter";
+const MOST_ADAPTER_BODY: usize = 64 << 10;
+/// The most adapters that an error names.
+const MOST_NAMED: usize = 8;
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream; charset=utf-8");
 const METRICS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
@@ -69,11 +83,13 @@ impl Service {
         let (commands, receiver) = mpsc::unbounded_channel();
         let kv = SideChannel::open(&options, clock, &commands)?;
         let legs = kv.as_ref().map(|kv| Legs::new(kv.shared.clone()));
-        let pump = Pump::new(engine, clock, &options.served_model, legs, commands.downgrade());
+        let metrics = Metrics::new(&options.served_model, engine.config(), options.max_loras);
+        let pump = Pump::new(engine, clock, metrics, legs, commands.downgrade());
         tokio::spawn(pump.run(receiver));
-        let created = server::unix_seconds();
+        let created = server::unix_time().as_secs();
         let numbers = AtomicU64::new(1);
-        let shared = Shared { options, server, created, numbers, commands, kv };
+        let adapters = options.max_loras.map(|_| Adapters::default());
+        let shared = Shared { options, server, created, numbers, commands, kv, adapters };
         Ok(Service { shared: Arc::new(shared) })
     }
 
@@ -134,6 +150,14 @@ impl Service {
                 }
                 self.post(path, &head.headers, &body.to_bytes()).await
             }
+            (&Method::POST, path @ (LOAD_ADAPTER | UNLOAD_ADAPTER))
+                if self.shared.adapters.is_some() =>
+            {
+                match Limited::new(body, MOST_ADAPTER_BODY).collect().await {
+                    Ok(body) => self.adapter(path == LOAD_ADAPTER, &body.to_bytes()),
+                    Err(_) => failure(StatusCode::PAYLOAD_TOO_LARGE, "the body is unreadable"),
+                }
+            }
             (
                 _,
                 "/health"
@@ -162,12 +186,15 @@ impl Service {
             Ok(params) => params,
             Err(message) => return failure(StatusCode::BAD_REQUEST, &message),
         };
-        let served = &self.shared.options.served_model;
-        if request.model.as_ref().is_some_and(|model| model != served) {
+        let Ok(adapter) = self.adapter_of(&request) else {
             self.reject(params);
-            let message = format!("the model does not exist here: this engine serves {served}");
-            return failure(StatusCode::NOT_FOUND, &message);
-        }
+            let message =
+                format!("the model does not exist here: this engine serves {}", self.served());
+            let error = render::error_at(404, "NotFoundError", &message, Some("model"));
+            let mut response = answer(JSON, error);
+            *response.status_mut() = StatusCode::NOT_FOUND;
+            return response;
+        };
         let kind = match path {
             "/v1/embeddings" => return self.embedding(&request),
             "/v1/completions" => Kind::Text,
@@ -175,7 +202,7 @@ impl Service {
         };
         let left = kv::left(headers, request.kv_transfer_params.as_ref());
         let due = left.and_then(|left| Instant::now().checked_add(left));
-        let completion = match self.completion(kind, &request, params.clone(), due) {
+        let completion = match self.completion(kind, &request, adapter, params.clone(), due) {
             Ok(completion) => completion,
             Err(message) => {
                 self.reject(params);
@@ -225,12 +252,14 @@ impl Service {
         &self,
         kind: Kind,
         request: &Common<'_>,
+        adapter: Option<Arc<str>>,
         params: Params,
         due: Option<Instant>,
     ) -> Result<Completion, BadRequest> {
+        let scope = adapter.as_deref();
         let prompt = match kind {
-            Kind::Chat => request.chat_prompt()?,
-            Kind::Text => request.text_prompt("prompt")?,
+            Kind::Chat => request.chat_prompt(scope)?,
+            Kind::Text => request.text_prompt("prompt", scope)?,
         };
         let options = &self.shared.options;
         let server = Server {
@@ -240,12 +269,13 @@ impl Service {
             max_model_len: options.engine.max_model_len,
             due,
         };
-        Completion::new(kind, request, prompt, &options.served_model, params, server)
+        let model = scope.unwrap_or(&options.served_model);
+        Ok(Completion::new(kind, request, prompt, model, params, server)?.with(adapter))
     }
 
     /// A fixed vector: enough to test a gateway, without meaning.
     fn embedding(&self, request: &Common<'_>) -> Response<ReplyBody> {
-        let prompt = match request.text_prompt("input") {
+        let prompt = match request.text_prompt("input", None) {
             Ok(prompt) => prompt,
             Err(message) => return failure(StatusCode::BAD_REQUEST, &message),
         };
@@ -265,7 +295,64 @@ impl Service {
             "owned_by": "vllm", "root": options.engine.profile.model.name, "parent": null,
             "max_model_len": options.engine.max_model_len,
         });
-        json!({"object": "list", "data": [model]}).to_string()
+        let adapters = self.shared.adapters.as_ref().map(Adapters::all).unwrap_or_default();
+        let adapters = adapters.into_iter().map(|adapter| {
+            json!({
+                "id": &*adapter.name, "object": "model", "created": adapter.created,
+                "owned_by": "vllm", "root": adapter.path, "parent": options.served_model,
+                "max_model_len": null,
+            })
+        });
+        let data: Vec<_> = std::iter::once(model).chain(adapters).collect();
+        json!({"object": "list", "data": data}).to_string()
+    }
+
+    /// The names of the model and of its first adapters. The name in a request is left out: it may
+    /// be anything.
+    fn served(&self) -> String {
+        let adapters = self.shared.adapters.as_ref().map(Adapters::all).unwrap_or_default();
+        let mut served = self.shared.options.served_model.clone();
+        for adapter in adapters.iter().take(MOST_NAMED) {
+            served.push_str(", ");
+            served.push_str(&adapter.name);
+        }
+        if let Some(more @ 1..) = adapters.len().checked_sub(MOST_NAMED) {
+            served.push_str(&format!(" and {more} more"));
+        }
+        served
+    }
+
+    /// The adapter that a request names; none for the base model.
+    fn adapter_of(&self, request: &Common<'_>) -> Result<Option<Arc<str>>, UnknownModel> {
+        let Shared { options, adapters, .. } = &*self.shared;
+        let model = request.model.as_deref().filter(|model| *model != options.served_model);
+        let Some(model) = model else { return Ok(None) };
+        let adapter = adapters.as_ref().and_then(|adapters| adapters.named(model));
+        adapter.map(Some).ok_or(UnknownModel)
+    }
+
+    /// Loads or unloads an adapter.
+    fn adapter(&self, loads: bool, body: &[u8]) -> Response<ReplyBody> {
+        let Some(adapters) = &self.shared.adapters else {
+            return failure(StatusCode::NOT_FOUND, "this engine has no adapters");
+        };
+        let Ok(asked) = serde_json::from_slice::<Named>(body) else {
+            let message = "the body is not an object with lora_name and lora_path";
+            return failure(StatusCode::BAD_REQUEST, message);
+        };
+        let done = match loads {
+            true => adapters.load(asked, server::unix_time().as_secs()),
+            false => adapters.unload(&asked),
+        };
+        match done {
+            Ok(message) => answer(TEXT, message),
+            Err(Refused::Unknown(message)) => failure(StatusCode::NOT_FOUND, &message),
+            Err(Refused::Input(message)) => {
+                let mut response = answer(JSON, render::error(400, "InvalidUserInput", &message));
+                *response.status_mut() = StatusCode::BAD_REQUEST;
+                response
+            }
+        }
     }
 
     async fn metrics(&self) -> Response<ReplyBody> {

@@ -69,6 +69,8 @@ pub(crate) enum Fault {
     Replica,
     /// The engine answered with an error: caused by the replica or the request.
     Engine,
+    /// The engine does not serve the model, although it listed it.
+    NotServed,
     /// The connection ended during the request: caused by the replica, or by a request that crashed
     /// it.
     Died,
@@ -125,6 +127,7 @@ impl AttemptError {
             Fault::PeerNoRoom => Outcome::NoRoom,
             Fault::Replica | Fault::Peer => Outcome::ReplicaError,
             Fault::Engine => Outcome::EngineError,
+            Fault::NotServed => Outcome::NotServed,
             Fault::Died | Fault::PeerDied => Outcome::Died,
             Fault::Unreached => Outcome::Unreached,
         }

@@ -137,7 +137,14 @@ mod tests {
     fn row(id: u16, front: f32, matched: f32) -> CandidateRow {
         let row = Row { front_tokens: front, ms_per_token: 1.0, trust: 1.0, ..Row::default() };
         let (replica, prompt_tokens) = (ReplicaId(id), 100);
-        CandidateRow { replica, ineligible: None, matched_tokens: matched, prompt_tokens, row }
+        CandidateRow {
+            replica,
+            ineligible: None,
+            matched_tokens: matched,
+            prompt_tokens,
+            row,
+            loading_ms: 0.0,
+        }
     }
 
     fn sent(target: Target, candidates: vec::Vec<CandidateRow>) -> Decision {

@@ -26,6 +26,7 @@ impl Ending {
             Ending::Attempt(outcome) | Ending::Prefill(outcome) => match outcome {
                 Outcome::Done => "done",
                 Outcome::ClientError => "client_error",
+                Outcome::NotServed => "not_served",
                 Outcome::NoKv => "no_kv",
                 Outcome::Full => "full",
                 Outcome::NoRoom => "no_room",

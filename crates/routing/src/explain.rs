@@ -25,6 +25,8 @@ pub struct CandidateRow {
     pub prompt_tokens: u32,
     /// Its load figures.
     pub row: Row,
+    /// The time until the request's adapter is loaded there, ms.
+    pub loading_ms: f32,
 }
 
 /// A peer's state at a decision.

@@ -19,6 +19,7 @@
 extern crate alloc;
 
 mod active;
+mod adapters;
 pub mod admission;
 mod alternatives;
 pub mod assign;
@@ -53,6 +54,7 @@ mod steps;
 mod topology;
 mod why;
 
+pub use adapters::AdapterReport;
 pub use admission::Admission;
 pub use alternatives::{Alternatives, FirstToken};
 pub use breaker::{BreakerConfig, BreakerState};

@@ -16,7 +16,7 @@ mod search;
 mod second_layer;
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use meridian_base::{Duration, ModelId, PeerId, ReplicaId, RequestId, Rng, Time, mix};
@@ -26,6 +26,7 @@ use self::forwards::End;
 pub use self::handover::{Holdings, MOST_HOLDINGS};
 use self::search::Search;
 use crate::active::{Active, Actives};
+use crate::adapters::AdapterReport;
 use crate::admission::Admission;
 use crate::breaker::BreakerConfig;
 use crate::digest::Digest;
@@ -172,6 +173,13 @@ pub enum Input {
         asked: Time,
         /// The engine's figures; all `None` for an engine that reports only that it is alive.
         load: Load,
+    },
+    /// The adapters of a replica, as far as its engine reports them.
+    Adapters {
+        /// Which replica.
+        id: ReplicaId,
+        /// The report.
+        report: AdapterReport,
     },
     /// A probe was not answered.
     ProbeFailed(ReplicaId),
@@ -341,6 +349,8 @@ pub struct Routing {
     /// The replicas that answer requests for a model, and those that only prefill for it.
     pub(crate) serves: BTreeMap<ModelId, Vec<ReplicaId>>,
     pub(crate) prefills: BTreeMap<ModelId, Vec<ReplicaId>>,
+    /// The models that are adapters, as far as engines report them.
+    pub(crate) adapters: BTreeSet<ModelId>,
     pub(crate) links: Links,
     pub(crate) index: Option<PrefixIndex>,
     pub(crate) insert: Insert,
@@ -403,6 +413,7 @@ impl Routing {
             replicas: Replicas::new(config.admission),
             serves: BTreeMap::new(),
             prefills: BTreeMap::new(),
+            adapters: BTreeSet::new(),
             links: Links::default(),
             index: None,
             insert: Insert::OnDispatch,
@@ -451,6 +462,7 @@ impl Routing {
             Input::Left(id) => self.left(now, id),
             Input::Inherited { id, holdings } => self.inherited(now, id, &holdings),
             Input::Reported { id, asked, load } => self.reported(now, id, asked, load),
+            Input::Adapters { id, report } => self.adapters_reported(now, id, report),
             Input::ProbeFailed(id) => self.probe_failed(now, id),
             Input::Alive { id, asked } => self.alive(now, id, asked),
             Input::Arrived(request) => self.arrived(now, request),

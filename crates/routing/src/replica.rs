@@ -9,6 +9,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use meridian_base::{Duration, ModelId, RequestId, Time};
 
+use crate::adapters::Adapters;
 use crate::breaker::{Breaker, BreakerConfig, BreakerState};
 use crate::cost::{Ewma, Gaps};
 use crate::growth::growth;
@@ -164,6 +165,7 @@ pub(crate) struct Replica {
     pub(crate) state: State,
     pub(crate) breaker: Breaker,
     pub(crate) load: Load,
+    pub(crate) adapters: Adapters,
     pub(crate) speed: PrefillSpeed,
     pub(crate) steps: Steps,
     ends: Gaps,
@@ -253,6 +255,7 @@ impl Replica {
         Replica {
             load: Load { kv_tokens: spec.kv_tokens, ..Load::default() },
             spec,
+            adapters: Adapters::default(),
             place: 0,
             state: State::Unproven,
             breaker: Breaker::new(breaker),

@@ -104,6 +104,9 @@ pub enum Outcome {
     /// The engine refused the request as a client error (4xx). This says nothing about the
     /// replica's health: it never opens a breaker and is never retried.
     ClientError,
+    /// The engine does not serve the model (any more): an adapter was unloaded since the list of
+    /// models was read. Retried elsewhere; the breaker is untouched.
+    NotServed,
     /// The prefill leg ended without KV that the decode leg could use: its answer lacks parameters,
     /// or refuses the request in a way that may not be about it. The request goes whole to a replica
     /// that answers. If that one answers it, the prefill replica is to blame, as after

@@ -24,6 +24,7 @@ fn phrase(ending: &Ending) -> String {
         (Some("client_error"), _) => "client error",
         (Some("no_kv"), _) => "no KV to fetch",
         (Some("no_room"), _) => "no capacity",
+        (Some("not_served"), _) => "model not served",
         (Some("engine_error"), _) => "engine error",
         (Some("replica_error"), _) => "replica failed",
         (Some("died"), _) => "connection broke",

@@ -56,6 +56,10 @@ pub(crate) struct Args {
     /// Log the x-request-id of each request to stderr, as vLLM does with --enable-log-requests.
     #[arg(long)]
     log_requests: bool,
+    /// LoRA adapters in one batch, as the metrics report it; with it, clients load and unload
+    /// adapters at /v1/load_lora_adapter and /v1/unload_lora_adapter.
+    #[arg(long)]
+    max_loras: Option<u32>,
     #[command(flatten)]
     transfer: transfer::TransferArgs,
 }
@@ -80,6 +84,7 @@ impl Args {
         options.name = self.name;
         options.time_scale = self.time_scale;
         options.seed = self.seed;
+        options.max_loras = self.max_loras;
         options.log_requests = self.log_requests;
         options.transfer = Some(self.transfer.transfer());
         options.served_model = self.served_model_name.unwrap_or(options.served_model);

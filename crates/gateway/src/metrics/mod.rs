@@ -139,6 +139,7 @@ impl Metrics {
             Fault::Full => "engine_full",
             Fault::Replica | Fault::Engine | Fault::Died => "replica_failed",
             Fault::Unreached => "replica_unreachable",
+            Fault::NotServed => "model_not_served",
             Fault::PeerFull => "peer_full",
             Fault::PeerNoRoom => "peer_no_room",
             Fault::Peer | Fault::PeerDied => "peer_failed",

@@ -1,7 +1,8 @@
 //! Finds out the engine, the models and the capacity of a new replica.
 //!
 //! It is retried until the replica answers: one that is still loading its weights joins when it is
-//! ready. It is repeated from time to time, because adapters come and go.
+//! ready. It is repeated from time to time, and at once when the list of models has changed
+//! ([`crate::replicas::listing`]).
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -20,6 +21,8 @@ use crate::replicas::noted_up::note_up;
 use crate::replicas::pools;
 use crate::replicas::questions::Questions;
 
+/// The path of the list of models.
+pub(super) const MODELS: &str = "/v1/models";
 /// Interval between two attempts at a replica that does not answer yet.
 const RETRY: Duration = Duration::from_millis(250);
 /// Interval between two reads of a replica that answers.
@@ -47,7 +50,12 @@ pub(super) async fn watch(driver: &Driver, fleet: &Fleet, questions: &Questions,
                 fleet.found(member, found.clone());
                 announce(driver, fleet, member, &found);
                 note_up(driver, member);
-                tokio::time::sleep(REFRESH).await;
+                // An engine that refuses a model of its list is not read again with each request.
+                tokio::time::sleep(RETRY).await;
+                tokio::select! {
+                    () = tokio::time::sleep(REFRESH - RETRY) => {}
+                    () = member.listing.until_changed() => {}
+                }
             }
             Err(error) => {
                 if member.discovered(Some(error.message.clone())) {
@@ -64,16 +72,22 @@ pub(super) async fn watch(driver: &Driver, fleet: &Fleet, questions: &Questions,
 
 /// Reads a replica's pages once.
 pub(crate) async fn look(questions: &Questions, member: &Member) -> Result<Found, AttemptError> {
-    let page = page(questions, member, "/v1/models").await;
-    let (page, models) = match page {
+    let page = page(questions, member, MODELS).await;
+    let listed = |page: &Bytes| {
+        let bad = |e| AttemptError::replica(format!("GET {MODELS}: {e}"));
+        openai::model_list(page).map_err(bad)
+    };
+    let (page, models, adapters) = match page {
         // A port that accepts no connection reveals nothing, including the engine.
         Err(error) if error.fault == Fault::Unreached => return Err(error),
-        page if !member.spec.models.is_empty() => (page.ok(), member.spec.models.clone()),
+        page if !member.spec.models.is_empty() => {
+            let list = page.as_ref().ok().and_then(|page| listed(page).ok()).unwrap_or_default();
+            (page.ok(), member.spec.models.clone(), adapters(list))
+        }
         Err(error) => return Err(error),
         Ok(page) => {
-            let models = openai::model_ids(&page)
-                .map_err(|e| AttemptError::replica(format!("GET /v1/models: {e}")))?;
-            (Some(page), models)
+            let list = listed(&page)?;
+            (Some(page), list.iter().map(|model| model.id.clone()).collect(), adapters(list))
         }
     };
     let engine = detect(questions, member).await;
@@ -83,11 +97,17 @@ pub(crate) async fn look(questions: &Questions, member: &Member) -> Result<Found
         engine: Some(engine),
         page: page.unwrap_or_else(|| model_list(&models)),
         models,
+        adapters,
         kv_tokens: capacity.kv_tokens,
         slots: capacity.slots,
         version: pools.version,
         ranks: pools.ranks,
     })
+}
+
+/// The names of the adapters of a list.
+fn adapters(list: Vec<openai::Model>) -> Vec<String> {
+    list.into_iter().filter(|model| model.is_adapter).map(|model| model.id).collect()
 }
 
 /// Reports a role that cannot work.

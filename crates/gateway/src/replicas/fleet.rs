@@ -31,6 +31,7 @@ use crate::replicas::dial::Dial;
 use crate::replicas::drains::Drains;
 use crate::replicas::histories::Histories;
 use crate::replicas::life::Life;
+use crate::replicas::listing::Listing;
 use crate::replicas::name::ReplicaName;
 use crate::replicas::rtt::RoundTrip;
 use crate::replicas::standing;
@@ -66,6 +67,8 @@ pub(crate) struct Member {
     trouble: Mutex<Trouble>,
     /// Its engine's newest counts of transfers of KV.
     transfers: Mutex<Transfers>,
+    /// When its list of models was last compared, and the sign that it changed.
+    pub(crate) listing: Listing,
     /// The reasons for which it drains; it serves while there is none.
     pub(crate) drains: Drains,
     /// Ends its discovery and probes.
@@ -77,6 +80,8 @@ pub(crate) struct Member {
 pub(crate) struct Found {
     pub(crate) engine: Option<Engine>,
     pub(crate) models: Vec<String>,
+    /// The models that are LoRA adapters.
+    pub(crate) adapters: Vec<String>,
     pub(crate) kv_tokens: Option<u64>,
     pub(crate) slots: Option<u32>,
     /// Its software's version, if its role needs it.
@@ -220,6 +225,14 @@ impl Member {
         let given = self.spec.bootstrap.as_deref().and_then(config::bootstrap);
         let host = self.authority.host().trim_matches(['[', ']']);
         given.or(protocol.bootstrap_port.map(|port| (host, port)))
+    }
+
+    /// Its engine does not serve a model of its list: discovery reads the list again. Given models
+    /// stay.
+    pub(crate) fn lacks_model(&self) {
+        if self.spec.models.is_empty() {
+            self.listing.changed();
+        }
     }
 
     /// Whether it separates its prefix cache by `cache_salt`. Other engines may refuse an unknown
@@ -405,6 +418,7 @@ impl Fleet {
             clock: self.clock,
             trouble: Mutex::default(),
             transfers: Mutex::default(),
+            listing: Listing::default(),
             drains: Drains::default(),
             gone: self.over.child_token(),
         });

@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::StatusCode;
 use meridian_base::{Duration, ReplicaId};
-use meridian_routing::{Input, Load};
+use meridian_routing::{AdapterReport, Input, Load};
 use meridian_wire::engines::{self, LoadPage};
 use meridian_wire::signals;
 use tokio::sync::mpsc;
@@ -18,6 +19,7 @@ use crate::machine::driver::Driver;
 use crate::metrics::Metrics;
 use crate::replicas::announce::announce;
 use crate::replicas::fleet::{Fleet, Found, Member};
+use crate::replicas::listing;
 use crate::replicas::noted_up::note_up;
 use crate::replicas::questions::Questions;
 use crate::replicas::reports::load_of;
@@ -34,7 +36,8 @@ pub(crate) struct Prober {
 
 /// The result of a probe.
 enum Probed {
-    Load(Load),
+    /// Its load, and its adapters if it lists any and reports them.
+    Load(Load, Option<AdapterReport>),
     /// It is alive, but its load is unknown for this reason.
     Alive(AttemptError),
 }
@@ -57,8 +60,10 @@ impl Prober {
     async fn probe(&self, member: &Member) {
         let asked = self.driver.clock.now();
         let (id, pieces) = (member.id, member.life.pieces());
-        let input = match ask(&self.questions, &self.metrics, member).await {
-            Ok(Probed::Load(load)) => {
+        let mut adapters = None;
+        let input = match ask(self, member).await {
+            Ok(Probed::Load(load, report)) => {
+                adapters = report;
                 if member.round_trip.probed(self.driver.clock.now().since(asked)) {
                     announce(&self.driver, &self.fleet, member, &member.found());
                 }
@@ -83,8 +88,16 @@ impl Prober {
                 }
             }
         };
+        let is_answered = matches!(input, Input::Reported { .. });
+        if let Some(report) = adapters {
+            let input = Input::Adapters { id, report };
+            self.driver.tell_if(|| !member.gone.is_cancelled(), input);
+        }
         self.driver.tell_if(|| !member.gone.is_cancelled(), input);
         note_up(&self.driver, member);
+        if is_answered {
+            listing::compare(&self.driver, &self.questions, member, asked).await;
+        }
     }
 }
 
@@ -92,21 +105,20 @@ impl Prober {
 ///
 /// A busy engine may be slow with the metrics page: llama.cpp answers it between two batches. So
 /// after half of the time, or if the page is unusable, the health check is requested, too.
-async fn ask(
-    questions: &Questions,
-    metrics: &Metrics,
-    member: &Member,
-) -> Result<Probed, AttemptError> {
+async fn ask(prober: &Prober, member: &Member) -> Result<Probed, AttemptError> {
+    let questions = &*prober.questions;
     let limit = questions.limit();
     let found = member.found();
     let Some(page) = found.engine.and_then(|engine| engine.load) else {
-        return health(questions, member, limit).await.map(|()| Probed::Load(Load::default()));
+        return health(questions, member, limit)
+            .await
+            .map(|()| Probed::Load(Load::default(), None));
     };
     let path = page.path;
-    let load = load((questions, metrics), member, page, found.kv_tokens);
+    let load = load(prober, member, page, &found);
     let mut load = std::pin::pin!(tokio::time::timeout(limit, load));
     let failed = match tokio::time::timeout(limit / 2, &mut load).await {
-        Ok(Ok(Ok(load))) => return Ok(Probed::Load(load)),
+        Ok(Ok(Ok((load, adapters)))) => return Ok(Probed::Load(load, adapters)),
         Ok(Ok(Err(error))) if error.fault == Fault::Unreached => return Err(error),
         Ok(Ok(Err(error))) => Some(error),
         Ok(Err(_)) | Err(_) => None,
@@ -124,7 +136,7 @@ async fn ask(
         AttemptError::replica(message).because(cause::TIMEOUT)
     };
     match load.unwrap_or_else(|_| Err(late())) {
-        Ok(load) => Ok(Probed::Load(load)),
+        Ok((load, adapters)) => Ok(Probed::Load(load, adapters)),
         Err(error) if alive.is_ok() => Ok(Probed::Alive(error)),
         Err(error) => Err(error),
     }
@@ -137,7 +149,8 @@ pub(crate) async fn read_load(
     found: &Found,
 ) -> Result<(), AttemptError> {
     let Some(page) = found.engine.and_then(|engine| engine.load) else { return Ok(()) };
-    load_page(questions, member, page).await.map(drop)
+    let body = load_page(questions, member, page).await?;
+    read_page(page, &body).map(drop)
 }
 
 /// The health check.
@@ -158,35 +171,55 @@ async fn health(
     }
 }
 
-/// The load reported on the engine's own page.
+/// The load reported on the engine's own page, and the adapters in use.
 async fn load(
-    (questions, metrics): (&Questions, &Metrics),
+    prober: &Prober,
     member: &Member,
     page: LoadPage,
-    kv_tokens: Option<u64>,
-) -> Result<Load, AttemptError> {
-    let load = load_page(questions, member, page).await?;
-    transfers::noted(metrics, member, load.transfers);
-    Ok(load_of(&load, kv_tokens))
+    found: &Found,
+) -> Result<(Load, Option<AdapterReport>), AttemptError> {
+    let body = load_page(&prober.questions, member, page).await?;
+    let load = read_page(page, &body)?;
+    transfers::noted(&prober.metrics, member, load.transfers);
+    Ok((load_of(&load, found.kv_tokens), adapters(&prober.fleet, found, &body)))
+}
+
+/// The adapters in use at a replica that lists some.
+fn adapters(fleet: &Fleet, found: &Found, page: &[u8]) -> Option<AdapterReport> {
+    let read = found.engine.filter(|_| !found.adapters.is_empty())?.adapters_in_use?;
+    let in_use = read(page)?;
+    let ids = |names: &[String]| names.iter().filter_map(|name| fleet.model(name)).collect();
+    Some(AdapterReport {
+        listed: ids(&found.adapters),
+        slots: in_use.slots,
+        running: ids(&in_use.running),
+        waiting: ids(&in_use.waiting),
+    })
 }
 
 async fn load_page(
     questions: &Questions,
     member: &Member,
-    LoadPage { path, read, remedy }: LoadPage,
-) -> Result<signals::Load, AttemptError> {
+    LoadPage { path, remedy, .. }: LoadPage,
+) -> Result<Bytes, AttemptError> {
     let page = questions.get(member, path, questions.limit()).await?;
     match page.status {
-        s if s.is_success() => {}
+        s if s.is_success() => Ok(page.body),
         s @ (StatusCode::NOT_FOUND | StatusCode::NOT_IMPLEMENTED) => {
             let message = format!("GET {path}: {s}; {remedy}");
-            return Err(AttemptError::replica(message).because(cause::STATUS));
+            Err(AttemptError::replica(message).because(cause::STATUS))
         }
         s => {
             let cause = if s.is_server_error() { cause::SERVER_ERROR } else { cause::STATUS };
-            return Err(AttemptError::replica(format!("GET {path}: {s}")).because(cause));
+            Err(AttemptError::replica(format!("GET {path}: {s}")).because(cause))
         }
     }
+}
+
+fn read_page(
+    LoadPage { path, read, .. }: LoadPage,
+    body: &[u8],
+) -> Result<signals::Load, AttemptError> {
     let unreadable = |e| AttemptError::replica(format!("GET {path}: {e}"));
-    read(&page.body).map_err(|e| unreadable(e).because(cause::BAD_ANSWER))
+    read(body).map_err(|e| unreadable(e).because(cause::BAD_ANSWER))
 }

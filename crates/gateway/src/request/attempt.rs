@@ -9,7 +9,7 @@ use http::{HeaderValue, StatusCode, response};
 use http_body_util::BodyExt;
 use meridian_base::{PeerId, ReplicaId};
 use meridian_routing::{Outcome, RejectWhy};
-use meridian_wire::openai::{Endpoint, Purpose, RequestInfo};
+use meridian_wire::openai::{self, Endpoint, Purpose, RequestInfo};
 use tokio::time::timeout;
 
 use crate::error::{AttemptError, Fault};
@@ -257,6 +257,13 @@ impl Transport {
         }
         let first = first(call.endpoint, status, &mut flow).await;
         let first = first.map_err(|e| e.at(Fault::Replica))?;
+        if status == StatusCode::NOT_FOUND && first.as_deref().is_some_and(openai::is_model_missing)
+        {
+            // Its adapter was unloaded after the list was read.
+            member.lacks_model();
+            let message = "the engine does not serve the model (any more)";
+            return Err(AttemptError::of(Fault::NotServed, message).into());
+        }
         let by = AnsweredBy::Replica(member.clone());
         Ok(Started { head, opened: Opened { flow, first, sent, by } })
     }

@@ -8,6 +8,7 @@ use meridian_base::Duration;
 use meridian_routing::{Outcome, RejectWhy};
 use meridian_wire::openai::Answer;
 
+use crate::error::Fault;
 use crate::http::headers;
 use crate::http::refusal::Refusal;
 use crate::inputs::residency::{self, RuleOutcome};
@@ -178,6 +179,11 @@ fn refusal(
             let peers = answers.peers.as_ref().filter(|_| terms.tells);
             let lost = peers.map(|peers| answers.inputs.residency.lost(peers, residence));
             residency::held_too_long(residence, limit, retry_after, &lost.unwrap_or_default())
+        }
+        RejectWhy::RetriesExhausted { .. }
+            if last.is_some_and(|failure| failure.error.fault == Fault::NotServed) =>
+        {
+            Refusal::unknown_model()
         }
         why => {
             let last = last.map(Failure::for_client);

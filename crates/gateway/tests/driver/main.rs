@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a test says best by failing what it did not expect")]
 
 mod access;
+mod adapters;
 mod admin;
 mod admin_access;
 mod admin_browser;

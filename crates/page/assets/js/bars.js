@@ -4,7 +4,7 @@ import { count, text } from './format.js';
 
 const WORDS = {
   front_ms: 'prefill ahead', prefill_ms: 'own prefill', others_ms: 'delay of others', steps_ms: 'slower steps',
-  rtt_ms: 'round trip', kv_ms: 'KV transfer',
+  rtt_ms: 'round trip', kv_ms: 'KV transfer', load_ms: 'adapter load',
 };
 const MOST = 40;
 

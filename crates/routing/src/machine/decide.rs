@@ -89,6 +89,8 @@ pub(crate) struct Scratch {
     prefills: Vec<ReplicaId>,
     partners: Vec<ReplicaId>,
     matched: Vec<u32>,
+    /// The time until the request's adapter is loaded, ms, by replica; empty for other models.
+    loading: Vec<f32>,
     block_tokens: f32,
     prompt_tokens: f32,
     growth: f32,
@@ -194,6 +196,7 @@ impl Routing {
         scratch.eligible.clear();
         scratch.full.clear();
         scratch.prefills.clear();
+        scratch.loading.clear();
         scratch.sampled = false;
         let request = &active.request;
         let Some(candidates) = self.serves.get(&request.model) else {
@@ -385,6 +388,7 @@ impl Routing {
     }
 
     pub(crate) fn ask(&self, now: Time, active: &Active, scratch: &mut Scratch) -> Pick {
+        self.note_loading(active, scratch);
         let mut partners = core::mem::take(&mut scratch.partners);
         let (view, mut draw) = (self.view(now, active, scratch), self.draw(active));
         let mut pick = self.policy.pick(&view, &mut draw);
@@ -406,6 +410,20 @@ impl Routing {
         pick
     }
 
+    /// Notes how long each candidate takes to load the request's adapter, if it names one.
+    fn note_loading(&self, active: &Active, scratch: &mut Scratch) {
+        let model = active.request.model;
+        if !self.adapters.contains(&model) {
+            return;
+        }
+        let Scratch { eligible, full, loading, .. } = scratch;
+        loading.resize(self.replicas.width(), 0.0);
+        for id in eligible.iter().chain(full.iter()) {
+            let Some(replica) = self.replicas.get(*id) else { continue };
+            loading[id.index()] = replica.adapters.loading_ms(model, self.replicas.row(*id));
+        }
+    }
+
     /// The policy's view.
     #[inline]
     fn view<'a>(&'a self, now: Time, active: &'a Active, scratch: &'a Scratch) -> View<'a> {
@@ -421,6 +439,7 @@ impl Routing {
             links: &self.links,
             replicas: &self.replicas,
             matched: &scratch.matched,
+            loading: &scratch.loading,
             index: self.index.as_ref(),
             held: self.held.len(),
             peers: &self.peers,
@@ -580,6 +599,7 @@ impl Routing {
             matched_tokens: scratch.matched_tokens(id),
             prompt_tokens: active.request.prompt_tokens,
             row: *self.replicas.row(id),
+            loading_ms: scratch.loading.get(id.index()).copied().unwrap_or(0.0),
         }
     }
 }

@@ -5,6 +5,7 @@ use meridian_base::{ReplicaId, Time};
 
 use super::{IDLE_AFTER, Output, Routing};
 use crate::active::Due;
+use crate::adapters::AdapterReport;
 use crate::places::Places;
 use crate::replica::{Load, Replica, ReplicaSpec, State};
 
@@ -135,6 +136,13 @@ impl Routing {
         self.release(now);
     }
 
+    pub(super) fn adapters_reported(&mut self, now: Time, id: ReplicaId, report: AdapterReport) {
+        if self.replicas.get(id).is_some() {
+            self.adapters.extend(&report.listed);
+            self.replicas.update(now, id, |r| r.adapters.reported(report));
+        }
+    }
+
     pub(super) fn probe_failed(&mut self, now: Time, id: ReplicaId) {
         let config = self.config.probe;
         let (mut probed, mut silent) = (false, false);
@@ -152,6 +160,7 @@ impl Routing {
             if down {
                 r.state = State::Down;
                 r.forget_report();
+                r.adapters.forget();
             }
             down
         });

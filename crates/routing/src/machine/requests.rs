@@ -167,6 +167,10 @@ impl Routing {
                 self.note_use(at, &active, replica, active.matched, true);
                 let (prefill, reply) = (active.unmatched, active.reply);
                 self.book(at, id, replica, Work { prompt, prefill, kv: prefill, reply });
+                let model = active.request.model;
+                if self.adapters.contains(&model) {
+                    self.replicas.update(at, replica, |r| r.adapters.sent(model));
+                }
             }
         }
         self.actives.insert(active);
@@ -351,7 +355,7 @@ impl Routing {
             let knew = r.speed.is_learned();
             match outcome {
                 Outcome::Done => r.succeeded(),
-                Outcome::ClientError => r.breaker.neutral(),
+                Outcome::ClientError | Outcome::NotServed => r.breaker.neutral(),
                 Outcome::Full | Outcome::NoRoom => {
                     r.breaker.neutral();
                     r.refused(now);

@@ -5,6 +5,7 @@
 //!       + t_p front                      prefill ahead of the request
 //!       + t_p (p - m) (1 + q + w n)      its own prefill, which q queued and n running requests await
 //!       + w N s n                        its reply of N tokens, which slows n running requests
+//!       + load                           its LoRA adapter, if it is not on the GPU
 //! ```
 //!
 //! The time until the request's own first token counts in full. While an engine prefills its p - m
@@ -145,13 +146,17 @@ impl Policy for Meridian {
         let prefill = row.ms_per_token * unmatched;
         // Negative at an idle replica, whose copy will be used again.
         let others = prefill * (price.prefill(running, row.front_tokens) - 1.0);
-        vec![
+        let mut terms = vec![
             ("front_ms", f64::from(row.ms_per_token * row.front_tokens)),
             ("prefill_ms", f64::from(prefill)),
             ("others_ms", f64::from(others)),
             ("steps_ms", f64::from(price.reply * row.step_slope_ms * running)),
             ("rtt_ms", f64::from(self.rtt_weight * row.rtt_ms)),
-        ]
+        ];
+        if c.loading_ms > 0.0 {
+            terms.push(("load_ms", f64::from(c.loading_ms)));
+        }
+        terms
     }
 }
 
@@ -246,13 +251,15 @@ impl Meridian {
         ids: &[ReplicaId],
         draw: &mut Rng,
     ) -> Option<(f32, ReplicaId)> {
-        match view.replicas.columns().far {
-            false => self.least_of::<false>(view, ids, draw),
-            true => self.least_of::<true>(view, ids, draw),
+        match (view.replicas.columns().far, view.loading.is_empty()) {
+            (false, true) => self.least_of::<false, false>(view, ids, draw),
+            (true, true) => self.least_of::<true, false>(view, ids, draw),
+            (false, false) => self.least_of::<false, true>(view, ids, draw),
+            (true, false) => self.least_of::<true, true>(view, ids, draw),
         }
     }
 
-    fn least_of<const FAR: bool>(
+    fn least_of<const FAR: bool, const LOADS: bool>(
         &self,
         view: &View<'_>,
         ids: &[ReplicaId],
@@ -265,14 +272,14 @@ impl Meridian {
         let mut low = f32::INFINITY;
         let (chunks, rest) = ids.as_chunks::<LANES>();
         for chunk in chunks {
-            let prices = Figures::of(view, chunk).prices::<FAR>(price, prompt);
+            let prices = Figures::of::<LOADS>(view, chunk).prices::<FAR, LOADS>(price, prompt);
             // Few groups contain a new minimum; the others cost one comparison of all lanes.
             if prices.iter().fold(false, |any, p| any | (*p <= low)) {
                 low = offer(&mut least, &prices, chunk, draw);
             }
         }
         for &r in rest {
-            let price = Figures::of(view, &[r]).prices::<FAR>(price, prompt);
+            let price = Figures::of::<LOADS>(view, &[r]).prices::<FAR, LOADS>(price, prompt);
             offer(&mut least, &price, &[r], draw);
         }
         least.get()
@@ -288,11 +295,12 @@ struct Figures<const N: usize> {
     slope: [f32; N],
     rtt: [f32; N],
     blocks: [u32; N],
+    loading: [f32; N],
 }
 
 impl<const N: usize> Figures<N> {
     #[inline(always)]
-    fn of(view: &View<'_>, ids: &[ReplicaId; N]) -> Figures<N> {
+    fn of<const LOADS: bool>(view: &View<'_>, ids: &[ReplicaId; N]) -> Figures<N> {
         let c = view.replicas.columns();
         Figures {
             front: lanes(&c.front_tokens, ids),
@@ -302,12 +310,13 @@ impl<const N: usize> Figures<N> {
             slope: lanes(&c.step_slope_ms, ids),
             rtt: lanes(&c.rtt_ms, ids),
             blocks: lanes(view.matched, ids),
+            loading: if LOADS { lanes(view.loading, ids) } else { [0.0; N] },
         }
     }
 
     /// The prices of several replicas. Their figures are contiguous, so the arithmetic vectorises.
     #[inline(always)]
-    fn prices<const FAR: bool>(&self, price: Price, prompt: Prompt) -> [f32; N] {
+    fn prices<const FAR: bool, const LOADS: bool>(&self, price: Price, prompt: Prompt) -> [f32; N] {
         let mut prices = [0.0; N];
         for (i, sum) in prices.iter_mut().enumerate() {
             // Counts stay far below 2^31, and the signed conversion is the one that vectorises.
@@ -319,6 +328,9 @@ impl<const N: usize> Figures<N> {
                 + price.reply * self.slope[i] * self.running[i];
             if FAR {
                 *sum += price.rtt * self.rtt[i];
+            }
+            if LOADS {
+                *sum += self.loading[i];
             }
         }
         prices

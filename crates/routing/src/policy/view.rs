@@ -47,6 +47,9 @@ pub struct View<'a> {
     /// Matched prompt blocks by replica id (whole table, zero where nothing matches). All zero
     /// for policies without an index.
     pub matched: &'a [u32],
+    /// The time until the request's LoRA adapter is loaded, ms, by replica id; empty if the request
+    /// names none.
+    pub loading: &'a [f32],
     /// The prefix index itself, for policies that weigh how much a replica holds.
     pub index: Option<&'a PrefixIndex>,
     /// Requests held here.

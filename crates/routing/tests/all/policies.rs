@@ -202,6 +202,7 @@ impl Bench {
             links: &self.links,
             replicas: &self.replicas,
             matched: &self.matched,
+            loading: &[],
             index: Some(&self.index),
             common: case.common,
             held: 0,
@@ -282,6 +283,7 @@ impl Bench {
             matched_tokens: (blocks * BLOCK_TOKENS).min(prompt as f32),
             prompt_tokens: prompt,
             row: *self.replicas.row(replica),
+            loading_ms: 0.0,
         }
     }
 

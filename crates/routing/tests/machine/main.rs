@@ -10,8 +10,9 @@
 //! - `tune [held=N] [max_wait=MS] [attempts=N] [failures=N] [busy=MS] [idle=MS] [max_replicas=N]
 //!   [explain=N]` changes these settings from now on
 //! - `join r=N [kv=TOKENS] [slots=N]`, `drain r=N`, `resume r=N`, `leave r=N`
-//!   `join` also takes `role=both|prefill|decode`, `partner=N` and `rack=N`
+//!   `join` also takes `models=(N,..)`, `role=both|prefill|decode`, `partner=N` and `rack=N`
 //! - `report r=N [pending=N] [running=N] [kv=SHARE] [asked=MS]`, `miss r=N`
+//! - `adapters r=N [listed=(N,..)] [slots=N] [running=(N,..)] [waiting=(N,..)]`
 //! - `busy r=N running=N`: as many reports in a row as make the machine believe that other clients'
 //!   requests run there
 //! - `arrive id=N [prompt=TOKENS] [blocks=(a,b,..)] [tenant=N] [priority=low|normal|high]
@@ -35,8 +36,8 @@ use datadriven::TestCase;
 use meridian_base::{Duration, ModelId, ReplicaId, RequestId, Time, keyed};
 use meridian_routing::policy::{Given, Params};
 use meridian_routing::{
-    Admission, Config, Input, Load, Outcome, Output, Pool, Priority, ReplicaSpec, Request, Role,
-    Routing, Tuning, Usage, policy,
+    AdapterReport, Admission, Config, Input, Load, Outcome, Output, Pool, Priority, ReplicaSpec,
+    Request, Role, Routing, Tuning, Usage, policy,
 };
 
 /// Reports that have to agree about other clients' requests.
@@ -130,6 +131,12 @@ fn chain(t: &TestCase, name: &str) -> Vec<u64> {
     names.iter().map(&mut next).collect()
 }
 
+/// A list of models.
+fn models(t: &TestCase, name: &str) -> Option<Vec<ModelId>> {
+    let all = t.args.get(name)?;
+    Some(all.iter().map(|id| ModelId(id.parse().expect("a model is a number"))).collect())
+}
+
 fn request(t: &TestCase) -> Request {
     let blocks = chain(t, "blocks");
     let prompt = arg(t, "prompt").unwrap_or(16 * blocks.len() as u32 + 4);
@@ -176,6 +183,7 @@ fn outcome(t: &TestCase) -> Outcome {
         Some("died") => Outcome::Died,
         Some("unreached") => Outcome::Unreached,
         Some("client") => Outcome::ClientError,
+        Some("not_served") => Outcome::NotServed,
         Some("no_kv") => Outcome::NoKv,
         Some(other) => panic!("{other} is not an outcome"),
     }
@@ -197,7 +205,7 @@ fn input(t: &TestCase, now: Time) -> Input {
         "join" => Input::Joined {
             id: replica(),
             spec: ReplicaSpec {
-                models: vec![ModelId(0)],
+                models: models(t, "models").unwrap_or(vec![ModelId(0)]),
                 kv_tokens: arg(t, "kv"),
                 slots: arg(t, "slots"),
                 weight: 1,
@@ -218,6 +226,15 @@ fn input(t: &TestCase, now: Time) -> Input {
                 running: arg(t, "running"),
                 kv_used: arg(t, "kv"),
                 kv_tokens: None,
+            },
+        },
+        "adapters" => Input::Adapters {
+            id: replica(),
+            report: AdapterReport {
+                listed: models(t, "listed").unwrap_or_default(),
+                slots: arg(t, "slots").unwrap_or(0),
+                running: models(t, "running").unwrap_or_default(),
+                waiting: models(t, "waiting").unwrap_or_default(),
             },
         },
         "miss" => Input::ProbeFailed(replica()),

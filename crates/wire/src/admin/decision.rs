@@ -53,8 +53,9 @@ pub struct Explanation {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ending {
     /// How its attempt ended: `done`, `client_error`, `engine_error`, `replica_error`, `died`,
-    /// `unreached`, `full`, `no_room` or `no_kv`. Without an attempt: `released` from the queue,
-    /// `refused` or `cancelled`. None while the request is queued or in progress, and for a dry run.
+    /// `unreached`, `full`, `no_room`, `not_served` or `no_kv`. Without an attempt: `released` from
+    /// the queue, `refused` or `cancelled`. None while the request is queued or in progress, and for
+    /// a dry run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
     /// The error code of a refused request.

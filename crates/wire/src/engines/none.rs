@@ -17,5 +17,7 @@ pub(super) static SPEC: EngineSpec = EngineSpec {
     reports_load: false,
     transfer: None,
     version: None,
+    loads_adapters: false,
+    adapters_in_use: None,
     continues_chats: false,
 };

@@ -75,6 +75,8 @@ pub(super) static SPEC: EngineSpec = EngineSpec {
     reports_load: false,
     transfer: Some("sglang"),
     version: Some("/get_server_info"),
+    loads_adapters: true,
+    adapters_in_use: None,
     continues_chats: true,
 };
 

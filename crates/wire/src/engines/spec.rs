@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Deserialize;
 
 use super::private::Private;
-use crate::signals::{Load, SignalError};
+use crate::signals::{AdaptersInUse, Load, SignalError};
 
 /// An engine: everything that sets it apart from the others.
 pub struct EngineSpec {
@@ -35,6 +35,11 @@ pub struct EngineSpec {
     /// The page with a JSON object whose `version` is the software's; engines of unequal versions
     /// cannot hand KV to each other.
     pub version: Option<&'static str>,
+    /// Whether it loads and unloads LoRA adapters while it runs, and lists each as a model at
+    /// `/v1/models`.
+    pub loads_adapters: bool,
+    /// Reads the adapters in use from its load page; `None` if that does not report them.
+    pub adapters_in_use: Option<fn(&[u8]) -> Option<AdaptersInUse>>,
     /// Whether it continues a last message of the assistant. A broken chat can then be resumed on
     /// it.
     pub continues_chats: bool,

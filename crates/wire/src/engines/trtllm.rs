@@ -48,6 +48,8 @@ pub(super) static SPEC: EngineSpec = EngineSpec {
     reports_load: false,
     transfer: None,
     version: Some("/version"),
+    loads_adapters: false,
+    adapters_in_use: None,
     continues_chats: false,
 };
 

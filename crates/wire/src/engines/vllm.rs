@@ -9,7 +9,9 @@
 
 use super::private::Private;
 use super::spec::{Detect, EngineSpec, LoadPage};
-use crate::signals::{Line, Load, SignalError, Tally, Transfers, number, pairs, verdict, walk};
+use crate::signals::{
+    AdaptersInUse, Line, Load, SignalError, Tally, Transfers, number, pairs, verdict, walk,
+};
 
 const WAITING: &str = "vllm:num_requests_waiting";
 const RUNNING: &str = "vllm:num_requests_running";
@@ -42,8 +44,37 @@ pub(super) static SPEC: EngineSpec = EngineSpec {
     reports_load: true,
     transfer: Some("nixl"),
     version: Some("/version"),
+    loads_adapters: true,
+    adapters_in_use: Some(adapters),
     continues_chats: true,
 };
+
+/// The labels of `lora_requests_info`. The page keeps each combination of labels since the start; the
+/// value is the time at which it was current (`vllm/v1/metrics/loggers.py`). An engine of data
+/// parallel ranks has one combination for all of them, that of the rank which reported last.
+fn adapters(page: &[u8]) -> Option<AdaptersInUse> {
+    let mut newest: Option<(f64, &[u8])> = None;
+    walk(page, SPEC.detect.metrics, |line| {
+        if line.name == b"lora_requests_info" {
+            let at = line.value("vllm:lora_requests_info")?;
+            if newest.is_none_or(|(before, _)| at >= before) {
+                newest = Some((at, line.labels()));
+            }
+        }
+        Ok(())
+    })
+    .ok()?;
+    let mut in_use = AdaptersInUse::default();
+    for (name, value) in pairs(newest?.1) {
+        match name {
+            b"max_lora" => in_use.slots = u32::try_from(number(value)?).ok()?,
+            b"running_lora_adapters" => in_use.running = AdaptersInUse::names(value),
+            b"waiting_lora_adapters" => in_use.waiting = AdaptersInUse::names(value),
+            _ => {}
+        }
+    }
+    Some(in_use)
+}
 
 #[derive(Default)]
 struct Page {

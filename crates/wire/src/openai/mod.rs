@@ -45,7 +45,9 @@ pub use bad::BadRequest;
 pub use endpoint::Endpoint;
 pub use engine_fields::EngineField;
 pub use error::{anthropic_error_json, error_body, error_event, error_json};
-pub use models::{BadModels, Model, find_model, merge_models, model_ids, model_list};
+pub use models::{
+    BadModels, Model, find_model, is_model_missing, merge_models, model_ids, model_list,
+};
 pub use no_leg::NoPrefillLeg;
 pub use prefill::prefill_leg;
 pub use prompt::push_reply;

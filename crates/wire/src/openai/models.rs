@@ -17,6 +17,8 @@ pub struct Model {
     /// The longest context in tokens, if the engine reports it (vLLM, SGLang: `max_model_len`;
     /// llama.cpp: `meta.n_ctx`).
     pub max_model_len: Option<u64>,
+    /// Whether it is a LoRA adapter of another one, its `parent`.
+    pub is_adapter: bool,
 }
 
 /// An answer that is not a list of models.
@@ -35,11 +37,26 @@ struct Entry {
     id: String,
     max_model_len: Option<u64>,
     meta: Option<Meta>,
+    parent: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct Meta {
     n_ctx: Option<u64>,
+}
+
+/// An error answer. Older versions of vLLM have the members of `error` at the top.
+#[derive(Deserialize)]
+struct Failed {
+    error: Option<FailedBy>,
+    message: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct FailedBy {
+    message: Option<String>,
+    param: Option<String>,
+    code: Option<serde_json::Value>,
 }
 
 #[derive(Serialize)]
@@ -63,6 +80,22 @@ pub fn model_list(body: &[u8]) -> Result<Vec<Model>, BadModels> {
 /// If `body` is not a list of models.
 pub fn model_ids(body: &[u8]) -> Result<Vec<String>, BadModels> {
     Ok(model_list(body)?.into_iter().map(|model| model.id).collect())
+}
+
+/// Whether the body of a 404 says that the engine does not serve the model of the request: vLLM's
+/// `param` or, in older versions, its sentence; OpenAI's `code`.
+#[must_use]
+pub fn is_model_missing(body: &[u8]) -> bool {
+    let Ok(Failed { error, message }) = serde_json::from_slice(body) else { return false };
+    let error = error.unwrap_or_default();
+    let says = |message: &Option<String>| {
+        let said = message.as_deref().unwrap_or_default();
+        said.starts_with("The model `") && said.ends_with("` does not exist.")
+    };
+    error.param.as_deref() == Some("model")
+        || error.code.as_ref().and_then(|code| code.as_str()) == Some("model_not_found")
+        || says(&error.message)
+        || says(&message)
 }
 
 /// One list of all models, each as described by the first list that has it, including unknown
@@ -117,5 +150,7 @@ fn renamed(raw: &RawValue, id: &str) -> Option<Box<RawValue>> {
 fn entry(raw: &RawValue) -> Option<Model> {
     let entry: Entry = serde_json::from_str(raw.get()).ok()?;
     let context = entry.meta.and_then(|meta| meta.n_ctx);
-    Some(Model { id: entry.id, max_model_len: entry.max_model_len.or(context) })
+    let max_model_len = entry.max_model_len.or(context);
+    let is_adapter = entry.parent.is_some_and(|parent| !parent.is_empty());
+    Some(Model { id: entry.id, max_model_len, is_adapter })
 }

@@ -16,6 +16,7 @@
 //! [`Load::kv_tokens`], which is the sum. The engine itself places a new request on its least
 //! loaded rank, so one full rank must not close the replica. The maximum would close it.
 
+mod adapters;
 mod error;
 mod load;
 mod orca;
@@ -27,6 +28,7 @@ mod usage;
 #[cfg(test)]
 mod tests;
 
+pub use adapters::AdaptersInUse;
 pub use error::SignalError;
 pub use load::Load;
 pub(crate) use load::Tally;

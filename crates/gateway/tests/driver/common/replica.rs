@@ -36,6 +36,9 @@ impl Seen {
 
 struct State {
     models: Vec<String>,
+    /// The number of its lists of models, and whether each has another date, as vLLM's have.
+    lists: usize,
+    dates_lists: bool,
     pending: u32,
     running: u32,
     kv_used: f32,
@@ -68,6 +71,8 @@ impl Replica {
         let addr = listener.local_addr().unwrap();
         let state = Arc::new(Mutex::new(State {
             models: models.iter().map(|m| (*m).to_owned()).collect(),
+            lists: 0,
+            dates_lists: false,
             pending: 0,
             running: 0,
             kv_used: 0.0,
@@ -97,6 +102,21 @@ impl Replica {
 
     pub(crate) fn load(&self, pending: u32, running: u32, kv_used: f32) {
         self.with(|s| (s.pending, s.running, s.kv_used) = (pending, running, kv_used));
+    }
+
+    /// Lists other models from now on.
+    pub(crate) fn serves(&self, models: &[&str]) {
+        self.with(|s| s.models = models.iter().map(|m| (*m).to_owned()).collect());
+    }
+
+    /// Gives each of its lists of models another date.
+    pub(crate) fn dates_lists(&self) {
+        self.with(|s| s.dates_lists = true);
+    }
+
+    /// Number of its lists of models that were read.
+    pub(crate) fn lists(&self) -> usize {
+        self.with(|s| s.lists)
     }
 
     pub(crate) fn answers_probes(&self, answers: bool) {
@@ -182,7 +202,10 @@ async fn converse(mut stream: TcpStream, state: Arc<Mutex<State>>) {
 
 fn answer(state: &mut State, seen: Seen) -> Script {
     let page = match (seen.method.as_str(), seen.target.as_str()) {
-        ("GET", "/v1/models") => Some(models_page(&state.models)),
+        ("GET", "/v1/models") => {
+            state.lists += 1;
+            Some(models_page(&state.models, state.dates_lists.then_some(state.lists)))
+        }
         ("GET", "/health") => Some("ok".to_owned()),
         ("GET", "/metrics") => Some(metrics_page(state)),
         ("GET", path) if own_pages().any(|own| own.path == path) => None,
@@ -203,8 +226,9 @@ fn answer(state: &mut State, seen: Seen) -> Script {
     }
 }
 
-fn models_page(models: &[String]) -> String {
-    let entry = |id| format!(r#"{{"id":"{id}","object":"model","owned_by":"vllm"}}"#);
+fn models_page(models: &[String], created: Option<usize>) -> String {
+    let date = created.map_or(String::new(), |date| format!(r#""created":{date},"#));
+    let entry = |id| format!(r#"{{"id":"{id}","object":"model",{date}"owned_by":"vllm"}}"#);
     let entries: Vec<_> = models.iter().map(entry).collect();
     format!(r#"{{"object":"list","data":[{}]}}"#, entries.join(","))
 }

@@ -3,7 +3,7 @@
 
 use super::super::{Answers, Engine, NONE, detect, find};
 use super::{LLAMACPP, SGLANG, TGI, TRTLLM, VLLM, capacity, page, read};
-use crate::signals::{Load, SignalError, Transfers, orca};
+use crate::signals::{AdaptersInUse, Load, SignalError, Transfers, orca};
 use expect_test::{Expect, expect};
 
 /// Formats a load in one line, known values only.
@@ -404,4 +404,37 @@ fn engine_names() {
         assert_eq!(engine.capacity.is_none(), engine == NONE);
     }
     assert_eq!(find("auto"), None);
+}
+
+/// The adapters that vLLM's page names.
+fn adapters(page: &str) -> Option<AdaptersInUse> {
+    VLLM.adapters_in_use.expect("it reports adapters")(page.as_bytes())
+}
+
+fn in_use(slots: u32, running: &[&str], waiting: &[&str]) -> AdaptersInUse {
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    AdaptersInUse { slots, running: owned(running), waiting: owned(waiting) }
+}
+
+// vLLM's adapters: the newest of the combinations on the page counts, whatever its place. A page
+// without the line, and other engines', name none.
+#[test]
+fn adapters_in_use() {
+    let page = "# HELP vllm:lora_requests_info Running stats on lora requests.\n\
+        # TYPE vllm:lora_requests_info gauge\n\
+        vllm:lora_requests_info{max_lora=\"4\",running_lora_adapters=\"\",waiting_lora_adapters=\"\"} 1.7643936e+09\n\
+        vllm:lora_requests_info{max_lora=\"4\",running_lora_adapters=\"sql,chat\",waiting_lora_adapters=\"org/law-v2\"} 1.764393612531e+09\n\
+        vllm:lora_requests_info{max_lora=\"4\",running_lora_adapters=\"sql\",waiting_lora_adapters=\"\"} 1.764393612406e+09\n\
+        vllm:num_requests_running{engine=\"0\",model_name=\"m\"} 3.0\n";
+    assert_eq!(adapters(page), Some(in_use(4, &["sql", "chat"], &["org/law-v2"])));
+    // The endpoint picker's documentation has blanks after the commas.
+    let blanks = "vllm:lora_requests_info{running_lora_adapters=\"adapter1, adapter2\",waiting_lora_adapters=\"\",max_lora=\"8\"} 1\n";
+    assert_eq!(adapters(blanks), Some(in_use(8, &["adapter1", "adapter2"], &[])));
+    let names = "vllm:lora_requests_info{max_lora=\"1\",running_lora_adapters=\"a\\\"}b\",waiting_lora_adapters=\"\"} 1\n";
+    assert_eq!(adapters(names), Some(in_use(1, &["a\"}b"], &[])));
+    assert_eq!(adapters("vllm:num_requests_running 3.0\n"), None);
+    let bad = "vllm:lora_requests_info{max_lora=\"many\",running_lora_adapters=\"a\"} 1\n";
+    assert_eq!(adapters(bad), None);
+    assert_eq!(adapters("vllm:lora_requests_info{max_lora=\"4\"} x\n"), None);
+    assert!(SGLANG.adapters_in_use.is_none() && NONE.adapters_in_use.is_none());
 }

@@ -3,7 +3,7 @@ use expect_test::{Expect, expect};
 
 use super::super::Endpoint::*;
 use super::super::{Answer, Endpoint, anthropic_error_json, error_event, error_json};
-use super::super::{merge_models, model_ids, model_list};
+use super::super::{is_model_missing, merge_models, model_ids, model_list};
 
 /// Feeds `answer` event by event (JSON answers in one piece) and prints the effect of each event.
 fn check(endpoint: Endpoint, stream: bool, answer: &str, expected: Expect) {
@@ -200,7 +200,40 @@ fn models() {
     let llama: &[u8] = br#"{"models":[{"name":"c"}],"object":"list","data":[{"id":"a"},{"id":"c","meta":{"n_ctx":512}}]}"#;
     let merged = merge_models(&[vllm, b"oops", llama, b"{\"data\":[5]}"], [].into_iter());
     expect![[r#"{"object":"list","data":[{"id":"a","max_model_len":4096,"x":[1, 2]},{"id":"b"},{"id":"c","meta":{"n_ctx":512}}]}"#]].assert_eq(std::str::from_utf8(&merged).expect("JSON is text"));
-    expect![[r#"Ok([Model { id: "a", max_model_len: None }, Model { id: "c", max_model_len: Some(512) }])"#]].assert_eq(&format!("{:?}", model_list(llama)));
+    expect![[r#"Ok([Model { id: "a", max_model_len: None, is_adapter: false }, Model { id: "c", max_model_len: Some(512), is_adapter: false }])"#]].assert_eq(&format!("{:?}", model_list(llama)));
     assert_eq!(model_ids(&merged).expect("a list"), ["a", "b", "c"]);
+    let adapters = model_list(br#"{"data":[{"id":"m","parent":null},{"id":"a","parent":"m"}]}"#);
+    let adapters: Vec<bool> = adapters.expect("a list").iter().map(|m| m.is_adapter).collect();
+    assert_eq!(adapters, [false, true]);
     assert!(model_ids(b"{}").is_err() && model_ids(b"").is_err());
+}
+
+// A 404 for an unknown model, in the forms of vLLM and of OpenAI, and no other error.
+#[test]
+fn missing_models() {
+    for (body, missing) in [
+        (
+            r#"{"error":{"message":"The model `a` does not exist.","type":"NotFoundError","param":"model","code":404}}"#,
+            true,
+        ),
+        (
+            r#"{"error":{"message":"The model `a` does not exist.","type":"NotFoundError","param":null,"code":404}}"#,
+            true,
+        ),
+        (
+            r#"{"object":"error","message":"The model `a` does not exist.","type":"NotFoundError","code":404}"#,
+            true,
+        ),
+        (r#"{"error":{"message":"gone","code":"model_not_found"}}"#, true),
+        (
+            r#"{"error":{"message":"no such response","param":"previous_response_id","code":404}}"#,
+            false,
+        ),
+        (r#"{"detail":"Not Found"}"#, false),
+        (r#"{"error":"not found"}"#, false),
+        ("", false),
+        ("<html>", false),
+    ] {
+        assert_eq!(is_model_missing(body.as_bytes()), missing, "{body}");
+    }
 }

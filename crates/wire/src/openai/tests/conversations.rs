@@ -26,6 +26,23 @@ fn check(endpoint: Endpoint, turn: &str, stream: bool, answer: &str, next: &str,
 /// The marks and the role of a last message `{"role":"user","content":"so?"}`.
 const LAST: &str = "..user...";
 
+// Equal prompts to a base model and to its adapters have no block in common: the engine's KV differs.
+#[test]
+fn models_share_no_prefix() {
+    let prompt = "the same text for every model, longer than one block of 64 bytes, and then some";
+    let blocks = |model: &str| {
+        let body =
+            format!(r#"{{"model":"{model}","messages":[{{"role":"user","content":"{prompt}"}}]}}"#);
+        ok(ChatCompletions, &body).fingerprint.into_blocks()
+    };
+    let all = ["base", "base-sql", "base-law"].map(blocks);
+    assert!(!all[0].is_empty());
+    assert_eq!(all[0], blocks("base"));
+    for (one, other) in [(0, 1), (0, 2), (1, 2)] {
+        assert!(all[one].iter().all(|block| !all[other].contains(block)), "{one} {other}");
+    }
+}
+
 // Each beginning of a conversation is a prefix of the whole.
 #[test]
 fn prefixes() {
