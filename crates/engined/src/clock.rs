@@ -1,7 +1,7 @@
 //! Model time from tokio's clock, which tests pause.
 
 use meridian_base::Time;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
 
 /// Maps wall time to model time and back. The epoch is the clock's creation.
@@ -31,4 +31,10 @@ impl Clock {
     pub(crate) fn wall_seconds(&self, model: Duration) -> f64 {
         model.as_secs_f64() / self.scale
     }
+}
+
+/// The time since 1970, for the `created` fields and the metrics that are dates.
+#[expect(clippy::disallowed_methods, reason = "a date is what vLLM says there")]
+pub(crate) fn unix_time() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }

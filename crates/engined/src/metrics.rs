@@ -4,10 +4,10 @@
 //! another program's to the letter (`_total` in the TYPE line, the `engine` label). Times are those
 //! that a client experiences: with a time scale of 10, a second of the model counts 0.1.
 
+use crate::clock::unix_time;
 use crate::histogram::Histogram;
 use crate::kv::KvMetrics;
 use crate::lora_info::{InUse, LoraInfo};
-use crate::server::unix_time;
 use meridian_engine::{BLOCK_TOKENS, Config, Stats, StopReason, Timings, Usage};
 use std::fmt::Write;
 use std::time::Duration;

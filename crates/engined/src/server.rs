@@ -9,7 +9,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
@@ -98,10 +98,4 @@ fn serve_connection(
             tracing::debug!(%error, "connection ended");
         }
     }
-}
-
-/// The time since 1970, for the `created` fields and the metrics that are dates.
-#[expect(clippy::disallowed_methods, reason = "a date is what vLLM says there")]
-pub(crate) fn unix_time() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }

@@ -1,17 +1,17 @@
 //! Maps paths to answers.
 
+use crate::Error;
 use crate::adapters::{Adapters, Named, Refused};
 use crate::api::{self, BadRequest, Common};
 use crate::body::ReplyBody;
 use crate::chat::{Completion, Failure, Server};
-use crate::clock::Clock;
+use crate::clock::{Clock, unix_time};
 use crate::kv::{self, Legs, Params};
 use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::orca::{self, Form};
 use crate::pump::{Command, Pump};
 use crate::render::{self, Kind};
-use crate::{Error, server};
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, SERVER};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
@@ -86,7 +86,7 @@ impl Service {
         let metrics = Metrics::new(&options.served_model, engine.config(), options.max_loras);
         let pump = Pump::new(engine, clock, metrics, legs, commands.downgrade());
         tokio::spawn(pump.run(receiver));
-        let created = server::unix_time().as_secs();
+        let created = unix_time().as_secs();
         let numbers = AtomicU64::new(1);
         let adapters = options.max_loras.map(|_| Adapters::default());
         let shared = Shared { options, server, created, numbers, commands, kv, adapters };
@@ -341,7 +341,7 @@ impl Service {
             return failure(StatusCode::BAD_REQUEST, message);
         };
         let done = match loads {
-            true => adapters.load(asked, server::unix_time().as_secs()),
+            true => adapters.load(asked, unix_time().as_secs()),
             false => adapters.unload(&asked),
         };
         match done {

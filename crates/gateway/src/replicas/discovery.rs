@@ -2,7 +2,7 @@
 //!
 //! It is retried until the replica answers: one that is still loading its weights joins when it is
 //! ready. It is repeated from time to time, and at once when the list of models has changed
-//! ([`crate::replicas::listing`]).
+//! ([`crate::replicas::compare`]).
 
 use bytes::Bytes;
 use http::StatusCode;

@@ -1,6 +1,7 @@
 //! The replicas of this gateway: membership, discovery, health checks, and connections.
 
 mod announce;
+mod compare;
 pub(crate) mod credentials;
 pub(crate) mod dial;
 pub(crate) mod discovery;

@@ -18,8 +18,8 @@ use crate::error::{AttemptError, Fault};
 use crate::machine::driver::Driver;
 use crate::metrics::Metrics;
 use crate::replicas::announce::announce;
+use crate::replicas::compare;
 use crate::replicas::fleet::{Fleet, Found, Member};
-use crate::replicas::listing;
 use crate::replicas::noted_up::note_up;
 use crate::replicas::questions::Questions;
 use crate::replicas::reports::load_of;
@@ -96,7 +96,7 @@ impl Prober {
         self.driver.tell_if(|| !member.gone.is_cancelled(), input);
         note_up(&self.driver, member);
         if is_answered {
-            listing::compare(&self.driver, &self.questions, member, asked).await;
+            compare::lists(&self.driver, &self.questions, member, asked).await;
         }
     }
 }
@@ -187,7 +187,8 @@ async fn load(
 /// The adapters in use at a replica that lists some.
 fn adapters(fleet: &Fleet, found: &Found, page: &[u8]) -> Option<AdapterReport> {
     let read = found.engine.filter(|_| !found.adapters.is_empty())?.adapters_in_use?;
-    let in_use = read(page)?;
+    // vLLM's page has no such line before the first request: then no adapter is in use.
+    let in_use = read(page).unwrap_or_default();
     let ids = |names: &[String]| names.iter().filter_map(|name| fleet.model(name)).collect();
     Some(AdapterReport {
         listed: ids(&found.adapters),

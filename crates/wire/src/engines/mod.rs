@@ -26,7 +26,7 @@ use serde::Deserialize;
 use crate::signals::has_metric;
 
 pub use private::Private;
-pub use spec::{Detect, EngineSpec, LoadPage, OwnPage};
+pub use spec::{Detect, EngineSpec, LoadPage, OwnPage, ReadAdapters};
 
 /// An entry of the engine table.
 pub type Engine = &'static EngineSpec;

@@ -39,11 +39,14 @@ pub struct EngineSpec {
     /// `/v1/models`.
     pub loads_adapters: bool,
     /// Reads the adapters in use from its load page; `None` if that does not report them.
-    pub adapters_in_use: Option<fn(&[u8]) -> Option<AdaptersInUse>>,
+    pub adapters_in_use: Option<ReadAdapters>,
     /// Whether it continues a last message of the assistant. A broken chat can then be resumed on
     /// it.
     pub continues_chats: bool,
 }
+
+/// Reads the adapters in use from a page; `None` if the page does not name them.
+pub type ReadAdapters = fn(&[u8]) -> Option<AdaptersInUse>;
 
 /// A page that reports a load.
 #[derive(Clone, Copy, Debug)]
