@@ -19,7 +19,7 @@ use crate::inputs::oidc;
 use crate::registry::Addresses;
 use crate::replicas::probes;
 use crate::threads::ServingThreads;
-use crate::{admin, lock, opening, peers, registry, reload};
+use crate::{admin, lock, opening, peers, registry, reload, sources};
 
 /// The addresses of a running gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct Ready {
 }
 
 /// Serves until `shutdown` completes, then waits for the requests in flight. If the configuration
-/// comes with its file, changes of `tenants` and `residency` there take effect without a restart.
+/// comes with its file, most changes of that take effect without a restart.
 ///
 /// With `threads` above 0, that many threads serve clients, each with its own runtime, and the
 /// caller's runtime runs the machine's timer, probes and the admin port. With 0 everything runs on
@@ -122,6 +122,13 @@ fn follow(
     }
     let sources = gateway.sources.clone();
     tasks.spawn(async move { sources.keep().await });
+    let listed = gateway.listed.clone();
+    tasks.spawn(async move {
+        loop {
+            tokio::time::sleep(sources::RETRY).await;
+            listed.retry();
+        }
+    });
 }
 
 /// Ends the requests that are left, and writes the records of all.

@@ -75,7 +75,8 @@ impl Adapters {
             return 0.0;
         }
         let others = waiting.iter().filter(|id| **id != model && !running.contains(id)).count();
-        let is_full = running.len() + others >= *slots as usize;
+        // The report is of the engine's last step: of an idle one it may be old.
+        let is_full = row.running > 0 && running.len() + others >= *slots as usize;
         if is_full && *slots > 0 {
             // All running requests may have to end, at the pace at which they do.
             let wait = row.next_end_ms * row.running.max(1) as f32;

@@ -40,11 +40,13 @@ pub(crate) struct Schedule {
 
 impl Schedule {
     /// Adds a new replica, with its first probe somewhere in the coming interval.
-    pub(crate) fn enter(&mut self, now: Time, id: ReplicaId, interval: Duration) {
+    pub(crate) fn enter(&mut self, now: Time, id: ReplicaId, interval: Duration) -> Time {
         let spread = u64::from(id.0).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         let offset = (interval.as_nanos() * u128::from(spread)) >> 32;
         let offset = u64::try_from(offset).unwrap_or(u64::MAX);
-        self.due.insert((now + Duration::from_nanos(offset), id));
+        let at = now + Duration::from_nanos(offset);
+        self.due.insert((at, id));
+        at
     }
 
     /// Schedules a probe of `id`, which has no entry now, at `at`.

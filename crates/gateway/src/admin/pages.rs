@@ -251,7 +251,7 @@ async fn add(admin: &Admin, request: Request<Incoming>) -> Result<Response<Body>
 /// How long a change through this port lasts.
 const KEPT: &str = "`replicas` of this gateway's file lists it";
 const NOT_KEPT: &str = "until this gateway restarts; to keep it, list it under `replicas` in its file, or add it to the control plane";
-const BACK: &str = "; `replicas` of this gateway's file lists it, so it is back when that list changes or the gateway restarts";
+const BACK: &str = "; `replicas` of this gateway's file lists it, so it is back when that file is read again or the gateway restarts";
 
 /// Whether the configuration file lists a replica.
 fn is_listed(admin: &Admin, member: &Member) -> bool {

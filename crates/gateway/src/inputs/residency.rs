@@ -110,9 +110,9 @@ impl Residency {
     }
 
     /// Applies a reloaded file.
-    pub(crate) fn given(&self, driver: &Driver, residency: &config::Residency, rules: &Rules) {
+    pub(crate) fn given(&self, driver: &Driver, config: &config::Gateway, rules: &Rules) {
         self.counts.begin(&rules.rules);
-        self.update(driver, |known| known.given(residency));
+        self.update(driver, |known| known.given(config));
     }
 
     /// Applies a new view of the registry.

@@ -62,6 +62,8 @@ pub(crate) struct Ticket {
     driver: Arc<Driver>,
     pub(crate) id: RequestId,
     open: bool,
+    /// Whether an attempt was sent.
+    sent: bool,
     /// Numbers given to attempts.
     given: AtomicU64,
     /// Emitted when the request ends.
@@ -84,6 +86,20 @@ impl Ticket {
         inner.routing.handle(now, Input::FirstToken(self.id));
         let _ = inner.carry_out(None);
         self.driver.rearm(inner);
+    }
+
+    fn new(driver: Arc<Driver>, id: RequestId, recording: Recording) -> Ticket {
+        Ticket { driver, id, open: true, sent: false, given: AtomicU64::new(0), recording }
+    }
+
+    /// An attempt is sent.
+    pub(crate) fn sends(&mut self) {
+        self.sent = true;
+    }
+
+    /// Whether an engine may have worked on the request.
+    pub(crate) fn was_sent(&self) -> bool {
+        self.sent
     }
 
     /// Notes facts in the request's record, if it has one.
@@ -226,7 +242,7 @@ impl Ticket {
         }
         let verdict = driver.turn(&mut inner, id, Input::Arrived(request));
         driver.rearm(inner);
-        (Ticket { driver, id, open: true, given: AtomicU64::new(0), recording }, verdict)
+        (Ticket::new(driver, id, recording), verdict)
     }
 
     fn close(&mut self, end: End, input: Option<Input>, usage: Option<Usage>) {
@@ -263,9 +279,7 @@ impl Driver {
         recording.note(|record| record.policy = Some(inner.routing.config().policy.name));
         let verdict = self.turn(&mut inner, id, Input::Arrived(request));
         self.rearm(inner);
-        let (driver, given) = (self.clone(), AtomicU64::new(0));
-        let ticket = Ticket { driver, id, open: true, given, recording };
-        (ticket, verdict)
+        (Ticket::new(self.clone(), id, recording), verdict)
     }
 }
 

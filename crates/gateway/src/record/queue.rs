@@ -30,7 +30,8 @@ pub(super) enum Message {
     /// Open the files again, and report the problems.
     Reopen(SyncSender<Vec<String>>),
     /// Use these sections of the file from now on, or report the problems and go on as before.
-    Configure(Box<Sections>, SyncSender<Vec<String>>),
+    /// Nothing of both if the flag is set: the sender has given up.
+    Configure(Box<Sections>, Arc<AtomicBool>, SyncSender<Vec<String>>),
     /// Write everything, and stop.
     Stop(SyncSender<Vec<String>>),
 }
@@ -136,8 +137,15 @@ impl Records {
     /// writer.
     pub(crate) fn configure(&self, config: &config::Gateway) -> Result<(), Unread> {
         let sections = Sections::of(config);
-        let next = Box::new(sections.clone());
-        match self.ask(|answer| Message::Configure(next, answer)) {
+        let (next, taken) = (Box::new(sections.clone()), Arc::new(AtomicBool::default()));
+        let flag = taken.clone();
+        let answer = self.ask(|answer| Message::Configure(next, flag, answer));
+        match answer {
+            // The writer sets the flag when it starts, and then the change is made.
+            None if taken.swap(true, Ordering::AcqRel) => {
+                self.uses(&sections);
+                Ok(())
+            }
             Some(problems) if problems.is_empty() => {
                 self.uses(&sections);
                 Ok(())

@@ -7,6 +7,7 @@
 
 use std::io::Write;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
@@ -52,8 +53,11 @@ impl Writer {
             for message in std::iter::once(first).chain(queue.try_iter()) {
                 match message {
                     Message::Record(record) => self.write(record),
-                    Message::Configure(sections, done) => {
+                    Message::Configure(sections, taken, done) => {
                         self.flush();
+                        if taken.swap(true, Ordering::AcqRel) {
+                            continue;
+                        }
                         let _ = done.send(self.sinks.configure(*sections, &self.dropped));
                     }
                     Message::Reopen(done) => {

@@ -76,6 +76,13 @@ impl Followers {
             return Err(unread(&format_args!("{section}: the file has none; {remedy}")));
         }
         let (config, waiting) = before.config.adopt(&file);
+        let problems = config.problems();
+        if !problems.is_empty() {
+            let (waiting, problems) = (waiting.join(", "), problems.join("; "));
+            return Err(unread(&format_args!(
+                "{problems}; this is with the earlier values of {waiting}, which need a restart"
+            )));
+        }
         let changed = changed_keys(&before.config, &config).join(", ");
         self.adopt(&before, config, waiting).map_err(|error| unread(&error))?;
         if !changed.is_empty() {
@@ -108,23 +115,21 @@ impl Followers {
         self.limits.configured(&config.limits);
         self.connect.set(config.timeouts.connect.0);
         self.probe.set(config.timeouts.probe.0);
-        self.replicas.allow(config.limits.replicas);
         self.records.recent.configured(config.explain_keep);
+        // Before any replica joins under the new limit.
         self.driver.tell(Input::Tuned(tuning));
+        self.replicas.allow(config.limits.replicas);
         if let Err(error) = self.policy.configured(config) {
             tracing::error!(%error, "the policy stays as it is");
         }
         if let (Some(peers), Some(section)) = (&self.peers, &config.peers) {
             peers.configured(section);
         }
-        self.residency.given(&self.driver, &config.residency, &next.rules);
+        self.residency.given(&self.driver, config, &next.rules);
         let (replicas, discovery) = (config.replicas.clone(), config.discovery.clone());
-        let has_other_replicas = replicas != before.config.replicas;
         self.access.set(next);
-        if has_other_replicas {
-            self.listed.found(replicas);
-        }
-        self.sources.configured(&discovery);
+        self.listed.inherits(self.sources.configured(&discovery));
+        self.listed.found(replicas);
         Ok(())
     }
 }

@@ -22,6 +22,8 @@ pub(crate) struct Credentials {
     /// For replicas that name none.
     usual: Arc<Credential>,
     named: RwLock<BTreeMap<String, Arc<Credential>>>,
+    /// Those that the file no longer has, while replicas have them.
+    former: RwLock<BTreeMap<String, Arc<Credential>>>,
 }
 
 /// Trust and key for some replicas, which share them and see a change at once.
@@ -111,7 +113,7 @@ impl Credentials {
         }
         let usual = credential(Given { key: usual.map(bearer), trust: Trust::default() });
         if wrong.is_empty() {
-            Ok(Credentials { usual, named: RwLock::new(named) })
+            Ok(Credentials { usual, named: RwLock::new(named), former: RwLock::default() })
         } else {
             Err(wrong)
         }
@@ -121,15 +123,21 @@ impl Credentials {
     /// them.
     pub(crate) fn adopt(&self, newer: &Credentials) {
         *self.usual.0.write() = newer.usual.now();
-        let mut named = self.named.write();
-        let mut next = newer.named.read().clone();
-        for (name, one) in &mut next {
-            if let Some(known) = named.get(name) {
-                *known.0.write() = one.now();
-                *one = known.clone();
-            }
+        let (mut named, mut former) = (self.named.write(), self.former.write());
+        let mut known = std::mem::take(&mut *named);
+        known.append(&mut former);
+        for (name, one) in newer.named.read().iter() {
+            let one = match known.remove(name) {
+                Some(known) => {
+                    *known.0.write() = one.now();
+                    known
+                }
+                None => one.clone(),
+            };
+            named.insert(name.clone(), one);
         }
-        *named = next;
+        known.retain(|_, one| Arc::strong_count(one) > 1);
+        *former = known;
     }
 
     /// The credentials of that name, or the usual ones; none if there are none of that name.
@@ -142,7 +150,8 @@ impl Credentials {
 
     /// Polls the files and reloads those that changed; with `now`, in any case.
     pub(crate) fn look(&self, now: bool) -> Vec<(String, Look)> {
-        let named = self.named.read().clone();
+        let mut named = self.named.read().clone();
+        named.extend(self.former.read().clone());
         let look = |(name, one): (String, Arc<Credential>)| match &one.now().trust {
             Trust::Machine(_) => None,
             Trust::File(client) => Some((name, if now { client.reload() } else { client.look() })),

@@ -195,6 +195,11 @@ impl Member {
         self.found.read().clone()
     }
 
+    /// Whether its list has a model.
+    pub(crate) fn lists(&self, model: &str) -> bool {
+        self.found.read().models.iter().any(|listed| listed == model)
+    }
+
     pub(crate) fn engine(&self) -> Option<Engine> {
         self.found.read().engine
     }
@@ -365,6 +370,18 @@ impl Fleet {
         Fleet { region: region.to_owned(), credentials, over, ..Fleet::default() }
     }
 
+    /// The replica's own address, and the one to connect to from here.
+    ///
+    /// # Errors
+    /// If an address is invalid, its credentials are unknown, or its region is no name.
+    pub(crate) fn can_dial(&self, spec: &AddReplica) -> Result<[Arc<Dial>; 2], JoinError> {
+        let with = self.credentials.get(spec.credentials.as_deref());
+        let unknown = || JoinError::Credentials(spec.credentials.clone().unwrap_or_default());
+        let with = with.ok_or_else(unknown)?;
+        label("region", spec.region.as_deref().unwrap_or(&self.region))?;
+        Ok([dial(&spec.url, &with)?, dial(spec.url_from(&self.region), &with)?])
+    }
+
     /// Adds a replica under the lowest free id. Its region comes from its spec, else it is the
     /// gateway's.
     pub(crate) fn join(
@@ -373,18 +390,14 @@ impl Fleet {
         rtt: Duration,
         most: u16,
     ) -> Result<Arc<Member>, JoinError> {
-        let with = self.credentials.get(spec.credentials.as_deref());
-        let with = with
-            .ok_or_else(|| JoinError::Credentials(spec.credentials.clone().unwrap_or_default()))?;
-        let authority = dial(&spec.url, &with)?.at.clone();
-        let dial = dial(spec.url_from(&self.region), &with)?;
+        let [own, dial] = self.can_dial(&spec)?;
+        let authority = own.at.clone();
         let mut inner = self.inner.write();
         if inner.at(authority.as_str()).is_some() {
             return Err(JoinError::Twin(spec.url));
         }
         check(&spec)?;
         let region = spec.region.clone().unwrap_or_else(|| self.region.clone());
-        label("region", &region)?;
         let is_free = |slot: &Slot| slot.member.is_none() && !slot.leaving;
         let at = inner.slots.iter().position(is_free).unwrap_or(inner.slots.len());
         if at >= usize::from(most) {
@@ -564,7 +577,12 @@ impl Fleet {
         if let Some(id) = inner.models.get(name) {
             return Some(*id);
         }
-        let id = ModelId(u16::try_from(inner.models.len()).ok()?);
+        let Ok(id) = u16::try_from(inner.models.len()).map(ModelId) else {
+            tracing::error!(
+                "65,536 names of models are known; restart the gateway to serve new ones"
+            );
+            return None;
+        };
         inner.models.insert(name.to_owned(), id);
         Some(id)
     }

@@ -111,7 +111,12 @@ impl Replicas {
             there => {
                 // A description that cannot be right removes no replica that serves.
                 check(&spec)?;
+                self.fleet.can_dial(&spec)?;
+                let most = self.most.load(Ordering::Relaxed);
                 if let Some(member) = there {
+                    if member.id.0 >= most {
+                        return Err(JoinError::Full(most));
+                    }
                     self.leave(&member);
                 }
                 Ok((self.join_from(spec, rtt)?, true))

@@ -95,9 +95,10 @@ impl Admission {
         let rest = others.as_deref_mut().filter(|_| !dry_run);
         let candidate = self.candidate(access, &text, info, &origin, rest, dry_run)?;
         let Candidate { info, model, tokens, held, fallback } = candidate;
-        let home = home(&self.inputs, access, &info, tenant, &origin)?;
-        may_continue(&self.fleet, model, &origin)?;
         let mut reserved = Reserved::new(permits, held);
+        let home = home(&self.inputs, access, &info, tenant, &origin)
+            .and_then(|home| may_continue(&self.fleet, model, &origin).map(|()| home))
+            .inspect_err(|_| reserved.unserved())?;
         if let Some(rates) = caller.rates.as_ref().filter(|_| !dry_run) {
             reserved.charge(rates.admit(tokens, reply(endpoint, &info), info.replies))?;
         }

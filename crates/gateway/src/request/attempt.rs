@@ -257,8 +257,10 @@ impl Transport {
         }
         let first = first(call.endpoint, status, &mut flow).await;
         let first = first.map_err(|e| e.at(Fault::Replica))?;
-        if status == StatusCode::NOT_FOUND && first.as_deref().is_some_and(openai::is_model_missing)
-        {
+        let is_missing = status == StatusCode::NOT_FOUND
+            && member.lists(&context.prompt.info.model)
+            && first.as_deref().is_some_and(openai::is_model_missing);
+        if is_missing {
             // Its adapter was unloaded after the list was read.
             member.lacks_model();
             let message = "the engine does not serve the model (any more)";

@@ -118,7 +118,7 @@ impl Run {
         let question = parts.admission.adopt(
             parts.access,
             (&mut context, &mut payload, &mut reserved),
-            (candidate, left == Left::Waiting),
+            (candidate, left == Left::Waiting && ticket.was_sent()),
             others,
         );
         others.count(&parts.admission.metrics, &context);

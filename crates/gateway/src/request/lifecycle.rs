@@ -87,6 +87,7 @@ impl Lifecycle {
                 }
                 State::Attempting(attempt) => {
                     self.metrics.decided(&attempt.why);
+                    ticket.sends();
                     ticket.note(|record| noted::attempt(record, &attempt));
                     ticket.note_kept(|record| noted::hops(record, &attempt));
                     let failure =

@@ -14,16 +14,20 @@ mod names;
 pub(crate) mod source;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use meridian_tls::Look;
 use meridian_wire::config;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use self::source::Source;
+use self::source::{Owned, Source};
 use crate::lock::{Mutex, RwLock};
 use crate::registry::following::Following;
 use crate::replicas::membership::Replicas;
+
+/// Interval at which a list is applied again for which there was no room.
+pub(crate) const RETRY: Duration = Duration::from_secs(1);
 
 /// Files of `discovery` that are currently invalid, or list more replicas than there may be. A
 /// start ignores the former, and takes the first replicas of the latter.
@@ -71,24 +75,29 @@ impl Sources {
         self.all.read().clone()
     }
 
-    /// Adopts another list. Sources that both lists have go on; the replicas of those that only the
-    /// old one has drain, unless another source finds them.
-    pub(crate) fn configured(&self, config: &[config::Source]) {
+    /// Adopts another list. Sources that both lists have go on, and one whose entry changed hands its
+    /// replicas to its successor. Returns those of sources that only the old list has.
+    pub(crate) fn configured(&self, config: &[config::Source]) -> Owned {
         let mut all = self.all.write();
         let mut before = std::mem::take(&mut *all);
         for source in config {
-            let known = before.iter().position(|known| known.config == *source);
+            let label = source.label();
+            let known = before.iter().position(|known| known.label() == label);
             let known = known.map(|at| before.swap_remove(at));
-            all.push(known.unwrap_or_else(|| {
-                let (replicas, registry) = (self.replicas.clone(), self.registry.clone());
-                let source = Arc::new(Source::new(source, replicas, registry));
-                // Never closed: its receiver is here, or in a task of the gateway.
-                let _ = self.new.send(source.clone());
-                source
-            }));
+            if let Some(known) = known.as_ref().filter(|known| known.config == *source) {
+                all.push(known.clone());
+                continue;
+            }
+            let (replicas, registry) = (self.replicas.clone(), self.registry.clone());
+            let source = Arc::new(Source::new(source, replicas, registry));
+            if let Some(known) = known {
+                source.inherits(known.ends());
+            }
+            // Never closed: its receiver is here, or in a task of the gateway.
+            let _ = self.new.send(source.clone());
+            all.push(source);
         }
-        drop(all);
-        before.iter().for_each(|source| source.ends());
+        before.iter().flat_map(|source| source.ends()).collect()
     }
 
     /// Polls every source, also those that a reload adds; never returns.

@@ -16,6 +16,9 @@ use crate::replicas::drains::DrainReason::Unlisted;
 use crate::replicas::fleet::{JoinError, Member};
 use crate::replicas::membership::Replicas;
 
+/// Replicas that a source added, by host and port.
+pub(crate) type Owned = BTreeMap<String, Arc<Member>>;
+
 /// The contents of a file, or why it can't be read.
 pub(super) type Read = Result<String, String>;
 
@@ -35,8 +38,10 @@ pub(crate) struct Source {
 
 #[derive(Default)]
 struct State {
-    /// The replicas that it added, by host and port.
-    ours: BTreeMap<String, Arc<Member>>,
+    /// The replicas that it added.
+    ours: Owned,
+    /// The list that it found last.
+    found: Vec<AddReplica>,
     /// Why the newest poll failed.
     trouble: Option<String>,
     failures: u64,
@@ -73,12 +78,24 @@ impl Source {
         Source { label: "replicas".to_owned(), ..source }
     }
 
-    /// The configuration no longer has it: its replicas drain, and nothing is found any more.
-    pub(super) fn ends(&self) {
-        let state = self.state();
+    /// The configuration no longer has it: nothing is found any more. Returns its replicas.
+    pub(super) fn ends(&self) -> Owned {
+        let mut state = self.state();
         self.over.cancel();
-        for member in state.ours.values() {
-            self.replicas.let_go(member, Unlisted);
+        std::mem::take(&mut state.ours)
+    }
+
+    /// Takes over replicas of a source that ended. Those that it does not find drain.
+    pub(crate) fn inherits(&self, replicas: Owned) {
+        self.state().ours.extend(replicas);
+    }
+
+    /// Applies the list again if there was no room for all of it.
+    pub(crate) fn retry(&self) {
+        let mut state = self.state();
+        if state.left_out > 0 && !self.over.is_cancelled() {
+            let list = state.found.clone();
+            self.apply(list, &mut state);
         }
     }
 
@@ -146,6 +163,7 @@ impl Source {
         if state.trouble.take().is_some() {
             tracing::info!(source = self.label, "reading replicas works again");
         }
+        state.found.clone_from(&replicas);
         self.apply(replicas, &mut state);
     }
 
@@ -180,10 +198,15 @@ impl Source {
 
     /// Adds a replica, or leaves it as it is.
     fn take(&self, address: &str, spec: AddReplica, state: &mut State) -> Result<(), JoinError> {
-        let known = state.ours.remove(address);
-        if known.is_none() && self.replicas.at(address).is_some() {
-            return Ok(());
-        }
+        let known = state.ours.get(address).cloned();
+        let known = match known.or_else(|| self.replicas.at(address)) {
+            // Another source has ended, or found it no more.
+            Some(there) if state.ours.contains_key(address) || there.drains.has(Unlisted) => {
+                Some(there)
+            }
+            Some(_) => return Ok(()),
+            None => None,
+        };
         let (member, is_new) = self.replicas.place(known, spec, meridian_base::Duration::ZERO)?;
         if is_new {
             tracing::info!(source = self.label, replica = %member.name, url = address, "replica found");

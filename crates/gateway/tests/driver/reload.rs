@@ -333,3 +333,39 @@ async fn replicas_come_and_go() {
         .until("the source has left", |s| s.replicas.len() == 1 && s.discovery.is_empty())
         .await;
 }
+
+// A replica that moves from a source to the file's own list and back, whose source gets another
+// description, or whose list has no room for it yet, is never without its gateway for long: its stream
+// goes on, and it never drains.
+#[tokio::test(start_paused = true)]
+async fn replicas_move() {
+    let mut world = World::new("reload-moves", 30).await;
+    let url = world.replicas[0].url();
+    let [first, second] =
+        world.replicas.each_ref().map(|r| serde_json::to_value(r.spec()).unwrap());
+    let file = format!("{}/replicas.yaml", world.folder.display());
+    std::fs::write(&file, json!([first]).to_string()).unwrap();
+    let source = json!([{"file": file}]);
+    // Listed by both; then by the source alone, whose next poll takes it over.
+    world.change("discovery", source.clone()).await;
+    world.change("replicas", json!([second])).await;
+    world.region.until("the source has it", |s| is_up(s, &url)).await;
+    // Back in one step.
+    world.file["replicas"] = json!([first]);
+    world.change("discovery", json!([])).await;
+    assert!(is_up(&world.region.status().await, &url));
+    world.stream.read_to("<3>").await;
+    assert!(is_up(&world.region.status().await, &url));
+    // No room for another one, and then there is.
+    world.file["limits"]["replicas"] = json!(1);
+    world.change("replicas", json!([first, second])).await;
+    let other = world.replicas[1].url();
+    world.region.until("the other has left", |s| s.replicas.len() == 1).await;
+    world.change("limits", json!({"connections": 64, "replicas": 2})).await;
+    world.region.until("the other is up", |s| is_up(s, &other)).await;
+    world.stream.read_to("[DONE]").await;
+}
+
+fn is_up(status: &meridian_wire::admin::Status, url: &str) -> bool {
+    status.replicas.iter().any(|r| r.url == url && r.state == "up")
+}

@@ -114,9 +114,11 @@ impl Routing {
     pub(super) fn build_index(&mut self) {
         let config = &self.config;
         let spec = (config.policy.index)(&config.params);
+        let highest = self.replicas.ids().iter().map(|id| id.index() + 1).max();
+        let targets = usize::from(config.max_replicas).max(highest.unwrap_or(0));
         self.index = spec.map(|s| {
             let entries = s.total_blocks.min(config.index_entries);
-            PrefixIndex::new(entries, usize::from(config.max_replicas), s.evict).with_ttl(s.ttl)
+            PrefixIndex::new(entries, targets, s.evict).with_ttl(s.ttl)
         });
         self.insert = spec.map_or(Insert::OnDispatch, |s| s.insert);
         self.cap_blocks = spec.and_then(|s| s.per_target_blocks);

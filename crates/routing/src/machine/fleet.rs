@@ -11,7 +11,8 @@ use crate::replica::{Load, Replica, ReplicaSpec, State};
 
 impl Routing {
     pub(super) fn joined(&mut self, now: Time, id: ReplicaId, spec: ReplicaSpec) {
-        if id.0 >= self.config.max_replicas {
+        // One that was there before the limit became lower stays, and its description may change.
+        if id.0 >= self.config.max_replicas && self.replicas.get(id).is_none() {
             return;
         }
         let place = spec.place.clone();
@@ -226,7 +227,9 @@ impl Routing {
         if self.replicas.get(id).is_some_and(|r| !r.probing) {
             self.schedule.leave(id);
             let busy = self.is_busy(now, id);
-            self.next_probe(now, now, id, busy);
+            let pace = if busy { self.config.probe.busy } else { self.config.probe.idle };
+            let at = self.schedule.enter(now, id, pace);
+            self.replicas.update(now, id, |r| r.next_probe = at);
         }
     }
 

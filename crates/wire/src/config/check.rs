@@ -154,7 +154,7 @@ impl Gateway {
         models::check(&self.models, check);
         tenants::check(&self.tenants, check);
         oidc::check(&self.oidc, &self.tenants, check);
-        self.residency.check(&self.tenants, check);
+        self.residency.check(&self.tenants, &self.models, check);
     }
 }
 

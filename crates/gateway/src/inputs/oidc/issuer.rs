@@ -76,9 +76,10 @@ struct State {
 }
 
 impl Issuer {
-    pub(super) fn new(site: Site, wake: Arc<Notify>) -> Issuer {
+    /// `keys` are in force until the first fetch.
+    pub(super) fn new(site: Site, wake: Arc<Notify>, keys: Option<Arc<KeySet>>) -> Issuer {
         let state = State {
-            keys: None,
+            keys,
             good: None,
             trouble: None,
             failures: 0,
@@ -194,7 +195,7 @@ mod tests {
             keys: None,
             ca: None,
         };
-        Issuer::new(site, Arc::default())
+        Issuer::new(site, Arc::default(), None)
     }
 
     fn fetch(issuer: &Issuer, result: Result<&str, &str>) -> Duration {

@@ -25,8 +25,13 @@ impl KeptIssuers {
         let mut now = self.now.lock();
         let one = |config| {
             let site = Site::new(config);
-            let known = now.iter().find(|known| known.site == site);
-            known.cloned().unwrap_or_else(|| Arc::new(Issuer::new(site, self.wake.clone())))
+            if let Some(known) = now.iter().find(|known| known.site == site) {
+                return known.clone();
+            }
+            // Until the first fetch from other URLs, the keys of the same issuer stay in force.
+            let before = now.iter().find(|known| known.site.issuer == site.issuer);
+            let keys = before.and_then(|before| before.keys());
+            Arc::new(Issuer::new(site, self.wake.clone(), keys))
         };
         let all: Vec<_> = issuers.iter().map(one).collect();
         now.clone_from(&all);

@@ -29,6 +29,13 @@ pub(crate) struct Known {
 impl Known {
     /// The places in a configuration.
     pub(super) fn of(config: &Config) -> Known {
+        let mut known = Known::default();
+        known.given(config);
+        known
+    }
+
+    /// Applies the gateway's file.
+    pub(super) fn given(&mut self, config: &Config) {
         let peers = config.peers.iter().flat_map(|peers| {
             let may = |peer: &&config::Peer| match config.topology.name.as_str() {
                 "region_local" => false,
@@ -38,14 +45,8 @@ impl Known {
             peers.gateways.iter().filter(may).map(|peer| peer.region.as_str()).collect::<Vec<_>>()
         });
         let regions = peers.chain([config.region.as_str()]);
-        let mut known = Known { listed: regions.map(Place::region).collect(), ..Known::default() };
-        known.given(&config.residency);
-        known
-    }
-
-    /// Applies the gateway's file.
-    pub(super) fn given(&mut self, residency: &config::Residency) {
-        self.own.clone_from(&residency.labels);
+        self.listed = regions.map(Place::region).collect();
+        self.own.clone_from(&config.residency.labels);
         self.merge();
     }
 
