@@ -76,7 +76,8 @@ impl Adapters {
         }
         let others = waiting.iter().filter(|id| **id != model && !running.contains(id)).count();
         // The report is of the engine's last step: of an idle one it may be old.
-        let is_full = row.running > 0 && running.len() + others >= *slots as usize;
+        let is_idle = row.running == 0 && row.outstanding == 0;
+        let is_full = !is_idle && running.len() + others >= *slots as usize;
         if is_full && *slots > 0 {
             // All running requests may have to end, at the pace at which they do.
             let wait = row.next_end_ms * row.running.max(1) as f32;
