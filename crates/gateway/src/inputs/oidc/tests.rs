@@ -268,7 +268,8 @@ fn withdrawn_keys_end_tokens() {
     assert_eq!(verify(&token).unwrap_err(), "invalid_token");
 }
 
-// A reload keeps the keys of issuers that stay, and forgets those of others.
+// A reload keeps the keys of issuers that stay, also if they are fetched from elsewhere from now on, and
+// forgets those of others.
 #[test]
 fn keys_outlive_reloads() {
     let world = world("");
@@ -281,6 +282,10 @@ fn keys_outlive_reloads() {
     assert!(again.all[0].1.keys().is_some());
     let moved = yaml.replace("audience", "keys: 'https://c.example', audience");
     let config = Config::read(&moved).unwrap();
+    let again = Issuers::new(&config.oidc, &world.kept).unwrap();
+    assert!(again.all[0].1.keys().is_some());
+    let other = yaml.replace(ISSUER, "https://other.example");
+    let config = Config::read(&other).unwrap();
     let again = Issuers::new(&config.oidc, &world.kept).unwrap();
     assert!(again.all[0].1.keys().is_none());
 }
