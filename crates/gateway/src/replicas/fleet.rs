@@ -373,7 +373,7 @@ impl Fleet {
     /// The replica's own address, and the one to connect to from here.
     ///
     /// # Errors
-    /// If an address is invalid, its credentials are unknown, or its region is no name.
+    /// If an address is invalid, its credentials are unknown, or its region is not a name.
     pub(crate) fn can_dial(&self, spec: &AddReplica) -> Result<[Arc<Dial>; 2], JoinError> {
         let with = self.credentials.get(spec.credentials.as_deref());
         let unknown = || JoinError::Credentials(spec.credentials.clone().unwrap_or_default());

@@ -154,7 +154,24 @@ impl Gateway {
         models::check(&self.models, check);
         tenants::check(&self.tenants, check);
         oidc::check(&self.oidc, &self.tenants, check);
-        self.residency.check(&self.tenants, &self.models, check);
+        self.residency.check(&self.tenants, check);
+        self.check_rules_of_aliases(check);
+    }
+
+    /// Rules see the model that engines serve, so a rule for an alias would match nothing.
+    fn check_rules_of_aliases(&self, check: &mut impl FnMut(bool, String)) {
+        for (i, rule) in self.residency.rules.iter().enumerate() {
+            for (n, name) in rule.models.iter().enumerate() {
+                let target = self.models.get(name).and_then(|model| model.alias.as_deref());
+                check(
+                    target.is_none(),
+                    format!(
+                        "residency.rules[{i}].models[{n}]: `{name}` is an alias; write `{}`",
+                        target.unwrap_or_default()
+                    ),
+                );
+            }
+        }
     }
 }
 

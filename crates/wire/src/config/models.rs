@@ -304,4 +304,13 @@ mod tests {
             );
         }
     }
+
+    // A residency rule that names an alias would match nothing.
+    #[test]
+    fn rules_name_models() {
+        let yaml = "version: 1\nmodels: {gpt: {alias: llama}}\nresidency:\n  rules:\n    - {name: here, models: [gpt], run_in: [local]}\n";
+        let error = Gateway::read(yaml).expect_err("names an alias").to_string();
+        let says = "residency.rules[0].models[0]: `gpt` is an alias; write `llama`";
+        assert!(error.starts_with(says), "{error}");
+    }
 }

@@ -7,7 +7,7 @@ use meridian_routing::residency::{Labels, Names, Rule, Term};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Models, Tenant};
+use super::Tenant;
 use crate::peer::{MOST_RULES, MOST_TERMS, label, term};
 
 /// Longest name of a label, and longest value.
@@ -71,12 +71,7 @@ impl Residency {
         self.rules.iter().map(one).collect()
     }
 
-    pub(super) fn check(
-        &self,
-        tenants: &[Tenant],
-        models: &Models,
-        check: &mut impl FnMut(bool, String),
-    ) {
+    pub(super) fn check(&self, tenants: &[Tenant], check: &mut impl FnMut(bool, String)) {
         for (region, labels) in &self.labels {
             if let Err(error) = label("region", region) {
                 check(false, format!("residency.labels: {error}"));
@@ -102,17 +97,6 @@ impl Residency {
                 );
             }
             rule.check(&at, tenants, check);
-            // Rules see the model that engines serve, so this one would match nothing.
-            for (n, name) in rule.models.iter().enumerate() {
-                let target = models.get(name).and_then(|settings| settings.alias.as_deref());
-                check(
-                    target.is_none(),
-                    format!(
-                        "{at}.models[{n}]: `{name}` is an alias; write `{}`",
-                        target.unwrap_or_default()
-                    ),
-                );
-            }
         }
     }
 }
