@@ -96,7 +96,7 @@ async fn a_gateway_has_a_page() {
     let own = url.clone();
     let browser = tokio::task::spawn_blocking(move || {
         let mut browser = Browser::open(&url, &profile);
-        browser.when("the login", "document.querySelector('#token') !== null");
+        browser.when("the login", "document.querySelector('#log-in button:enabled') !== null");
         browser.evaluate(&format!("document.querySelector('#token').value = '{TOKEN}'"));
         browser.click("#log-in button");
         browser.when("everything works", &format!("location.pathname == '/' && {HEALTH} == 'ok'"));
