@@ -5,7 +5,6 @@
 //! its decision are in [`inputs`]. One mutex guards the machine: a decision takes a few
 //! microseconds, less than waking a task that owns it would cost.
 
-mod access;
 mod admin;
 mod cause;
 mod certificates;
@@ -15,6 +14,7 @@ mod draining;
 mod error;
 mod http;
 mod ids;
+mod in_force;
 mod inputs;
 mod lock;
 mod machine;
@@ -32,10 +32,10 @@ mod serve;
 mod sources;
 mod threads;
 
-pub use access::Given;
 pub use check::{Live, check, check_live};
 pub use descriptors::raise_descriptors;
 pub use error::Error;
+pub use in_force::Given;
 pub use inputs::tenants::{NoChance, hash_key, new_key};
 pub use peers::tls::TlsError;
 pub use serve::{Ready, serve};

@@ -49,7 +49,7 @@ impl DataPlane {
             draining: self.limits.draining.clone(),
             driver: self.driver.clone(),
             metrics: self.metrics.clone(),
-            access: self.inputs.access.clone(),
+            config: self.inputs.config.clone(),
         }
     }
 

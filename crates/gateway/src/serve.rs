@@ -12,14 +12,14 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use self::build::Gateway;
-use crate::access::Given;
 use crate::descriptors::check_descriptors;
 use crate::error::Error;
+use crate::in_force::Given;
 use crate::inputs::oidc;
 use crate::registry::Addresses;
 use crate::replicas::probes;
 use crate::threads::ServingThreads;
-use crate::{admin, lock, opening, peers, registry, reload, sources};
+use crate::{admin, lock, opening, peers, registry, reload};
 
 /// The addresses of a running gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub async fn serve(
     let admin = gateway.admin();
     // However this future ends, it stops everything that it started.
     let _over = gateway.over.clone().drop_guard();
-    gateway.listed.found(gateway.config.replicas.clone());
+    gateway.sources.configured(gateway.config.replicas.clone(), &gateway.config.discovery);
     let workers = ServingThreads::start(&gateway.client_port(), threads)?;
     let ready = Ready {
         listen: address(&listener)?,
@@ -96,7 +96,7 @@ pub async fn serve(
     };
     let peers = async {
         if let Some(peers) = &gateway.peers {
-            let settings = gateway.plane.inputs.access.now().settings.clone();
+            let settings = gateway.plane.inputs.config.now().settings.clone();
             peers.drain(settings.timeouts.drain.0).await;
         }
     };
@@ -122,13 +122,6 @@ fn follow(
     }
     let sources = gateway.sources.clone();
     tasks.spawn(async move { sources.keep().await });
-    let listed = gateway.listed.clone();
-    tasks.spawn(async move {
-        loop {
-            tokio::time::sleep(sources::RETRY).await;
-            listed.retry();
-        }
-    });
 }
 
 /// Ends the requests that are left, and writes the records of all.

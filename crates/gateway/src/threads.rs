@@ -59,8 +59,8 @@ impl Server {
         let _ = stream.set_nodelay(true);
         // A client that stops reading, or vanishes silently, is given up like a silent replica: its
         // answer would occupy a place there forever.
-        let access = self.plane.inputs.access.now();
-        let settings = access.settings.clone();
+        let in_force = self.plane.inputs.config.now();
+        let settings = in_force.settings.clone();
         let patience = settings.timeouts.idle.0.as_millis();
         let _ = sockopt::set_tcp_user_timeout(&stream, u32::try_from(patience).unwrap_or(u32::MAX));
         let _ = sockopt::set_socket_keepalive(&stream, true);
@@ -75,7 +75,7 @@ impl Server {
             settings,
         };
         let over = self.over.clone();
-        let tls = access.client_tls.as_deref().map(ClientTls::acceptor);
+        let tls = in_force.client_tls.as_deref().map(ClientTls::acceptor);
         let served = async move {
             let Some(tls) = tls else { return converse(stream, serving).await };
             match timeout_at(serving.first_by, tls.accept(stream)).await {
@@ -95,7 +95,7 @@ impl Server {
 
     /// Waits for requests in flight, for a limited time.
     async fn drain(self) {
-        let patience = self.plane.inputs.access.now().settings.timeouts.drain.0;
+        let patience = self.plane.inputs.config.now().settings.timeouts.drain.0;
         let _ = self.closing.send(());
         if tokio::time::timeout(patience, self.closing.closed()).await.is_err() {
             let left = self.plane.driver.lock().requests.in_flight;

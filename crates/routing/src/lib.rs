@@ -65,7 +65,7 @@ pub use explain::{CandidateRow, Decision, PeerCandidate, Target};
 pub use held::HeldConfig;
 pub use index::{Branch, Evict, IndexSpec, Insert, PrefixIndex};
 pub use links::{Links, Pace};
-pub use machine::{Config, Holdings, Input, MOST_HOLDINGS, Output, Routing, Tuning};
+pub use machine::{Config, Holdings, Input, MOST_HOLDINGS, Output, Routing};
 pub use peer::{PeerRow, PeerTotals, Peers, RemoteRow};
 pub use pool::{Pool, Role};
 pub use priority::Priority;

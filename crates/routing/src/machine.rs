@@ -49,6 +49,7 @@ use crate::topology::{PeerSpec, Peering, Topology};
 use crate::why::{RejectWhy, Why};
 
 /// Configuration of a region's routing decisions.
+#[derive(Clone, Debug)]
 pub struct Config {
     /// The policy and its parameters.
     pub policy: &'static Spec,
@@ -105,38 +106,6 @@ impl Config {
             max_replicas: 1024,
             explain_keep: 256,
             explain_candidates: 64,
-        }
-    }
-}
-
-/// The settings that may change while requests are in progress, besides the policy, its parameters
-/// and its admission mode. See [`Config`] for each.
-#[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "they are Config's")]
-pub struct Tuning {
-    pub topology: Topology,
-    pub peering: Peering,
-    pub held: HeldConfig,
-    pub attempts: u32,
-    pub breaker: BreakerConfig,
-    pub probe: ProbeConfig,
-    pub ms_per_token: f64,
-    pub max_replicas: u16,
-    pub explain_keep: usize,
-}
-
-impl From<&Config> for Tuning {
-    fn from(config: &Config) -> Tuning {
-        Tuning {
-            topology: config.topology,
-            peering: config.peering,
-            held: config.held,
-            attempts: config.attempts,
-            breaker: config.breaker,
-            probe: config.probe,
-            ms_per_token: config.ms_per_token,
-            max_replicas: config.max_replicas,
-            explain_keep: config.explain_keep,
         }
     }
 }
@@ -262,8 +231,9 @@ pub enum Input {
         /// When a replica may receive another request.
         admission: Admission,
     },
-    /// Other settings changed; they apply from now on.
-    Tuned(Tuning),
+    /// Other settings changed; they apply from now on. The policy, its parameters and the admission
+    /// mode in it are ignored.
+    Tuned(Box<Config>),
     /// Everything that the configuration and the registry say about regions. Residency rules are
     /// checked against it from now on, also for requests in progress.
     Atlas(Arc<Atlas>),
@@ -481,7 +451,7 @@ impl Routing {
             Input::Configured { policy, params, admission } => {
                 self.configured(now, policy, params, admission);
             }
-            Input::Tuned(tuning) => self.tuned(now, tuning),
+            Input::Tuned(config) => self.tuned(now, *config),
             Input::Atlas(atlas) => {
                 self.places.known(atlas);
                 self.release(now);

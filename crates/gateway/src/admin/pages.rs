@@ -16,12 +16,12 @@ use super::page::{Events, Feed, events};
 use super::sessions::Sessions;
 use super::status::StatusPage;
 use super::tls::Caller;
-use crate::access::AccessNow;
 use crate::draining::Draining;
 use crate::http::body::Body;
 use crate::http::health::ready;
 use crate::http::limits::Bound;
 use crate::http::refusal::{Refusal, json, text};
+use crate::in_force::ConfigNow;
 use crate::machine::policy::PolicyNow;
 use crate::metrics::Metrics;
 use crate::record::Recent;
@@ -56,7 +56,7 @@ pub(crate) struct Admin {
     /// The newest finished requests.
     pub(crate) recent: Arc<Recent>,
     pub(crate) replicas: Arc<Replicas>,
-    pub(crate) access: Arc<AccessNow>,
+    pub(crate) config: Arc<ConfigNow>,
     pub(crate) policy: Arc<PolicyNow>,
     /// Sessions of browsers that logged in.
     pub(crate) sessions: Sessions,
@@ -110,11 +110,11 @@ fn stream(
     caller: &Arc<Caller>,
     headers: HeaderMap,
 ) -> Result<Response<Events>, Refusal> {
-    admin.access.now().door.guard(&Method::GET, &headers, caller)?;
+    admin.config.now().door.guard(&Method::GET, &headers, caller)?;
     let (there, caller) = (admin.clone(), caller.clone());
     let admitted = move || {
-        let access = there.access.now();
-        access.door.admit(&Method::GET, &headers, &caller, &there.sessions).map(drop)
+        let in_force = there.config.now();
+        in_force.door.admit(&Method::GET, &headers, &caller, &there.sessions).map(drop)
     };
     admitted()?;
     let events = events(&admin.page, move || admitted().is_ok()).ok_or_else(|| {
@@ -142,20 +142,20 @@ async fn whole(
         (&Method::GET, "/ready") => return Ok(ready(&admin.draining, &admin.status.driver)),
         _ => {}
     }
-    let access = admin.access.now();
-    access.door.guard(&method, request.headers(), caller)?;
+    let in_force = admin.config.now();
+    in_force.door.guard(&method, request.headers(), caller)?;
     if method != Method::GET && !request.body().is_end_stream() {
         check_json(request.headers())?;
     }
     if login::serves(&path) {
-        return login::answer(&access.door, &admin.sessions, caller, request).await;
+        return login::answer(&in_force.door, &admin.sessions, caller, request).await;
     }
     if let Some(asset) = login::asset(&method, &path, request.headers()) {
         return Ok(asset);
     }
-    let admitted = access.door.admit(&method, request.headers(), caller, &admin.sessions);
+    let admitted = in_force.door.admit(&method, request.headers(), caller, &admin.sessions);
     if (&method, path.as_str()) == (&Method::GET, "/") {
-        return login::index(&access.door, admitted, request.headers());
+        return login::index(&in_force.door, admitted, request.headers());
     }
     let who = admitted?;
     // Scrapers add their own parameters.
@@ -207,7 +207,7 @@ fn by_id(
         return found.map(|e| page(&e)).ok_or_else(|| {
             missing(
                 "unknown_request",
-                "no decision about this request is kept; ask sooner, or raise explain_keep",
+                "no decision about this request is kept: it was refused before one, or newer ones took its place; ask sooner, or raise explain_keep",
             )
         });
     }
@@ -255,8 +255,8 @@ const BACK: &str = "; `replicas` of this gateway's file lists it, so it is back 
 
 /// Whether the configuration file lists a replica.
 fn is_listed(admin: &Admin, member: &Member) -> bool {
-    let access = admin.access.now();
-    let listed = access.config.replicas.iter().filter_map(|spec| authority(&spec.url));
+    let in_force = admin.config.now();
+    let listed = in_force.config.replicas.iter().filter_map(|spec| authority(&spec.url));
     listed.into_iter().any(|address| address == member.authority.as_str())
 }
 
@@ -276,9 +276,10 @@ fn remove(admin: &Admin, id: &str, query: &Query) -> Result<Response<Body>, Refu
 }
 
 fn config(admin: &Admin) -> Response<Body> {
-    let access = admin.access.now();
-    let mut config = access.config.clone();
-    config.tell_clients = Some(if access.tells { TellClients::All } else { TellClients::Nothing });
+    let in_force = admin.config.now();
+    let mut config = in_force.config.clone();
+    config.tell_clients =
+        Some(if in_force.tells { TellClients::All } else { TellClients::Nothing });
     if let Some(secret) = &mut config.secret {
         "(set)".clone_into(secret);
     }

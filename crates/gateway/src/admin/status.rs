@@ -9,7 +9,7 @@ use meridian_wire::intervals::Intervals;
 
 use super::pools::{advice, pools};
 use super::tls::AdminTls;
-use crate::access::AccessNow;
+use crate::in_force::ConfigNow;
 use crate::inputs::oidc::KeptIssuers;
 use crate::inputs::residency::Residency;
 use crate::machine::driver::Driver;
@@ -30,7 +30,7 @@ pub(crate) struct StatusPage {
     pub(crate) peers: Option<Arc<Peers>>,
     pub(crate) registry: Option<Arc<Following>>,
     pub(crate) sources: Arc<Sources>,
-    pub(crate) access: Arc<AccessNow>,
+    pub(crate) config: Arc<ConfigNow>,
     pub(crate) admin_tls: Option<Arc<AdminTls>>,
 }
 
@@ -41,7 +41,7 @@ impl StatusPage {
         let peers = self.peers.as_ref().map(|peers| peers.status(&self.driver));
         // Read before the machine is locked: a thread that adds replicas locks the machine while it
         // holds a source's lock.
-        let discovery = self.sources.all().iter().map(|source| source.status()).collect();
+        let discovery = self.sources.status();
         let control = self.registry.as_ref().map(|registry| registry.status());
         let now = self.driver.clock.now();
         let inner = self.driver.lock();
@@ -58,7 +58,7 @@ impl StatusPage {
             policy: routing.config().policy.name.to_owned(),
             admission: routing.config().admission.name().to_owned(),
             uptime_s: now.as_secs_f64(),
-            restart_needed: self.access.now().waiting.clone(),
+            restart_needed: self.config.now().waiting.clone(),
             requests: inner.requests,
             held,
             ttft_ms: inner.ttft.quantiles(),
@@ -87,7 +87,7 @@ impl StatusPage {
     /// The certificates in force.
     fn certificates(&self) -> Vec<Certificate> {
         let expiries = [
-            ("clients", self.access.now().client_tls.as_ref().map(|tls| tls.expires())),
+            ("clients", self.config.now().client_tls.as_ref().map(|tls| tls.expires())),
             ("admin", self.admin_tls.as_ref().map(|tls| tls.expires())),
             ("peers", self.peers.as_ref().map(|peers| peers.expires())),
         ];

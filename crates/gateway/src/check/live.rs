@@ -136,9 +136,6 @@ impl Asker {
                 return (live, None);
             }
         };
-        if let Err(error) = probes::read_load(&self.questions, &member, &found).await {
-            live.problems.push(format!("{at}: {}", error.message));
-        }
         let engine = found.engine.unwrap_or(engines::NONE);
         live.fine.push(format!("{at}: {}", describe(engine, &found)));
         let Some(model) = found.models.first() else {
@@ -148,6 +145,12 @@ impl Asker {
         if member.spec.role.is_both() {
             let problems = one_token::problems(&self.upstream, &member, engine, model).await;
             live.problems.extend(problems.into_iter().map(|problem| format!("{at}: {problem}")));
+        }
+        // After an answer: engines may have no figures before their first one.
+        if let Err(error) = probes::read_load(&self.questions, &member, &found).await {
+            live.problems.push(format!("{at}: {}", error.message));
+        }
+        if member.spec.role.is_both() {
             return (live, None);
         }
         let partner = pairs::partner(&self.upstream, i, member, found, &mut live.problems).await;

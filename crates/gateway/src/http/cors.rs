@@ -58,24 +58,26 @@ impl Cors {
     }
 }
 
-/// The answer to a preflight; none if the request is not a preflight.
-pub(super) fn preflight<B>(
-    cors: Option<&Cors>,
-    request: &Request<B>,
-) -> Option<Result<Response<()>, Refusal>> {
+/// The origin of the page that sends a preflight; none if the request is not a preflight.
+pub(super) fn asking<B>(request: &Request<B>) -> Option<&HeaderValue> {
     let headers = request.headers();
-    if request.method() != Method::OPTIONS
-        || !headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
-    {
-        return None;
-    }
-    let origin = headers.get(header::ORIGIN)?;
+    let asks = request.method() == Method::OPTIONS
+        && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+    headers.get(header::ORIGIN).filter(|_| asks)
+}
+
+/// The answer to the preflight of a page of `origin`.
+pub(super) fn preflight(
+    cors: Option<&Cors>,
+    origin: &HeaderValue,
+    headers: &HeaderMap,
+) -> Result<Response<()>, Refusal> {
     let Some(cors) = cors.filter(|cors| cors.allowed(origin).is_some()) else {
-        return Some(Err(Refusal::new(
+        return Err(Refusal::new(
             StatusCode::FORBIDDEN,
             "origin_not_allowed",
             "pages of this origin may not send requests here; add it to cors.origins in the gateway's configuration",
-        )));
+        ));
     };
     let mut response = Response::new(());
     *response.status_mut() = StatusCode::NO_CONTENT;
@@ -86,7 +88,7 @@ pub(super) fn preflight<B>(
     if let Some(asked) = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
         said.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, asked.clone());
     }
-    Some(Ok(response))
+    Ok(response)
 }
 
 /// Removes an engine's headers about cross-origin requests.

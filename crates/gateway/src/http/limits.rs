@@ -27,9 +27,7 @@ impl Limits {
             draining: Draining::default(),
         }
     }
-}
 
-impl Limits {
     /// Adopts other limits.
     pub(crate) fn configured(&self, limits: &config::Limits) {
         self.requests.allow(limits.requests);

@@ -10,8 +10,8 @@ use hyper::body::Incoming;
 
 use super::cors;
 use super::health;
-use crate::access::AccessNow;
 use crate::draining::Draining;
+use crate::in_force::ConfigNow;
 use crate::machine::driver::Driver;
 use crate::metrics::Metrics;
 use crate::request::body::AnswerBody;
@@ -24,7 +24,7 @@ pub(crate) struct Service {
     pub(crate) draining: Draining,
     pub(crate) driver: Arc<Driver>,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) access: Arc<AccessNow>,
+    pub(crate) config: Arc<ConfigNow>,
 }
 
 impl Service {
@@ -46,7 +46,7 @@ impl Service {
             if !is_own {
                 cors::strip(response.headers_mut());
             }
-            cors::mark(self.access.now().cors.as_ref(), &origin, response.headers_mut());
+            cors::mark(self.config.now().cors.as_ref(), &origin, response.headers_mut());
         }
         if is_head {
             leave_out_body(&mut response);
@@ -56,9 +56,9 @@ impl Service {
 
     /// The gateway's own answers, which need no key: preflights, health and readiness.
     fn own(&self, request: &Request<Incoming>) -> Option<Response<AnswerBody>> {
-        // Pages have their answers marked by the rules that are in force when they end.
-        let preflight = || cors::preflight(self.access.now().cors.as_ref(), request);
-        if let Some(preflight) = (request.method() == Method::OPTIONS).then(preflight).flatten() {
+        if let Some(page) = cors::asking(request) {
+            let in_force = self.config.now();
+            let preflight = cors::preflight(in_force.cors.as_ref(), page, request.headers());
             let preflight = preflight.map(|answer| answer.map(|()| AnswerBody::Whole(None)));
             return Some(preflight.unwrap_or_else(|refusal| {
                 self.metrics.refused(&refusal);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use self::fingerprint::ReadingNow;
 use self::pins::Pins;
 use self::residency::Residency;
-use crate::access::AccessNow;
+use crate::in_force::ConfigNow;
 use crate::machine::ratios::Ratios;
 
 pub(crate) mod engine_fields;
@@ -22,7 +22,7 @@ pub(crate) mod tenants;
 
 /// Sources of a decision's inputs. Answers add to `ratios` and `pins`.
 pub(crate) struct Inputs {
-    pub(crate) access: Arc<AccessNow>,
+    pub(crate) config: Arc<ConfigNow>,
     pub(crate) reading: Arc<ReadingNow>,
     pub(crate) ratios: Ratios,
     pub(crate) pins: Arc<Pins>,

@@ -36,6 +36,9 @@ impl Sources {
     }
 
     pub(super) fn copy(&self, status: &Status) {
+        // A reload may remove a source.
+        [&self.good, &self.replicas, &self.left_out].iter().for_each(|family| family.clear());
+        self.failures.clear();
         for source in &status.discovery {
             let label = SourceLabel { source: source.name.clone() };
             let good = source.trouble.is_none() && source.good_s.is_some();

@@ -9,14 +9,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use meridian_routing::{Input, Tuning};
+use meridian_routing::Input;
 use meridian_tls::{Look, Reread, Unread};
 use meridian_wire::config::{Gateway as Config, changed_keys};
 
-use crate::access::{Access, AccessNow, Kept};
 use crate::descriptors::check_descriptors;
 use crate::error::Error;
 use crate::http::limits::Limits;
+use crate::in_force::{ConfigNow, InForce, Kept};
 use crate::inputs::oidc;
 use crate::inputs::residency::Residency;
 use crate::machine::driver::Driver;
@@ -27,11 +27,10 @@ use crate::record::{self, Records};
 use crate::replicas::credentials::Credentials;
 use crate::replicas::membership::Replicas;
 use crate::sources::Sources;
-use crate::sources::source::Source;
 
 /// Everything that follows the file.
 pub(crate) struct Followers {
-    pub(crate) access: Arc<AccessNow>,
+    pub(crate) config: Arc<ConfigNow>,
     pub(crate) kept: Arc<Kept>,
     pub(crate) driver: Arc<Driver>,
     pub(crate) policy: Arc<PolicyNow>,
@@ -40,8 +39,6 @@ pub(crate) struct Followers {
     pub(crate) connect: Patience,
     pub(crate) probe: Patience,
     pub(crate) replicas: Arc<Replicas>,
-    /// The replicas that the file lists.
-    pub(crate) listed: Arc<Source>,
     pub(crate) sources: Arc<Sources>,
     pub(crate) credentials: Arc<Credentials>,
     pub(crate) residency: Arc<Residency>,
@@ -70,7 +67,7 @@ impl Followers {
         let unread = |error: &dyn std::fmt::Display| Unread(format!("{}: {error}", path.display()));
         let yaml = std::fs::read_to_string(path).map_err(|error| unread(&error))?;
         let file = Config::read(&yaml).map_err(|error| unread(&error))?;
-        let before = self.access.now();
+        let before = self.config.now();
         if let Some(section) = emptied(&before.config, &file) {
             let remedy = "keep one, or restart the gateway to remove all";
             return Err(unread(&format_args!("{section}: the file has none; {remedy}")));
@@ -92,9 +89,9 @@ impl Followers {
     }
 
     /// Adopts a configuration, or nothing of it. Nothing fails after the logs are open.
-    fn adopt(&self, before: &Access, config: Config, waiting: Vec<String>) -> Result<(), Error> {
+    fn adopt(&self, before: &InForce, config: Config, waiting: Vec<String>) -> Result<(), Error> {
         check_descriptors(&config)?;
-        let tuning = Tuning::from(&config.routing()?);
+        let routing = config.routing()?;
         let client_tls = before.tls_for(&config)?;
         let credentials = credentials(&before.config, &config)?;
         let mut problems = record::problems(&config);
@@ -107,7 +104,7 @@ impl Followers {
         if !problems.is_empty() {
             return Err(Error::Config(problems.into()));
         }
-        let next = Access { waiting, ..Access::new(config, &self.kept, client_tls)? };
+        let next = InForce { waiting, ..InForce::new(config, &self.kept, client_tls)? };
         let config = &next.config;
         if let Some(credentials) = credentials {
             self.credentials.adopt(&credentials);
@@ -117,7 +114,7 @@ impl Followers {
         self.probe.set(config.timeouts.probe.0);
         self.records.recent.configured(config.explain_keep);
         // Before any replica joins under the new limit.
-        self.driver.tell(Input::Tuned(tuning));
+        self.driver.tell(Input::Tuned(Box::new(routing)));
         self.replicas.allow(config.limits.replicas);
         if let Err(error) = self.policy.configured(config) {
             tracing::error!(%error, "the policy stays as it is");
@@ -127,9 +124,8 @@ impl Followers {
         }
         self.residency.given(&self.driver, config, &next.rules);
         let (replicas, discovery) = (config.replicas.clone(), config.discovery.clone());
-        self.access.set(next);
-        self.listed.inherits(self.sources.configured(&discovery));
-        self.listed.found(replicas);
+        self.config.set(next);
+        self.sources.configured(replicas, &discovery);
         Ok(())
     }
 }

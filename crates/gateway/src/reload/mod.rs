@@ -14,8 +14,8 @@ use std::sync::Arc;
 use meridian_tls::{LOOK, Look, Unread};
 use tokio::sync::Notify;
 
-use crate::access::AccessNow;
 use crate::admin::tls::AdminTls;
+use crate::in_force::ConfigNow;
 use crate::inputs::oidc::KeptIssuers;
 use crate::peers::all::Peers;
 use crate::record::Records;
@@ -28,7 +28,7 @@ use file::ConfigFile;
 pub(crate) struct Reloaded {
     /// None if the configuration came from a pipe.
     pub(crate) file: Option<ConfigFile>,
-    pub(crate) access: Arc<AccessNow>,
+    pub(crate) config: Arc<ConfigNow>,
     /// Their keys are fetched again on SIGHUP.
     pub(crate) issuers: Arc<KeptIssuers>,
     pub(crate) admin_tls: Option<Arc<AdminTls>>,
@@ -68,7 +68,7 @@ pub(crate) async fn keep(all: Reloaded, asked: Arc<Notify>) {
             () = tokio::time::sleep(LOOK) => false,
             () = asked.notified() => true,
         };
-        let before = all.access.now();
+        let before = all.config.now();
         let mut parts = apart(&all, move |all| parts(all, now)).await;
         let changed = |part: &Part| part.look == Look::New;
         if now {
@@ -85,7 +85,7 @@ pub(crate) async fn keep(all: Reloaded, asked: Arc<Notify>) {
             }
         }
         problems(&parts);
-        let after = all.access.now();
+        let after = all.config.now();
         if now || !Arc::ptr_eq(&before, &after) {
             restarts(&after.waiting);
         }
@@ -105,7 +105,7 @@ async fn apart(
 /// Reloads everything but the sources of replicas, which have their own tasks.
 fn parts(all: &Reloaded, now: bool) -> Vec<Part> {
     let mut parts = all.config(now);
-    if let Some(tls) = &all.access.now().client_tls {
+    if let Some(tls) = &all.config.now().client_tls {
         parts.push(Part::new("certificate for clients", tls.look(now)));
     }
     if let Some(tls) = &all.admin_tls {

@@ -137,15 +137,24 @@ async fn detect(questions: &Questions, member: &Member) -> Engine {
     if let EngineName::Is(engine) = member.spec.engine {
         return engine;
     }
+    let by_own_page = async |path| {
+        let page = page(questions, member, path).await.ok()?;
+        engines::detect(&Answers { own: Some((path, &page)), ..Answers::default() })
+    };
+    // First that of the engine that it was: trtllm-serve forgets what it answers at /metrics, which may
+    // be for someone else.
+    if let Some(own) = member.engine().and_then(|engine| engine.detect.own_page)
+        && let Some(engine) = by_own_page(own.path).await
+    {
+        return engine;
+    }
     let metrics = page(questions, member, "/metrics").await.ok();
     let answers = Answers { metrics: metrics.as_deref(), ..Answers::default() };
     if let Some(engine) = engines::detect(&answers) {
         return engine;
     }
-    for path in engines::own_pages().map(|own| own.path) {
-        let Ok(page) = page(questions, member, path).await else { continue };
-        let answers = Answers { own: Some((path, &page)), ..Answers::default() };
-        if let Some(engine) = engines::detect(&answers) {
+    for own in engines::own_pages() {
+        if let Some(engine) = by_own_page(own.path).await {
             return engine;
         }
     }

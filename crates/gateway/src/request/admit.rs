@@ -12,12 +12,12 @@ use meridian_routing::residency::{Labels, Residence, Subject};
 use meridian_routing::{self as routing, RejectWhy};
 use meridian_wire::openai::{self, Endpoint, RequestInfo, Splices};
 
-use crate::access::Access;
 use crate::http::collect::{Collected, collect};
 use crate::http::headers;
 use crate::http::limits::{Limits, Permit};
 use crate::http::refusal::Refusal;
 use crate::ids::Ids;
+use crate::in_force::InForce;
 use crate::inputs::fingerprint::ReadingNow;
 use crate::inputs::pins::{Home, ResponseKey};
 use crate::inputs::residency::{Reach, reach};
@@ -64,7 +64,7 @@ impl Admission {
     /// Admits a request of `caller`, or refuses it with a reason.
     pub(crate) async fn admit(
         &self,
-        access: &Access,
+        in_force: &InForce,
         request: Request<Incoming>,
         endpoint: Endpoint,
         origin: Origin,
@@ -72,14 +72,14 @@ impl Admission {
         recording: &mut Recording,
     ) -> Result<Admitted, Refusal> {
         let began = Instant::now();
-        let settings = &access.settings;
+        let settings = &in_force.settings;
         let Received { parts, body, permits, engine_headers } =
             self.receive(settings, request).await?;
         recording.note(|record| record.times.received = Some(Instant::now()));
         let tenant = self.inputs.reading.hash(caller.tenant.as_ref().map(HeaderValue::as_bytes));
         let reading = self.inputs.reading.of(settings.isolates.then_some(tenant));
         // A peer has resolved the alias already, and has the name that its own file gives it.
-        let served = |name: &str| access.config.served(name).filter(|_| origin.is_client());
+        let served = |name: &str| in_force.config.served(name).filter(|_| origin.is_client());
         let info = openai::read_as(endpoint, &body, &reading, served);
         let info = info.map_err(Refusal::bad_request)?;
         engine_fields::judge(
@@ -88,15 +88,15 @@ impl Admission {
             &engine_headers,
             &info.splices,
         )?;
-        let tells = access.tells || !origin.is_client();
+        let tells = in_force.tells || !origin.is_client();
         let dry_run = is_dry_run(&parts.headers, tells)?;
-        let mut others = Others::of(access, &info, &origin, caller.tenant.as_ref());
+        let mut others = Others::of(in_force, &info, &origin, caller.tenant.as_ref());
         let text = Text { endpoint, body: &body, reading: &reading };
         let rest = others.as_deref_mut().filter(|_| !dry_run);
-        let candidate = self.candidate(access, &text, info, &origin, rest, dry_run)?;
+        let candidate = self.candidate(in_force, &text, info, &origin, rest, dry_run)?;
         let Candidate { info, model, tokens, held, fallback } = candidate;
         let mut reserved = Reserved::new(permits, held);
-        let home = home(&self.inputs, access, &info, tenant, &origin)
+        let home = home(&self.inputs, in_force, &info, tenant, &origin)
             .and_then(|home| may_continue(&self.fleet, model, &origin).map(|()| home))
             .inspect_err(|_| reserved.unserved())?;
         if let Some(rates) = caller.rates.as_ref().filter(|_| !dry_run) {
@@ -109,11 +109,11 @@ impl Admission {
         let key = key(session, tenant, &origin);
         let hops = origin.hops();
         let deadline = deadline(self.driver.clock.now(), &parts.headers, &origin);
-        let (residence, report) = self.residence(access, caller.tenant.as_ref(), model, origin);
+        let (residence, report) = self.residence(in_force, caller.tenant.as_ref(), model, origin);
         let reach = reach(&self.inputs.residency, self.peers.as_deref(), model, home, &residence);
         let shown_id = headers::request_id(&self.ids, &parts.headers, id);
         let (prompt, mut payload) =
-            salted(&access.salts, model, tokens, info, body, caller.tenant.as_ref());
+            salted(&in_force.salts, model, tokens, info, body, caller.tenant.as_ref());
         self.split(endpoint, model, &mut payload);
         let tenant_name = self.peers.is_some().then_some(caller.tenant).flatten();
         let context = RequestContext {
@@ -181,25 +181,25 @@ impl Admission {
     /// report for that peer.
     pub(super) fn residence(
         &self,
-        access: &Access,
+        in_force: &InForce,
         tenant: Option<&HeaderValue>,
         model: ModelId,
         origin: Origin,
     ) -> (Residence, Option<Arc<Report>>) {
-        let named = access.rules.names_models().then(|| self.fleet.name(model)).flatten();
+        let named = in_force.rules.names_models().then(|| self.fleet.name(model)).flatten();
         let none = Labels::new();
         let subject = |from| Subject {
             tenant: tenant.and_then(|name| name.to_str().ok()),
-            labels: access.tenants.labels(tenant).unwrap_or(&none),
+            labels: in_force.tenants.labels(tenant).unwrap_or(&none),
             model: named.as_deref().unwrap_or_default(),
             from,
         };
         match origin {
             Origin::Client(_) => {
-                (access.rules.residence(&subject(&access.settings.region), Vec::new()), None)
+                (in_force.rules.residence(&subject(&in_force.settings.region), Vec::new()), None)
             }
             Origin::Peer { marks, report, from } => {
-                (access.rules.residence(&subject(from.region()), marks.rules), Some(report))
+                (in_force.rules.residence(&subject(from.region()), marks.rules), Some(report))
             }
         }
     }
@@ -341,7 +341,7 @@ fn deadline(now: Time, headers: &HeaderMap, origin: &Origin) -> Option<Time> {
 /// first gateway has checked that.
 fn home(
     inputs: &Inputs,
-    access: &Access,
+    in_force: &InForce,
     info: &RequestInfo,
     tenant: u64,
     origin: &Origin,
@@ -350,7 +350,7 @@ fn home(
     let pin = ResponseKey { tenant, response: inputs.reading.hash(Some(previous.as_bytes())) };
     match inputs.pins.get(pin) {
         Some(Home::Gone) => Err(Refusal::of(RejectWhy::PinnedGone, Duration::ZERO, None, false)),
-        None if access.tenants.are_named() && origin.is_client() => {
+        None if in_force.tenants.are_named() && origin.is_client() => {
             Err(Refusal::unknown_response())
         }
         home => Ok(home),

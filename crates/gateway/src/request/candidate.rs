@@ -8,8 +8,8 @@ use meridian_base::ModelId;
 use meridian_routing as routing;
 use meridian_wire::openai::{self, Endpoint, Reading, RequestInfo};
 
-use crate::access::Access;
 use crate::http::refusal::Refusal;
+use crate::in_force::InForce;
 use crate::inputs::models::Held;
 use crate::inputs::residency::reach;
 use crate::metrics::Metrics;
@@ -50,20 +50,20 @@ impl Others {
     /// Those of a request; none if its model has no fallbacks. A response is continued where it is
     /// stored. A request of a peer is tried with others by the gateway that its client is connected to.
     pub(super) fn of(
-        access: &Access,
+        in_force: &InForce,
         info: &RequestInfo,
         origin: &Origin,
         tenant: Option<&HeaderValue>,
     ) -> Option<Box<Others>> {
-        let settings = access.config.models.get(&info.model)?;
+        let settings = in_force.config.models.get(&info.model)?;
         let may = origin.is_client() && info.previous_response_id.is_none();
         (may && !settings.fallbacks.is_empty()).then(|| {
             Box::new(Others { model: info.model.clone(), next: 0, tenant: tenant.cloned() })
         })
     }
 
-    fn next<'a>(&mut self, access: &'a Access) -> Option<&'a str> {
-        let next = access.config.models.get(&self.model)?.fallbacks.get(self.next)?;
+    fn next<'a>(&mut self, in_force: &'a InForce) -> Option<&'a str> {
+        let next = in_force.config.models.get(&self.model)?.fallbacks.get(self.next)?;
         self.next += 1;
         Some(next)
     }
@@ -72,10 +72,10 @@ impl Others {
     /// piece arrives when it is complete, which says nothing about its first token.
     pub(super) fn patience(
         &self,
-        access: &Access,
+        in_force: &InForce,
         context: &RequestContext,
     ) -> Option<std::time::Duration> {
-        let settings = access.config.models.get(&self.model)?;
+        let settings = in_force.config.models.get(&self.model)?;
         let streams = context.prompt.info.stream && context.call.endpoint.is_generation();
         let after = settings.fallback_after.filter(|_| streams)?;
         (self.next < settings.fallbacks.len()).then_some(after.0)
@@ -94,7 +94,7 @@ impl Admission {
     /// does, the refusal is that of the model that it names.
     pub(super) fn candidate(
         &self,
-        access: &Access,
+        in_force: &InForce,
         text: &Text<'_>,
         info: RequestInfo,
         origin: &Origin,
@@ -102,15 +102,15 @@ impl Admission {
         dry_run: bool,
     ) -> Result<Candidate, Refusal> {
         let named = model(&self.fleet, text.endpoint, &info, origin)
-            .and_then(|model| self.admitted(access, text.endpoint, info, model, dry_run));
-        let other = |refusal| others.and_then(|o| self.other(access, text, o)).ok_or(refusal);
+            .and_then(|model| self.admitted(in_force, text.endpoint, info, model, dry_run));
+        let other = |refusal| others.and_then(|o| self.other(in_force, text, o)).ok_or(refusal);
         named.or_else(other)
     }
 
     /// The next model for an admitted request.
     pub(super) fn next(
         &self,
-        access: &Access,
+        in_force: &InForce,
         context: &RequestContext,
         payload: &Payload,
         others: &mut Others,
@@ -118,18 +118,18 @@ impl Admission {
         let tenant = context.settings.isolates.then_some(context.sender.tenant);
         let reading = self.inputs.reading.of(tenant);
         let text = Text { endpoint: context.call.endpoint, body: &payload.body, reading: &reading };
-        self.other(access, &text, others)
+        self.other(in_force, &text, others)
     }
 
     /// The first of the other models that may serve the request.
-    fn other(&self, access: &Access, text: &Text<'_>, others: &mut Others) -> Option<Candidate> {
-        while let Some(name) = others.next(access) {
+    fn other(&self, in_force: &InForce, text: &Text<'_>, others: &mut Others) -> Option<Candidate> {
+        while let Some(name) = others.next(in_force) {
             let Some(model) = self.fleet.model(name) else { continue };
             let read = openai::read_as(text.endpoint, text.body, text.reading, |_| Some(name));
             let Ok(mut info) = read else { continue };
             // The answer names the model that gives it.
             info.alias = None;
-            if let Ok(found) = self.admitted(access, text.endpoint, info, model, false) {
+            if let Ok(found) = self.admitted(in_force, text.endpoint, info, model, false) {
                 let fallback = HeaderValue::from_bytes(name.as_bytes()).ok();
                 return Some(Candidate { fallback, ..found });
             }
@@ -140,7 +140,7 @@ impl Admission {
     /// A request that its model's limits admit.
     fn admitted(
         &self,
-        access: &Access,
+        in_force: &InForce,
         endpoint: Endpoint,
         info: RequestInfo,
         model: ModelId,
@@ -148,11 +148,11 @@ impl Admission {
     ) -> Result<Candidate, Refusal> {
         let tokens = (self.inputs.ratios.get(model) * info.prompt_bytes as f32) as u32;
         let mut held = Held::default();
-        if !dry_run && !access.models.are_free() {
+        if !dry_run && !in_force.models.are_free() {
             // A path that need not name a model is served by any.
             let any = info.model.is_empty().then(|| self.fleet.name(model)).flatten();
             let name = any.as_deref().unwrap_or(&info.model);
-            held = access.models.admit(name, tokens, reply(endpoint, &info), info.replies)?;
+            held = in_force.models.admit(name, tokens, reply(endpoint, &info), info.replies)?;
         }
         Ok(Candidate { info, model, tokens, held, fallback: None })
     }
@@ -161,7 +161,7 @@ impl Admission {
     /// may have worked on it.
     pub(super) fn adopt(
         &self,
-        access: &Access,
+        in_force: &InForce,
         (context, payload, reserved): (&mut RequestContext, &mut Payload, &mut Reserved),
         (candidate, worked): (Candidate, bool),
         others: &Others,
@@ -169,10 +169,10 @@ impl Admission {
         let Candidate { info, model, tokens, held, fallback } = candidate;
         reserved.hold_instead(held, worked);
         let tenant = others.tenant.as_ref();
-        let (residence, _) = self.residence(access, tenant, model, Origin::Client(0));
+        let (residence, _) = self.residence(in_force, tenant, model, Origin::Client(0));
         let reach = reach(&self.inputs.residency, self.peers.as_deref(), model, None, &residence);
         let body = payload.body.clone();
-        let (prompt, other) = salted(&access.salts, model, tokens, info, body, tenant);
+        let (prompt, other) = salted(&in_force.salts, model, tokens, info, body, tenant);
         (context.prompt, *payload) = (Prompt { fallback, ..prompt }, other);
         context.terms.residence = residence;
         self.split(context.call.endpoint, model, payload);

@@ -9,10 +9,10 @@ use meridian_wire::config::Gateway as Config;
 use meridian_wire::openai::{self, Endpoint};
 use meridian_wire::peer::Marks;
 
-use crate::access::Access;
 use crate::admin::explain::Explain;
 use crate::http::refusal::{Refusal, json};
 use crate::http::{head, headers};
+use crate::in_force::InForce;
 use crate::machine::driver::Driver;
 use crate::metrics::Metrics;
 use crate::peers::all::Peers;
@@ -42,7 +42,7 @@ impl Forwards for Arc<Requests> {
     type Body = AnswerBody;
 
     fn header_bytes(&self) -> usize {
-        self.admission.inputs.access.now().settings.head_bytes
+        self.admission.inputs.config.now().settings.head_bytes
     }
 
     async fn answer(
@@ -67,8 +67,8 @@ impl Requests {
         }
         let shown_id = request.headers().get(headers::REQUEST_ID).cloned();
         let endpoint = Endpoint::of(request.uri().path());
-        let access = self.admission.inputs.access.now();
-        let traces = access.traces.as_ref();
+        let in_force = self.admission.inputs.config.now();
+        let traces = in_force.traces.as_ref();
         let trace = traces.and_then(|to| self.records.trace_ids.join(to, request.headers_mut()));
         let (metrics, records) = (&self.metrics.requests, &self.records);
         let mut recording = Recording::begin(metrics, records, endpoint, origin.is_client(), trace);
@@ -77,7 +77,7 @@ impl Requests {
             record.hops = origin.hops();
             record.times.method.clone_from(request.method());
         });
-        let result = self.serve(&access, request, endpoint, origin, &mut recording).await;
+        let result = self.serve(&in_force, request, endpoint, origin, &mut recording).await;
         result.unwrap_or_else(|refusal| {
             self.metrics.refused(&refusal);
             noted::ends_refused(&mut recording, &refusal);
@@ -87,7 +87,7 @@ impl Requests {
 
     async fn serve(
         &self,
-        access: &Access,
+        in_force: &InForce,
         mut request: Request<Incoming>,
         endpoint: Endpoint,
         origin: Origin,
@@ -96,9 +96,9 @@ impl Requests {
         if origin.is_client() {
             head::check(&request)?;
         }
-        let (Admission { fleet, peers, .. }, settings) = (&self.admission, &access.settings);
+        let (Admission { fleet, peers, .. }, settings) = (&self.admission, &in_force.settings);
         let tenant_header = settings.tenant_header.as_ref();
-        let caller = identify(tenant_header, access, request.headers_mut(), endpoint, &origin)?;
+        let caller = identify(tenant_header, in_force, request.headers_mut(), endpoint, &origin)?;
         recording.note(|record| {
             record.tenant.clone_from(&caller.tenant);
             record.is_tenant_known = caller.is_known;
@@ -109,7 +109,7 @@ impl Requests {
         match (endpoint, request.method()) {
             _ if !passes => return Err(Refusal::unknown_path()),
             (Endpoint::Models, &Method::GET | &Method::HEAD) => {
-                let aliases = origin.is_client().then_some(&access.config);
+                let aliases = origin.is_client().then_some(&in_force.config);
                 let answer = models(fleet, peers.as_deref(), aliases, path);
                 noted::ends_answered(recording, answer.status());
                 return Ok(answer);
@@ -119,20 +119,20 @@ impl Requests {
             _ => return Err(Refusal::wrong_method("POST")),
         }
         let admitted =
-            self.admission.admit(access, request, endpoint, origin, caller, recording).await?;
+            self.admission.admit(in_force, request, endpoint, origin, caller, recording).await?;
         match admitted.dry_run {
             true => {
                 noted::ends_answered(recording, StatusCode::OK);
                 Ok(json(StatusCode::OK, self.explain.dry_run(admitted.question)))
             }
-            false => Ok(self.live(access, admitted, std::mem::take(recording)).await),
+            false => Ok(self.live(in_force, admitted, std::mem::take(recording)).await),
         }
     }
 
     /// Runs a request from the machine's first decision to the beginning of its answer.
     async fn live(
         &self,
-        access: &Access,
+        in_force: &InForce,
         admitted: Admitted,
         mut recording: Recording,
     ) -> Response<AnswerBody> {
@@ -144,7 +144,7 @@ impl Requests {
         if let Some(others) = others {
             others.count(&self.metrics, &context);
             let parts = fallback::Parts {
-                access,
+                in_force,
                 admission: &self.admission,
                 answers: &self.answers,
                 explain: &self.explain,

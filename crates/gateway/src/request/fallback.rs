@@ -13,8 +13,8 @@ use http::Response;
 use meridian_routing::{Outcome, RejectWhy};
 use tokio::time::timeout;
 
-use crate::access::Access;
 use crate::admin::explain::Explain;
+use crate::in_force::InForce;
 use crate::machine::driver::Verdict;
 use crate::machine::ticket::{Left, Ticket};
 use crate::request::admit::Admission;
@@ -31,7 +31,7 @@ use crate::request::respond::{answered, unanswered};
 
 /// The parts of the gateway that a run needs.
 pub(crate) struct Parts<'a> {
-    pub(crate) access: &'a Access,
+    pub(crate) in_force: &'a InForce,
     pub(crate) admission: &'a Admission,
     pub(crate) answers: &'a Arc<Answers>,
     pub(crate) explain: &'a Explain,
@@ -81,9 +81,9 @@ pub(crate) async fn among(
 impl Run {
     async fn follow(&mut self, parts: &Parts<'_>, verdict: Verdict, others: &mut Others) -> End {
         let Run { context, payload, ticket, .. } = self;
-        let patience = others.patience(parts.access, context);
+        let patience = others.patience(parts.in_force, context);
         let mut next =
-            || parts.admission.next(parts.access, context, payload, others).map(Box::new);
+            || parts.admission.next(parts.in_force, context, payload, others).map(Box::new);
         let mut follow = pin!(parts.answers.lifecycle.follow(context, payload, ticket, verdict));
         let followed = match patience {
             None => follow.await,
@@ -116,7 +116,7 @@ impl Run {
     ) -> (Run, Verdict) {
         let Run { mut context, mut payload, mut reserved, ticket } = self;
         let question = parts.admission.adopt(
-            parts.access,
+            parts.in_force,
             (&mut context, &mut payload, &mut reserved),
             (candidate, left == Left::Waiting && ticket.was_sent()),
             others,

@@ -9,8 +9,8 @@ use meridian_routing::Priority;
 use meridian_wire::openai::Endpoint;
 use meridian_wire::peer::{Identity, Marks};
 
-use crate::access::Access;
 use crate::http::refusal::Refusal;
+use crate::in_force::InForce;
 use crate::inputs::rate::Rates;
 use crate::inputs::tenants::Identified;
 use crate::inputs::{priority, tenants};
@@ -52,20 +52,20 @@ pub(crate) struct Caller {
 /// else by the client's own header. In the first case the identifying headers are removed.
 pub(crate) fn identify(
     tenant_header: Option<&HeaderName>,
-    access: &Access,
+    in_force: &InForce,
     headers: &mut HeaderMap,
     endpoint: Endpoint,
     origin: &Origin,
 ) -> Result<Caller, Refusal> {
-    let named = access.tenants.are_named();
+    let named = in_force.tenants.are_named();
     let caller = match origin {
         Origin::Peer { marks, .. } => {
             let tenant = marks.tenant.clone();
-            let is_known = tenant.is_some() && access.tenants.labels(tenant.as_ref()).is_some();
+            let is_known = tenant.is_some() && in_force.tenants.labels(tenant.as_ref()).is_some();
             Caller { tenant, is_known, rates: None, priority: marks.priority }
         }
         Origin::Client(_) if named => {
-            let tenant = access.tenants.identify(headers, endpoint)?;
+            let tenant = in_force.tenants.identify(headers, endpoint)?;
             let priority = priority::lowered(headers, tenant.priority)?;
             let Identified { name, is_known, rates, .. } = tenant;
             Caller { tenant: Some(name), is_known, rates, priority }

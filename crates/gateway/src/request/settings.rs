@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::HeaderName;
 use meridian_wire::config::{self, EngineFields, Gateway as Config, Isolation, Timeouts};
 
+/// What requests and connections need of the configuration.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) region: String,

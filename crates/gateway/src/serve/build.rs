@@ -9,7 +9,6 @@ use meridian_wire::config::Gateway as Config;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::access::{Access, AccessNow, Kept};
 use crate::admin::explain::Explain;
 use crate::admin::page::Feed;
 use crate::admin::pages::Admin;
@@ -21,6 +20,7 @@ use crate::draining::Draining;
 use crate::error::Error;
 use crate::http::limits::Limits;
 use crate::ids::Ids;
+use crate::in_force::{ConfigNow, InForce, Kept};
 use crate::inputs::Inputs;
 use crate::inputs::fingerprint::ReadingNow;
 use crate::inputs::residency::Residency;
@@ -44,7 +44,6 @@ use crate::replicas::probes::Prober;
 use crate::replicas::questions::Questions;
 use crate::replicas::upstream::Upstream;
 use crate::sources::Sources;
-use crate::sources::source::Source;
 use crate::threads::ClientPort;
 
 /// All parts of a gateway.
@@ -59,8 +58,6 @@ pub(super) struct Gateway {
     pub(super) replicas: Arc<Replicas>,
     pub(super) peers: Option<Arc<Peers>>,
     pub(super) registry: Option<Arc<Following>>,
-    /// The replicas that the file lists.
-    pub(super) listed: Arc<Source>,
     pub(super) sources: Arc<Sources>,
     /// For replicas of this region, for everything but clients' requests.
     pub(super) near: Upstream,
@@ -109,9 +106,9 @@ impl Gateway {
         let questions = Arc::new(Questions::new(probe.clone(), near.clone(), far.clone()));
         let policy = PolicyNow::new(&config, driver.clone(), reading.clone(), handover.clone());
         let kept = Arc::new(Kept::new(seed));
-        let access = Access::new(config.clone(), &kept, tls.map(Arc::new))?;
+        let in_force = InForce::new(config.clone(), &kept, tls.map(Arc::new))?;
         let others = (&driver, &fleet, &peers);
-        let plane = data_plane(access, others, reading, (connect, far))?;
+        let plane = data_plane(in_force, others, reading, (connect, far))?;
         let replicas = Arc::new(Replicas::new(
             fleet.clone(),
             driver.clone(),
@@ -120,8 +117,7 @@ impl Gateway {
             handover,
             config.limits.replicas,
         ));
-        let listed = Source::of_file(replicas.clone(), registry.clone());
-        let sources = Sources::new(&config.discovery, replicas.clone(), registry.clone());
+        let sources = Sources::new(replicas.clone(), registry.clone());
         Ok(Gateway {
             draining: plane.limits.draining.clone(),
             admin_tls: admin_tls.map(Arc::new),
@@ -136,7 +132,6 @@ impl Gateway {
             replicas,
             peers,
             registry,
-            listed: Arc::new(listed),
             sources: Arc::new(sources),
             near,
             over,
@@ -164,7 +159,7 @@ impl Gateway {
         Reloaded {
             file,
             issuers: self.kept.issuers.clone(),
-            access: self.plane.inputs.access.clone(),
+            config: self.plane.inputs.config.clone(),
             admin_tls: self.admin_tls.clone(),
             peers: self.peers.clone(),
             registry: self.registry.clone(),
@@ -176,7 +171,7 @@ impl Gateway {
 
     fn followers(&self) -> Followers {
         Followers {
-            access: self.plane.inputs.access.clone(),
+            config: self.plane.inputs.config.clone(),
             kept: self.kept.clone(),
             driver: self.driver.clone(),
             policy: self.policy.clone(),
@@ -184,7 +179,6 @@ impl Gateway {
             connect: self.plane.connect.clone(),
             probe: self.probe.clone(),
             replicas: self.replicas.clone(),
-            listed: self.listed.clone(),
             sources: self.sources.clone(),
             credentials: self.credentials.clone(),
             residency: self.plane.inputs.residency.clone(),
@@ -204,7 +198,7 @@ impl Gateway {
             peers: self.peers.clone(),
             registry: self.registry.clone(),
             sources: self.sources.clone(),
-            access: self.plane.inputs.access.clone(),
+            config: self.plane.inputs.config.clone(),
             admin_tls: self.admin_tls.clone(),
         });
         let explain = self.plane.explain.clone();
@@ -215,7 +209,7 @@ impl Gateway {
             explain: self.plane.explain.clone(),
             recent: self.plane.records.recent.clone(),
             replicas: self.replicas.clone(),
-            access: self.plane.inputs.access.clone(),
+            config: self.plane.inputs.config.clone(),
             policy: self.policy.clone(),
             sessions: Sessions::default(),
             metrics: self.plane.metrics.clone(),
@@ -252,13 +246,13 @@ impl Gateway {
 
 /// The shared parts for answering requests.
 fn data_plane(
-    access: Access,
+    in_force: InForce,
     (driver, fleet, peers): (&Arc<Driver>, &Arc<Fleet>, &Option<Arc<Peers>>),
     reading: Arc<ReadingNow>,
     (connect, far): (Patience, Upstream),
 ) -> Result<DataPlane, Error> {
-    let (config, seed) = (&access.config, reading.seed);
-    let residency = Residency::new(driver, config, &access.rules);
+    let (config, seed) = (&in_force.config, reading.seed);
+    let residency = Residency::new(driver, config, &in_force.rules);
     let ids = Arc::new(Ids::new(random_seed(), seed));
     let explain = Explain::new(driver.clone(), fleet.clone(), peers.clone(), ids.clone());
     let metrics = Arc::new(Metrics::new(fleet.clone()));
@@ -267,7 +261,7 @@ fn data_plane(
     Ok(DataPlane {
         limits: Limits::new(config),
         inputs: Arc::new(Inputs {
-            access: Arc::new(AccessNow::new(access)),
+            config: Arc::new(ConfigNow::new(in_force)),
             reading,
             ratios: Ratios::new(),
             pins: Arc::default(),

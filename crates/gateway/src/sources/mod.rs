@@ -1,7 +1,7 @@
-//! Service discovery: replicas in addition to those of the configuration, from a file that may
-//! change (`file.rs`) and from names in the DNS (`names.rs`).
+//! Service discovery: the replicas that the gateway's own file lists, and further ones from a file
+//! that may change (`file.rs`) and from names in the DNS (`names.rs`).
 //!
-//! Each source has a task that polls it. New replicas join; missing ones drain, and leave when
+//! Each of the others has a task that polls it. New replicas join; missing ones drain, and leave when
 //! their requests have ended. A failed poll changes nothing: the last good result stays in force,
 //! and the log, the status and the metrics report the failure. A DNS answer without any address
 //! counts as a failure too, so a name server that lost its records does not empty a fleet.
@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meridian_tls::Look;
+use meridian_wire::admin::{self, AddReplica};
 use meridian_wire::config;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -27,7 +28,7 @@ use crate::registry::following::Following;
 use crate::replicas::membership::Replicas;
 
 /// Interval at which a list is applied again for which there was no room.
-pub(crate) const RETRY: Duration = Duration::from_secs(1);
+const RETRY: Duration = Duration::from_secs(1);
 
 /// Files of `discovery` that are currently invalid, or list more replicas than there may be. A
 /// start ignores the former, and takes the first replicas of the latter.
@@ -48,9 +49,12 @@ pub(crate) fn problems(config: &config::Gateway) -> Vec<String> {
     sources.filter_map(of).collect()
 }
 
-/// All sources of the configuration.
+/// All sources of the configuration, and its own list of replicas.
 pub(crate) struct Sources {
     all: RwLock<Vec<Arc<Source>>>,
+    /// The part that added the replicas of the own list; nothing polls it.
+    listed: Source,
+    list: Mutex<Vec<AddReplica>>,
     /// Sources without a task.
     new: mpsc::UnboundedSender<Arc<Source>>,
     started: Mutex<Option<mpsc::UnboundedReceiver<Arc<Source>>>>,
@@ -59,25 +63,42 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    pub(crate) fn new(
-        config: &[config::Source],
-        replicas: Arc<Replicas>,
-        registry: Option<Arc<Following>>,
-    ) -> Sources {
+    /// Without any; see [`configured`](Self::configured).
+    pub(crate) fn new(replicas: Arc<Replicas>, registry: Option<Arc<Following>>) -> Sources {
         let (new, started) = mpsc::unbounded_channel();
-        let (all, started) = (RwLock::default(), Mutex::new(Some(started)));
-        let sources = Sources { all, new, started, replicas, registry };
-        sources.configured(config);
-        sources
+        Sources {
+            all: RwLock::default(),
+            listed: Source::of_file(replicas.clone(), registry.clone()),
+            list: Mutex::default(),
+            new,
+            started: Mutex::new(Some(started)),
+            replicas,
+            registry,
+        }
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Source>> {
         self.all.read().clone()
     }
 
-    /// Adopts another list. Sources that both lists have go on, and one whose entry changed hands its
-    /// replicas to its successor. Returns those of sources that only the old list has.
-    pub(crate) fn configured(&self, config: &[config::Source]) -> Owned {
+    /// The state of each, and that of the own list if a replica of it is not here.
+    pub(crate) fn status(&self) -> Vec<admin::Source> {
+        let listed = Some(self.listed.status()).filter(|listed| !listed.problems.is_empty());
+        self.all().iter().map(|source| source.status()).chain(listed).collect()
+    }
+
+    /// Adopts another list of replicas and of sources. Sources that were there before go on, one
+    /// whose entry changed hands its replicas to its successor, and those of a source that is gone
+    /// become the list's: those that it does not have drain.
+    pub(crate) fn configured(&self, replicas: Vec<AddReplica>, config: &[config::Source]) {
+        let mut list = self.list.lock();
+        self.listed.inherits(self.adopt(config));
+        self.listed.found(replicas.clone());
+        *list = replicas;
+    }
+
+    /// Returns the replicas of the sources that are gone.
+    fn adopt(&self, config: &[config::Source]) -> Owned {
         let mut all = self.all.write();
         let mut before = std::mem::take(&mut *all);
         for source in config {
@@ -100,13 +121,22 @@ impl Sources {
         before.iter().flat_map(|source| source.ends()).collect()
     }
 
+    /// Applies the own list again if there was no room for all of it.
+    fn retry(&self) {
+        let list = self.list.lock();
+        if self.listed.status().left_out > 0 {
+            self.listed.found(list.clone());
+        }
+    }
+
     /// Polls every source, also those that a reload adds; never returns.
     pub(crate) async fn keep(&self) {
         let Some(mut new) = self.started.lock().take() else { return };
-        let mut tasks = JoinSet::new();
+        let (mut tasks, mut ticks) = (JoinSet::new(), tokio::time::interval(RETRY));
         loop {
             tokio::select! {
                 Some(source) = new.recv() => drop(tasks.spawn(poll(source))),
+                _ = ticks.tick() => self.retry(),
                 Some(ended) = tasks.join_next() => {
                     if let Some(panic) = ended.err().and_then(|e| e.try_into_panic().ok()) {
                         std::panic::resume_unwind(panic);

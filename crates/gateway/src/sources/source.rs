@@ -17,7 +17,7 @@ use crate::replicas::fleet::{JoinError, Member};
 use crate::replicas::membership::Replicas;
 
 /// Replicas that a source added, by host and port.
-pub(crate) type Owned = BTreeMap<String, Arc<Member>>;
+pub(super) type Owned = BTreeMap<String, Arc<Member>>;
 
 /// The contents of a file, or why it can't be read.
 pub(super) type Read = Result<String, String>;
@@ -40,8 +40,6 @@ pub(crate) struct Source {
 struct State {
     /// The replicas that it added.
     ours: Owned,
-    /// The list that it found last.
-    found: Vec<AddReplica>,
     /// Why the newest poll failed.
     trouble: Option<String>,
     failures: u64,
@@ -73,7 +71,7 @@ impl Source {
     }
 
     /// The replicas that the gateway's own file lists. Nothing polls it: a reload brings its list.
-    pub(crate) fn of_file(replicas: Arc<Replicas>, registry: Option<Arc<Following>>) -> Source {
+    pub(super) fn of_file(replicas: Arc<Replicas>, registry: Option<Arc<Following>>) -> Source {
         let source = Source::new(&config::Source::default(), replicas, registry);
         Source { label: "replicas".to_owned(), ..source }
     }
@@ -86,24 +84,15 @@ impl Source {
     }
 
     /// Takes over replicas of a source that ended. Those that it does not find drain.
-    pub(crate) fn inherits(&self, replicas: Owned) {
+    pub(super) fn inherits(&self, replicas: Owned) {
         self.state().ours.extend(replicas);
-    }
-
-    /// Applies the list again if there was no room for all of it.
-    pub(crate) fn retry(&self) {
-        let mut state = self.state();
-        if state.left_out > 0 && !self.over.is_cancelled() {
-            let list = state.found.clone();
-            self.apply(list, &mut state);
-        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
 
-    pub(crate) fn status(&self) -> admin::Source {
+    pub(super) fn status(&self) -> admin::Source {
         let state = self.state();
         admin::Source {
             name: self.label.clone(),
@@ -154,7 +143,7 @@ impl Source {
     }
 
     /// A poll succeeded.
-    pub(crate) fn found(&self, replicas: Vec<AddReplica>) {
+    pub(super) fn found(&self, replicas: Vec<AddReplica>) {
         let mut state = self.state();
         if self.over.is_cancelled() {
             return;
@@ -163,7 +152,6 @@ impl Source {
         if state.trouble.take().is_some() {
             tracing::info!(source = self.label, "reading replicas works again");
         }
-        state.found.clone_from(&replicas);
         self.apply(replicas, &mut state);
     }
 

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meridian_gateway::Given;
+use meridian_wire::admin::Status;
 use meridian_wire::config::{Gateway as Config, keys};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::common::{
-    Fleet, Open, Region, Replica, Script, call, chat, chunk, eventually, open, stream_chat,
+    Fleet, Open, Region, Replica, Script, call, chat, chunk, eventually, get, open, stream_chat,
 };
 
 /// A changed value for each key that reloads.
@@ -310,11 +311,8 @@ async fn replicas_come_and_go() {
     let [first, second] =
         world.replicas.each_ref().map(|r| serde_json::to_value(r.spec()).unwrap());
     world.change("replicas", json!([second])).await;
-    let up = |url: String| {
-        move |s: &meridian_wire::admin::Status| {
-            s.replicas.iter().any(|r| r.url == url && r.state == "up")
-        }
-    };
+    let up =
+        |url: String| move |s: &Status| s.replicas.iter().any(|r| r.url == url && r.state == "up");
     let urls = world.replicas.each_ref().map(|r| r.url());
     world.region.until("the second is up", up(urls[1].clone())).await;
     let states: Vec<_> =
@@ -327,16 +325,18 @@ async fn replicas_come_and_go() {
     let file = format!("{}/replicas.yaml", world.folder.display());
     world.change("discovery", json!([{"file": file}])).await;
     world.region.until("the source is read", up(urls[0].clone())).await;
+    assert!(get(world.region.admin, "/metrics").await.text().contains("replicas.yaml"));
     world.change("discovery", json!([])).await;
     world
         .region
         .until("the source has left", |s| s.replicas.len() == 1 && s.discovery.is_empty())
         .await;
+    let is_shown = get(world.region.admin, "/metrics").await.text().contains("replicas.yaml");
+    assert!(!is_shown, "a source that is gone has metrics");
 }
 
-// A replica that moves from a source to the file's own list and back, whose source gets another
-// description, or whose list has no room for it yet, is never without its gateway for long: its stream
-// goes on, and it never drains.
+// A replica that moves from a source to the file's own list and back keeps its stream, and serves
+// again within a poll. A listed one for which there is no room joins when there is.
 #[tokio::test(start_paused = true)]
 async fn replicas_move() {
     let mut world = World::new("reload-moves", 30).await;
@@ -356,16 +356,23 @@ async fn replicas_move() {
     assert!(is_up(&world.region.status().await, &url));
     world.stream.read_to("<3>").await;
     assert!(is_up(&world.region.status().await, &url));
-    // No room for another one, and then there is.
+    // The source has all the room: the list waits until the source and its replica are gone.
+    world.file["replicas"] = json!([]);
+    world.change("discovery", source).await;
+    world.region.until("the source has it again", |s| is_up(s, &url)).await;
     world.file["limits"]["replicas"] = json!(1);
-    world.change("replicas", json!([first, second])).await;
-    let other = world.replicas[1].url();
-    world.region.until("the other has left", |s| s.replicas.len() == 1).await;
-    world.change("limits", json!({"connections": 64, "replicas": 2})).await;
-    world.region.until("the other is up", |s| is_up(s, &other)).await;
+    world.change("replicas", json!([second])).await;
+    let waits = |s: &Status| {
+        s.discovery.iter().any(|source| (source.name.as_str(), source.left_out) == ("replicas", 1))
+    };
+    world.region.until("the status says that the list waits", waits).await;
+    world.change("discovery", json!([])).await;
     world.stream.read_to("[DONE]").await;
+    let other = world.replicas[1].url();
+    world.region.until("the other is up", |s| is_up(s, &other)).await;
+    assert_eq!(world.region.status().await.replicas.len(), 1);
 }
 
-fn is_up(status: &meridian_wire::admin::Status, url: &str) -> bool {
+fn is_up(status: &Status, url: &str) -> bool {
     status.replicas.iter().any(|r| r.url == url && r.state == "up")
 }

@@ -8,12 +8,12 @@
 //! the block size differs they match nothing, which costs them one prefill.
 //!
 //! Of the other settings, bounds apply to the next request: none that is held already is refused
-//! because the queue has become shorter. Probes follow their new pace at once.
+//! because the queue has become shorter. Probes follow their new pace, spread over its first interval.
 
 use alloc::vec::Vec;
 use meridian_base::{ReplicaId, Time};
 
-use super::{Routing, Tuning};
+use super::{Config, Routing};
 use crate::active::Place;
 use crate::admission::Admission;
 use crate::index::{Insert, PrefixIndex};
@@ -56,29 +56,18 @@ impl Routing {
     }
 
     /// Adopts all settings but the policy, its parameters and its admission mode.
-    pub(super) fn tuned(&mut self, now: Time, tuning: Tuning) {
-        let Tuning {
-            topology,
-            peering,
-            held,
-            attempts,
-            breaker,
-            probe,
-            ms_per_token,
-            max_replicas,
-            explain_keep,
-        } = tuning;
-        let is_paced = (probe.busy, probe.idle) == (self.config.probe.busy, self.config.probe.idle);
-        let config = &mut self.config;
-        (config.topology, config.peering, config.held) = (topology, peering, held);
-        (config.attempts, config.breaker, config.probe) = (attempts, breaker, probe);
-        (config.ms_per_token, config.max_replicas) = (ms_per_token, max_replicas);
-        config.explain_keep = explain_keep;
+    pub(super) fn tuned(&mut self, now: Time, config: Config) {
+        let Config { policy, params, admission, probe, .. } =
+            core::mem::replace(&mut self.config, config);
+        (self.config.policy, self.config.params) = (policy, params);
+        self.config.admission = admission;
+        let Config { held, breaker, explain_keep, max_replicas, .. } = self.config;
         self.held.configured(held);
         self.journal.configured(explain_keep);
         if let Some(index) = &mut self.index {
             index.allow_targets(usize::from(max_replicas));
         }
+        let is_paced = (probe.busy, probe.idle) == (self.config.probe.busy, self.config.probe.idle);
         let ids: Vec<ReplicaId> = self.replicas.ids().to_vec();
         for id in ids {
             self.replicas.update(now, id, |r| r.breaker.configured(breaker));

@@ -37,7 +37,7 @@ use meridian_base::{Duration, ModelId, ReplicaId, RequestId, Time, keyed};
 use meridian_routing::policy::{Given, Params};
 use meridian_routing::{
     AdapterReport, Admission, Config, Input, Load, Outcome, Output, Pool, Priority, ReplicaSpec,
-    Request, Role, Routing, Tuning, Usage, policy,
+    Request, Role, Routing, Usage, policy,
 };
 
 /// Reports that have to agree about other clients' requests.
@@ -99,7 +99,7 @@ fn configured(t: &TestCase) -> Input {
 
 /// The present settings, but for those that the test names.
 fn tuned(t: &TestCase, present: &Config) -> Input {
-    let mut tuning = Tuning::from(present);
+    let mut tuning = present.clone();
     tuning.held.max = arg(t, "held").unwrap_or(tuning.held.max);
     tuning.held.max_wait = arg(t, "max_wait").map_or(tuning.held.max_wait, Duration::from_millis);
     tuning.attempts = arg(t, "attempts").unwrap_or(tuning.attempts);
@@ -108,7 +108,7 @@ fn tuned(t: &TestCase, present: &Config) -> Input {
     tuning.probe.idle = arg(t, "idle").map_or(tuning.probe.idle, Duration::from_millis);
     tuning.max_replicas = arg(t, "max_replicas").unwrap_or(tuning.max_replicas);
     tuning.explain_keep = arg(t, "explain").unwrap_or(tuning.explain_keep);
-    Input::Tuned(tuning)
+    Input::Tuned(Box::new(tuning))
 }
 
 fn knobs(t: &TestCase, spec: &'static policy::Spec) -> Params {

@@ -42,7 +42,7 @@ impl From<Config> for Given {
 }
 
 /// The configuration in force.
-pub(crate) struct Access {
+pub(crate) struct InForce {
     pub(crate) config: Config,
     pub(crate) settings: Arc<Settings>,
     pub(crate) tenants: Tenants,
@@ -87,13 +87,13 @@ impl Kept {
     }
 }
 
-impl Access {
+impl InForce {
     pub(crate) fn new(
         config: Config,
         kept: &Kept,
         client_tls: Option<Arc<ClientTls>>,
-    ) -> Result<Access, ConfigError> {
-        Ok(Access {
+    ) -> Result<InForce, ConfigError> {
+        Ok(InForce {
             settings: Arc::new(Settings::new(&config)),
             tenants: Tenants::new(&config.tenants, &kept.rates)
                 .with_issuers(Issuers::new(&config.oidc, &kept.issuers)),
@@ -123,18 +123,18 @@ impl Access {
 }
 
 /// The configuration in force, for all parts that follow it.
-pub(crate) struct AccessNow(RwLock<Arc<Access>>);
+pub(crate) struct ConfigNow(RwLock<Arc<InForce>>);
 
-impl AccessNow {
-    pub(crate) fn new(first: Access) -> AccessNow {
-        AccessNow(RwLock::new(Arc::new(first)))
+impl ConfigNow {
+    pub(crate) fn new(first: InForce) -> ConfigNow {
+        ConfigNow(RwLock::new(Arc::new(first)))
     }
 
-    pub(crate) fn now(&self) -> Arc<Access> {
+    pub(crate) fn now(&self) -> Arc<InForce> {
         self.0.read().clone()
     }
 
-    pub(crate) fn set(&self, next: Access) {
+    pub(crate) fn set(&self, next: InForce) {
         *self.0.write() = Arc::new(next);
     }
 }
