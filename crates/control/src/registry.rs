@@ -261,7 +261,7 @@ impl<S: Store> Registry<S> {
         self.name(Guard::Absent(IDENTITY.to_owned()), fresh).await
     }
 
-    /// Gives the store another name, unless somebody else has since `named`: its history is not the
+    /// Gives the store another name, unless another control plane has since `named`: its history is not the
     /// one that followers know.
     ///
     /// # Errors

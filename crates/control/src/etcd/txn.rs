@@ -75,11 +75,11 @@ fn own<'a>(txn: &Txn, found: &'a [Option<Entry>]) -> Option<&'a Entry> {
 
 /// The error of a transaction: the only thing that etcd does not find is a lease.
 pub(super) fn error(txn: &Txn, failed: Failed) -> Error {
-    let leases = txn.changes.iter().filter_map(|change| match change {
+    let mut leases = txn.changes.iter().filter_map(|change| match change {
         Change::Put { lease, .. } => *lease,
         Change::Delete(_) => None,
     });
-    failed.of_lease(leases.last().unwrap_or(LeaseId(0))).0
+    failed.of_lease(leases.next().unwrap_or(LeaseId(0))).0
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ impl<S: Store> Registry<S> {
     /// different in the store is changed if `replace`; otherwise nothing is written.
     ///
     /// # Errors
-    /// If a record is invalid, differs, or is changed by somebody else meanwhile: then a part may have
+    /// If a record is invalid, differs, or another client changes one meanwhile: then a part may have
     /// been written, and the import can be repeated.
     pub async fn import(&self, export: &Export, replace: bool) -> Result<Imported, Refused> {
         check(export)?;

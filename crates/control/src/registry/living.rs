@@ -65,7 +65,7 @@ impl<S: Store> Registry<S> {
     }
 
     /// Deregisters a gateway: its records disappear at once. Its own shows before that it leaves, so
-    /// that nobody takes it for one whose lease ran out.
+    /// that it does not count as one whose lease ran out.
     ///
     /// # Errors
     /// If the name is no longer its own.

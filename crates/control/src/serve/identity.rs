@@ -2,7 +2,7 @@
 //!
 //! Followers know a store by its name and a revision. A store that is restored from a backup has the
 //! old name and continues at an older revision, so a follower that kept its revision would miss the
-//! changes up to there. The control plane notices that the revision went back, and names the store anew.
+//! changes up to there. The control plane notices that the revision went back, and gives the store another name.
 //! All control planes see that name and end their watches, and followers read the registry again.
 //!
 //! A control plane that has lost its store ends its watches, too: its followers can do without it only

@@ -1,8 +1,7 @@
 //! One control plane is elected for the work that only one may do.
 //!
 //! The leader holds a key under a lease. It counts its lease from when it asked ([`Tenure`]), so it
-//! stops before another one can start. A store that nobody else writes to has its only control plane as
-//! the leader.
+//! stops before another one can start. The only control plane of a file is its leader.
 //!
 //! The leader's work: it compacts etcd's history, as etcd does not by default.
 

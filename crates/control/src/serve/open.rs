@@ -40,7 +40,7 @@ fn shared(_: &meridian_wire::config::Etcd) -> Result<Chosen, ServeError> {
 /// Where the store is, for people.
 pub(super) fn place(config: &Config, store: &Chosen) -> String {
     match store {
-        Chosen::File(_) => file(config).display().to_string(),
+        Chosen::File(_) => config.place(),
         #[cfg(feature = "etcd")]
         Chosen::Etcd(etcd) => format!("etcd at {}", etcd.member()),
     }

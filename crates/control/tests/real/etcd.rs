@@ -30,7 +30,7 @@ struct Member {
 
 static CLUSTERS: AtomicU32 = AtomicU32::new(0);
 
-/// A port that nobody listens on now.
+/// A port that is free now.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

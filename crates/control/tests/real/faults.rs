@@ -162,7 +162,7 @@ async fn nothing_acknowledged_is_lost() {
     println!("{} faults, {total} changes acknowledged, none lost", rounds());
 }
 
-/// When somebody was certain to own a key.
+/// An owner, and from when until when it was certain to own a key.
 type Owned = (usize, Instant, Instant);
 
 /// Claims a key again and again, and returns when it was certain to own it.

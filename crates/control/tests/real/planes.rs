@@ -87,8 +87,8 @@ async fn several_control_planes_are_one() {
     }
 }
 
-// A store that is restored from a snapshot has another name: followers are told to read it again, and
-// nobody misses a change that has the number of an earlier one.
+// A store that is restored from a snapshot has another name: followers have to read it again, and
+// so miss no change that has the number of an earlier one.
 #[tokio::test]
 async fn a_restored_store_has_another_name() {
     let mut cluster = Cluster::start(1, &[]);

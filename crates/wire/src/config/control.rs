@@ -92,6 +92,16 @@ impl Control {
         ["store", "etcd"].iter().any(|field| file::has_field(yaml, field))
     }
 
+    /// Where the registry is, for people.
+    #[must_use]
+    pub fn place(&self) -> String {
+        match (&self.store, &self.etcd) {
+            (Some(file), _) => file.display().to_string(),
+            (None, Some(etcd)) => format!("etcd at {}", etcd.endpoints.join(", ")),
+            (None, None) => String::new(),
+        }
+    }
+
     /// Reads and checks a configuration.
     ///
     /// # Errors
