@@ -38,7 +38,7 @@ pub(crate) fn run(check: &Check) -> anyhow::Result<()> {
     );
     let checked = if is_control {
         let config = Control::examine(&file.yaml, meridian_control::serve::check);
-        config.map(|config| format!("control plane, store {}", config.store.display()))
+        config.map(|config| format!("control plane, store {}", config.place()))
     } else {
         let config = Gateway::examine(&file.yaml, |config| {
             let found = meridian_gateway::check(config);

@@ -6,20 +6,38 @@ use meridian_wire::config::Control;
 
 use crate::config_file::ConfigFile;
 use crate::service::{self, Options};
-use crate::{hangup, logs};
+use crate::{hangup, logs, registry};
 
 /// Run the control plane: the registry of a fleet, which its gateways follow; see docs/control.md
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
     #[command(flatten)]
-    options: Options,
+    options: Option<Options>,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    Export(registry::Export),
+    Import(registry::Import),
 }
 
 /// Serves until SIGTERM or SIGINT.
 ///
 /// # Errors
 /// If the configuration is invalid, the store can't be opened, or the address is in use.
-pub(crate) fn run(Args { options }: &Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    match (&args.command, &args.options) {
+        (Some(Command::Export(export)), _) => export.run(),
+        (Some(Command::Import(import)), _) => import.run(),
+        (None, Some(options)) => serve(options),
+        (None, None) => unreachable!("clap asks for a file"),
+    }
+}
+
+fn serve(options: &Options) -> anyhow::Result<()> {
     let file = ConfigFile::read(&options.config)?;
     let config = Control::read(&file.yaml).map_err(|error| file.refused(&error.problems))?;
     if options.check {

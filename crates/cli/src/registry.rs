@@ -2,12 +2,14 @@
 
 mod ask;
 mod gateways;
+mod moved;
 mod policy;
 mod regions;
 mod replicas;
 pub(crate) mod table;
 
 pub(crate) use gateways::Gateways;
+pub(crate) use moved::{Export, Import};
 pub(crate) use policy::Policies;
 pub(crate) use regions::Regions;
 pub(crate) use replicas::Replicas;

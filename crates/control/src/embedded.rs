@@ -10,7 +10,6 @@
 mod core;
 mod disk;
 mod leases;
-mod limits;
 mod write;
 
 use std::collections::VecDeque;
@@ -21,11 +20,13 @@ use meridian_base::{Duration, Time};
 use tokio::sync::watch;
 
 pub use self::core::Core;
-pub use limits::Limits;
 pub use redb::StorageBackend;
 
 use crate::Error;
-use crate::store::{Batch, Committed, Entry, Lease, LeaseId, Listing, Revision, Store, Txn, Watch};
+use crate::limits::Limits;
+use crate::store::{
+    Batch, Committed, Entry, Keys, Lease, LeaseId, Listing, Revision, Store, Txn, Watch,
+};
 
 /// The time since an epoch of the process; never runs backwards.
 pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
@@ -99,6 +100,10 @@ impl Embedded {
 impl Store for Embedded {
     type Watch = Reader;
 
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     async fn get(&self, key: &str) -> Result<Option<Entry>, Error> {
         let key = key.to_owned();
         self.run(move |core, now| core.get(now, &key)).await
@@ -125,11 +130,11 @@ impl Store for Embedded {
         self.run(move |core, now| core.revoke(now, id)).await
     }
 
-    fn watch(&self, prefix: &str, from: Revision) -> Reader {
+    fn watch(&self, keys: &Keys, from: Revision) -> Reader {
         Reader {
             store: self.clone(),
             head: self.shared.head.subscribe(),
-            prefix: prefix.to_owned(),
+            keys: keys.clone(),
             next: from,
             ready: VecDeque::new(),
         }
@@ -144,7 +149,7 @@ impl Store for Embedded {
 pub struct Reader {
     store: Embedded,
     head: watch::Receiver<Revision>,
-    prefix: String,
+    keys: Keys,
     next: Revision,
     ready: VecDeque<Batch>,
 }
@@ -158,9 +163,9 @@ impl Watch for Reader {
             let next = self.next;
             let reached = self.head.wait_for(|head| *head >= next).await.map(|_| ());
             reached.map_err(|_| Error::Failed("the store was closed".into()))?;
-            let prefix = self.prefix.clone();
+            let keys = self.keys.clone();
             let (batches, through) =
-                self.store.run(move |core, _| core.history(&prefix, next, AT_ONCE)).await?;
+                self.store.run(move |core, _| core.history(&keys, next, AT_ONCE)).await?;
             self.ready = batches.into();
             self.next = through.next();
         }

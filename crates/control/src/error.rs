@@ -67,6 +67,18 @@ pub enum Error {
         /// Version of this program.
         known: u64,
     },
+    /// No member of etcd answers. Whether a change was made is unknown.
+    #[error("etcd does not answer: {0}; check its members and the network, then retry")]
+    Unavailable(String),
+    /// etcd accepts no changes.
+    #[error(
+        "etcd has no space left: {0}; compact and defragment it or raise --quota-backend-bytes, then run \
+         `etcdctl alarm disarm`"
+    )]
+    Full(String),
+    /// etcd refuses the user.
+    #[error("etcd refuses: {0}; check etcd.user, its password and the permissions of its roles")]
+    Denied(String),
     /// Reading or writing failed. Whether the change was made is unknown.
     #[error("the store failed: {0}; check the disk, then restart the control plane")]
     Failed(String),
@@ -76,6 +88,6 @@ impl Error {
     /// Whether a retry may help.
     #[must_use]
     pub fn may_retry(&self) -> bool {
-        matches!(self, Error::Locked(_))
+        matches!(self, Error::Locked(_) | Error::Unavailable(_))
     }
 }

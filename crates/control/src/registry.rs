@@ -8,6 +8,7 @@
 //! The assignment of replicas to gateways is not stored: it follows from the view, and every
 //! gateway computes the same one (`meridian_routing::assign`).
 
+mod import;
 mod living;
 mod name;
 mod view;
@@ -18,7 +19,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use living::Announced;
-pub use name::{Key, Kind};
+pub use name::{Key, Kind, followed};
 pub use view::{Kept, View};
 
 use crate::Error;
@@ -132,8 +133,7 @@ impl<S: Store> Registry<S> {
     /// If the name is taken or invalid, or the record is invalid.
     pub async fn add_replica(&self, name: &str, replica: &Replica) -> Result<Revision, Refused> {
         let key = Key::replica(name)?;
-        region_name(&replica.region)?;
-        works(replica.problems())?;
+        good_replica(replica)?;
         self.change(&key, |before: Option<Replica>| match before {
             Some(there) if there.wanted != Wanted::Removed => {
                 Err(Refused::There { what: key.what(), name: name.to_owned() })
@@ -195,11 +195,7 @@ impl<S: Store> Registry<S> {
     ) -> Result<Revision, Refused> {
         region_name(name)?;
         let key = Key::region(name)?;
-        works(region.problems())?;
-        for other in region.rtt_ms.keys().chain(region.adopters.iter().flatten()) {
-            region_name(other)?;
-        }
-        region.policy.as_ref().map_or(Ok(()), sound)?;
+        good_region(region)?;
         let guard = match at {
             Some(revision) => Guard::At(key.to_string(), revision),
             None => Guard::Absent(key.to_string()),
@@ -262,8 +258,25 @@ impl<S: Store> Registry<S> {
     /// # Errors
     /// If the store fails.
     pub async fn identity(&self, fresh: &str) -> Result<String, Refused> {
-        let guards = vec![Guard::Absent(IDENTITY.to_owned())];
-        let txn = Txn { guards, changes: vec![Change::put(IDENTITY, fresh)] };
+        self.name(Guard::Absent(IDENTITY.to_owned()), fresh).await
+    }
+
+    /// Gives the store another name, unless another control plane has since `named`: its history is not the
+    /// one that followers know.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn rename(&self, named: Option<&Entry>, fresh: &str) -> Result<String, Refused> {
+        let key = IDENTITY.to_owned();
+        let guard = match named {
+            Some(entry) => Guard::At(key, entry.modified),
+            None => Guard::Absent(key),
+        };
+        self.name(guard, fresh).await
+    }
+
+    async fn name(&self, guard: Guard, fresh: &str) -> Result<String, Refused> {
+        let txn = Txn { guards: vec![guard], changes: vec![Change::put(IDENTITY, fresh)] };
         Ok(match self.store.commit(txn).await? {
             Committed::Yes(_) => fresh.to_owned(),
             Committed::No(found) => {
@@ -273,12 +286,13 @@ impl<S: Store> Registry<S> {
         })
     }
 
-    /// The newest revision.
+    /// The newest revision, and the store's name.
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn head(&self) -> Result<Revision, Refused> {
-        Ok(self.store.list(IDENTITY).await?.revision)
+    pub async fn head(&self) -> Result<(Revision, Option<Entry>), Refused> {
+        let found = self.store.list(IDENTITY).await?;
+        Ok((found.revision, found.entries.into_iter().next()))
     }
 
     /// Changes an existing record.
@@ -333,6 +347,19 @@ impl<S: Store> Registry<S> {
 pub fn region_name(name: &str) -> Result<(), Refused> {
     let shown = || name.chars().take(64).collect();
     meridian_wire::peer::label("region", name).map_err(|_| Refused::Region(shown()))
+}
+
+fn good_replica(replica: &Replica) -> Result<(), Refused> {
+    region_name(&replica.region)?;
+    works(replica.problems())
+}
+
+fn good_region(region: &Region) -> Result<(), Refused> {
+    works(region.problems())?;
+    for other in region.rtt_ms.keys().chain(region.adopters.iter().flatten()) {
+        region_name(other)?;
+    }
+    region.policy.as_ref().map_or(Ok(()), sound)
 }
 
 fn works(problems: Vec<String>) -> Result<(), Refused> {

@@ -12,10 +12,13 @@ mod answer;
 mod api;
 mod check;
 mod gateways;
+mod identity;
 mod intervals;
+mod leader;
 mod metrics;
 mod names;
 mod needs;
+mod open;
 mod reload;
 mod reports;
 mod secured;
@@ -35,22 +38,25 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use meridian_base::Time;
 use meridian_wire::admin::Guard;
-use meridian_wire::config::cannot_listen;
+use meridian_wire::config::{Control as Config, cannot_listen};
 use meridian_wire::peer::Party;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch as channel};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use self::check::check;
+use self::identity::Identity;
 use self::intervals::Observed;
+use self::leader::Leader;
 pub use self::reload::Given;
 use self::reports::Reports;
 use self::secured::Secured;
-use crate::embedded::{Embedded, Limits};
+use crate::chosen::Chosen;
 use crate::registry::{Refused, Registry};
+use crate::store::Store;
 
 /// Most connections at once; a follower has one for its watch and occasionally one more.
 const CONNECTIONS: usize = 8192;
@@ -77,6 +83,9 @@ pub enum ServeError {
         /// The cause.
         source: io::Error,
     },
+    /// This build has no etcd.
+    #[error("{0}")]
+    NoEtcd(&'static str),
     /// The certificates are unusable.
     #[error(transparent)]
     Tls(#[from] meridian_tls::FileError),
@@ -102,14 +111,14 @@ pub struct Ready {
 }
 
 struct Shared {
-    registry: Registry<Embedded>,
+    registry: Registry<Chosen>,
     /// Identifies the store.
-    store: String,
+    identity: channel::Sender<Identity>,
+    leader: Leader,
+    config: Config,
     /// Refuses requests of web pages of other sites.
     guard: Guard,
-    token: Option<String>,
     tls: Option<Secured>,
-    target: f64,
     start: Instant,
     /// The date at `start`, in ms since 1970.
     start_ms: u64,
@@ -125,6 +134,11 @@ impl Shared {
     /// The time on the store's clock.
     fn now(&self) -> Time {
         since(self.start)
+    }
+
+    /// The store's name.
+    fn store(&self) -> String {
+        self.identity.borrow().name.clone()
     }
 
     /// The date, in ms since 1970. It never goes back.
@@ -158,21 +172,30 @@ pub async fn serve(
     let given = given.into();
     let config = given.config.clone();
     let listener = listen("admin", config.admin).await?;
-    check::store(&config.store)?;
+    let admin = listener.local_addr().map_err(|source| ServeError::Listen {
+        field: "admin",
+        addr: config.admin,
+        source,
+    })?;
     for problem in check::doubts(&config) {
         tracing::error!(problem, "the control plane starts with this problem");
     }
     let start = Instant::now();
-    let store = Embedded::open(&config.store, Limits::default(), Arc::new(move || since(start)))?;
-    let time = store.clone();
-    let registry = Registry::new(store);
+    let store = open::store(&config, start)?;
+    let place = open::place(&config, &store);
+    let registry = Registry::new(store.clone());
+    let mut shutdown = std::pin::pin!(shutdown);
+    let identity = tokio::select! {
+        named = identity::first(&registry) => named?,
+        () = &mut shutdown => return Ok(()),
+    };
     let shared = Arc::new(Shared {
-        store: registry.identity(&format!("{:016x}", random())).await?,
         registry,
+        identity,
+        leader: Leader::new(admin),
         guard: Guard::new("admin_hosts", &config.admin_hosts),
-        token: config.token,
         tls: config.tls.as_ref().map(Secured::load).transpose()?,
-        target: config.target,
+        config,
         start,
         start_ms: date_ms(),
         reports: Mutex::default(),
@@ -181,21 +204,35 @@ pub async fn serve(
         over: CancellationToken::new(),
     });
     let _over = shared.over.clone().drop_guard();
-    let admin = listener.local_addr().map_err(|source| ServeError::Listen {
-        field: "admin",
-        addr: config.admin,
-        source,
-    })?;
-    let mut background = JoinSet::new();
-    background.spawn(accept(shared.clone(), listener));
-    background.spawn(reload::keep(shared.clone(), given));
-    background.spawn(intervals::keep(shared.clone()));
-    tracing::info!(store = %shared.store, file = %config.store.display(), "the registry is open");
+    let _background = background(&shared, listener, given);
+    tracing::info!(store = %shared.store(), place, "the registry is open");
     on_ready(Ready { admin, tls: shared.tls.is_some() });
     tokio::select! {
         // Runs forever unless the disk fails; then the store can't be trusted any more.
-        failed = time.keep_time() => failed.map_err(ServeError::Store),
-        () = shutdown => Ok(()),
+        failed = keep_time(&store) => failed.map_err(ServeError::Store),
+        () = &mut shutdown => Ok(()),
+    }
+}
+
+/// Starts everything that goes on beside the requests; it ends when the result is dropped.
+fn background(shared: &Arc<Shared>, listener: TcpListener, given: Given) -> JoinSet<()> {
+    let mut background = JoinSet::new();
+    background.spawn(accept(shared.clone(), listener));
+    background.spawn(leader::keep(shared.clone(), given.config.clone()));
+    background.spawn(reload::keep(shared.clone(), given));
+    background.spawn(intervals::keep(shared.clone()));
+    if shared.registry.store().is_shared() {
+        background.spawn(identity::keep(shared.clone()));
+    }
+    background
+}
+
+/// Ends the leases of a file in time; etcd does that itself.
+async fn keep_time(store: &Chosen) -> Result<(), crate::Error> {
+    match store {
+        Chosen::File(file) => file.keep_time().await,
+        #[cfg(feature = "etcd")]
+        Chosen::Etcd(_) => std::future::pending().await,
     }
 }
 

@@ -14,7 +14,9 @@
 //!   last longer: a restarted store restarts every lease.
 //! - A lease's duration is in whole seconds.
 //!
-//! etcd's ranges of keys, reads of the past, nested transactions and authentication are not here.
+//! - Revisions may have gaps.
+//!
+//! etcd's reads of the past and nested transactions are not here.
 
 use core::fmt;
 use std::future::Future;
@@ -24,7 +26,7 @@ use meridian_base::Duration;
 use crate::Error;
 
 /// Number of the changing transactions so far, starting at a number of the store (the embedded
-/// one's is 0, etcd's 1).
+/// one's is 0, etcd's 1). etcd also counts those of other prefixes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
@@ -175,10 +177,54 @@ pub struct Batch {
     pub events: Vec<Event>,
 }
 
+/// A range of keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keys {
+    from: String,
+    /// The first key behind it; none if it has no end.
+    end: Option<String>,
+}
+
+impl Keys {
+    /// The keys that start with an ASCII `prefix`; all if it is empty.
+    #[must_use]
+    pub fn prefix(prefix: &str) -> Keys {
+        let mut end = prefix.as_bytes().to_vec();
+        if let Some(last) = end.last_mut() {
+            *last += 1;
+        }
+        let end = String::from_utf8(end).ok().filter(|end| !end.is_empty());
+        Keys { from: prefix.to_owned(), end }
+    }
+
+    /// From the first prefix through the last key of the second.
+    #[must_use]
+    pub fn through(first: &str, last: &str) -> Keys {
+        Keys { from: first.to_owned(), ..Keys::prefix(last) }
+    }
+
+    /// Whether a key is in it.
+    #[must_use]
+    pub fn has(&self, key: &str) -> bool {
+        *key >= *self.from && self.end.as_ref().is_none_or(|end| *key < **end)
+    }
+
+    /// Its first key, and the first one behind it, in a store where each key starts with `root`.
+    #[must_use]
+    pub fn range(&self, root: &str) -> (String, String) {
+        let end = self.end.as_ref().map(|end| format!("{root}{end}"));
+        let end = end.or(Keys::prefix(root).end).unwrap_or_else(|| "\0".to_owned());
+        (format!("{root}{}", self.from), end)
+    }
+}
+
 /// Keeps the registry.
 pub trait Store: Send + Sync + 'static {
     /// The type of [`Store::watch`]'s result.
     type Watch: Watch;
+
+    /// Whether other processes write to it, too.
+    fn is_shared(&self) -> bool;
 
     /// The entry at a key.
     fn get(&self, key: &str) -> impl Future<Output = Result<Option<Entry>, Error>> + Send;
@@ -199,9 +245,9 @@ pub trait Store: Send + Sync + 'static {
     /// Ends a lease; its keys are deleted at one revision.
     fn revoke(&self, id: LeaseId) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// Watches the changes under `prefix` from revision `from` on, which may lie in the future. The
-    /// watch itself returns [`Error::Compacted`].
-    fn watch(&self, prefix: &str, from: Revision) -> Self::Watch;
+    /// Watches the changes of `keys` from revision `from` on, which may lie in the future. The watch
+    /// itself returns [`Error::Compacted`].
+    fn watch(&self, keys: &Keys, from: Revision) -> Self::Watch;
 
     /// Deletes the history up to and including `through`; entries stay.
     fn compact(&self, through: Revision) -> impl Future<Output = Result<(), Error>> + Send;
@@ -212,4 +258,23 @@ pub trait Watch: Send {
     /// The next batch. May be dropped while it waits: nothing is lost. After an error the watch has
     /// ended.
     fn next(&mut self) -> impl Future<Output = Result<Batch, Error>> + Send;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A range has its keys and no others, and is the same range behind the prefix of a shared store.
+    #[test]
+    fn ranges() {
+        let all = Keys::prefix("");
+        assert!(all.has("") && all.has("z"));
+        assert_eq!(all.range("m/"), ("m/".to_owned(), "m0".to_owned()));
+        let some = Keys::through("desired/", "observed/gateway/");
+        let has = ["desired/region/eu", "desired/replica/a", "observed/gateway/g"];
+        assert!(has.iter().all(|key| some.has(key)));
+        let others = ["control/leader", "observed/load/g", "observed/replica/a/g", "store/name"];
+        assert!(others.iter().all(|key| !some.has(key)));
+        assert_eq!(some.range("m/"), ("m/desired/".to_owned(), "m/observed/gateway0".to_owned()));
+    }
 }

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::admin::AddReplica;
 use crate::config::Policy;
 
-pub use api::{Announce, Leased, Load, RegionStatus, Renew, RoleStatus, Status};
+pub use api::{Announce, Export, Imported, Leased, Load, RegionStatus, Renew, RoleStatus, Status};
 pub use follow::{Beat, Change, Snapshot, Update};
 pub use kept::{Kept, NotKept};
 pub use needs::{Work, advice_for};
@@ -110,6 +110,18 @@ pub struct Gateway {
     /// quarter, since assignments depend on them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rtt_ms: BTreeMap<String, f64>,
+    /// It shuts down: its record is about to disappear.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub leaving: bool,
+}
+
+/// `observed/load/NAME`: what a gateway last reported, for control planes that share a store.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Requests in its queue.
+    pub held: u32,
+    /// The replicas that it serves, by name.
+    pub replicas: BTreeMap<String, Load>,
 }
 
 /// `observed/replica/NAME/GATEWAY`: a replica as one gateway sees it.

@@ -50,9 +50,17 @@ impl Control {
 
     /// The answer to `GET path`, parsed.
     pub(super) fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
-        let body = self.ask("GET", path, String::new())?;
+        self.parsed(path, &self.ask("GET", path, String::new())?)
+    }
+
+    /// The answer to a `POST` of JSON, parsed.
+    pub(super) fn post<T: DeserializeOwned>(&self, path: &str, body: String) -> anyhow::Result<T> {
+        self.parsed(path, &self.ask("POST", path, body)?)
+    }
+
+    fn parsed<T: DeserializeOwned>(&self, path: &str, body: &str) -> anyhow::Result<T> {
         let what = || format!("the answer of {} has an unknown form", self.url(path));
-        serde_json::from_str(&body)
+        serde_json::from_str(body)
             .with_context(|| format!("{}; is it a control plane of this version?", what()))
     }
 

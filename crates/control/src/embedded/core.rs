@@ -15,11 +15,11 @@ use redb::{
 
 use super::disk::{self, ENTRIES, FORMAT, HISTORY, LEASES, META, failed, meta};
 use super::leases::Leases;
-use super::limits::{Limits, within};
 use super::write::Writing;
 use crate::Error;
+use crate::limits::{Limits, within};
 use crate::store::{
-    Batch, Change, Committed, Entry, Event, Guard, Lease, LeaseId, Listing, Revision, Txn,
+    Batch, Change, Committed, Entry, Event, Guard, Keys, Lease, LeaseId, Listing, Revision, Txn,
 };
 
 /// The embedded store; each call gets the time as an argument.
@@ -265,14 +265,14 @@ impl Core {
         Ok(())
     }
 
-    /// The changes under `prefix` from revision `from` on, at most `at_most` revisions of them, and
+    /// The changes of `keys` from revision `from` on, at most `at_most` revisions of them, and
     /// the last revision examined.
     ///
     /// # Errors
     /// If `from` is compacted, or the disk fails.
     pub fn history(
         &self,
-        prefix: &str,
+        keys: &Keys,
         from: Revision,
         at_most: usize,
     ) -> Result<(Vec<Batch>, Revision), Error> {
@@ -289,7 +289,7 @@ impl Core {
             let (at, row) = row.map_err(failed)?;
             let revision = Revision(at.value().0);
             let (key, created, version, lease, value) = row.value();
-            if !key.starts_with(prefix) {
+            if !keys.has(key) {
                 continue;
             }
             let event = match version {

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use meridian_base::{Duration, Time};
-use meridian_wire::registry::{Gateway, Seen};
+use meridian_wire::registry::{Gateway, Report, Seen};
 
 use super::{Key, Refused, Registry, json, read};
 use crate::Error;
@@ -14,7 +14,7 @@ use crate::store::{Change, Committed, Entry, Guard, LeaseId, Store, Txn};
 use crate::tenure::Tenure;
 
 /// Records written in one transaction.
-const AT_ONCE: usize = 100;
+pub(super) const AT_ONCE: usize = 100;
 
 /// A registered gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,13 +64,33 @@ impl<S: Store> Registry<S> {
         Ok(self.store.keep_alive(lease).await?)
     }
 
-    /// Deregisters a gateway: its records disappear at once.
+    /// Deregisters a gateway: its records disappear at once. Its own shows before that it leaves, so
+    /// that it does not count as one whose lease ran out.
     ///
     /// # Errors
     /// If the name is no longer its own.
     pub async fn retire(&self, name: &str, lease: LeaseId) -> Result<(), Refused> {
-        self.own(name, lease).await?;
-        Ok(self.store.revoke(lease).await?)
+        let leaves = |before| Gateway { leaving: true, ..before };
+        match self.rewrite(name, lease, leaves).await {
+            Ok(()) | Err(Refused::Busy { .. }) => Ok(self.store.revoke(lease).await?),
+            Err(refused) => Err(refused),
+        }
+    }
+
+    /// Writes a gateway's newest report.
+    ///
+    /// # Errors
+    /// If its lease has ended.
+    pub async fn report(
+        &self,
+        gateway: &str,
+        lease: LeaseId,
+        report: &Report,
+    ) -> Result<(), Refused> {
+        let key = Key::load(gateway)?.to_string();
+        let put = Change::Put { key, value: json(report), lease: Some(lease) };
+        self.store.commit(Txn { guards: Vec::new(), changes: vec![put] }).await?;
+        Ok(())
     }
 
     /// The gateway's record, if that lease holds it.
@@ -124,10 +144,19 @@ impl<S: Store> Registry<S> {
         lease: LeaseId,
         rtt_ms: &BTreeMap<String, f64>,
     ) -> Result<(), Refused> {
+        self.rewrite(name, lease, |before| Gateway { rtt_ms: rtt_ms.clone(), ..before }).await
+    }
+
+    /// Changes a gateway's own record.
+    async fn rewrite(
+        &self,
+        name: &str,
+        lease: LeaseId,
+        act: impl FnOnce(Gateway) -> Gateway,
+    ) -> Result<(), Refused> {
         let key = Key::gateway(name)?;
         let there = self.own(name, lease).await?;
-        let before: Gateway = read(&key, &there.value)?;
-        let after = Gateway { rtt_ms: rtt_ms.clone(), ..before };
+        let after = act(read(&key, &there.value)?);
         let guards = vec![Guard::At(key.to_string(), there.modified)];
         let put = Change::Put { key: key.to_string(), value: json(&after), lease: Some(lease) };
         match self.store.commit(Txn { guards, changes: vec![put] }).await? {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::Refused;
+use crate::store::Keys;
 
 /// The kind of record under a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,6 +14,8 @@ pub enum Kind {
     Replica,
     /// `observed/gateway/NAME`
     Gateway,
+    /// `observed/load/NAME`, of a gateway
+    Load,
     /// `observed/replica/NAME/GATEWAY`
     Seen,
 }
@@ -47,6 +50,14 @@ impl Key {
     /// If the name is invalid.
     pub fn gateway(name: &str) -> Result<Key, Refused> {
         Key::new(Kind::Gateway, name)
+    }
+
+    /// A gateway's newest report.
+    ///
+    /// # Errors
+    /// If the name is invalid.
+    pub fn load(gateway: &str) -> Result<Key, Refused> {
+        Key::new(Kind::Load, gateway)
     }
 
     /// A replica as observed by a gateway.
@@ -112,14 +123,22 @@ impl fmt::Display for Key {
     }
 }
 
+/// The records that followers apply, without observations: every probe and every report would be a
+/// change. Their prefixes are next to each other.
+#[must_use]
+pub fn followed() -> Keys {
+    Keys::through("desired/", Kind::Gateway.prefix())
+}
+
 impl Kind {
-    const ALL: [Kind; 4] = [Kind::Region, Kind::Replica, Kind::Gateway, Kind::Seen];
+    const ALL: [Kind; 5] = [Kind::Region, Kind::Replica, Kind::Gateway, Kind::Load, Kind::Seen];
 
     fn prefix(self) -> &'static str {
         match self {
             Kind::Region => "desired/region/",
             Kind::Replica => "desired/replica/",
             Kind::Gateway => "observed/gateway/",
+            Kind::Load => "observed/load/",
             Kind::Seen => "observed/replica/",
         }
     }
@@ -129,7 +148,7 @@ fn what(kind: Kind) -> &'static str {
     match kind {
         Kind::Region => "region",
         Kind::Replica | Kind::Seen => "replica",
-        Kind::Gateway => "gateway",
+        Kind::Gateway | Kind::Load => "gateway",
     }
 }
 
@@ -149,7 +168,8 @@ mod tests {
     // A key reads back from its text; names that would make two keys equal are refused.
     #[test]
     fn keys_are_read_back() {
-        let keys = [Key::region("eu"), Key::replica("eu-1.a"), Key::seen("r", "g_2")];
+        let keys =
+            [Key::region("eu"), Key::replica("eu-1.a"), Key::load("g"), Key::seen("r", "g_2")];
         for key in keys.map(Result::unwrap) {
             assert_eq!(Key::parse(&key.to_string()), Some(key));
         }
@@ -159,5 +179,8 @@ mod tests {
         }
         assert_eq!(Key::parse("observed/replica/r/g/x"), None);
         assert_eq!(Key::parse("observed/replica/r"), None);
+        let is_followed = |kind: &Kind| followed().has(&format!("{}x", kind.prefix()));
+        let kinds: Vec<_> = Kind::ALL.into_iter().filter(is_followed).collect();
+        assert_eq!(kinds, [Kind::Region, Kind::Replica, Kind::Gateway]);
     }
 }

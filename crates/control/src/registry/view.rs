@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use meridian_wire::registry::{Gateway, Region, Replica, Seen, Wanted};
+use meridian_wire::registry::{Gateway, Region, Replica, Report, Seen, Wanted};
 use serde::de::DeserializeOwned;
 
 use super::{Key, Kind};
@@ -31,6 +31,8 @@ pub struct View {
     pub replicas: BTreeMap<String, Kept<Replica>>,
     /// The gateways that are alive, by name.
     pub gateways: BTreeMap<String, Kept<Gateway>>,
+    /// The gateways' newest reports, in a store that control planes share.
+    pub loads: BTreeMap<String, Kept<Report>>,
     /// Replicas as observed by gateways, by `REPLICA/GATEWAY`.
     pub seen: BTreeMap<String, Kept<Seen>>,
     /// Keys whose records can't be read.
@@ -74,6 +76,7 @@ impl View {
             Kind::Region => keep(&mut self.regions, &key, entry),
             Kind::Replica => keep(&mut self.replicas, &key, entry),
             Kind::Gateway => keep(&mut self.gateways, &key, entry),
+            Kind::Load => keep(&mut self.loads, &key, entry),
             Kind::Seen => keep(&mut self.seen, &key, entry),
         };
         match read {
@@ -89,6 +92,7 @@ impl View {
             Kind::Region => drop(self.regions.remove(key.name())),
             Kind::Replica => drop(self.replicas.remove(key.name())),
             Kind::Gateway => drop(self.gateways.remove(key.name())),
+            Kind::Load => drop(self.loads.remove(key.name())),
             Kind::Seen => drop(self.seen.remove(key.name())),
         }
     }

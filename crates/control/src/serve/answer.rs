@@ -70,6 +70,10 @@ impl From<Refused> for Refusal {
             Refused::Store(Error::NoLease(_)) => (StatusCode::GONE, "no_lease"),
             Refused::Store(Error::OverLimit { .. }) => (StatusCode::BAD_REQUEST, "beyond_limit"),
             Refused::Store(Error::Compacted { .. }) => (StatusCode::GONE, "compacted"),
+            Refused::Store(Error::Unavailable(_)) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "store_unavailable")
+            }
+            Refused::Store(Error::Full(_)) => (StatusCode::SERVICE_UNAVAILABLE, "store_full"),
             Refused::Store(_) => (StatusCode::INTERNAL_SERVER_ERROR, "store_failed"),
         };
         Refusal { status, code, message }

@@ -12,23 +12,26 @@ use hyper::body::{Body as _, Incoming};
 use meridian_wire::admin::{Query, check_json};
 use meridian_wire::config::Policy;
 use meridian_wire::peer::Party;
-use meridian_wire::registry::{Region, Replica, Snapshot, Status, Wanted};
+use meridian_wire::registry::{Export, Region, Replica, Snapshot, Status, Wanted};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::answer::{Answered, Body, Refusal, page, status_page, text, typed};
 use super::secured::may_change;
-use super::{Shared, gateways, metrics, names, needs, watch};
+use super::{Shared, gateways, metrics, names, needs, open, watch};
 use crate::registry::{Kept, Key, View, region_name};
-use crate::store::Revision;
+use crate::store::{Revision, Store};
 
 /// Largest request, bytes: a gateway's report on a thousand replicas takes about a quarter of it.
 const MOST_BODY: usize = 1 << 20;
 
+/// Largest import, bytes: a hundred thousand replicas.
+const MOST_IMPORT: usize = 64 << 20;
+
 /// Every supported path, for the error about an unknown one.
-const SERVED: &str = "served here: GET /health /metrics /admin/status /admin/intervals /admin/registry /admin/watch \
+const SERVED: &str = "served here: GET /health /metrics /admin/status /admin/intervals /admin/registry /admin/export /admin/watch \
     /admin/replicas /admin/regions /admin/gateways, PUT /admin/replicas/NAME /admin/regions/NAME \
-    /admin/regions/NAME/policy, POST /admin/replicas/NAME/drain /admin/replicas/NAME/undrain \
+    /admin/regions/NAME/policy, POST /admin/import /admin/replicas/NAME/drain /admin/replicas/NAME/undrain \
     /admin/regions/NAME/drain /admin/regions/NAME/undrain, DELETE /admin/replicas/NAME \
     /admin/regions/NAME /admin/regions/NAME/policy, and POST, PUT, DELETE /admin/gateways/NAME \
     for gateways";
@@ -74,15 +77,22 @@ async fn answered(
     }
     admit(shared, &head.headers)?;
     may_change(party, &parts)?;
-    let body = Limited::new(body, MOST_BODY).collect().await;
+    let most = if parts == ["admin", "import"] { MOST_IMPORT } else { MOST_BODY };
+    let body = Limited::new(body, most).collect().await;
     let body = body.map_err(|error| {
-        let message = format!("the body cannot be read: {error}; send at most {MOST_BODY} bytes");
+        let message = format!("the body cannot be read: {error}; send at most {most} bytes");
         Refusal::bad("invalid_body", message)
     })?;
     let asked = Asked { query, body: body.to_bytes() };
     match (head.method.as_str(), parts.as_slice()) {
         (method, ["admin", "gateways", name]) => {
             gateways::answer(shared, party, method, name, &asked).await
+        }
+        ("POST", ["admin", "import"]) => {
+            let export: Export = read(&asked.body, EXPORT)?;
+            let done = shared.registry.import(&export, asked.query.flag("replace")?).await?;
+            tracing::info!(?done, "records were imported");
+            Ok(page(&done))
         }
         (method, ["admin", "replicas", rest @ ..]) => replica(shared, method, rest, &asked).await,
         (method, ["admin", "regions", rest @ ..]) => region(shared, method, rest, &asked).await,
@@ -102,7 +112,7 @@ fn guard(
         return Ok(());
     }
     let proven =
-        party.is_some() || (shared.token.is_some() && admit(shared, &head.headers).is_ok());
+        party.is_some() || (shared.config.token.is_some() && admit(shared, &head.headers).is_ok());
     shared.guard.check(&head.method, &head.headers, proven)?;
     // Older gateways renew their leases without a content type; a browser names the page in another
     // header.
@@ -122,6 +132,7 @@ fn parameters(method: &Method, path: &[&str]) -> Option<&'static [&'static str]>
         ("GET", ["admin", "watch"]) => &["from", "store"],
         ("DELETE", ["admin", "gateways", _]) => &["lease"],
         ("DELETE", ["admin", "replicas", _]) => &["forget"],
+        ("POST", ["admin", "import"]) => &["replace"],
         ("PUT", ["admin", "regions", _]) => &["at", "force"],
         ("PUT", ["admin", "replicas", _] | ["admin", "regions", _, "policy"]) => &["force"],
         ("POST", ["admin", "regions", _, "drain"]) => &["force"],
@@ -142,6 +153,7 @@ async fn get(shared: &Arc<Shared>, path: &str, query: &Query, last: Option<&str>
         "/admin/status" => Ok(page(&status(shared).await?)),
         "/admin/intervals" => Ok(page(&shared.observed().read(shared.date_ms()))),
         "/admin/registry" => Ok(page(&snapshot(shared, view(shared).await?))),
+        "/admin/export" => Ok(page(&shared.registry.export(shared.store()).await?)),
         "/admin/watch" => watch::begin(shared, query, last).await,
         "/admin/regions" => Ok(page(&listed(view(shared).await?.regions))),
         "/admin/gateways" => Ok(page(&listed(view(shared).await?.gateways))),
@@ -156,7 +168,7 @@ pub(super) fn unknown() -> Refusal {
 
 /// Checks whether the request may change something.
 fn admit(shared: &Shared, headers: &HeaderMap) -> Result<(), Refusal> {
-    let Some(token) = &shared.token else { return Ok(()) };
+    let Some(token) = &shared.config.token else { return Ok(()) };
     let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let given = given.and_then(|value| value.strip_prefix("Bearer "));
     if given.is_some_and(|given| same(given.as_bytes(), token.as_bytes())) {
@@ -187,14 +199,22 @@ async fn view(shared: &Shared) -> Result<View, Refusal> {
 
 async fn status(shared: &Shared) -> Result<Status, Refusal> {
     let view = view(shared).await?;
+    let place = open::place(&shared.config, shared.registry.store());
     let mut reports = shared.reports();
     reports.keep(|gateway| view.gateways.contains_key(gateway));
+    // Other control planes have the reports of other gateways.
+    let loads = match shared.registry.store().is_shared() {
+        true => view.loads.iter().map(|(name, kept)| (name.as_str(), &kept.record)).collect(),
+        false => reports.all(),
+    };
     Ok(Status {
-        store: shared.store.clone(),
+        store: shared.store(),
         revision: view.revision.0,
         uptime_s: shared.now().as_secs_f64(),
         followers: shared.followers.load(Ordering::Relaxed),
-        regions: needs::regions(&view, &reports, shared.target),
+        place,
+        leader: shared.leader.name(),
+        regions: needs::regions(&view, &loads, shared.config.target),
         unreadable: view.unreadable,
     })
 }
@@ -204,7 +224,7 @@ fn snapshot(shared: &Shared, view: View) -> Snapshot {
         records.into_iter().map(|(name, kept)| (name, kept.record)).collect()
     }
     Snapshot {
-        store: shared.store.clone(),
+        store: shared.store(),
         revision: view.revision.0,
         regions: plain(view.regions),
         replicas: plain(view.replicas),
@@ -263,6 +283,7 @@ fn changed(status: StatusCode, revision: Revision) -> Answered {
 
 const REPLICA: &str = r#"{"region": "eu", "spec": {"url": "http://host:port"}}, with optional engine, models, kv_tokens, slots and weight in spec, and optional labels next to it"#;
 const REGION: &str = r#"{}, with optional policy, rtt_ms, adopters, labels and wanted"#;
+const EXPORT: &str = r#"what `meridian control export` writes"#;
 const POLICY: &str = r#""gorgo", or {"name": "gorgo", "running_weight": 0.5}"#;
 
 async fn replica(shared: &Shared, method: &str, rest: &[&str], asked: &Asked) -> Answered {

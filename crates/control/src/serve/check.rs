@@ -10,6 +10,8 @@ use meridian_wire::config::Control as Config;
 
 use super::ServeError;
 use super::secured::{Secured, files};
+#[cfg(feature = "etcd")]
+use crate::limits::Limits;
 
 /// Every problem of `config` and of the files it names that keeps a control plane from starting or
 /// from working. Only a start can tell whether its address is free.
@@ -24,8 +26,25 @@ pub fn check(config: &Config) -> Vec<String> {
     let further: Vec<_> = missing.filter(|missing| !found.contains(missing)).collect();
     found.extend(further);
     found.extend(doubts(config));
-    found.extend(store(&config.store).err().map(|error| error.to_string()));
+    found.extend(
+        match &config.etcd {
+            Some(etcd) => shared(etcd),
+            None => config.store.as_deref().and_then(|file| store(file).err()),
+        }
+        .map(|error| error.to_string()),
+    );
     found
+}
+
+/// Checks the certificates for etcd. Only a start can tell whether etcd answers.
+#[cfg(feature = "etcd")]
+fn shared(etcd: &meridian_wire::config::Etcd) -> Option<ServeError> {
+    crate::etcd::Etcd::new(etcd, Limits::default()).err().map(ServeError::Tls)
+}
+
+#[cfg(not(feature = "etcd"))]
+fn shared(_: &meridian_wire::config::Etcd) -> Option<ServeError> {
+    Some(ServeError::NoEtcd(super::open::NO_ETCD))
 }
 
 /// Problems of certificates that do not prevent a start.

@@ -12,8 +12,8 @@ use super::Shared;
 use super::answer::{Answered, Refusal, page, status_page};
 use super::api::{Asked, read, unknown};
 use super::secured::may_serve;
-use crate::registry::{Key, region_name};
-use crate::store::LeaseId;
+use crate::registry::{Key, Refused, region_name};
+use crate::store::{LeaseId, Store};
 
 const ANNOUNCE: &str = r#"{"gateway": {"region": "eu", "address": "http://host:port", "version": "0.1.0"}, "lease": "5s"}"#;
 const RENEW: &str =
@@ -41,12 +41,7 @@ pub(super) async fn answer(
         "PUT" => renew(shared, name, read(&asked.body, RENEW)?).await,
         "DELETE" => {
             let lease = asked.query.text("lease").unwrap_or_default();
-            shared.observed().leaves(name);
-            let retired = shared.registry.retire(name, parse(lease)?).await;
-            if let Err(refused) = retired {
-                shared.observed().stays(name);
-                return Err(refused.into());
-            }
+            shared.registry.retire(name, parse(lease)?).await?;
             tracing::info!(gateway = name, "a gateway left");
             Ok(page(&"left"))
         }
@@ -83,14 +78,24 @@ async fn renew(shared: &Arc<Shared>, name: &str, said: Renew) -> Answered {
     }
     let ttl = shared.registry.keep(name, lease).await?;
     write_distances(shared, name, lease, &said.rtt_ms).await?;
-    let differs = shared.reports().take(name, lease, said);
-    if !differs.is_empty()
-        && let Err(refused) = shared.registry.observe(name, lease, &differs).await
-    {
+    if let Err(refused) = store(shared, name, lease, said).await {
         shared.reports().forget(name);
         return Err(refused.into());
     }
     Ok(page(&leased(lease, ttl)))
+}
+
+/// Stores what a report changes, and in a store of several control planes the report itself.
+async fn store(shared: &Shared, name: &str, lease: LeaseId, said: Renew) -> Result<(), Refused> {
+    let before = || shared.observed().seen_by(name);
+    let taken = shared.reports().take(name, lease, said, shared.now(), before);
+    if !taken.differs.is_empty() {
+        shared.registry.observe(name, lease, &taken.differs).await?;
+    }
+    match taken.due.filter(|_| shared.registry.store().is_shared()) {
+        Some(report) => shared.registry.report(name, lease, &report).await,
+        None => Ok(()),
+    }
 }
 
 /// Stores measured round trips in the gateway's record, but only if they differ notably: every

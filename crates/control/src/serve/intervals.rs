@@ -13,9 +13,9 @@ use meridian_wire::intervals::{DOWN, History, Intervals, REMOVED, UP};
 use meridian_wire::registry::Seen;
 
 use super::Shared;
-use crate::embedded::Embedded;
-use crate::registry::{Key, Kind, Refused, View};
-use crate::store::{Batch, Event, Store, Watch};
+use crate::chosen::ChosenWatch;
+use crate::registry::{Kept, Key, Kind, Refused, View};
+use crate::store::{Batch, Event, Keys, Store, Watch};
 
 /// Gateways, and replicas, that are gone and whose histories are kept.
 const MOST_GONE: usize = 1024;
@@ -31,42 +31,46 @@ pub(super) struct Observed {
     view: View,
     replicas: BTreeMap<String, History>,
     gateways: BTreeMap<String, History>,
-    /// Gateways that gave back their leases, until the watch shows it.
+    /// Gateways that give back their leases, until the watch shows it.
     leaving: BTreeSet<String>,
 }
 
-/// Follows the registry; returns only when the store fails for good, which ends the process.
+/// Follows the registry; never returns.
 pub(super) async fn keep(shared: Arc<Shared>) {
+    let mut identity = shared.identity.subscribe();
     loop {
+        identity.mark_unchanged();
         if let Ok(watch) = begin(&shared).await {
-            follow(&shared, watch).await;
+            tokio::select! {
+                () = follow(&shared, watch) => {}
+                _ = identity.changed() => {}
+            }
         }
         tokio::time::sleep(AGAIN).await;
     }
 }
 
-async fn begin(shared: &Shared) -> Result<<Embedded as Store>::Watch, Refused> {
+async fn begin(shared: &Shared) -> Result<ChosenWatch, Refused> {
     let view = shared.registry.view().await?;
-    let watch = shared.registry.store().watch("", view.revision.next());
+    let watch = shared.registry.store().watch(&Keys::prefix(""), view.revision.next());
     shared.observed().found(view, shared.date_ms());
     Ok(watch)
 }
 
-async fn follow(shared: &Shared, mut watch: <Embedded as Store>::Watch) {
+async fn follow(shared: &Shared, mut watch: ChosenWatch) {
     while let Ok(batch) = watch.next().await {
         shared.observed().apply(&batch, shared.date_ms());
     }
 }
 
 impl Observed {
-    /// A gateway gives back its lease.
-    pub(super) fn leaves(&mut self, gateway: &str) {
-        self.leaving.insert(gateway.to_owned());
-    }
-
-    /// Its lease was not its own.
-    pub(super) fn stays(&mut self, gateway: &str) {
-        self.leaving.remove(gateway);
+    /// What the store shows of the replicas that a gateway sees, by their names.
+    pub(super) fn seen_by(&self, gateway: &str) -> BTreeMap<String, Seen> {
+        let of = |(pair, kept): (&String, &Kept<Seen>)| {
+            let (replica, by) = pair.split_once('/')?;
+            (by == gateway).then(|| (replica.to_owned(), kept.record.clone()))
+        };
+        self.view.seen.iter().filter_map(of).collect()
     }
 
     /// The histories at this date.
@@ -105,7 +109,7 @@ impl Observed {
                     let replica = key.name().split('/').next().unwrap_or_default();
                     replicas.insert(replica.to_owned());
                 }
-                Kind::Region => {}
+                Kind::Region | Kind::Load => {}
             }
         }
         replicas.iter().for_each(|name| self.replica(name, now_ms));
@@ -113,7 +117,11 @@ impl Observed {
 
     /// Notes whether a gateway is alive; `begun` is the cause of it.
     fn gateway(&mut self, name: &str, begun: &str, now_ms: u64) {
-        let (state, cause) = if self.view.gateways.contains_key(name) {
+        let there = self.view.gateways.get(name);
+        if there.is_some_and(|kept| kept.record.leaving) {
+            self.leaving.insert(name.to_owned());
+        }
+        let (state, cause) = if there.is_some() {
             (UP, begun)
         } else if self.leaving.remove(name) {
             (REMOVED, "left")
@@ -224,7 +232,8 @@ mod tests {
         at(&mut observed, 5, vec![sees("b", "up", "answered")]);
         let seen = |name: &str| gone(&Key::seen("r", name).unwrap());
         at(&mut observed, 6, vec![gone(&b), seen("b")]);
-        observed.leaves("a");
+        let leaves = Gateway { leaving: true, ..gateway };
+        at(&mut observed, 7, vec![put(&a, &leaves)]);
         at(&mut observed, 7, vec![gone(&a), seen("a")]);
         at(&mut observed, 8, vec![gone(&replica)]);
         at(&mut observed, 9, vec![put(&replica, &record)]);

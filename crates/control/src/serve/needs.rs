@@ -13,13 +13,13 @@ use std::collections::BTreeMap;
 
 use meridian_wire::registry::{Load, RegionStatus, Wanted, Work};
 
-use super::reports::Reports;
+use super::reports::Reported;
 use crate::registry::View;
 
 /// The regions' status.
 pub(super) fn regions(
     view: &View,
-    reports: &Reports,
+    reports: &Reported<'_>,
     target: f64,
 ) -> BTreeMap<String, RegionStatus> {
     let loads = loads(reports);
@@ -51,8 +51,8 @@ pub(super) fn regions(
         sum.answers = role.0.answers();
         sum.add(load);
     }
-    for (gateway, report) in reports.all() {
-        let Some(kept) = view.gateways.get(gateway) else { continue };
+    for (gateway, report) in reports {
+        let Some(kept) = view.gateways.get(*gateway) else { continue };
         entry(&mut regions, &kept.record.region).held += report.held;
         sums.entry(&kept.record.region).or_default();
     }
@@ -106,9 +106,9 @@ struct Seen {
     pending: u32,
 }
 
-fn loads(reports: &Reports) -> BTreeMap<&str, Seen> {
+fn loads<'a>(reports: &Reported<'a>) -> BTreeMap<&'a str, Seen> {
     let mut loads: BTreeMap<&str, Seen> = BTreeMap::new();
-    for (name, load) in reports.all().flat_map(|(_, report)| &report.replicas) {
+    for (name, load) in reports.values().flat_map(|report| &report.replicas) {
         let Load { seen, utilisation, running, pending } = load;
         let one = loads.entry(name).or_default();
         one.is_up |= seen.state == "up";
@@ -138,11 +138,11 @@ impl Sum {
 
 #[cfg(test)]
 mod tests {
-    use meridian_wire::registry::{self, Gateway, Region, Renew, Replica};
+    use meridian_wire::registry::{self, Gateway, Region, Replica, Report};
 
     use super::*;
     use crate::registry::Kept;
-    use crate::store::{LeaseId, Revision};
+    use crate::store::Revision;
 
     fn kept<R>(record: R) -> Kept<R> {
         Kept { record, at: Revision(1) }
@@ -168,13 +168,14 @@ mod tests {
         view
     }
 
-    fn report(held: u32, loads: &[(&str, Load)]) -> Renew {
+    fn report(held: u32, loads: &[(&str, Load)]) -> Report {
         let replicas = loads.iter().map(|(name, load)| ((*name).to_owned(), load.clone()));
-        Renew { held, replicas: replicas.collect(), ..Renew::default() }
+        Report { held, replicas: replicas.collect() }
     }
 
-    fn eu(view: &View, reports: &Reports) -> RegionStatus {
-        regions(view, reports, 0.7)["eu"].clone()
+    fn eu(view: &View, reports: &[Report]) -> RegionStatus {
+        let reports = ["eu-1", "eu-2"].into_iter().zip(reports).collect();
+        regions(view, &reports, 0.7)["eu"].clone()
     }
 
     // The formula with simple numbers: two replicas at 0.8 with 20 running each take 25 requests
@@ -182,11 +183,8 @@ mod tests {
     // gateways see counts once.
     #[test]
     fn needed_by_the_formula() {
-        let (view, mut reports) = (view(), Reports::default());
         let loads = [("a", load(0.8, 20, 5)), ("b", load(0.8, 20, 5))];
-        reports.take("eu-1", LeaseId(1), report(15, &loads));
-        reports.take("eu-2", LeaseId(2), report(0, &loads));
-        let status = eu(&view, &reports);
+        let status = eu(&view(), &[report(15, &loads), report(0, &loads)]);
         assert!((status.work.unwrap() - 2.6).abs() < 1e-6, "{status:?}");
         assert_eq!((status.needed, status.up, status.held), (Some(4), 2, 15));
     }
@@ -194,9 +192,9 @@ mod tests {
     // An idle region needs one replica, a drained one none. Without any report there is no number.
     #[test]
     fn idle_drained_and_unknown() {
-        let (mut view, mut reports) = (view(), Reports::default());
-        assert_eq!(eu(&view, &reports).needed, None);
-        reports.take("eu-1", LeaseId(1), report(0, &[("a", load(f32::NAN, 0, 0))]));
+        let mut view = view();
+        assert_eq!(eu(&view, &[]).needed, None);
+        let reports = [report(0, &[("a", load(f32::NAN, 0, 0))])];
         assert_eq!(eu(&view, &reports).needed, Some(1));
         view.regions.get_mut("eu").unwrap().record.wanted = Wanted::Draining;
         assert_eq!(eu(&view, &reports).needed, Some(0));
@@ -206,14 +204,13 @@ mod tests {
     // prefill replica is enough, and the region needs their sum.
     #[test]
     fn needed_by_role() {
-        let (mut view, mut reports) = (view(), Reports::default());
+        let mut view = view();
         for (name, role) in [("a", "prefill"), ("b", "decode")] {
             let replica = &mut view.replicas.get_mut(name).unwrap().record;
             replica.spec.role = role.parse().unwrap();
         }
         let loads = [("a", load(0.1, 0, 0)), ("b", load(0.9, 9, 0))];
-        reports.take("eu-1", LeaseId(1), report(4, &loads));
-        let status = eu(&view, &reports);
+        let status = eu(&view, &[report(4, &loads)]);
         let needed = |role: &str| status.roles[role].needed;
         assert_eq!((needed("prefill"), needed("decode")), (Some(1), Some(2)));
         assert_eq!((status.needed, status.up), (Some(3), 2));
@@ -222,8 +219,7 @@ mod tests {
     // Waiting requests require replicas even if engines report no utilisation.
     #[test]
     fn requests_that_wait_count() {
-        let (view, mut reports) = (view(), Reports::default());
-        reports.take("eu-1", LeaseId(1), report(3, &[("a", load(0.0, 0, 0))]));
-        assert_eq!(eu(&view, &reports).needed, Some(5));
+        let reports = [report(3, &[("a", load(0.0, 0, 0))])];
+        assert_eq!(eu(&view(), &reports).needed, Some(5));
     }
 }

@@ -9,6 +9,8 @@ use meridian_wire::config::{Control as Config, changed_sections};
 use tokio::sync::Notify;
 
 use super::Shared;
+#[cfg(feature = "etcd")]
+use crate::chosen::Chosen;
 
 /// A configuration, the file it was read from, and a trigger for a reload.
 #[derive(Clone, Debug)]
@@ -43,6 +45,16 @@ pub(super) async fn keep(shared: Arc<Shared>, given: Given) {
             Some(Look::Same) if now => tracing::info!("certificates did not change"),
             None if now => tracing::info!("there are no certificates to reload"),
             Some(Look::Same) | None => {}
+        }
+        #[cfg(feature = "etcd")]
+        if let Chosen::Etcd(etcd) = shared.registry.store() {
+            match etcd.look(now) {
+                Look::New if !now => tracing::info!("certificates for etcd reloaded"),
+                Look::Bad(problem) => {
+                    tracing::error!(%problem, "certificates for etcd cannot be reloaded; the old ones stay in use");
+                }
+                Look::New | Look::Same => {}
+            }
         }
         if now {
             compare(&given.config, given.file.as_deref());

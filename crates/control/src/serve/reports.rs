@@ -1,50 +1,74 @@
-//! The gateways' latest load reports. Kept only in memory: a control plane that restarts receives
-//! them again within a third of a lease.
+//! The gateways' latest load reports.
+//!
+//! They are in memory: a control plane that restarts receives them again within a third of a lease.
+//! Control planes that share a store also write them there, because each gateway reports to one of them
+//! only.
 
 use std::collections::BTreeMap;
 
-use meridian_wire::registry::{Load, Renew, Seen};
+use meridian_base::{Duration, Time};
+use meridian_wire::registry::{Load, Renew, Report, Seen};
 
 use crate::store::LeaseId;
 
-/// One gateway's report.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Report {
-    pub(super) lease: LeaseId,
-    pub(super) held: u32,
-    pub(super) replicas: BTreeMap<String, Load>,
+/// A report is stored no sooner than this after the last one: autoscalers look at minutes.
+const REST: Duration = Duration::from_secs(5);
+
+/// Reports by the names of their gateways.
+pub(super) type Reported<'a> = BTreeMap<&'a str, &'a Report>;
+
+/// One gateway's newest report.
+#[derive(Debug)]
+struct Last {
+    lease: LeaseId,
+    report: Report,
+    /// The report that was stored last, and when.
+    stored: Option<(Time, Report)>,
 }
 
 /// The newest report of each gateway, by its name.
 #[derive(Debug, Default)]
-pub(super) struct Reports(BTreeMap<String, Report>);
+pub(super) struct Reports(BTreeMap<String, Last>);
+
+/// What to store of a report.
+#[derive(Debug, Default)]
+pub(super) struct Taken {
+    /// Observations of replicas that differ from those in the store; none for one that is gone.
+    pub(super) differs: BTreeMap<String, Option<Seen>>,
+    /// The report, if it is new and the last one was stored long enough ago.
+    pub(super) due: Option<Report>,
+}
 
 impl Reports {
-    /// Stores a report; returns the observations of replicas that differ from the last report under
-    /// the same lease, to be written to the store.
+    /// Takes a report. `stored` has the observations in the store, and is asked for if the gateway
+    /// reported under this lease to another control plane before.
     pub(super) fn take(
         &mut self,
         gateway: &str,
         lease: LeaseId,
         renew: Renew,
-    ) -> BTreeMap<String, Option<Seen>> {
-        let before = self.0.remove(gateway).filter(|last| last.lease == lease);
-        let before = before.map(|last| last.replicas).unwrap_or_default();
-        let mut differs = BTreeMap::new();
-        for (name, load) in &renew.replicas {
-            if before.get(name).map(|last| &last.seen) != Some(&load.seen) {
-                differs.insert(name.clone(), Some(load.seen.clone()));
+        now: Time,
+        stored: impl FnOnce() -> BTreeMap<String, Seen>,
+    ) -> Taken {
+        let last = self.0.remove(gateway).filter(|last| last.lease == lease);
+        let seen = |load: Load| load.seen;
+        let (before, last) = match last {
+            Some(last) => {
+                let seen = last.report.replicas.into_iter().map(|(name, load)| (name, seen(load)));
+                (seen.collect(), last.stored)
             }
-        }
-        for name in before.keys().filter(|name| !renew.replicas.contains_key(*name)) {
-            differs.insert(name.clone(), None);
-        }
-        let report = Report { lease, held: renew.held, replicas: renew.replicas };
-        self.0.insert(gateway.to_owned(), report);
-        differs
+            None => (stored(), None),
+        };
+        let report = rounded(Report { held: renew.held, replicas: renew.replicas });
+        let differs = differing(&before, &report);
+        let rests = |(at, stored): &(Time, Report)| now < *at + REST || *stored == report;
+        let due = (!last.as_ref().is_some_and(rests)).then(|| report.clone());
+        let stored = due.clone().map(|report| (now, report)).or(last);
+        self.0.insert(gateway.to_owned(), Last { lease, report, stored });
+        Taken { differs, due }
     }
 
-    /// The observations could not be written: all of them have to be sent again.
+    /// A report could not be stored: all of it has to be stored with the next one.
     pub(super) fn forget(&mut self, gateway: &str) {
         self.0.remove(gateway);
     }
@@ -54,9 +78,26 @@ impl Reports {
         self.0.retain(|name, _| lives(name));
     }
 
-    pub(super) fn all(&self) -> impl Iterator<Item = (&str, &Report)> {
-        self.0.iter().map(|(name, report)| (name.as_str(), report))
+    pub(super) fn all(&self) -> Reported<'_> {
+        self.0.iter().map(|(name, last)| (name.as_str(), &last.report)).collect()
     }
+}
+
+/// Replicas that are seen in another way than before.
+fn differing(before: &BTreeMap<String, Seen>, report: &Report) -> BTreeMap<String, Option<Seen>> {
+    let is_new = |(name, load): &(&String, &Load)| before.get(*name) != Some(&load.seen);
+    let new = report.replicas.iter().filter(is_new);
+    let new = new.map(|(name, load)| (name.clone(), Some(load.seen.clone())));
+    let gone = before.keys().filter(|name| !report.replicas.contains_key(*name));
+    new.chain(gone.map(|name| (name.clone(), None))).collect()
+}
+
+/// Utilisation in hundredths, so that a replica at rest does not change.
+fn rounded(mut report: Report) -> Report {
+    for load in report.replicas.values_mut() {
+        load.utilisation = (load.utilisation * 100.0).round() / 100.0;
+    }
+    report
 }
 
 #[cfg(test)]
@@ -72,21 +113,50 @@ mod tests {
         Renew { replicas: replicas.collect(), ..Renew::default() }
     }
 
+    fn names(taken: &Taken) -> Vec<String> {
+        let sign = |seen: &Option<Seen>| if seen.is_some() { '+' } else { '-' };
+        taken.differs.iter().map(|(name, seen)| format!("{}{name}", sign(seen))).collect()
+    }
+
     // Only changes are written. Under a new lease everything is, since the old lease took its
     // records with it.
     #[test]
     fn only_changes_are_written() {
         let mut reports = Reports::default();
         let (one, two) = (LeaseId(1), LeaseId(2));
-        let names = |differs: &BTreeMap<String, Option<Seen>>| {
-            let sign = |seen: &Option<Seen>| if seen.is_some() { '+' } else { '-' };
-            differs.iter().map(|(name, seen)| format!("{}{name}", sign(seen))).collect::<Vec<_>>()
+        let mut take = |lease, states: &[(&str, &str)]| {
+            names(&reports.take("g", lease, renew(states), Time::ZERO, BTreeMap::new))
         };
-        let mut take =
-            |lease, states: &[(&str, &str)]| names(&reports.take("g", lease, renew(states)));
         assert_eq!(take(one, &[("a", "up"), ("b", "up")]), ["+a", "+b"]);
         assert_eq!(take(one, &[("a", "up"), ("b", "up")]), [""; 0]);
         assert_eq!(take(one, &[("a", "down")]), ["+a", "-b"]);
         assert_eq!(take(two, &[("a", "down")]), ["+a"]);
+    }
+
+    // A gateway that moves here from another control plane is compared with what that one stored.
+    #[test]
+    fn another_control_planes_gateway() {
+        let mut reports = Reports::default();
+        let seen = |state: &str| Seen { state: state.to_owned(), ..Seen::default() };
+        let stored = [("a".to_owned(), seen("up")), ("b".to_owned(), seen("up"))].into();
+        let renewed = renew(&[("a", "up"), ("c", "up")]);
+        let taken = reports.take("g", LeaseId(1), renewed, Time::ZERO, || stored);
+        assert_eq!(names(&taken), ["-b", "+c"]);
+    }
+
+    // A report is stored when it is new and the last one is some seconds old.
+    #[test]
+    fn reports_rest() {
+        let mut reports = Reports::default();
+        let mut is_due = |seconds: u64, held| {
+            let renew = Renew { held, ..Renew::default() };
+            let now = Time::from_millis(seconds * 1000);
+            reports.take("g", LeaseId(1), renew, now, BTreeMap::new).due.is_some()
+        };
+        assert!(is_due(0, 1), "the first one");
+        assert!(!is_due(2, 2), "too soon");
+        assert!(is_due(5, 2));
+        assert!(!is_due(20, 2), "the same");
+        assert!(is_due(22, 3));
     }
 }

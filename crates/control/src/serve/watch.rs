@@ -28,8 +28,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use super::Shared;
 use super::answer::{Answered, Body, Refusal, typed};
 use crate::Error;
-use crate::embedded::Embedded;
-use crate::registry::{Key, Kind};
+use crate::chosen::ChosenWatch;
+use crate::registry::{Key, Kind, followed};
 use crate::store::{Batch, Event, Revision, Store, Watch};
 
 /// Interval between two beats.
@@ -43,13 +43,14 @@ type Piece = Result<Frame<Bytes>, Infallible>;
 
 /// Starts the watch that `query` requests.
 pub(super) async fn begin(shared: &Arc<Shared>, query: &Query, last: Option<&str>) -> Answered {
-    let head = shared.registry.head().await?;
+    let (head, _) = shared.registry.head().await?;
     let from = from(query, last, head)?;
-    let other = query.text("store").is_some_and(|store| *store != shared.store);
+    let mut identity = shared.identity.subscribe();
+    let store = identity.borrow_and_update().name.clone();
+    let other = query.text("store").is_some_and(|asked| *asked != store);
     if other || from > head.next() {
         let message = format!(
-            "this store is {} at revision {head}; read /admin/registry again and watch from there",
-            shared.store
+            "this store is {store} at revision {head}; read /admin/registry again and watch from there"
         );
         return Err(Refusal::new(StatusCode::CONFLICT, "other_store", message));
     }
@@ -59,8 +60,8 @@ pub(super) async fn begin(shared: &Arc<Shared>, query: &Query, last: Option<&str
     })?;
     let (send, receive) = mpsc::channel(QUEUE);
     let follower = Follower {
-        watch: shared.registry.store().watch("", from),
-        store: shared.store.clone(),
+        watch: shared.registry.store().watch(&followed(), from),
+        store,
         sent: Revision(from.0.saturating_sub(1)),
         send,
     };
@@ -68,6 +69,8 @@ pub(super) async fn begin(shared: &Arc<Shared>, query: &Query, last: Option<&str
     tokio::spawn(async move {
         tokio::select! {
             () = follower.tell() => {}
+            // The store has another name, or does not answer: the follower has to ask again.
+            _ = identity.changed() => {}
             () = over.cancelled() => {}
         }
         drop(place);
@@ -97,7 +100,7 @@ fn from(query: &Query, last: Option<&str>, head: Revision) -> Result<Revision, R
 }
 
 struct Follower {
-    watch: <Embedded as Store>::Watch,
+    watch: ChosenWatch,
     store: String,
     /// Everything up to here was sent, or is irrelevant for followers.
     sent: Revision,
@@ -166,7 +169,7 @@ fn change(event: &Event) -> Option<Change> {
         Kind::Region => Some(Change::Region { name, record: value.and_then(record) }),
         Kind::Replica => Some(Change::Replica { name, record: value.and_then(record) }),
         Kind::Gateway => Some(Change::Gateway { name, record: value.and_then(record) }),
-        Kind::Seen => None,
+        Kind::Load | Kind::Seen => None,
     }
 }
 

@@ -4,15 +4,20 @@
 
 #![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 
+#[path = "../each/api.rs"]
 mod api;
 mod browser;
 mod disk;
 mod embedded;
 mod kill;
 mod model;
+#[path = "../each/names.rs"]
 mod names;
 mod owners;
 mod plane;
 mod power;
+#[path = "../each/store.rs"]
+mod store;
+mod stores;
 mod tls;
 mod twin;

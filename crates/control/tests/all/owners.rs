@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use crate::disk::Disk;
 use meridian_base::{Duration, Rng, Time};
 use meridian_control::Error;
-use meridian_control::embedded::{Core, Limits};
+use meridian_control::embedded::Core;
+use meridian_control::limits::Limits;
 use meridian_control::store::{Change, Committed, Guard, LeaseId, Txn};
 use meridian_control::tenure::Tenure;
 

@@ -117,7 +117,7 @@ fn announce(following: &Following, addresses: Addresses) -> Announce {
         address: format!("http://{}", addresses.clients),
         peer_address: addresses.peers.map(|address| address.to_string()),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        rtt_ms: BTreeMap::new(),
+        ..Gateway::default()
     };
     Announce { gateway, lease: following.control.config.lease }
 }

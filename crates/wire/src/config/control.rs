@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::admin_access::check_hosts;
-use super::{ConfigError, Format, MutualTls, Span, VERSION, file};
+use super::{ConfigError, Etcd, Format, MutualTls, Span, VERSION, file};
 use crate::peer::label;
 
 /// Shortest lease: a renewal may take a third of it.
@@ -22,8 +22,12 @@ pub struct Control {
     /// Schema version: 1.
     #[schemars(range(min = VERSION, max = VERSION))]
     pub version: u32,
-    /// The store's file, created if missing.
-    pub store: PathBuf,
+    /// The registry's file, created if missing. Either this or `etcd`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store: Option<PathBuf>,
+    /// The registry in etcd, for several control planes. Either this or `store`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd: Option<Etcd>,
     /// Address for operators, scrapers and the gateways of this machine. Port 0: any free one.
     #[serde(default = "admin", deserialize_with = "super::listening")]
     pub admin: SocketAddr,
@@ -81,10 +85,21 @@ fn lease() -> Span {
 }
 
 impl Control {
-    /// Whether a file is a control plane's configuration rather than a gateway's: it has a `store`.
+    /// Whether a file is a control plane's configuration rather than a gateway's: it has a `store`,
+    /// or an `etcd`.
     #[must_use]
     pub fn is_in(yaml: &str) -> bool {
-        file::has_field(yaml, "store")
+        ["store", "etcd"].iter().any(|field| file::has_field(yaml, field))
+    }
+
+    /// Where the registry is, for people.
+    #[must_use]
+    pub fn place(&self) -> String {
+        match (&self.store, &self.etcd) {
+            (Some(file), _) => file.display().to_string(),
+            (None, Some(etcd)) => format!("etcd at {}", etcd.endpoints.join(", ")),
+            (None, None) => String::new(),
+        }
     }
 
     /// Reads and checks a configuration.
@@ -107,13 +122,14 @@ impl Control {
         file::read(yaml, Format::Control, problems)
     }
 
-    /// The whole effective configuration with defaults written out, without the token.
+    /// The whole effective configuration with defaults written out, without its secrets.
     ///
     /// # Errors
     /// Never for a configuration that was read; otherwise the serializer's own error.
     pub fn print(&self) -> Result<String, ConfigError> {
         let token = self.token.as_ref().map(|_| "(set)".to_owned());
-        let shown = Control { token, ..self.clone() };
+        let etcd = self.etcd.as_ref().map(Etcd::shown);
+        let shown = Control { token, etcd, ..self.clone() };
         file::print(&shown)
     }
 
@@ -130,11 +146,7 @@ impl Control {
             self.version == VERSION,
             format!("version: {} is unknown; use {VERSION}", self.version),
         );
-        check(
-            !self.store.as_os_str().is_empty(),
-            "store: is empty; name the file of the registry, as in /var/lib/meridian/fleet.redb"
-                .to_owned(),
-        );
+        self.check_store(&mut check);
         check(
             self.target > 0.0 && self.target <= 1.0,
             format!("target: {} is not a share; use a number above 0 and at most 1", self.target),
@@ -153,6 +165,25 @@ impl Control {
         }
         check_token("token", self.token.as_deref(), &mut check);
         found
+    }
+
+    fn check_store(&self, check: &mut impl FnMut(bool, String)) {
+        let missing = "name the file of the registry, as in /var/lib/meridian/fleet.redb";
+        check(
+            self.store.as_ref().is_none_or(|file| !file.as_os_str().is_empty()),
+            format!("store: is empty; {missing}"),
+        );
+        check(
+            self.store.is_some() || self.etcd.is_some(),
+            format!("store: is missing; {missing}, or set etcd"),
+        );
+        check(
+            self.store.is_none() || self.etcd.is_none(),
+            "store: is set, and etcd is, too; remove one of the two".to_owned(),
+        );
+        if let Some(etcd) = &self.etcd {
+            etcd.check(check);
+        }
     }
 }
 

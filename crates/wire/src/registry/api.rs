@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Gateway, Seen, advice_for};
+use super::{Gateway, Region, Replica, Seen, advice_for};
 use crate::config::Span;
 
 /// `POST /admin/gateways/NAME`: registers a gateway.
@@ -60,6 +60,36 @@ pub struct Leased {
     pub ttl_ms: u64,
 }
 
+/// `GET /admin/export` and `POST /admin/import`: everything that operators wrote. What gateways
+/// observe comes back by itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Export {
+    /// Version of the form: 1.
+    pub version: u32,
+    /// The store that it is from, and its revision; an import does not read them.
+    #[serde(default)]
+    pub store: String,
+    /// The revision.
+    #[serde(default)]
+    pub revision: u64,
+    /// The regions by name.
+    pub regions: BTreeMap<String, Region>,
+    /// The replicas by name, including removed ones.
+    pub replicas: BTreeMap<String, Replica>,
+}
+
+/// The answer to an import: how many records it added, changed, and found equal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Imported {
+    /// New records.
+    pub added: usize,
+    /// Records that were different.
+    pub changed: usize,
+    /// Records that were the same.
+    pub same: usize,
+}
+
 /// `GET /admin/status` of a control plane.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
@@ -71,6 +101,12 @@ pub struct Status {
     pub uptime_s: f64,
     /// Current followers of the watch.
     pub followers: usize,
+    /// Where the store is: a file, or the etcd member in use.
+    #[serde(default)]
+    pub place: String,
+    /// The control plane that does what only one of them may do; absent while none is elected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leader: Option<String>,
     /// Every region that has a record, a replica or a gateway.
     pub regions: BTreeMap<String, RegionStatus>,
     /// Records that can't be read, by key.

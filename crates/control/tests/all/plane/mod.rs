@@ -20,7 +20,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 pub(crate) struct Plane {
-    dir: PathBuf,
+    /// The folder of its file, if its store is one.
+    dir: Option<PathBuf>,
     config: Config,
     admin: std::net::SocketAddr,
     stop: Option<oneshot::Sender<()>>,
@@ -36,13 +37,20 @@ impl Plane {
         let dir = format!("meridian-plane-{}-{number}", std::process::id());
         let dir = std::env::temp_dir().join(dir);
         std::fs::create_dir_all(&dir).unwrap();
-        let file = dir.join("store.redb");
-        let yaml = format!("version: 1\nstore: {}\nadmin: 127.0.0.1:0\n{more}", file.display());
+        let store = format!("store: {}\n", dir.join("store.redb").display());
+        let mut plane = Plane::on(&store, more).await;
+        plane.dir = Some(dir);
+        plane
+    }
+
+    /// Starts one with this store.
+    pub(crate) async fn on(store: &str, more: &str) -> Plane {
+        let yaml = format!("version: 1\n{store}admin: 127.0.0.1:0\n{more}");
         let config = Config::read(&yaml).unwrap();
         let (admin, stop, served) = begin(config.clone()).await;
         // On the same port, so that its clients find it again after a restart.
         let config = Config { admin, ..config };
-        Plane { dir, config, admin, stop: Some(stop), served }
+        Plane { dir: None, config, admin, stop: Some(stop), served }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -62,7 +70,7 @@ impl Plane {
 
     /// Deletes its file; only while it is stopped.
     pub(crate) fn lose_file(&self) {
-        std::fs::remove_file(&self.config.store).unwrap();
+        std::fs::remove_file(self.config.store.as_ref().unwrap()).unwrap();
     }
 
     async fn send(&self, request: Request<Full<Bytes>>) -> hyper::Response<Incoming> {
@@ -138,7 +146,9 @@ impl Plane {
 
 impl Drop for Plane {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.dir);
+        if let Some(dir) = &self.dir {
+            let _ = std::fs::remove_dir_all(dir);
+        }
     }
 }
 
@@ -180,6 +190,11 @@ impl Watching {
 
     /// The next event: its name and its data.
     pub(crate) async fn event(&mut self) -> (String, String) {
+        self.event_or_end().await.expect("the watch continues")
+    }
+
+    /// The same; none if the watch has ended.
+    pub(crate) async fn event_or_end(&mut self) -> Option<(String, String)> {
         loop {
             if let Some((event, rest)) = self.buffer.split_once("\n\n") {
                 let field = |name: &str| {
@@ -188,9 +203,9 @@ impl Watching {
                 };
                 let found = (field("event: "), field("data: "));
                 self.buffer = rest.to_owned();
-                return found;
+                return Some(found);
             }
-            let frame = self.body.frame().await.expect("the watch continues").unwrap();
+            let frame = self.body.frame().await?.unwrap();
             self.buffer.push_str(std::str::from_utf8(frame.data_ref().unwrap()).unwrap());
         }
     }

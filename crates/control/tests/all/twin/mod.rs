@@ -1,12 +1,15 @@
 //! A naive store in memory, and random operations for it and the real one.
 
+#![allow(dead_code, reason = "each test program uses a part of this file")]
+
 use std::collections::BTreeMap;
 
 use meridian_base::{Duration, Rng, Time};
 use meridian_control::Error;
-use meridian_control::embedded::{Core, Limits};
+use meridian_control::embedded::Core;
+use meridian_control::limits::Limits;
 use meridian_control::store::{
-    Batch, Change, Committed, Entry, Event, Guard, LeaseId, Revision, Txn,
+    Batch, Change, Committed, Entry, Event, Guard, Keys, LeaseId, Revision, Txn,
 };
 
 /// Small, so that every limit is reached.
@@ -35,7 +38,7 @@ pub(crate) fn state(core: &mut Core, now: Time) -> State {
     let entries = core.list(now, "").unwrap().entries;
     let (head, compacted) = (core.head(), core.compacted());
     let history = match head > compacted {
-        true => core.history("", compacted.next(), 1000).unwrap().0,
+        true => core.history(&Keys::prefix(""), compacted.next(), 1000).unwrap().0,
         false => Vec::new(),
     };
     let leases = core.leases().map(|lease| (lease.id.0, lease.ttl.as_secs())).collect();
@@ -73,8 +76,9 @@ pub(crate) fn on_core(core: &mut Core, now: Time, op: &Op) -> Result<Answer, Err
 }
 
 /// The naive store.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Twin {
+    limits: Limits,
     pub(crate) entries: BTreeMap<String, Entry>,
     history: Vec<Batch>,
     head: u64,
@@ -86,7 +90,20 @@ pub(crate) struct Twin {
     pub(crate) trail: Vec<State>,
 }
 
+impl Default for Twin {
+    fn default() -> Twin {
+        Twin::of(LIMITS, 0)
+    }
+}
+
 impl Twin {
+    /// Of an empty store with these limits and this first revision.
+    pub(crate) fn of(limits: Limits, head: u64) -> Twin {
+        let (entries, history, trail) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let (leases, last_lease, compacted) = (BTreeMap::new(), 0, 0);
+        Twin { limits, entries, history, head, compacted, last_lease, leases, trail }
+    }
+
     pub(crate) fn state(&self) -> State {
         State {
             head: self.head,
@@ -139,8 +156,12 @@ impl Twin {
         match op {
             Op::Commit(txn) => self.commit(txn).map(Answer::Committed),
             Op::Grant(seconds) => {
-                within("a time to live in seconds", *seconds as usize, 5)?;
-                within("the number of leases", self.leases.len() + 1, LIMITS.leases)?;
+                within(
+                    "a time to live in seconds",
+                    *seconds as usize,
+                    self.limits.ttl.as_secs() as usize,
+                )?;
+                within("the number of leases", self.leases.len() + 1, self.limits.leases)?;
                 self.last_lease += 1;
                 let end = now + Duration::from_secs(*seconds);
                 self.leases.insert(self.last_lease, (*seconds, end));
@@ -188,7 +209,7 @@ impl Twin {
         let mut after = self.clone();
         after.change(&txn.changes);
         if after.entries.len() > self.entries.len() {
-            within("the number of keys", after.entries.len(), LIMITS.keys)?;
+            within("the number of keys", after.entries.len(), self.limits.keys)?;
         }
         *self = after;
         Ok(Committed::Yes(Revision(self.head)))
@@ -220,7 +241,7 @@ impl Twin {
         if !events.is_empty() {
             self.head += 1;
             self.history.push(Batch { revision, events });
-            self.forget(self.compacted.max(self.head.saturating_sub(LIMITS.history)));
+            self.forget(self.compacted.max(self.head.saturating_sub(self.limits.history)));
         }
     }
 

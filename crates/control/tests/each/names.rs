@@ -1,13 +1,13 @@
-//! Mistyped region names and parameters, in paused time.
+//! Mistyped region names and parameters.
 
-use crate::plane::Plane;
+use crate::stores;
 use serde_json::{Value, json};
 
 // An unknown region is refused with the nearest known one, and nothing is written; `force` creates
 // it.
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn unknown_regions_are_refused_with_the_nearest() {
-    let plane = Plane::start("").await;
+    let plane = stores::plane("").await;
     for region in ["eu-west", "us"] {
         plane.ask("PUT", &format!("/admin/regions/{region}"), json!({})).await;
     }
@@ -56,9 +56,9 @@ async fn unknown_regions_are_refused_with_the_nearest() {
 
 // Booleans are read in the usual spellings. An invalid value or parameter is refused before
 // anything is done.
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn parameters_are_read_strictly() {
-    let plane = Plane::start("").await;
+    let plane = stores::plane("").await;
     let replica = json!({"region": "eu", "spec": {"url": "http://10.0.0.1:8000"}});
     for (path, part) in [
         ("/admin/replicas/a?force=ture", "force: `ture` is not a yes or no"),

@@ -1,4 +1,4 @@
-//! The limits of the embedded store.
+//! The limits of a store.
 
 use meridian_base::Duration;
 
@@ -6,7 +6,7 @@ use crate::Error;
 use crate::store::{Change, Txn};
 
 /// Upper limits. The defaults are far above the needs of a fleet of a thousand replicas, and below
-/// etcd's own defaults.
+/// etcd's own defaults. etcd itself limits the number of keys and leases, by its quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes per key.
@@ -41,7 +41,7 @@ impl Default for Limits {
 
 impl Limits {
     /// Checks a transaction against the limits, as far as possible without reading the store.
-    pub(super) fn admit(&self, txn: &Txn) -> Result<(), Error> {
+    pub(crate) fn admit(&self, txn: &Txn) -> Result<(), Error> {
         let parts = txn.changes.len().max(txn.guards.len());
         within("the number of changes or guards", parts, self.txn, "split the transaction")?;
         let guards = txn.guards.iter().map(|guard| guard.key());
@@ -62,7 +62,7 @@ impl Limits {
     }
 
     /// The duration that is granted: whole seconds, at least one.
-    pub(super) fn grant(&self, ttl: Duration) -> Result<Duration, Error> {
+    pub(crate) fn grant(&self, ttl: Duration) -> Result<Duration, Error> {
         let up = u64::from(ttl.subsec_nanos() > 0);
         let seconds = ttl.as_secs().saturating_add(up).max(1);
         let limit = self.ttl.as_secs();
@@ -73,7 +73,7 @@ impl Limits {
     }
 }
 
-pub(super) fn within(
+pub(crate) fn within(
     what: &'static str,
     is: usize,
     limit: usize,
