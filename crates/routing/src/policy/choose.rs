@@ -80,6 +80,24 @@ pub(super) fn along(
     first.unwrap_or((view.eligible[turn], Why::Ring { skipped }))
 }
 
+/// Of the first `set` candidates along the ring from `key`, the one with the fewest outstanding requests;
+/// of equal ones the first.
+pub(super) fn of_set(ring: &Ring, key: u64, view: &View<'_>, set: u32) -> (ReplicaId, Why) {
+    if set == 1 {
+        return along(ring, key, view, |_| true);
+    }
+    let (mut met, mut best) = (0, None);
+    along(ring, key, view, |replica| {
+        let load = view.replicas.row(replica).outstanding;
+        if best.is_none_or(|(least, _)| load < least) {
+            best = Some((load, replica));
+        }
+        met += 1;
+        met == set
+    });
+    along(ring, key, view, |replica| best.is_none_or(|(_, chosen)| chosen == replica))
+}
+
 /// The members of a ring over every replica, by weight.
 pub(super) fn members(replicas: &crate::replicas::Replicas) -> Vec<(ReplicaId, u32)> {
     let weight = |r: ReplicaId| replicas.spec(r).map_or(1, |s| s.weight.max(1));

@@ -5,6 +5,9 @@
 //! when no replica here is available; it skips peers without free capacity. The ring is Envoy's
 //! (SkyWalker's deployment): at least 1,024 virtual nodes in all, shared by weight, so a small
 //! fleet has many per replica.
+//!
+//! A key may map to a set of replicas, the next ones on the ring (section 3.2, "Bursty Request"): then
+//! a burst of one user spreads over them, and shares fewer prefixes.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -21,23 +24,32 @@ pub(super) static SPEC: Spec = Spec {
     name: "skywalker_ch",
     summary: "the affinity key's place on a ring, skipping replicas with requests pending",
     source: "SkyWalker section 3.2, Listing 1 lines 23-26; ring of Envoy",
-    params: &[Param::number(
-        "ring_size",
-        1024.0,
-        (1.0, 8_388_608.0),
-        "fewest virtual nodes on the whole ring",
-    )],
+    params: &[
+        Param::number(
+            "ring_size",
+            1024.0,
+            (1.0, 8_388_608.0),
+            "fewest virtual nodes on the whole ring",
+        ),
+        Param::number(
+            "replica_set",
+            1.0,
+            (1.0, 64.0),
+            "replicas that a key maps to; the one with the fewest requests takes the next",
+        ),
+    ],
     admission: Admission::Pending,
     index: |_| None,
     head_bytes: |_| 0,
     build: |p| {
-        let ring_size = p.count("ring_size");
-        Box::new(SkywalkerCh { ring_size, ring: Ring::default(), peers: Ring::default() })
+        let (ring_size, set) = (p.count("ring_size"), p.count("replica_set"));
+        Box::new(SkywalkerCh { ring_size, set, ring: Ring::default(), peers: Ring::default() })
     },
 };
 
 struct SkywalkerCh {
     ring_size: u32,
+    set: u32,
     ring: Ring,
     /// The peers' ring, by their names.
     peers: Ring,
@@ -45,7 +57,7 @@ struct SkywalkerCh {
 
 impl Policy for SkywalkerCh {
     fn pick(&self, view: &View<'_>, _draw: &mut Rng) -> Pick {
-        let (replica, why) = choose::along(&self.ring, view.request.key, view, |_| true);
+        let (replica, why) = choose::of_set(&self.ring, view.request.key, view, self.set);
         Pick::unscored(replica, why)
     }
 
