@@ -51,7 +51,7 @@ pub(crate) fn run(house: &House, args: &Args) -> anyhow::Result<bool> {
     }
     if args.fast {
         println!(
-            "\n--fast left out: real (tests/real of the cli), up and dist; ./x test runs them"
+            "\n--fast left out: real (tests/real of cli and dns), up and dist; ./x test runs them"
         );
     }
     print!("{}", summary(&outcomes));

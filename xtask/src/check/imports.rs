@@ -33,6 +33,7 @@ const TABLE: &[Line] = &[
     line("wire", &["base", "routing", "flow"]),
     line("tls", &["wire"]),
     line("page", &[]),
+    line("dns", &[]),
     // The gateway's own tests may run the engine model or recorded engines behind it, and a control
     // plane next to it, in the same process.
     Line {
@@ -48,7 +49,7 @@ const TABLE: &[Line] = &[
     Line { name: "coordinator", may: &["base", "flow", "wire"], tests: &["gate"] },
     line("flow-abi", &["base", "flow", "gate", "wire"]),
     line("engined", &["base", "cards", "engine", "fabric", "flow", "gate", "wire"]),
-    line("control", &["base", "wire", "tls"]),
+    line("control", &["base", "wire", "tls", "dns"]),
     line("ina", &["base", "wire"]),
     line("lab", &["base", "wire", "page"]),
     line("bench", EVERYTHING),

@@ -55,7 +55,7 @@ impl Part {
             Part::Check => "the house rules",
             Part::Unit => "tests of every crate, without other software",
             Part::Sim => "60 s of simulated worlds from seeds that were never tried",
-            Part::Real => "real processes: llama.cpp servers, regions, a browser",
+            Part::Real => "real processes: llama.cpp servers, regions, a browser, name servers",
             Part::Up => "three regions of model engines and one of llama.cpp, for 15 s each",
             Part::Dist => "each package is made, installed and used",
             Part::Chaos => {
