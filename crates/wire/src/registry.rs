@@ -6,6 +6,7 @@
 
 mod api;
 mod check;
+mod distances;
 mod follow;
 mod kept;
 mod needs;
@@ -18,6 +19,7 @@ use crate::admin::AddReplica;
 use crate::config::Policy;
 
 pub use api::{Announce, Leased, Load, RegionStatus, Renew, RoleStatus, Status};
+pub use distances::{Distances, distances};
 pub use follow::{Beat, Change, Snapshot, Update};
 pub use kept::{Kept, NotKept};
 pub use needs::{Work, advice_for};
