@@ -128,6 +128,7 @@ fn announce(following: &Following, addresses: Addresses) -> Announce {
         region: following.region.clone(),
         address: format!("http://{}", addresses.clients),
         peer_address: addresses.peers.map(|address| address.to_string()),
+        public: following.control.config.public.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         rtt_ms: BTreeMap::new(),
     };

@@ -8,7 +8,7 @@ use meridian_wire::config::Gateway as Config;
 use meridian_wire::intervals::Intervals;
 use meridian_wire::peer::Party;
 use meridian_wire::registry::{Kept, Snapshot};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -369,4 +369,22 @@ async fn one_speaks_no_tls() {
     assert_eq!((&control(&status).url, control(&status).losses), (&url, 0));
     let problem = control(&status).others[0].problem.clone().unwrap();
     assert!(problem.starts_with("cannot connect: "), "{problem}");
+}
+
+// A gateway announces the addresses at which clients reach it; without any, it announces none.
+#[tokio::test(start_paused = true)]
+async fn public_addresses_are_announced() {
+    let plane = Plane::start("").await;
+    let url = format!("'{}'", plane.url());
+    let eu = Region::start(follower(&url, ", public: [203.0.113.7, '2001:db8::7']")).await;
+    let mut us = follower(&url, "");
+    us.region = "us".to_owned();
+    us.control.as_mut().unwrap().name = Some("us-1".to_owned());
+    let us = Region::start(us).await;
+    for region in [&eu, &us] {
+        region.until("it is alive", |s| control(s).leased).await;
+    }
+    let gateways = plane.get("/admin/gateways").await;
+    assert_eq!(gateways[0]["public"], json!(["203.0.113.7", "2001:db8::7"]), "{gateways}");
+    assert_eq!((&gateways[1]["name"], &gateways[1]["public"]), (&json!("us-1"), &Value::Null));
 }

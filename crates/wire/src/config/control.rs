@@ -1,13 +1,13 @@
 //! The control plane's configuration, and the gateway's section for it.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::admin_access::check_hosts;
-use super::{ConfigError, ControlUrls, Format, MutualTls, Span, VERSION, file};
+use super::{ConfigError, ControlUrls, Format, MutualTls, Span, VERSION, file, public_problems};
 use crate::peer::label;
 
 /// Shortest lease: a renewal may take a third of it.
@@ -64,6 +64,13 @@ pub struct Registry {
     /// view is saved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<PathBuf>,
+    /// IP addresses at which clients reach this gateway, if they differ from the one it listens on.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "super::public::addresses"
+    )]
+    pub public: Vec<IpAddr>,
 }
 
 fn admin() -> SocketAddr {
@@ -160,6 +167,9 @@ impl Control {
 impl Registry {
     pub(super) fn check(&self, has_peers: bool, check: &mut impl FnMut(bool, String)) {
         self.url.check(check);
+        for problem in public_problems("control.public", &self.public) {
+            check(false, problem);
+        }
         check(
             self.name.is_some() || has_peers,
             "control.name: is missing; give this gateway a name that no other gateway of the fleet has"
