@@ -19,7 +19,7 @@ pub(crate) struct Args {
 pub(crate) struct Check {
     #[command(flatten)]
     args: Args,
-    /// Also try ports, replicas and peers; sends each replica a request of one token
+    /// Also try ports, replicas, peers and control planes; sends each replica a request of one token
     #[arg(long)]
     live: bool,
 }

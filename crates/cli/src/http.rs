@@ -1,5 +1,6 @@
 //! One small HTTP request, for commands that ask a gateway or a control plane.
 
+use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -7,15 +8,36 @@ use anyhow::Context;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::{Connect, HttpConnector};
+use hyper_util::client::legacy::{self, Client};
 use hyper_util::rt::TokioExecutor;
 use meridian_tls::Files;
 use meridian_wire::peer::control_name;
 use rustls::pki_types::ServerName;
+use tokio::time::error::Elapsed;
 
 /// Timeout of a request, whose answer is cheap for the server.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Timeout for connecting: a machine that is switched off does not even refuse.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// The server answered, and the answer did not arrive whole.
+#[derive(Clone, Copy, Debug)]
+struct BrokenOff;
+
+impl fmt::Display for BrokenOff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the answer broke off")
+    }
+}
+
+/// Whether the request may have reached the server before this error: a change may have been made.
+pub(crate) fn may_have_arrived(error: &anyhow::Error) -> bool {
+    let failed = error.downcast_ref::<legacy::Error>();
+    failed.is_some_and(|error| !error.is_connect())
+        || error.is::<Elapsed>()
+        || error.is::<BrokenOff>()
+}
 
 /// How the server of an https address is verified.
 pub(crate) enum Secured<'a> {
@@ -50,7 +72,7 @@ pub(crate) fn ask(
         let limit = || format!("no answer within {PATIENCE:?}");
         let asked = async {
             match secured {
-                None => answer(builder.build_http(), request).await,
+                None => answer(builder.build(tcp()), request).await,
                 Some(secured) => answer(builder.build(connector(&secured)?), request).await,
             }
         };
@@ -67,7 +89,7 @@ where
 {
     let response = client.request(request).await?;
     let status = response.status().as_u16();
-    let body = response.into_body().collect().await?.to_bytes();
+    let body = response.into_body().collect().await.context(BrokenOff)?.to_bytes();
     Ok((status, String::from_utf8_lossy(&body).into_owned()))
 }
 
@@ -80,7 +102,7 @@ fn connector(secured: &Secured<'_>) -> anyhow::Result<HttpsConnector<HttpConnect
                 None => meridian_tls::open_client("-", ca, &[])?,
             };
             let builder = HttpsConnectorBuilder::new().with_tls_config(config);
-            return Ok(builder.https_only().enable_http1().build());
+            return Ok(builder.https_only().enable_http1().wrap_connector(tcp()));
         }
     };
     let named = files.read()?;
@@ -93,7 +115,15 @@ fn connector(secured: &Secured<'_>) -> anyhow::Result<HttpsConnector<HttpConnect
         .https_only()
         .with_server_name_resolver(FixedServerNameResolver::new(name))
         .enable_http1()
-        .build())
+        .wrap_connector(tcp()))
+}
+
+fn tcp() -> HttpConnector {
+    let mut tcp = HttpConnector::new();
+    tcp.set_connect_timeout(Some(CONNECT));
+    // Schemes are checked around it.
+    tcp.enforce_http(false);
+    tcp
 }
 
 /// The message of an error in OpenAI's form.

@@ -129,7 +129,7 @@ fn files(config: &Config) -> Vec<Files> {
     files
 }
 
-/// Problems of certificates and of pools that do not prevent a start.
+/// Problems of certificates, pools and addresses that do not prevent a start.
 pub(crate) fn doubts(config: &Config) -> Vec<String> {
     #[expect(clippy::disallowed_methods, reason = "certificates hold from one date to another")]
     let now = SystemTime::now();
@@ -151,6 +151,7 @@ pub(crate) fn doubts(config: &Config) -> Vec<String> {
             found.extend(wrong.map(|error| error.to_string()));
         }
     }
+    found.extend(loopback(config));
     if let Some(peers) = &config.peers
         && peers.gateways.is_empty()
         && peers.accept.is_empty()
@@ -162,4 +163,36 @@ pub(crate) fn doubts(config: &Config) -> Vec<String> {
         );
     }
     found
+}
+
+/// Public addresses that only clients of this machine reach, unless the gateway serves no others.
+fn loopback(config: &Config) -> Vec<String> {
+    let public = config.control.iter().flat_map(|control| &control.public).enumerate();
+    let is_open = !config.listen.ip().is_loopback();
+    let wrong = public.filter(|(_, address)| is_open && address.is_loopback());
+    let text = |(i, address)| {
+        format!(
+            "control.public[{i}]: {address} is reached from this machine only; use an address that clients reach"
+        )
+    };
+    wrong.map(text).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A public address of this machine is a doubt, unless the gateway only listens there.
+    #[test]
+    fn public_loopback() {
+        let of = |listen: &str| {
+            let control = "{url: 'http://127.0.0.1:1', name: us-1, public: [203.0.113.7, '::1']}";
+            let yaml = format!("version: 1\nlisten: {listen}\ncontrol: {control}\n");
+            loopback(&Config::read(&yaml).expect("is valid"))
+        };
+        assert_eq!(of("127.0.0.1:8080"), Vec::<String>::new());
+        let found = of("0.0.0.0:8080");
+        assert_eq!(found.len(), 1);
+        assert!(found[0].starts_with("control.public[1]: ::1 is reached from this"), "{found:?}");
+    }
 }

@@ -343,8 +343,14 @@ pub struct Peer {
 /// The control plane as a gateway sees it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Control {
-    /// Its URL.
+    /// URL of the one in use.
     pub url: String,
+    /// The other ones of the configuration, in its order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<OtherControl>,
+    /// How often the gateway moved from one to the next.
+    #[serde(default)]
+    pub moves: u64,
     /// This gateway's name in the fleet.
     pub name: String,
     /// One of:
@@ -378,6 +384,19 @@ pub struct Control {
     /// Why it is lost, or which parts of the view can't be applied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
+}
+
+/// A control plane that a gateway does not use now.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OtherControl {
+    /// Its URL.
+    pub url: String,
+    /// Why the last request to it failed; none if no request has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    /// Seconds since that request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_s: Option<f64>,
 }
 
 /// Forwarded requests. Each attempt is in exactly one of the other counters. Unless a link was cut,

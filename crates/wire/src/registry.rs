@@ -6,11 +6,13 @@
 
 mod api;
 mod check;
+mod distances;
 mod follow;
 mod kept;
 mod needs;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +20,7 @@ use crate::admin::AddReplica;
 use crate::config::Policy;
 
 pub use api::{Announce, Export, Imported, Leased, Load, RegionStatus, Renew, RoleStatus, Status};
+pub use distances::{Distances, distances};
 pub use follow::{Beat, Change, Snapshot, Update};
 pub use kept::{Kept, NotKept};
 pub use needs::{Work, advice_for};
@@ -104,6 +107,9 @@ pub struct Gateway {
     /// Address for peers, if it has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer_address: Option<String>,
+    /// Addresses at which clients reach it, if they differ from the one above.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub public: Vec<IpAddr>,
     /// The program's version.
     pub version: String,
     /// Measured round trips in ms to the regions of its peers. Updated only when one changes by a
@@ -159,5 +165,21 @@ mod tests {
         assert!(serde_json::from_str::<Replica>(&misspelt).is_err());
         let region: Region = serde_json::from_str(r#"{"policy":"gorgo"}"#).unwrap();
         assert_eq!(region.policy.map(|policy| policy.name), Some("gorgo".to_owned()));
+    }
+
+    // A gateway's record has no list of public addresses if there are none, and may have fields of a
+    // later version: control planes and gateways are not upgraded at the same time.
+    #[test]
+    fn gateways_of_other_versions() {
+        let text = r#"{"region":"eu","address":"http://10.0.0.1:80","version":"1"}"#;
+        let gateway: Gateway = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&gateway).unwrap(), text);
+        let public = text.replace("\"version\"", r#""public":["203.0.113.7"],"version""#);
+        let gateway: Gateway = serde_json::from_str(&public).unwrap();
+        assert_eq!(gateway.public, [IpAddr::from([203, 0, 113, 7])]);
+        assert_eq!(serde_json::to_string(&gateway).unwrap(), public);
+        let later = text.replace("version", "later");
+        let later = later.replace('}', r#","version":"2"}"#);
+        assert!(serde_json::from_str::<Gateway>(&later).is_ok());
     }
 }

@@ -58,7 +58,7 @@ impl Import {
             )
         })?;
         let path = if self.replace { "/admin/import?replace=true" } else { "/admin/import" };
-        let done: Imported = self.control.post(path, text)?;
+        let done: Imported = self.control.post(path, &text)?;
         println!("{} records added, {} changed, {} the same", done.added, done.changed, done.same);
         Ok(())
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use meridian_base::Duration;
+use meridian_wire::config::public_problems;
 use meridian_wire::peer::Party;
 use meridian_wire::registry::{Announce, Leased, Renew};
 
@@ -62,6 +63,10 @@ async fn announce(shared: &Shared, name: &str, said: Announce) -> Answered {
             "gateway: an address or version is longer than {MOST_TEXT} bytes; use a shorter one"
         );
         return Err(Refusal::bad("invalid_record", message));
+    }
+    let problems = public_problems("gateway.public", &gateway.public);
+    if !problems.is_empty() {
+        return Err(Refusal::bad("invalid_record", problems.join("\n")));
     }
     distances(&gateway.rtt_ms)?;
     let announced = shared.registry.announce(name, &gateway, lease, shared.now()).await?;

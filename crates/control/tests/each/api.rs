@@ -17,6 +17,13 @@ fn announce(region: &str) -> Value {
     json!({"gateway": gateway, "lease": "3s"})
 }
 
+/// An announcement with public addresses.
+fn announce_at(public: &[&str]) -> Value {
+    let mut announce = announce("eu");
+    announce["gateway"]["public"] = json!(public);
+    announce
+}
+
 /// The lease that a gateway is granted.
 async fn announced(plane: &Plane, name: &str, region: &str) -> String {
     let (status, said) =
@@ -105,6 +112,7 @@ async fn bad_input_is_reported() {
         ("PUT", "/admin/regions/eu/policy", json!({"name": "gorgo", "q": 1}), 400, "policy.q: "),
         ("PUT", "/admin/regions/us/policy", json!("gorgo"), 404, "there is no region `us`"),
         ("POST", "/admin/gateways/g", json!({}), 400, "missing field"),
+        ("POST", "/admin/gateways/g", announce_at(&["0.0.0.0"]), 400, "gateway.public[0]: 0.0.0.0"),
         ("PUT", "/admin/gateways/g", json!({"lease": "?"}), 400, "lease: `?` is not a lease"),
         ("PUT", "/admin/gateways/g", json!({"lease": "ff"}), 410, "request a new one"),
         ("DELETE", "/admin/gateways/g?lease=ff", Value::Null, 410, "request a new one"),

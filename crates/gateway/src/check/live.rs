@@ -1,8 +1,8 @@
 //! `meridian check --live`: meets the machines that the configuration names, as a start would.
 //!
 //! It opens the addresses, finds out the engine and the models of each replica by the code that a
-//! gateway runs, sends each one a request of one token, and connects to each peer. Replicas of
-//! `discovery` and of the control plane are not asked.
+//! gateway runs, sends each one a request of one token, and connects to each peer and each control
+//! plane. Replicas of `discovery` and of the control plane are not asked.
 
 mod one_token;
 mod pairs;
@@ -20,6 +20,7 @@ use crate::cause;
 use crate::check::Parts as Made;
 use crate::error::Fault;
 use crate::patience::Patience;
+use crate::registry;
 use crate::replicas::discovery::look;
 use crate::replicas::fleet::{Fleet, Found, Member};
 use crate::replicas::probes;
@@ -73,6 +74,9 @@ pub async fn check_live(config: &Config) -> Live {
                 )),
             });
         }
+    }
+    if let Some(following) = &made.registry {
+        registry::meet(following).await.into_iter().for_each(|one| live.add(one));
     }
     live
 }

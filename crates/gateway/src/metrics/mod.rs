@@ -219,9 +219,13 @@ mod tests {
         let metrics = Metrics::new(Arc::default());
         let page = |control| metrics.page(&Status { control, ..Status::default() }, 0, 0);
         assert!(!page(None).contains("control"), "{}", page(None));
-        let control = Control { state: "up".to_owned(), losses: 2, ..Control::default() };
+        let control = Control { state: "up".to_owned(), losses: 2, moves: 3, ..Control::default() };
         let page = page(Some(control));
-        for line in ["meridian_control_up{} 1.0\n", "meridian_control_losses_total{} 2\n"] {
+        for line in [
+            "meridian_control_up{} 1.0\n",
+            "meridian_control_losses_total{} 2\n",
+            "meridian_control_moves_total{} 3\n",
+        ] {
             assert!(page.contains(line), "{page}");
         }
     }

@@ -42,6 +42,7 @@ pub(super) struct Page {
     /// These five are absent without a control plane.
     control_up: Family<NoLabels, Float>,
     control_losses: Family<NoLabels, Counter>,
+    control_moves: Family<NoLabels, Counter>,
     control_revision: Family<NoLabels, Float>,
     control_view_age: Family<NoLabels, Float>,
     adopted: Family<NoLabels, Float>,
@@ -74,6 +75,8 @@ impl Page {
         r.register("held", "Requests held for want of room", self.held.clone());
         r.register("control_up", "1 when the control plane is followed", self.control_up.clone());
         r.register("control_losses", "Times it was lost", self.control_losses.clone());
+        let moves = "Moves to another control plane";
+        r.register("control_moves", moves, self.control_moves.clone());
         r.register("control_revision", "Revision of the view", self.control_revision.clone());
         let age = "Seconds since the control plane last confirmed the view";
         r.register("control_view_age_seconds", age, self.control_view_age.clone());
@@ -153,6 +156,7 @@ impl Page {
                 family.get_or_create(&NoLabels {}).set(value);
             }
             set(&self.control_losses.get_or_create(&NoLabels {}), control.losses);
+            set(&self.control_moves.get_or_create(&NoLabels {}), control.moves);
         }
         set(&self.prompt_tokens, status.prefix.prompt_tokens);
         set(&self.matched_tokens, status.prefix.matched_tokens);

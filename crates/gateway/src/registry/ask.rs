@@ -15,31 +15,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::lost::Lost;
+use super::planes::Planes;
 use super::secured::Secured;
 
 /// Largest answer, bytes: the registry of a hundred thousand replicas.
 const MOST: usize = 64 << 20;
 /// Characters kept of a refusal.
 const MOST_SAID: usize = 400;
-
-/// Why a request to the control plane failed.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Lost {
-    #[error("cannot connect: {0}")]
-    Connect(std::io::Error),
-    #[error("{0}")]
-    Http(#[from] hyper::Error),
-    #[error("no answer within {0:?}")]
-    Late(Duration),
-    #[error("the control plane is silent")]
-    Silent,
-    #[error("the control plane closed the watch")]
-    Closed,
-    #[error("the answer cannot be read: {0}")]
-    Form(String),
-    #[error("the control plane refuses ({status}): {message}")]
-    Refused { status: u16, code: String, message: String },
-}
 
 /// The head of an answer, and the rest as it streams.
 pub(super) struct Answer {
@@ -57,8 +40,10 @@ impl Drop for Connection {
     }
 }
 
-/// Address and certificates of the control plane.
+/// Addresses and certificates of the control planes. Each request names one by its place in the
+/// configuration.
 pub(super) struct ControlPlane {
+    pub(super) planes: Planes,
     pub(super) config: config::Registry,
     /// Set for https.
     pub(super) tls: Option<Secured>,
@@ -68,25 +53,27 @@ impl ControlPlane {
     /// Sends a request and waits for the head of the answer.
     pub(super) async fn open(
         &self,
+        at: usize,
         method: Method,
         path: &str,
         body: Bytes,
         limit: Duration,
     ) -> Result<Answer, Lost> {
-        let asked = timeout(limit, self.send(method, path, body)).await;
+        let asked = timeout(limit, self.send(at, method, path, body)).await;
         asked.map_err(|_| Lost::Late(limit))?
     }
 
     /// Sends a request and parses the answer.
     pub(super) async fn ask<T: DeserializeOwned>(
         &self,
+        at: usize,
         method: Method,
         path: &str,
         body: Bytes,
         limit: Duration,
     ) -> Result<T, Lost> {
         let asked = async {
-            let answer = self.send(method, path, body).await?;
+            let answer = self.send(at, method, path, body).await?;
             let Answer { status, body, _connection } = answer;
             read_body(status, body).await
         };
@@ -94,8 +81,14 @@ impl ControlPlane {
         serde_json::from_slice(&bytes).map_err(|error| Lost::Form(error.to_string()))
     }
 
-    async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<Answer, Lost> {
-        let authority = self.config.authority().expect("the configuration was checked");
+    async fn send(
+        &self,
+        at: usize,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Answer, Lost> {
+        let authority = self.planes.authority(at);
         let stream = TcpStream::connect(authority.as_str()).await.map_err(Lost::Connect)?;
         stream.set_nodelay(true).map_err(Lost::Connect)?;
         let (mut sender, connection) = match &self.tls {

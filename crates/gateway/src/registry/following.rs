@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
-use meridian_base::{Rng, keyed};
 use meridian_tls::{FileError, Look};
 use meridian_wire::registry::{Kept, Snapshot};
 use meridian_wire::{admin, config};
@@ -12,14 +10,14 @@ use tokio::sync::watch as channel;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::ask::{ControlPlane, Lost};
+use super::ask::ControlPlane;
+use super::lost::Lost;
 use super::ours::Ours;
+use super::pauses::Pauses;
+use super::planes::Planes;
 use super::secured::Secured;
 use super::view_file::{SavedView, ViewFile};
 use crate::lock::{Mutex, MutexGuard};
-
-/// The first pause after a failure; the longest is the interval between two renewals.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// This gateway's state with respect to the control plane.
 pub(crate) struct Following {
@@ -90,7 +88,7 @@ impl Following {
         // The configuration was checked: it has a name or peers.
         let Some(name) = control.name.as_deref().or(own_name) else { return Ok(None) };
         let secured = |files| Secured::load(&files, &config.region, name);
-        let tls = files.filter(|_| control.is_https()).map(secured).transpose()?;
+        let tls = files.filter(|_| control.url.is_https()).map(secured).transpose()?;
         let file = control.view.as_deref().map(|path| ViewFile::new(path, &config.region));
         let following = Following {
             region: config.region.clone(),
@@ -99,7 +97,11 @@ impl Following {
             view: channel::Sender::new(None),
             state: Mutex::default(),
             leaving: CancellationToken::new(),
-            control: ControlPlane { config: control, tls },
+            control: ControlPlane {
+                planes: Planes::new(control.url.clone()),
+                config: control,
+                tls,
+            },
         };
         following.load_file();
         Ok(Some(following))
@@ -126,29 +128,48 @@ impl Following {
         self.view.borrow().as_ref().map_or(0, |view| view.revision)
     }
 
-    /// Notes that a task's request to the control plane failed.
-    pub(super) fn failed(&self, task: Task, why: &Lost) {
-        let why = why.to_string();
-        if task == Task::Watch {
+    /// Notes that a task's request to the control plane at `at` failed: another one is used if that
+    /// may help, and the control plane is lost if it does not.
+    pub(super) fn failed(&self, task: Task, at: usize, why: &Lost, pauses: &mut Pauses) {
+        let planes = &self.control.planes;
+        let moved = planes.failed(at, why);
+        let is_lost = pauses.failed(!why.is_its_own());
+        let url = planes.url(at);
+        if task == Task::Watch && is_lost {
             self.begin_with_kept();
         }
         let mut state = self.state();
         if task == Task::Watch {
             state.watches = false;
         }
-        state.trouble.insert(task, why.clone());
+        let several = planes.count() > 1;
+        let text = if several { format!("{url}: {why}") } else { why.to_string() };
+        state.trouble.insert(task, text);
         if state.lost.is_some() {
+            return;
+        }
+        if !is_lost {
+            drop(state);
+            if moved {
+                let to = planes.url(planes.used());
+                tracing::warn!(from = url, to, error = %why, "this gateway uses another control plane");
+            }
             return;
         }
         state.lost = Some(Instant::now());
         state.losses += 1;
         drop(state);
-        let (url, revision) = (&self.control.config.url, self.revision());
+        let (url, revision) = (planes.urls(), self.revision());
         if self.view.borrow().is_some() {
-            tracing::warn!(%url, revision, error = why, "lost the control plane; this gateway keeps its last view");
+            tracing::warn!(%url, revision, error = %why, "lost the control plane; this gateway keeps its last view");
         } else {
-            tracing::warn!(%url, error = why, "the control plane does not answer; this gateway uses its own file until it does");
+            tracing::warn!(%url, error = %why, "the control plane does not answer; this gateway uses its own file until it does");
         }
+    }
+
+    /// Notes that the watch is left because another control plane is in use.
+    pub(super) fn leaves_watch(&self) {
+        self.state().watches = false;
     }
 
     /// Notes that a task's request succeeded.
@@ -164,9 +185,14 @@ impl Following {
         if let Some(since) = state.lost.take() {
             drop(state);
             let lost_s = since.elapsed().as_secs_f64();
-            let (url, revision) = (&self.control.config.url, self.revision());
-            tracing::info!(%url, revision, lost_s, "connected to the control plane");
+            let (url, revision) = (self.url(), self.revision());
+            tracing::info!(url, revision, lost_s, "connected to the control plane");
         }
+    }
+
+    /// The address of the control plane in use.
+    fn url(&self) -> &str {
+        self.control.planes.url(self.control.planes.used())
     }
 
     /// The state for the status page.
@@ -186,7 +212,9 @@ impl Following {
         let adopted: BTreeSet<_> = adopted.into_iter().collect();
         let trouble = state.trouble.values().chain(&state.unkept).chain(&state.problems).cloned();
         admin::Control {
-            url: self.control.config.url.clone(),
+            url: self.url().to_owned(),
+            others: self.control.planes.others(),
+            moves: self.control.planes.moves(),
             name: self.name.clone(),
             state: word.to_owned(),
             view_age_s: age.map(|age| age.as_secs_f64()),
@@ -231,7 +259,7 @@ impl Following {
             first
         });
         if begins {
-            let (url, age_s) = (&self.control.config.url, saved.age().as_secs());
+            let (url, age_s) = (self.control.planes.urls(), saved.age().as_secs());
             state.saved = Some(saved);
             tracing::warn!(%url, revision, replicas, age_s, "the control plane does not answer; this gateway starts with its saved view");
         }
@@ -262,27 +290,9 @@ impl Following {
         Some((self.view.borrow().clone()?, confirmed))
     }
 
-    /// Pauses after failures: longer each time, and different for each gateway.
+    /// Pauses of a task after failures; the longest is the interval between two renewals.
     pub(super) fn pauses(&self, salt: u64) -> Pauses {
-        let rng = Rng::new(keyed(salt, self.name.as_bytes()));
-        Pauses { rng, next: PAUSE, most: self.control.config.lease.0 / 3 }
-    }
-}
-
-pub(super) struct Pauses {
-    rng: Rng,
-    next: Duration,
-    most: Duration,
-}
-
-impl Pauses {
-    pub(super) fn begin_anew(&mut self) {
-        self.next = PAUSE;
-    }
-
-    pub(super) async fn pause(&mut self) {
-        let pause = self.next.min(self.most);
-        self.next = (self.next * 2).min(self.most);
-        tokio::time::sleep(pause.mul_f64(0.5 + self.rng.unit())).await;
+        let most = self.control.config.lease.0 / 3;
+        Pauses::new(&self.name, salt, self.control.planes.count(), most)
     }
 }

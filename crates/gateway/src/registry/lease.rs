@@ -12,8 +12,8 @@ use std::time::Duration;
 use http::Method;
 use meridian_wire::registry::{Announce, Gateway, Leased, Load, Renew, Seen};
 
-use super::ask::Lost;
 use super::following::{Following, Task};
+use super::lost::Lost;
 use super::ours::Ours;
 use crate::machine::driver::Driver;
 use crate::peers::all::Peers;
@@ -38,8 +38,9 @@ pub(super) async fn keep(following: Arc<Following>, addresses: Addresses, report
     let mut pauses = following.pauses(1);
     let third = following.control.config.lease.0 / 3;
     loop {
+        let at = following.control.planes.used();
         let renewed = tokio::select! {
-            renewed = renew(&following, addresses, &reported) => renewed,
+            renewed = renew(&following, at, addresses, &reported) => renewed,
             () = following.leaving.cancelled() => return,
         };
         let pause = async {
@@ -53,7 +54,7 @@ pub(super) async fn keep(following: Arc<Following>, addresses: Addresses, report
                     if is_over(&why) {
                         following.state().lease = None;
                     }
-                    following.failed(Task::Lease, &why);
+                    following.failed(Task::Lease, at, &why, &mut pauses);
                     pauses.pause().await;
                 }
             }
@@ -72,6 +73,7 @@ fn is_over(why: &Lost) -> bool {
 
 async fn renew(
     following: &Following,
+    at: usize,
     addresses: Addresses,
     reported: &Reported,
 ) -> Result<(), Lost> {
@@ -81,7 +83,7 @@ async fn renew(
         Some(lease) => (Method::PUT, json(&report(reported, following, lease))),
     };
     let limit = following.control.config.lease.0 / 3;
-    let leased = following.control.ask::<Leased>(method, &path(following), body, limit).await?;
+    let leased = following.control.ask::<Leased>(at, method, &path(following), body, limit).await?;
     if following.leaving.is_cancelled() {
         return Ok(());
     }
@@ -91,16 +93,26 @@ async fn renew(
     Ok(())
 }
 
-/// Deregisters this gateway.
+/// Deregisters this gateway, at another control plane if the one in use fails.
 pub(super) async fn give_back(
     following: &Following,
     lease: &str,
     limit: Duration,
 ) -> Result<(), Lost> {
     let path = format!("{}?lease={lease}", path(following));
-    let said =
-        following.control.ask::<serde_json::Value>(Method::DELETE, &path, [][..].into(), limit);
-    said.await.map(drop)
+    let (control, planes) = (&following.control, &following.control.planes);
+    let mut rest = planes.count();
+    let limit = limit / u32::try_from(rest).unwrap_or(1);
+    loop {
+        let at = planes.used();
+        let said = control.ask(at, Method::DELETE, &path, [][..].into(), limit).await;
+        let Err(why) = said.map(|_: serde_json::Value| ()) else { return Ok(()) };
+        planes.failed(at, &why);
+        rest -= 1;
+        if rest == 0 || !why.is_its_own() {
+            return Err(why);
+        }
+    }
 }
 
 fn path(following: &Following) -> String {
@@ -116,6 +128,7 @@ fn announce(following: &Following, addresses: Addresses) -> Announce {
         region: following.region.clone(),
         address: format!("http://{}", addresses.clients),
         peer_address: addresses.peers.map(|address| address.to_string()),
+        public: following.control.config.public.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ..Gateway::default()
     };

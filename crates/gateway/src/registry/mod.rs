@@ -11,6 +11,9 @@
 //! with the saved view. A gateway that loses the control plane keeps its last view and reports
 //! that: once in the log, and permanently in its status and metrics.
 //!
+//! If several control planes serve the registry, all tasks use the same one, and the next one when
+//! it fails (`planes.rs`). The control plane is lost when all of them have failed.
+//!
 //! Deliberately not here: detecting that another gateway is gone. Leases do that, so all sides
 //! agree.
 
@@ -19,7 +22,11 @@ mod ask;
 pub(crate) mod following;
 mod kept;
 mod lease;
+mod lost;
+mod meet;
 mod ours;
+mod pauses;
+mod planes;
 pub(crate) mod secured;
 mod view_file;
 mod wanted;
@@ -33,6 +40,7 @@ use tokio::task::JoinSet;
 pub(crate) use self::apply::Applied;
 use self::following::Following;
 pub(crate) use self::lease::{Addresses, Reported};
+pub(crate) use self::meet::meet;
 
 /// Timeout for deregistering with the control plane.
 const GOODBYE: Duration = Duration::from_secs(1);

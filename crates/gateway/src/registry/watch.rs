@@ -2,7 +2,7 @@
 //!
 //! A broken connection is resumed after the last revision received. The whole registry is read
 //! again only if the control plane can't resume, because its history is too short or its store is
-//! another one.
+//! another one. A watch also resumes at another control plane of the same store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,9 +15,11 @@ use meridian_wire::registry::{Beat, Snapshot, Update};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use super::ask::{Answer, Lost, read_body};
-use super::following::{Following, Pauses, Task};
+use super::ask::{Answer, read_body};
+use super::following::{Following, Task};
 use super::lease::patience;
+use super::lost::Lost;
+use super::pauses::Pauses;
 
 /// The control plane sends something every second; after this much silence the connection counts as
 /// broken.
@@ -28,27 +30,38 @@ const MOST_EVENT: usize = 16 << 20;
 /// Keeps the view up to date; never returns.
 pub(super) async fn keep(following: Arc<Following>) {
     let mut pauses = following.pauses(2);
+    let planes = &following.control.planes;
     loop {
-        let Err(why) = follow(&following, &mut pauses).await;
-        following.failed(Task::Watch, &why);
+        let at = planes.used();
+        let why = tokio::select! {
+            Err(why) = follow(&following, at, &mut pauses) => why,
+            // A renewal of the lease has failed there. Waiting for the watch to fail as well could
+            // take seconds, and a control plane without its store may even keep sending beats.
+            () = planes.moved(at) => {
+                following.leaves_watch();
+                continue;
+            }
+        };
+        following.failed(Task::Watch, at, &why, &mut pauses);
         pauses.pause().await;
     }
 }
 
-/// Follows until the connection breaks.
+/// Follows the control plane at `at` until the connection breaks.
 async fn follow(
     following: &Following,
+    at: usize,
     pauses: &mut Pauses,
 ) -> Result<std::convert::Infallible, Lost> {
     // A view from a file is not a base for updates.
     let mut view = match following.heard() {
         Some((view, _)) => view,
-        None => read(following).await?,
+        None => read(following, at).await?,
     };
-    let mut watch = match begin(following, &view).await {
+    let mut watch = match begin(following, at, &view).await {
         Err(Lost::Refused { status: 409, .. }) => {
-            view = read(following).await?;
-            begin(following, &view).await?
+            view = read(following, at).await?;
+            begin(following, at, &view).await?
         }
         watch => watch?,
     };
@@ -76,8 +89,8 @@ async fn follow(
                 following.hear(&view, true);
             }
             "again" => {
-                view = read(following).await?;
-                watch = begin(following, &view).await?;
+                view = read(following, at).await?;
+                watch = begin(following, at, &view).await?;
             }
             _ => {}
         }
@@ -85,10 +98,10 @@ async fn follow(
 }
 
 /// Reads the whole registry.
-async fn read(following: &Following) -> Result<Arc<Snapshot>, Lost> {
+async fn read(following: &Following, at: usize) -> Result<Arc<Snapshot>, Lost> {
     let limit = patience(following);
     let snapshot =
-        following.control.ask(Method::GET, "/admin/registry", Bytes::new(), limit).await?;
+        following.control.ask(at, Method::GET, "/admin/registry", Bytes::new(), limit).await?;
     let view: Arc<Snapshot> = Arc::new(snapshot);
     let before = following.hear(&view, true);
     if before.is_some_and(|before| before.store != view.store) {
@@ -101,10 +114,10 @@ async fn read(following: &Following) -> Result<Arc<Snapshot>, Lost> {
     Ok(view)
 }
 
-async fn begin(following: &Following, view: &Snapshot) -> Result<Events, Lost> {
+async fn begin(following: &Following, at: usize, view: &Snapshot) -> Result<Events, Lost> {
     let path = format!("/admin/watch?from={}&store={}", view.revision + 1, view.store);
     let limit = patience(following);
-    let answer = following.control.open(Method::GET, &path, Bytes::new(), limit).await?;
+    let answer = following.control.open(at, Method::GET, &path, Bytes::new(), limit).await?;
     if answer.status == 200 {
         return Ok(Events { answer, buffer: Vec::new() });
     }

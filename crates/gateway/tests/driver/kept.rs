@@ -15,10 +15,10 @@ use crate::common::{Region, Replica, call, chat, config, eventually};
 use crate::plane::Plane;
 
 /// A file for one test.
-struct View(PathBuf);
+pub(crate) struct View(pub(crate) PathBuf);
 
 impl View {
-    fn new() -> View {
+    pub(crate) fn new() -> View {
         static VIEWS: AtomicU32 = AtomicU32::new(0);
         let number = VIEWS.fetch_add(1, Ordering::Relaxed);
         let name = format!("meridian-view-{}-{number}", std::process::id());

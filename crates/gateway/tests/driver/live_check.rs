@@ -6,7 +6,8 @@ use meridian_gateway::{Live, check_live};
 use meridian_wire::admin::AddReplica;
 use meridian_wire::config::Gateway as Config;
 
-use crate::common::{Fleet, Region, Replica, Script, config, follow};
+use crate::common::{Fleet, Region, Replica, Script, StandIn, config, follow};
+use crate::plane::Plane;
 
 /// An answer of one token, with its cached tokens and at a time of its clock.
 fn answer(cached: Option<u32>, date: SystemTime) -> Script {
@@ -117,4 +118,30 @@ async fn peers() {
     let parts = ["peers.gateways: ", "asia-1", &asia, "start it, or correct its address here"];
     assert!(has(&problems, &parts), "{problems:?}");
     assert_eq!(problems.len(), 1, "{problems:?}");
+}
+
+// Every control plane of the list is asked. One that is down is named, and one with another store.
+#[tokio::test(start_paused = true)]
+async fn control_planes() {
+    let replica = Replica::start().await;
+    replica.always(answer(Some(0), now()));
+    let (plane, other) = (Plane::start("").await, Plane::start("").await);
+    let twin = StandIn::of(plane.address()).await;
+    let mut gone = StandIn::of(plane.address()).await;
+    gone.kill().await;
+    let urls = [gone.url(), plane.url(), twin.url(), other.url()];
+    let text = format!("version: 1\ncontrol: {{url: ['{}'], name: us-1}}\n", urls.join("', '"));
+    let mut config = config(&[&replica]);
+    config.control = Config::read(&text).unwrap().control;
+    let Live { fine, problems } = check_live(&config).await;
+    for (at, url) in [(1, &urls[1]), (2, &urls[2])] {
+        let parts = [&*format!("control.url[{at}]: {url}: "), "answers, at revision "];
+        assert!(has(&fine, &parts), "{fine:?}");
+    }
+    let parts =
+        ["control.url[0]: ", &urls[0], "cannot connect", "start it, or correct its address here"];
+    assert!(has(&problems, &parts), "{problems:?}");
+    let parts = ["control.url[3]: ", &urls[3], "has the store ", "and control.url[1] has "];
+    assert!(has(&problems, &parts), "{problems:?}");
+    assert_eq!(problems.len(), 2, "{problems:?}");
 }

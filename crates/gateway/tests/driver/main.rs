@@ -22,6 +22,7 @@ mod drain;
 mod dry_runs;
 mod engine_errors;
 mod engine_fields;
+mod failover;
 mod fallbacks;
 mod forwards;
 mod front;

@@ -1,13 +1,15 @@
 //! The control plane's configuration, and the gateway's section for it.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::admin_access::check_hosts;
-use super::{ConfigError, Etcd, Format, MutualTls, Span, VERSION, file};
+use super::{
+    ConfigError, ControlUrls, Etcd, Format, MutualTls, Span, VERSION, file, public_problems,
+};
 use crate::peer::label;
 
 /// Shortest lease: a renewal may take a third of it.
@@ -49,8 +51,9 @@ pub struct Control {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Registry {
-    /// `http://host:port` of its admin port, or `https://host:port`.
-    pub url: String,
+    /// `http://host:port` of its admin port, or `https://host:port`; a list of these, the nearest
+    /// first, if several control planes serve the registry.
+    pub url: ControlUrls,
     /// This gateway's name in the fleet; with `peers` it comes from the certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -67,6 +70,13 @@ pub struct Registry {
     /// view is saved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<PathBuf>,
+    /// IP addresses at which clients reach this gateway, if they differ from the one it listens on.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "super::public::addresses"
+    )]
+    pub public: Vec<IpAddr>,
 }
 
 fn admin() -> SocketAddr {
@@ -188,33 +198,11 @@ impl Control {
 }
 
 impl Registry {
-    /// Whether the control plane is reached over TLS.
-    #[must_use]
-    pub fn is_https(&self) -> bool {
-        self.url.starts_with("https://")
-    }
-
-    /// Host and port; none for a URL that [`super::Gateway::problems`] rejects.
-    #[must_use]
-    pub fn authority(&self) -> Option<http::uri::Authority> {
-        let rest =
-            self.url.strip_prefix("https://").or_else(|| self.url.strip_prefix("http://"))?;
-        let authority: http::uri::Authority =
-            rest.strip_suffix('/').unwrap_or(rest).parse().ok()?;
-        let fits = !authority.host().is_empty()
-            && authority.port_u16().is_some_and(|port| port > 0)
-            && !authority.as_str().contains('@');
-        fits.then_some(authority)
-    }
-
     pub(super) fn check(&self, has_peers: bool, check: &mut impl FnMut(bool, String)) {
-        check(
-            self.authority().is_some(),
-            format!(
-                "control.url: `{}` is not an address; write it as http://127.0.0.1:8090",
-                self.url
-            ),
-        );
+        self.url.check(check);
+        for problem in public_problems("control.public", &self.public) {
+            check(false, problem);
+        }
         check(
             self.name.is_some() || has_peers,
             "control.name: is missing; give this gateway a name that no other gateway of the fleet has"
@@ -225,14 +213,14 @@ impl Registry {
         }
         check_token("control.token", self.token.as_deref(), check);
         check(
-            !self.is_https() || self.tls.is_some() || has_peers,
+            !self.url.is_https() || self.tls.is_some() || has_peers,
             "control.tls: is missing, and control.url is https; add the client certificates here, or under peers"
                 .to_owned(),
         );
         if let Some(tls) = &self.tls {
             tls.check("control.tls", check);
             check(
-                self.is_https(),
+                self.url.is_https(),
                 format!(
                     "control.tls: is set, and control.url is `{}`; write https:// there, or remove tls",
                     self.url
@@ -311,7 +299,7 @@ mod tests {
     fn section() {
         let read = |text: &str| Gateway::read(&format!("version: 1\ncontrol: {text}\n"));
         let control = read("{url: 'http://127.0.0.1:8090', name: us-1}").unwrap().control.unwrap();
-        assert_eq!(control.authority().unwrap().as_str(), "127.0.0.1:8090");
+        assert_eq!(control.url.authorities(), ["127.0.0.1:8090"]);
         assert_eq!((control.lease, control.view), (Span::secs(5), None));
         let error = read("{url: 'https://c', name: US, lease: 10ms, view: ''}");
         let error = error.unwrap_err().to_string();

@@ -10,7 +10,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
 
 use super::policy::Scalar;
-use super::{Control, Gateway, Policy, Size, Span, TokenAlgorithm, Topology, topology};
+use super::{
+    Control, ControlUrls, Gateway, MOST_CONTROL_PLANES, Policy, Size, Span, TokenAlgorithm,
+    Topology, topology,
+};
 use crate::admin::{AddReplica, EngineName, RoleName, TransferName};
 
 impl Gateway {
@@ -60,6 +63,19 @@ form!(Size, "Size", |_generator| json_schema!({
     "type": ["string", "integer"],
     "pattern": "^\\s*[0-9]+(\\.[0-9]+)?\\s*([kKmMgGtTpP]?[iI]?[bB]?)\\s*$",
     "minimum": 0,
+}));
+form!(ControlUrls, "ControlUrls", |_generator| json_schema!({
+    "description": "An address, or a list of addresses",
+    "oneOf": [
+        {"type": "string"},
+        {
+            "type": "array",
+            "items": {"type": "string"},
+            "minItems": 1,
+            "maxItems": MOST_CONTROL_PLANES,
+            "uniqueItems": true,
+        },
+    ],
 }));
 form!(EngineName, "Engine", |_generator| names(EngineName::all().map(EngineName::name)));
 form!(TokenAlgorithm, "TokenAlgorithm", |_generator| {

@@ -7,12 +7,11 @@
 //! The control plane leaves out records that it can't read, for example of a later version.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use meridian_routing::assign::{Home, Membership};
 use serde::{Deserialize, Serialize};
 
-use super::{Gateway, Region, Replica};
+use super::{Gateway, Region, Replica, distances};
 
 /// The whole registry at one revision: `GET /admin/registry`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -99,7 +98,7 @@ impl Snapshot {
             adopters: self.adopters(&one.region),
         };
         Membership {
-            rtts: self.rtts(),
+            rtts: distances(&self.regions, self.gateways.values()),
             gateways: self.gateways.iter().map(|(n, g)| (n.clone(), g.region.clone())).collect(),
             replicas: there.map(|(name, one)| (name.clone(), home(one))).collect(),
         }
@@ -108,36 +107,6 @@ impl Snapshot {
     fn adopters(&self, region: &str) -> Option<BTreeSet<String>> {
         let adopters = self.regions.get(region)?.adopters.as_ref()?;
         Some(adopters.iter().cloned().collect())
-    }
-
-    /// The round trip between two regions, in both directions: the shortest that gateways of the
-    /// first measured; else the value that operators set for the first, or for the second.
-    fn rtts(&self) -> BTreeMap<(String, String), Duration> {
-        let mut rtts = BTreeMap::new();
-        let mut enter = |from: &str, to: &str, ms: f64| {
-            if let Ok(rtt) = Duration::try_from_secs_f64(ms / 1e3) {
-                let known = rtts.entry((from.to_owned(), to.to_owned())).or_insert(rtt);
-                *known = rtt.min(*known);
-            }
-        };
-        for gateway in self.gateways.values() {
-            gateway.rtt_ms.iter().for_each(|(to, ms)| enter(&gateway.region, to, *ms));
-        }
-        let written: Vec<_> = self
-            .regions
-            .iter()
-            .flat_map(|(from, region)| region.rtt_ms.iter().map(move |(to, ms)| (from, to, *ms)))
-            .collect();
-        for there in [true, false] {
-            for (from, to, ms) in &written {
-                let pair = if there { (*from, *to) } else { (*to, *from) };
-                let pair = (pair.0.clone(), pair.1.clone());
-                if let Ok(rtt) = Duration::try_from_secs_f64(ms / 1e3) {
-                    rtts.entry(pair).or_insert(rtt);
-                }
-            }
-        }
-        rtts
     }
 }
 
@@ -150,6 +119,8 @@ fn put<R>(records: &mut BTreeMap<String, R>, name: String, record: Option<R>) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use meridian_routing::assign::{Serving, assign};
 
     use super::*;
@@ -199,15 +170,6 @@ mod tests {
         assert_eq!(server(&world), adopted("us-1", 92));
         world.regions.get_mut("eu").unwrap().adopters = Some(Vec::new());
         assert_eq!(server(&world), Serving::NoGateway);
-    }
-
-    // A distance that only the other side's record contains counts in both directions.
-    #[test]
-    fn distances_hold_both_ways() {
-        let rtts = world().membership().rtts;
-        let pair = |a: &str, b: &str| rtts.get(&(a.to_owned(), b.to_owned())).copied();
-        assert_eq!(pair("eu", "us"), Some(Duration::from_millis(92)));
-        assert_eq!(pair("eu", "asia"), pair("asia", "eu"));
     }
 
     // An update adds, changes and removes; one that is known, or older, does nothing.

@@ -57,6 +57,10 @@ impl Plane {
         format!("http://{}", self.admin)
     }
 
+    pub(crate) fn address(&self) -> std::net::SocketAddr {
+        self.admin
+    }
+
     pub(crate) async fn stop(&mut self) {
         self.stop.take().unwrap().send(()).unwrap();
         (&mut self.served).await.unwrap().unwrap();

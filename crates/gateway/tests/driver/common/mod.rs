@@ -8,6 +8,7 @@ mod ocean;
 mod region;
 mod replica;
 mod script;
+mod stand_in;
 mod tokens;
 
 pub(crate) use certs::{Fleet, follow, peers};
@@ -20,6 +21,7 @@ pub(crate) use ocean::Ocean;
 pub(crate) use region::{Region, config};
 pub(crate) use replica::{Replica, Seen};
 pub(crate) use script::{Script, chunk};
+pub(crate) use stand_in::{Does, StandIn};
 pub(crate) use tokens::{Signer, unsigned};
 
 use std::time::Duration;
