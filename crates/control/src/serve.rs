@@ -11,6 +11,7 @@
 mod answer;
 mod api;
 mod check;
+mod dns;
 mod gateways;
 mod identity;
 mod intervals;
@@ -83,6 +84,9 @@ pub enum ServeError {
         /// The cause.
         source: io::Error,
     },
+    /// The settings of the name server can't be used: every problem.
+    #[error("{0}")]
+    Dns(String),
     /// This build has no etcd.
     #[error("{0}")]
     NoEtcd(&'static str),
@@ -125,6 +129,9 @@ struct Shared {
     reports: Mutex<Reports>,
     /// When gateways and replicas were up and down.
     observed: Mutex<Observed>,
+    /// Counts the changes of what was observed.
+    changes: channel::Sender<u64>,
+    dns: Option<dns::Dns>,
     followers: Arc<AtomicUsize>,
     /// Ends every connection.
     over: CancellationToken,
@@ -180,6 +187,10 @@ pub async fn serve(
     for problem in check::doubts(&config) {
         tracing::error!(problem, "the control plane starts with this problem");
     }
+    let (named, sockets) = match &config.dns {
+        Some(dns) => (Some(dns::Dns::load(dns)?), Some(dns::bind(dns).await?)),
+        None => (None, None),
+    };
     let start = Instant::now();
     let store = open::store(&config, start)?;
     let place = open::place(&config, &store);
@@ -200,11 +211,13 @@ pub async fn serve(
         start_ms: date_ms(),
         reports: Mutex::default(),
         observed: Mutex::default(),
+        changes: channel::Sender::default(),
+        dns: named,
         followers: Arc::default(),
         over: CancellationToken::new(),
     });
     let _over = shared.over.clone().drop_guard();
-    let _background = background(&shared, listener, given);
+    let _background = background(&shared, listener, sockets, given);
     tracing::info!(store = %shared.store(), place, "the registry is open");
     on_ready(Ready { admin, tls: shared.tls.is_some() });
     tokio::select! {
@@ -215,12 +228,20 @@ pub async fn serve(
 }
 
 /// Starts everything that goes on beside the requests; it ends when the result is dropped.
-fn background(shared: &Arc<Shared>, listener: TcpListener, given: Given) -> JoinSet<()> {
+fn background(
+    shared: &Arc<Shared>,
+    listener: TcpListener,
+    sockets: Option<meridian_dns::Sockets>,
+    given: Given,
+) -> JoinSet<()> {
     let mut background = JoinSet::new();
     background.spawn(accept(shared.clone(), listener));
     background.spawn(leader::keep(shared.clone(), given.config.clone()));
     background.spawn(reload::keep(shared.clone(), given));
     background.spawn(intervals::keep(shared.clone()));
+    if let Some(sockets) = sockets {
+        background.spawn(dns::keep(shared.clone(), sockets));
+    }
     if shared.registry.store().is_shared() {
         background.spawn(identity::keep(shared.clone()));
     }

@@ -51,7 +51,7 @@ fn state() -> State {
         .collect();
     State {
         zone: Zone::new(&settings).expect("the settings are right"),
-        map: map(&prefixes),
+        map: Arc::new(map(&prefixes)),
         fleet: Fleet { regions },
     }
 }

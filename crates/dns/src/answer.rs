@@ -164,9 +164,12 @@ fn usable(fleet: &Fleet, name: &str, family: Family) -> Result<Vec<IpAddr>, Pass
     if addresses.is_empty() { Err(PassedOver::NoAddress) } else { Ok(addresses) }
 }
 
-type Decision<'a> = (Serves<'a>, Vec<(&'a str, PassedOver)>);
+/// Who serves, and the regions that were passed over, the nearest first.
+pub type Decision<'a> = (Serves<'a>, Vec<(&'a str, PassedOver)>);
 
-fn nearest<'a>(fleet: &'a Fleet, home: &'a str, family: Family) -> Decision<'a> {
+/// Decides which region serves the clients of the region `home`.
+#[must_use]
+pub fn nearest<'a>(fleet: &'a Fleet, home: &'a str, family: Family) -> Decision<'a> {
     let mut passed_over = Vec::new();
     match usable(fleet, home, family) {
         Ok(addresses) => {

@@ -27,7 +27,7 @@ mod subnet;
 mod warnings;
 mod zone;
 
-pub use answer::{Answer, Home, PassedOver, Serves, answer};
+pub use answer::{Answer, Decision, Home, PassedOver, Serves, answer, nearest};
 pub use counters::{Count, Counters};
 pub use fleet::{Family, Fleet, Region};
 pub use map::{ClientMap, Entry, Found, Place, entries_of_text};

@@ -10,6 +10,7 @@
 mod content;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use hickory_proto::op::{self, Message};
 use hickory_proto::rr::rdata::opt::EdnsOption;
@@ -33,7 +34,7 @@ pub struct State {
     /// The zone.
     pub zone: Zone,
     /// The regions of clients.
-    pub map: ClientMap,
+    pub map: Arc<ClientMap>,
     /// The regions and their living gateways.
     pub fleet: Fleet,
 }

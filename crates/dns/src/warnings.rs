@@ -87,7 +87,7 @@ mod tests {
         let map = ClientMap::new(entries_of_text("clients", clients).unwrap(), default).unwrap();
         let regions = regions.iter().map(|name| ((*name).to_owned(), Region::default()));
         let fleet = Fleet { regions: regions.collect() };
-        let state = State { zone: Zone::new(&settings).unwrap(), map, fleet };
+        let state = State { zone: Zone::new(&settings).unwrap(), map: map.into(), fleet };
         warnings(&state).iter().map(ToString::to_string).collect()
     }
 

@@ -9,7 +9,9 @@ mod check;
 mod distances;
 mod follow;
 mod kept;
+mod names;
 mod needs;
+mod public;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -23,7 +25,9 @@ pub use api::{Announce, Export, Imported, Leased, Load, RegionStatus, Renew, Rol
 pub use distances::{Distances, distances};
 pub use follow::{Beat, Change, Snapshot, Update};
 pub use kept::{Kept, NotKept};
+pub use names::{NameRow, Names};
 pub use needs::{Work, advice_for};
+pub use public::public_addresses;
 
 /// The desired state of a replica or a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! `meridian regions`
 
 use anyhow::{Context, bail};
-use meridian_wire::registry::{Region, Status};
+use meridian_wire::registry::{NameRow, Names, Region, Status};
 
 use super::ask::Control;
 use super::{forced, pair, table};
@@ -19,6 +19,8 @@ pub(crate) struct Regions {
 enum Command {
     /// List the regions, with gateways, replicas, and the replicas that the load needs
     List,
+    /// Show who answers which name of the fleet's zone, and why
+    Names(NamesOf),
     /// Set the round-trip times of a region, and the regions that may adopt its replicas
     Set(Set),
     /// Drain a region: its new requests go to other regions
@@ -27,6 +29,13 @@ enum Command {
     Undrain(Name),
     /// Delete the record of a region without replicas and gateways
     Forget(Name),
+}
+
+#[derive(clap::Args)]
+struct NamesOf {
+    /// Show the answer for the client with this address
+    #[arg(long, value_name = "ADDRESS")]
+    client: Option<std::net::IpAddr>,
 }
 
 #[derive(clap::Args)]
@@ -67,6 +76,7 @@ impl Regions {
         let at = |name: &str| format!("/admin/regions/{name}");
         match &self.command {
             Command::List => self.list(),
+            Command::Names(NamesOf { client }) => self.names(*client),
             Command::Set(set) => {
                 self.control.put(&forced(at(&set.name), set.force), &self.changed(set)?)?;
                 println!("region {} is set", set.name);
@@ -101,6 +111,19 @@ impl Regions {
         };
         let heads = ["NAME", "WANTED", "GATEWAYS", "UP", "NEEDED", "HELD", "ADVICE"];
         table::print(&heads, status.regions.into_iter().map(row).collect());
+        Ok(())
+    }
+
+    fn names(&self, client: Option<std::net::IpAddr>) -> anyhow::Result<()> {
+        let query = client.map(|client| format!("?client={client}")).unwrap_or_default();
+        let names: Names = self.control.get(&format!("/admin/names{query}"))?;
+        let row = |one: NameRow| {
+            let addresses: Vec<String> = one.addresses.iter().map(ToString::to_string).collect();
+            let regions = one.regions.join(", ");
+            vec![one.name, one.kind, one.client, regions, addresses.join(" "), one.why]
+        };
+        let heads = ["NAME", "TYPE", "ASKED BY", "ANSWER", "ADDRESSES", "WHY"];
+        table::print(&heads, names.rows.into_iter().map(row).collect());
         Ok(())
     }
 

@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 
 use super::answer::{Answered, Body, Refusal, page, status_page, text, typed};
 use super::secured::may_change;
-use super::{Shared, gateways, metrics, names, needs, open, watch};
+use super::{Shared, dns, gateways, metrics, names, needs, open, watch};
 use crate::registry::{Kept, Key, View, region_name};
 use crate::store::{Revision, Store};
 
@@ -29,7 +29,7 @@ const MOST_BODY: usize = 1 << 20;
 const MOST_IMPORT: usize = 64 << 20;
 
 /// Every supported path, for the error about an unknown one.
-const SERVED: &str = "served here: GET /health /metrics /admin/status /admin/intervals /admin/registry /admin/export /admin/watch \
+const SERVED: &str = "served here: GET /health /metrics /admin/status /admin/intervals /admin/registry /admin/export /admin/names /admin/watch \
     /admin/replicas /admin/regions /admin/gateways, PUT /admin/replicas/NAME /admin/regions/NAME \
     /admin/regions/NAME/policy, POST /admin/import /admin/replicas/NAME/drain /admin/replicas/NAME/undrain \
     /admin/regions/NAME/drain /admin/regions/NAME/undrain, DELETE /admin/replicas/NAME \
@@ -129,6 +129,7 @@ fn guard(
 fn parameters(method: &Method, path: &[&str]) -> Option<&'static [&'static str]> {
     Some(match (method.as_str(), path) {
         ("GET", ["health" | "metrics"]) => return None,
+        ("GET", ["admin", "names"]) => &["client"],
         ("GET", ["admin", "watch"]) => &["from", "store"],
         ("DELETE", ["admin", "gateways", _]) => &["lease"],
         ("DELETE", ["admin", "replicas", _]) => &["forget"],
@@ -146,13 +147,16 @@ async fn get(shared: &Arc<Shared>, path: &str, query: &Query, last: Option<&str>
         "/metrics" => {
             let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
             let intervals = shared.observed().read(shared.date_ms());
-            let body =
-                http_body_util::Full::new(metrics::page(&status(shared).await?, &intervals).into());
+            let counters = shared.dns.as_ref().map(|dns| &*dns.counters);
+            let body = http_body_util::Full::new(
+                metrics::page(&status(shared).await?, &intervals, counters).into(),
+            );
             Ok(typed(body.boxed_unsync(), kind))
         }
         "/admin/status" => Ok(page(&status(shared).await?)),
         "/admin/intervals" => Ok(page(&shared.observed().read(shared.date_ms()))),
         "/admin/registry" => Ok(page(&snapshot(shared, view(shared).await?))),
+        "/admin/names" => dns::names(shared, query),
         "/admin/export" => Ok(page(&shared.registry.export(shared.store()).await?)),
         "/admin/watch" => watch::begin(shared, query, last).await,
         "/admin/regions" => Ok(page(&listed(view(shared).await?.regions))),

@@ -9,6 +9,7 @@ use std::time::SystemTime;
 use meridian_wire::config::Control as Config;
 
 use super::ServeError;
+use super::dns::Dns;
 use super::secured::{Secured, files};
 #[cfg(feature = "etcd")]
 use crate::limits::Limits;
@@ -26,6 +27,7 @@ pub fn check(config: &Config) -> Vec<String> {
     let further: Vec<_> = missing.filter(|missing| !found.contains(missing)).collect();
     found.extend(further);
     found.extend(doubts(config));
+    found.extend(config.dns.as_ref().and_then(|dns| Dns::load(dns).err()).map(|e| e.to_string()));
     found.extend(
         match &config.etcd {
             Some(etcd) => shared(etcd),

@@ -54,16 +54,23 @@ async fn begin(shared: &Shared) -> Result<ChosenWatch, Refused> {
     let view = shared.registry.view().await?;
     let watch = shared.registry.store().watch(&Keys::prefix(""), view.revision.next());
     shared.observed().found(view, shared.date_ms());
+    shared.changes.send_modify(|count| *count += 1);
     Ok(watch)
 }
 
 async fn follow(shared: &Shared, mut watch: ChosenWatch) {
     while let Ok(batch) = watch.next().await {
         shared.observed().apply(&batch, shared.date_ms());
+        shared.changes.send_modify(|count| *count += 1);
     }
 }
 
 impl Observed {
+    /// The registry, as far as the watch has shown it.
+    pub(super) fn view(&self) -> &View {
+        &self.view
+    }
+
     /// What the store shows of the replicas that a gateway sees, by their names.
     pub(super) fn seen_by(&self, gateway: &str) -> BTreeMap<String, Seen> {
         let of = |(pair, kept): (&String, &Kept<Seen>)| {

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use meridian_dns::Counters;
 use meridian_wire::intervals::{History, Intervals, REMOVED};
 use meridian_wire::registry::{RegionStatus, RoleStatus, Status};
 use prometheus_client::encoding::{EncodeLabelSet, text::encode};
@@ -36,6 +37,13 @@ struct StateLabel {
     cause: String,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct QueryLabel {
+    kind: &'static str,
+    outcome: &'static str,
+    region: String,
+}
+
 type RoleColumn = (&'static str, &'static str, fn(&RoleStatus) -> Option<f64>);
 
 /// One value per region and role of its replicas.
@@ -59,7 +67,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 /// The page for a scraper.
-pub(super) fn page(status: &Status, intervals: &Intervals) -> String {
+pub(super) fn page(status: &Status, intervals: &Intervals, dns: Option<&Counters>) -> String {
     let mut registry = Registry::with_prefix("meridian");
     let mut one = |name: &str, help: &str, value: f64| {
         let gauge = Float::default();
@@ -92,9 +100,35 @@ pub(super) fn page(status: &Status, intervals: &Intervals) -> String {
     }
     histories(&mut registry, "fleet_gateway", &intervals.gateways);
     histories(&mut registry, "fleet_replica", &intervals.replicas);
+    if let Some(dns) = dns {
+        name_server(&mut registry, dns);
+    }
     let mut text = String::new();
     encode(&mut text, &registry).expect("writing to a string does not fail");
     text
+}
+
+/// Queries of the name server.
+fn name_server(registry: &mut Registry, counters: &Counters) {
+    let queries: Family<QueryLabel, Counter> = Family::default();
+    for count in counters.queries() {
+        let (kind, outcome) = (count.kind.name(), count.outcome.name());
+        let label = QueryLabel { kind, outcome, region: count.region };
+        queries.get_or_create(&label).inner().store(count.queries, Ordering::Relaxed);
+    }
+    registry.register("dns_queries", "Queries, by type, outcome and serving region", queries);
+    for (name, help, value) in [
+        ("dns_malformed", "Messages that could not be read", counters.malformed()),
+        ("dns_truncated", "Answers that were too large for UDP", counters.truncated()),
+        ("dns_refused_connections", "Connections over the limit", counters.refused_connections()),
+    ] {
+        let counter: Counter = Counter::default();
+        counter.inner().store(value, Ordering::Relaxed);
+        registry.register(name, help, counter);
+    }
+    let connections = Float::default();
+    connections.set(counters.connections() as f64);
+    registry.register("dns_connections", "Open TCP connections", connections);
 }
 
 /// States, changes of state and downtime of the gateways or replicas that are not removed.
@@ -143,16 +177,21 @@ mod tests {
         one.enter(1000, "down", "lease_expired");
         let intervals =
             Intervals { now_ms: 3500, replicas: vec![one.at(3500)], gateways: vec![one.at(3500)] };
-        let page = page(&Status { regions, ..Status::default() }, &intervals);
-        let docs = include_str!("../../../../docs/control.md");
+        let status = Status { regions, ..Status::default() };
+        let page = page(&status, &intervals, Some(&Counters::default()));
+        let docs = include_str!("../../../../docs/control.md").to_owned()
+            + include_str!("../../../../docs/dns.md");
         let names: Vec<&str> = page
             .lines()
             .filter_map(|l| l.strip_prefix("# HELP "))
             .filter_map(|l| l.split(' ').next())
             .collect();
-        assert_eq!(names.len(), 9 + COLUMNS.len() + ROLE_COLUMNS.len(), "{names:?}");
+        assert_eq!(names.len(), 14 + COLUMNS.len() + ROLE_COLUMNS.len(), "{names:?}");
         for name in names {
-            assert!(docs.contains(&format!("| `{name}`")), "{name} is not in docs/control.md");
+            assert!(
+                docs.contains(&format!("| `{name}`")),
+                "{name} is in neither docs/control.md nor docs/dns.md"
+            );
         }
         let by_role = "meridian_role_replicas_needed{region=\"eu\",role=\"prefill\"} 1";
         assert!(page.contains(by_role), "{page}");

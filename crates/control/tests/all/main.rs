@@ -8,6 +8,8 @@
 mod api;
 mod browser;
 mod disk;
+#[path = "../each/dns.rs"]
+mod dns;
 mod embedded;
 mod kill;
 mod model;

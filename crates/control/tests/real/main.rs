@@ -7,6 +7,8 @@
 
 #[path = "../each/api.rs"]
 mod api;
+#[path = "../each/dns.rs"]
+mod dns;
 mod etcd;
 mod faults;
 mod model;

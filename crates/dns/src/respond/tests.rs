@@ -1,3 +1,4 @@
+use std::sync::Arc;
 mod sizes;
 
 use std::fmt::Write;
@@ -40,7 +41,9 @@ fn state() -> State {
     let regions = regions.map(|(name, region)| (name.to_owned(), region)).into();
     State {
         zone: Zone::new(&settings).unwrap(),
-        map: ClientMap::new(entries_of_text("clients", CLIENTS).unwrap(), Some("us")).unwrap(),
+        map: Arc::new(
+            ClientMap::new(entries_of_text("clients", CLIENTS).unwrap(), Some("us")).unwrap(),
+        ),
         fleet: Fleet { regions },
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn state(gateways: u8) -> State {
     ];
     State {
         zone: Zone::new(&settings).unwrap(),
-        map: ClientMap::new(entries_of_text("clients", CLIENTS).unwrap(), None).unwrap(),
+        map: Arc::new(ClientMap::new(entries_of_text("clients", CLIENTS).unwrap(), None).unwrap()),
         fleet: Fleet { regions: regions.into() },
     }
 }

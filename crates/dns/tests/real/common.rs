@@ -28,7 +28,9 @@ pub(crate) fn state(clients: &str) -> State {
     let regions = REGIONS.map(|(name, addresses)| (name.to_owned(), region(addresses))).into();
     State {
         zone: Zone::new(&settings).unwrap(),
-        map: ClientMap::new(entries_of_text("clients", clients).unwrap(), Some("us")).unwrap(),
+        map: Arc::new(
+            ClientMap::new(entries_of_text("clients", clients).unwrap(), Some("us")).unwrap(),
+        ),
         fleet: Fleet { regions },
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::admin_access::check_hosts;
 use super::{
-    ConfigError, ControlUrls, Etcd, Format, MutualTls, Span, VERSION, file, public_problems,
+    ConfigError, ControlUrls, Dns, Etcd, Format, MutualTls, Span, VERSION, file, public_problems,
 };
 use crate::peer::label;
 
@@ -42,6 +42,9 @@ pub struct Control {
     /// Mutual TLS: both sides show a certificate of the fleet. Plain HTTP if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<MutualTls>,
+    /// One name for all regions; none if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dns: Option<Dns>,
     /// Mean utilisation that the number of needed replicas aims at, above 0 and at most 1.
     #[serde(default = "target")]
     pub target: f64,
@@ -174,6 +177,9 @@ impl Control {
             tls.check("tls", &mut check);
         }
         check_token("token", self.token.as_deref(), &mut check);
+        if let Some(dns) = &self.dns {
+            dns.check(&mut check);
+        }
         found
     }
 
