@@ -39,7 +39,7 @@ pub(super) struct Page {
     requests: Family<EndedAs, Counter>,
     in_flight: Float,
     held: Float,
-    /// These five are absent without a control plane.
+    /// These six are absent without a control plane.
     control_up: Family<NoLabels, Float>,
     control_losses: Family<NoLabels, Counter>,
     control_moves: Family<NoLabels, Counter>,

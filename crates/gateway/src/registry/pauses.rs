@@ -87,8 +87,8 @@ mod tests {
         assert_eq!(pauses(3, 9), [100, 100, 100, 100, 100, 200, 100, 100, 400]);
     }
 
-    // A refusal is final whichever control plane it comes from, and a round after it starts anew. A
-    // success starts everything anew.
+    // A refusal is final, whichever control plane sends it. A new round starts after it, and after a
+    // success.
     #[test]
     fn refusals_and_successes() {
         let mut pauses = Pauses::new("us-1", 1, 2, Duration::from_secs(1));

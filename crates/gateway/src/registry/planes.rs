@@ -164,7 +164,7 @@ mod tests {
         assert_eq!((one.used(), one.moves(), one.others().len()), (0, 0, 0));
     }
 
-    // Whoever waits for a move learns of it, also of one that has happened already.
+    // A task that waits for a move learns of it, also of one that has happened already.
     #[tokio::test]
     async fn a_move_is_noticed() {
         let planes = planes("['http://c1:1', 'http://c2:1']");

@@ -116,19 +116,19 @@ impl Clients {
 
     async fn stop(self) {
         self.stop.send(()).expect("no request has failed");
-        assert!(self.served.await.unwrap() > 20, "requests went on throughout");
+        assert!(self.served.await.unwrap() > 20, "requests were sent throughout");
     }
 }
 
-/// Whether the watch went on at this control plane: without reading the whole registry again.
+/// Whether the watch resumed at this control plane, without reading the whole registry again.
 fn resumed(plane: &StandIn) -> bool {
     let requests = plane.requests();
     let watches = requests.iter().any(|line| line.starts_with("GET /admin/watch?from="));
     watches && !requests.contains(&"GET /admin/registry".to_owned())
 }
 
-// The first control plane is killed: the watch and the lease go on at the second, which passes on
-// later changes. The gateway stays there when the first is back, and goes back when the second is
+// The first control plane is killed: the watch resumes at the second, which sends later changes, and
+// the lease is renewed there. The gateway stays there when the first is back, and goes back when the second is
 // killed. It was never lost, and the status and the metrics tell what happened.
 #[tokio::test(start_paused = true)]
 async fn one_is_killed_and_comes_back() {

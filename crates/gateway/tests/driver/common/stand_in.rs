@@ -1,4 +1,4 @@
-//! One of several control planes of a registry. It passes every connection on to the one control
+//! One of several control planes of a registry. It forwards every connection to the one control
 //! plane that has the store, so all of them have the same revisions and leases, until the test makes
 //! it fail.
 
@@ -13,11 +13,11 @@ use tokio::task::{JoinHandle, JoinSet};
 /// The treatment of connections.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Does {
-    /// They are passed on.
+    /// They are forwarded.
     Serves,
     /// New ones are accepted, and all stay silent.
     Hangs,
-    /// Requests on new ones get this status; the open ones go on.
+    /// Requests on new ones get this status; the open ones continue.
     Answers(u16),
 }
 
