@@ -16,6 +16,7 @@ mod intervals;
 mod kill;
 mod litellm;
 mod live;
+mod names;
 mod page;
 mod peers;
 mod prefix;
