@@ -26,7 +26,7 @@ impl World {
                 value: format!("{:?}", order.act).to_lowercase(),
                 remedy:
                     "use kill, revive, cut or slow for a link or a path; kill, revive, restart, stop, end \
-                     or reload for a program; edit for a gateway only"
+                     or reload for a program; edit for a gateway only; slow for a member of etcd"
                         .into(),
             });
         }
@@ -38,7 +38,15 @@ impl World {
                 };
                 return paths.set(set_link(order.act, "", "")).await;
             }
-            What::Control => return self.control_act(order.act).await,
+            What::Control | What::Etcd => {
+                let Some(planes) = &mut self.planes else {
+                    return Err(unknown(&order.name, ["a fleet of several regions"]));
+                };
+                return match order.what {
+                    What::Etcd => planes.etcd_act(&self.fleet, &order.name, order.act).await,
+                    _ => planes.act(&self.fleet, &order.name, order.act).await,
+                };
+            }
             What::Replica => {
                 let (region, replica) = self.replica(&order.name)?;
                 self.replica_act(options, region, replica, order.act).await?;
@@ -129,26 +137,6 @@ impl World {
         Ok(())
     }
 
-    async fn control_act(&mut self, act: Act) -> Result<()> {
-        let Some((at, certificates)) = self.control_at.clone() else {
-            return Err(unknown("control", ["a fleet of several regions"]));
-        };
-        if signalled(self.control.as_mut().map(|control| &mut control.process), act) {
-            return Ok(());
-        }
-        if let Some(mut control) = self.control.take() {
-            match act {
-                Act::Kill => return control.process.kill().await,
-                _ => end(&mut control.process).await?,
-            }
-        }
-        if act != Act::Kill && self.control.is_none() {
-            let fleet = &self.fleet;
-            self.control = Some(again(|| fleet.control(&at, &certificates)).await?);
-        }
-        Ok(())
-    }
-
     async fn link(&mut self, order: &Order) -> Result<()> {
         let both = order.name.split_once('/').map(|(a, b)| vec![(a, b), (b, a)]);
         let ways = both.or_else(|| order.name.split_once('>').map(|way| vec![way]));
@@ -166,16 +154,17 @@ impl World {
 
 /// Performs an act that is a signal only; false if the process has to end or another one has to
 /// start.
-fn signalled(process: Option<&mut Process>, act: Act) -> bool {
+pub(super) fn signalled(process: Option<&mut Process>, act: Act) -> bool {
     match (act, process) {
         (Act::Stop, Some(process)) => process.stop(),
+        (Act::Slow, Some(process)) => process.slow(),
         (Act::End, Some(process)) => process.terminate(),
         (Act::Reload, Some(process)) => process.hang_up(),
         (Act::Revive, Some(process)) => {
             process.go_on();
             return !process.is_ending();
         }
-        (Act::Stop | Act::End | Act::Reload, None) => {}
+        (Act::Stop | Act::Slow | Act::End | Act::Reload, None) => {}
         _ => return false,
     }
     true
@@ -207,7 +196,9 @@ fn set_link(act: Act, from: &str, to: &str) -> SetLink {
 
 /// Starts a program at its previous address. Another program's connection may have the port for a
 /// moment, since the kernel assigns both from one range.
-async fn again<T, F: Future<Output = Result<T>>>(mut start: impl FnMut() -> F) -> Result<T> {
+pub(super) async fn again<T, F: Future<Output = Result<T>>>(
+    mut start: impl FnMut() -> F,
+) -> Result<T> {
     let give_up = tokio::time::Instant::now() + SETTLE;
     loop {
         match start().await {
@@ -219,7 +210,7 @@ async fn again<T, F: Future<Output = Result<T>>>(mut start: impl FnMut() -> F) -
     }
 }
 
-fn unknown<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Error {
+pub(super) fn unknown<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Error {
     let known: Vec<&str> = known.into_iter().collect();
     let remedy = format!("is not there; use one of {}", known.join(", "));
     Error::Setting { field: "name", value: name.to_owned(), remedy }
