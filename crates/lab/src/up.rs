@@ -6,6 +6,7 @@
 //! the gateways are drained. The run succeeds only if every request did, all counts agree, and
 //! every process ended as expected.
 
+mod acts;
 mod arrange;
 mod beside;
 mod board;

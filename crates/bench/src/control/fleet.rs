@@ -207,7 +207,7 @@ impl One {
         Renew { lease, held: 0, replicas, rtt_ms: BTreeMap::new() }
     }
 
-    /// Reads the registry and its changes; a broken watch begins anew.
+    /// Reads the registry and its changes; a broken watch begins again.
     async fn follow_forever(self) {
         loop {
             if let Err(error) = self.follow().await {

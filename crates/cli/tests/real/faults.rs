@@ -68,6 +68,17 @@ fn the_registry_survives_a_minute_of_faults() {
     assert!(out.contains("in the registry, both serve"), "{out}");
 }
 
+// Without etcd the scenario fails, and says how to install it.
+#[test]
+fn a_missing_etcd_is_named() {
+    let _one = ONE_FLEET.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_meridian"));
+    command.env("PATH", "/nonexistent").args(["chaos", "registry", "--for", "20s"]);
+    let output = command.output().expect("the binary runs");
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && err.contains("apt-get install etcd-server"), "{err}");
+}
+
 // No gateway waits for a suspended process, and a resumed one does no harm.
 #[test]
 fn a_fleet_survives_suspended_processes() {

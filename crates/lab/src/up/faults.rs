@@ -7,11 +7,12 @@ use std::time::Duration;
 use meridian_wire::config::Span;
 use meridian_wire::wan::{LinkState, Rate, SetLink, known_delay};
 
+use super::Options;
+use super::acts::{again, end, signalled, unknown};
 use super::order::{Act, Order, What};
 use super::region::Region;
-use super::world::{World, end};
-use super::{Options, SETTLE};
-use crate::{Error, Process, Result};
+use super::world::World;
+use crate::{Error, Result};
 
 /// Additional delay, jitter, and bytes a second of a slow link.
 const SLOW: (Duration, Duration, u64) =
@@ -152,24 +153,6 @@ impl World {
     }
 }
 
-/// Performs an act that is a signal only; false if the process has to end or another one has to
-/// start.
-pub(super) fn signalled(process: Option<&mut Process>, act: Act) -> bool {
-    match (act, process) {
-        (Act::Stop, Some(process)) => process.stop(),
-        (Act::Slow, Some(process)) => process.slow(),
-        (Act::End, Some(process)) => process.terminate(),
-        (Act::Reload, Some(process)) => process.hang_up(),
-        (Act::Revive, Some(process)) => {
-            process.go_on();
-            return !process.is_ending();
-        }
-        (Act::Stop | Act::Slow | Act::End | Act::Reload, None) => {}
-        _ => return false,
-    }
-    true
-}
-
 fn set_link(act: Act, from: &str, to: &str) -> SetLink {
     let state = |state| SetLink { state: Some(state), ..SetLink::default() };
     let usual = known_delay(from, to).unwrap_or(Span::millis(0));
@@ -192,26 +175,4 @@ fn set_link(act: Act, from: &str, to: &str) -> SetLink {
             rate: Some(Rate(None)),
         },
     }
-}
-
-/// Starts a program at its previous address. Another program's connection may have the port for a
-/// moment, since the kernel assigns both from one range.
-pub(super) async fn again<T, F: Future<Output = Result<T>>>(
-    mut start: impl FnMut() -> F,
-) -> Result<T> {
-    let give_up = tokio::time::Instant::now() + SETTLE;
-    loop {
-        match start().await {
-            Err(Error::EndedEarly { .. }) if tokio::time::Instant::now() < give_up => {
-                tokio::time::sleep(Duration::from_millis(200)).await;
-            }
-            other => return other,
-        }
-    }
-}
-
-pub(super) fn unknown<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Error {
-    let known: Vec<&str> = known.into_iter().collect();
-    let remedy = format!("is not there; use one of {}", known.join(", "));
-    Error::Setting { field: "name", value: name.to_owned(), remedy }
 }

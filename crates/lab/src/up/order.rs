@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::planes::ALL;
+/// The name that stands for all members of etcd.
+pub(super) const ALL: &str = "all";
 
 /// An order for a part of the fleet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,17 +1,14 @@
 //! The control planes of several regions: one on a file, or three on an etcd of three members.
 
-use super::faults::{again, signalled, unknown};
-use super::order::Act;
+use super::acts::{again, end, signalled, unknown};
+use super::order::{ALL, Act};
 use super::region::Region;
-use super::world::end;
 use super::{Options, SETTLE};
 use crate::etcd::Etcd;
 use crate::{Certificates, Control, ControlSpec, Fleet, Operator, Process, Result};
 
 /// How many control planes share an etcd, and how many members that has.
 const SEVERAL: usize = 3;
-/// The name that stands for all members of etcd.
-pub(super) const ALL: &str = "all";
 
 /// The control planes of a run, and what they share.
 pub(super) struct Planes {

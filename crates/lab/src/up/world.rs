@@ -7,6 +7,7 @@ use std::time::Duration;
 use meridian_wire::admin::Role;
 use tokio::time::Instant;
 
+use super::acts::end;
 use super::arrange::{self, Shared};
 use super::board::{Asked, Board};
 use super::hours::Hours;
@@ -21,7 +22,7 @@ use super::{DRAIN, Demand, Engines, Options, SETTLE, TICK, WITHOUT_END};
 use crate::legs::{KV_SCALE, LegCounts};
 use crate::page::{Screen, Seen};
 use crate::total::total;
-use crate::{Client, Counts, Distance, EngineCounts, Error, Fleet, Process, Report, Result};
+use crate::{Client, Counts, Distance, EngineCounts, Fleet, Process, Report, Result};
 
 /// All running processes.
 pub(super) struct World {
@@ -345,21 +346,4 @@ fn relays<'a>(
 ) -> impl Iterator<Item = &'a mut Process> {
     let distance = distance.map(|distance| &mut distance.process);
     distance.into_iter().chain(paths.map(|paths| &mut paths.relay.process))
-}
-
-/// Ends a program, and waits until it has ended properly. A suspended one is resumed for that.
-pub(super) async fn end(process: &mut Process) -> Result<()> {
-    if !process.is_ending() {
-        process.terminate();
-    }
-    if process.is_stopped() {
-        process.go_on();
-    }
-    let status = process.wait(DRAIN).await?;
-    if status.success() {
-        return Ok(());
-    }
-    let (name, log) = (process.name().to_owned(), process.log_tail());
-    let what = format!("shutting down {name}");
-    Err(Error::Tool { what, status, remedy: "its log has the cause".into(), log })
 }

@@ -1,4 +1,4 @@
-//! Compares everybody's view of the registry after the faults.
+//! Compares the views of the registry after the faults: etcd's, the control planes' and the gateways'.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -188,7 +188,7 @@ impl Agreement {
         }
         let all: u64 = self.changes.values().sum();
         format!(
-            "{shown}\n   {all} changes, all in the registry, {} of them by the newest records alone; \
+            "{shown}\n   {all} changes, looked up at their revisions ({} too old for that); \
              attempts: {} refused (5xx), {} without an answer, {} found made; \
              same views at revision {}",
             self.compacted, self.refused, self.unanswered, self.found, self.revision

@@ -6,8 +6,7 @@
 
 use meridian_base::Rng;
 
-use super::super::super::order::{Act, What};
-use super::super::super::planes::ALL;
+use super::super::super::order::{ALL, Act, What};
 use super::super::deck::{Drawn, Line, deal, line};
 
 const REGIONS: [&str; 3] = ["us", "eu", "asia"];

@@ -29,7 +29,7 @@ const EVERY: Duration = Duration::from_millis(100);
 const ASKED: Duration = Duration::from_millis(500);
 /// A list of a gateway is current for this time.
 const CURRENT: Duration = Duration::from_millis(300);
-/// Between two samples that are further apart, the registry was lost: nobody can change it then, and
+/// Between two samples that are further apart, the registry was lost: it cannot change then, and
 /// leases do not end.
 const LOST: Duration = Duration::from_secs(1);
 /// Where the observations are.
