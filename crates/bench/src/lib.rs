@@ -5,7 +5,7 @@
 //! [`flowspeed`] measures the flow machine, as [`decision`] does the routing machine. [`forward`]
 //! measures the cost of a forward beyond the round trip, [`digests`] the cost of digests between
 //! regions. [`calibrate`] fits a live replica's TTFT. [`simspeed`] measures the simulator itself,
-//! and [`parity`] its accuracy. [`sweep`] finds the rate that an endpoint carries, [`replay`] sends
+//! and [`parity`] its accuracy. [`control`] measures a control plane. [`sweep`] finds the rate that an endpoint carries, [`replay`] sends
 //! recorded requests, and [`compare`] compares two runs of the load generator. [`fleet`] runs the planner's fleets under each system. [`cluster`]
 //! runs prefill clusters under flow policies, and [`given`] single flows. [`experiment`] has the
 //! simulated experiments, compared with published results.
@@ -16,6 +16,7 @@ pub mod calibration;
 pub mod cluster;
 mod commit;
 pub mod compare;
+pub mod control;
 pub mod decision;
 pub mod digests;
 pub mod experiment;

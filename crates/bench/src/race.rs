@@ -17,7 +17,7 @@
 mod cases;
 mod http;
 mod peers;
-mod process;
+pub(crate) mod process;
 mod replicas;
 mod results;
 mod wrk;

@@ -13,6 +13,7 @@
 
 mod convert;
 mod members;
+mod seldom;
 mod txn;
 mod watch;
 

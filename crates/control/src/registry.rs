@@ -236,15 +236,19 @@ impl<S: Store> Registry<S> {
         self.alter(&key, |there: Region| Region { wanted, ..there }).await
     }
 
-    /// Deletes the record of a removed replica, or of a region.
+    /// Deletes the record of a removed replica, or of a region, as it was in the view at this
+    /// revision: it may have come back since.
     ///
     /// # Errors
-    /// If it is unknown.
-    pub async fn forget(&self, key: &Key) -> Result<Revision, Refused> {
+    /// If it is unknown, or has changed since.
+    pub async fn forget(&self, key: &Key, viewed: Revision) -> Result<Revision, Refused> {
         let text = key.to_string();
         let Some(there) = self.store.get(&text).await? else {
             return Err(key.unknown());
         };
+        if there.modified > viewed {
+            return Err(key.busy());
+        }
         let guards = vec![Guard::At(text.clone(), there.modified)];
         let txn = Txn { guards, changes: vec![Change::Delete(text)] };
         match self.store.commit(txn).await? {

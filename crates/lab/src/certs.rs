@@ -9,8 +9,7 @@ use crate::{Error, Fleet, Result};
 /// A guard: the commands here take milliseconds.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Names of the control plane and of the operator.
-const CONTROL: &str = "control";
+/// Name of the operator.
 const OPERATOR: &str = "operator";
 
 /// The folder of a CA and of its certificates.
@@ -33,10 +32,10 @@ impl Certificates {
         (file("crt"), file("key"))
     }
 
-    /// The CA, and the control plane's certificate and key.
+    /// The CA, and a control plane's certificate and key.
     #[must_use]
-    pub fn control(&self) -> [PathBuf; 3] {
-        self.files("control", CONTROL)
+    pub fn control(&self, name: &str) -> [PathBuf; 3] {
+        self.files("control", name)
     }
 
     /// The CA, and the operator's certificate and key.
@@ -65,12 +64,17 @@ impl Fleet {
         Ok(Certificates { dir })
     }
 
-    /// Creates the certificates of the control plane and of the operator.
+    /// Creates the certificates of these control planes and of the operator.
     ///
     /// # Errors
     /// If `meridian certs` fails.
-    pub async fn control_certificates(&self, certificates: &Certificates) -> Result<()> {
-        for whose in [["--control", CONTROL], ["--operator", OPERATOR]] {
+    pub async fn control_certificates(
+        &self,
+        certificates: &Certificates,
+        planes: impl IntoIterator<Item = &str>,
+    ) -> Result<()> {
+        let planes = planes.into_iter().map(|plane| ["--control", plane]);
+        for whose in planes.chain([["--operator", OPERATOR]]) {
             self.certs(&certificates.dir, &["issue"], &whose).await?;
         }
         Ok(())

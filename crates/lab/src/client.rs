@@ -105,6 +105,11 @@ impl Client {
         Ok(answer)
     }
 
+    /// GET; returns when the answer's head has arrived.
+    pub async fn follow(&self, url: &str) -> Result<Stream> {
+        self.send(Method::GET, url, Bytes::new(), &[]).await
+    }
+
     /// POST of a JSON body; returns the complete answer, whatever its status.
     pub async fn post(&self, url: &str, body: impl Into<Bytes>) -> Result<Answer> {
         self.open(url, body, &[]).await?.whole().await
@@ -182,6 +187,17 @@ impl Stream {
                 self.events.push(data);
             }
         }
+    }
+
+    /// The next bytes, as they come; none when the stream has ended properly.
+    pub async fn bytes(&mut self) -> Result<Option<Bytes>> {
+        while let Some(frame) = self.body.frame().await {
+            let frame = frame.map_err(|e| failed(&self.url, e))?;
+            if let Ok(data) = frame.into_data() {
+                return Ok(Some(data));
+            }
+        }
+        Ok(None)
     }
 
     /// The rest of the answer in one piece.

@@ -1,10 +1,24 @@
-//! The control plane of a fleet: `meridian control` with its own store, used with certificates.
+//! The control planes of a fleet: `meridian control`, each with a file of its own or with one etcd.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fmt::Write;
 use std::path::PathBuf;
 
 use crate::{Certificates, Error, Fleet, Process, Result};
+
+/// Settings of a control plane.
+#[derive(Debug, Clone)]
+pub struct ControlSpec {
+    /// Its name in the fleet, also in its certificate.
+    pub name: String,
+    /// Its address; port 0 means any.
+    pub admin: String,
+    /// The addresses of etcd, the nearest first; a file of its own if there are none.
+    pub etcd: Vec<String>,
+    /// Without certificates it speaks plain HTTP.
+    pub certificates: Option<Certificates>,
+}
 
 /// A running control plane.
 #[derive(Debug)]
@@ -14,29 +28,36 @@ pub struct Control {
     /// URL of its admin port: `https://127.0.0.1:PORT`.
     pub admin: String,
     /// Files for its clients: the CA, a certificate, its key.
-    operator: [PathBuf; 3],
+    operator: Option<[PathBuf; 3]>,
 }
 
 impl Fleet {
-    /// Starts the control plane. `admin` is its address, with port 0 for any. After a kill it finds
-    /// its registry again.
+    /// Starts a control plane. After a kill it finds its registry again.
     ///
     /// # Errors
     /// If it can't be started.
-    pub async fn control(&self, admin: &str, certificates: &Certificates) -> Result<Control> {
-        let (file, store) = (self.dir().join("control.yaml"), self.dir().join("control.redb"));
-        let control = certificates.control();
-        let [ca, certificate, key] = control.each_ref().map(|file| file.display());
-        let yaml = format!(
-            "version: 1\nstore: {}\nadmin: {admin}\n\
-             tls:\n  ca: {ca}\n  certificate: {certificate}\n  key: {key}\n",
-            store.display()
-        );
+    pub async fn control(&self, spec: &ControlSpec) -> Result<Control> {
+        let (name, admin) = (&spec.name, &spec.admin);
+        let mut yaml = format!("version: 1\nadmin: {admin}\n");
+        let _ = match spec.etcd.is_empty() {
+            true => {
+                let store = self.dir().join(format!("{name}.redb"));
+                writeln!(yaml, "store: {}", store.display())
+            }
+            false => writeln!(yaml, "etcd: {{endpoints: {:?}}}", spec.etcd),
+        };
+        if let Some(certificates) = &spec.certificates {
+            let [ca, certificate, key] = certificates.control(name);
+            let (ca, certificate, key) = (ca.display(), certificate.display(), key.display());
+            let _ = writeln!(yaml, "tls: {{ca: {ca}, certificate: {certificate}, key: {key}}}");
+        }
+        let file = self.dir().join(format!("{name}.yaml"));
         std::fs::write(&file, yaml).map_err(Error::file("writing", &file))?;
         let args = ["control".as_ref(), "-c".as_ref(), file.as_os_str()];
-        let process = self.meridian("control", args, &["admin on "]).await?;
+        let process = self.meridian(name, args, &["admin on "]).await?;
         let admin = process.said(0).to_owned();
-        Ok(Control { process, admin, operator: certificates.operator() })
+        let operator = spec.certificates.as_ref().map(Certificates::operator);
+        Ok(Control { process, admin, operator })
     }
 
     /// Adds a replica to a region with its address and its role, and with separate addresses for
@@ -59,7 +80,8 @@ impl Fleet {
         for (region, url) in from {
             args.extend(["--from".into(), format!("{region}={url}").into()]);
         }
-        for (flag, value) in control.asked_with() {
+        args.extend(["--control".into(), control.admin.clone().into()]);
+        for (flag, value) in control.shown() {
             args.extend([format!("--{flag}").into(), value.into()]);
         }
         self.command("replicas", args, "registering a replica at the control plane").await
@@ -70,14 +92,15 @@ impl Control {
     /// The address of its admin port.
     #[must_use]
     pub fn address(&self) -> String {
-        self.admin.trim_start_matches("https://").to_owned()
+        let address = self.admin.split_once("://").map_or(&*self.admin, |(_, address)| address);
+        address.to_owned()
     }
 
-    /// Flags of commands that connect to it, with their values.
+    /// Flags of commands that connect to it, with the files that they show.
     #[must_use]
-    pub fn asked_with(&self) -> [(&'static str, String); 4] {
-        let [ca, certificate, key] =
-            self.operator.each_ref().map(|file| file.display().to_string());
-        [("control", self.admin.clone()), ("ca", ca), ("certificate", certificate), ("key", key)]
+    pub fn shown(&self) -> Vec<(&'static str, String)> {
+        let flags = ["ca", "certificate", "key"].into_iter();
+        let files = self.operator.iter().flatten().map(|file| file.display().to_string());
+        flags.zip(files).collect()
     }
 }

@@ -75,6 +75,9 @@ pub enum Error {
         /// How to get it.
         remedy: String,
     },
+    /// A certificate of the fleet is unusable.
+    #[error(transparent)]
+    Tls(#[from] meridian_tls::FileError),
     /// A program did not answer an HTTP request.
     #[error("{method} {url}: {source}")]
     Http {

@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use crate::{Error, Fleet, Process, Result};
 
+/// The lease of gateways at their control plane.
+pub(crate) const LEASE: Duration = Duration::from_secs(2);
+
 /// Settings of a gateway.
 #[derive(Debug, Clone)]
 pub struct GatewaySpec {
@@ -31,8 +34,8 @@ pub struct GatewaySpec {
     pub engine: String,
     /// Gateways of other regions.
     pub peers: Option<PeersSpec>,
-    /// The control plane's admin address.
-    pub control: Option<String>,
+    /// The control planes' admin addresses, the nearest first.
+    pub control: Vec<String>,
     /// Whether broken streams are resumed on another replica.
     pub resume: bool,
     /// How long engines keep KV for a decode replica, if not the default.
@@ -83,7 +86,7 @@ impl Default for GatewaySpec {
             roles: BTreeMap::new(),
             engine: "auto".into(),
             peers: None,
-            control: None,
+            control: Vec::new(),
             resume: false,
             kv_lease: None,
             further: String::new(),
@@ -114,8 +117,9 @@ impl GatewaySpec {
         if let Some(lease) = &self.kv_lease {
             let _ = writeln!(yaml, "kv_lease: {}ms", lease.as_millis());
         }
-        if let Some(url) = &self.control {
-            let _ = writeln!(yaml, "control: {{url: \"{url}\", lease: 2s, view: {view:?}}}");
+        if !self.control.is_empty() {
+            let (urls, lease) = (&self.control, LEASE.as_secs());
+            let _ = writeln!(yaml, "control: {{url: {urls:?}, lease: {lease}s, view: {view:?}}}");
         }
         if let Some(peers) = &self.peers {
             // Only gateways with the same secret share prefixes.

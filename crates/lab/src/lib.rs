@@ -8,6 +8,7 @@
 //! It deliberately contains no policy, no clock but the machine's and no format but those that the
 //! programs use over HTTP.
 
+mod base64;
 mod certs;
 mod client;
 pub mod clocks;
@@ -17,12 +18,14 @@ mod cpu;
 mod distance;
 mod engine;
 mod error;
+pub mod etcd;
 mod fleet;
 mod gateway;
 mod keeper;
 mod legs;
 pub mod llamacpp;
 mod load;
+mod operator;
 mod page;
 mod process;
 mod rundir;
@@ -36,7 +39,7 @@ pub mod wan;
 
 pub use certs::Certificates;
 pub use client::{Answer, Client, Stream};
-pub use control::Control;
+pub use control::{Control, ControlSpec};
 pub use counts::{Count, Counts, EngineCounts};
 pub use cpu::Busy;
 pub use distance::Distance;
@@ -45,6 +48,7 @@ pub use error::{Error, Result};
 pub use fleet::Fleet;
 pub use gateway::{Gateway, GatewaySpec, PeersSpec};
 pub use load::{ClientCounts, Live, LoadSpec, Report};
+pub use operator::Operator;
 pub use process::{Process, Program};
 pub use scrape::Scrape;
 pub use sse::Event;

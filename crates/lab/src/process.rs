@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -23,6 +24,8 @@ use crate::{Error, Result};
 /// How long a program may take to be ready. A guard, not an expectation: with every core busy,
 /// starting an interpreter takes seconds.
 const READY_LIMIT: Duration = Duration::from_secs(90);
+/// A slowed program is suspended and runs for these times in turn.
+const SLOWED: [Duration; 2] = [Duration::from_millis(80), Duration::from_millis(20)];
 /// The longest wait for the rest of the pipe of a program that has ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -51,6 +54,8 @@ pub struct Process {
     line: watch::Receiver<String>,
     /// Whether it is suspended.
     stopped: bool,
+    /// Set while it is slowed.
+    slowed: Option<Slowed>,
     /// Whether it was asked to end.
     ending: bool,
     /// Copies its output into its log.
@@ -123,8 +128,49 @@ impl Program {
         let (send, line) = watch::channel(String::new());
         let copying = tokio::spawn(copy_lines(lines, file, send));
         let name = self.name;
-        let (stopped, ending) = (false, false);
-        Ok(Process { name, child, log, said, line, stopped, ending, copying, _stdin: stdin })
+        let (stopped, slowed, ending) = (false, None, false);
+        Ok(Process {
+            name,
+            child,
+            log,
+            said,
+            line,
+            stopped,
+            slowed,
+            ending,
+            copying,
+            _stdin: stdin,
+        })
+    }
+}
+
+/// Suspends a program most of the time, until it is dropped.
+#[derive(Debug)]
+struct Slowed(Arc<Mutex<bool>>);
+
+impl Slowed {
+    fn begin(pid: Pid) -> Slowed {
+        let goes_on = Arc::new(Mutex::new(true));
+        let slowed = Slowed(goes_on.clone());
+        tokio::spawn(async move {
+            for (signal, then) in [Signal::STOP, Signal::CONT].into_iter().zip(SLOWED).cycle() {
+                {
+                    let goes_on = goes_on.lock().unwrap_or_else(PoisonError::into_inner);
+                    if !*goes_on {
+                        return;
+                    }
+                    let _ = kill_process(pid, signal);
+                }
+                tokio::time::sleep(then).await;
+            }
+        });
+        slowed
+    }
+}
+
+impl Drop for Slowed {
+    fn drop(&mut self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = false;
     }
 }
 
@@ -165,6 +211,7 @@ impl Process {
     /// Kills it with SIGKILL, as a crash or the OOM killer would, and reaps it. Also ends a
     /// suspended process.
     pub async fn kill(&mut self) -> Result<()> {
+        self.slowed = None;
         self.child.kill().await.map_err(Error::file("killing", &self.name))
     }
 
@@ -181,9 +228,14 @@ impl Process {
         self.send(Signal::STOP);
     }
 
-    /// Resumes it after [`Process::stop`], with SIGCONT.
+    /// Suspends it for 80 of every 100 ms, as if its machine had too little CPU.
+    pub fn slow(&mut self) {
+        self.slowed = self.pid().map(Slowed::begin);
+    }
+
+    /// Resumes it after [`Process::stop`] or [`Process::slow`], with SIGCONT.
     pub fn go_on(&mut self) {
-        self.stopped = false;
+        (self.stopped, self.slowed) = (false, None);
         self.send(Signal::CONT);
     }
 
@@ -192,9 +244,9 @@ impl Process {
         self.send(Signal::HUP);
     }
 
-    /// Whether it is suspended.
+    /// Whether it is suspended, or slowed.
     pub fn is_stopped(&self) -> bool {
-        self.stopped
+        self.stopped || self.slowed.is_some()
     }
 
     /// Whether it was asked to end.
@@ -203,10 +255,14 @@ impl Process {
     }
 
     fn send(&self, signal: Signal) {
-        if let Some(pid) = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
+        if let Some(pid) = self.pid() {
             // It may have ended a moment ago; it is not reaped, so no other process has its id.
             let _ = kill_process(pid, signal);
         }
+    }
+
+    fn pid(&self) -> Option<Pid> {
+        self.child.id().and_then(|id| Pid::from_raw(id.cast_signed()))
     }
 
     /// Waits until it has ended and all its output is in its log.

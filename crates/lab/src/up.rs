@@ -6,6 +6,7 @@
 //! the gateways are drained. The run succeeds only if every request did, all counts agree, and
 //! every process ended as expected.
 
+mod acts;
 mod arrange;
 mod beside;
 mod board;
@@ -14,6 +15,7 @@ mod faults;
 mod hours;
 mod order;
 mod paths;
+mod planes;
 mod pools;
 mod record;
 mod region;
@@ -93,6 +95,8 @@ pub struct Options {
     pub policy: String,
     /// Speed of model engines relative to real time.
     pub time_scale: f64,
+    /// Whether several regions have three control planes on an etcd, in place of one on a file.
+    pub etcd: bool,
     /// The load.
     pub demand: Demand,
     /// The load's seed.
@@ -136,6 +140,7 @@ impl Default for Options {
             pools: None,
             policy: "meridian".into(),
             time_scale: 1.0,
+            etcd: false,
             demand: Demand::Mixed,
             seed: 1,
             beside: None,

@@ -51,7 +51,7 @@ const TABLE: &[Line] = &[
     line("engined", &["base", "cards", "engine", "fabric", "flow", "gate", "wire"]),
     line("control", &["base", "wire", "tls", "dns"]),
     line("ina", &["base", "wire"]),
-    line("lab", &["base", "wire", "page"]),
+    line("lab", &["base", "wire", "tls", "page"]),
     line("bench", EVERYTHING),
     line("cli", EVERYTHING),
     line("xtask", &[]),

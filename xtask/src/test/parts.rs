@@ -59,7 +59,7 @@ impl Part {
             Part::Up => "three regions of model engines and one of llama.cpp, for 15 s each",
             Part::Dist => "each package is made, installed and used",
             Part::Chaos => {
-                "every scenario of faults, from a seed; faults by chance; 1,000 kills of the store"
+                "every scenario of faults, from a seed; faults by chance, of the registry too; 1,000 kills of the store"
             }
             Part::Reference => "our policies beside the real routers, recorded again",
             Part::VllmPd => "a real vLLM pair behind a gateway, beside one engine",
@@ -106,8 +106,9 @@ impl Part {
                 let seed = now.unwrap_or_default().as_secs().to_string();
                 let scenarios = up(house, &["chaos", "--seed", &seed]);
                 let random = up(house, &["chaos", "random", "--for", "5m", "--seed", &seed]);
+                let registry = up(house, &["chaos", "registry", "--for", "5m", "--seed", &seed]);
                 let store = kills(house, tally);
-                scenarios.and(random).and(store)?;
+                scenarios.and(random).and(registry).and(store)?;
             }
             Part::Reference => reference(house, tally)?,
             Part::VllmPd => pair(house, tally)?,

@@ -65,21 +65,12 @@ impl Process {
 
     /// CPU time used by the program and its children.
     pub(super) fn cpu(&self) -> Duration {
-        let ticks: u64 = self.tree().iter().filter_map(|pid| Stat::read(*pid)).map(|s| s.cpu).sum();
-        Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+        self.tree().into_iter().filter_map(cpu_of).sum()
     }
 
     /// Current and peak resident memory in bytes, of the program and its children.
     pub(super) fn memory(&self) -> (u64, u64) {
-        let field = |status: &str, name: &str| -> u64 {
-            let line = status.lines().find_map(|l| l.strip_prefix(name));
-            let number = line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
-            number.unwrap_or(0) * 1024
-        };
-        self.tree().iter().fold((0, 0), |(rss, peak), pid| {
-            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-            (rss + field(&status, "VmRSS:"), peak + field(&status, "VmHWM:"))
-        })
+        self.tree().into_iter().map(memory_of).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1))
     }
 
     /// The program and all its descendants.
@@ -124,6 +115,23 @@ impl Drop for Process {
         wait(Duration::from_secs(3), &mut || !left.iter().any(|pid| Stat::alive(*pid)));
         self.child.wait().ok();
     }
+}
+
+/// CPU time used by one process; none if it has ended.
+pub(crate) fn cpu_of(pid: u32) -> Option<Duration> {
+    let ticks = Stat::read(pid)?.cpu as f64;
+    Some(Duration::from_secs_f64(ticks / rustix::param::clock_ticks_per_second() as f64))
+}
+
+/// Current and peak resident memory of one process, in bytes.
+pub(crate) fn memory_of(pid: u32) -> (u64, u64) {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let field = |name: &str| {
+        let line = status.lines().find_map(|l| l.strip_prefix(name));
+        let number = line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
+        number.unwrap_or(0) * 1024
+    };
+    (field("VmRSS:"), field("VmHWM:"))
 }
 
 /// The fields of `/proc/PID/stat` used here.

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use meridian_bench::{
-    decision, digests, flowspeed, forward, mock, parity, planspeed, race, simspeed,
+    control, decision, digests, flowspeed, forward, mock, parity, planspeed, race, simspeed,
 };
 
 pub(crate) use meridian_bench::load::seconds;
@@ -74,6 +74,8 @@ enum Command {
     Forward(Forward),
     /// Measure the cost of digests: share of a core, bytes per second
     Digests(Digests),
+    /// Measure the cost of a control plane on a file, and of one on etcd
+    Control(Control),
     /// Make two network devices with a delay between them
     #[command(hide = true)]
     Bridge {
@@ -145,6 +147,29 @@ impl Digests {
     fn options(self) -> digests::Options {
         let Digests { peers, replicas, each, json } = self;
         digests::Options { peers, replicas, each, json }
+    }
+}
+
+#[derive(Debug, clap::Args)]
+struct Control {
+    /// Gateways, each in its own region
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=200))]
+    gateways: u16,
+    /// Replicas of each gateway
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    replicas: u16,
+    /// Length of a measurement
+    #[arg(long, default_value = "60s", value_parser = seconds)]
+    each: Duration,
+    /// Output file
+    #[arg(long, default_value = "target/bench/control.json")]
+    json: PathBuf,
+}
+
+impl Control {
+    fn options(self) -> control::Options {
+        let Control { gateways, replicas, each, json } = self;
+        control::Options { gateways, replicas, each, json }
     }
 }
 
@@ -291,6 +316,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         Some(Command::Sim(sim)) => sim.run(),
         Some(Command::Parity(parity)) => parity::measure(&parity.options()),
         Some(Command::Forward(forward)) => forward::measure(&forward.options()),
+        Some(Command::Control(control)) => control::measure(&control.options()),
         Some(Command::Digests(digests)) => digests::measure(&digests.options()),
         Some(Command::Bridge { here, there, delay }) => {
             forward::bridge::run([&here, &there], delay)

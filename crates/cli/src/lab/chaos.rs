@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use meridian_lab::up::chaos::{self, Options, POOLS, RANDOM};
+use meridian_lab::up::chaos::{self, LONG, Options};
 
 use super::bench::seconds;
 
@@ -15,7 +15,7 @@ pub(crate) struct Args {
     /// Seed of the faults and of the load
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Length of the scenarios `random` and `pools` [default: 10m]
+    /// Length of the scenarios `random`, `pools` and `registry` [default: 10m]
     #[arg(long = "for", value_name = "TIME", value_parser = seconds)]
     length: Option<Duration>,
     /// Run one short scenario with every kind of fault
@@ -41,10 +41,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         return Ok(());
     }
     let Args { scenarios, seed, short, length, .. } = args;
-    let random = scenarios.iter().any(|name| [RANDOM, POOLS].contains(&name.as_str()));
+    let long = |name: &String| LONG.iter().any(|(long, _)| long == name);
     ensure!(
-        random || length.is_none(),
-        "--for: applies to the scenarios `{RANDOM}` and `{POOLS}` only; name one of them, or remove --for"
+        scenarios.iter().any(long) || length.is_none(),
+        "--for: applies to the scenarios `{}` only; name one of them, or remove --for",
+        LONG.map(|(name, _)| name).join("`, `")
     );
     let length = length.unwrap_or(DEFAULT_LENGTH);
     ensure!(length >= SHORTEST, "--for: {length:?} is too short for a fault; use 20s or more");

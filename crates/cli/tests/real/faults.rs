@@ -1,5 +1,5 @@
-//! The chaos suite: its short scenario, a minute of random faults and one of faults of pairs, suspended
-//! processes, and the clocks that it sets.
+//! The chaos suite: its short scenario, a minute each of random faults, faults of pairs and faults of
+//! the registry, suspended processes, and the clocks that it sets.
 
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -55,6 +55,30 @@ fn pairs_survive_a_minute_of_faults() {
     assert!(out.contains("with wrong KV 0") && out.contains("KV held 0.00 %"), "{out}");
 }
 
+// A minute of faults of three control planes and of etcd, while operators change the registry: no
+// request is lost, every acknowledged change is in the registry, all control planes and gateways show
+// the same one, and no replica is served by two regions for longer than a lease.
+#[test]
+fn the_registry_survives_a_minute_of_faults() {
+    let out = chaos(&["registry", "--for", "1m"]);
+    assert!(out.contains("repeat: meridian chaos registry --for 60s --seed 1"), "{out}");
+    for kind in ["etcd member", "control plane", "replica drained", "region's label set"] {
+        assert!(out.contains(kind), "{kind}\n{out}");
+    }
+    assert!(out.contains("in the registry, both serve"), "{out}");
+}
+
+// Without etcd the scenario fails, and says how to install it.
+#[test]
+fn a_missing_etcd_is_named() {
+    let _one = ONE_FLEET.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_meridian"));
+    command.env("PATH", "/nonexistent").args(["chaos", "registry", "--for", "20s"]);
+    let output = command.output().expect("the binary runs");
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && err.contains("apt-get install etcd-server"), "{err}");
+}
+
 // No gateway waits for a suspended process, and a resumed one does no harm.
 #[test]
 fn a_fleet_survives_suspended_processes() {
@@ -66,7 +90,10 @@ fn a_fleet_survives_suspended_processes() {
 #[test]
 fn the_length_belongs_to_the_random_scenario() {
     for (args, why) in [
-        (&["chaos", "storm", "--for", "1m"][..], "applies to the scenarios `random` and `pools`"),
+        (
+            &["chaos", "storm", "--for", "1m"][..],
+            "applies to the scenarios `random`, `pools`, `registry`",
+        ),
         (&["chaos", "random", "--for", "5s"], "use 20s or more"),
         (&["chaos", "random", "--for", "60"], "has no unit"),
     ] {

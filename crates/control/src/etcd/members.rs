@@ -6,6 +6,7 @@
 //! calls with it.
 
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use etcd_client::{Client, ConnectOptions, TlsOptions};
@@ -17,6 +18,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tonic::transport::{Certificate, Identity};
 
 use super::convert::Failed;
+use super::seldom::Seldom;
 
 /// Timeout for a connection.
 const CONNECT: Duration = Duration::from_secs(1);
@@ -36,6 +38,8 @@ pub(super) struct Members {
     connections: Reread<Connections>,
     /// Calls so far that left their member for the next. Its remainder is the member in use.
     moves: AtomicUsize,
+    /// The log of them.
+    seldom: Mutex<Seldom>,
 }
 
 /// Connections with the certificates that are in force.
@@ -59,7 +63,7 @@ impl Members {
             Ok(Connections { options: options(&config)?, clients })
         };
         let connections = Reread::new(paths, make)?;
-        Ok(Members { endpoints, connections, moves: AtomicUsize::new(0) })
+        Ok(Members { endpoints, connections, moves: AtomicUsize::new(0), seldom: Mutex::default() })
     }
 
     pub(super) fn look(&self, now: bool) -> Look {
@@ -93,9 +97,13 @@ impl Members {
     pub(super) fn leave(&self, at: usize, why: &Failed) {
         let next = at.wrapping_add(1);
         let moved = self.moves.compare_exchange(at, next, Ordering::Relaxed, Ordering::Relaxed);
-        if moved.is_ok() && self.endpoints.len() > 1 {
+        if moved.is_err() || self.endpoints.len() == 1 {
+            return;
+        }
+        let due = self.seldom.lock().expect("no panic while held").is_due(Instant::now());
+        if let Some(left_out) = due {
             let member = &self.endpoints[at % self.endpoints.len()];
-            tracing::warn!(member, next = self.in_use(), %why, "an etcd member does not answer; the next one is asked");
+            tracing::warn!(member, next = self.in_use(), %why, left_out, "an etcd member does not answer; the next one is asked");
         }
     }
 

@@ -314,7 +314,7 @@ async fn replica(shared: &Shared, method: &str, rest: &[&str], asked: &Asked) ->
                 );
                 return Err(Refusal::new(StatusCode::CONFLICT, "not_removed", message));
             }
-            changed(StatusCode::OK, registry.forget(&key).await?)
+            changed(StatusCode::OK, registry.forget(&key, view.revision).await?)
         }
         (method, [name, act @ ..]) => {
             let wanted = wanted(method, act).ok_or_else(unknown)?;
@@ -361,7 +361,7 @@ async fn region(shared: &Shared, method: &str, rest: &[&str], asked: &Asked) -> 
                     format!("region `{name}` has replicas or gateways; remove or stop them first");
                 return Err(Refusal::new(StatusCode::CONFLICT, "in_use", message));
             }
-            changed(StatusCode::OK, registry.forget(&key).await?)
+            changed(StatusCode::OK, registry.forget(&key, view.revision).await?)
         }
         ("POST", [name, act]) => {
             let wanted = wanted(method, &[act]).ok_or_else(unknown)?;

@@ -133,7 +133,10 @@ async fn replicas_come_and_go() {
     assert_eq!(registry.add_replica("r1", &replica("us")).await, Ok(nth(4)));
     assert_eq!(registry.view().await.unwrap().up("us").count(), 1);
     let key = Key::replica("r1").unwrap();
-    assert_eq!(registry.forget(&key).await, Ok(nth(5)));
+    // It came back after the revision at which it was looked at.
+    let came_back = registry.forget(&key, nth(3)).await;
+    assert!(matches!(came_back, Err(Refused::Busy { .. })), "{came_back:?}");
+    assert_eq!(registry.forget(&key, nth(4)).await, Ok(nth(5)));
     let missing = registry.want_replica("r1", Wanted::Up).await.unwrap_err();
     assert_eq!(missing.to_string(), "there is no replica `r1`; list them for the known names");
     let bad = registry.add_replica("R 1", &replica("eu")).await.unwrap_err();
@@ -153,7 +156,8 @@ async fn a_stored_region_without_a_good_name_can_be_removed() {
     let added = registry.add_replica("r1", &replica).await;
     assert_eq!(added, Err(Refused::Region("ap_south".to_owned())));
     registry.want_region("ap_south", Wanted::Draining).await.unwrap();
-    registry.forget(&Key::region("ap_south").unwrap()).await.unwrap();
+    let now = registry.view().await.unwrap().revision;
+    registry.forget(&Key::region("ap_south").unwrap(), now).await.unwrap();
     assert!(registry.view().await.unwrap().regions.is_empty());
 }
 
@@ -228,7 +232,8 @@ async fn following_is_as_good_as_reading() {
     store.commit(put("desired/region/us", "{}")).await.unwrap();
     store.commit(put("desired/region/asia", "7")).await.unwrap();
     store.commit(put("other", "not ours")).await.unwrap();
-    registry.forget(&Key::replica("c").unwrap()).await.unwrap();
+    let now = registry.view().await.unwrap().revision;
+    registry.forget(&Key::replica("c").unwrap(), now).await.unwrap();
     let lease = registry.announce("g", &gateway("eu"), Duration::from_secs(1), Time::ZERO).await;
     store.revoke(lease.unwrap().lease).await.unwrap();
     let now = registry.view().await.unwrap();

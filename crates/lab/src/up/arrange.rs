@@ -1,7 +1,7 @@
 //! The connections of a run: processes shared by the regions, each gateway's replicas, and the
 //! routes between regions.
 //!
-//! Several regions are linked by the emulated WAN, follow one control plane, and identify each
+//! Several regions are linked by the emulated WAN, follow one control plane or three, and identify each
 //! other by certificates. If one gateway serves all of them (`central`), its file lists the
 //! replicas of all regions, and clients and replicas are as far from it as their regions are. A
 //! single region has none of these.
@@ -11,15 +11,16 @@ use std::net::SocketAddr;
 use meridian_wire::admin::Role;
 use meridian_wire::wan::KNOWN_RTT_MS;
 
+use super::planes::Planes;
 use super::region::{Region, Replica, USUAL};
 use super::{CENTRAL, Options, tenants};
-use crate::{Certificates, Control, Distance, Fleet, GatewaySpec, PeersSpec, Result};
+use crate::{Certificates, Distance, Fleet, GatewaySpec, PeersSpec, Result};
 
 /// Processes shared by the regions.
 pub(super) struct Shared {
     pub(super) distance: Distance,
     /// None if one gateway serves all regions.
-    pub(super) common: Option<(Certificates, Control)>,
+    pub(super) planes: Option<Planes>,
 }
 
 impl Shared {
@@ -31,13 +32,10 @@ impl Shared {
     ) -> Result<Shared> {
         let distance = fleet.distance(&routes(regions), Vec::new()).await?;
         if options.topology == CENTRAL {
-            return Ok(Shared { distance, common: None });
+            return Ok(Shared { distance, planes: None });
         }
-        let named = |region: &Region| (Region::gateway_name(&region.name), region.name.clone());
-        let gateways: Vec<(String, String)> = regions.iter().map(named).collect();
-        let certificates = fleet.certificates(&gateways).await?;
-        fleet.control_certificates(&certificates).await?;
-        let control = fleet.control("127.0.0.1:0", &certificates).await?;
+        let planes = Planes::start(fleet, options, regions).await?;
+        let control = planes.living().expect("they have just started");
         for region in regions {
             for replica in &region.replicas {
                 let others = regions.iter().filter(|other| other.name != region.name);
@@ -45,10 +43,10 @@ impl Shared {
                 let from = others.map(way).collect();
                 let Replica { name, url, role, .. } = replica;
                 let role = role.word();
-                fleet.add_replica(&control, name, (&region.name, url, role), &from).await?;
+                fleet.add_replica(control, name, (&region.name, url, role), &from).await?;
             }
         }
-        Ok(Shared { distance, common: Some((certificates, control)) })
+        Ok(Shared { distance, planes: Some(planes) })
     }
 }
 
@@ -76,12 +74,13 @@ pub(super) fn gateway(
                 add(&mut spec, replica.url.clone(), replica.role);
             }
         }
-        Some(Shared { distance, common: Some((certificates, control)) }) => {
-            spec.control = Some(control.admin.clone());
-            spec.peers = Some(peers(distance, certificates, &here.name, regions));
+        Some(Shared { distance, planes: Some(planes) }) => {
+            // Each region is near another one.
+            spec.control = planes.urls(at);
+            spec.peers = Some(peers(distance, &planes.certificates, &here.name, regions));
         }
-        Some(Shared { common: None, .. }) if at > 0 => return None,
-        Some(Shared { distance, common: None }) => {
+        Some(Shared { planes: None, .. }) if at > 0 => return None,
+        Some(Shared { distance, planes: None }) => {
             let url = |there: &Region, replica: &Replica| match there.name == here.name {
                 true => replica.url.clone(),
                 false => way(distance, here, replica),

@@ -14,11 +14,13 @@ mod account;
 mod answers;
 mod books;
 mod clients;
+mod deck;
 mod left;
 mod play;
 mod pools;
 mod pulse;
 mod random;
+mod registry;
 mod scenario;
 mod scenes;
 mod tables;
@@ -37,9 +39,9 @@ use scenes::{ALL, SHORT};
 pub struct Options {
     /// Seed of targets, times and load.
     pub seed: u64,
-    /// The scenarios' names; all of them when empty, apart from [`RANDOM`] and [`POOLS`].
+    /// The scenarios' names; all of them when empty, apart from those with a length.
     pub only: Vec<String>,
-    /// How long faults are injected in [`RANDOM`] and [`POOLS`].
+    /// How long faults are injected in the scenarios of [`LONG`].
     pub length: Duration,
     /// The short form: two scenarios with a mix of all faults.
     pub short: bool,
@@ -48,23 +50,32 @@ pub struct Options {
 }
 
 /// The scenario without a table: random faults of all kinds, for the given time.
-pub const RANDOM: &str = "random";
+const RANDOM: &str = "random";
 
 /// The scenario with prefill and decode replicas: faults of their pairs, for the given time.
-pub const POOLS: &str = "pools";
+const POOLS: &str = "pools";
+
+/// The scenario with three control planes on etcd: faults of both, for the given time.
+const REGISTRY: &str = "registry";
+
+/// The scenarios with a length, each with a description.
+pub const LONG: [(&str, &str); 3] = [
+    (RANDOM, "random faults every few seconds, for the time in --for; every answer is compared"),
+    (
+        POOLS,
+        "faults of prefill and decode replicas, for the time in --for; every answer is compared",
+    ),
+    (
+        REGISTRY,
+        "faults of three control planes and of etcd, for the time in --for; the registry is \
+         compared, too",
+    ),
+];
 
 /// The names of all scenarios, with a description of each.
 pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let random = (
-        RANDOM,
-        "random faults every few seconds, for the time in --for; every answer is compared",
-    );
-    let pools = (
-        POOLS,
-        "faults of prefill and decode replicas, for the time in --for; every answer is compared",
-    );
     let tables = ALL.iter().chain(SHORT).map(|scenario| (scenario.name, scenario.what));
-    tables.chain([random, pools])
+    tables.chain(LONG)
 }
 
 /// Runs the scenarios and prints the result of each; returns all problems, one sentence each.
@@ -74,11 +85,13 @@ pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
 pub async fn run(options: &Options) -> Result<Vec<String>> {
     let chosen = chosen(options)?;
     let (mut wrong, mut rows) = (Vec::new(), Vec::new());
-    if options.only.iter().any(|name| name == RANDOM) {
-        wrong.extend(random::run(options).await?);
-    }
-    if options.only.iter().any(|name| name == POOLS) {
-        wrong.extend(pools::run(options).await?);
+    for name in &options.only {
+        wrong.extend(match name.as_str() {
+            RANDOM => random::run(options).await?,
+            POOLS => pools::run(options).await?,
+            REGISTRY => registry::run(options).await?,
+            _ => continue,
+        });
     }
     for scenario in chosen {
         let steps = scenario.steps(&mut Rng::new(options.seed));
@@ -119,7 +132,8 @@ fn chosen(options: &Options) -> Result<Vec<&'static Scenario>> {
             ),
         })
     };
-    options.only.iter().filter(|name| ![RANDOM, POOLS].contains(&name.as_str())).map(one).collect()
+    let has_length = |name: &&String| LONG.iter().any(|(long, _)| *long == name.as_str());
+    options.only.iter().filter(|name| !has_length(name)).map(one).collect()
 }
 
 /// Load before the first fault and after the last repair.

@@ -7,11 +7,12 @@ use std::time::Duration;
 use meridian_wire::config::Span;
 use meridian_wire::wan::{LinkState, Rate, SetLink, known_delay};
 
+use super::Options;
+use super::acts::{again, end, signalled, unknown};
 use super::order::{Act, Order, What};
 use super::region::Region;
-use super::world::{World, end};
-use super::{Options, SETTLE};
-use crate::{Error, Process, Result};
+use super::world::World;
+use crate::{Error, Result};
 
 /// Additional delay, jitter, and bytes a second of a slow link.
 const SLOW: (Duration, Duration, u64) =
@@ -26,7 +27,7 @@ impl World {
                 value: format!("{:?}", order.act).to_lowercase(),
                 remedy:
                     "use kill, revive, cut or slow for a link or a path; kill, revive, restart, stop, end \
-                     or reload for a program; edit for a gateway only"
+                     or reload for a program; edit for a gateway only; slow for a member of etcd"
                         .into(),
             });
         }
@@ -38,7 +39,15 @@ impl World {
                 };
                 return paths.set(set_link(order.act, "", "")).await;
             }
-            What::Control => return self.control_act(order.act).await,
+            What::Control | What::Etcd => {
+                let Some(planes) = &mut self.planes else {
+                    return Err(unknown(&order.name, ["a fleet of several regions"]));
+                };
+                return match order.what {
+                    What::Etcd => planes.etcd_act(&self.fleet, &order.name, order.act).await,
+                    _ => planes.act(&self.fleet, &order.name, order.act).await,
+                };
+            }
             What::Replica => {
                 let (region, replica) = self.replica(&order.name)?;
                 self.replica_act(options, region, replica, order.act).await?;
@@ -129,26 +138,6 @@ impl World {
         Ok(())
     }
 
-    async fn control_act(&mut self, act: Act) -> Result<()> {
-        let Some((at, certificates)) = self.control_at.clone() else {
-            return Err(unknown("control", ["a fleet of several regions"]));
-        };
-        if signalled(self.control.as_mut().map(|control| &mut control.process), act) {
-            return Ok(());
-        }
-        if let Some(mut control) = self.control.take() {
-            match act {
-                Act::Kill => return control.process.kill().await,
-                _ => end(&mut control.process).await?,
-            }
-        }
-        if act != Act::Kill && self.control.is_none() {
-            let fleet = &self.fleet;
-            self.control = Some(again(|| fleet.control(&at, &certificates)).await?);
-        }
-        Ok(())
-    }
-
     async fn link(&mut self, order: &Order) -> Result<()> {
         let both = order.name.split_once('/').map(|(a, b)| vec![(a, b), (b, a)]);
         let ways = both.or_else(|| order.name.split_once('>').map(|way| vec![way]));
@@ -162,23 +151,6 @@ impl World {
         }
         Ok(())
     }
-}
-
-/// Performs an act that is a signal only; false if the process has to end or another one has to
-/// start.
-fn signalled(process: Option<&mut Process>, act: Act) -> bool {
-    match (act, process) {
-        (Act::Stop, Some(process)) => process.stop(),
-        (Act::End, Some(process)) => process.terminate(),
-        (Act::Reload, Some(process)) => process.hang_up(),
-        (Act::Revive, Some(process)) => {
-            process.go_on();
-            return !process.is_ending();
-        }
-        (Act::Stop | Act::End | Act::Reload, None) => {}
-        _ => return false,
-    }
-    true
 }
 
 fn set_link(act: Act, from: &str, to: &str) -> SetLink {
@@ -203,24 +175,4 @@ fn set_link(act: Act, from: &str, to: &str) -> SetLink {
             rate: Some(Rate(None)),
         },
     }
-}
-
-/// Starts a program at its previous address. Another program's connection may have the port for a
-/// moment, since the kernel assigns both from one range.
-async fn again<T, F: Future<Output = Result<T>>>(mut start: impl FnMut() -> F) -> Result<T> {
-    let give_up = tokio::time::Instant::now() + SETTLE;
-    loop {
-        match start().await {
-            Err(Error::EndedEarly { .. }) if tokio::time::Instant::now() < give_up => {
-                tokio::time::sleep(Duration::from_millis(200)).await;
-            }
-            other => return other,
-        }
-    }
-}
-
-fn unknown<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Error {
-    let known: Vec<&str> = known.into_iter().collect();
-    let remedy = format!("is not there; use one of {}", known.join(", "));
-    Error::Setting { field: "name", value: name.to_owned(), remedy }
 }

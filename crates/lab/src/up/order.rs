@@ -4,6 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+/// The name that stands for all members of etcd.
+pub(super) const ALL: &str = "all";
+
 /// An order for a part of the fleet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -12,7 +15,7 @@ pub(super) struct Order {
     pub(super) act: Act,
     /// The kind of part.
     pub(super) what: What,
-    /// `us-engine-0`, a region for `gateway` and `region`, `control` for itself; for `link`,
+    /// `us-engine-0`, a region for `gateway` and `region`, `control` or `control-1`, `etcd-1`; for `link`,
     /// `us/eu` in both directions and `us>eu` in one.
     pub(super) name: String,
 }
@@ -37,7 +40,7 @@ pub(super) enum Act {
     Edit,
     /// For a link: nothing arrives, and no connection is reset.
     Cut,
-    /// For a link: much longer delay and low rate.
+    /// For a link: much longer delay and low rate; for a member of etcd: suspend it most of the time.
     Slow,
 }
 
@@ -53,8 +56,10 @@ pub(super) enum What {
     Region,
     /// The link between two regions.
     Link,
-    /// The control plane.
+    /// A control plane.
     Control,
+    /// A member of etcd, or `all`.
+    Etcd,
     /// The paths of KV between the engines of a region.
     Path,
 }
@@ -68,7 +73,8 @@ impl Order {
     pub(super) fn makes_sense(&self) -> bool {
         match self.act {
             Act::Kill | Act::Revive => true,
-            Act::Cut | Act::Slow => self.is_way(),
+            Act::Cut => self.is_way(),
+            Act::Slow => self.is_way() || self.what == What::Etcd,
             Act::Restart | Act::Stop | Act::End | Act::Reload => !self.is_way(),
             Act::Edit => self.what == What::Gateway,
         }
@@ -93,7 +99,10 @@ impl fmt::Display for Order {
             What::Gateway => "gateway of",
             What::Region => "region",
             What::Link => "link",
-            What::Control => return write!(f, "{act} the control plane"),
+            What::Control if self.name == "control" => return write!(f, "{act} the control plane"),
+            What::Control => "control plane",
+            What::Etcd if self.name == ALL => return write!(f, "{act} all members of etcd"),
+            What::Etcd => "member",
             What::Path => return write!(f, "{act} the paths of KV"),
         };
         write!(f, "{act} {what} {}", self.name)

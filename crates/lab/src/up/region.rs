@@ -190,9 +190,9 @@ impl Region {
     /// Whether the gateway has found exactly its replicas, and its peers.
     pub(super) fn is_up(&self, status: &Status) -> bool {
         let Some(spec) = &self.spec else { return true };
-        let own = match spec.control {
-            Some(_) => self.replicas.iter().map(|replica| &replica.url).collect(),
-            None => spec.replicas.iter().collect::<Vec<_>>(),
+        let own: Vec<_> = match spec.control.is_empty() {
+            true => spec.replicas.iter().collect(),
+            false => self.replicas.iter().map(|replica| &replica.url).collect(),
         };
         let ours = |replica: &&admin::Replica| replica.state == "up" && own.contains(&&replica.url);
         let peers = spec.peers.as_ref().map_or(0, |peers| peers.gateways.len());

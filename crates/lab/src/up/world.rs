@@ -7,10 +7,12 @@ use std::time::Duration;
 use meridian_wire::admin::Role;
 use tokio::time::Instant;
 
+use super::acts::end;
 use super::arrange::{self, Shared};
 use super::board::{Asked, Board};
 use super::hours::Hours;
 use super::paths::Paths;
+use super::planes::Planes;
 use super::record::Record;
 use super::region::{Region, still_runs};
 use super::start::Maker;
@@ -20,19 +22,14 @@ use super::{DRAIN, Demand, Engines, Options, SETTLE, TICK, WITHOUT_END};
 use crate::legs::{KV_SCALE, LegCounts};
 use crate::page::{Screen, Seen};
 use crate::total::total;
-use crate::{
-    Certificates, Client, Control, Counts, Distance, EngineCounts, Error, Fleet, Process, Report,
-    Result,
-};
+use crate::{Client, Counts, Distance, EngineCounts, Fleet, Process, Report, Result};
 
 /// All running processes.
 pub(super) struct World {
     // Dropped in this order.
     pub(super) regions: Vec<Region>,
-    /// None while it is dead, and in runs without one.
-    pub(super) control: Option<Control>,
-    /// Its address, which a restart keeps, and its certificates.
-    pub(super) control_at: Option<(String, Certificates)>,
+    /// The control planes; none in runs without any.
+    pub(super) planes: Option<Planes>,
     pub(super) distance: Option<Distance>,
     /// None unless the run relays KV.
     pub(super) paths: Option<Paths>,
@@ -83,15 +80,13 @@ impl World {
                 regions[at].first_gateway(&fleet).await?;
             }
         }
-        let (common, distance) = match shared {
+        let (planes, distance) = match shared {
             None => (None, None),
-            Some(Shared { common, distance }) => (common, Some(distance)),
+            Some(Shared { planes, distance }) => (planes, Some(distance)),
         };
-        let (certificates, control) = common.unzip();
         let mut world = World {
-            control_at: control.as_ref().map(Control::address).zip(certificates),
             regions,
-            control,
+            planes,
             distance,
             paths,
             record,
@@ -132,9 +127,13 @@ impl World {
         }
         if let Some(distance) = &self.distance {
             println!("shared");
-            if let Some(control) = &self.control {
-                let flags = control.asked_with().map(|(flag, value)| format!(" --{flag} {value}"));
-                println!("  control  meridian replicas list{}", flags.concat());
+            if let Some((urls, control)) =
+                self.planes.as_ref().and_then(|p| Some((p.urls(0), p.living()?)))
+            {
+                let files = control.shown().into_iter();
+                let flags: String =
+                    files.map(|(flag, value)| format!(" --{flag} {value}")).collect();
+                println!("  control  meridian replicas list --control {}{flags}", urls.join(","));
             }
             println!("  wan      {}/admin/wan", distance.admin);
         }
@@ -249,10 +248,8 @@ impl World {
 
     /// The processes that belong to no region.
     fn shared(&mut self) -> Vec<&mut Process> {
-        let control = self.control.as_mut().map(|control| &mut control.process);
-        let distance = self.distance.as_mut().map(|distance| &mut distance.process);
-        let paths = self.paths.as_mut().map(|paths| &mut paths.relay.process);
-        control.into_iter().chain(distance).chain(paths).collect()
+        let planes = self.planes.iter_mut().flat_map(Planes::processes);
+        planes.chain(relays(self.distance.as_mut(), self.paths.as_mut())).collect()
     }
 
     /// Ends the loads, and waits for their requests in flight.
@@ -326,33 +323,27 @@ impl World {
         Ok(Some(legs))
     }
 
-    /// Ends gateways, control plane and relay as an operator would; they must end properly.
+    /// Ends gateways, control planes and relay as an operator would; they must end properly.
     pub(super) async fn drain(&mut self, faults: &mut Vec<String>) {
         let gateways = self.regions.iter_mut().filter_map(|region| region.gateway.as_mut());
         let mut ends = Vec::new();
         for gateway in gateways {
             ends.push(end(&mut gateway.process).await);
         }
-        for process in self.shared() {
+        if let Some(planes) = &mut self.planes {
+            ends.extend(planes.drain().await);
+        }
+        for process in relays(self.distance.as_mut(), self.paths.as_mut()) {
             ends.push(end(process).await);
         }
         faults.extend(ends.into_iter().filter_map(|end| end.err().map(|error| error.to_string())));
     }
 }
 
-/// Ends a program, and waits until it has ended properly. A suspended one is resumed for that.
-pub(super) async fn end(process: &mut Process) -> Result<()> {
-    if !process.is_ending() {
-        process.terminate();
-    }
-    if process.is_stopped() {
-        process.go_on();
-    }
-    let status = process.wait(DRAIN).await?;
-    if status.success() {
-        return Ok(());
-    }
-    let (name, log) = (process.name().to_owned(), process.log_tail());
-    let what = format!("shutting down {name}");
-    Err(Error::Tool { what, status, remedy: "its log has the cause".into(), log })
+fn relays<'a>(
+    distance: Option<&'a mut Distance>,
+    paths: Option<&'a mut Paths>,
+) -> impl Iterator<Item = &'a mut Process> {
+    let distance = distance.map(|distance| &mut distance.process);
+    distance.into_iter().chain(paths.map(|paths| &mut paths.relay.process))
 }

@@ -9,20 +9,16 @@
 
 mod draw;
 
-use std::time::{Duration, Instant};
-
 use meridian_base::{Rng, mix};
 
-use super::super::order::Order;
 use super::super::world::World;
 use super::super::{Demand, Options as Up, arrange};
-use super::account::{self, Fault, Half, Taken};
+use super::account::{self, Half, Taken};
 use super::clients::{Crowd, Habits, reference};
-use super::play::{at_rest, close, perform, recover};
-use super::scenario::Deed;
+use super::deck;
+use super::play::{at_rest, close, recover};
 use super::{CALM, Options, RANDOM};
 use crate::Result;
-use draw::Drawn;
 
 /// Runs both halves and prints their results; returns all problems, one sentence each.
 pub(super) async fn run(options: &Options) -> Result<Vec<String>> {
@@ -72,7 +68,7 @@ async fn half(options: &Options, resume: bool, faults: &mut Vec<String>) -> Resu
     tokio::time::sleep(CALM).await;
     let drawn = draw::faults(options.length.as_secs_f64() / 2.0, &mut Rng::new(seed));
     let mut played = Vec::new();
-    let healed = play(&mut world, &up, &drawn, &mut played).await;
+    let healed = deck::play(&mut world, &up, &drawn, &mut played).await;
     recover(&mut world, healed, faults).await;
     let records = crowd.end().await;
     let parties = at_rest(&world, faults).await?;
@@ -84,35 +80,4 @@ async fn half(options: &Options, resume: bool, faults: &mut Vec<String>) -> Resu
     }
     close(&mut world, faults).await;
     Ok(Half { resume, records, faults: played, engines: Taken::of(&world) })
-}
-
-/// Orders all faults and their repairs, each at its time.
-async fn play(
-    world: &mut World,
-    up: &Up,
-    drawn: &[Drawn],
-    played: &mut Vec<Fault>,
-) -> std::result::Result<(), String> {
-    let each = |(fault, drawn): (usize, &Drawn)| {
-        let last = drawn.orders.len() - 1;
-        let one = |(nth, (at, order)): (usize, &(Duration, Order))| {
-            (*at, fault, nth == last, order.clone())
-        };
-        drawn.orders.iter().enumerate().map(one).collect::<Vec<_>>()
-    };
-    let mut orders: Vec<_> = drawn.iter().enumerate().flat_map(each).collect();
-    orders.sort_by_key(|(at, ..)| *at);
-    let start = tokio::time::Instant::now();
-    let mut starts: Vec<Option<Instant>> = vec![None; drawn.len()];
-    for (at, fault, last, order) in orders {
-        tokio::time::sleep_until(start + at).await;
-        let from = *starts[fault].get_or_insert_with(Instant::now);
-        perform(world, up, start, &Deed::Order(order)).await?;
-        if last {
-            let kind = drawn[fault].kind;
-            let (kind, silences) = (kind.name(), kind.silences());
-            played.push(Fault { kind, silences, from, mended: Instant::now() });
-        }
-    }
-    Ok(())
 }

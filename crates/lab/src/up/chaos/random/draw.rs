@@ -1,17 +1,16 @@
-//! Draws faults: cards from a deck that the seed shuffles, one every few seconds.
+//! The faults of processes and links that come by chance.
 //!
-//! A deck contains every kind of fault, so a short run has most kinds and a long one all, in orders
-//! that no table has. The faults always leave the fleet able to serve every request eventually: at
+//! They always leave the fleet able to serve every request eventually: at
 //! most one gateway, one link and half of a region's replicas are broken at a time. Processes are
 //! suspended for about as long as others need to notice: a probe's timeout and three of them,
 //! `peers.gone`, the lease.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use meridian_base::Rng;
 
-use super::super::super::order::{Act, Order, What};
+use super::super::super::order::{Act, What};
+use super::super::deck::{Drawn, Line, deal, line};
 
 const REGIONS: [&str; 3] = ["us", "eu", "asia"];
 const REPLICAS: usize = 4;
@@ -25,14 +24,6 @@ const SETTLE: f64 = 3.0;
 const STOPS: [f64; 7] = [0.3, 0.9, 1.2, 2.8, 3.4, 4.2, 8.0];
 /// How long gateways and the control plane are suspended.
 const GATEWAY_STOPS: [f64; 6] = [0.5, 1.8, 2.2, 3.0, 5.5, 9.0];
-
-/// A fault and its repair.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Drawn {
-    pub(super) kind: Kind,
-    /// The orders and their times, seconds from the start; the last one repairs.
-    pub(super) orders: Vec<(Duration, Order)>,
-}
 
 macro_rules! kinds {
     ($($kind:ident $times:literal $name:literal,)+) => {
@@ -92,31 +83,7 @@ struct Busy {
 /// The faults of this many seconds, ordered by start.
 pub(super) fn faults(seconds: f64, rng: &mut Rng) -> Vec<Drawn> {
     let mut busy = Busy { gateways: 0.0, links: 0.0, control: 0.0, replicas: BTreeMap::new() };
-    let (mut deck, mut all, mut at) = (Vec::new(), Vec::new(), 0.0);
-    while at < seconds {
-        if deck.is_empty() {
-            deck = shuffled(rng);
-        }
-        // The first card that can be played now; the others keep their places.
-        for place in 0..deck.len() {
-            if let Some(drawn) = busy.play(deck[place], at, rng) {
-                deck.remove(place);
-                all.push(drawn);
-                break;
-            }
-        }
-        at += GAP[0] + (GAP[1] - GAP[0]) * rng.unit();
-    }
-    all
-}
-
-fn shuffled(rng: &mut Rng) -> Vec<Kind> {
-    let each = Kind::DECK.iter().flat_map(|(kind, times)| std::iter::repeat_n(*kind, *times));
-    let mut deck: Vec<Kind> = each.collect();
-    for at in (1..deck.len()).rev() {
-        deck.swap(at, rng.below(at + 1));
-    }
-    deck
+    deal(seconds, GAP, Kind::DECK, rng, |kind, at, rng| busy.play(kind, at, rng))
 }
 
 impl Busy {
@@ -136,9 +103,7 @@ impl Busy {
             Kind::Rolling => self.rolling(at, rng),
             _ => self.gateway(kind, at, rng),
         }?;
-        let order =
-            |(at, act, what, name)| (Duration::from_secs_f64(at), Order { act, what, name });
-        Some(Drawn { kind, orders: orders.into_iter().map(order).collect() })
+        Some(Drawn::new(kind.name(), kind.silences(), orders))
     }
 
     fn replica(&mut self, kind: Kind, at: f64, rng: &mut Rng) -> Option<Vec<Line>> {
@@ -251,18 +216,15 @@ impl Busy {
     }
 }
 
-type Line = (f64, Act, What, String);
-
-fn line(at: f64, act: Act, what: What, name: String) -> Line {
-    (at, act, what, name)
-}
-
 fn replica(region: usize, nth: usize) -> String {
     format!("{}-engine-{nth}", REGIONS[region])
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use super::super::super::super::order::Order;
     use super::*;
 
     fn drawn(seconds: f64, seed: u64) -> Vec<Drawn> {
@@ -278,7 +240,11 @@ mod tests {
             let hour = drawn(3600.0, seed);
             assert!(hour.len() >= 400, "{} faults of seed {seed}", hour.len());
             for (kind, _) in Kind::DECK {
-                assert!(hour.iter().any(|one| one.kind == *kind), "{} of seed {seed}", kind.name());
+                assert!(
+                    hour.iter().any(|one| one.kind == kind.name()),
+                    "{} of seed {seed}",
+                    kind.name()
+                );
             }
             assert_eq!(drawn(300.0, seed), drawn(300.0, seed));
             assert_ne!(drawn(300.0, seed), drawn(300.0, seed + 1));
