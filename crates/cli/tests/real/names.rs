@@ -106,11 +106,7 @@ struct Done {
 
 /// Sends requests one after the other. Each is tried again until it is answered, at the address that the
 /// name has then.
-async fn client(
-    subnet: &'static str,
-    served: Arc<[AtomicU64; 2]>,
-    over: Arc<AtomicBool>,
-) -> Done {
+async fn client(subnet: &'static str, served: Arc<[AtomicU64; 2]>, over: Arc<AtomicBool>) -> Done {
     let mut name = Name { subnet, addresses: Vec::new(), until: Instant::now() };
     let (http, mut done) = (Client::new(), Done::default());
     while !over.load(Ordering::Relaxed) {
@@ -124,7 +120,8 @@ async fn client(
                 if http.post(&url, body).await.is_ok_and(|answer| answer.status == 200) {
                     done.servers.push(address);
                     done.servers.dedup();
-                    served[usize::from(address == IpAddr::V4(host(33)))].fetch_add(1, Ordering::Relaxed);
+                    served[usize::from(address == IpAddr::V4(host(33)))]
+                        .fetch_add(1, Ordering::Relaxed);
                     break;
                 }
                 done.failed += 1;
@@ -158,7 +155,8 @@ async fn clients_that_honour_ttls_lose_no_request() {
     for region in ["eu", "us"] {
         let engine = must(fleet.engine(&format!("{region}-a"), &EngineSpec::default()).await);
         let name = format!("{region}-a");
-        let args = ["replicas", "add", &name, "--force", "--region", region, "--url", engine.said(0)];
+        let args =
+            ["replicas", "add", &name, "--force", "--region", region, "--url", engine.said(0)];
         command(&url, &args);
         engines.push(engine);
     }
@@ -192,7 +190,9 @@ async fn clients_that_honour_ttls_lose_no_request() {
     for (at, client) in clients.into_iter().enumerate() {
         let done = client.await.expect("no request was lost");
         let Done { requests, failed, longest, servers } = done;
-        println!("client {at}: {requests} requests, none lost; {failed} attempts failed; longest {longest:?}");
+        println!(
+            "client {at}: {requests} requests, none lost; {failed} attempts failed; longest {longest:?}"
+        );
         let (own, other) = (IpAddr::V4(host(32)), IpAddr::V4(host(33)));
         let expected = if at < 2 { vec![own, other, own] } else { vec![other] };
         // While eu returns, its name may lead there before its replica is up.

@@ -1,6 +1,6 @@
 //! The name server: one name for all regions, answered from the registry.
 //!
-//! It follows the registry as the intervals do. While the store is lost it goes on with the last state:
+//! It follows the registry as the intervals do. While the store is lost it keeps the last state:
 //! another answer would be a guess, and none would be an outage.
 
 mod show;

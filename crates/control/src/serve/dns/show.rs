@@ -14,7 +14,7 @@ use super::super::answer::{Answered, Refusal, page};
 pub(in super::super) fn names(shared: &Shared, query: &Query) -> Answered {
     let Some(dns) = &shared.dns else {
         let message =
-            "this control plane is no name server; add a section `dns` to its configuration";
+            "this control plane does not serve names; add a section `dns` to its configuration";
         return Err(Refusal::new(http::StatusCode::NOT_FOUND, "no_dns", message));
     };
     let state = dns.state.borrow().clone();
