@@ -68,7 +68,9 @@ pub enum Error {
         known: u64,
     },
     /// No member of etcd answers. Whether a change was made is unknown.
-    #[error("etcd does not answer: {0}; check its members and the network, then retry")]
+    #[error(
+        "etcd does not answer: {0}; a change may have been made. Check its members and the network, read the record, then retry"
+    )]
     Unavailable(String),
     /// etcd accepts no changes.
     #[error(

@@ -106,9 +106,10 @@ impl Store for Etcd {
     async fn commit(&self, txn: Txn) -> Result<Committed, Error> {
         self.shared.limits.admit(&txn)?;
         let request = txn::request(&self.shared.prefix, &txn);
-        let called = self.shared.members.call(|mut client| {
+        let called = self.shared.members.call(|client| {
+            let mut kv = client.kv_client().max_decoding_message_size(MOST_ANSWER);
             let request = request.clone();
-            async move { client.txn(request).await }
+            async move { kv.txn(request).await }
         });
         let called = called.await.map_err(|failed| txn::error(&txn, failed))?;
         txn::committed(&self.shared.prefix, &txn, &called)
@@ -131,13 +132,12 @@ impl Store for Etcd {
             let (mut keeper, mut answers) = client.lease_keep_alive(convert::raw(id)).await?;
             // The client keeps the first answer to itself.
             keeper.keep_alive().await?;
-            answers.message().await
+            let closed =
+                || etcd_client::Error::WatchError("the member closed the stream".to_owned());
+            answers.message().await?.ok_or_else(closed)
         });
         let answer = called.await.map_err(|failed| failed.of_lease(id).0)?.answer;
-        match answer.map(|answer| answer.ttl()) {
-            Some(seconds) if seconds > 0 => Ok(ttl(seconds)),
-            _ => Err(Error::NoLease(id)),
-        }
+        if answer.ttl() > 0 { Ok(ttl(answer.ttl())) } else { Err(Error::NoLease(id)) }
     }
 
     async fn revoke(&self, id: LeaseId) -> Result<(), Error> {

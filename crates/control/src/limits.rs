@@ -40,6 +40,13 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// Those of a store that has gateways' reports, with a hundred bytes for each replica. etcd's own
+    /// limit is 1.5 MiB for a transaction.
+    #[must_use]
+    pub fn of_etcd() -> Limits {
+        Limits { value: 1 << 20, ..Limits::default() }
+    }
+
     /// Checks a transaction against the limits, as far as possible without reading the store.
     pub(crate) fn admit(&self, txn: &Txn) -> Result<(), Error> {
         let parts = txn.changes.len().max(txn.guards.len());

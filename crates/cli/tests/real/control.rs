@@ -250,3 +250,23 @@ async fn commands_say_what_is_wrong() {
     let said = String::from_utf8_lossy(&output.expect("runs").stderr).into_owned();
     assert!(said.contains("admin: 0.0.0.0:1"), "{said}");
 }
+
+// Operators move a registry by command. Without `--replace` a record that differs stays as it is.
+#[tokio::test]
+async fn a_registry_is_exported_and_imported() {
+    let (one, other) = (fleet(), fleet());
+    let (from, to) = (control(&one, 24).await, control(&other, 25).await);
+    let (from, to) = (from.said(0).to_owned(), to.said(0).to_owned());
+    done(&from, &["regions", "set", "eu", "--rtt", "us=92"]);
+    done(&from, &["replicas", "add", "a", "--region", "eu", "--url", "http://10.0.0.1:8000"]);
+    let file = one.dir().join("fleet.json").display().to_string();
+    done(&from, &["control", "export", "-o", &file]);
+    assert!(done(&to, &["control", "import", &file]).contains("2 records added, 0 changed"));
+    assert_eq!(done(&to, &["replicas", "list"]), done(&from, &["replicas", "list"]));
+    done(&to, &["replicas", "drain", "a"]);
+    let (well, said) = meridian(&to, &["control", "import", &file]);
+    assert!(!well && said.contains("replace them with --replace"), "{said}");
+    assert!(done(&to, &["control", "import", &file, "--replace"]).contains("1 changed"));
+    let (well, said) = meridian(&to, &["control", "import", "no-such-file"]);
+    assert!(!well && said.contains("no-such-file: cannot be read"), "{said}");
+}

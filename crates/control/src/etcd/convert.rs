@@ -64,16 +64,21 @@ impl Failed {
         match &self.why {
             Why::Late(_) => true,
             Why::Client(E::GRpcStatus(status)) => is_of_member(status.code()),
-            Why::Client(E::LeaseKeepAliveError(_)) => false,
+            Why::Client(E::LeaseKeepAliveError(text)) => !text.contains(NOT_FOUND),
             Why::Client(E::InvalidArgs(_) | E::InvalidUri(_) | E::InvalidMetadataValue(_)) => false,
             Why::Client(_) => true,
         }
     }
 
+    /// Whether the member wants a new token: users or roles have changed.
+    pub(super) fn has_old_token(&self) -> bool {
+        self.text().contains("revision of auth store is old")
+    }
+
     /// As the error of a call with this lease, and whether the call may have been carried out.
     pub(super) fn of_lease(self, id: LeaseId) -> (Error, bool) {
         let is_gone = match &self.why {
-            Why::Client(etcd_client::Error::LeaseKeepAliveError(_)) => true,
+            Why::Client(etcd_client::Error::LeaseKeepAliveError(text)) => text.contains(NOT_FOUND),
             _ => self.status().is_some_and(|status| status.code() == Code::NotFound),
         };
         let done = self.may_be_done;
@@ -122,6 +127,9 @@ impl From<Failed> for Error {
         }
     }
 }
+
+/// The client's word for a lease that has ended; its other errors of this kind are the stream's.
+const NOT_FOUND: &str = "not found";
 
 /// etcd's default for `--max-request-bytes`.
 const MOST_REQUEST: usize = 3 << 19;

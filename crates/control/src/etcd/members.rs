@@ -116,10 +116,7 @@ impl Members {
         for attempt in 1.. {
             let (at, client) = self.client().await;
             let answered = match client {
-                Ok(client) => timeout(ANSWER, act(client)).await.map_or_else(
-                    |_| Err(Failed::late(ANSWER)),
-                    |answered| answered.map_err(Failed::sent),
-                ),
+                Ok(client) => within(&act, client).await,
                 Err(failed) => Err(failed),
             };
             let mut failed = match answered {
@@ -137,6 +134,26 @@ impl Members {
             }
         }
         unreachable!("the loop has no end")
+    }
+}
+
+/// One attempt, and a second one if the client's token is older than etcd's users.
+async fn within<T, F>(act: &impl Fn(Client) -> F, client: Client) -> Result<T, Failed>
+where
+    F: Future<Output = Result<T, etcd_client::Error>>,
+{
+    let late = |_| Failed::late(ANSWER);
+    let attempt =
+        async |client| timeout(ANSWER, act(client)).await.map_err(late)?.map_err(Failed::sent);
+    match attempt(client.clone()).await {
+        Err(failed) if failed.has_old_token() => {
+            timeout(ANSWER, client.refresh_token())
+                .await
+                .map_err(late)?
+                .map_err(Failed::not_sent)?;
+            attempt(client).await
+        }
+        answered => answered,
     }
 }
 

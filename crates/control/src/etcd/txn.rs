@@ -46,10 +46,23 @@ pub(super) fn committed(
         _ => None,
     });
     let found: Vec<Option<Entry>> = found.collect::<Result<_, _>>()?;
-    match own(txn, &found).filter(|_| called.is_repeated) {
+    if !called.is_repeated {
+        return Ok(Committed::No(found));
+    }
+    match own(txn, &found) {
         Some(entry) => Ok(Committed::Yes(entry.modified)),
+        None if is_deleted(txn, &found) => Ok(Committed::Yes(revision(answer.header())?)),
         None => Ok(Committed::No(found)),
     }
+}
+
+/// Whether everything that this transaction deletes is gone, and it changes nothing else.
+fn is_deleted(txn: &Txn, found: &[Option<Entry>]) -> bool {
+    let deletes = |change: &Change| matches!(change, Change::Delete(_));
+    let gone = |(guard, entry): (&Guard, &Option<Entry>)| {
+        entry.is_none() && txn.changes.iter().any(|change| change.key() == guard.key())
+    };
+    !found.is_empty() && txn.changes.iter().all(deletes) && txn.guards.iter().zip(found).all(gone)
 }
 
 /// The entry that shows that this transaction was carried out already: a guarded key has the value and
@@ -113,5 +126,7 @@ mod tests {
         assert!(!own(at(7), put("a", 1)), "it is the guard's own entry");
         assert!(!own(at(6), put("b", 1)) && !own(at(6), put("a", 2)));
         assert!(!own(at(6), Change::Delete("k".into())));
+        let delete = Txn { guards: vec![at(7)], changes: vec![Change::Delete("k".into())] };
+        assert!(is_deleted(&delete, &[None]) && !is_deleted(&delete, &found));
     }
 }

@@ -112,7 +112,9 @@ impl Reader {
     /// Reads until the watch ends.
     async fn read(&mut self, mut client: etcd_client::WatchClient) -> Result<End, End> {
         let prefix = &self.shared.prefix;
-        let from = i64::try_from(self.next.0).unwrap_or(i64::MAX);
+        // From one revision earlier, which it does not show again: a member gives no sign of life to a
+        // watch that begins in the future.
+        let from = i64::try_from(self.next.0.saturating_sub(1).max(1)).unwrap_or(i64::MAX);
         let options = WatchOptions::new().with_start_revision(from);
         let (start, end) = self.keys.range(prefix);
         let options = options.with_range(end);
@@ -150,7 +152,7 @@ impl Reader {
             });
         }
         for batch in batches(&self.shared.prefix, answer.events())? {
-            // Some versions send a revision again after a reconnect.
+            // The earlier one, and some versions send a revision again after a reconnect.
             if batch.revision < self.next {
                 continue;
             }

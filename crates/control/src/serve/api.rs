@@ -90,7 +90,12 @@ async fn answered(
         }
         ("POST", ["admin", "import"]) => {
             let export: Export = read(&asked.body, EXPORT)?;
-            let done = shared.registry.import(&export, asked.query.flag("replace")?).await?;
+            let (registry, replace) = (shared.registry.clone(), asked.query.flag("replace")?);
+            // A client that does not wait leaves no part of it out.
+            let import = tokio::spawn(async move { registry.import(&export, replace).await });
+            let done = import.await.map_err(|died| {
+                Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "import_failed", died.to_string())
+            })??;
             tracing::info!(?done, "records were imported");
             Ok(page(&done))
         }

@@ -41,7 +41,7 @@ pub fn check(config: &Config) -> Vec<String> {
 /// Checks the certificates for etcd. Only a start can tell whether etcd answers.
 #[cfg(feature = "etcd")]
 fn shared(etcd: &meridian_wire::config::Etcd) -> Option<ServeError> {
-    crate::etcd::Etcd::new(etcd, Limits::default()).err().map(ServeError::Tls)
+    crate::etcd::Etcd::new(etcd, Limits::of_etcd()).err().map(ServeError::Tls)
 }
 
 #[cfg(not(feature = "etcd"))]

@@ -142,9 +142,13 @@ pub(super) async fn bind(config: &config::Dns) -> Result<Sockets, ServeError> {
 pub(super) async fn keep(shared: Arc<Shared>, sockets: Sockets) {
     let Some(dns) = &shared.dns else { return };
     let (state, counters) = (dns.state.subscribe(), dns.counters.clone());
+    let (mut changes, mut ticks) = (shared.changes.subscribe(), interval(LOOK));
+    // Queries wait in the sockets until the registry was read: an answer without it would say that
+    // regions do not exist. The sender is in `shared`.
+    let _ = changes.wait_for(|count| *count > 0).await;
+    let mut doubts = Vec::new();
+    dns.update(fleet(shared.observed().view()), &mut doubts);
     let follow = async {
-        let (mut changes, mut ticks) = (shared.changes.subscribe(), interval(LOOK));
-        let mut doubts = Vec::new();
         loop {
             let fleet = fleet(shared.observed().view());
             dns.update(fleet, &mut doubts);

@@ -13,6 +13,7 @@ use super::Shared;
 use super::answer::{Answered, Refusal, page, status_page};
 use super::api::{Asked, read, unknown};
 use super::secured::may_serve;
+use crate::Error;
 use crate::registry::{Key, Refused, region_name};
 use crate::store::{LeaseId, Store};
 
@@ -82,22 +83,38 @@ async fn renew(shared: &Arc<Shared>, name: &str, said: Renew) -> Answered {
         Key::replica(replica)?;
     }
     let ttl = shared.registry.keep(name, lease).await?;
-    write_distances(shared, name, lease, &said.rtt_ms).await?;
-    if let Err(refused) = store(shared, name, lease, said).await {
-        shared.reports().forget(name);
-        return Err(refused.into());
+    // In a task of its own: a gateway that does not wait for the answer must not leave a report half
+    // stored.
+    let stored = tokio::spawn(store(shared.clone(), name.to_owned(), lease, said)).await;
+    match stored.unwrap_or_else(|died| Err(Error::Failed(died.to_string()).into())) {
+        Ok(()) => {}
+        // The lease was renewed, so the gateway is alive, and its next report may fit.
+        Err(refused) if refused != Refused::Store(Error::NoLease(lease)) => {
+            shared.reports().forget(name);
+            tracing::warn!(gateway = name, %refused, "a gateway's report cannot be stored");
+        }
+        Err(refused) => return Err(refused.into()),
     }
     Ok(page(&leased(lease, ttl)))
 }
 
 /// Stores what a report changes, and in a store of several control planes the report itself.
-async fn store(shared: &Shared, name: &str, lease: LeaseId, said: Renew) -> Result<(), Refused> {
-    let before = || shared.observed().seen_by(name);
-    let taken = shared.reports().take(name, lease, said, shared.now(), before);
+async fn store(
+    shared: Arc<Shared>,
+    name: String,
+    lease: LeaseId,
+    said: Renew,
+) -> Result<(), Refused> {
+    let name = name.as_str();
+    write_distances(&shared, name, lease, &said.rtt_ms).await?;
+    let is_shared = shared.registry.store().is_shared();
+    // Another control plane may have stored something else since.
+    let there = is_shared.then(|| shared.observed().stored_of(name));
+    let taken = shared.reports().take(name, lease, said, shared.now(), there);
     if !taken.differs.is_empty() {
         shared.registry.observe(name, lease, &taken.differs).await?;
     }
-    match taken.due.filter(|_| shared.registry.store().is_shared()) {
+    match taken.due.filter(|_| is_shared) {
         Some(report) => shared.registry.report(name, lease, &report).await,
         None => Ok(()),
     }
@@ -110,7 +127,7 @@ async fn write_distances(
     name: &str,
     lease: LeaseId,
     measured: &BTreeMap<String, f64>,
-) -> Result<(), Refusal> {
+) -> Result<(), Refused> {
     if measured.is_empty() {
         return Ok(());
     }

@@ -11,14 +11,17 @@
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::{Shared, random};
+use crate::Error;
 use crate::registry::Refused;
 use crate::store::{Entry, Revision};
 
 /// Interval of looking.
 const LOOK: Duration = Duration::from_secs(1);
+/// Timeout for an answer.
+const LIMIT: Duration = Duration::from_secs(2);
 /// After so long without an answer the store counts as lost.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -60,12 +63,14 @@ pub(super) async fn keep(shared: std::sync::Arc<Shared>) {
     let (mut newest, mut answered) = (Revision(0), Instant::now());
     loop {
         ticks.tick().await;
-        match look(&shared, newest).await {
+        let looked = timeout(LIMIT, look(&shared, newest)).await;
+        let late = |_| Err(Error::Unavailable(format!("no answer within {LIMIT:?}")).into());
+        match looked.unwrap_or_else(late) {
             Ok((revision, name)) => {
                 (newest, answered) = (revision, Instant::now());
                 enter(&shared, Identity { name, answers: true });
             }
-            Err(refused) if answered.elapsed() > PATIENCE => {
+            Err(refused) if answered.elapsed() >= PATIENCE => {
                 let name = shared.identity.borrow().name.clone();
                 if enter(&shared, Identity { name, answers: false }) {
                     tracing::error!(%refused, "the store is lost; gateways continue with what they know");

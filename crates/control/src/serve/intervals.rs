@@ -13,6 +13,7 @@ use meridian_wire::intervals::{DOWN, History, Intervals, REMOVED, UP};
 use meridian_wire::registry::Seen;
 
 use super::Shared;
+use super::reports::Stored;
 use crate::chosen::ChosenWatch;
 use crate::registry::{Kept, Key, Kind, Refused, View};
 use crate::store::{Batch, Event, Keys, Store, Watch};
@@ -71,13 +72,15 @@ impl Observed {
         &self.view
     }
 
-    /// What the store shows of the replicas that a gateway sees, by their names.
-    pub(super) fn seen_by(&self, gateway: &str) -> BTreeMap<String, Seen> {
+    /// What the store has of a gateway's reports, as far as the watch has shown it.
+    pub(super) fn stored_of(&self, gateway: &str) -> Stored {
         let of = |(pair, kept): (&String, &Kept<Seen>)| {
             let (replica, by) = pair.split_once('/')?;
             (by == gateway).then(|| (replica.to_owned(), kept.record.clone()))
         };
-        self.view.seen.iter().filter_map(of).collect()
+        let seen = self.view.seen.iter().filter_map(of).collect();
+        let report = self.view.loads.get(gateway).map(|kept| kept.record.clone());
+        Stored { seen, report }
     }
 
     /// The histories at this date.

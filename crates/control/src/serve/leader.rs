@@ -80,6 +80,9 @@ pub(super) async fn keep(shared: Arc<Shared>, config: Config) {
             Ok(false) => PAUSE,
             Err(refused) => {
                 tracing::debug!(%refused, "no election");
+                if !shared.leader.is_own(shared.now()) {
+                    *shared.leader.lock() = Now::default();
+                }
                 PAUSE
             }
         };
@@ -144,7 +147,9 @@ impl History {
     async fn work(&mut self, shared: &Shared) {
         let Some(keeps) = self.keeps else { return };
         let Ok((newest, _)) = shared.registry.head().await else { return };
-        let (mark, since) = *self.mark.get_or_insert((newest, Instant::now()));
+        // A store that was restored has gone back.
+        let mark = self.mark.filter(|(mark, _)| *mark <= newest);
+        let (mark, since) = *self.mark.insert(mark.unwrap_or((newest, Instant::now())));
         if since.elapsed() < keeps || mark == Revision(0) {
             return;
         }

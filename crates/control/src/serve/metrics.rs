@@ -186,7 +186,7 @@ mod tests {
             .filter_map(|l| l.strip_prefix("# HELP "))
             .filter_map(|l| l.split(' ').next())
             .collect();
-        assert_eq!(names.len(), 14 + COLUMNS.len() + ROLE_COLUMNS.len(), "{names:?}");
+        assert_eq!(names.len(), 13 + COLUMNS.len() + ROLE_COLUMNS.len(), "{names:?}");
         for name in names {
             assert!(
                 docs.contains(&format!("| `{name}`")),

@@ -29,7 +29,7 @@ pub(super) fn store(config: &Config, start: Instant) -> Result<Chosen, ServeErro
 
 #[cfg(feature = "etcd")]
 fn shared(etcd: &meridian_wire::config::Etcd) -> Result<Chosen, ServeError> {
-    Ok(Chosen::Etcd(crate::etcd::Etcd::new(etcd, Limits::default())?))
+    Ok(Chosen::Etcd(crate::etcd::Etcd::new(etcd, Limits::of_etcd())?))
 }
 
 #[cfg(not(feature = "etcd"))]

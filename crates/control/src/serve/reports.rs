@@ -22,13 +22,22 @@ pub(super) type Reported<'a> = BTreeMap<&'a str, &'a Report>;
 struct Last {
     lease: LeaseId,
     report: Report,
-    /// The report that was stored last, and when.
-    stored: Option<(Time, Report)>,
+    /// When a report was stored last.
+    stored: Option<Time>,
 }
 
 /// The newest report of each gateway, by its name.
 #[derive(Debug, Default)]
 pub(super) struct Reports(BTreeMap<String, Last>);
+
+/// What a store has of a gateway's reports.
+#[derive(Debug, Default)]
+pub(super) struct Stored {
+    /// How it sees replicas, by their names.
+    pub(super) seen: BTreeMap<String, Seen>,
+    /// Its newest report.
+    pub(super) report: Option<Report>,
+}
 
 /// What to store of a report.
 #[derive(Debug, Default)]
@@ -40,30 +49,25 @@ pub(super) struct Taken {
 }
 
 impl Reports {
-    /// Takes a report. `stored` has the observations in the store, and is asked for if the gateway
-    /// reported under this lease to another control plane before.
+    /// Takes a report. It is compared with what the store has if other control planes write to it, too
+    /// (`there`), else with the last one under this lease.
     pub(super) fn take(
         &mut self,
         gateway: &str,
         lease: LeaseId,
         renew: Renew,
         now: Time,
-        stored: impl FnOnce() -> BTreeMap<String, Seen>,
+        there: Option<Stored>,
     ) -> Taken {
         let last = self.0.remove(gateway).filter(|last| last.lease == lease);
-        let seen = |load: Load| load.seen;
-        let (before, last) = match last {
-            Some(last) => {
-                let seen = last.report.replicas.into_iter().map(|(name, load)| (name, seen(load)));
-                (seen.collect(), last.stored)
-            }
-            None => (stored(), None),
-        };
+        let stored = last.as_ref().and_then(|last| last.stored);
+        let there = there.unwrap_or_else(|| last.map(known).unwrap_or_default());
         let report = rounded(Report { held: renew.held, replicas: renew.replicas });
-        let differs = differing(&before, &report);
-        let rests = |(at, stored): &(Time, Report)| now < *at + REST || *stored == report;
-        let due = (!last.as_ref().is_some_and(rests)).then(|| report.clone());
-        let stored = due.clone().map(|report| (now, report)).or(last);
+        let differs = differing(&there.seen, &report);
+        let rests = stored.is_some_and(|at| now < at + REST);
+        let is_due = !rests && there.report.as_ref() != Some(&report);
+        let due = is_due.then(|| report.clone());
+        let stored = if is_due { Some(now) } else { stored };
         self.0.insert(gateway.to_owned(), Last { lease, report, stored });
         Taken { differs, due }
     }
@@ -81,6 +85,12 @@ impl Reports {
     pub(super) fn all(&self) -> Reported<'_> {
         self.0.iter().map(|(name, last)| (name.as_str(), &last.report)).collect()
     }
+}
+
+/// What a store that has every report has after the last one.
+fn known(last: Last) -> Stored {
+    let seen = last.report.replicas.iter().map(|(name, load)| (name.clone(), load.seen.clone()));
+    Stored { seen: seen.collect(), report: Some(last.report) }
 }
 
 /// Replicas that are seen in another way than before.
@@ -125,7 +135,7 @@ mod tests {
         let mut reports = Reports::default();
         let (one, two) = (LeaseId(1), LeaseId(2));
         let mut take = |lease, states: &[(&str, &str)]| {
-            names(&reports.take("g", lease, renew(states), Time::ZERO, BTreeMap::new))
+            names(&reports.take("g", lease, renew(states), Time::ZERO, None))
         };
         assert_eq!(take(one, &[("a", "up"), ("b", "up")]), ["+a", "+b"]);
         assert_eq!(take(one, &[("a", "up"), ("b", "up")]), [""; 0]);
@@ -133,15 +143,22 @@ mod tests {
         assert_eq!(take(two, &[("a", "down")]), ["+a"]);
     }
 
-    // A gateway that moves here from another control plane is compared with what that one stored.
+    // A gateway that moves to another control plane and back is compared with what the store has, not
+    // with the last report to this one.
     #[test]
     fn another_control_planes_gateway() {
         let mut reports = Reports::default();
         let seen = |state: &str| Seen { state: state.to_owned(), ..Seen::default() };
-        let stored = [("a".to_owned(), seen("up")), ("b".to_owned(), seen("up"))].into();
-        let renewed = renew(&[("a", "up"), ("c", "up")]);
-        let taken = reports.take("g", LeaseId(1), renewed, Time::ZERO, || stored);
-        assert_eq!(names(&taken), ["-b", "+c"]);
+        let stored = |state: &str| {
+            let seen = [("a".to_owned(), seen(state)), ("b".to_owned(), seen("up"))].into();
+            Some(Stored { seen, report: None })
+        };
+        let mut take = |there| {
+            let renewed = renew(&[("a", "up"), ("c", "up")]);
+            names(&reports.take("g", LeaseId(1), renewed, Time::ZERO, there))
+        };
+        assert_eq!(take(stored("up")), ["-b", "+c"]);
+        assert_eq!(take(stored("down")), ["+a", "-b", "+c"]);
     }
 
     // A report is stored when it is new and the last one is some seconds old.
@@ -151,7 +168,7 @@ mod tests {
         let mut is_due = |seconds: u64, held| {
             let renew = Renew { held, ..Renew::default() };
             let now = Time::from_millis(seconds * 1000);
-            reports.take("g", LeaseId(1), renew, now, BTreeMap::new).due.is_some()
+            reports.take("g", LeaseId(1), renew, now, None).due.is_some()
         };
         assert!(is_due(0, 1), "the first one");
         assert!(!is_due(2, 2), "too soon");

@@ -22,7 +22,7 @@ use meridian_wire::admin::Query;
 use meridian_wire::registry::{Beat, Change, Update};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::Shared;
@@ -36,6 +36,8 @@ use crate::store::{Batch, Event, Revision, Store, Watch};
 const BEAT: Duration = Duration::from_secs(1);
 /// Most events in transit to a follower; further ones wait.
 const QUEUE: usize = 16;
+/// How long a follower may leave its events unread.
+const UNREAD: Duration = Duration::from_secs(10);
 /// Most followers at once.
 const MOST: usize = 4096;
 
@@ -153,7 +155,8 @@ impl Follower {
     async fn event(&mut self, name: &str, data: &impl serde::Serialize) -> Option<()> {
         let data = serde_json::to_string(data).expect("keys are strings, numbers are finite");
         let text = format!("event: {name}\nid: {}\ndata: {data}\n\n", self.sent);
-        self.send.send(Ok(Frame::data(text.into()))).await.ok()
+        // One that does not read is dropped: its watch holds a part of what the store can send.
+        timeout(UNREAD, self.send.send(Ok(Frame::data(text.into())))).await.ok()?.ok()
     }
 }
 

@@ -279,3 +279,20 @@ async fn a_lost_etcd_says_so() {
     let batch = timeout(LIMIT, watch.next()).await.unwrap().unwrap();
     assert_eq!(batch.revision, Revision(3));
 }
+
+// A watch of a store that does not change stays at its member, also after a compaction.
+#[tokio::test]
+async fn an_idle_watch_stays() {
+    let cluster = Cluster::start(3, &[]);
+    let store = of_section(&cluster.section(), Limits::default());
+    store.commit(put("k", "1")).await.unwrap();
+    let head = store.list("").await.unwrap().revision;
+    store.compact(head).await.unwrap();
+    let member = store.member().to_owned();
+    let mut watch = store.watch(&Keys::prefix("k"), head.next());
+    let idle = timeout(Duration::from_secs(8), watch.next()).await;
+    assert!(idle.is_err(), "{idle:?}");
+    assert_eq!(store.member(), member);
+    store.commit(put("k", "2")).await.unwrap();
+    assert_eq!(timeout(LIMIT, watch.next()).await.unwrap().unwrap().revision, head.next());
+}

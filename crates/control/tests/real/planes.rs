@@ -145,3 +145,52 @@ async fn a_control_plane_outlives_its_store() {
     let (status, said) = plane.ask("PUT", "/admin/replicas/b?force=true", replica(2)).await;
     assert_eq!(status, 201, "{said}");
 }
+
+// A registry moves from a file to etcd and back: what operators wrote is the same. Records that differ
+// are changed only on request, and an export with an invalid record changes nothing.
+#[tokio::test]
+async fn a_registry_moves_there_and_back() {
+    let (file, back) = (Plane::start("").await, Plane::start("").await);
+    let cluster = Cluster::start(1, &[]);
+    let etcd = Plane::on(&cluster.section(), "").await;
+    let eu =
+        json!({"rtt_ms": {"us": 92.0}, "policy": "skywalker", "labels": {"jurisdiction": "eu"}});
+    assert_eq!(file.ask("PUT", "/admin/regions/eu?force=true", eu).await.0, 200);
+    for n in 0..250 {
+        let path = format!("/admin/replicas/r{n}");
+        assert_eq!(file.ask("PUT", &path, replica(n + 1)).await.0, 201);
+    }
+    file.ask("DELETE", "/admin/replicas/r7", Value::Null).await;
+    announced(&file, "eu-1").await;
+    let exported = file.get("/admin/export").await;
+    let imported = async |plane: &Plane, query: &str, export: &Value| {
+        plane.ask("POST", &format!("/admin/import{query}"), export.clone()).await
+    };
+    let (status, said) = imported(&etcd, "", &exported).await;
+    assert_eq!((status, said), (200, json!({"added": 251, "changed": 0, "same": 0})));
+    let records = |export: &Value| (export["regions"].clone(), export["replicas"].clone());
+    let there = etcd.get("/admin/export").await;
+    assert_eq!(records(&there), records(&exported));
+    assert!(etcd.snapshot().await.gateways.is_empty());
+    imported(&back, "", &there).await;
+    assert_eq!(records(&back.get("/admin/export").await), records(&exported));
+
+    etcd.ask("POST", "/admin/replicas/r1/drain", Value::Null).await;
+    let before = etcd.snapshot().await;
+    let (status, said) = imported(&etcd, "", &exported).await;
+    let message = said["error"]["message"].as_str().unwrap();
+    assert!(
+        status == 400 && message.contains("1 records are different here: desired/replica/r1"),
+        "{said}"
+    );
+    let mut bad = exported.clone();
+    bad["replicas"]["x y"] = bad["replicas"]["r1"].clone();
+    assert_eq!(imported(&etcd, "?replace=true", &bad).await.0, 400);
+    let mut newer = exported.clone();
+    newer["version"] = json!(2);
+    assert_eq!(imported(&etcd, "?replace=true", &newer).await.0, 400);
+    assert_eq!(etcd.snapshot().await, before);
+    let (status, said) = imported(&etcd, "?replace=true", &exported).await;
+    assert_eq!((status, said), (200, json!({"added": 0, "changed": 1, "same": 250})));
+    assert_eq!(etcd.snapshot().await.replicas["r1"].wanted.name(), "up");
+}
