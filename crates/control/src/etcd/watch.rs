@@ -35,7 +35,8 @@ pub struct EtcdWatch {
 impl EtcdWatch {
     pub(super) fn new(shared: Arc<Shared>, keys: &Keys, from: Revision) -> EtcdWatch {
         let (send, batches) = mpsc::channel(QUEUE);
-        let reader = Reader { shared, keys: keys.clone(), next: from.max(Revision(1)), send };
+        let next = from.max(Revision(1));
+        let reader = Reader { shared, keys: keys.clone(), next, before: 1, send };
         EtcdWatch { batches, task: tokio::spawn(reader.run()) }
     }
 }
@@ -58,6 +59,8 @@ struct Reader {
     keys: Keys,
     /// The first revision that was not received.
     next: Revision,
+    /// How many revisions before it the watch begins.
+    before: u64,
     send: mpsc::Sender<Result<Batch, Error>>,
 }
 
@@ -65,6 +68,8 @@ struct Reader {
 enum End {
     /// The member failed.
     Member(Failed),
+    /// It began too early.
+    Early,
     /// The watch cannot continue.
     Final(Error),
     /// Its reader is gone.
@@ -103,6 +108,7 @@ impl Reader {
                     self.shared.members.leave(at, &failed);
                     sleep(PAUSE).await;
                 }
+                End::Early => {}
                 End::Final(error) => return drop(self.send.send(Err(error)).await),
                 End::Unread => return,
             }
@@ -114,7 +120,8 @@ impl Reader {
         let prefix = &self.shared.prefix;
         // From one revision earlier, which it does not show again: a member gives no sign of life to a
         // watch that begins in the future.
-        let from = i64::try_from(self.next.0.saturating_sub(1).max(1)).unwrap_or(i64::MAX);
+        let from = self.next.0.saturating_sub(self.before).max(1);
+        let from = i64::try_from(from).unwrap_or(i64::MAX);
         let options = WatchOptions::new().with_start_revision(from);
         let (start, end) = self.keys.range(prefix);
         let options = options.with_range(end);
@@ -141,6 +148,10 @@ impl Reader {
     async fn take(&mut self, answer: &WatchResponse) -> Result<(), End> {
         if answer.compact_revision() > 0 {
             let oldest = number(answer.compact_revision());
+            if oldest <= self.next && self.before > 0 {
+                self.before = 0;
+                return Err(End::Early);
+            }
             return Err(End::Final(Error::Compacted { asked: self.next, oldest }));
         }
         if answer.canceled() {
@@ -156,7 +167,7 @@ impl Reader {
             if batch.revision < self.next {
                 continue;
             }
-            self.next = batch.revision.next();
+            (self.next, self.before) = (batch.revision.next(), 1);
             self.send.send(Ok(batch)).await.map_err(|_| End::Unread)?;
         }
         Ok(())

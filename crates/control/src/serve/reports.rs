@@ -165,10 +165,15 @@ mod tests {
     #[test]
     fn reports_rest() {
         let mut reports = Reports::default();
+        let mut store = None;
         let mut is_due = |seconds: u64, held| {
             let renew = Renew { held, ..Renew::default() };
+            let there = Stored { report: store.clone(), ..Stored::default() };
             let now = Time::from_millis(seconds * 1000);
-            reports.take("g", LeaseId(1), renew, now, None).due.is_some()
+            let due = reports.take("g", LeaseId(1), renew, now, Some(there)).due;
+            let is_due = due.is_some();
+            store = due.or(store.take());
+            is_due
         };
         assert!(is_due(0, 1), "the first one");
         assert!(!is_due(2, 2), "too soon");

@@ -132,7 +132,7 @@ fn check_endpoints(endpoints: &[String], check: &mut impl FnMut(bool, String)) {
         );
         let scheme = |url: &str| url.split_once("://").map(|(scheme, _)| scheme.to_owned());
         check(
-            scheme(one) == scheme(&endpoints[0]),
+            !is_endpoint(one) || scheme(one) == scheme(&endpoints[0]),
             format!(
                 "etcd.endpoints[{i}]: `{one}` and `{}` differ in http and https; use one of the two",
                 endpoints[0]
