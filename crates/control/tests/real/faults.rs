@@ -18,7 +18,7 @@ use crate::stores::of_section;
 
 /// Faults of a run; more with `MERIDIAN_FAULTS`.
 fn rounds() -> usize {
-    let text = std::env::var("MERIDIAN_FAULTS").unwrap_or_else(|_| "6".to_owned());
+    let text = std::env::var("MERIDIAN_FAULTS").unwrap_or_else(|_| "4".to_owned());
     text.parse().unwrap_or_else(|_| panic!("MERIDIAN_FAULTS is {text:?}; give a number"))
 }
 

@@ -49,8 +49,9 @@ async fn etcd_with_certificates() {
     assert!(good.get("k").await.unwrap().is_some());
     let mut watch = good.watch(&Keys::prefix(""), Revision(1));
     assert_eq!(watch.next().await.unwrap().revision, Revision(2));
-    let bare = with(&format!("  tls: {{ca: {ca}}}\n")).get("k").await.unwrap_err().to_string();
-    assert!(bare.contains("ertificate"), "{bare}");
+    // Whether etcd's alert or the end of the connection arrives first differs.
+    let bare = with(&format!("  tls: {{ca: {ca}}}\n")).get("k").await.unwrap_err();
+    assert!(matches!(bare, Error::Unavailable(_)), "{bare:?}");
     let other = with(&format!("  tls: {{ca: {cert}, {own}}}\n"));
     let other = other.get("k").await.unwrap_err().to_string();
     assert!(other.contains("ertificate"), "{other}");
