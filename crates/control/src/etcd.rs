@@ -15,6 +15,7 @@ mod convert;
 mod members;
 mod seldom;
 mod txn;
+mod version;
 mod watch;
 
 use std::sync::Arc;

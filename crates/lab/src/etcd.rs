@@ -4,24 +4,19 @@
 //! requests use the JSON form of its API.
 
 use std::io::ErrorKind;
-use std::net::TcpListener;
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::base64::{decode, encode};
-use crate::{Client, Error, Fleet, Process, Program, Result};
+use crate::{Client, Error, Fleet, Process, Program, Result, free_port};
 
 /// How long a member may take to answer. A guard, as for all programs.
 const READY_LIMIT: Duration = Duration::from_secs(90);
 /// Timeout of a request to a member that has just started.
 const ASKED: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(100);
-/// Ports for members: below those that the kernel gives to connections, one of which might have a
-/// member's port when it starts again.
-const PORTS: [u16; 2] = [20_000, 32_000];
 
 /// The members of one etcd.
 #[derive(Debug)]
@@ -200,22 +195,4 @@ fn entry(kv: &Value) -> Option<Entry> {
         text => decode(text.as_str()?),
     };
     Some(Entry { key: String::from_utf8(bytes("key")?).ok()?, value: bytes("value")? })
-}
-
-/// A port that is free now, and that no other call here has returned.
-fn free_port() -> Result<u16> {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let [least, most] = PORTS;
-    // Fleets of other processes begin elsewhere.
-    let first = (std::process::id() % 97) as u16 * 100;
-    for _ in least..most {
-        let nth = first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % (most - least);
-        if TcpListener::bind(("127.0.0.1", least + nth)).is_ok() {
-            return Ok(least + nth);
-        }
-    }
-    Err(Error::Missing {
-        what: format!("a free port from {least} to {most}"),
-        remedy: "end other programs".into(),
-    })
 }

@@ -3,12 +3,12 @@
 //! Each Python package gets a separate environment: sglang-router installs its own script named
 //! `smg`, and in a shared environment one peer would be raced twice under two names.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
+use meridian_lab::free_port;
 
 use super::http::{listening, post};
 use super::process::Process;
@@ -305,8 +305,4 @@ fn version(program: &str, flag: &str) -> anyhow::Result<String> {
     let text = String::from_utf8_lossy(&text);
     ensure!(out.status.success(), "{program} {flag} failed: {text}");
     Ok(text.lines().next().unwrap_or_default().trim().to_owned())
-}
-
-fn free_port() -> anyhow::Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }

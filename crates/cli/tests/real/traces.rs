@@ -186,11 +186,6 @@ fn attributes(list: &[KeyValue]) -> BTreeMap<String, String> {
     list.iter().filter_map(pair).collect()
 }
 
-fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("there is a free port");
-    listener.local_addr().expect("has an address").port()
-}
-
 /// A region's gateway that follows the other one, writes an access log, and sends its traces to the
 /// collector.
 async fn gateway(
@@ -269,7 +264,7 @@ struct World {
 impl World {
     async fn start() -> World {
         let (fleet, client) = (fleet(), Client::new());
-        let [grpc, http] = [free_port(), free_port()];
+        let [grpc, http] = [must(free_port()), must(free_port())];
         let collector = Collector::start(&fleet, "collector", [grpc, http]).await;
         let named = |region: &str| (format!("{region}-1"), region.to_owned());
         let certs = must(fleet.certificates(&[named("us"), named("eu")]).await);
@@ -279,7 +274,7 @@ impl World {
         };
         let near = [engine("near-0", Role::Both).await, engine("near-1", Role::Both).await];
         let pair = [engine("prefill", Role::Prefill).await, engine("decode", Role::Decode).await];
-        let ports = ("us", free_port(), "eu", free_port());
+        let ports = ("us", must(free_port()), "eu", must(free_port()));
         let engines = [(&near[0], None), (&near[1], None)];
         let traces = format!("traces: {{endpoint: 'http://127.0.0.1:{grpc}'}}\n");
         let us = gateway(&fleet, &certs, ports, &engines, &traces).await;

@@ -19,6 +19,7 @@ use tonic::transport::{Certificate, Identity};
 
 use super::convert::Failed;
 use super::seldom::Seldom;
+use super::version;
 
 /// Timeout for a connection.
 const CONNECT: Duration = Duration::from_secs(1);
@@ -80,9 +81,11 @@ impl Members {
         let at = self.moves.load(Ordering::Relaxed);
         let member = at % self.endpoints.len();
         let connections = self.connections.now();
-        let connect = || {
+        let connect = async || {
             let options = Some(connections.options.clone());
-            Client::connect([&self.endpoints[member]], options)
+            let client = Client::connect([&self.endpoints[member]], options).await?;
+            tokio::spawn(warn_if_old(self.endpoints[member].clone(), client.clone()));
+            Ok(client)
         };
         // With a user this waits for a first answer.
         let client = timeout(ANSWER, connections.clients[member].get_or_try_init(connect)).await;
@@ -134,6 +137,14 @@ impl Members {
             }
         }
         unreachable!("the loop has no end")
+    }
+}
+
+/// Logs a doubt about a member's version, if it says one.
+async fn warn_if_old(member: String, mut client: Client) {
+    let Ok(Ok(status)) = timeout(ANSWER, client.status()).await else { return };
+    if let Some(doubt) = version::doubt(status.version()) {
+        tracing::warn!(member, version = status.version(), "this etcd has known defects: {doubt}");
     }
 }
 

@@ -1,10 +1,14 @@
 //! An etcd of processes, which tests kill, stop and restart.
 
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+
+use meridian_lab::free_port;
+
+use crate::network::Network;
 
 /// Timeout of everything that etcd does.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
@@ -19,21 +23,18 @@ pub(crate) struct Cluster {
     arguments: Vec<String>,
     /// Between `http` and `https`, towards clients.
     scheme: &'static str,
+    /// If the members have links of their own.
+    network: Option<Network>,
 }
 
 struct Member {
     name: String,
-    client: u16,
-    peer: u16,
+    client: SocketAddr,
+    peer: SocketAddr,
     child: Option<Child>,
 }
 
 static CLUSTERS: AtomicU32 = AtomicU32::new(0);
-
-/// A port that is free now.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
 
 impl Cluster {
     /// Starts `members` of them, and waits until they answer.
@@ -43,27 +44,52 @@ impl Cluster {
 
     /// With https to clients `arguments` name the certificates.
     pub(crate) fn start_as(scheme: &'static str, members: usize, arguments: &[&str]) -> Cluster {
+        let local = || SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
+        let addresses = (0..members).map(|_| [local(), local()]).collect();
+        let mut cluster = Cluster::of(addresses);
+        cluster.scheme = scheme;
+        cluster.arguments = arguments.iter().map(|&a| a.to_owned()).collect();
+        cluster.run()
+    }
+
+    /// Starts them with links that can be cut.
+    pub(crate) fn start_apart(members: usize) -> Cluster {
+        let network = Network::new(members);
+        let at = |ip: String, port: u16| SocketAddr::new(ip.parse().unwrap(), port);
+        let addresses =
+            (0..members).map(|n| [at(network.client(n), 2379), at(network.peer(n), 2380)]);
+        let mut cluster = Cluster::of(addresses.collect());
+        cluster.network = Some(network);
+        cluster.run()
+    }
+
+    /// Members with these addresses for clients and for each other.
+    fn of(addresses: Vec<[SocketAddr; 2]>) -> Cluster {
         let number = CLUSTERS.fetch_add(1, Ordering::Relaxed);
         let dir =
             std::env::temp_dir().join(format!("meridian-etcd-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
-        let member = |n| {
-            let (client, peer) = (free_port(), free_port());
-            Member { name: format!("e{n}"), client, peer, child: None }
+        let member = |(n, [client, peer]): (usize, [SocketAddr; 2])| {
+            let name = format!("e{n}");
+            Member { name, client, peer, child: None }
         };
-        let arguments = arguments.iter().map(|&a| a.to_owned()).collect();
-        let members: Vec<Member> = (0..members).map(member).collect();
-        let mut cluster = Cluster { dir, members, arguments, scheme };
-        for n in 0..cluster.members.len() {
-            cluster.begin(n);
-        }
-        (0..cluster.members.len()).for_each(|n| cluster.wait(n));
-        cluster
+        let members = addresses.into_iter().enumerate().map(member).collect();
+        Cluster { dir, members, arguments: Vec::new(), scheme: "http", network: None }
+    }
+
+    fn run(mut self) -> Cluster {
+        (0..self.members.len()).for_each(|n| self.begin(n));
+        self.whole();
+        self
+    }
+
+    pub(crate) fn network(&self) -> &Network {
+        self.network.as_ref().expect("it was started with links of its own")
     }
 
     /// The addresses for clients.
     pub(crate) fn endpoints(&self) -> Vec<String> {
-        let at = |m: &Member| format!("{}://127.0.0.1:{}", self.scheme, m.client);
+        let at = |m: &Member| format!("{}://{}", self.scheme, m.client);
         self.members.iter().map(at).collect()
     }
 
@@ -73,13 +99,20 @@ impl Cluster {
     }
 
     fn begin(&mut self, n: usize) {
-        let all = |m: &Member| format!("{}=http://127.0.0.1:{}", m.name, m.peer);
+        let all = |m: &Member| format!("{}=http://{}", m.name, m.peer);
         let all: Vec<String> = self.members.iter().map(all).collect();
         let member = &mut self.members[n];
-        let client = format!("{}://127.0.0.1:{}", self.scheme, member.client);
-        let peer = format!("http://127.0.0.1:{}", member.peer);
+        let client = format!("{}://{}", self.scheme, member.client);
+        let peer = format!("http://{}", member.peer);
         let log = std::fs::File::create(self.dir.join(format!("{}.log", member.name))).unwrap();
-        let mut command = Command::new("setpriv");
+        let mut command = match &self.network {
+            Some(network) => {
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", &network.name(n), "setpriv"]);
+                command
+            }
+            None => Command::new("setpriv"),
+        };
         // It dies with the thread of its test.
         command.args(["--pdeathsig", "KILL", "etcd", "--name", &member.name]);
         command.arg("--data-dir").arg(self.dir.join(&member.name));
@@ -102,7 +135,7 @@ impl Cluster {
 
     fn answers(&self, n: usize) -> bool {
         if self.scheme == "https" {
-            return std::net::TcpStream::connect(("127.0.0.1", self.members[n].client)).is_ok();
+            return TcpStream::connect(self.members[n].client).is_ok();
         }
         let endpoint = &self.endpoints()[n];
         self.ctl(&["--endpoints", endpoint, "--command-timeout=1s", "get", "x"]).is_ok()
@@ -175,7 +208,7 @@ impl Cluster {
         let member = &self.members[0];
         let data = self.dir.join(&member.name);
         std::fs::remove_dir_all(&data).unwrap();
-        let peer = format!("http://127.0.0.1:{}", member.peer);
+        let peer = format!("http://{}", member.peer);
         let cluster = format!("{}={peer}", member.name);
         let data = data.display().to_string();
         let restored = self.ctl(&[

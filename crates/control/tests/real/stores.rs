@@ -3,10 +3,13 @@
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
 
+use meridian_base::Duration;
+use meridian_control::Error;
 use meridian_control::etcd::Etcd;
 use meridian_control::limits::Limits;
+use meridian_control::store::{Change, Txn};
 use meridian_wire::config::Control as Config;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::etcd::{Cluster, LIMIT};
 use crate::plane::Plane;
@@ -53,6 +56,25 @@ pub(crate) async fn until(is_so: impl AsyncFn() -> bool) {
     let start = Instant::now();
     while !is_so().await {
         assert!(start.elapsed() < LIMIT, "it is not so within {LIMIT:?}");
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// A transaction of one change.
+pub(crate) fn put(key: &str, value: &str) -> Txn {
+    Txn { guards: Vec::new(), changes: vec![Change::put(key, value)] }
+}
+
+/// Retries while no member answers, as every caller of a store does.
+pub(crate) async fn retried<T, F: Future<Output = Result<T, Error>>>(act: impl Fn() -> F) -> T {
+    let start = Instant::now();
+    loop {
+        match act().await {
+            Ok(done) => return done,
+            Err(error) if error.may_retry() && start.elapsed() < LIMIT => {
+                sleep(Duration::from_millis(50)).await;
+            }
+            Err(error) => panic!("{error}"),
+        }
     }
 }

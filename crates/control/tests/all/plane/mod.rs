@@ -168,7 +168,10 @@ async fn begin(config: Config) -> Started {
             let _ = stopped.await;
         },
     ));
-    (is_ready.await.expect("it starts").admin, stop, served)
+    match is_ready.await {
+        Ok(ready) => (ready.admin, stop, served),
+        Err(_) => panic!("it does not start: {:?}", served.await),
+    }
 }
 
 /// A watch from after a snapshot.
