@@ -109,6 +109,7 @@ async fn row(options: &Options, name: &'static str, members: usize) -> anyhow::R
         name: "control".into(),
         admin: "127.0.0.1:0".into(),
         etcd: etcd.as_ref().map(Etcd::endpoints).unwrap_or_default(),
+        further: String::new(),
         certificates: None,
     };
     let control = fleet.control(&spec).await?;

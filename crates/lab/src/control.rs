@@ -16,6 +16,8 @@ pub struct ControlSpec {
     pub admin: String,
     /// The addresses of etcd, the nearest first; a file of its own if there are none.
     pub etcd: Vec<String>,
+    /// Further lines of the config file.
+    pub further: String,
     /// Without certificates it speaks plain HTTP.
     pub certificates: Option<Certificates>,
 }
@@ -51,6 +53,7 @@ impl Fleet {
             let (ca, certificate, key) = (ca.display(), certificate.display(), key.display());
             let _ = writeln!(yaml, "tls: {{ca: {ca}, certificate: {certificate}, key: {key}}}");
         }
+        yaml.push_str(&spec.further);
         let file = self.dir().join(format!("{name}.yaml"));
         std::fs::write(&file, yaml).map_err(Error::file("writing", &file))?;
         let args = ["control".as_ref(), "-c".as_ref(), file.as_os_str()];

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -36,6 +36,8 @@ pub struct GatewaySpec {
     pub peers: Option<PeersSpec>,
     /// The control planes' admin addresses, the nearest first.
     pub control: Vec<String>,
+    /// Its address in the fleet's zone, if a control plane answers for one.
+    pub public: Option<Ipv4Addr>,
     /// Whether broken streams are resumed on another replica.
     pub resume: bool,
     /// How long engines keep KV for a decode replica, if not the default.
@@ -87,6 +89,7 @@ impl Default for GatewaySpec {
             engine: "auto".into(),
             peers: None,
             control: Vec::new(),
+            public: None,
             resume: false,
             kv_lease: None,
             further: String::new(),
@@ -119,7 +122,12 @@ impl GatewaySpec {
         }
         if !self.control.is_empty() {
             let (urls, lease) = (&self.control, LEASE.as_secs());
-            let _ = writeln!(yaml, "control: {{url: {urls:?}, lease: {lease}s, view: {view:?}}}");
+            let public: Vec<String> = self.public.iter().map(ToString::to_string).collect();
+            let public = public.join(", ");
+            let _ = writeln!(
+                yaml,
+                "control: {{url: {urls:?}, lease: {lease}s, view: {view:?}, public: [{public}]}}"
+            );
         }
         if let Some(peers) = &self.peers {
             // Only gateways with the same secret share prefixes.

@@ -13,6 +13,7 @@ mod board;
 pub mod chaos;
 mod faults;
 mod hours;
+mod names;
 mod order;
 mod paths;
 mod planes;

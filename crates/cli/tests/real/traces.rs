@@ -17,6 +17,7 @@ use hyper_util::rt::TokioIo;
 use meridian_lab::venv::{self, Pins};
 use meridian_lab::{
     Certificates, Client, EngineSpec, Fleet, Gateway, GatewaySpec, PeersSpec, Process, Program,
+    free_port,
 };
 use meridian_wire::admin::Role;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;

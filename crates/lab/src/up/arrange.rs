@@ -6,14 +6,14 @@
 //! replicas of all regions, and clients and replicas are as far from it as their regions are. A
 //! single region has none of these.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use meridian_wire::admin::Role;
 use meridian_wire::wan::KNOWN_RTT_MS;
 
 use super::planes::Planes;
 use super::region::{Region, Replica, USUAL};
-use super::{CENTRAL, Options, tenants};
+use super::{CENTRAL, Options, names, tenants};
 use crate::{Certificates, Distance, Fleet, GatewaySpec, PeersSpec, Result};
 
 /// Processes shared by the regions.
@@ -77,6 +77,7 @@ pub(super) fn gateway(
         Some(Shared { distance, planes: Some(planes) }) => {
             // Each region is near another one.
             spec.control = planes.urls(at);
+            spec.public = options.etcd.then(|| names::gateway(at));
             spec.peers = Some(peers(distance, &planes.certificates, &here.name, regions));
         }
         Some(Shared { planes: None, .. }) if at > 0 => return None,
@@ -128,14 +129,29 @@ pub(super) fn addresses(regions: &[Region], distance: Option<&Distance>, at: usi
     let here = &regions[at];
     let mut all: Vec<&Region> = regions.iter().filter(|region| region.spec.is_some()).collect();
     all.sort_by_key(|region| rtt_ms(&here.name, &region.name));
-    let url = |there: &&Region| match (there.name == here.name, &there.spec, distance) {
+    all.iter().filter_map(|there| url(here, there, distance)).collect()
+}
+
+/// The same for clients of the fleet's name: for each public address the one that leads there.
+pub(super) fn behind_the_name(
+    regions: &[Region],
+    distance: Option<&Distance>,
+    at: usize,
+) -> Vec<(Ipv4Addr, String)> {
+    let here = &regions[at];
+    let there = regions.iter().enumerate().map(|(n, there)| (names::gateway(n), there));
+    there.filter_map(|(public, there)| Some((public, url(here, there, distance)?))).collect()
+}
+
+/// The address at which a region's clients reach the gateway of one.
+fn url(here: &Region, there: &Region, distance: Option<&Distance>) -> Option<String> {
+    match (there.name == here.name, &there.spec, distance) {
         (false, _, Some(distance)) => {
             Some(format!("http://{}", distance.listens(&route("client", &here.name, &there.name))))
         }
         (_, Some(spec), _) => Some(format!("http://{}", spec.listen)),
         _ => None,
-    };
-    all.iter().filter_map(url).collect()
+    }
 }
 
 /// All routes between regions, in all directions, and to each replica: name, from and to.

@@ -24,6 +24,7 @@ mod registry;
 mod scenario;
 mod scenes;
 mod tables;
+mod target;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,11 +1,13 @@
 //! The control planes of several regions: one on a file, or three on an etcd of three members.
 
+use std::net::SocketAddr;
+
 use super::acts::{again, end, signalled, unknown};
 use super::order::{ALL, Act};
 use super::region::Region;
-use super::{Options, SETTLE};
+use super::{Options, SETTLE, names};
 use crate::etcd::Etcd;
-use crate::{Certificates, Control, ControlSpec, Fleet, Operator, Process, Result};
+use crate::{Certificates, Control, ControlSpec, Fleet, Operator, Process, Result, free_port};
 
 /// How many control planes share an etcd, and how many members that has.
 const SEVERAL: usize = 3;
@@ -24,12 +26,14 @@ pub(super) struct Plane {
     spec: ControlSpec,
     /// URL of its admin port.
     pub(super) admin: String,
+    /// Where it is the name server of the fleet's zone, if it is.
+    pub(super) dns: Option<SocketAddr>,
     /// None while it is dead.
     pub(super) control: Option<Control>,
 }
 
 /// The names of a run's control planes.
-fn names(options: &Options) -> Vec<String> {
+fn called(options: &Options) -> Vec<String> {
     match options.etcd {
         false => vec!["control".to_owned()],
         true => (1..=SEVERAL).map(|nth| format!("control-{nth}")).collect(),
@@ -45,21 +49,25 @@ impl Planes {
     ) -> Result<Planes> {
         let named = |region: &Region| (Region::gateway_name(&region.name), region.name.clone());
         let gateways: Vec<(String, String)> = regions.iter().map(named).collect();
-        let (certificates, names) = (fleet.certificates(&gateways).await?, names(options));
+        let (certificates, names) = (fleet.certificates(&gateways).await?, called(options));
         fleet.control_certificates(&certificates, names.iter().map(String::as_str)).await?;
         let etcd = if options.etcd { Some(fleet.etcd(SEVERAL).await?) } else { None };
         let endpoints = etcd.as_ref().map(Etcd::endpoints).unwrap_or_default();
         let mut all = Vec::new();
         for (at, name) in names.into_iter().enumerate() {
+            let dns = options.etcd.then(free_port).transpose()?;
+            let dns = dns.map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+            let zone = |at| names::section(at, &options.regions);
             let mut spec = ControlSpec {
                 name,
                 admin: "127.0.0.1:0".into(),
                 etcd: from(&endpoints, at),
+                further: dns.map(zone).unwrap_or_default(),
                 certificates: Some(certificates.clone()),
             };
             let control = fleet.control(&spec).await?;
             spec.admin = control.address();
-            all.push(Plane { spec, admin: control.admin.clone(), control: Some(control) });
+            all.push(Plane { spec, admin: control.admin.clone(), dns, control: Some(control) });
         }
         Ok(Planes { all, etcd, certificates })
     }
@@ -68,6 +76,12 @@ impl Planes {
     pub(super) fn urls(&self, at: usize) -> Vec<String> {
         let urls: Vec<String> = self.all.iter().map(|plane| plane.admin.clone()).collect();
         from(&urls, at)
+    }
+
+    /// The name servers of the fleet's zone, beginning with the `at`th.
+    pub(super) fn name_servers(&self, at: usize) -> Vec<SocketAddr> {
+        let servers: Vec<SocketAddr> = self.all.iter().filter_map(|plane| plane.dns).collect();
+        from(&servers, at)
     }
 
     /// A control plane that is alive.
@@ -155,7 +169,7 @@ fn members(etcd: Option<&mut Etcd>) -> impl Iterator<Item = &mut Process> {
 }
 
 /// The same, beginning with the `at`th.
-fn from(all: &[String], at: usize) -> Vec<String> {
+fn from<T: Clone>(all: &[T], at: usize) -> Vec<T> {
     let all = all.iter().cycle().skip(at).take(all.len());
     all.cloned().collect()
 }

@@ -1,5 +1,5 @@
 //! Clients that know the expected answers. They send one request after the other, to the gateway of
-//! their region, and if that does not answer, to the next nearest.
+//! their region, and if that does not answer, to the next nearest; or to the one that a name leads to.
 //!
 //! They retry like an SDK: a refusal that allows a retry (429, 5xx) and a connection that fails
 //! before an answer starts are retried; an answer that breaks off is not.
@@ -15,14 +15,13 @@ use tokio_util::sync::CancellationToken;
 use super::super::world::World;
 use super::super::{Options as Up, tenants};
 use super::answers::{self, End, Read};
+use super::target::Target;
 use crate::{Client, EngineSpec, Error, Process, Result, Stream};
 
 /// A request without an answer after this time is lost.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Pause between two attempts.
 const REST: Duration = Duration::from_millis(300);
-/// How long a client avoids a gateway that failed it.
-const AWAY: Duration = Duration::from_secs(4);
 /// Longest pause of a client between two requests.
 const THINK_MS: usize = 400;
 /// Fewest and most tokens of an answer.
@@ -46,12 +45,18 @@ pub(super) struct Habits {
     pub(super) head: Duration,
     /// Most repetitions of the marker before the question: long prompts that nothing has cached.
     pub(super) repeats: usize,
+    /// Whether answers are never streams. Then one that breaks off has been of no use yet, and its
+    /// request is sent again.
+    pub(super) whole: bool,
 }
 
 impl Habits {
     /// Short prompts of both tenants.
     pub(super) const USUAL: Habits =
-        Habits { clients: [3, 2], head: Duration::from_secs(6), repeats: 1 };
+        Habits { clients: [3, 2], head: Duration::from_secs(6), repeats: 1, whole: false };
+
+    /// Whole answers.
+    pub(super) const WHOLE: Habits = Habits { clients: [3, 0], whole: true, ..Habits::USUAL };
 }
 
 /// The outcome of one request.
@@ -83,47 +88,45 @@ struct One {
     name: String,
     kept: bool,
     habits: Habits,
-    /// Gateways, nearest first.
-    gateways: Vec<String>,
+    target: Target,
     /// Address of the engine with the expected answers.
     reference: String,
     client: Client,
     rng: Rng,
-    /// The gateway to avoid, and until when.
-    away: Option<(usize, Instant)>,
 }
 
 impl Crowd {
-    /// Starts the clients of regions given by name and by their gateways' addresses, nearest first.
+    /// Starts the clients of all regions; `target` makes the gateways of one client of a region.
     pub(super) fn start(
-        regions: Vec<(String, Vec<String>)>,
+        world: &World,
+        target: fn(&World, usize) -> Result<Target>,
         reference: &str,
         seed: u64,
         habits: Habits,
-    ) -> Crowd {
+    ) -> Result<Crowd> {
         let (mut tasks, stop) = (JoinSet::new(), CancellationToken::new());
         let records = Arc::new(Mutex::new(Vec::new()));
         let mut number = 0;
-        for (region, gateways) in regions {
+        let kind = if habits.whole { "name" } else { "free" };
+        for (at, region) in world.regions.iter().enumerate() {
             for (kept, count) in [(false, habits.clients[0]), (true, habits.clients[1])] {
                 for nth in 0..count {
                     number += 1;
-                    let tenant = if kept { "kept" } else { "free" };
+                    let tenant = if kept { "kept" } else { kind };
                     let one = One {
-                        name: format!("{tenant}-{region}-{nth}"),
+                        name: format!("{tenant}-{}-{nth}", region.name),
                         kept,
                         habits,
-                        gateways: gateways.clone(),
+                        target: target(world, at)?,
                         reference: reference.to_owned(),
                         client: Client::keeping(),
                         rng: Rng::new(seed).fork(number),
-                        away: None,
                     };
                     tasks.spawn(one.ask_until(stop.clone(), records.clone()));
                 }
             }
         }
-        Crowd { tasks, stop, records }
+        Ok(Crowd { tasks, stop, records })
     }
 
     /// Waits until every client has finished its request, and returns all outcomes.
@@ -169,7 +172,7 @@ impl One {
         let expected = answer["choices"][0]["message"]["content"].as_str().map(str::to_owned);
         let what = "no answer to compare with".to_owned();
         let expected = expected.ok_or(Error::Answer { url, what })?;
-        body["stream"] = (self.rng.below(4) > 0).into();
+        body["stream"] = (self.rng.below(4) > 0 && !self.habits.whole).into();
         Ok((body, expected))
     }
 
@@ -187,17 +190,18 @@ impl One {
             end: End::Lost,
         };
         while sent.elapsed() < PATIENCE {
-            let at = self.first() + record.moved as usize;
-            let at = at % self.gateways.len();
-            match self.send(&record.id, at, &text).await {
+            match self.send(&record.id, record.moved, &text).await {
                 Some(answer) if matches!(answer.status, 429 | 500..=599) => record.refused += 1,
                 Some(answer) => {
                     let read = self.read(answer, stream, expected).await;
-                    record.ttft = read.first.filter(|_| stream).map(|first| first - sent);
-                    record.end = read.end;
-                    break;
+                    let again = self.habits.whole && matches!(read.end, End::Broken | End::Hung);
+                    if !again {
+                        record.ttft = read.first.filter(|_| stream).map(|first| first - sent);
+                        record.end = read.end;
+                        break;
+                    }
                 }
-                None => self.away = Some(((at + 1) % self.gateways.len(), Instant::now() + AWAY)),
+                None => self.target.failed(),
             }
             record.moved += 1;
             tokio::time::sleep(REST).await;
@@ -206,16 +210,11 @@ impl One {
         record
     }
 
-    /// The gateway to try first.
-    fn first(&self) -> usize {
-        self.away.filter(|(_, until)| *until > Instant::now()).map_or(0, |(at, _)| at)
-    }
-
-    async fn send(&self, id: &str, at: usize, body: &str) -> Option<Stream> {
+    async fn send(&mut self, id: &str, failed: u32, body: &str) -> Option<Stream> {
         let key = if self.kept { tenants::EU_ONLY } else { tenants::VISITORS };
         let bearer = format!("Bearer {key}");
         let headers = [("authorization", bearer.as_str()), ("x-request-id", id)];
-        let url = format!("{}/v1/chat/completions", self.gateways[at]);
+        let url = format!("{}/v1/chat/completions", self.target.next(failed).await?);
         let asked = self.client.open(&url, body.to_owned(), &headers);
         tokio::time::timeout(self.habits.head, asked).await.ok()?.ok()
     }

@@ -18,11 +18,12 @@ use tokio::time::Instant;
 use super::super::order::{Act, Order, What};
 use super::super::pools::Pools;
 use super::super::world::World;
-use super::super::{Demand, Options as Up, arrange};
+use super::super::{Demand, Options as Up};
 use super::account::{self, Fault, Half, Taken};
 use super::clients::{Crowd, Habits, reference};
 use super::play::{at_rest, close, perform, recover};
 use super::scenario::Deed;
+use super::target;
 use super::{CALM, Options, POOLS};
 use crate::legs::{KV_SCALE, LegCounts};
 use crate::{Result, page};
@@ -35,7 +36,8 @@ const ARGS: [&str; 2] = ["--kv-link-gbps", "4"];
 /// A short lease, of which the engines and the gateway know.
 const LEASE: Duration = Duration::from_secs(4);
 /// Prompts of up to about 4,000 tokens. A fetch over a cut path gives up after 5 s.
-const HABITS: Habits = Habits { clients: [10, 0], head: Duration::from_secs(20), repeats: 600 };
+const HABITS: Habits =
+    Habits { clients: [10, 0], head: Duration::from_secs(20), repeats: 600, whole: false };
 /// The lease, and time for the machine to notice.
 const RELEASED: Duration = Duration::from_secs(4 + 6);
 /// Pause between a repair and the next fault, seconds.
@@ -77,9 +79,8 @@ pub(super) async fn run(options: &Options) -> Result<Vec<String>> {
 async fn played(options: &Options, up: &Up, faults: &mut Vec<String>) -> Result<(Half, LegCounts)> {
     let mut world = World::start(up).await?;
     let reference = reference(&world, up).await?;
-    let addresses = arrange::addresses(&world.regions, None, 0);
-    let regions = vec![("us".to_owned(), addresses)];
-    let crowd = Crowd::start(regions, reference.said(0), options.seed, HABITS);
+    let crowd =
+        Crowd::start(&world, target::Target::listed, reference.said(0), options.seed, HABITS)?;
     tokio::time::sleep(CALM).await;
     let mut played = Vec::new();
     let mended = break_and_mend(&mut world, up, options, &mut played).await;

@@ -12,11 +12,12 @@ mod draw;
 use meridian_base::{Rng, mix};
 
 use super::super::world::World;
-use super::super::{Demand, Options as Up, arrange};
+use super::super::{Demand, Options as Up};
 use super::account::{self, Half, Taken};
 use super::clients::{Crowd, Habits, reference};
 use super::deck;
 use super::play::{at_rest, close, recover};
+use super::target::Target;
 use super::{CALM, Options, RANDOM};
 use crate::Result;
 
@@ -60,11 +61,8 @@ async fn half(options: &Options, resume: bool, faults: &mut Vec<String>) -> Resu
     };
     let mut world = World::start(&up).await?;
     let reference = reference(&world, &up).await?;
-    let regions = world.regions.iter().enumerate();
-    let addresses = |at| arrange::addresses(&world.regions, world.distance.as_ref(), at);
-    let regions = regions.map(|(at, region)| (region.name.clone(), addresses(at))).collect();
     let seed = mix(options.seed, u64::from(resume));
-    let crowd = Crowd::start(regions, reference.said(0), seed, Habits::USUAL);
+    let crowd = Crowd::start(&world, Target::listed, reference.said(0), seed, Habits::USUAL)?;
     tokio::time::sleep(CALM).await;
     let drawn = draw::faults(options.length.as_secs_f64() / 2.0, &mut Rng::new(seed));
     let mut played = Vec::new();

@@ -8,6 +8,7 @@
 
 mod agree;
 mod draw;
+mod named;
 mod operators;
 mod owners;
 
@@ -16,14 +17,16 @@ use meridian_wire::registry::Snapshot;
 
 use super::super::planes::Planes;
 use super::super::world::World;
-use super::super::{Demand, Options as Up, arrange};
+use super::super::{Demand, Options as Up};
 use super::account::{self, Half, Taken};
 use super::clients::{Crowd, Habits, reference};
 use super::deck;
 use super::play::{at_rest, close, recover};
+use super::target::Target;
 use super::{CALM, Options, REGISTRY};
 use crate::{Error, Result};
 use agree::Agreement;
+use named::Named;
 use operators::Operators;
 use owners::{Figures, Owners};
 
@@ -46,9 +49,11 @@ pub(super) async fn run(options: &Options) -> Result<Vec<String>> {
     match played(options, &up, &mut faults).await {
         Ok(played) => {
             played.half.judge(&mut faults);
+            played.named.judge(&mut faults);
             played.figures.judge(&mut faults);
             let halves = [played.half];
             println!("{}\n{}", account::faults(&halves), account::requests(&halves));
+            println!("{}", played.named.line());
             println!("{}\n{}", played.agreement.table(), played.figures.table());
         }
         Err(error) => faults.push(error.to_string()),
@@ -61,6 +66,7 @@ pub(super) async fn run(options: &Options) -> Result<Vec<String>> {
 
 struct Played {
     half: Half,
+    named: Named,
     agreement: Agreement,
     figures: Figures,
 }
@@ -68,12 +74,11 @@ struct Played {
 async fn played(options: &Options, up: &Up, faults: &mut Vec<String>) -> Result<Played> {
     let mut world = World::start(up).await?;
     let reference = reference(&world, up).await?;
-    let regions = world.regions.iter().enumerate();
-    let addresses = |at| arrange::addresses(&world.regions, world.distance.as_ref(), at);
-    let regions = regions.map(|(at, region)| (region.name.clone(), addresses(at))).collect();
     let snapshot = whole(&world).await?;
     let owners = Owners::start(&world, &snapshot)?;
-    let crowd = Crowd::start(regions, reference.said(0), options.seed, Habits::USUAL);
+    let (said, seed) = (reference.said(0), options.seed);
+    let crowd = Crowd::start(&world, Target::listed, said, seed, Habits::USUAL)?;
+    let named = Crowd::start(&world, Target::named, said, !seed, Habits::WHOLE)?;
     tokio::time::sleep(CALM).await;
     let operators = Operators::start(planes(&world)?, &snapshot, options.seed)?;
     let drawn = draw::faults(options.length.as_secs_f64(), &mut Rng::new(options.seed));
@@ -81,13 +86,13 @@ async fn played(options: &Options, up: &Up, faults: &mut Vec<String>) -> Result<
     let healed = deck::play(&mut world, up, &drawn, &mut played).await;
     let books = operators.end().await;
     recover(&mut world, healed, faults).await;
-    let records = crowd.end().await;
+    let (records, named) = (crowd.end().await, Named::of(named.end().await));
     at_rest(&world, faults).await?;
     let agreement = agree::check(&world, &snapshot, books, faults).await?;
     let figures = owners.end();
     close(&mut world, faults).await;
     let half = Half { resume: up.resume, records, faults: played, engines: Taken::of(&world) };
-    Ok(Played { half, agreement, figures })
+    Ok(Played { half, named, agreement, figures })
 }
 
 /// The control planes of this fleet.

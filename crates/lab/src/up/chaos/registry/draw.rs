@@ -1,6 +1,6 @@
 //! The faults of etcd, control planes and gateways that come by chance.
 //!
-//! At most one member of etcd, two control planes and one gateway are broken at a time, so that the
+//! At most one member of etcd, two control planes and one region or gateway are broken at a time, so that the
 //! registry can be changed at some control plane, and each client has a gateway. The exception is a
 //! lost registry: all members are dead for some seconds, while all control planes run.
 
@@ -35,6 +35,7 @@ enum Kind {
     ControlStopped,
     GatewayKilled,
     GatewayStopped,
+    RegionLost,
 }
 
 /// Every kind, with its number in a deck.
@@ -47,6 +48,7 @@ const DECK: &[(Kind, usize)] = &[
     (Kind::ControlStopped, 2),
     (Kind::GatewayKilled, 1),
     (Kind::GatewayStopped, 1),
+    (Kind::RegionLost, 1),
 ];
 
 impl Kind {
@@ -60,6 +62,7 @@ impl Kind {
             Kind::ControlStopped => "control plane suspended",
             Kind::GatewayKilled => "gateway killed",
             Kind::GatewayStopped => "gateway suspended",
+            Kind::RegionLost => "region killed",
         }
     }
 
@@ -124,6 +127,10 @@ impl Busy {
                 take(&mut self.gateways, at, until)?;
                 (What::Gateway, REGIONS[nth].to_owned())
             }
+            Kind::RegionLost => {
+                take(&mut self.gateways, at, until)?;
+                (What::Region, REGIONS[nth].to_owned())
+            }
         };
         let order = |after, act| line(at + after, act, what, name.clone());
         Some(vec![order(0.0, kind.act()), order(lasts, Act::Revive)])
@@ -178,7 +185,8 @@ mod tests {
                 let is_lost = broken.iter().any(|order| order.name == ALL);
                 let most = if is_lost { 0 } else { MOST_PLANES };
                 assert!(count(What::Etcd) <= 1, "seed {seed}: {broken:?}");
-                assert!(count(What::Gateway) <= 1, "seed {seed}: {broken:?}");
+                let regions = count(What::Gateway) + count(What::Region);
+                assert!(regions <= 1, "seed {seed}: {broken:?}");
                 assert!(count(What::Control) <= most, "seed {seed}: {broken:?}");
             }
             assert!(broken.is_empty(), "seed {seed}: {broken:?}");
