@@ -1,4 +1,4 @@
-//! Ports for programs that are told theirs.
+//! Ports for programs that get theirs in their configuration.
 
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicU16, Ordering};

@@ -17,6 +17,7 @@ mod model;
 mod names;
 mod owners;
 mod plane;
+mod ports;
 mod power;
 #[path = "../each/store.rs"]
 mod store;

@@ -6,11 +6,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::plane::Plane;
+use crate::ports::free_port;
 use crate::stores;
 
 /// The section, with a port that is free now.
 fn section() -> (String, u16) {
-    let port = meridian_lab::free_port().unwrap();
+    let port = free_port();
     let text = format!(
         "dns:\n  listen: ['127.0.0.1:{port}']\n  zone: llm.example.org\n  \
          nameservers: {{ns1: [192.0.2.53]}}\n  clients: {{eu: [10.1.0.0/16], us: [10.2.0.0/16]}}\n"

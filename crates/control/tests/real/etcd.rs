@@ -6,9 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use meridian_lab::free_port;
-
 use crate::network::Network;
+use crate::ports::free_port;
 
 /// Timeout of everything that etcd does.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
@@ -44,7 +43,7 @@ impl Cluster {
 
     /// With https to clients `arguments` name the certificates.
     pub(crate) fn start_as(scheme: &'static str, members: usize, arguments: &[&str]) -> Cluster {
-        let local = || SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
+        let local = || SocketAddr::from(([127, 0, 0, 1], free_port()));
         let addresses = (0..members).map(|_| [local(), local()]).collect();
         let mut cluster = Cluster::of(addresses);
         cluster.scheme = scheme;

@@ -21,6 +21,8 @@ mod owners;
 #[path = "../all/plane/mod.rs"]
 mod plane;
 mod planes;
+#[path = "../all/ports.rs"]
+mod ports;
 mod secured;
 #[path = "../each/store.rs"]
 mod store;

@@ -45,8 +45,7 @@ pub(super) struct Habits {
     pub(super) head: Duration,
     /// Most repetitions of the marker before the question: long prompts that nothing has cached.
     pub(super) repeats: usize,
-    /// Whether answers are never streams. Then one that breaks off has been of no use yet, and its
-    /// request is sent again.
+    /// Whether answers are never streams. The request of one that breaks off is sent again.
     pub(super) whole: bool,
 }
 
