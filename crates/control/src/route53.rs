@@ -22,5 +22,7 @@ mod tests;
 mod zone;
 
 pub(crate) use names::Names;
-pub(crate) use plan::{Fleet, Plan, Region, plan};
+#[cfg(test)]
+pub(crate) use plan::Region;
+pub(crate) use plan::{Fleet, Plan, plan};
 pub(crate) use zone::{Body, Change, Key, Kind, Probe, Zone};
