@@ -137,7 +137,8 @@ impl Draft<'_> {
 
     /// The health check with these settings: preferably the one that the record already uses.
     fn check_of(&self, record: Option<&Body>, probe: &Probe) -> Option<String> {
-        let fits = |id: &&String| self.zone.checks.get(*id).is_some_and(|p| p.as_ref() == Some(probe));
+        let fits =
+            |id: &&String| self.zone.checks.get(*id).is_some_and(|p| p.as_ref() == Some(probe));
         let used = match record {
             Some(Body::Gateway { check, .. }) => Some(check).filter(fits),
             _ => None,

@@ -155,7 +155,8 @@ fn records_of_others_are_in_the_way() {
 // Thousands of records are made in batches that Route 53 accepts; the model refuses others.
 #[test]
 fn large_fleets_take_several_batches() {
-    let address = |n: u32| IpAddr::V6((0x2001_0db8_u128 << 96 | u128::from(n) << 16 | 0xffff).into());
+    let address =
+        |n: u32| IpAddr::V6((0x2001_0db8_u128 << 96 | u128::from(n) << 16 | 0xffff).into());
     let living = (0..3000).map(address).collect();
     let of = fleet([("eu", Region { living, ..open(&[]) })]);
     let names = both();
@@ -241,7 +242,9 @@ proptest! {
 
 /// The records that must be there, said in another way than the plan does.
 fn check(names: &Names, fleet: &Fleet, model: &Model) -> Result<(), TestCaseError> {
-    let free = |name: &str, kind| !model.of_others().iter().any(|key| key.name == name && key.kind == kind);
+    let free = |name: &str, kind| {
+        !model.of_others().iter().any(|key| key.name == name && key.kind == kind)
+    };
     for (region, of) in fleet.iter().filter(|(name, _)| names.config.regions.contains_key(*name)) {
         for kind in Kind::ALL {
             let is_free = free(&names.config.name, kind) && free(&names.region(region), kind);

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::admin_access::check_hosts;
 use super::{
-    ConfigError, ControlUrls, Dns, Etcd, Format, MutualTls, Route53, Span, VERSION, file, public_problems,
+    ConfigError, ControlUrls, Dns, Etcd, Format, MutualTls, Route53, Span, VERSION, file,
+    public_problems,
 };
 use crate::peer::label;
 

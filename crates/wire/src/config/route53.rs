@@ -66,17 +66,7 @@ pub struct HealthCheck {
 
 /// The protocol of a health check.
 #[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    JsonSchema,
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Scheme {
@@ -120,7 +110,8 @@ impl HealthCheck {
     fn check(&self, check: &mut impl FnMut(bool, String)) {
         check(
             self.port != Some(0),
-            "route53.health_check.port: 0 is not a port; use the gateways' port for clients".to_owned(),
+            "route53.health_check.port: 0 is not a port; use the gateways' port for clients"
+                .to_owned(),
         );
         let is_path = self.path.starts_with('/')
             && self.path.len() <= MOST_PATH

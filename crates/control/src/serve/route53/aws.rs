@@ -44,11 +44,11 @@ impl Aws {
     /// With the credentials of the environment, a profile, or the machine's role.
     pub(super) async fn new(names: Names) -> Aws {
         let [operation, attempt] = TIMEOUTS;
-        let timeouts =
-            TimeoutConfig::builder().operation_timeout(operation).operation_attempt_timeout(attempt);
-        let https = Builder::new().tls_provider(tls::Provider::Rustls(
-            tls::rustls_provider::CryptoMode::Ring,
-        ));
+        let timeouts = TimeoutConfig::builder()
+            .operation_timeout(operation)
+            .operation_attempt_timeout(attempt);
+        let https = Builder::new()
+            .tls_provider(tls::Provider::Rustls(tls::rustls_provider::CryptoMode::Ring));
         let mut config = aws_config::defaults(BehaviorVersion::latest())
             .http_client(https.build_https())
             .region(Region::new(signing_region(&names.config)))

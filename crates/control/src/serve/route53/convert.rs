@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use aws_sdk_route53::types::{
-    AliasTarget, Change as SdkChange, ChangeAction, ChangeBatch, HealthCheckConfig, HealthCheckType,
-    ResourceRecord, ResourceRecordSet, ResourceRecordSetRegion, RrType,
+    AliasTarget, Change as SdkChange, ChangeAction, ChangeBatch, HealthCheckConfig,
+    HealthCheckType, ResourceRecord, ResourceRecordSet, ResourceRecordSetRegion, RrType,
 };
 use meridian_wire::config::{Route53 as Config, Scheme};
 

@@ -92,8 +92,7 @@ mod tests {
             ("us-1", "us", "100.64.0.1", false),
         ] {
             let public = vec![public.parse().unwrap()];
-            let gateway =
-                Gateway { region: region.into(), public, leaving, ..Gateway::default() };
+            let gateway = Gateway { region: region.into(), public, leaving, ..Gateway::default() };
             view.gateways.insert(name.into(), kept(gateway));
         }
         let (fleet, problems) = fleet(&config, &view);
@@ -102,7 +101,9 @@ mod tests {
         assert_eq!(eu.living, ["203.0.113.1".parse().unwrap()].into());
         assert_eq!(eu.leaving, ["2001:db8::3".parse().unwrap()].into());
         let of = |name: &str| problems.iter().find(|p| p.contains(name)).unwrap().clone();
-        assert!(of("eu-2").contains("10.0.0.1 is a private address") && of("us-1").contains("100.64"));
+        assert!(
+            of("eu-2").contains("10.0.0.1 is a private address") && of("us-1").contains("100.64")
+        );
         assert!(of("uk-1").contains("is not in route53.regions"), "{problems:?}");
         assert_eq!(problems.len(), 3);
     }
