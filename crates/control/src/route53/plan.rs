@@ -38,7 +38,10 @@ pub(crate) struct Plan {
 
 /// Compares the fleet with the zone.
 pub(crate) fn plan(names: &Names, fleet: &Fleet, zone: &Zone) -> Plan {
-    let mut draft = Draft { names, fleet, zone, wanted: BTreeMap::new(), plan: Plan::default() };
+    // The first of several with the same settings.
+    let checks = zone.checks.iter().rev().filter_map(|(id, probe)| Some((probe.as_ref()?, id)));
+    let (checks, wanted) = (checks.collect(), BTreeMap::new());
+    let mut draft = Draft { names, fleet, zone, checks, wanted, plan: Plan::default() };
     for kind in Kind::ALL {
         draft.kind(kind);
     }
@@ -49,6 +52,8 @@ struct Draft<'a> {
     names: &'a Names,
     fleet: &'a Fleet,
     zone: &'a Zone,
+    /// The own health checks by their settings.
+    checks: BTreeMap<&'a Probe, &'a String>,
     /// The records that the zone should have now.
     wanted: BTreeMap<Key, Body>,
     plan: Plan,
@@ -143,7 +148,7 @@ impl Draft<'_> {
             Some(Body::Gateway { check, .. }) => Some(check).filter(fits),
             _ => None,
         };
-        used.or_else(|| self.zone.checks.keys().find(fits)).cloned()
+        used.or_else(|| self.checks.get(probe).copied()).cloned()
     }
 
     /// First the new addresses, then the regions, which need them, and last the old addresses.
