@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use aws_sdk_route53::config::http::HttpResponse;
 use aws_sdk_route53::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
 use meridian_wire::config::Route53 as Config;
 
@@ -29,16 +30,23 @@ impl Failure {
     }
 
     /// One that the SDK reports.
-    pub(super) fn of<E, R>(config: &Config, error: &SdkError<E, R>) -> Failure
+    pub(super) fn of<E>(config: &Config, error: &SdkError<E, HttpResponse>) -> Failure
     where
         E: std::error::Error + ProvideErrorMetadata + 'static,
-        R: fmt::Debug,
     {
-        let code = error.code().unwrap_or_default();
-        let said: String = match error.message() {
-            Some(message) => message.chars().take(MOST).collect(),
-            None => DisplayErrorContext(error).to_string().chars().take(MOST).collect(),
+        let status = error.raw_response().map(|response| response.status().as_u16());
+        let code = match (error.code(), status) {
+            (Some(code), _) => code,
+            // Such as an answer of a proxy.
+            (None, Some(401 | 403)) => "AuthFailure",
+            (None, _) => "",
         };
+        let said: String = match (error.message(), status) {
+            (Some(message), _) => message.to_owned(),
+            (None, Some(status)) => format!("status {status}"),
+            (None, None) => DisplayErrorContext(error).to_string(),
+        };
+        let said: String = said.chars().take(MOST).collect();
         Failure { text: text(config, code, &said), is_refusal: code == "InvalidInput" }
     }
 }
