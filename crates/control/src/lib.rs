@@ -17,6 +17,8 @@ mod error;
 pub mod etcd;
 pub mod limits;
 pub mod registry;
+#[cfg(feature = "route53")]
+mod route53;
 pub mod serve;
 pub mod store;
 pub mod tenure;

@@ -22,6 +22,7 @@ mod needs;
 mod open;
 mod reload;
 mod reports;
+mod route53;
 mod secured;
 mod watch;
 
@@ -90,6 +91,11 @@ pub enum ServeError {
     /// This build has no etcd.
     #[error("{0}")]
     NoEtcd(&'static str),
+    /// This build has no client of Route 53.
+    #[error(
+        "route53: this build cannot use it; use a release of Meridian, or build with `--features route53`"
+    )]
+    NoRoute53,
     /// The certificates are unusable.
     #[error(transparent)]
     Tls(#[from] meridian_tls::FileError),
@@ -132,6 +138,7 @@ struct Shared {
     /// Counts the changes of what was observed.
     changes: channel::Sender<u64>,
     dns: Option<dns::Dns>,
+    route53: Option<route53::Route53>,
     followers: Arc<AtomicUsize>,
     /// Ends every connection.
     over: CancellationToken,
@@ -141,6 +148,11 @@ impl Shared {
     /// The time on the store's clock.
     fn now(&self) -> Time {
         since(self.start)
+    }
+
+    /// Whether this control plane is certain to be the leader.
+    fn leads(&self) -> bool {
+        !self.registry.store().is_shared() || self.leader.is_own(self.now())
     }
 
     /// The store's name.
@@ -191,6 +203,7 @@ pub async fn serve(
         Some(dns) => (Some(dns::Dns::load(dns)?), Some(dns::bind(dns).await?)),
         None => (None, None),
     };
+    let route53 = config.route53.as_ref().map(route53::Route53::load).transpose()?;
     let start = Instant::now();
     let store = open::store(&config, start)?;
     let place = open::place(&config, &store);
@@ -213,6 +226,7 @@ pub async fn serve(
         observed: Mutex::default(),
         changes: channel::Sender::default(),
         dns: named,
+        route53,
         followers: Arc::default(),
         over: CancellationToken::new(),
     });
@@ -241,6 +255,9 @@ fn background(
     background.spawn(intervals::keep(shared.clone()));
     if let Some(sockets) = sockets {
         background.spawn(dns::keep(shared.clone(), sockets));
+    }
+    if shared.route53.is_some() {
+        background.spawn(route53::keep(shared.clone()));
     }
     if shared.registry.store().is_shared() {
         background.spawn(identity::keep(shared.clone()));

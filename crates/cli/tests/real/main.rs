@@ -25,6 +25,7 @@ mod regions;
 mod reload;
 mod residency;
 mod resume;
+mod route53;
 mod schema;
 mod traces;
 mod up;

@@ -29,7 +29,7 @@ const MOST_BODY: usize = 1 << 20;
 const MOST_IMPORT: usize = 64 << 20;
 
 /// Every supported path, for the error about an unknown one.
-const SERVED: &str = "served here: GET /health /metrics /admin/status /admin/intervals /admin/registry /admin/export /admin/names /admin/watch \
+const SERVED: &str = "served here: GET /health /metrics /admin/status /admin/intervals /admin/registry /admin/export /admin/names /admin/route53 /admin/watch \
     /admin/replicas /admin/regions /admin/gateways, PUT /admin/replicas/NAME /admin/regions/NAME \
     /admin/regions/NAME/policy, POST /admin/import /admin/replicas/NAME/drain /admin/replicas/NAME/undrain \
     /admin/regions/NAME/drain /admin/regions/NAME/undrain, DELETE /admin/replicas/NAME \
@@ -153,8 +153,9 @@ async fn get(shared: &Arc<Shared>, path: &str, query: &Query, last: Option<&str>
             let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
             let intervals = shared.observed().read(shared.date_ms());
             let counters = shared.dns.as_ref().map(|dns| &*dns.counters);
+            let hosted = shared.route53.as_ref().map(|own| own.figures(shared.leads()));
             let body = http_body_util::Full::new(
-                metrics::page(&status(shared).await?, &intervals, counters).into(),
+                metrics::page(&status(shared).await?, &intervals, counters, hosted).into(),
             );
             Ok(typed(body.boxed_unsync(), kind))
         }
@@ -162,6 +163,7 @@ async fn get(shared: &Arc<Shared>, path: &str, query: &Query, last: Option<&str>
         "/admin/intervals" => Ok(page(&shared.observed().read(shared.date_ms()))),
         "/admin/registry" => Ok(page(&snapshot(shared, view(shared).await?))),
         "/admin/names" => dns::names(shared, query),
+        "/admin/route53" => hosted(shared),
         "/admin/export" => Ok(page(&shared.registry.export(shared.store()).await?)),
         "/admin/watch" => watch::begin(shared, query, last).await,
         "/admin/regions" => Ok(page(&listed(view(shared).await?.regions))),
@@ -169,6 +171,13 @@ async fn get(shared: &Arc<Shared>, path: &str, query: &Query, last: Option<&str>
         "/admin/replicas" => Ok(page(&replicas(view(shared).await?))),
         _ => Err(unknown()),
     }
+}
+
+fn hosted(shared: &Shared) -> Answered {
+    let message = "this control plane has no records in Route 53; add a section `route53` to its configuration";
+    let none = || Refusal::new(StatusCode::NOT_FOUND, "no_route53", message);
+    let route53 = shared.route53.as_ref().ok_or_else(none)?;
+    Ok(page(&route53.page(shared.leads())))
 }
 
 pub(super) fn unknown() -> Refusal {

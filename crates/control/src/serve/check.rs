@@ -10,6 +10,7 @@ use meridian_wire::config::Control as Config;
 
 use super::ServeError;
 use super::dns::Dns;
+use super::route53::Route53;
 use super::secured::{Secured, files};
 #[cfg(feature = "etcd")]
 use crate::limits::Limits;
@@ -28,6 +29,8 @@ pub fn check(config: &Config) -> Vec<String> {
     found.extend(further);
     found.extend(doubts(config));
     found.extend(config.dns.as_ref().and_then(|dns| Dns::load(dns).err()).map(|e| e.to_string()));
+    let route53 = config.route53.as_ref().and_then(|route53| Route53::load(route53).err());
+    found.extend(route53.map(|error| error.to_string()));
     found.extend(
         match &config.etcd {
             Some(etcd) => shared(etcd),

@@ -3,7 +3,8 @@
 //! The leader holds a key under a lease. It counts its lease from when it asked ([`Tenure`]), so it
 //! stops before another one can start. The only control plane of a file is its leader.
 //!
-//! The leader's work: it compacts etcd's history, as etcd does not by default.
+//! The leader's work: it compacts etcd's history, as etcd does not by default, and keeps the records in
+//! Route 53 (`route53.rs`).
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -53,7 +54,7 @@ impl Leader {
     }
 
     /// Whether this control plane is certain to be the leader of a shared store.
-    fn is_own(&self, now: Time) -> bool {
+    pub(super) fn is_own(&self, now: Time) -> bool {
         self.lock().tenure.is_some_and(|tenure| tenure.holds(now))
     }
 

@@ -44,6 +44,26 @@ struct QueryLabel {
     region: String,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct KindLabel {
+    kind: &'static str,
+}
+
+/// Figures of the records in Route 53.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct HostedFigures {
+    /// Whether this control plane makes the changes.
+    pub(super) leads: bool,
+    /// Its records in the zone.
+    pub(super) records: usize,
+    /// When they were last as the fleet needs them, in ms since 1970.
+    pub(super) last_success_ms: Option<u64>,
+    /// Changes, by their kind.
+    pub(super) changes: [(&'static str, u64); 4],
+    /// Failed attempts.
+    pub(super) failures: u64,
+}
+
 type RoleColumn = (&'static str, &'static str, fn(&RoleStatus) -> Option<f64>);
 
 /// One value per region and role of its replicas.
@@ -67,7 +87,12 @@ const COLUMNS: &[Column] = &[
 ];
 
 /// The page for a scraper.
-pub(super) fn page(status: &Status, intervals: &Intervals, dns: Option<&Counters>) -> String {
+pub(super) fn page(
+    status: &Status,
+    intervals: &Intervals,
+    dns: Option<&Counters>,
+    hosted: Option<HostedFigures>,
+) -> String {
     let mut registry = Registry::with_prefix("meridian");
     let mut one = |name: &str, help: &str, value: f64| {
         let gauge = Float::default();
@@ -103,6 +128,9 @@ pub(super) fn page(status: &Status, intervals: &Intervals, dns: Option<&Counters
     if let Some(dns) = dns {
         name_server(&mut registry, dns);
     }
+    if let Some(hosted) = hosted {
+        hosted_zone(&mut registry, &hosted);
+    }
     let mut text = String::new();
     encode(&mut text, &registry).expect("writing to a string does not fail");
     text
@@ -129,6 +157,31 @@ fn name_server(registry: &mut Registry, counters: &Counters) {
     let connections = Float::default();
     connections.set(counters.connections() as f64);
     registry.register("dns_connections", "Open TCP connections", connections);
+}
+
+/// Records in Route 53.
+fn hosted_zone(registry: &mut Registry, figures: &HostedFigures) {
+    let gauges = [
+        ("leads", "1 if this control plane makes the changes", f64::from(u8::from(figures.leads))),
+        ("records", "Records in the hosted zone that Meridian made", figures.records as f64),
+    ];
+    let success = figures.last_success_ms.map(|ms| {
+        let help = "When the records were last as the fleet needs them, in seconds since 1970";
+        ("last_success_seconds", help, ms as f64 / 1e3)
+    });
+    for (name, help, value) in gauges.into_iter().chain(success) {
+        let gauge = Float::default();
+        gauge.set(value);
+        registry.register(format!("route53_{name}"), help, gauge);
+    }
+    let changes: Family<KindLabel, Counter> = Family::default();
+    for (kind, n) in figures.changes {
+        changes.get_or_create(&KindLabel { kind }).inner().store(n, Ordering::Relaxed);
+    }
+    registry.register("route53_changes", "Changes of records and health checks", changes);
+    let failures: Counter = Counter::default();
+    failures.inner().store(figures.failures, Ordering::Relaxed);
+    registry.register("route53_failures", "Attempts that failed", failures);
 }
 
 /// States, changes of state and downtime of the gateways or replicas that are not removed.
@@ -178,19 +231,21 @@ mod tests {
         let intervals =
             Intervals { now_ms: 3500, replicas: vec![one.at(3500)], gateways: vec![one.at(3500)] };
         let status = Status { regions, ..Status::default() };
-        let page = page(&status, &intervals, Some(&Counters::default()));
+        let hosted = HostedFigures { last_success_ms: Some(1), ..HostedFigures::default() };
+        let page = page(&status, &intervals, Some(&Counters::default()), Some(hosted));
         let docs = include_str!("../../../../docs/control.md").to_owned()
-            + include_str!("../../../../docs/dns.md");
+            + include_str!("../../../../docs/dns.md")
+            + include_str!("../../../../docs/route53.md");
         let names: Vec<&str> = page
             .lines()
             .filter_map(|l| l.strip_prefix("# HELP "))
             .filter_map(|l| l.split(' ').next())
             .collect();
-        assert_eq!(names.len(), 13 + COLUMNS.len() + ROLE_COLUMNS.len(), "{names:?}");
+        assert_eq!(names.len(), 18 + COLUMNS.len() + ROLE_COLUMNS.len(), "{names:?}");
         for name in names {
             assert!(
                 docs.contains(&format!("| `{name}`")),
-                "{name} is in neither docs/control.md nor docs/dns.md"
+                "{name} is in none of docs/control.md, docs/dns.md and docs/route53.md"
             );
         }
         let by_role = "meridian_role_replicas_needed{region=\"eu\",role=\"prefill\"} 1";

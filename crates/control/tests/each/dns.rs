@@ -140,4 +140,6 @@ async fn a_control_plane_without_names() {
     let none = stores::plane("").await;
     let (status, said) = none.ask("GET", "/admin/names", Value::Null).await;
     assert_eq!((status, &said["error"]["code"]), (404, &json!("no_dns")));
+    let (status, said) = none.ask("GET", "/admin/route53", Value::Null).await;
+    assert_eq!((status, &said["error"]["code"]), (404, &json!("no_route53")));
 }

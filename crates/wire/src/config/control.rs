@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::admin_access::check_hosts;
 use super::{
-    ConfigError, ControlUrls, Dns, Etcd, Format, MutualTls, Span, VERSION, file, public_problems,
+    ConfigError, ControlUrls, Dns, Etcd, Format, MutualTls, Route53, Span, VERSION, file,
+    public_problems,
 };
 use crate::peer::label;
 
@@ -45,6 +46,9 @@ pub struct Control {
     /// One name for all regions; none if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dns: Option<Dns>,
+    /// One name for all regions in a hosted zone of AWS Route 53; none if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub route53: Option<Route53>,
     /// Mean utilisation that the number of needed replicas aims at, above 0 and at most 1.
     #[serde(default = "target")]
     pub target: f64,
@@ -179,6 +183,9 @@ impl Control {
         check_token("token", self.token.as_deref(), &mut check);
         if let Some(dns) = &self.dns {
             dns.check(&mut check);
+        }
+        if let Some(route53) = &self.route53 {
+            route53.check(&mut check);
         }
         found
     }

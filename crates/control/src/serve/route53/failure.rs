@@ -1,0 +1,84 @@
+//! Why a request failed, for the log and the admin page: the field or the cause, and the remedy.
+
+use std::fmt;
+
+use aws_sdk_route53::config::http::HttpResponse;
+use aws_sdk_route53::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use meridian_wire::config::Route53 as Config;
+
+/// Longest text of Route 53 that is shown.
+const MOST: usize = 600;
+
+/// A failed request.
+#[derive(Debug)]
+pub(super) struct Failure {
+    text: String,
+    /// Route 53 refuses what was sent; other requests may succeed.
+    pub(super) is_refusal: bool,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Failure {
+    /// One of this process.
+    pub(super) fn new(cause: impl fmt::Display) -> Failure {
+        Failure { text: format!("route53: {cause}"), is_refusal: false }
+    }
+
+    /// One that the SDK reports.
+    pub(super) fn of<E>(config: &Config, error: &SdkError<E, HttpResponse>) -> Failure
+    where
+        E: std::error::Error + ProvideErrorMetadata + 'static,
+    {
+        let status = error.raw_response().map(|response| response.status().as_u16());
+        let code = match (error.code(), status) {
+            (Some(code), _) => code,
+            // Such as an answer of a proxy.
+            (None, Some(401 | 403)) => "AuthFailure",
+            (None, _) => "",
+        };
+        let said: String = match (error.message(), status) {
+            (Some(message), _) => message.to_owned(),
+            (None, Some(status)) => format!("status {status}"),
+            (None, None) => DisplayErrorContext(error).to_string(),
+        };
+        let said: String = said.chars().take(MOST).collect();
+        Failure { text: text(config, code, &said), is_refusal: code == "InvalidInput" }
+    }
+}
+
+fn text(config: &Config, code: &str, said: &str) -> String {
+    let zone = &config.zone;
+    match code {
+            "NoSuchHostedZone" => format!(
+                "route53.zone: `{zone}` is not a hosted zone of this AWS account; copy the id from Route 53, and use credentials of the account that has the zone"
+            ),
+            "AccessDenied" | "AccessDeniedException" => format!(
+                "route53: the credentials lack a permission: {said}; give them the policy of docs/route53.md"
+            ),
+            "InvalidClientTokenId"
+            | "SignatureDoesNotMatch"
+            | "ExpiredToken"
+            | "UnrecognizedClientException"
+            | "InvalidSignatureException"
+            | "AuthFailure"
+            | "MissingAuthenticationToken" => format!(
+                "route53: AWS refuses the credentials ({code}): {said}; replace AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, the profile, or the machine's role"
+            ),
+            "TooManyHealthChecks" => {
+                "route53: the account has as many health checks as it may have; ask AWS for a higher quota".to_owned()
+            }
+            "Throttling" | "ThrottlingException" | "PriorRequestNotComplete" => {
+                format!("route53: Route 53 is busy ({code}); the next attempt follows by itself")
+            }
+            "" if said.contains("credential") => format!(
+                "route53: there are no AWS credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or give the machine a role: {said}"
+            ),
+            "" => format!("route53: Route 53 cannot be reached: {said}"),
+            code => format!("route53: Route 53 refuses a request ({code}): {said}"),
+    }
+}

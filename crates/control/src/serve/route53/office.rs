@@ -1,0 +1,158 @@
+//! The leader's work: it reads the zone, and changes it until it is as the fleet needs it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::super::Shared;
+use super::aws::{Aws, Found};
+use super::failure::Failure;
+use super::state::Route53;
+use crate::route53::{Body, Change, Fleet, Kind, Plan, Probe, plan};
+
+/// Health checks that are created before the records of these follow.
+const AT_ONCE: usize = 20;
+/// How long Route 53 takes to show a new health check in its list, with room to spare.
+const LISTED: Duration = Duration::from_secs(120);
+/// How long it takes to have a change on all its servers, with room to spare. It says 60 s.
+const SPREAD: Duration = Duration::from_secs(90);
+/// Most changes that one line of the log names.
+const SHOWN: usize = 20;
+
+/// One term of a leader.
+pub(super) struct Office<'a> {
+    shared: &'a Shared,
+    route53: &'a Route53,
+    aws: &'a Aws,
+    since: Instant,
+    /// Id of the newest change of records.
+    newest: Option<String>,
+    /// Health checks that it created lately. Others might not be listed yet.
+    created: BTreeMap<String, (Probe, Instant)>,
+    /// The newest number of a health check.
+    unique: u64,
+}
+
+/// When the zone is looked at again.
+pub(super) enum Next {
+    /// When the fleet changes.
+    Done,
+    /// Shortly: unused health checks remain.
+    Soon,
+    /// Not any more: another control plane leads.
+    Lost,
+}
+
+impl<'a> Office<'a> {
+    pub(super) fn new(shared: &'a Shared, route53: &'a Route53, aws: &'a Aws) -> Office<'a> {
+        let since = Instant::now();
+        let created = BTreeMap::new();
+        Office { shared, route53, aws, since, newest: None, created, unique: 0 }
+    }
+
+    /// Reads the zone and makes all changes for this fleet.
+    pub(super) async fn round(&mut self, fleet: &Fleet) -> Result<Next, Failure> {
+        let mut found = self.aws.read().await?;
+        self.created.retain(|_, (_, when)| when.elapsed() < LISTED);
+        for (id, (probe, _)) in &self.created {
+            found.zone.checks.entry(id.clone()).or_insert(Some(probe.clone()));
+        }
+        let (mut refused, mut failure) = (BTreeSet::new(), None);
+        loop {
+            let mut plan = plan(&self.route53.names, fleet, &found.zone);
+            self.route53.saw(&found.zone, &plan);
+            plan.missing.retain(|probe| !refused.contains(probe));
+            if !self.shared.leads() {
+                return Ok(Next::Lost);
+            }
+            if !plan.batches.is_empty() {
+                self.change(&plan, &mut found).await?;
+            } else if !plan.missing.is_empty() {
+                for probe in plan.missing.into_iter().take(AT_ONCE) {
+                    match self.create(&probe, &mut found).await {
+                        Err(error) if error.is_refusal => {
+                            refused.insert(probe);
+                            failure = Some(error);
+                        }
+                        done => done?,
+                    }
+                }
+            } else if let Some(failure) = failure {
+                return Err(failure);
+            } else {
+                self.route53.in_order(self.shared.date_ms());
+                return self.release(plan.unused).await;
+            }
+        }
+    }
+
+    /// Changes records, batch by batch.
+    async fn change(&mut self, plan: &Plan, found: &mut Found) -> Result<(), Failure> {
+        for batch in &plan.batches {
+            if !self.shared.leads() {
+                return Ok(());
+            }
+            self.newest = Some(self.aws.change(batch, found).await?);
+            batch.iter().for_each(|change| found.zone.apply(change));
+            self.route53.changed(batch);
+            let shown: Vec<String> = batch.iter().take(SHOWN).map(text).collect();
+            tracing::info!(changes = batch.len(), "route53: {}", shown.join(", "));
+        }
+        Ok(())
+    }
+
+    async fn create(&mut self, probe: &Probe, found: &mut Found) -> Result<(), Failure> {
+        if !self.shared.leads() {
+            return Ok(());
+        }
+        self.unique = self.shared.date_ms().max(self.unique + 1);
+        let id = self.aws.create(probe, self.unique).await?;
+        tracing::info!(id, address = %probe.address, "route53: a health check was created");
+        self.route53.count(|counts| counts.checks_created += 1);
+        self.created.insert(id.clone(), (probe.clone(), Instant::now()));
+        found.zone.checks.insert(id, Some(probe.clone()));
+        Ok(())
+    }
+
+    /// Deletes health checks that no record uses, once all servers of Route 53 know the records: what
+    /// Route 53 does with a record whose health check is gone is not defined.
+    async fn release(&mut self, unused: Vec<String>) -> Result<Next, Failure> {
+        if unused.is_empty() {
+            return Ok(Next::Done);
+        }
+        let spread = match &self.newest {
+            Some(change) => self.aws.has_spread(change).await?,
+            // An earlier leader may just have changed something.
+            None => self.since.elapsed() >= SPREAD,
+        };
+        if !spread {
+            return Ok(Next::Soon);
+        }
+        for id in unused {
+            if !self.shared.leads() {
+                return Ok(Next::Lost);
+            }
+            self.aws.delete(&id).await?;
+            tracing::info!(id, "route53: an unused health check was deleted");
+            self.route53.count(|counts| counts.checks_deleted += 1);
+            self.created.remove(&id);
+        }
+        Ok(Next::Done)
+    }
+}
+
+/// A change, for the log.
+fn text(change: &Change) -> String {
+    match change {
+        Change::Upsert(key, Body::Region { aws, target }) => {
+            format!("{} {} in {aws} is {target}", key.name, key.kind.name())
+        }
+        Change::Upsert(key, Body::Gateway { address, .. }) => {
+            format!("{} {} has {address}", key.name, key.kind.name())
+        }
+        Change::Upsert(key, Body::Other) | Change::Delete(key) => {
+            format!("{} {} without {}", key.name, Kind::name(key.kind), key.id)
+        }
+    }
+}
