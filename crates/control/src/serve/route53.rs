@@ -1,6 +1,6 @@
 //! The records in a hosted zone of AWS Route 53, which follow the registry.
 //!
-//! Only the leader changes them. `office.rs` is its work, [`crate::route53`] decides what to change,
+//! Only the leader changes them. `reconcile.rs` is its work, [`crate::route53`] decides what to change,
 //! and `aws.rs` asks Route 53. While AWS cannot be reached the records stay as they are.
 
 #[cfg(not(feature = "route53"))]
@@ -16,7 +16,7 @@ mod fleet;
 #[cfg(feature = "route53")]
 mod keep;
 #[cfg(feature = "route53")]
-mod office;
+mod reconcile;
 #[cfg(feature = "route53")]
 mod state;
 

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::super::Shared;
 use super::aws::Aws;
 use super::fleet::fleet;
-use super::office::{Next, Office};
+use super::reconcile::{Next, Reconciler};
 use super::state::Route53;
 use crate::route53::Fleet;
 
@@ -38,17 +38,17 @@ pub(in super::super) async fn keep(shared: Arc<Shared>) {
             sleep(LOOK).await;
         }
         lead(&shared, route53, &aws, &mut changes).await;
-        route53.left_office();
+        route53.stopped_leading();
     }
 }
 
 /// Works until another control plane leads.
 async fn lead(shared: &Shared, route53: &Route53, aws: &Aws, changes: &mut Receiver<u64>) {
-    let mut office = Office::new(shared, route53, aws);
+    let mut reconciler = Reconciler::new(shared, route53, aws);
     let mut pause = PAUSES[0];
     while shared.leads() {
         let fleet = settled(shared, route53, changes).await;
-        let wait = match office.round(&fleet).await {
+        let wait = match reconciler.round(&fleet).await {
             Ok(Next::Done) => AGAIN,
             Ok(Next::Soon) => SOON,
             Ok(Next::Lost) => return,

@@ -135,7 +135,7 @@ impl Route53 {
     }
 
     /// Another control plane leads.
-    pub(super) fn left_office(&self) {
+    pub(super) fn stopped_leading(&self) {
         let counts = self.state().counts;
         *self.state() = State { counts, ..State::default() };
     }

@@ -21,7 +21,7 @@ const SPREAD: Duration = Duration::from_secs(90);
 const SHOWN: usize = 20;
 
 /// One term of a leader.
-pub(super) struct Office<'a> {
+pub(super) struct Reconciler<'a> {
     shared: &'a Shared,
     route53: &'a Route53,
     aws: &'a Aws,
@@ -44,11 +44,11 @@ pub(super) enum Next {
     Lost,
 }
 
-impl<'a> Office<'a> {
-    pub(super) fn new(shared: &'a Shared, route53: &'a Route53, aws: &'a Aws) -> Office<'a> {
+impl<'a> Reconciler<'a> {
+    pub(super) fn new(shared: &'a Shared, route53: &'a Route53, aws: &'a Aws) -> Reconciler<'a> {
         let since = Instant::now();
         let created = BTreeMap::new();
-        Office { shared, route53, aws, since, newest: None, created, unique: 0 }
+        Reconciler { shared, route53, aws, since, newest: None, created, unique: 0 }
     }
 
     /// Reads the zone and makes all changes for this fleet.
