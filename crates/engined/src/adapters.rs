@@ -4,9 +4,11 @@
 //! An adapter is a name and a path that is not read. Its requests have the base model's times, and a
 //! prefix cache of their own. The number of slots is only reported.
 //!
-//! Messages and checks: vLLM's `vllm/entrypoints/openai/models/serving.py`@00153c8b.
+//! Messages and checks: vLLM's `vllm/entrypoints/openai/models/serving.py`@00153c8b. A test compares
+//! the answers with those of a real engine.
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The most adapters at once.
@@ -25,15 +27,19 @@ pub(crate) struct Adapter {
 #[derive(Debug, Default)]
 pub(crate) struct Adapters(Mutex<Vec<Adapter>>);
 
-/// The body of a request to load or unload one.
+/// The body of a request to load one.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Named {
-    #[serde(default)]
+pub(crate) struct ToLoad {
     lora_name: String,
-    #[serde(default)]
     lora_path: String,
     #[serde(default)]
     load_inplace: bool,
+}
+
+/// The body of a request to unload one.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ToUnload {
+    lora_name: String,
 }
 
 /// Why an adapter was not loaded or unloaded, for the client.
@@ -43,14 +49,21 @@ pub(crate) enum Refused {
     Input(String),
     /// A 404.
     Unknown(String),
+    /// A 400 of vLLM's type `Bad Request`: the body lacks a member, or is no object.
+    Body(String),
 }
 
 impl Adapters {
-    pub(crate) fn load(&self, asked: Named, created: u64) -> Result<String, Refused> {
-        let Named { lora_name: name, lora_path: path, load_inplace } = asked;
+    /// Loads one beside the model `base`, at `created` seconds since 1970.
+    pub(crate) fn load(&self, body: &[u8], base: &str, created: u64) -> Result<String, Refused> {
+        let ToLoad { lora_name: name, lora_path: path, load_inplace } = read(body)?;
         if name.is_empty() || path.is_empty() {
             let message = "Both 'lora_name' and 'lora_path' must be provided.";
             return Err(Refused::Input(message.to_owned()));
+        }
+        if name == base {
+            let message = format!("The lora adapter '{name}' conflicts with a served base model.");
+            return Err(Refused::Input(message));
         }
         let mut all = self.lock();
         if let Some(there) = all.iter_mut().find(|adapter| *adapter.name == *name) {
@@ -71,8 +84,8 @@ impl Adapters {
         Ok(format!("Success: LoRA adapter '{name}' added successfully."))
     }
 
-    pub(crate) fn unload(&self, asked: &Named) -> Result<String, Refused> {
-        let name = &*asked.lora_name;
+    pub(crate) fn unload(&self, body: &[u8]) -> Result<String, Refused> {
+        let ToUnload { lora_name: name } = read(body)?;
         if name.is_empty() {
             let message = "'lora_name' needs to be provided to unload a LoRA adapter.";
             return Err(Refused::Input(message.to_owned()));
@@ -98,4 +111,9 @@ impl Adapters {
     fn lock(&self) -> MutexGuard<'_, Vec<Adapter>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
+    serde_json::from_slice(body)
+        .map_err(|error| Refused::Body(format!("1 validation error: {error}")))
 }

@@ -1,7 +1,7 @@
 //! Maps paths to answers.
 
 use crate::Error;
-use crate::adapters::{Adapters, Named, Refused};
+use crate::adapters::{Adapters, Refused};
 use crate::api::{self, BadRequest, Common};
 use crate::body::ReplyBody;
 use crate::chat::{Completion, Failure, Server};
@@ -336,23 +336,20 @@ impl Service {
         let Some(adapters) = &self.shared.adapters else {
             return failure(StatusCode::NOT_FOUND, "this engine has no adapters");
         };
-        let Ok(asked) = serde_json::from_slice::<Named>(body) else {
-            let message = "the body is not an object with lora_name and lora_path";
-            return failure(StatusCode::BAD_REQUEST, message);
-        };
+        let base = &self.shared.options.served_model;
         let done = match loads {
-            true => adapters.load(asked, unix_time().as_secs()),
-            false => adapters.unload(&asked),
+            true => adapters.load(body, base, unix_time().as_secs()),
+            false => adapters.unload(body),
         };
-        match done {
-            Ok(message) => answer(TEXT, message),
-            Err(Refused::Unknown(message)) => failure(StatusCode::NOT_FOUND, &message),
-            Err(Refused::Input(message)) => {
-                let mut response = answer(JSON, render::error(400, "InvalidUserInput", &message));
-                *response.status_mut() = StatusCode::BAD_REQUEST;
-                response
-            }
-        }
+        let (kind, message) = match done {
+            Ok(message) => return answer(TEXT, message),
+            Err(Refused::Unknown(message)) => return failure(StatusCode::NOT_FOUND, &message),
+            Err(Refused::Input(message)) => ("InvalidUserInput", message),
+            Err(Refused::Body(message)) => ("Bad Request", message),
+        };
+        let mut response = answer(JSON, render::error(400, kind, &message));
+        *response.status_mut() = StatusCode::BAD_REQUEST;
+        response
     }
 
     async fn metrics(&self) -> Response<ReplyBody> {

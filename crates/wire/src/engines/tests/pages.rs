@@ -416,6 +416,17 @@ fn in_use(slots: u32, running: &[&str], waiting: &[&str]) -> AdaptersInUse {
     AdaptersInUse { slots, running: owned(running), waiting: owned(waiting) }
 }
 
+// A page of vLLM 0.32.0 whose two slots are in use while a request of a third adapter waits. It has the
+// adapters that have answered something, in both lists, and not the third one.
+#[test]
+fn adapters_recorded() {
+    let page = page!("vllm/metrics-lora.prom");
+    let load = read(VLLM, page).expect("is a page");
+    assert_eq!((load.running, load.pending), (Some(2), Some(1)));
+    let page = std::str::from_utf8(page).expect("is text");
+    assert_eq!(adapters(page), Some(in_use(2, &["a2", "sql"], &["a2", "sql"])));
+}
+
 // vLLM's adapters: the newest of the combinations on the page counts, whatever its place. A page
 // without the line, and other engines', name none.
 #[test]

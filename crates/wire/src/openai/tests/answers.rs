@@ -208,6 +208,33 @@ fn models() {
     assert!(model_ids(b"{}").is_err() && model_ids(b"").is_err());
 }
 
+// vLLM 0.32.0 before, while and after an adapter is loaded: its lists, and which of its refusals say
+// that it does not serve the model.
+#[test]
+fn adapters_recorded() {
+    #[derive(serde::Deserialize)]
+    struct Step {
+        name: String,
+        path: String,
+        status: u16,
+        body: String,
+    }
+    let steps = include_str!("../../signals/fixtures/vllm/lora.json");
+    let steps: Vec<Step> = serde_json::from_str(steps).expect("steps");
+    let mut lists: Vec<Vec<(String, Option<u64>, bool)>> = Vec::new();
+    for Step { name, path, status, body } in steps {
+        if path == "/v1/models" {
+            let list = model_list(body.as_bytes()).expect("a list");
+            lists.push(list.into_iter().map(|m| (m.id, m.max_model_len, m.is_adapter)).collect());
+        }
+        let is_missing = path == "/v1/completions" && status == 404;
+        assert_eq!(is_model_missing(body.as_bytes()), is_missing, "{name}");
+    }
+    let base = || ("tiny".to_owned(), Some(4096), false);
+    let all = vec![base(), ("sql".to_owned(), None, true)];
+    assert_eq!(lists, [vec![base()], all, vec![base()]]);
+}
+
 // A 404 for an unknown model, in the forms of vLLM and of OpenAI, and no other error.
 #[test]
 fn missing_models() {
