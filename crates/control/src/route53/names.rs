@@ -37,14 +37,23 @@ impl Names {
         Body::Gateway { address, ttl, check }
     }
 
+    /// The region in the identifier of an own record.
+    pub(crate) fn region_in<'a>(&self, key: &'a Key) -> Option<&'a str> {
+        let rest = key.id.strip_prefix(&self.config.owner)?.strip_prefix('/')?;
+        Some(rest.split_once('/')?.0)
+    }
+
     /// The address in the identifier of a record.
     pub(crate) fn address_in(key: &Key) -> Option<IpAddr> {
         key.id.rsplit_once('/')?.1.parse().ok()
     }
 
-    /// Whether a record with this set identifier is an own one.
-    pub(crate) fn owns(&self, id: &str) -> bool {
-        id.strip_prefix(&self.config.owner).is_some_and(|rest| rest.starts_with('/'))
+    /// Whether a record with this set identifier is an own one at its place. Another fleet may have the
+    /// same owner, and a name below this one.
+    pub(crate) fn owns(&self, name: &str, id: &str) -> bool {
+        let rest = id.strip_prefix(&self.config.owner).and_then(|rest| rest.strip_prefix('/'));
+        let region = rest.and_then(|rest| rest.split_once('/')).map(|(region, _)| region);
+        region.is_some_and(|region| name == self.config.name || name == self.region(region))
     }
 
     /// The health check for an address.

@@ -81,13 +81,66 @@ impl Draft<'_> {
             }
             self.wanted.extend(found);
         }
+        if dark {
+            let (listed, fleet) = (&names.config.regions, self.fleet);
+            let lives = |region: &str| fleet.get(region).is_some_and(|r| !r.living.is_empty());
+            self.keep_own(kind, |region| !listed.contains_key(region) || !lives(region));
+        } else if self.has_answer(kind, &self.zone.records) && self.must_wait(kind) {
+            self.keep_own(kind, |_| true);
+        }
+    }
+
+    /// Without what is there the name would have no answer, and gateways whose health checks are not
+    /// there yet could give one.
+    fn must_wait(&self, kind: Kind) -> bool {
+        let open = self.listed().filter(|region| region.open);
+        let are_living = open.flat_map(|region| &region.living).any(|ip| Kind::of(ip) == kind);
+        are_living && !self.has_answer(kind, &self.wanted)
+    }
+
+    /// Whether these records give the name an address.
+    fn has_answer(&self, kind: Kind, records: &BTreeMap<Key, Body>) -> bool {
+        let mut regions = records.iter().filter_map(|(key, body)| match body {
+            Body::Region { target, .. } if key.kind == kind => Some(target),
+            _ => None,
+        });
+        let is_there = |target: &String| {
+            records.iter().any(|(key, body)| {
+                key.name == *target && key.kind == kind && matches!(body, Body::Gateway { .. })
+            })
+        };
+        regions.any(is_there)
+    }
+
+    /// Leaves the own records of some regions that are there, also of those that are not listed any more,
+    /// unless another region takes their place in AWS.
+    fn keep_own(&mut self, kind: Kind, of: impl Fn(&str) -> bool) {
+        let aws = |body: &Body| match body {
+            Body::Region { aws, .. } => Some(aws.clone()),
+            Body::Gateway { .. } | Body::Other => None,
+        };
+        let wanted = self.wanted.iter().filter(|(key, _)| key.kind == kind);
+        let taken: BTreeSet<String> = wanted.clone().filter_map(|(_, body)| aws(body)).collect();
+        // Names of regions that have addresses now, and so no need of earlier ones.
+        let of_regions = wanted.filter(|(_, body)| matches!(body, Body::Gateway { .. }));
+        let served: BTreeSet<String> = of_regions.map(|(key, _)| key.name.clone()).collect();
+        for (key, body) in self.zone.records.iter().filter(|(key, _)| key.kind == kind) {
+            let is_free = aws(body).is_none_or(|aws| !taken.contains(&aws));
+            if is_free && !served.contains(&key.name) && self.names.region_in(key).is_none_or(&of) {
+                self.wanted.entry(key.clone()).or_insert_with(|| body.clone());
+            }
+        }
+    }
+
+    /// The regions of the settings that the fleet has.
+    fn listed(&self) -> impl Iterator<Item = &Region> {
+        self.names.config.regions.keys().filter_map(|name| self.fleet.get(name))
     }
 
     /// No open region has a living gateway. Then nothing is taken out: without records the name would
     /// not exist, and resolvers would keep that for a quarter of an hour.
     fn is_dark(&self) -> bool {
-        let mut listed = self.names.config.regions.keys().filter_map(|name| self.fleet.get(name));
-        !listed.any(|region| region.open && !region.living.is_empty())
+        !self.listed().any(|region| region.open && !region.living.is_empty())
     }
 
     /// Whether others have records there.
@@ -151,20 +204,28 @@ impl Draft<'_> {
         used.or_else(|| self.checks.get(probe).copied()).cloned()
     }
 
-    /// First the new addresses, then the regions, which need them, and last the old addresses.
+    /// First the new addresses, then the regions, which need them, and last the old addresses. Regions
+    /// that go or move come before others in their batch: Route 53 makes changes in order, and has one
+    /// record for each of its regions at any moment.
     fn finish(mut self) -> Plan {
         let (mut new, mut regions, mut old) = (Vec::new(), Vec::new(), Vec::new());
+        let mut gone = Vec::new();
         for (key, body) in &self.wanted {
-            if self.zone.records.get(key) == Some(body) {
+            let before = self.zone.records.get(key);
+            if before == Some(body) {
                 continue;
+            }
+            if before.is_some() && matches!(body, Body::Region { .. }) {
+                gone.push(Change::Delete(key.clone()));
             }
             let upsert = Change::Upsert(key.clone(), body.clone());
             if matches!(body, Body::Region { .. }) { &mut regions } else { &mut new }.push(upsert);
         }
         for key in self.zone.records.keys().filter(|key| !self.wanted.contains_key(key)) {
             let of_regions = key.name == self.names.config.name;
-            if of_regions { &mut regions } else { &mut old }.push(Change::Delete(key.clone()));
+            if of_regions { &mut gone } else { &mut old }.push(Change::Delete(key.clone()));
         }
+        let regions = [gone, regions].concat();
         self.plan.batches = [new, regions, old].into_iter().flat_map(split).collect();
         let mut used = self.zone.used();
         used.extend(self.wanted.values().filter_map(|body| match body {

@@ -125,6 +125,58 @@ fn an_unlisted_region_goes() {
     assert_eq!((model.records.len(), model.checks.len()), (2, 1));
 }
 
+// Two regions trade places in AWS, and one takes the place of another.
+#[test]
+fn regions_move_in_aws() {
+    let of = fleet([("eu", open(&[0])), ("us", open(&[2]))]);
+    let mut model = settled(&both(), &of);
+    model.settle(&names("{eu: us-east-1, us: eu-central-1}", ""), &of);
+    let renamed = fleet([("de", open(&[0])), ("us", open(&[2]))]);
+    let other = names("{de: us-east-1, us: eu-central-1}", "");
+    model.settle(&other, &renamed);
+    assert!(model.has_alias(&other, "de", Kind::A) && !model.has_alias(&other, "eu", Kind::A));
+}
+
+// A region that drains stays until another one has its health check: the name always has an answer. The
+// same holds for one that is no longer listed, and for a mistyped one as long as nothing else is there.
+#[test]
+fn the_name_always_has_an_answer() {
+    let names_of_both = both();
+    let start = settled(&names_of_both, &fleet([("eu", open(&[0]))]));
+    let drained = Region { open: false, ..open(&[0]) };
+    let other = names("{us: us-east-1}", "");
+    let cases = [
+        (&names_of_both, fleet([("eu", drained.clone()), ("us", open(&[2]))])),
+        (&other, fleet([("eu", open(&[0])), ("us", open(&[2]))])),
+    ];
+    for (names, of) in cases {
+        let mut model = start.clone();
+        while model.step(names, &of) {
+            assert!(!model.answering().is_empty(), "{of:?}");
+        }
+        assert_eq!(model.answering(), [("us.llm.example.org".to_owned(), Kind::A)].into());
+    }
+    let mut model = start.clone();
+    model.settle(&names("{ue: eu-central-1}", ""), &fleet([("eu", open(&[0]))]));
+    assert_eq!(model, start);
+}
+
+// Another fleet with the same owner has a name below: its records are not own ones.
+#[test]
+fn fleets_below_are_others() {
+    let names = both();
+    assert!(names.owns("llm.example.org", "meridian/eu/A"));
+    assert!(names.owns("eu.llm.example.org", "meridian/eu/203.0.113.1"));
+    for (name, id) in [
+        ("eu.x.llm.example.org", "meridian/eu/203.0.113.1"),
+        ("x.llm.example.org", "meridian/eu/A"),
+        ("llm.example.org", "meridianx/eu/A"),
+        ("llm.example.org", "meridian"),
+    ] {
+        assert!(!names.owns(name, id), "{name} {id}");
+    }
+}
+
 // Other settings of health checks make new ones; a record keeps its old one until the new one is there.
 #[test]
 fn other_health_checks() {
@@ -185,6 +237,7 @@ fn settings() -> impl Strategy<Value = Names> {
         "{eu: eu-central-1, us: us-east-1}",
         "{eu: eu-west-1, us: us-east-1, uk: eu-west-2}",
         "{us: us-east-1}",
+        "{eu: us-east-1, us: eu-central-1, uk: eu-west-1}",
     ]);
     let more = prop::sample::select(vec!["", "  ttl: 5s\n", "  health_check: {interval: 10s}\n"]);
     (regions, more).prop_map(|(regions, more)| names(regions, more))
@@ -234,6 +287,13 @@ proptest! {
         }
         for place in trail[0].intersection(&trail[trail.len() - 1]) {
             prop_assert!(trail.iter().all(|step| step.contains(place)), "{place:?} had no answer");
+        }
+        // Nor is the name without an answer of a family.
+        for kind in Kind::ALL {
+            let has = |step: &BTreeSet<(String, Kind)>| step.iter().any(|(_, one)| *one == kind);
+            if has(&trail[0]) && has(&trail[trail.len() - 1]) {
+                prop_assert!(trail.iter().all(has), "the name had no {}", kind.name());
+            }
         }
         prop_assert_eq!(model.of_others(), start.of_others());
         check(&names, &now, &model)?;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meridian_wire::intervals::{DOWN, History, Intervals, REMOVED, UP};
-use meridian_wire::registry::Seen;
+use meridian_wire::registry::{Gateway, Seen};
 
 use super::Shared;
 use super::reports::Stored;
@@ -33,7 +33,9 @@ pub(super) struct Observed {
     replicas: BTreeMap<String, History>,
     gateways: BTreeMap<String, History>,
     /// Gateways that give back their leases, until the watch shows it.
-    leaving: BTreeSet<String>,
+    leaving: BTreeMap<String, Gateway>,
+    /// Those that did, until they register again.
+    left: BTreeMap<String, Gateway>,
 }
 
 /// Follows the registry; never returns.
@@ -70,6 +72,11 @@ impl Observed {
     /// The registry, as far as the watch has shown it.
     pub(super) fn view(&self) -> &View {
         &self.view
+    }
+
+    /// Gateways that left in order, as they last were.
+    pub(super) fn left(&self) -> impl Iterator<Item = &Gateway> {
+        self.left.values()
     }
 
     /// What the store has of a gateway's reports, as far as the watch has shown it.
@@ -127,13 +134,16 @@ impl Observed {
 
     /// Notes whether a gateway is alive; `begun` is the cause of it.
     fn gateway(&mut self, name: &str, begun: &str, now_ms: u64) {
-        let there = self.view.gateways.get(name);
-        if there.is_some_and(|kept| kept.record.leaving) {
-            self.leaving.insert(name.to_owned());
-        }
-        let (state, cause) = if there.is_some() {
+        let (state, cause) = if let Some(kept) = self.view.gateways.get(name) {
+            if kept.record.leaving {
+                self.leaving.insert(name.to_owned(), kept.record.clone());
+            }
+            self.left.remove(name);
             (UP, begun)
-        } else if self.leaving.remove(name) {
+        } else if let Some(gateway) = self.leaving.remove(name) {
+            if self.left.len() < MOST_GONE {
+                self.left.insert(name.to_owned(), gateway);
+            }
             (REMOVED, "left")
         } else {
             (DOWN, "lease_expired")
@@ -185,7 +195,7 @@ fn enter(
 
 #[cfg(test)]
 mod tests {
-    use meridian_wire::registry::{Gateway, Replica};
+    use meridian_wire::registry::Replica;
     use serde::Serialize;
 
     use super::*;

@@ -22,6 +22,7 @@ impl Network {
         static ONE: Mutex<()> = Mutex::new(());
         // A test that failed has removed its namespaces too.
         let alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        remove_left_over();
         let network = Network { id: format!("etcd{}", std::process::id()), members, _alone: alone };
         let switch = network.switch();
         ip(&format!("netns add {switch}"));
@@ -89,6 +90,21 @@ impl Drop for Network {
             // One that was never added cannot be removed.
             let _ = Command::new("ip").args(["netns", "del", &name]).output();
         }
+    }
+}
+
+/// Removes namespaces of processes that were killed: their links have the same addresses.
+fn remove_left_over() {
+    let Ok(all) = std::fs::read_dir("/run/netns") else { return };
+    for name in all.filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {
+        let id = name.strip_prefix("etcd").and_then(|rest| rest.split('-').next());
+        let Some(id) = id.filter(|id| id.parse::<u32>().is_ok()) else { continue };
+        assert!(
+            !std::path::Path::new("/proc").join(id).exists()
+                || id == std::process::id().to_string(),
+            "process {id} runs this test, too; its links have the same addresses"
+        );
+        let _ = Command::new("ip").args(["netns", "del", &name]).output();
     }
 }
 

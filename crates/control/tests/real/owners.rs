@@ -16,6 +16,8 @@ use crate::stores::of_section;
 
 /// The owner's lease.
 const LEASE: Duration = Duration::from_secs(2);
+/// Between two times of one tenure there is less.
+const JOINED: Duration = Duration::from_millis(20);
 
 /// An owner, and from when until when it was certain to own a key.
 type Owned = (usize, Instant, Instant);
@@ -58,8 +60,8 @@ async fn keep(store: &Etcd, id: LeaseId, tenure: &mut Tenure, now: impl Fn() -> 
     }
 }
 
-/// Lets three owners compete while members break. Returns for how long two were certain at once, the
-/// longest.
+/// Lets three owners compete while members break. Returns for how long two were certain at once, at
+/// most.
 async fn compete(mut cluster: Cluster, of: &[Break]) -> Duration {
     let over = Arc::new(AtomicBool::new(false));
     let owner = |n| {
@@ -75,18 +77,49 @@ async fn compete(mut cluster: Cluster, of: &[Break]) -> Duration {
     for owner in owners {
         owned.extend(owner.await.unwrap());
     }
-    owned.sort_by_key(|(_, from, _)| *from);
-    let (mut handovers, mut longest) = (0, Duration::ZERO);
-    for pair in owned.windows(2) {
-        let [(one, _, until), (other, from, to)] = pair else { unreachable!() };
-        if one != other {
-            handovers += 1;
-            longest = longest.max((*until.min(to)).saturating_duration_since(*from));
-        }
-    }
-    assert!(handovers > 0, "{owned:?}");
+    let (handovers, longest) = overlap(owned);
+    assert!(handovers > 0, "the key never changed hands");
     println!("{} faults, {handovers} handovers, two owners for {longest:?}", rounds());
     longest
+}
+
+/// How often another owner followed, and the longest time for which two were certain at once.
+fn overlap(mut owned: Vec<Owned>) -> (usize, Duration) {
+    owned.sort_by_key(|(_, from, _)| *from);
+    // An owner's times without another one's begin between them are one.
+    let mut merged: Vec<Owned> = Vec::new();
+    for (owner, from, until) in owned {
+        match merged.iter_mut().rev().find(|(other, ..)| *other == owner) {
+            Some((_, _, end)) if from.saturating_duration_since(*end) < JOINED => *end = until,
+            _ => merged.push((owner, from, until)),
+        }
+    }
+    let handovers = merged.windows(2).filter(|pair| pair[0].0 != pair[1].0).count();
+    let pairs = (0..merged.len()).flat_map(|at| (0..at).map(move |before| (before, at)));
+    let both = |(before, at): (usize, usize)| {
+        let ((one, _, until), (other, from, to)) = (merged[before], merged[at]);
+        if one == other { Duration::ZERO } else { until.min(to).saturating_duration_since(from) }
+    };
+    (handovers, pairs.map(both).max().unwrap_or(Duration::ZERO))
+}
+
+// Times that follow each other at once are one, and every pair of owners counts.
+#[test]
+fn overlaps() {
+    let start = Instant::now();
+    let at = |owner, [from, until]: [u64; 2]| {
+        (owner, start + Duration::from_millis(from), start + Duration::from_millis(until))
+    };
+    let apart = vec![at(0, [0, 300]), at(0, [300, 600]), at(1, [700, 900])];
+    assert_eq!(overlap(apart), (1, Duration::ZERO));
+    let both = vec![
+        at(0, [0, 300]),
+        at(1, [100, 400]),
+        at(0, [300, 700]),
+        at(1, [401, 650]),
+        at(2, [2000, 2100]),
+    ];
+    assert_eq!(overlap(both), (2, Duration::from_millis(550)));
 }
 
 // A key with a lease never has two owners who are certain of it, whatever happens to the network, and

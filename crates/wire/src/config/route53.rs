@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::Span;
 use crate::peer::label;
 
-/// Longest owner: it is a part of the caller reference of a health check, which has 64 characters.
-const MOST_OWNER: usize = 32;
+/// Longest owner: the set identifier of a record has 128 characters, with a region of 63 and an address of 39.
+const MOST_OWNER: usize = 24;
 /// Longest id of a hosted zone.
 const MOST_ZONE: usize = 32;
 /// Longest name, in characters.

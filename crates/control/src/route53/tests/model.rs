@@ -23,7 +23,7 @@ pub(super) fn check_of(body: &Body) -> Option<&String> {
 impl Model {
     /// What the process reads.
     pub(super) fn zone(&self, names: &Names) -> Zone {
-        let own = self.records.iter().filter(|(key, _)| names.owns(&key.id));
+        let own = self.records.iter().filter(|(key, _)| names.owns(&key.name, &key.id));
         let foreign = self.of_others().into_iter().map(|key| (key.name, key.kind));
         Zone {
             records: own.map(|(key, body)| (key.clone(), body.clone())).collect(),
@@ -86,22 +86,27 @@ impl Model {
                         assert!(self.checks.contains_key(check), "{check} is not there");
                     }
                     self.records.insert(key.clone(), body.clone());
+                    self.at_most_one_of(key.kind, body);
                 }
                 Change::Delete(key) => assert!(self.records.remove(key).is_some(), "{key:?}"),
             }
         }
         assert!(!batch.is_empty() && records <= 1000 && characters <= 32_000, "too large a batch");
         for change in batch {
-            if let Change::Upsert(key, Body::Region { aws, target }) = change {
+            if let Change::Upsert(key, Body::Region { target, .. }) = change {
                 let is_target = |other: &Key| other.name == *target && other.kind == key.kind;
                 assert!(self.records.keys().any(is_target), "{key:?} has no target");
-                let same = self.records.iter().filter(|(other, body)| {
-                    other.kind == key.kind
-                        && matches!(body, Body::Region { aws: other, .. } if other == aws)
-                });
-                assert_eq!(same.count(), 1, "two latency records in {aws}");
             }
         }
+    }
+
+    /// Also within a batch there is one latency record in each region of AWS.
+    fn at_most_one_of(&self, kind: Kind, body: &Body) {
+        let Body::Region { aws, .. } = body else { return };
+        let is_there = |(other, body): &(&Key, &Body)| {
+            other.kind == kind && matches!(body, Body::Region { aws: other, .. } if other == aws)
+        };
+        assert_eq!(self.records.iter().filter(is_there).count(), 1, "two latency records in {aws}");
     }
 
     /// What other programs do. Aliases without a target and unknown health checks may remain.

@@ -25,7 +25,7 @@ pub(super) fn add(names: &Names, set: ResourceRecordSet, found: &mut Found) -> b
         RrType::Cname => &Kind::ALL,
         _ => &[],
     };
-    let id = set.set_identifier.clone().filter(|id| names.owns(id));
+    let id = set.set_identifier.clone().filter(|id| names.owns(&name, id));
     match (kinds, id) {
         (&[kind], Some(id)) => {
             let key = Key { name, kind, id };

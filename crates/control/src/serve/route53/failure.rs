@@ -1,6 +1,7 @@
 //! Why a request failed, for the log and the admin page: the field or the cause, and the remedy.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use aws_sdk_route53::config::http::HttpResponse;
 use aws_sdk_route53::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
@@ -15,6 +16,8 @@ pub(super) struct Failure {
     text: String,
     /// Route 53 refuses what was sent; other requests may succeed.
     pub(super) is_refusal: bool,
+    /// The account has no room for another health check.
+    pub(super) is_full: bool,
 }
 
 impl fmt::Display for Failure {
@@ -26,7 +29,7 @@ impl fmt::Display for Failure {
 impl Failure {
     /// One of this process.
     pub(super) fn new(cause: impl fmt::Display) -> Failure {
-        Failure { text: format!("route53: {cause}"), is_refusal: false }
+        Failure { text: format!("route53: {cause}"), is_refusal: false, is_full: false }
     }
 
     /// One that the SDK reports.
@@ -46,8 +49,18 @@ impl Failure {
             (None, Some(status)) => format!("status {status}"),
             (None, None) => DisplayErrorContext(error).to_string(),
         };
-        let said: String = said.chars().take(MOST).collect();
-        Failure { text: text(config, code, &said), is_refusal: code == "InvalidInput" }
+        // After the first line, Route 53 repeats what was signed, with the session's token.
+        let said: String = said.lines().next().unwrap_or_default().chars().take(MOST).collect();
+        let (is_refusal, is_full) = (code == "InvalidInput", code == "TooManyHealthChecks");
+        Failure { text: text(config, code, &said), is_refusal, is_full }
+    }
+
+    /// The same about a gateway's address.
+    pub(super) fn about(self, address: IpAddr) -> Failure {
+        let Failure { text, .. } = &self;
+        let text =
+            format!("{text}; {address} has no record until its gateway has another `public`");
+        Failure { text, ..self }
     }
 }
 

@@ -3,13 +3,18 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use meridian_wire::config;
-use meridian_wire::registry::{Wanted, public_addresses};
+use meridian_wire::registry::{Gateway, Wanted, public_addresses};
 
 use crate::registry::View;
 use crate::route53::Fleet;
 
-/// The fleet as the registry shows it, and the gateways that are left out.
-pub(super) fn fleet(config: &config::Route53, view: &View) -> (Fleet, Vec<String>) {
+/// The fleet as the registry shows it with the gateways that `left` in order, and those that cannot be
+/// used.
+pub(super) fn fleet<'a>(
+    config: &config::Route53,
+    view: &View,
+    left: impl Iterator<Item = &'a Gateway>,
+) -> (Fleet, Vec<String>) {
     let (mut fleet, mut problems) = (Fleet::new(), Vec::new());
     for (name, kept) in &view.regions {
         fleet.entry(name.clone()).or_default().open = kept.record.wanted == Wanted::Up;
@@ -44,6 +49,11 @@ pub(super) fn fleet(config: &config::Route53, view: &View) -> (Fleet, Vec<String
             }
         }
     }
+    for gateway in left {
+        if let Some(region) = fleet.get_mut(&gateway.region) {
+            region.leaving.extend(public_addresses(gateway));
+        }
+    }
     (fleet, problems)
 }
 
@@ -64,7 +74,7 @@ fn is_public(address: IpAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use meridian_wire::registry::{Gateway, Region};
+    use meridian_wire::registry::Region;
 
     use super::*;
     use crate::registry::Kept;
@@ -95,11 +105,17 @@ mod tests {
             let gateway = Gateway { region: region.into(), public, leaving, ..Gateway::default() };
             view.gateways.insert(name.into(), kept(gateway));
         }
-        let (fleet, problems) = fleet(&config, &view);
+        let left = Gateway {
+            region: "eu".into(),
+            public: vec!["203.0.113.4".parse().unwrap()],
+            ..Gateway::default()
+        };
+        let (fleet, problems) = fleet(&config, &view, core::iter::once(&left));
         let eu = &fleet["eu"];
         assert!(eu.open && !fleet["us"].open && fleet["us"].living.is_empty());
         assert_eq!(eu.living, ["203.0.113.1".parse().unwrap()].into());
-        assert_eq!(eu.leaving, ["2001:db8::3".parse().unwrap()].into());
+        let leaving = ["2001:db8::3", "203.0.113.4"].map(|ip| ip.parse().unwrap());
+        assert_eq!(eu.leaving, leaving.into());
         let of = |name: &str| problems.iter().find(|p| p.contains(name)).unwrap().clone();
         assert!(
             of("eu-2").contains("10.0.0.1 is a private address") && of("us-1").contains("100.64")

@@ -15,12 +15,16 @@ use crate::route53::Fleet;
 
 /// How often it looks whether it leads.
 const LOOK: Duration = Duration::from_secs(1);
+/// The same during requests.
+const CLOSE_LOOK: Duration = Duration::from_millis(100);
 /// A fleet that did not change for this long is settled: gateways often come and go together.
 const QUIET: Duration = Duration::from_secs(1);
 /// Longest wait for that.
 const SETTLED: Duration = Duration::from_secs(5);
 /// The zone is read again after this time, to restore records that were changed by hand.
 const AGAIN: Duration = Duration::from_secs(300);
+/// The same for a new leader: a request of the earlier one may have been under way.
+const FIRST: Duration = Duration::from_secs(90);
 /// Until unused health checks are looked at again.
 const SOON: Duration = Duration::from_secs(5);
 /// Pauses after failures: the first and the longest.
@@ -45,22 +49,36 @@ pub(in super::super) async fn keep(shared: Arc<Shared>) {
 /// Works until another control plane leads.
 async fn lead(shared: &Shared, route53: &Route53, aws: &Aws, changes: &mut Receiver<u64>) {
     let mut reconciler = Reconciler::new(shared, route53, aws);
-    let mut pause = PAUSES[0];
+    let (since, mut pause) = (Instant::now(), PAUSES[0]);
     while shared.leads() {
         let fleet = settled(shared, route53, changes).await;
-        let wait = match reconciler.round(&fleet).await {
+        let round = tokio::select! {
+            round = reconciler.round(&fleet) => round,
+            // A request is not repeated by one that no longer leads.
+            () = lost(shared) => return,
+        };
+        let wait = match round {
+            Ok(Next::Done) if since.elapsed() < FIRST => FIRST,
             Ok(Next::Done) => AGAIN,
             Ok(Next::Soon) => SOON,
+            Ok(Next::Now) => continue,
             Ok(Next::Lost) => return,
             Err(failure) => {
                 route53.failed(&failure);
-                sleep(pause).await;
+                other(shared, route53, changes, &fleet, pause).await;
                 pause = (pause * 2).min(PAUSES[1]);
                 continue;
             }
         };
         pause = PAUSES[0];
         other(shared, route53, changes, &fleet, wait).await;
+    }
+}
+
+/// Waits until this control plane no longer leads.
+async fn lost(shared: &Shared) {
+    while shared.leads() {
+        sleep(CLOSE_LOOK).await;
     }
 }
 
@@ -95,7 +113,9 @@ async fn other(
 }
 
 fn current(shared: &Shared, route53: &Route53) -> Fleet {
-    let (fleet, problems) = fleet(&route53.names.config, shared.observed().view());
+    let observed = shared.observed();
+    let (fleet, problems) = fleet(&route53.names.config, observed.view(), observed.left());
+    drop(observed);
     route53.left_out(problems);
     fleet
 }

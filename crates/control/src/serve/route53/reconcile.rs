@@ -11,7 +11,7 @@ use super::failure::Failure;
 use super::state::Route53;
 use crate::route53::{Body, Change, Fleet, Kind, Plan, Probe, plan};
 
-/// Health checks that are created before the records of these follow.
+/// Health checks that are created before the fleet is looked at again.
 const AT_ONCE: usize = 20;
 /// How long Route 53 takes to show a new health check in its list, with room to spare.
 const LISTED: Duration = Duration::from_secs(120);
@@ -32,6 +32,11 @@ pub(super) struct Reconciler<'a> {
     created: BTreeMap<String, (Probe, Instant)>,
     /// The newest number of a health check.
     unique: u64,
+    /// Health checks that Route 53 refuses, and why it does not take the last of them.
+    refused: BTreeSet<Probe>,
+    failure: Option<Failure>,
+    /// The account has no room for more.
+    is_full: bool,
 }
 
 /// When the zone is looked at again.
@@ -40,15 +45,26 @@ pub(super) enum Next {
     Done,
     /// Shortly: unused health checks remain.
     Soon,
+    /// At once: there is more to do.
+    Now,
     /// Not any more: another control plane leads.
     Lost,
 }
 
 impl<'a> Reconciler<'a> {
     pub(super) fn new(shared: &'a Shared, route53: &'a Route53, aws: &'a Aws) -> Reconciler<'a> {
-        let since = Instant::now();
-        let created = BTreeMap::new();
-        Reconciler { shared, route53, aws, since, newest: None, created, unique: 0 }
+        Reconciler {
+            shared,
+            route53,
+            aws,
+            since: Instant::now(),
+            newest: None,
+            created: BTreeMap::new(),
+            unique: 0,
+            refused: BTreeSet::new(),
+            failure: None,
+            is_full: false,
+        }
     }
 
     /// Reads the zone and makes all changes for this fleet.
@@ -58,33 +74,59 @@ impl<'a> Reconciler<'a> {
         for (id, (probe, _)) in &self.created {
             found.zone.checks.entry(id.clone()).or_insert(Some(probe.clone()));
         }
-        let (mut refused, mut failure) = (BTreeSet::new(), None);
+        let mut created = false;
         loop {
             let mut plan = plan(&self.route53.names, fleet, &found.zone);
             self.route53.saw(&found.zone, &plan);
-            plan.missing.retain(|probe| !refused.contains(probe));
+            plan.missing.retain(|probe| !self.is_full && !self.refused.contains(probe));
             if !self.shared.leads() {
                 return Ok(Next::Lost);
             }
             if !plan.batches.is_empty() {
                 self.change(&plan, &mut found).await?;
-            } else if !plan.missing.is_empty() {
-                for probe in plan.missing.into_iter().take(AT_ONCE) {
-                    match self.create(&probe, &mut found).await {
-                        Err(error) if error.is_refusal => {
-                            refused.insert(probe);
-                            failure = Some(error);
-                        }
-                        done => done?,
-                    }
-                }
-            } else if let Some(failure) = failure {
-                return Err(failure);
+            } else if plan.missing.is_empty() {
+                // Also after a failure: a health check that goes makes room for another one.
+                let next = self.release(plan.unused).await?;
+                return self.finished(next);
+            } else if created {
+                // The fleet may have changed meanwhile.
+                return Ok(Next::Now);
             } else {
-                self.route53.in_order(self.shared.date_ms());
-                return self.release(plan.unused).await;
+                self.create_some(plan.missing, &mut found).await?;
+                created = true;
             }
         }
+    }
+
+    /// Everything possible was done. What Route 53 refused is sent again in a later round.
+    fn finished(&mut self, next: Next) -> Result<Next, Failure> {
+        self.refused.clear();
+        self.is_full = false;
+        match self.failure.take() {
+            Some(failure) => Err(failure),
+            None => {
+                self.route53.in_order(self.shared.date_ms());
+                Ok(next)
+            }
+        }
+    }
+
+    /// Creates health checks, except those that Route 53 refuses.
+    async fn create_some(&mut self, missing: Vec<Probe>, found: &mut Found) -> Result<(), Failure> {
+        for probe in missing.into_iter().take(AT_ONCE) {
+            match self.create(&probe, found).await {
+                Err(error) if error.is_refusal => {
+                    self.failure = Some(error.about(probe.address));
+                    self.refused.insert(probe);
+                }
+                Err(error) if error.is_full => {
+                    (self.failure, self.is_full) = (Some(error), true);
+                    return Ok(());
+                }
+                done => done?,
+            }
+        }
+        Ok(())
     }
 
     /// Changes records, batch by batch.

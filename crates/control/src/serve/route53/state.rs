@@ -129,7 +129,7 @@ impl Route53 {
         state.counts.failures += 1;
         let text = failure.to_string();
         if state.error.as_ref() != Some(&text) {
-            tracing::error!("{text}; the records stay as they are until an attempt succeeds");
+            tracing::error!("{text}");
             state.error = Some(text);
         }
     }
