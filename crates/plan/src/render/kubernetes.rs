@@ -18,12 +18,13 @@ const HEAD: &str = "\
 
 pub(super) fn manifests(served: &Served, units: &[Unit<'_>]) -> String {
     let mut all = Vec::new();
-    let launched: Vec<&Unit<'_>> = units.iter().filter(|unit| unit.blocks).collect();
-    for unit in &launched {
+    for unit in units.iter().filter(|unit| unit.blocks) {
         all.push(service(unit));
         all.extend((0..unit.nodes.len()).map(|rank| deployment(served, unit, rank)));
     }
-    let hosts = launched.iter().map(|unit| (*unit, unit.name.as_str()));
+    // An instance that is started by hand is reached by its first server's name.
+    let hosts =
+        units.iter().map(|unit| (unit, if unit.blocks { unit.name.as_str() } else { unit.head() }));
     all.extend(front(&gateway::text(hosts)));
     let documents: Vec<String> = all.iter().map(super::yaml).collect();
     format!("{HEAD}---\n{}", documents.join("---\n"))

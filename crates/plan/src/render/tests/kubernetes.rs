@@ -78,3 +78,15 @@ fn the_gateway_reaches_every_service() {
         .collect();
     assert_eq!(urls, reached);
 }
+
+// An instance without a pod is still a replica: without its role the others would form no pair.
+#[test]
+fn the_gateway_has_instances_that_are_started_by_hand() {
+    let files = of_testbed("opt-66b");
+    let count = |text: &str| text.matches("url: http://").count();
+    assert!(file(&files, "vllm.sh").contains("start it with Ray"));
+    assert_eq!(count(file(&files, "kubernetes.yaml")), count(file(&files, "gateway.yaml")));
+    let map = documents(&files).into_iter().find(|one| one["kind"] == "ConfigMap").unwrap();
+    let roles = map["data"]["gateway.yaml"].as_str().unwrap();
+    assert!(roles.contains("role: prefill") && roles.contains("role: decode"), "{roles}");
+}
