@@ -9,7 +9,7 @@ fn documents(files: &Files) -> Vec<Value> {
     text.split("---\n").skip(1).map(|one| serde_saphyr::from_str(one).unwrap()).collect()
 }
 
-fn pods<'a>(all: &'a [Value]) -> impl Iterator<Item = &'a Value> {
+fn pods(all: &[Value]) -> impl Iterator<Item = &Value> {
     all.iter().filter(|one| one["kind"] == "Deployment").map(|one| &one["spec"]["template"]["spec"])
 }
 
