@@ -61,7 +61,7 @@ pub use model::Subject;
 pub use paper::{Printed, paper, printed_heterogeneous, printed_homogeneous, printed_ring};
 pub use problem::{Problem, Problems, one_of};
 pub use queue::{Queue, Wait};
-pub use render::rendered;
+pub use render::{model_id, rendered};
 pub use route::{Route, hop, route};
 pub use search::{Plan, plan};
 pub use spread::Spread;

@@ -1,30 +1,50 @@
-//! Renders the files that deploy a plan: launch lines, ranks, NCCL's settings, Kubernetes, and a
-//! picture.
+//! Renders the files that deploy a plan: start scripts, ranks, NCCL's settings, Kubernetes, the
+//! gateway's file, and a picture.
 
+mod engine;
+mod gateway;
+mod images;
 mod kubernetes;
 mod launch;
+mod names;
 mod nccl;
 mod picture;
+mod ports;
+mod served;
 
 use crate::instance::Phase;
 use crate::search::Plan;
 use crate::task::Task;
 use crate::topology::GpuId;
 use crate::{Instance, Rated};
+use ports::{Ports, Slots};
+use served::Served;
 
-/// The files of a plan, by name.
+pub use names::model_id;
+
+/// The files of a plan, by name. `id` is where engines find the weights, as [`model_id`] tells.
 #[must_use]
-pub fn rendered(task: &Task<'_>, plan: &Plan) -> Vec<(&'static str, String)> {
-    let all = units(task, plan);
+pub fn rendered(task: &Task<'_>, plan: &Plan, id: &str) -> Vec<(&'static str, String)> {
+    let all = units(task, plan.instances().map(AsRef::as_ref));
+    files(task, &all, &Served::new(task, id))
+}
+
+fn files(task: &Task<'_>, all: &[Unit<'_>], served: &Served) -> Vec<(&'static str, String)> {
     vec![
-        ("vllm.sh", launch::vllm(task, &all)),
-        ("sglang.sh", launch::sglang(task, &all)),
-        ("ranks.txt", launch::ranks(&all)),
-        ("nccl.env", nccl::environment(&all)),
-        ("tuner.csv", nccl::tuner(&all)),
-        ("kubernetes.yaml", kubernetes::manifests(task, &all)),
-        ("placement.svg", picture::placement(task, &all)),
+        ("vllm.sh", launch::vllm(served, all)),
+        ("sglang.sh", launch::sglang(served, all)),
+        ("gateway.yaml", gateway::file(all)),
+        ("ranks.txt", launch::ranks(all)),
+        ("nccl.env", nccl::environment(all)),
+        ("tuner.csv", nccl::tuner(task, all)),
+        ("kubernetes.yaml", kubernetes::manifests(served, all)),
+        ("placement.svg", picture::placement(task, all)),
     ]
+}
+
+/// A value as a YAML document.
+fn yaml(value: &serde_json::Value) -> String {
+    serde_saphyr::to_string(value).expect("JSON can be written as YAML")
 }
 
 /// An instance with its name.
@@ -32,6 +52,7 @@ struct Unit<'a> {
     /// `prefill-0` and on.
     name: String,
     rated: &'a Rated,
+    ports: Ports,
     /// Servers in the order of ranks, each with its GPUs by number.
     nodes: Vec<Node>,
     /// Whether ranks are in one block per server, all of one size, as launchers require.
@@ -49,14 +70,20 @@ impl Unit<'_> {
         &self.rated.instance
     }
 
+    /// The first server, which answers requests.
+    fn head(&self) -> &str {
+        &self.nodes[0].server
+    }
+
     fn devices(node: &Node) -> String {
         node.gpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
     }
 }
 
-fn units<'a>(task: &Task<'_>, plan: &'a Plan) -> Vec<Unit<'a>> {
+fn units<'a>(task: &Task<'_>, instances: impl Iterator<Item = &'a Rated>) -> Vec<Unit<'a>> {
     let mut counts = [0, 0];
-    plan.instances()
+    let mut slots = Slots::new(task.topology);
+    instances
         .map(|rated| {
             let count = &mut counts[usize::from(rated.instance.phase == Phase::Decode)];
             let name = format!("{}-{count}", rated.instance.phase.name());
@@ -66,7 +93,8 @@ fn units<'a>(task: &Task<'_>, plan: &'a Plan) -> Vec<Unit<'a>> {
                 nodes.iter().map(|node| &node.server).collect();
             let same = nodes.iter().all(|node| node.gpus.len() == nodes[0].gpus.len());
             let blocks = distinct.len() == nodes.len() && same;
-            Unit { name, rated, nodes, blocks }
+            let ports = slots.take(rated.instance.gpus());
+            Unit { name, rated, ports, nodes, blocks }
         })
         .collect()
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use meridian_plan::units::{Rate, Span};
 use meridian_plan::{
     Lengths, Plan, PlanFile, Problems, Ranked, Slo, Subject, TOPOLOGIES, Task, Topology,
-    TopologySpec, from_nccl, from_smi,
+    TopologySpec, from_nccl, from_smi, model_id,
 };
 
 /// Plan the placement of GPUs and their collectives; see docs/planner.md
@@ -76,6 +76,9 @@ struct Asked {
     /// Write deployment files of the best plan to this folder
     #[arg(long, value_name = "DIR")]
     render: Option<PathBuf>,
+    /// Weights for the rendered files [default: those that the short name stands for]
+    #[arg(long, value_name = "ORG/NAME|PATH", requires = "render")]
+    model_id: Option<String>,
     /// Show the gain of one more server or a faster link
     #[arg(long)]
     advise: bool,
@@ -134,6 +137,9 @@ fn plan(asked: &Asked) -> anyhow::Result<()> {
     let spec = spec(asked.topology.as_deref().context("--topology: is missing; give a file")?)?;
     let topology = all(spec.build(), "--topology")?;
     let subject = subject(asked.model.as_deref().context("--model: is missing; give a name")?)?;
+    // Before the search, which takes longer.
+    let id = asked.render.as_ref().map(|_| model_id(&subject, asked.model_id.as_deref()));
+    let id = id.map(|id| all(id, "--render")).transpose()?;
     let task = asked.task(&topology, &subject);
     let mut said = String::new();
     let plans = match asked.mode {
@@ -153,22 +159,27 @@ fn plan(asked: &Asked) -> anyhow::Result<()> {
         said.push_str(&show::advice(best, &advice));
     }
     // Files first, because the reader of stdout may close the pipe.
-    said.push_str(&written(asked, &task, best)?);
+    said.push_str(&written(asked, &task, best, id.as_deref())?);
     Ok(std::io::stdout().write_all(said.as_bytes())?)
 }
 
 /// Writes the requested files; returns a line for each.
-fn written(asked: &Asked, task: &Task<'_>, best: &Plan) -> anyhow::Result<String> {
+fn written(
+    asked: &Asked,
+    task: &Task<'_>,
+    best: &Plan,
+    id: Option<&str>,
+) -> anyhow::Result<String> {
     let mut said = String::new();
     if let Some(path) = &asked.out {
         let text = PlanFile::of(task, best).print();
         std::fs::write(path, text).with_context(|| format!("--out {}", path.display()))?;
         said.push_str(&format!("\nwritten to {}\n", path.display()));
     }
-    if let Some(folder) = &asked.render {
+    if let (Some(folder), Some(id)) = (&asked.render, id) {
         let what = || format!("--render {}", folder.display());
         std::fs::create_dir_all(folder).with_context(what)?;
-        for (name, text) in meridian_plan::rendered(task, best) {
+        for (name, text) in meridian_plan::rendered(task, best, id) {
             std::fs::write(folder.join(name), text).with_context(what)?;
         }
         said.push_str(&format!("\nrendered into {}\n", folder.display()));

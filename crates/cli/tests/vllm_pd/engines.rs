@@ -58,11 +58,16 @@ pub(super) struct Engine {
 
 /// Installs what is missing. A failure names the step and the remedy.
 pub(super) async fn install(fleet: &Fleet) -> Parts {
-    let home = venv::home(Path::new(env!("CARGO_MANIFEST_DIR")), "vllm");
-    let python = must(venv::install(&home, PINS).await);
+    let python = python().await;
     let model = fleet.dir().join("model");
     run_tool(fleet, &python, ("model.py", MODEL_TOOL), &[model.as_ref()]);
     Parts { python, model }
+}
+
+/// The interpreter with vLLM, installed if it is missing.
+pub(super) async fn python() -> PathBuf {
+    let home = venv::home(Path::new(env!("CARGO_MANIFEST_DIR")), "vllm");
+    must(venv::install(&home, PINS).await)
 }
 
 impl Parts {
@@ -76,12 +81,18 @@ impl Parts {
     }
 }
 
-/// Runs a program of this test, its name and its source, to its end.
-fn run_tool(fleet: &Fleet, python: &Path, (name, source): (&str, &str), args: &[&OsStr]) {
+/// Runs a program of this test, its name and its source, to its end; returns its output.
+pub(super) fn run_tool(
+    fleet: &Fleet,
+    python: &Path,
+    (name, source): (&str, &str),
+    args: &[&OsStr],
+) -> String {
     let path = fleet.dir().join(name);
     std::fs::write(&path, source).expect("writes");
     let made = Command::new(python).arg(&path).args(args).output().expect("Python starts");
     assert!(made.status.success(), "{name}: {}", String::from_utf8_lossy(&made.stderr));
+    String::from_utf8_lossy(&made.stdout).into_owned()
 }
 
 impl Place {

@@ -16,6 +16,7 @@ mod common;
 mod engines;
 mod faults;
 mod prompts;
+mod rendered;
 mod requests;
 mod trio;
 mod world;
@@ -50,4 +51,10 @@ async fn an_adapter_in_one_of_three() {
     let trio = Trio::start().await;
     adapters::in_each_in_turn(&trio).await;
     adapters::in_two(&trio).await;
+}
+
+// vLLM's own parser reads the start script of a plan.
+#[tokio::test]
+async fn rendered_commands() {
+    rendered::every_command_is_read().await;
 }

@@ -1,106 +1,83 @@
-//! Launch lines for vLLM and SGLang, one per server, and the ranks.
+//! Start scripts for vLLM and SGLang, and the ranks.
 
 use std::fmt::Write;
 
-use super::Unit;
-use crate::instance::Phase;
-use crate::task::Task;
-
-/// The first server of an instance listens here for the others; instances of one server each use a
-/// separate port.
-const RENDEZVOUS: usize = 29_500;
-/// The port of an instance.
-const SERVE: usize = 8100;
+use super::served::Served;
+use super::{Unit, engine, nccl};
 
 const UNEVEN: &str =
     "# ranks do not come in equal blocks of servers: start it with Ray in the order of ranks.txt\n";
 
-pub(super) fn vllm(task: &Task<'_>, units: &[Unit<'_>]) -> String {
-    lines(units, |at, unit, rank| vllm_line(task, at, unit, rank))
-}
+const VLLM: &str = r#"#!/bin/sh
+# Starts one instance of the plan with vLLM:
+#   sh vllm.sh INSTANCE         on the server named below
+#   sh vllm.sh INSTANCE RANK    on each server of an instance that has several, 0 being the first
+# Names of servers are those of the topology file; they must be host names that all servers resolve
+# to an address of the network that carries KV. HOST_IP is this server's own such address, by
+# default its name. UCX chooses the cards of KV transfers; UCX_NET_DEVICES limits them.
+set -eu
+"#;
 
-/// The command without its devices.
-pub(super) fn vllm_line(task: &Task<'_>, at: usize, unit: &Unit<'_>, rank: usize) -> String {
-    let one = unit.instance().parallel;
-    let mut line = format!("vllm serve {} --port {}", task.subject.name, SERVE + at);
-    let (count, head) = (unit.nodes.len(), &unit.nodes[0].server);
-    if one.ep {
-        let local = unit.nodes[rank].gpus.len();
-        let _ = write!(
-            line,
-            " --data-parallel-size {} --data-parallel-size-local {local} --enable-expert-parallel",
-            one.tp
-        );
-        if count > 1 {
-            let start: usize = unit.nodes[..rank].iter().map(|node| node.gpus.len()).sum();
-            let port = RENDEZVOUS + at;
-            let _ = write!(
-                line,
-                " --data-parallel-start-rank {start} --data-parallel-address {head} --data-parallel-rpc-port {port}"
-            );
-        }
-    } else {
-        let _ =
-            write!(line, " --tensor-parallel-size {} --pipeline-parallel-size {}", one.tp, one.pp);
-        if count > 1 {
-            let port = RENDEZVOUS + at;
-            let _ = write!(
-                line,
-                " --nnodes {count} --node-rank {rank} --master-addr {head} --master-port {port}"
-            );
-        }
-    }
-    if rank > 0 {
-        line.push_str(" --headless");
-    }
-    line.push_str(
-        r#" --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_both"}'"#,
-    );
-    line
-}
+const SGLANG: &str = r#"#!/bin/sh
+# Starts one instance of the plan with SGLang, as vllm.sh does with vLLM. Not checked: the flags are
+# those of SGLang's documentation, and no SGLang has read or run them.
+set -eu
+"#;
 
-pub(super) fn sglang(task: &Task<'_>, units: &[Unit<'_>]) -> String {
-    lines(units, |at, unit, rank| {
-        let one = unit.instance().parallel;
-        let mode = if unit.instance().phase == Phase::Prefill { "prefill" } else { "decode" };
-        let mut line = format!(
-            "python -m sglang.launch_server --model-path {} --port {} --disaggregation-mode {mode} --tp-size {}",
-            task.subject.name,
-            SERVE + at,
-            one.tp
+pub(super) fn vllm(served: &Served, units: &[Unit<'_>]) -> String {
+    script(VLLM, units, |unit, rank| {
+        let server = quoted(&unit.nodes[rank].server);
+        let mut text = format!(
+            "    export VLLM_NIXL_SIDE_CHANNEL_HOST=\"${{HOST_IP:-{server}}}\" VLLM_NIXL_SIDE_CHANNEL_PORT={}\n",
+            unit.ports.side
         );
-        if one.ep {
-            let _ = write!(line, " --ep-size {0} --dp-size {0} --enable-dp-attention", one.tp);
-        } else {
-            let _ = write!(line, " --pp-size {}", one.pp);
-        }
-        if unit.nodes.len() > 1 {
-            let (count, head, port) = (unit.nodes.len(), &unit.nodes[0].server, RENDEZVOUS + at);
-            let _ =
-                write!(line, " --nnodes {count} --node-rank {rank} --dist-init-addr {head}:{port}");
-        }
-        line
+        text.push_str(&command(&engine::vllm(served, unit, rank, unit.head())));
+        text
     })
 }
 
-fn lines(units: &[Unit<'_>], line: impl Fn(usize, &Unit<'_>, usize) -> String) -> String {
-    let mut text = String::from(
-        "#!/bin/sh\n# One line a server; run each there, with its part of nccl.env.\n",
-    );
-    for (at, unit) in units.iter().enumerate() {
-        let _ = writeln!(text, "\n# {}", unit.name);
+pub(super) fn sglang(served: &Served, units: &[Unit<'_>]) -> String {
+    script(SGLANG, units, |unit, rank| command(&engine::sglang(served, unit, rank, unit.head())))
+}
+
+/// A script with a case for each server of each instance.
+fn script(head: &str, units: &[Unit<'_>], start: impl Fn(&Unit<'_>, usize) -> String) -> String {
+    let mut text = format!("{head}case \"${{1-}} ${{2-0}}\" in\n");
+    for unit in units {
         if !unit.blocks {
-            text.push_str(UNEVEN);
+            let _ = write!(text, "# {}: {}", unit.name, UNEVEN.trim_start_matches("# "));
             continue;
         }
         for (rank, node) in unit.nodes.iter().enumerate() {
-            let devices = Unit::devices(node);
-            let command = line(at, unit, rank);
-            let _ =
-                writeln!(text, "# on {}\nCUDA_VISIBLE_DEVICES={devices} {command}", node.server);
+            let _ = writeln!(text, "\"{} {rank}\") # on {}", unit.name, node.server);
+            let _ = writeln!(text, "    export CUDA_VISIBLE_DEVICES={}", Unit::devices(node));
+            let settings: Vec<String> = nccl::settings(unit)
+                .iter()
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect();
+            if !settings.is_empty() {
+                let _ = writeln!(text, "    export {}", settings.join(" "));
+            }
+            text.push_str(&start(unit, rank));
+            text.push_str("    ;;\n");
         }
     }
+    text.push_str("*)\n    echo \"usage: $0 INSTANCE [RANK]\" >&2\n    exit 2\n    ;;\nesac\n");
     text
+}
+
+fn command(args: &[String]) -> String {
+    let words: Vec<String> = args.iter().map(|word| quoted(word)).collect();
+    format!("    exec {}\n", words.join(" "))
+}
+
+/// A word as a shell reads it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:,@=".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 pub(super) fn ranks(units: &[Unit<'_>]) -> String {

@@ -1,65 +1,98 @@
 //! NCCL: the environment of each instance, and the table for a tuner plugin.
 //!
 //! The table has the format that the example plugin in NCCL's source reads
-//! (`NCCL_TUNER_CONFIG_FILE`): collective, least and most bytes, algorithm, protocol, channels,
-//! nodes, ranks, and two fields that match anything. NCCL chooses when an operation is enqueued or
-//! captured into a graph, not when the graph is replayed.
+//! (`plugins/tuner/example`, `NCCL_TUNER_CONFIG_FILE`): collective, least and most bytes,
+//! algorithm, protocol, channels, nodes, ranks, and two fields that match anything. The plugin takes
+//! the first row that matches. NCCL chooses when an operation is enqueued or captured into a graph,
+//! not when the graph is replayed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use super::Unit;
 use crate::collective::Algorithm;
-use crate::table::PolicyTable;
+use crate::table::{GroupPolicy, PolicyTable};
+use crate::task::Task;
+
+/// The variables of an instance; none if it has no collective.
+pub(super) fn settings(unit: &Unit<'_>) -> Vec<(&'static str, String)> {
+    let mut ways = BTreeSet::new();
+    let table = PolicyTable::of(core::iter::once(unit.rated));
+    for group in &table.groups {
+        ways.extend(group.rows.iter().map(|(_, algorithm)| *algorithm));
+    }
+    if ways.is_empty() {
+        return Vec::new();
+    }
+    let switch = u8::from(ways.contains(&Algorithm::InNetwork));
+    let mut settings = vec![
+        ("NCCL_TUNER_CONFIG_FILE", "tuner.csv".to_owned()),
+        ("NCCL_COLLNET_ENABLE", switch.to_string()),
+    ];
+    if ways.contains(&Algorithm::Relayed) {
+        settings.push(("NCCL_CROSS_NIC", "0".to_owned()));
+        settings.push(("NCCL_PXN_DISABLE", "0".to_owned()));
+    }
+    settings
+}
 
 pub(super) fn environment(units: &[Unit<'_>]) -> String {
     let mut text = String::new();
     for unit in units {
-        let mut ways = BTreeSet::new();
-        let table = PolicyTable::of(core::iter::once(unit.rated));
-        for group in &table.groups {
-            ways.extend(group.rows.iter().map(|(_, algorithm)| *algorithm));
-        }
         let _ = writeln!(text, "# {}", unit.name);
-        if ways.is_empty() {
+        let settings = settings(unit);
+        if settings.is_empty() {
             text.push_str("# no collective\n");
-            continue;
         }
-        text.push_str("NCCL_TUNER_CONFIG_FILE=tuner.csv\n");
-        let switch = u8::from(ways.contains(&Algorithm::InNetwork));
-        let _ = writeln!(text, "NCCL_COLLNET_ENABLE={switch}");
-        if ways.contains(&Algorithm::Relayed) {
-            text.push_str("NCCL_CROSS_NIC=0\nNCCL_PXN_DISABLE=0\n");
+        for (name, value) in settings {
+            let _ = writeln!(text, "{name}={value}");
         }
     }
     text
 }
 
-pub(super) fn tuner(units: &[Unit<'_>]) -> String {
+/// One table for all instances. Groups of equal size on equally many servers get the rows of the
+/// first of them; the plugin cannot tell them apart, so different rows are comments.
+pub(super) fn tuner(task: &Task<'_>, units: &[Unit<'_>]) -> String {
     let mut text = String::from(
-        "# collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,pipe_ops,reg_buff\n",
+        "# collective_type,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff\n",
     );
-    let mut seen = BTreeSet::new();
+    let mut written: BTreeMap<(usize, usize), Vec<String>> = BTreeMap::new();
     for unit in units {
-        let table = PolicyTable::of(core::iter::once(unit.rated));
-        for (group, stage) in table.groups.iter().zip(&unit.instance().stages) {
-            let ranks = stage.len();
-            let nodes = if unit.instance().parallel.pp == 1 { unit.nodes.len() } else { 1 };
-            let mut from = 0_u64;
-            for (end, algorithm) in &group.rows {
-                let to = if end.is_finite() { *end as u64 } else { u64::from(u32::MAX) };
-                let name = match algorithm {
-                    Algorithm::Ring | Algorithm::Relayed => "ring",
-                    Algorithm::Tree => "tree",
-                    Algorithm::InNetwork => "collnet_direct",
-                };
-                let line = format!("allreduce,{from},{to},{name},simple,-1,{nodes},{ranks},-1,-1");
-                if seen.insert(line.clone()) {
-                    let _ = writeln!(text, "{line}");
+        for group in &PolicyTable::of(core::iter::once(unit.rated)).groups {
+            let servers: BTreeSet<u32> =
+                group.members.iter().map(|gpu| task.topology.server_of(*gpu)).collect();
+            let size = (servers.len(), group.members.len());
+            let rows = rows(group, size);
+            match written.get(&size) {
+                None => {
+                    text.extend(rows.iter().map(|row| format!("{row}\n")));
+                    written.insert(size, rows);
                 }
-                from = to.saturating_add(1);
+                Some(first) if *first == rows => {}
+                Some(_) => {
+                    let _ = writeln!(text, "# {} would be best with:", unit.name);
+                    text.extend(rows.iter().map(|row| format!("# {row}\n")));
+                }
             }
         }
     }
     text
+}
+
+fn rows(group: &GroupPolicy, (nodes, ranks): (usize, usize)) -> Vec<String> {
+    let mut rows = Vec::new();
+    let mut from = 0_u64;
+    for (end, algorithm) in &group.rows {
+        // The plugin's documentation gives 4294967295 for "no limit".
+        let to = if end.is_finite() { *end as u64 } else { u64::from(u32::MAX) };
+        let name = match algorithm {
+            Algorithm::Ring | Algorithm::Relayed => "ring",
+            Algorithm::Tree => "tree",
+            Algorithm::InNetwork => "collnet_direct",
+        };
+        rows.push(format!("allreduce,{from},{to},{name},simple,-1,{nodes},{ranks},-1,-1"));
+        from = to.saturating_add(1);
+    }
+    rows
 }
