@@ -88,14 +88,46 @@ impl Draft<'_> {
         } else if self.has_answer(kind, &self.zone.records) && self.must_wait(kind) {
             self.keep_own(kind, |_| true);
         }
+        self.one_in_each(kind);
+    }
+
+    /// Route 53 has one latency record in each of its regions. One that leads to an address comes before
+    /// others, and then the one that the settings have there before one that was kept.
+    fn one_in_each(&mut self, kind: Kind) {
+        let answered: BTreeSet<&String> = self.addressed(kind).collect();
+        let mut best: BTreeMap<&String, ((bool, bool), &Key)> = BTreeMap::new();
+        let mut aliases = Vec::new();
+        for (key, body) in self.wanted.iter().filter(|(key, _)| key.kind == kind) {
+            let Body::Region { aws, target } = body else { continue };
+            aliases.push(key);
+            let region = self.names.region_in(key);
+            let set = region.and_then(|region| self.names.config.regions.get(region)) == Some(aws);
+            let rank = (answered.contains(target), set);
+            let first = best.entry(aws).or_insert((rank, key));
+            if rank > first.0 {
+                *first = (rank, key);
+            }
+        }
+        let stay: BTreeSet<&Key> = best.values().map(|(_, key)| *key).collect();
+        let go: Vec<Key> = aliases.into_iter().filter(|key| !stay.contains(key)).cloned().collect();
+        go.iter().for_each(|key| drop(self.wanted.remove(key)));
+    }
+
+    /// The names of regions that have addresses among the wanted records.
+    fn addressed(&self, kind: Kind) -> impl Iterator<Item = &String> {
+        let of_kind = self.wanted.iter().filter(move |(key, _)| key.kind == kind);
+        of_kind.filter(|(_, body)| matches!(body, Body::Gateway { .. })).map(|(key, _)| &key.name)
     }
 
     /// Without what is there the name would have no answer, and gateways whose health checks are not
     /// there yet could give one.
     fn must_wait(&self, kind: Kind) -> bool {
-        let open = self.listed().filter(|region| region.open);
-        let are_living = open.flat_map(|region| &region.living).any(|ip| Kind::of(ip) == kind);
-        are_living && !self.has_answer(kind, &self.wanted)
+        let could = |name: &String| {
+            let is_free = !self.zone.foreign.contains(&(self.names.region(name), kind));
+            let region = self.fleet.get(name).filter(|region| region.open && is_free);
+            region.is_some_and(|region| region.living.iter().any(|ip| Kind::of(ip) == kind))
+        };
+        self.names.config.regions.keys().any(could) && !self.has_answer(kind, &self.wanted)
     }
 
     /// Whether these records give the name an address.
@@ -112,35 +144,22 @@ impl Draft<'_> {
         regions.any(is_there)
     }
 
-    /// Leaves the own records of some regions that are there, also of those that are not listed any more,
-    /// unless another region takes their place in AWS.
+    /// Leaves the own records of some regions that are there, also of those that are not listed any more.
     fn keep_own(&mut self, kind: Kind, of: impl Fn(&str) -> bool) {
-        let aws = |body: &Body| match body {
-            Body::Region { aws, .. } => Some(aws.clone()),
-            Body::Gateway { .. } | Body::Other => None,
-        };
-        let wanted = self.wanted.iter().filter(|(key, _)| key.kind == kind);
-        let taken: BTreeSet<String> = wanted.clone().filter_map(|(_, body)| aws(body)).collect();
         // Names of regions that have addresses now, and so no need of earlier ones.
-        let of_regions = wanted.filter(|(_, body)| matches!(body, Body::Gateway { .. }));
-        let served: BTreeSet<String> = of_regions.map(|(key, _)| key.name.clone()).collect();
+        let served: BTreeSet<String> = self.addressed(kind).cloned().collect();
         for (key, body) in self.zone.records.iter().filter(|(key, _)| key.kind == kind) {
-            let is_free = aws(body).is_none_or(|aws| !taken.contains(&aws));
-            if is_free && !served.contains(&key.name) && self.names.region_in(key).is_none_or(&of) {
+            if !served.contains(&key.name) && self.names.region_in(key).is_none_or(&of) {
                 self.wanted.entry(key.clone()).or_insert_with(|| body.clone());
             }
         }
     }
 
-    /// The regions of the settings that the fleet has.
-    fn listed(&self) -> impl Iterator<Item = &Region> {
-        self.names.config.regions.keys().filter_map(|name| self.fleet.get(name))
-    }
-
     /// No open region has a living gateway. Then nothing is taken out: without records the name would
     /// not exist, and resolvers would keep that for a quarter of an hour.
     fn is_dark(&self) -> bool {
-        !self.listed().any(|region| region.open && !region.living.is_empty())
+        let mut listed = self.names.config.regions.keys().filter_map(|name| self.fleet.get(name));
+        !listed.any(|region| region.open && !region.living.is_empty())
     }
 
     /// Whether others have records there.
@@ -190,7 +209,8 @@ impl Draft<'_> {
             }
         }
         // Until the first one has its health check, the earlier ones stay.
-        if found.is_empty() && !of_kind.is_empty() { there } else { found }
+        let answers = found.values().any(|body| matches!(body, Body::Gateway { .. }));
+        if answers || of_kind.is_empty() { found } else { there }
     }
 
     /// The health check with these settings: preferably the one that the record already uses.

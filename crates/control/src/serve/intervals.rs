@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meridian_wire::intervals::{DOWN, History, Intervals, REMOVED, UP};
-use meridian_wire::registry::{Gateway, Seen};
+use meridian_wire::registry::{Gateway, Seen, public_addresses};
 
 use super::Shared;
 use super::reports::Stored;
@@ -34,8 +34,8 @@ pub(super) struct Observed {
     gateways: BTreeMap<String, History>,
     /// Gateways that give back their leases, until the watch shows it.
     leaving: BTreeMap<String, Gateway>,
-    /// Those that did, until they register again.
-    left: BTreeMap<String, Gateway>,
+    /// Those that did, and when, until they register again or another one has their address.
+    left: BTreeMap<String, (u64, Gateway)>,
 }
 
 /// Follows the registry; never returns.
@@ -76,7 +76,7 @@ impl Observed {
 
     /// Gateways that left in order, as they last were.
     pub(super) fn left(&self) -> impl Iterator<Item = &Gateway> {
-        self.left.values()
+        self.left.values().map(|(_, gateway)| gateway)
     }
 
     /// What the store has of a gateway's reports, as far as the watch has shown it.
@@ -137,18 +137,39 @@ impl Observed {
         let (state, cause) = if let Some(kept) = self.view.gateways.get(name) {
             if kept.record.leaving {
                 self.leaving.insert(name.to_owned(), kept.record.clone());
+            } else {
+                self.leaving.remove(name);
+                let there = public_addresses(&kept.record);
+                let is_other =
+                    |one: &Gateway| !public_addresses(one).iter().any(|ip| there.contains(ip));
+                self.left.retain(|other, (_, gateway)| other != name && is_other(gateway));
             }
-            self.left.remove(name);
             (UP, begun)
         } else if let Some(gateway) = self.leaving.remove(name) {
-            if self.left.len() < MOST_GONE {
-                self.left.insert(name.to_owned(), gateway);
-            }
+            self.leave(name, gateway, now_ms);
             (REMOVED, "left")
         } else {
             (DOWN, "lease_expired")
         };
         enter(&mut self.gateways, name, (state, cause), &[DOWN, REMOVED], now_ms);
+    }
+
+    /// Keeps a gateway that left, unless others have its addresses; beyond a limit without the oldest.
+    fn leave(&mut self, name: &str, mut gateway: Gateway, now_ms: u64) {
+        let others = self.view.gateways.values().filter(|kept| !kept.record.leaving);
+        let there: Vec<_> = others.flat_map(|kept| public_addresses(&kept.record)).collect();
+        gateway.public = public_addresses(&gateway);
+        gateway.public.retain(|ip| !there.contains(ip));
+        if gateway.public.is_empty() {
+            return;
+        }
+        self.left.insert(name.to_owned(), (now_ms, gateway));
+        if self.left.len() > MOST_GONE {
+            let oldest = self.left.iter().min_by_key(|(_, (when, _))| *when);
+            if let Some(name) = oldest.map(|(name, _)| name.clone()) {
+                self.left.remove(&name);
+            }
+        }
     }
 
     /// Notes the best state in which a gateway sees a replica.

@@ -102,7 +102,7 @@ fn remove_left_over() {
         assert!(
             !std::path::Path::new("/proc").join(id).exists()
                 || id == std::process::id().to_string(),
-            "process {id} runs this test, too; its links have the same addresses"
+            "process {id} may run this test, too, with the same addresses; if not: ip netns del {name}"
         );
         let _ = Command::new("ip").args(["netns", "del", &name]).output();
     }

@@ -86,7 +86,7 @@ async fn compete(mut cluster: Cluster, of: &[Break]) -> Duration {
 /// How often another owner followed, and the longest time for which two were certain at once.
 fn overlap(mut owned: Vec<Owned>) -> (usize, Duration) {
     owned.sort_by_key(|(_, from, _)| *from);
-    // An owner's times without another one's begin between them are one.
+    // Times of one owner that follow each other at once are one.
     let mut merged: Vec<Owned> = Vec::new();
     for (owner, from, until) in owned {
         match merged.iter_mut().rev().find(|(other, ..)| *other == owner) {

@@ -17,6 +17,8 @@ pub const VERSION: u32 = 1;
 pub const MOST_GPUS: u32 = 65_536;
 /// Most of any item that a file counts.
 const MOST: u32 = 65_536;
+/// Longest name of servers: a host's label has 63 characters, with the number.
+const MOST_NAME: usize = 56;
 /// Most GPUs of a server.
 const MOST_IN_SERVER: u32 = 64;
 
@@ -317,9 +319,22 @@ impl AggregationSpec {
     }
 }
 
+/// Whether the name with a number after it can be a host's, which scripts and pods use as it is.
+fn is_host(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-.".contains(c);
+    let starts = name.starts_with(|first: char| first.is_ascii_alphanumeric());
+    starts && name.len() <= MOST_NAME && name.chars().all(plain)
+}
+
 impl ServerSpec {
     fn check(&self, found: &mut Problems, field: &str) {
         count(found, &format!("{field}.count"), self.count);
+        let name = self.name.as_deref().unwrap_or(&self.gpu);
+        let remedy = format!(
+            "use the host's name: letters, digits, `-` and `.`, at most {MOST_NAME}; a number follows it"
+        );
+        let is_named = self.name.is_none() || is_host(name);
+        found.unless(is_named, format!("{field}.name"), name, remedy);
         let known: Vec<&str> = GPUS.iter().map(|gpu| gpu.name).collect();
         let remedy = format!("use {}", one_of(&self.gpu, &known));
         found.unless(Gpu::named(&self.gpu).is_some(), format!("{field}.gpu"), &self.gpu, remedy);

@@ -62,14 +62,22 @@ fn deployment(served: &Served, unit: &Unit<'_>, rank: usize) -> Value {
                     "hostNetwork": true, "dnsPolicy": "ClusterFirstWithHostNet",
                     "nodeSelector": {"kubernetes.io/hostname": unit.nodes[rank].server},
                     "containers": [container(served, unit, rank)],
-                    "volumes": [
-                        {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "16Gi"}},
-                        {"name": "weights", "emptyDir": {}},
-                    ],
+                    "volumes": volumes(served),
                 },
             },
         },
     })
+}
+
+fn volumes(served: &Served) -> Vec<Value> {
+    let mut all = vec![
+        json!({"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "16Gi"}}),
+        json!({"name": "weights", "emptyDir": {}}),
+    ];
+    if served.is_path() {
+        all.push(json!({"name": "model", "hostPath": {"path": served.id, "type": "Directory"}}));
+    }
+    all
 }
 
 fn container(served: &Served, unit: &Unit<'_>, rank: usize) -> Value {
@@ -85,6 +93,10 @@ fn container(served: &Served, unit: &Unit<'_>, rank: usize) -> Value {
             {"name": "weights", "mountPath": "/root/.cache/huggingface"},
         ],
     });
+    if served.is_path() {
+        let model = json!({"name": "model", "mountPath": served.id, "readOnly": true});
+        container["volumeMounts"].as_array_mut().expect("a list").push(model);
+    }
     // The other servers' processes have no HTTP port.
     if rank == 0 {
         let port = unit.ports.serve;
@@ -105,6 +117,10 @@ fn environment(unit: &Unit<'_>) -> Vec<Value> {
     let mut all = vec![
         json!({
             "name": "VLLM_NIXL_SIDE_CHANNEL_HOST",
+            "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}},
+        }),
+        json!({
+            "name": "VLLM_HOST_IP",
             "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}},
         }),
         json!({"name": "VLLM_NIXL_SIDE_CHANNEL_PORT", "value": unit.ports.side.to_string()}),

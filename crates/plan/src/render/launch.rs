@@ -26,11 +26,13 @@ set -eu
 
 pub(super) fn vllm(served: &Served, units: &[Unit<'_>]) -> String {
     script(VLLM, units, |unit, rank| {
-        let server = quoted(&unit.nodes[rank].server);
+        let server = &unit.nodes[rank].server;
         let mut text = format!(
             "    export VLLM_NIXL_SIDE_CHANNEL_HOST=\"${{HOST_IP:-{server}}}\" VLLM_NIXL_SIDE_CHANNEL_PORT={}\n",
             unit.ports.side
         );
+        // For the other ports that vLLM opens between the servers of an instance.
+        text.push_str("    if [ -n \"${HOST_IP-}\" ]; then export VLLM_HOST_IP=\"$HOST_IP\"; fi\n");
         text.push_str(&command(&engine::vllm(served, unit, rank, unit.head())));
         text
     })

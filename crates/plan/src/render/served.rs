@@ -21,6 +21,11 @@ impl Served {
     pub(super) fn new(task: &Task<'_>, id: &str) -> Served {
         Served { id: id.to_owned(), name: task.subject.name.clone(), context: context(task) }
     }
+
+    /// Whether the weights are in a folder of each server.
+    pub(super) fn is_path(&self) -> bool {
+        self.id.starts_with('/')
+    }
 }
 
 /// The lengths that 999 of 1,000 prompts and replies do not exceed, together, in steps of 1,024

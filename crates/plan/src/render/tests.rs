@@ -149,12 +149,14 @@ fn a_script_starts_each_server_of_an_instance() {
             export CUDA_VISIBLE_DEVICES=0,1
             export NCCL_TUNER_CONFIG_FILE=tuner.csv NCCL_COLLNET_ENABLE=0
             export VLLM_NIXL_SIDE_CHANNEL_HOST="${HOST_IP:-h200-0}" VLLM_NIXL_SIDE_CHANNEL_PORT=20000
+            if [ -n "${HOST_IP-}" ]; then export VLLM_HOST_IP="$HOST_IP"; fi
             exec vllm serve mistralai/Mixtral-8x7B-Instruct-v0.1 --served-model-name mixtral-8x7b --host 0.0.0.0 --port 8100 --max-model-len 3072 --enable-prompt-tokens-details --data-parallel-size 4 --data-parallel-size-local 2 --enable-expert-parallel --data-parallel-address h200-0 --data-parallel-rpc-port 29500 --kv-transfer-config '{"kv_connector":"NixlConnector","kv_load_failure_policy":"recompute","kv_role":"kv_both"}'
             ;;
         "decode-0 1") # on h200-1
             export CUDA_VISIBLE_DEVICES=0,1
             export NCCL_TUNER_CONFIG_FILE=tuner.csv NCCL_COLLNET_ENABLE=0
             export VLLM_NIXL_SIDE_CHANNEL_HOST="${HOST_IP:-h200-1}" VLLM_NIXL_SIDE_CHANNEL_PORT=20000
+            if [ -n "${HOST_IP-}" ]; then export VLLM_HOST_IP="$HOST_IP"; fi
             exec vllm serve mistralai/Mixtral-8x7B-Instruct-v0.1 --served-model-name mixtral-8x7b --max-model-len 3072 --enable-prompt-tokens-details --data-parallel-size 4 --data-parallel-size-local 2 --enable-expert-parallel --data-parallel-address h200-0 --data-parallel-rpc-port 29500 --data-parallel-start-rank 2 --headless --kv-transfer-config '{"kv_connector":"NixlConnector","kv_load_failure_policy":"recompute","kv_role":"kv_both"}'
             ;;
         *)

@@ -58,8 +58,9 @@ impl Failure {
     /// The same about a gateway's address.
     pub(super) fn about(self, address: IpAddr) -> Failure {
         let Failure { text, .. } = &self;
-        let text =
-            format!("{text}; {address} has no record until its gateway has another `public`");
+        let text = format!(
+            "{text}; {address} has no record until its gateway has another `public`, or route53.health_check other settings"
+        );
         Failure { text, ..self }
     }
 }
@@ -91,7 +92,11 @@ fn text(config: &Config, code: &str, said: &str) -> String {
             "" if said.contains("credential") => format!(
                 "route53: there are no AWS credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or give the machine a role: {said}"
             ),
-            "" => format!("route53: Route 53 cannot be reached: {said}"),
-            code => format!("route53: Route 53 refuses a request ({code}): {said}"),
+            "" => format!(
+                "route53: Route 53 cannot be reached: {said}; check the network and route53.endpoint; it is tried again"
+            ),
+            code => format!(
+                "route53: Route 53 refuses a request ({code}): {said}; compare the zone with GET /admin/route53; it is tried again"
+            ),
     }
 }

@@ -50,9 +50,10 @@ pub(super) fn fleet<'a>(
         }
     }
     for gateway in left {
-        if let Some(region) = fleet.get_mut(&gateway.region) {
-            region.leaving.extend(public_addresses(gateway));
-        }
+        let is_new = !fleet.contains_key(&gateway.region);
+        let region = fleet.entry(gateway.region.clone()).or_default();
+        region.open |= is_new;
+        region.leaving.extend(public_addresses(gateway));
     }
     (fleet, problems)
 }
@@ -110,6 +111,11 @@ mod tests {
             public: vec!["203.0.113.4".parse().unwrap()],
             ..Gateway::default()
         };
+        let alone = fleet(&config, &View::default(), core::iter::once(&left)).0;
+        assert!(
+            alone["eu"].open && alone["eu"].leaving.len() == 1,
+            "without a record of the region"
+        );
         let (fleet, problems) = fleet(&config, &view, core::iter::once(&left));
         let eu = &fleet["eu"];
         assert!(eu.open && !fleet["us"].open && fleet["us"].living.is_empty());

@@ -86,8 +86,8 @@ impl<'a> Reconciler<'a> {
                 self.change(&plan, &mut found).await?;
             } else if plan.missing.is_empty() {
                 // Also after a failure: a health check that goes makes room for another one.
-                let next = self.release(plan.unused).await?;
-                return self.finished(next);
+                let released = self.release(plan.unused).await;
+                return self.finished(released);
             } else if created {
                 // The fleet may have changed meanwhile.
                 return Ok(Next::Now);
@@ -99,16 +99,15 @@ impl<'a> Reconciler<'a> {
     }
 
     /// Everything possible was done. What Route 53 refused is sent again in a later round.
-    fn finished(&mut self, next: Next) -> Result<Next, Failure> {
+    fn finished(&mut self, released: Result<Next, Failure>) -> Result<Next, Failure> {
         self.refused.clear();
         self.is_full = false;
-        match self.failure.take() {
-            Some(failure) => Err(failure),
-            None => {
-                self.route53.in_order(self.shared.date_ms());
-                Ok(next)
-            }
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
         }
+        let next = released?;
+        self.route53.in_order(self.shared.date_ms());
+        Ok(next)
     }
 
     /// Creates health checks, except those that Route 53 refuses.
