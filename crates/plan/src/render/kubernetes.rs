@@ -16,6 +16,9 @@ const HEAD: &str = "\
 # The gateway's image is the one that docs/install.md loads; write your registry's name.
 ";
 
+/// Where pods keep what they download.
+const WEIGHTS: &str = "/weights";
+
 pub(super) fn manifests(served: &Served, units: &[Unit<'_>]) -> String {
     let mut all = Vec::new();
     for unit in units.iter().filter(|unit| unit.blocks) {
@@ -90,7 +93,7 @@ fn container(served: &Served, unit: &Unit<'_>, rank: usize) -> Value {
         "resources": {"limits": {"nvidia.com/gpu": gpus}},
         "volumeMounts": [
             {"name": "shm", "mountPath": "/dev/shm"},
-            {"name": "weights", "mountPath": "/root/.cache/huggingface"},
+            {"name": "weights", "mountPath": WEIGHTS},
         ],
     });
     if served.is_path() {
@@ -119,6 +122,7 @@ fn environment(unit: &Unit<'_>) -> Vec<Value> {
             "name": "VLLM_NIXL_SIDE_CHANNEL_HOST",
             "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}},
         }),
+        json!({"name": "HF_HOME", "value": WEIGHTS}),
         json!({
             "name": "VLLM_HOST_IP",
             "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}},
