@@ -6,6 +6,10 @@ use std::io::IsTerminal;
 use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
 
+/// What is logged without `MERIDIAN_LOG`. Warnings of AWS's SDK contain whole responses; the control plane
+/// logs its failures itself.
+const USUAL: &str = "info,aws_config=error";
+
 /// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub(crate) enum Format {
@@ -18,7 +22,7 @@ pub(crate) enum Format {
 
 /// Starts logging. `MERIDIAN_LOG` overrides the level (`debug`, `meridian_gateway=trace`).
 pub(crate) fn start(format: Format) {
-    let filter = EnvFilter::try_from_env("MERIDIAN_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_env("MERIDIAN_LOG").unwrap_or_else(|_| EnvFilter::new(USUAL));
     let logs = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

@@ -277,7 +277,11 @@ async fn a_start_restores_records() {
         move |page: &Hosted| page.error.as_ref().is_some_and(|error| error.contains(part))
     };
     let none = control(&fleet, "d", &store("d"), &moto, &moto.zone, None).await;
-    page_when(&client, &none, says("there are no AWS credentials; set AWS_ACCESS_KEY_ID")).await;
+    let page =
+        page_when(&client, &none, says("there are no AWS credentials; set AWS_ACCESS_KEY_ID"))
+            .await;
+    let (shown, logged) = (page.error.unwrap_or_default(), none.log_tail());
+    assert!(!format!("{shown}{logged}").contains("DispatchFailure("), "a dump: {shown}\n{logged}");
     let absent = control(&fleet, "e", &store("e"), &moto, "ZNOTTHERE", Some("one")).await;
     page_when(&client, &absent, says("route53.zone: `ZNOTTHERE` is not a hosted zone")).await;
 }

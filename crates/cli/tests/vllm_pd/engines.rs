@@ -4,13 +4,12 @@
 //! of them: a core whose server was killed would still hold KV and answer transfers.
 
 use std::ffi::OsStr;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use meridian_lab::venv::{self, Pins};
-use meridian_lab::{Client, Fleet, Process, Program, Scrape};
+use meridian_lab::{Client, Fleet, Process, Program, Scrape, free_port};
 
 use crate::common::must;
 
@@ -98,8 +97,8 @@ pub(super) fn run_tool(
 impl Place {
     /// A place with free ports.
     pub(super) fn new(name: &'static str, has_connector: bool) -> Place {
-        let side = has_connector.then(free_port);
-        Place { name, port: free_port(), side, has_adapters: false }
+        let side = has_connector.then(|| must(free_port()));
+        Place { name, port: must(free_port()), side, has_adapters: false }
     }
 
     /// The same for an engine that loads and unloads adapters.
@@ -255,9 +254,4 @@ fn parent(id: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     // `ID (NAME) STATE PARENT ...`; a name may contain anything.
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
-    listener.local_addr().expect("has an address").port()
 }

@@ -1,10 +1,11 @@
 //! Why a request failed, for the log and the admin page: the field or the cause, and the remedy.
 
+use std::error::Error;
 use std::fmt;
 use std::net::IpAddr;
 
 use aws_sdk_route53::config::http::HttpResponse;
-use aws_sdk_route53::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_sdk_route53::error::{ProvideErrorMetadata, SdkError};
 use meridian_wire::config::Route53 as Config;
 
 /// Longest text of Route 53 that is shown.
@@ -35,7 +36,7 @@ impl Failure {
     /// One that the SDK reports.
     pub(super) fn of<E>(config: &Config, error: &SdkError<E, HttpResponse>) -> Failure
     where
-        E: std::error::Error + ProvideErrorMetadata + 'static,
+        E: Error + ProvideErrorMetadata + 'static,
     {
         let status = error.raw_response().map(|response| response.status().as_u16());
         let code = match (error.code(), status) {
@@ -47,7 +48,7 @@ impl Failure {
         let said: String = match (error.message(), status) {
             (Some(message), _) => message.to_owned(),
             (None, Some(status)) => format!("status {status}"),
-            (None, None) => DisplayErrorContext(error).to_string(),
+            (None, None) => causes(error),
         };
         // After the first line, Route 53 repeats what was signed, with the session's token.
         let said: String = said.lines().next().unwrap_or_default().chars().take(MOST).collect();
@@ -63,6 +64,17 @@ impl Failure {
         );
         Failure { text, ..self }
     }
+}
+
+/// An error with its causes, and not the SDK's dump of them, which has whole responses.
+fn causes(error: &dyn Error) -> String {
+    let (mut text, mut next) = (error.to_string(), error.source());
+    while let Some(cause) = next {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        next = cause.source();
+    }
+    text
 }
 
 fn text(config: &Config, code: &str, said: &str) -> String {
