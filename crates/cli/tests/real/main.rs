@@ -1,5 +1,5 @@
-//! Fleets of real processes: llama.cpp servers, regions, a browser, nginx, LiteLLM, a collector; and a
-//! validator of JSON schemas.
+//! Fleets of real processes: llama.cpp servers, regions, a browser, nginx, LiteLLM, a collector; and
+//! validators of JSON schemas and of Kubernetes documents.
 //!
 //! One test program, so that the libraries are linked once.
 
@@ -14,6 +14,7 @@ mod faults;
 mod import;
 mod intervals;
 mod kill;
+mod kubernetes;
 mod litellm;
 mod live;
 mod names;
