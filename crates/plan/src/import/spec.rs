@@ -7,6 +7,7 @@
 use meridian_engine::{GPUS, Gpu};
 use serde::{Deserialize, Serialize};
 
+use crate::import::MeasuredSpec;
 use crate::problem::{Problem, Problems, one_of};
 use crate::topology::{Access, Aggregation, Card, Core, Server, Topology};
 use crate::units::{Rate, Size, Span};
@@ -36,6 +37,9 @@ pub struct TopologySpec {
     /// The core that joins access switches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<CoreSpec>,
+    /// Links whose measured rate differs from the one above.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub measured: Vec<MeasuredSpec>,
 }
 
 /// Servers under access switches of their own.
@@ -91,6 +95,9 @@ pub struct ServerSpec {
     /// The prefix of their names; the GPU's name by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// Host names of the first of them, in a unit with a count of 1; the others are numbered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
     /// The GPU's short name.
     pub gpu: String,
     /// GPUs of each.
@@ -149,7 +156,7 @@ fn collnet() -> Span {
     Span(30e-6)
 }
 /// One direction of the link between two sockets, as transfers see it.
-pub(super) fn socket() -> Rate {
+pub(crate) fn socket() -> Rate {
     Rate(40e9)
 }
 
@@ -201,6 +208,11 @@ impl TopologySpec {
         found.unless(gpus <= u64::from(MOST_GPUS), "units", format!("{gpus} GPUs"), most);
         self.check_core(&mut found);
         self.check_joined(&mut found, servers);
+        self.check_hosts(&mut found);
+        // Links exist in a topology that can be built.
+        if !self.measured.is_empty() && found.0.is_empty() {
+            crate::import::measured::check(&self.measured, &self.laid_out(), &mut found);
+        }
         found.0
     }
 
@@ -210,6 +222,27 @@ impl TopologySpec {
         let fits = (1.0..=64.0).contains(&core.oversubscription);
         found.unless(fits, "core.oversubscription", core.oversubscription, "use 1 to 64");
         check_aggregation(core.aggregation.as_ref(), found, "core.aggregation");
+    }
+
+    /// Checks the names of hosts.
+    fn check_hosts(&self, found: &mut Problems) {
+        let mut names = std::collections::BTreeSet::new();
+        for (at, unit) in self.units.iter().enumerate() {
+            for (nth, server) in unit.servers.iter().enumerate() {
+                let field = format!("units[{at}].servers[{nth}].hosts");
+                let fits = server.hosts.len() <= server.count as usize;
+                let value = format!("{} names", server.hosts.len());
+                found.unless(fits, &field, value, format!("give {} or fewer", server.count));
+                let one = server.hosts.is_empty() || unit.count == 1;
+                let remedy =
+                    "only a unit with a count of 1 has host names; write the units one by one";
+                found.unless(one, &field, format!("in {} units", unit.count), remedy);
+                for name in &server.hosts {
+                    let remedy = "use a name once, of letters, digits, `-` and `.`";
+                    found.unless(is_host(name) && names.insert(name), &field, name, remedy);
+                }
+            }
+        }
     }
 
     /// Checks that every server reaches every other one.
@@ -258,6 +291,11 @@ impl TopologySpec {
     /// See [`Self::problems`].
     pub fn build(&self) -> Result<Topology, Problems> {
         Problems(self.problems()).or(())?;
+        Ok(crate::import::measured::applied(&self.measured, self.laid_out()))
+    }
+
+    /// The topology without measured rates, for a specification without problems.
+    fn laid_out(&self) -> Topology {
         let (mut servers, mut access) = (Vec::new(), Vec::new());
         let mut names = std::collections::BTreeMap::<String, u32>::new();
         let mut unit = 0;
@@ -266,12 +304,15 @@ impl TopologySpec {
                 let first = access.len() as u32;
                 let mut below = vec![0.0; spec.access.count as usize];
                 for server in &spec.servers {
-                    for _ in 0..server.count {
-                        let stem = server.name.as_ref().unwrap_or(&server.gpu);
-                        let nth = names.entry(stem.clone()).or_default();
-                        let placed =
-                            server.place(format!("{stem}-{nth}"), unit, first, &spec.access);
-                        *nth += 1;
+                    for own in 0..server.count {
+                        let name = server.hosts.get(own as usize).cloned();
+                        let name = name.unwrap_or_else(|| {
+                            let stem = server.name.as_ref().unwrap_or(&server.gpu);
+                            let nth = names.entry(stem.clone()).or_default();
+                            *nth += 1;
+                            format!("{stem}-{}", *nth - 1)
+                        });
+                        let placed = server.place(name, unit, first, &spec.access);
                         for card in &placed.cards {
                             below[(card.access - first) as usize] += card.rate;
                         }
@@ -292,7 +333,7 @@ impl TopologySpec {
             switches: core.switches,
             aggregation: core.aggregation.map(AggregationSpec::build),
         });
-        Ok(Topology::new(self.name.clone(), servers, access, core))
+        Topology::new(self.name.clone(), servers, access, core)
     }
 }
 
