@@ -8,6 +8,10 @@ use meridian_plan::{PlanFile, Topology};
 
 use super::measure::Asked;
 
+/// A pair that carries more than this share of the usable rate, which is 0.9 of a card's rate, has
+/// more than the card's rate.
+const FASTER: f64 = 1.2;
+
 pub(super) fn head(count: usize, asked: &Asked) -> String {
     let (streams, time) = (asked.streams, Span(asked.time.as_secs_f64()));
     format!(
@@ -70,6 +74,16 @@ pub(super) fn limits(topology: &Topology, pairs: &[Pair], unlike: &[Unlike]) -> 
             text,
             "not counted: {pair}: a thread of the probe computed or waited for a processor {share:.0} \
              % of the time, so the link may be faster; use more --streams or an idle server"
+        );
+    }
+    for pair in pairs.iter().filter(|pair| pair.share() > FASTER) {
+        let Measured { from, to, goodput, .. } = pair.measured;
+        let (pair, measured, expected) =
+            (names(topology, from, to), Rate(goodput), Rate(pair.expected));
+        let _ = writeln!(
+            text,
+            "faster than its links: {pair}: {measured} instead of {expected}; the traffic takes \
+             another card, or the file has too low a rate"
         );
     }
     for one in unlike {
