@@ -4,8 +4,8 @@
 //! rate at which the bytes arrived there. Data goes between the servers only, never to the caller.
 //!
 //! TCP needs a processor at both ends, and one of them may be the limit before a fast link is. So
-//! every measurement contains the largest share of the time that one of its threads computed or
-//! waited for a processor ([`busy`]).
+//! every measurement contains the largest share of the time that the ends of one of its streams
+//! computed or waited for a processor ([`busy`]).
 //!
 //! It sends zeros and says nothing about RDMA, which does not use the kernel's TCP.
 

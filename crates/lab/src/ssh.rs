@@ -153,7 +153,10 @@ fn last_of(errors: &str) -> String {
     let start = text.len().saturating_sub(SHOWN);
     let start = (start..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     let lines: Vec<&str> = text[start..].lines().map(str::trim).collect();
-    if lines.is_empty() { "without a message".to_owned() } else { lines.join(", ") }
+    if lines.is_empty() {
+        return "without a message".to_owned();
+    }
+    lines.join(", ").chars().filter(|c| !c.is_control()).collect()
 }
 
 fn error(host: &str, what: String, remedy: &str) -> Error {

@@ -66,12 +66,14 @@ impl Discovered {
     /// The file, with notes and conflicts as comments at its start.
     #[must_use]
     pub fn print(&self) -> String {
+        // A line end in a server's words would end the comment.
+        let plain = |text: &String| -> String { text.replace(char::is_control, " ") };
         let mut text = String::from("# Written by `meridian plan discover`.\n");
         for conflict in &self.conflicts {
-            text.push_str(&format!("# conflict: {conflict}\n"));
+            text.push_str(&format!("# conflict: {}\n", plain(conflict)));
         }
         for note in &self.notes {
-            text.push_str(&format!("# {note}\n"));
+            text.push_str(&format!("# {}\n", plain(note)));
         }
         text + &self.spec.print()
     }

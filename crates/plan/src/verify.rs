@@ -15,7 +15,7 @@ mod place;
 
 pub use core::{Uplink, together, uplinks};
 pub use cost::{Cost, Figures, cost, with_measured};
-pub use locate::{Slow, Unlike, slow, unlike};
+pub use locate::{Slow, Untested, slow, untested};
 pub use pairs::{Measured, Pair, Port, compared, pairs, port};
 pub use place::Place;
 
@@ -24,7 +24,7 @@ pub use place::Place;
 /// topology counts on 0.9.
 pub const SLOW: f64 = 0.8;
 
-/// If a thread of the probe computes, or waits for a processor, for this share of the time, the
+/// If the ends of a stream compute, or wait for a processor, for this share of the time, the
 /// processor and not the link may be the limit.
 pub const BUSY: f64 = 0.8;
 

@@ -195,3 +195,24 @@ fn probes_end_themselves() {
     drop(child.stdin.take());
     assert!(child.wait().unwrap().success());
 }
+
+// The loopback carries less than a link of 100 TB/s, and a processor is the limit: no link is reported
+// as slow, and the file has no measured rate.
+#[test]
+fn a_processor_is_no_slow_link() {
+    let folder = folder("processor");
+    let topology = "version: 1\nunits:\n- servers:\n  - {count: 2, name: s, gpu: l4, gpus: 1, cards: \
+                    1, card_rate: 100TB/s}\n";
+    let file = folder.join("two.yaml");
+    std::fs::write(&file, topology).unwrap();
+    let (a, b) = (Probe::start(&[]), Probe::start(&[]));
+    let at = format!("s-0={},s-1={}", a.address, b.address);
+    let verify = format!("verify --topology {} --for 400ms --at {at}", file.display());
+    let output = plan(&verify, None);
+    let said = out(&output);
+    assert!(said.contains("not counted: s-0 to s-1: the ends of a stream"), "{said}");
+    assert!(said.contains("no pair shows a slow link") && !said.contains("slow: "), "{said}");
+    let errors = errors(&output);
+    assert!(errors.contains("2 pairs were limited by a processor"), "{errors}");
+    assert!(!output.status.success());
+}

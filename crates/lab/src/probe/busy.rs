@@ -15,6 +15,26 @@ pub struct Busy {
     cores: Vec<(u64, u64)>,
 }
 
+/// Shares of the time of a measurement, 0 to 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Shares {
+    /// In which the thread computed or waited for a processor.
+    pub thread: f64,
+    /// In which the core with the most interrupts served them.
+    pub interrupts: f64,
+}
+
+impl Shares {
+    /// Of a stream with these two ends. While one end computes, the other one may sleep until it is
+    /// done, so that the sum of both is how long the stream was limited by a processor. Interrupts
+    /// are not added, as both ends may be on one machine.
+    #[must_use]
+    pub fn of_stream(self, other: Shares) -> f64 {
+        let threads = (self.thread + other.thread).min(1.0);
+        threads.max(self.interrupts).max(other.interrupts)
+    }
+}
+
 impl Busy {
     /// Starts.
     #[must_use]
@@ -22,19 +42,18 @@ impl Busy {
         Busy { start: Instant::now(), thread: thread(), cores: cores() }
     }
 
-    /// The share of the time since the start, 0 to 1: that of this thread, or of the interrupts of
-    /// the busiest core if it is larger.
+    /// The shares of the time since the start.
     #[must_use]
-    pub fn share(&self) -> f64 {
+    pub fn shares(&self) -> Shares {
         let elapsed = self.start.elapsed().as_secs_f64().max(1e-6);
-        let own = (thread() - self.thread) / elapsed;
+        let thread = ((thread() - self.thread) / elapsed).clamp(0.0, 1.0);
         let interrupts = cores().into_iter().zip(&self.cores).map(|((all, network), then)| {
             network.saturating_sub(then.1) as f64 / all.saturating_sub(then.0).max(1) as f64
         });
         // A core's counters advance in steps of 10 ms; over less than a tenth of a second they say
         // nothing.
         let interrupts = interrupts.filter(|_| elapsed > 0.1).fold(0.0, f64::max);
-        own.max(interrupts).clamp(0.0, 1.0)
+        Shares { thread, interrupts: interrupts.min(1.0) }
     }
 }
 
@@ -69,6 +88,15 @@ fn interrupts(line: &str) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // The ends of a stream are added, and interrupts are not.
+    #[test]
+    fn a_stream_has_two_ends() {
+        let shares = |thread, interrupts| Shares { thread, interrupts };
+        assert_eq!(shares(0.25, 0.1).of_stream(shares(0.5, 0.1)), 0.75);
+        assert_eq!(shares(0.7, 0.1).of_stream(shares(0.7, 0.1)), 1.0);
+        assert_eq!(shares(0.1, 0.9).of_stream(shares(0.1, 0.0)), 0.9);
+    }
 
     // The right columns of both pages.
     #[test]

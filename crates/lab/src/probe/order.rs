@@ -81,7 +81,7 @@ impl Order {
         for end in ends {
             let panicked = |_| io::Error::other("a stream's thread panicked");
             let (report, own) = end.join().map_err(panicked)??;
-            busy = busy.max(own).max(report.busy);
+            busy = busy.max(own.of_stream(report.busy));
             reports.push(report);
         }
         let short = || io::Error::other("too little arrived in the time; measure for longer");

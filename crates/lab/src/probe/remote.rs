@@ -13,7 +13,7 @@ use crate::{Error, Result};
 pub struct Sent {
     /// Bytes a second that arrived.
     pub goodput: f64,
-    /// The largest [`super::busy::Busy::share`] of both sides' threads.
+    /// The largest [`super::busy::Shares::of_stream`].
     pub busy: f64,
 }
 
@@ -110,7 +110,9 @@ impl Remote {
     }
 
     fn failed(&self, answer: &str) -> Error {
-        let what = answer.strip_prefix("failed ").unwrap_or(answer).to_owned();
+        let what = answer.strip_prefix("failed ").unwrap_or(answer);
+        // It may be printed to a terminal.
+        let what = what.chars().filter(|c| !c.is_control()).collect();
         self.error(what, "look at the addresses and the routes between the servers")
     }
 

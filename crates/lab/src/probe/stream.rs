@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use super::busy::Busy;
+use super::busy::{Busy, Shares};
 use super::words::{LINE, REPORT, read_line, write_line};
 use super::{MOST_BYTES, MOST_TIME, PATIENCE, STEP};
 
@@ -20,8 +20,8 @@ const CHUNK: usize = 256 * 1024;
 pub(super) struct Report {
     /// The first step, since the receiver's start.
     pub(super) first: u64,
-    /// The receiver's [`Busy::share`].
-    pub(super) busy: f64,
+    /// The receiver's.
+    pub(super) busy: Shares,
     /// Bytes of each step from the first one on.
     pub(super) steps: Vec<u64>,
 }
@@ -29,12 +29,16 @@ pub(super) struct Report {
 impl Report {
     fn line(&self) -> String {
         let steps: Vec<String> = self.steps.iter().map(u64::to_string).collect();
-        format!("got {} {:.4} {}", self.first, self.busy, steps.join(","))
+        let Shares { thread, interrupts } = self.busy;
+        format!("got {} {thread:.4} {interrupts:.4} {}", self.first, steps.join(","))
     }
 
     fn read(line: &str) -> Option<Report> {
         let mut words = line.strip_prefix("got ")?.split(' ');
-        let (first, busy) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        let first = words.next()?.parse().ok()?;
+        let mut share =
+            || words.next()?.parse::<f64>().ok().filter(|one| (0.0..=1.0).contains(one));
+        let busy = Shares { thread: share()?, interrupts: share()? };
         let steps: Option<Vec<u64>> = words.next()?.split(',').map(|n| n.parse().ok()).collect();
         Some(Report { first, busy, steps: steps? })
     }
@@ -63,7 +67,7 @@ pub(super) fn receive(mut stream: TcpStream, epoch: Instant) -> io::Result<()> {
             break;
         }
     }
-    write_line(&mut stream, &arrived.report(busy.share()).line())?;
+    write_line(&mut stream, &arrived.report(busy.shares()).line())?;
     // The sender closes when it has the report.
     let end = Instant::now() + PATIENCE;
     while stream.read(&mut buffer)? > 0 && Instant::now() < end {}
@@ -96,13 +100,13 @@ impl Arrived {
         self.total += bytes;
     }
 
-    fn report(self, busy: f64) -> Report {
+    fn report(self, busy: Shares) -> Report {
         Report { first: self.first.unwrap_or(0), busy, steps: self.steps }
     }
 }
 
-/// Sends zeros for some time; the receiver's report and this side's [`Busy::share`].
-pub(super) fn send(stream: &mut TcpStream, time: Duration) -> io::Result<(Report, f64)> {
+/// Sends zeros for some time; the receiver's report and this side's shares.
+pub(super) fn send(stream: &mut TcpStream, time: Duration) -> io::Result<(Report, Shares)> {
     write_line(stream, &format!("for {}", time.as_millis()))?;
     let zeros = vec![0; CHUNK];
     let busy = Busy::start();
@@ -111,12 +115,12 @@ pub(super) fn send(stream: &mut TcpStream, time: Duration) -> io::Result<(Report
     while Instant::now() < end {
         stream.write_all(&zeros)?;
     }
-    let share = busy.share();
+    let shares = busy.shares();
     let line = read_line(stream, REPORT, 2 * PATIENCE)?;
     // Throws away what was not sent yet.
     rustix::net::sockopt::set_socket_linger(&*stream, Some(Duration::ZERO))?;
     let wrong = || io::Error::new(io::ErrorKind::InvalidData, "the report can't be read");
-    Ok((Report::read(&line).ok_or_else(wrong)?, share))
+    Ok((Report::read(&line).ok_or_else(wrong)?, shares))
 }
 
 /// Bytes a second of all streams together: over the steps that all of them saw, without the first
@@ -146,7 +150,8 @@ mod tests {
     // Streams are added where they overlap, without the first quarter and the last step.
     #[test]
     fn streams_are_added_in_time() {
-        let report = |first, steps: &[u64]| Report { first, busy: 0.0, steps: steps.to_vec() };
+        let report =
+            |first, steps: &[u64]| Report { first, busy: Shares::default(), steps: steps.to_vec() };
         let one = report(10, &[9, 9, 10, 10, 10, 10, 10, 10, 3]);
         let goodput = |reports: &[Report]| goodput(reports).map(f64::round);
         assert_eq!(goodput(std::slice::from_ref(&one)), Some(200.0));
@@ -159,9 +164,12 @@ mod tests {
     // A report reads as it is written; another line is none.
     #[test]
     fn reports_are_read() {
-        let one = Report { first: 7, busy: 0.25, steps: vec![1, 0, 3] };
+        let busy = Shares { thread: 0.25, interrupts: 0.5 };
+        let one = Report { first: 7, busy, steps: vec![1, 0, 3] };
         assert_eq!(Report::read(&one.line()), Some(one));
-        for line in ["", "got", "got 1 2", "got x 0.1 3", "got 1 0.1 3,x", "sent 1 0.1 3"] {
+        for line in
+            ["", "got", "got 1 0.1 2", "got x 0.1 0.1 3", "got 1 0.1 0.1 3,x", "got 1 nan 0 3"]
+        {
             assert_eq!(Report::read(line), None, "{line}");
         }
     }
@@ -174,7 +182,7 @@ mod tests {
         for (step, bytes) in [(20, 5), (20, 6), (22, 1)] {
             arrived.add(epoch + step * STEP, bytes);
         }
-        let expected = Report { first: 20, busy: 0.5, steps: vec![11, 0, 1] };
-        assert_eq!(arrived.report(0.5), expected);
+        let expected = Report { first: 20, busy: Shares::default(), steps: vec![11, 0, 1] };
+        assert_eq!(arrived.report(Shares::default()), expected);
     }
 }

@@ -174,6 +174,16 @@ fn problems_come_at_once() {
     assert!(text.contains("a: GPU: NVIDIA L40S and NVIDIA H100 80GB HBM3; a server of"), "{text}");
 }
 
+// A server can't add lines to the file by the name of a card.
+#[test]
+fn names_stay_in_their_comment() {
+    let odd = HOST.replace("mlx5_3", "mlx5\rname: other #");
+    let found = discover(&given(&[("a", &odd)]), &Asked::default()).unwrap();
+    let text = found.print();
+    assert!(text.contains("mlx5 name: other #, mlx5_4") && !text.contains('\r'), "{text}");
+    assert_eq!(TopologySpec::read(&text).unwrap(), found.spec);
+}
+
 // No text of a server makes it panic: samples cut off anywhere, and with single bytes changed.
 #[test]
 fn no_text_makes_it_panic() {

@@ -111,7 +111,7 @@ fn median(mut all: Vec<f64>) -> f64 {
 
 /// A link that no pair could fill, as the cards at the other end are slower.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Unlike {
+pub struct Untested {
     /// The link.
     pub link: LinkId,
     /// The most that a pair should carry over it, bytes a second.
@@ -122,7 +122,7 @@ pub struct Unlike {
 
 /// Links of measured pairs that were tested up to a part of their rate only.
 #[must_use]
-pub fn unlike(topology: &Topology, pairs: &[Pair]) -> Vec<Unlike> {
+pub fn untested(topology: &Topology, pairs: &[Pair]) -> Vec<Untested> {
     let mut most: BTreeMap<LinkId, f64> = BTreeMap::new();
     for pair in pairs {
         for link in &pair.links {
@@ -132,7 +132,7 @@ pub fn unlike(topology: &Topology, pairs: &[Pair]) -> Vec<Unlike> {
     }
     let all = most.into_iter().map(|(link, tested)| {
         let usable = topology.usable(link);
-        Unlike { link, tested, usable }
+        Untested { link, tested, usable }
     });
     all.filter(|one| one.tested < one.usable * super::SLOW).collect()
 }

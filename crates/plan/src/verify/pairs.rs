@@ -36,7 +36,7 @@ pub struct Measured {
     pub goodput: f64,
     /// Median round trip of a small message, in seconds.
     pub rtt: f64,
-    /// The largest share of the time that a thread of either side computed or waited for a
+    /// The largest share of the time that the two ends of a stream computed or waited for a
     /// processor, 0 to 1.
     pub busy: f64,
 }

@@ -182,7 +182,7 @@ fn untested_rates_are_said() {
     let topology = TopologySpec::read(yaml).unwrap().build().unwrap();
     let pairs = measured(&topology, &[], 3);
     assert_eq!(slow(&topology, &pairs), []);
-    let texts: Vec<String> = unlike(&topology, &pairs)
+    let texts: Vec<String> = untested(&topology, &pairs)
         .iter()
         .map(|one| {
             format!("{} {:.2e} {:.2e}", topology.link_text(one.link), one.tested, one.usable)

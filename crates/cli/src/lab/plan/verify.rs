@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use meridian_lab::probe::{MOST_STREAMS, MOST_TIME, MOST_TRIPS};
 use meridian_plan::verify::{
-    Pair, Slow, Uplink, compared, cost, pairs, slow, together, unlike, uplinks, with_measured,
+    Pair, Slow, Uplink, compared, cost, pairs, slow, together, untested, uplinks, with_measured,
 };
 use meridian_plan::{PlanFile, Topology, TopologySpec};
 
@@ -125,7 +125,7 @@ fn conclude(
 ) -> anyhow::Result<()> {
     let Found { pairs, slow, uplinks, failed } = found;
     let mut said = report::slow(topology, slow);
-    said.push_str(&report::limits(topology, pairs, &unlike(topology, pairs)));
+    said.push_str(&report::limits(topology, pairs, &untested(topology, pairs)));
     let measured = with_measured(spec, slow, uplinks);
     if let Some((file, subject)) = plan {
         let cost = super::all(cost(file, spec, &measured, subject), "--plan does not fit")?;

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use meridian_plan::units::{Rate, Span};
-use meridian_plan::verify::{Cost, Figures, Measured, Pair, Port, Slow, Unlike, Uplink};
+use meridian_plan::verify::{Cost, Figures, Measured, Pair, Port, Slow, Untested, Uplink};
 use meridian_plan::{PlanFile, Topology};
 
 use super::measure::Asked;
@@ -65,15 +65,15 @@ pub(super) fn slow(topology: &Topology, all: &[Slow]) -> String {
 }
 
 /// What the measurements do not show.
-pub(super) fn limits(topology: &Topology, pairs: &[Pair], unlike: &[Unlike]) -> String {
+pub(super) fn limits(topology: &Topology, pairs: &[Pair], untested: &[Untested]) -> String {
     let mut text = String::new();
     for pair in pairs.iter().filter(|pair| pair.is_cpu_bound()) {
         let Measured { from, to, busy, .. } = pair.measured;
         let (pair, share) = (names(topology, from, to), 100.0 * busy);
         let _ = writeln!(
             text,
-            "not counted: {pair}: a thread of the probe computed or waited for a processor {share:.0} \
-             % of the time, so the link may be faster; use more --streams or an idle server"
+            "not counted: {pair}: the ends of a stream computed or waited for a processor {share:.0} \
+             % of the time, so the link may be faster; use more --streams or idle servers"
         );
     }
     for pair in pairs.iter().filter(|pair| pair.share() > FASTER) {
@@ -86,7 +86,7 @@ pub(super) fn limits(topology: &Topology, pairs: &[Pair], unlike: &[Unlike]) -> 
              another card, or the file has too low a rate"
         );
     }
-    for one in unlike {
+    for one in untested {
         let (link, tested, usable) =
             (topology.link_text(one.link), Rate(one.tested), Rate(one.usable));
         let _ = writeln!(
