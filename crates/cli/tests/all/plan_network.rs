@@ -152,20 +152,20 @@ impl Drop for Probe {
     }
 }
 
-// Two probes on the loopback, which is as fast as 10 MB/s: both directions are measured, nothing is
-// slow, and the topology is written without measured rates.
+// Two probes on the loopback, which is as fast as 10 MB/s: both directions are measured, alone and at
+// once over the core, nothing is slow, and the topology is written without measured rates.
 #[test]
 fn the_loopback_is_measured() {
     let folder = folder("loopback");
-    let topology = "version: 1\nunits:\n- servers:\n  - {count: 2, name: s, gpu: l4, gpus: 1, cards: \
-                    1, card_rate: 10MB/s}\n";
+    let topology = "version: 1\nunits:\n- count: 2\n  servers:\n  - {name: s, gpu: l4, gpus: 1, cards: 1, \
+                    card_rate: 10MB/s}\ncore: {switches: 1}\n";
     let file = folder.join("two.yaml");
     std::fs::write(&file, topology).unwrap();
     let (a, b) = (Probe::start(&[]), Probe::start(&[]));
     let (file, out_file) = (file.display(), folder.join("out.yaml"));
     let output = plan(
         &format!(
-            "verify --topology {file} --at s-0={},s-1={} --for 400ms --out {}",
+            "verify --topology {file} --at s-0={},s-1={} --for 400ms --together --out {}",
             a.address,
             b.address,
             out_file.display()
@@ -176,6 +176,8 @@ fn the_loopback_is_measured() {
     let said = out(&output);
     assert!(said.contains("\ns-0 to s-1 ") && said.contains("\ns-1 to s-0 "), "{said}");
     assert!(said.contains("no pair shows a slow link"), "{said}");
+    assert!(said.contains("faster than its links: s-0 to s-1: "), "{said}");
+    assert!(said.contains("all at once, 2 flows\naccess 0 uplink out, 1 flows "), "{said}");
     let written = std::fs::read_to_string(out_file).unwrap();
     assert!(written.contains("version: 1") && !written.contains("measured:"), "{written}");
 }
