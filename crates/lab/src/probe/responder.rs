@@ -206,7 +206,7 @@ fn orders(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
             Err(error) => return Err(error),
         };
         let answer = match Order::read(&line) {
-            None => "failed it is no order within the limits".to_owned(),
+            None => "failed it is not an order within the limits".to_owned(),
             Some(order) => order
                 .carry_out(&shared.token)
                 .unwrap_or_else(|error| format!("failed {}", error.to_string().replace('\n', " "))),

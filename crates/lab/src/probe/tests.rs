@@ -81,7 +81,7 @@ fn bad_peers_do_no_harm() {
         words::read_line(&mut stream, 512, PATIENCE).unwrap()
     };
     assert_eq!(ask("dance"), "ready");
-    assert_eq!(ask("send x y z"), "failed it is no order within the limits");
+    assert_eq!(ask("send x y z"), "failed it is not an order within the limits");
     let mut stream = TcpStream::connect(a).unwrap();
     words::introduce(&mut stream, &token(""), words::Role::Data).unwrap();
     let _ = stream.write_all(b"for ever\n");

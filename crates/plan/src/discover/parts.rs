@@ -70,7 +70,7 @@ pub(super) fn numa(text: &str) -> u8 {
 mod tests {
     use super::*;
 
-    // Parts are told apart; a text that is not the script's, or is cut off, is an error.
+    // Parts are separated; a text that is not the script's, or is cut off, is an error.
     #[test]
     fn parts_of_a_text() {
         let text = "\n=== meridian discover: version\n1\n\n=== meridian discover: gpus\na\nb\n\n\

@@ -105,8 +105,8 @@ fn two_slow_links_are_found() {
     }
 }
 
-// A slow access switch is found, and not the cards on it; so is a slow uplink. Both are told apart by
-// pairs of one unit.
+// A slow access switch is found, and not the cards on it; so is a slow uplink. Pairs
+// of one unit distinguish both.
 #[test]
 fn slow_switches_are_found() {
     let topology = units();
@@ -161,7 +161,7 @@ fn a_slow_pair_alone_is_no_link() {
     assert_eq!(with_measured(&spec.unwrap(), &found, &[]).measured, []);
 }
 
-// A pair whose probe lacked a processor is no slow link, but its rate still clears its links.
+// A pair whose probe lacked a processor shows no slow link, but its rate still clears its links.
 #[test]
 fn a_busy_processor_is_no_slow_link() {
     let topology = flat(3);
