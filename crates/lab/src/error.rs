@@ -106,6 +106,26 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
+    /// A responder of the network's probe cannot be used.
+    #[error("{address}: {what}; {remedy}")]
+    Probe {
+        /// The address of the responder.
+        address: String,
+        /// The problem.
+        what: String,
+        /// The remedy.
+        remedy: &'static str,
+    },
+    /// A command over ssh failed.
+    #[error("ssh {host}: {what}; {remedy}")]
+    Ssh {
+        /// The host.
+        host: String,
+        /// The problem, with ssh's own words.
+        what: String,
+        /// The remedy.
+        remedy: String,
+    },
     /// A setting of the fleet is invalid.
     #[error("{field} {value}: {remedy}")]
     Setting {

@@ -8,6 +8,7 @@ mod assign;
 mod cell;
 mod check;
 pub mod collective;
+pub mod discover;
 mod document;
 mod explain;
 mod fleet;
@@ -41,6 +42,7 @@ mod topology;
 mod traffic;
 mod transfer;
 pub mod units;
+pub mod verify;
 
 pub use advice::{Advice, Step, advice, step_in, step_out};
 pub use cell::{Found, Ranked, Smallest};
@@ -51,8 +53,8 @@ pub use document::{
 pub use explain::idle;
 pub use fleet::{FULL, Fleet, Limit, Times, Verdict};
 pub use import::{
-    AccessSpec, AggregationSpec, CoreSpec, MOST_GPUS, ServerSpec, TopologySpec, UnitSpec, VERSION,
-    from_nccl, from_smi,
+    AccessSpec, AggregationSpec, CoreSpec, MOST_GPUS, MeasuredSpec, ServerSpec, TopologySpec,
+    UnitSpec, VERSION, from_nccl, from_smi,
 };
 pub use instance::{Instance, Parallel, Parts, Phase, Rated, StageParts, Unfit};
 pub use known::TOPOLOGIES;

@@ -300,6 +300,14 @@ impl Topology {
         other
     }
 
+    /// The same topology with another rate of one direction of a link, bytes a second.
+    #[must_use]
+    pub fn with_rate(&self, id: LinkId, rate: f64) -> Topology {
+        let mut other = self.clone();
+        other.links[id.0 as usize].1 = rate;
+        other
+    }
+
     /// The same topology with one link, in both directions, `factor` times as fast.
     #[must_use]
     pub fn faster(&self, id: LinkId, factor: f64) -> Topology {

@@ -1,6 +1,9 @@
 //! `meridian plan`: the placement of GPUs and their collectives.
 
+mod discover;
+mod probe;
 mod show;
+mod verify;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -30,6 +33,12 @@ enum Command {
     Step(Check),
     /// Print the topology file of a server, from NCCL's dump or from `nvidia-smi topo -m`
     Import(Import),
+    /// Print the topology file of a set of servers, from what each of them says
+    Discover(discover::Discover),
+    /// Measure the links between servers, and compare them with a topology file
+    Verify(Box<verify::Verify>),
+    /// Answer the measurements of `plan verify` on a server
+    Probe(probe::Probe),
 }
 
 #[derive(Debug, clap::Args)]
@@ -130,6 +139,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Some(Command::Check(args)) => check(args),
         Some(Command::Step(args)) => steps(args),
         Some(Command::Import(args)) => import(args),
+        Some(Command::Discover(args)) => discover::run(args),
+        Some(Command::Verify(args)) => verify::run(args),
+        Some(Command::Probe(args)) => probe::run(args),
     }
 }
 

@@ -13,6 +13,7 @@ mod flow;
 mod import;
 mod journal;
 mod plan;
+mod plan_network;
 mod process;
 mod qdisc;
 mod wan;

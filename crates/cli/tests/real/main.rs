@@ -30,3 +30,4 @@ mod route53;
 mod schema;
 mod traces;
 mod up;
+mod verify;

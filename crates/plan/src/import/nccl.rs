@@ -45,6 +45,7 @@ pub fn from_nccl(xml: &str, gpu: &str) -> Result<TopologySpec, Problems> {
     let server = ServerSpec {
         count: 1,
         name: None,
+        hosts: Vec::new(),
         gpu: gpu.to_owned(),
         gpus: gpus.len() as u32,
         memory: None,
@@ -58,7 +59,13 @@ pub fn from_nccl(xml: &str, gpu: &str) -> Result<TopologySpec, Problems> {
     };
     let unit = UnitSpec { count: 1, access: AccessSpec::default(), servers: vec![server] };
     let name = "imported".to_owned();
-    let spec = TopologySpec { version: VERSION, name, units: vec![unit], core: None };
+    let spec = TopologySpec {
+        version: VERSION,
+        name,
+        units: vec![unit],
+        core: None,
+        measured: Vec::new(),
+    };
     Problems(spec.problems()).or(spec)
 }
 

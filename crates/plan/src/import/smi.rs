@@ -47,6 +47,7 @@ pub fn from_smi(text: &str, gpu: &str, card_rate: Rate) -> Result<TopologySpec, 
     let server = ServerSpec {
         count: 1,
         name: None,
+        hosts: Vec::new(),
         gpu: gpu.to_owned(),
         gpus: gpus.len() as u32,
         memory: None,
@@ -60,7 +61,13 @@ pub fn from_smi(text: &str, gpu: &str, card_rate: Rate) -> Result<TopologySpec, 
     };
     let unit = UnitSpec { count: 1, access: AccessSpec::default(), servers: vec![server] };
     let name = "imported".to_owned();
-    let spec = TopologySpec { version: VERSION, name, units: vec![unit], core: None };
+    let spec = TopologySpec {
+        version: VERSION,
+        name,
+        units: vec![unit],
+        core: None,
+        measured: Vec::new(),
+    };
     Problems(spec.problems()).or(spec)
 }
 

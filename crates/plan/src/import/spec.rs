@@ -4,9 +4,12 @@
 //! Reading fails at the first error of format (syntax, an unknown key, a wrong unit) with its line;
 //! checking reports all other errors at once.
 
+mod joined;
+
 use meridian_engine::{GPUS, Gpu};
 use serde::{Deserialize, Serialize};
 
+use crate::import::MeasuredSpec;
 use crate::problem::{Problem, Problems, one_of};
 use crate::topology::{Access, Aggregation, Card, Core, Server, Topology};
 use crate::units::{Rate, Size, Span};
@@ -36,6 +39,9 @@ pub struct TopologySpec {
     /// The core that joins access switches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<CoreSpec>,
+    /// Links whose measured rate differs from the one above.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub measured: Vec<MeasuredSpec>,
 }
 
 /// Servers under access switches of their own.
@@ -91,6 +97,9 @@ pub struct ServerSpec {
     /// The prefix of their names; the GPU's name by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// Host names of the first of them, in a unit with a count of 1; the others are numbered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
     /// The GPU's short name.
     pub gpu: String,
     /// GPUs of each.
@@ -149,7 +158,7 @@ fn collnet() -> Span {
     Span(30e-6)
 }
 /// One direction of the link between two sockets, as transfers see it.
-pub(super) fn socket() -> Rate {
+pub(crate) fn socket() -> Rate {
     Rate(40e9)
 }
 
@@ -201,6 +210,11 @@ impl TopologySpec {
         found.unless(gpus <= u64::from(MOST_GPUS), "units", format!("{gpus} GPUs"), most);
         self.check_core(&mut found);
         self.check_joined(&mut found, servers);
+        self.check_hosts(&mut found);
+        // Links exist in a topology that can be built.
+        if !self.measured.is_empty() && found.0.is_empty() {
+            crate::import::measured::check(&self.measured, &self.laid_out(), &mut found);
+        }
         found.0
     }
 
@@ -212,45 +226,6 @@ impl TopologySpec {
         check_aggregation(core.aggregation.as_ref(), found, "core.aggregation");
     }
 
-    /// Checks that every server reaches every other one.
-    fn check_joined(&self, found: &mut Problems, servers: u64) {
-        if servers < 2 {
-            return;
-        }
-        let gpus = |unit: &UnitSpec, has: fn(&&ServerSpec) -> bool| -> u64 {
-            let of = |one: &ServerSpec| u64::from(one.count) * u64::from(one.gpus);
-            unit.servers.iter().filter(has).map(of).sum()
-        };
-        let each = |unit: &UnitSpec| u64::from(unit.count) * gpus(unit, |one| one.cards > 0);
-        let joined: u64 = self.units.iter().map(each).sum();
-        for (at, unit) in self.units.iter().enumerate() {
-            for (nth, server) in unit.servers.iter().enumerate() {
-                let field = format!("units[{at}].servers[{nth}].cards");
-                let remedy = format!(
-                    "the server is disconnected; give it a card and a card_rate, or leave it out: \
-                     {joined} GPUs have cards"
-                );
-                found.unless(server.cards > 0, field, server.cards, remedy);
-            }
-        }
-        let units: u64 = self.units.iter().map(|unit| u64::from(unit.count)).sum();
-        let largest = self.units.iter().map(|unit| gpus(unit, |_| true)).max().unwrap_or(0);
-        let remedy = format!(
-            "nothing joins the {units} units; give core.switches, or plan each unit by itself, of \
-             {largest} GPUs at most"
-        );
-        found.unless(units < 2 || self.core.is_some(), "core", "none", remedy);
-        for (at, unit) in self.units.iter().enumerate().filter(|_| self.core.is_none()) {
-            let rails = unit.access.count;
-            let all = unit.servers.iter().all(|one| one.cards >= rails || one.cards == 0);
-            let remedy = format!(
-                "servers with fewer cards do not meet on every one of them: use fewer, give each \
-                 server {rails} cards, or add a core"
-            );
-            found.unless(all, format!("units[{at}].access.count"), rails, remedy);
-        }
-    }
-
     /// The topology for a specification without problems.
     ///
     /// # Errors
@@ -258,6 +233,11 @@ impl TopologySpec {
     /// See [`Self::problems`].
     pub fn build(&self) -> Result<Topology, Problems> {
         Problems(self.problems()).or(())?;
+        Ok(crate::import::measured::applied(&self.measured, self.laid_out()))
+    }
+
+    /// The topology without measured rates, for a specification without problems.
+    fn laid_out(&self) -> Topology {
         let (mut servers, mut access) = (Vec::new(), Vec::new());
         let mut names = std::collections::BTreeMap::<String, u32>::new();
         let mut unit = 0;
@@ -266,12 +246,15 @@ impl TopologySpec {
                 let first = access.len() as u32;
                 let mut below = vec![0.0; spec.access.count as usize];
                 for server in &spec.servers {
-                    for _ in 0..server.count {
-                        let stem = server.name.as_ref().unwrap_or(&server.gpu);
-                        let nth = names.entry(stem.clone()).or_default();
-                        let placed =
-                            server.place(format!("{stem}-{nth}"), unit, first, &spec.access);
-                        *nth += 1;
+                    for own in 0..server.count {
+                        let name = server.hosts.get(own as usize).cloned();
+                        let name = name.unwrap_or_else(|| {
+                            let stem = server.name.as_ref().unwrap_or(&server.gpu);
+                            let nth = names.entry(stem.clone()).or_default();
+                            *nth += 1;
+                            format!("{stem}-{}", *nth - 1)
+                        });
+                        let placed = server.place(name, unit, first, &spec.access);
                         for card in &placed.cards {
                             below[(card.access - first) as usize] += card.rate;
                         }
@@ -292,7 +275,7 @@ impl TopologySpec {
             switches: core.switches,
             aggregation: core.aggregation.map(AggregationSpec::build),
         });
-        Ok(Topology::new(self.name.clone(), servers, access, core))
+        Topology::new(self.name.clone(), servers, access, core)
     }
 }
 

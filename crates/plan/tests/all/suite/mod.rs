@@ -55,6 +55,7 @@ pub(crate) fn case(seed: u64) -> Case {
         servers.push(ServerSpec {
             count,
             name: Some(format!("{gpu}-{}", servers.len())),
+            hosts: Vec::new(),
             gpu: gpu.to_owned(),
             gpus,
             memory: None,
@@ -72,7 +73,13 @@ pub(crate) fn case(seed: u64) -> Case {
     let aggregation = (aggregation > 0.0).then_some(AggregationSpec { latency, rate });
     let access = AccessSpec { count: access, aggregation };
     let unit = UnitSpec { count: 1, access, servers };
-    let spec = TopologySpec { version: 1, name: "case".to_owned(), units: vec![unit], core: None };
+    let spec = TopologySpec {
+        version: 1,
+        name: "case".to_owned(),
+        units: vec![unit],
+        core: None,
+        measured: Vec::new(),
+    };
     let subject = Subject::named(MODELS[one_of(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]) as usize]).unwrap();
     let prompt = one_of(&[200.0, 600.0, 1500.0]);
     let output = one_of(&[60.0, 200.0, 400.0]);
