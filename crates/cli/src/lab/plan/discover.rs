@@ -135,7 +135,8 @@ fn from_folder(folder: &Path) -> anyhow::Result<Vec<Host>> {
     }
     let host = |path: &PathBuf| {
         let stem = path.file_stem().and_then(|stem| stem.to_str());
-        let name = stem.with_context(|| format!("{}: the name of the file is not a host", path.display()))?;
+        let name = stem
+            .with_context(|| format!("{}: the name of the file is not a host", path.display()))?;
         let dump = path.with_extension("xml");
         let nccl = if dump.exists() { super::read(&dump)? } else { String::new() };
         Ok(Host { name: name.to_owned(), said: super::read(path)?, nccl })

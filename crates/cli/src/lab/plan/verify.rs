@@ -5,7 +5,7 @@ mod report;
 mod servers;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
@@ -71,7 +71,7 @@ pub(super) fn run(args: &Verify) -> anyhow::Result<()> {
     let spec = super::spec(&args.topology)?;
     let topology = super::all(spec.build(), "--topology")?;
     // Before the measurements, which take longer.
-    let plan = args.plan.as_ref().map(|path| planned(args, path)).transpose()?;
+    let plan = args.plan.as_deref().map(|path| planned(args, path)).transpose()?;
     let servers = Servers::reach(args, &topology)?;
     let asked = Asked { time: args.time, streams: args.streams, trips: args.trips };
     let ports = servers.ports();
@@ -164,7 +164,7 @@ fn check(args: &Verify) -> anyhow::Result<()> {
 }
 
 /// The plan and its model.
-fn planned(args: &Verify, path: &PathBuf) -> anyhow::Result<(PlanFile, meridian_plan::Subject)> {
+fn planned(args: &Verify, path: &Path) -> anyhow::Result<(PlanFile, meridian_plan::Subject)> {
     let file = super::all(PlanFile::read(&super::read(path)?), "--plan is not a plan")?;
     let subject = super::subject(args.model.as_ref().unwrap_or(&file.model))?;
     Ok((file, subject))
