@@ -117,14 +117,14 @@ impl<'a> Pool<'a> {
 
 /// Seconds at each decode instance until the first token, without the transfer: a request waits for the
 /// next step before it fetches its KV and again afterwards, half a step each if there is one, and then
-/// takes a whole one. In a pipeline a step begins whenever the first stage is free.
+/// takes one with a prompt in it. In a pipeline a step begins whenever the first stage is free.
 fn first_tokens(task: &Task<'_>, fleet: &Fleet, rate: f64) -> Vec<f64> {
     let total: f64 = fleet.decode.iter().map(|one| one.rate).sum();
     let seconds = |one: &Rated| {
         let own = rate * one.rate / total;
         let step = one.tpot(task, own);
         let busy = 1.0 - libm::exp(-own * task.output.mean * step);
-        step * (1.0 + busy / f64::from(one.instance.parallel.pp))
+        one.first_step(task, own) + step * busy / f64::from(one.instance.parallel.pp)
     };
     fleet.decode.iter().map(|one| seconds(one)).collect()
 }
