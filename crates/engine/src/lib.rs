@@ -11,7 +11,7 @@
 //!
 //! It deliberately has no weights, no text and no sampling: the driver provides the length of each
 //! reply and its block hashes. It models one replica of any tensor parallel degree, including one
-//! of several engines that step together ([`Ranks`]), and either leg of a request that one engine
+//! of several engines that step together ([`Ranks`]) or of a pipeline ([`Stage`]), and either leg of a request that one engine
 //! prefills and another decodes ([`Leg`]). It moves no KV: the driver does. It does not model
 //! speculative decoding.
 #![no_std]
@@ -41,7 +41,7 @@ pub use gpu::{Efficiency, GPUS, Gpu, Source};
 pub use input::{Input, Submission};
 pub use kv::{BLOCK_TOKENS, KvCache, blocks_for};
 pub use leg::Leg;
-pub use machine::{Engine, Ranks};
+pub use machine::{Engine, Ranks, Stage, Way};
 pub use model::{Experts, MODELS, Model, WINDOW};
 pub use output::{Output, Refusal, StopReason, Timings, Usage};
 pub use precision::Precision;

@@ -22,6 +22,7 @@
 
 mod held;
 mod legs;
+mod pipeline;
 mod ranks;
 mod schedule;
 mod step;
@@ -39,7 +40,9 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 use held::Held;
-use meridian_base::{Duration, RequestId, Rng, Seeded, Time};
+use meridian_base::{RequestId, Rng, Seeded, Time};
+use pipeline::Pipeline;
+pub use pipeline::{Stage, Way};
 pub use ranks::Ranks;
 use step::Step;
 
@@ -66,9 +69,13 @@ pub struct Engine {
     stalled: bool,
     /// In order of admission, so that the last is the latest.
     running: Vec<u32>,
+    /// The step in the first stage.
     step: Option<Step>,
-    /// The batch of the current step: slot and tokens.
+    /// Its batch: slot and tokens.
     batch: Vec<(u32, u32)>,
+    /// Steps that have left the first of several stages, in the order of their ends.
+    later: VecDeque<(Step, Vec<(u32, u32)>)>,
+    pipeline: Option<Pipeline>,
     /// Empty block tables, kept to reuse their memory.
     tables: Vec<Vec<u32>>,
     /// When an idle engine may schedule next.
@@ -102,6 +109,8 @@ impl Engine {
             running: Vec::new(),
             step: None,
             batch: Vec::new(),
+            later: VecDeque::new(),
+            pipeline: None,
             tables: Vec::new(),
             wake: Time::ZERO,
             outputs: VecDeque::new(),
@@ -133,15 +142,13 @@ impl Engine {
     /// When [`handle_timeout`](Self::handle_timeout) is next due, if no input arrives before.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
-        let step = match &self.step {
-            Some(step) => Some(step.ends),
-            None if self.has_work() => Some(self.wake),
+        let first = match &self.step {
+            Some(step) => Some(step.leaves),
+            None if self.has_work() && self.has_room() => Some(self.wake),
             None => None,
         };
-        match (step, self.held.next_expiry()) {
-            (Some(step), Some(expiry)) => Some(step.min(expiry)),
-            (step, expiry) => step.or(expiry),
-        }
+        let last = self.later.front().map(|(step, _)| step.ends);
+        [first, last, self.held.next_expiry()].into_iter().flatten().min()
     }
 
     /// Does all that is due at or before `now`.
@@ -212,8 +219,10 @@ impl Engine {
                 assert!(sequence.table.is_empty(), "only admitted sequences have KV");
             }
         }
-        assert!(self.step.is_some() || self.running.is_empty(), "a batch is in a step");
-        for (slot, _) in &self.batch {
+        let steps = self.step.is_some() || !self.later.is_empty();
+        assert!(steps || self.running.is_empty(), "a batch is in a step");
+        let later = self.later.iter().flat_map(|(_, batch)| batch);
+        for (slot, _) in self.batch.iter().chain(later) {
             assert!(self.running.contains(slot), "a step computes running sequences");
         }
     }
@@ -254,6 +263,7 @@ impl Engine {
             ending: if s.reply_tokens <= cap { StopReason::Stop } else { StopReason::Length },
             generated: 0,
             computed: 0,
+            flying: 0,
             hashes: s.blocks,
             table: self.tables.pop().unwrap_or_default(),
             named: 0,
@@ -304,7 +314,8 @@ impl Engine {
                 self.cut(now);
                 self.credit(now, slot);
                 self.running.retain(|s| *s != slot);
-                self.batch.retain(|(s, _)| *s != slot);
+                let later = self.later.iter_mut().map(|(_, batch)| batch);
+                later.chain([&mut self.batch]).for_each(|batch| batch.retain(|(s, _)| *s != slot));
             }
         }
         self.retire(now, slot, StopReason::Abort);
@@ -338,12 +349,12 @@ impl Engine {
         self.slots[slot as usize].as_mut().expect("a queue names slots in use")
     }
 
-    /// The step time with jitter, at least a nanosecond.
-    fn jittered(&mut self, seconds: f64) -> Duration {
-        let factor = match self.config.jitter {
+    /// The factor on the next step's time.
+    fn factor(&mut self) -> f64 {
+        let jitter = match self.config.jitter {
             0.0 => 1.0,
             cv => self.rng.lognormal(1.0, cv),
         };
-        crate::cost::duration(seconds * factor * self.slow)
+        jitter * self.slow
     }
 }

@@ -34,6 +34,8 @@ pub(crate) struct Sequence {
     pub(crate) generated: u32,
     /// Tokens whose keys and values are in `table`, as of the last step that ended.
     pub(crate) computed: u32,
+    /// Further tokens in steps that have not ended.
+    pub(crate) flying: u32,
     /// Chained hashes of its blocks, as far as the driver knows them.
     pub(crate) hashes: Vec<u64>,
     /// Its KV blocks.
@@ -53,6 +55,11 @@ impl Sequence {
     /// Prompt and reply so far.
     pub(crate) fn tokens(&self) -> u32 {
         self.prompt + self.generated
+    }
+
+    /// Tokens that no step has computed or computes now.
+    pub(crate) fn left(&self) -> u32 {
+        self.tokens() - self.computed - self.flying
     }
 
     /// Whether only the last generated token is left to compute.

@@ -38,7 +38,7 @@ mod service;
 
 pub use body::ReplyBody;
 pub use error::Error;
-pub use kv::{LoadFailure, Network, Role, Transfer};
+pub use kv::{LoadFailure, Network, Role, Route, Routes, Transfer};
 pub use meridian_engine as engine;
 pub use options::Options;
 pub use server::{serve, serve_service};

@@ -1,7 +1,7 @@
 //! Settings of a served engine.
 
 use crate::Transfer;
-use meridian_engine::Config;
+use meridian_engine::{Config, Stage};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -10,6 +10,8 @@ use std::time::Duration;
 pub struct Options {
     /// The engine's own settings.
     pub engine: Config,
+    /// The stages of a pipeline in place of the profile's terms; none for an engine without.
+    pub stages: Vec<Stage>,
     /// Name of the model in the API.
     pub served_model: String,
     /// Name of this replica, in the `server` header; for people.
@@ -43,6 +45,7 @@ impl Options {
     pub fn new(engine: Config) -> Options {
         Options {
             engine,
+            stages: Vec::new(),
             served_model: engine.profile.model.name.to_owned(),
             name: "meridian-engine".to_owned(),
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),

@@ -78,7 +78,8 @@ impl Service {
         }
         let server = HeaderValue::try_from(options.name.as_str())
             .map_err(|_| Error::Name(options.name.clone()))?;
-        let engine = Engine::new(options.engine, options.seed)?;
+        let stages = options.stages.clone();
+        let engine = Engine::staged(options.engine, stages, options.seed)?;
         let clock = Clock::new(options.time_scale);
         let (commands, receiver) = mpsc::unbounded_channel();
         let kv = SideChannel::open(&options, clock, &commands)?;
@@ -381,7 +382,8 @@ impl SideChannel {
         let (listener, address) = transfer.network.listen(address).map_err(listen)?;
         let profile = &options.engine.profile;
         let named = transfer.announce.unwrap_or(address);
-        let shared = Arc::new(kv::Shared::new(transfer, named, profile, clock)?);
+        let name = &options.name;
+        let shared = Arc::new(kv::Shared::new(transfer, (name, named), profile, clock)?);
         let (alive, watched) = watch::channel(());
         tokio::spawn(kv::listen(listener, shared.clone(), commands.downgrade(), watched));
         Ok(Some(SideChannel { shared, address, _alive: alive }))

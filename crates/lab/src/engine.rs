@@ -1,8 +1,23 @@
 //! A model engine of the fleet: `meridian engine` on its own port.
 
+use std::path::PathBuf;
+
 use meridian_wire::admin::Role;
 
 use crate::{Fleet, Process, Result};
+
+/// An instance of a plan.
+#[derive(Debug, Clone)]
+pub struct PlannedInstance {
+    /// Its name in the plan: `prefill-0` and so on.
+    pub name: String,
+    /// The plan's file.
+    pub plan: PathBuf,
+    /// Its topology: a file, or a name.
+    pub topology: PathBuf,
+    /// The model's `config.json` or name, if not the plan's own.
+    pub subject: Option<String>,
+}
 
 /// Settings of a model engine.
 #[derive(Debug, Clone)]
@@ -11,6 +26,8 @@ pub struct EngineSpec {
     pub model: String,
     /// The GPU's name there.
     pub gpu: String,
+    /// The instance of a plan that it is, in place of a model on a GPU.
+    pub planned: Option<PlannedInstance>,
     /// `ADDRESS:PORT`; port 0 means any.
     pub listen: String,
     /// Speed relative to real time.
@@ -33,6 +50,7 @@ impl Default for EngineSpec {
         EngineSpec {
             model: "llama-3.1-8b".into(),
             gpu: "l4".into(),
+            planned: None,
             listen: "127.0.0.1:0".into(),
             time_scale: 1.0,
             kv_blocks: None,
@@ -46,13 +64,22 @@ impl Default for EngineSpec {
 
 impl EngineSpec {
     fn args(&self, name: &str) -> Vec<String> {
-        let mut args: Vec<String> = ["engine", "--model", &self.model, "--gpu", &self.gpu]
-            .map(str::to_owned)
-            .into_iter()
-            .collect();
+        let mut args = vec!["engine".to_owned()];
         let mut flag = |flag: &str, value: String| args.extend([flag.to_owned(), value]);
+        match &self.planned {
+            Some(planned) => {
+                flag("--plan", planned.plan.display().to_string());
+                flag("--topology", planned.topology.display().to_string());
+                flag("--instance", planned.name.clone());
+                planned.subject.iter().for_each(|subject| flag("--model", subject.clone()));
+            }
+            None => {
+                flag("--model", self.model.clone());
+                flag("--gpu", self.gpu.clone());
+                flag("--name", name.to_owned());
+            }
+        }
         flag("--listen", self.listen.clone());
-        flag("--name", name.to_owned());
         flag("--time-scale", self.time_scale.to_string());
         flag("--seed", self.seed.to_string());
         if let Some(blocks) = self.kv_blocks {
@@ -61,7 +88,7 @@ impl EngineSpec {
         if let Some(seqs) = self.max_num_seqs {
             flag("--max-num-seqs", seqs.to_string());
         }
-        if self.role != Role::Both {
+        if self.planned.is_none() && self.role != Role::Both {
             flag("--role", self.role.word().to_owned());
         }
         args.extend(self.args.iter().cloned());

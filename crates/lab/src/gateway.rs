@@ -32,6 +32,8 @@ pub struct GatewaySpec {
     pub roles: BTreeMap<String, &'static str>,
     /// Their engine: `auto` detects it.
     pub engine: String,
+    /// How replicas with a role hand over KV, if not in their engine's usual way.
+    pub transfer: Option<&'static str>,
     /// Gateways of other regions.
     pub peers: Option<PeersSpec>,
     /// The control planes' admin addresses, the nearest first.
@@ -87,6 +89,7 @@ impl Default for GatewaySpec {
             replicas: Vec::new(),
             roles: BTreeMap::new(),
             engine: "auto".into(),
+            transfer: None,
             peers: None,
             control: Vec::new(),
             public: None,
@@ -112,6 +115,9 @@ impl GatewaySpec {
             let _ = write!(yaml, "  - url: {url}\n    engine: {}\n", self.engine);
             if let Some(role) = self.roles.get(url) {
                 let _ = writeln!(yaml, "    role: {role}");
+                if let Some(transfer) = self.transfer {
+                    let _ = writeln!(yaml, "    transfer: {transfer}");
+                }
             }
         }
         if self.resume {

@@ -26,10 +26,25 @@ impl Scrape {
 
     /// The same over only those samples with these labels, written as on the page: `a="b"`.
     pub fn count_with(&self, name: &str, labels: &[&str]) -> Option<u64> {
+        self.sum_with(name, labels).map(|sum| sum as u64)
+    }
+
+    /// The sum of a metric over only those samples with these labels.
+    pub fn sum_with(&self, name: &str, labels: &[&str]) -> Option<f64> {
         let has_all = |line: &&str| labels.iter().all(|label| line.contains(label));
         let lines = self.text.lines().filter(has_all);
         let values = lines.filter_map(|line| value_of(line, name));
-        values.fold(None, |sum, value| Some(sum.unwrap_or(0) + value as u64))
+        values.fold(None, |sum, value| Some(sum.unwrap_or(0.0) + value))
+    }
+
+    /// The samples of a metric above 0: its labels as on the page, and the value.
+    pub fn samples(&self, name: &str) -> Vec<(String, f64)> {
+        let sample = |line: &str| {
+            let labels = line.strip_prefix(name)?.strip_prefix('{')?;
+            let labels = &labels[..labels.rfind('}')?];
+            Some((labels.to_owned(), value_of(line, name).filter(|value| *value > 0.0)?))
+        };
+        self.text.lines().filter_map(sample).collect()
     }
 }
 
@@ -59,5 +74,7 @@ mod tests {
         assert_eq!(page.sum("free"), Some(3.0));
         assert_eq!(page.sum("absent"), None);
         assert_eq!(page.count_with("done", &["a=\"2\""]), Some(2));
+        let labelled = [("a=\"}\"".to_owned(), 1.0), ("a=\"2\"".to_owned(), 2.0)];
+        assert_eq!(page.samples("done"), labelled);
     }
 }

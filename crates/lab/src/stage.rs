@@ -4,6 +4,7 @@
 //! The emulated WAN separates the regions; within one, processes are as close as on one machine.
 //! Gateways find each other and their replicas in their files, so nothing changes during the run.
 
+mod runs;
 mod world;
 
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ use self::world::World;
 use crate::cpu::{Busy, Ticks};
 use crate::llamacpp::{LlamaCpp, ServerSpec};
 use crate::{Client, ClientCounts, Counts, EngineSpec, Fleet, GatewaySpec, Result};
+pub use runs::{Killed, OneRun, PlayedRuns, Runs};
 
 /// Guard: the longest that a gateway may take to find its replicas and peers, and a load to end.
 const LIMIT: Duration = Duration::from_secs(600);

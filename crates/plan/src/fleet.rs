@@ -11,6 +11,7 @@
 
 use std::rc::Rc;
 
+use crate::handover::Handing;
 use crate::instance::Rated;
 use crate::loads::Loads;
 use crate::pool::Pool;
@@ -79,7 +80,18 @@ impl Fleet {
     /// The times at `rate`, if each prompt goes to the least loaded prefill instance.
     #[must_use]
     pub fn times(&self, task: &Task<'_>, verdict: &Verdict, rate: f64) -> Times {
-        let Some(pool) = Pool::new(task, self, rate) else { return Times::NEVER };
+        self.times_with(task, verdict, rate, Handing::Layers)
+    }
+
+    /// The same with another way of handing over KV.
+    pub(crate) fn times_with(
+        &self,
+        task: &Task<'_>,
+        verdict: &Verdict,
+        rate: f64,
+        handing: Handing,
+    ) -> Times {
+        let Some(pool) = Pool::new(task, self, rate, handing) else { return Times::NEVER };
         let (ttft, ttft_within) = pool.ttft(task.slo.attainment);
         let mut times = Times { ttft, ttft_within, tpot: 0.0 };
         for one in &self.decode {

@@ -6,7 +6,8 @@
 //! matters and not only the mean.
 //!
 //! On the sender's links it competes with the sender's neighbours, on the receiver's with other
-//! senders. The two are independent, and the transfer ends when both directions are done.
+//! senders. The two are independent, and the transfer ends when both directions are done. If KV is
+//! pulled after the prompt, all of the transfer adds delay.
 
 use crate::instance::Rated;
 use crate::loads::Loads;
@@ -14,6 +15,16 @@ use crate::spread::{Spread, Waits};
 use crate::task::Task;
 use crate::topology::{Direction, Topology};
 use crate::transfer::{Transfer, exposed};
+
+/// How KV is handed over, and where the TTFT ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handing {
+    /// Layer by layer while the prompt is computed. The TTFT ends when all of it has arrived.
+    Layers,
+    /// As a whole, when the prompt is complete (vLLM's NixlConnector). The decode instance takes note of
+    /// the request between two steps, fetches, and computes the first token in its next step.
+    Pulled,
+}
 
 /// A transfer is assumed to meet at most this many others on average.
 const MOST_OTHERS: f64 = 20.0;
@@ -29,18 +40,21 @@ pub(crate) struct HandOver(Vec<(f64, Spread)>);
 
 impl HandOver {
     /// For prompts of `from`, which sends `sent` with these probabilities; all instances put
-    /// `loads` bytes a second on links, and `own` prompts a second belong to it.
+    /// `loads` bytes a second on links, and `own` prompts a second belong to it. With `pulled` all KV is
+    /// sent after the prompt, and each decode instance needs this long for the first token.
     pub(crate) fn new(
         task: &Task<'_>,
         from: &Rated,
         sent: &[(f64, Transfer)],
         (loads, own): (&Loads, f64),
+        pulled: Option<&[f64]>,
     ) -> HandOver {
         let crowd = Crowd::new(from, sent, (loads, own));
         let lengths = lengths(task);
         let layers = task.subject.shape.layers;
         let mut all = Vec::new();
-        for (share, kv) in sent {
+        for (nth, (share, kv)) in sent.iter().enumerate() {
+            let first = pulled.and_then(|seconds| seconds.get(nth));
             let [out, into] = [Direction::Out, Direction::In].map(|way| {
                 let (seconds, others) = crowd.met(task.topology, kv, way);
                 let lasts = |slower: f64| kv.seconds.max(seconds * slower);
@@ -48,7 +62,10 @@ impl HandOver {
             });
             for (chance, seconds) in later_of(&out, &into) {
                 let whole = seconds / task.prompt.mean;
-                let until = |own: f64, tokens: f64| own + exposed(whole * tokens, layers, own);
+                let until = |own: f64, tokens: f64| match first {
+                    Some(first) => own + whole * tokens + first,
+                    None => own + exposed(whole * tokens, layers, own),
+                };
                 all.push((share * chance, from.times.with(&lengths, until)));
             }
         }

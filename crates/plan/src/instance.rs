@@ -168,6 +168,15 @@ impl Rated {
             Err(_) => f64::INFINITY,
         }
     }
+
+    /// Seconds of a step at `rate` requests a second in which KV from another instance gives a first
+    /// token.
+    pub(crate) fn first_step(&self, task: &Task<'_>, rate: f64) -> f64 {
+        match Pipeline::new(task, &self.instance) {
+            Ok(pipeline) => decode::first_at(task, &pipeline, rate, self.batch),
+            Err(_) => f64::INFINITY,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ pub mod discover;
 mod document;
 mod explain;
 mod fleet;
+mod forecast;
 mod group;
 mod handover;
 mod import;
@@ -36,6 +37,7 @@ mod search;
 mod shape;
 mod splits;
 mod spread;
+mod started;
 mod table;
 mod task;
 mod topology;
@@ -52,6 +54,8 @@ pub use document::{
 };
 pub use explain::idle;
 pub use fleet::{FULL, Fleet, Limit, Times, Verdict};
+pub use forecast::{Forecast, forecast};
+pub use handover::Handing;
 pub use import::{
     AccessSpec, AggregationSpec, CoreSpec, MOST_GPUS, MeasuredSpec, ServerSpec, TopologySpec,
     UnitSpec, VERSION, from_nccl, from_smi,
@@ -63,10 +67,11 @@ pub use model::Subject;
 pub use paper::{Printed, paper, printed_heterogeneous, printed_homogeneous, printed_ring};
 pub use problem::{Problem, Problems, one_of};
 pub use queue::{Queue, Wait};
-pub use render::{model_id, rendered};
+pub use render::{GATEWAY, GatewaySettings, model_id, rendered};
 pub use route::{Route, hop, route};
 pub use search::{Plan, plan};
 pub use spread::Spread;
+pub use started::{KvWay, KvWays, Started, kv_ways, started};
 pub use table::{GroupPolicy, PolicyTable};
 pub use task::{Lengths, Slo, Task};
 pub use topology::{

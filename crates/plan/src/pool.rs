@@ -8,7 +8,7 @@
 //! Instances are assumed to be idle independently of each other, which is nearly true.
 
 use crate::fleet::Fleet;
-use crate::handover::HandOver;
+use crate::handover::{HandOver, Handing};
 use crate::instance::Rated;
 use crate::queue::{Queue, largest};
 use crate::spread::Waits;
@@ -58,7 +58,12 @@ const ROUNDS: usize = 30;
 
 impl<'a> Pool<'a> {
     /// The pool of a fleet at `rate` requests a second; `None` if KV has no path.
-    pub(crate) fn new(task: &Task<'_>, fleet: &'a Fleet, rate: f64) -> Option<Pool<'a>> {
+    pub(crate) fn new(
+        task: &Task<'_>,
+        fleet: &'a Fleet,
+        rate: f64,
+        handing: Handing,
+    ) -> Option<Pool<'a>> {
         let mut prefill: Vec<&Rated> = fleet.prefill.iter().map(|one| &**one).collect();
         prefill.sort_by(|a, b| b.rate.total_cmp(&a.rate));
         let able: Vec<_> = prefill.iter().map(|one| (one.rate, looks_busy(one))).collect();
@@ -66,10 +71,10 @@ impl<'a> Pool<'a> {
         let each: Vec<_> =
             prefill.iter().zip(&shares).map(|(one, share)| (*one, rate * share)).collect();
         let traffic = Traffic::new(task, &each, &fleet.decode)?;
-        let handed =
-            traffic.sent.iter().zip(&each).map(|(sent, (rated, own))| {
-                HandOver::new(task, rated, sent, (&traffic.loads, *own))
-            });
+        let pulled = (handing == Handing::Pulled).then(|| first_tokens(task, fleet, rate));
+        let handed = traffic.sent.iter().zip(&each).map(|(sent, (rated, own))| {
+            HandOver::new(task, rated, sent, (&traffic.loads, *own), pulled.as_deref())
+        });
         let members = prefill.into_iter().zip(shares).zip(handed);
         let member = |((rated, share), handed)| Member { rated, share, handed };
         let instances = members.map(member).collect();
@@ -108,6 +113,20 @@ impl<'a> Pool<'a> {
         let servers = self.instances.len() as u32;
         Queue { servers, interval: f64::from(servers) / speed, cv2 }
     }
+}
+
+/// Seconds at each decode instance until the first token, without the transfer: a request waits for the
+/// next step before it fetches its KV and again afterwards, half a step each if there is one, and then
+/// takes one with a prompt in it. In a pipeline a step begins whenever the first stage is free.
+fn first_tokens(task: &Task<'_>, fleet: &Fleet, rate: f64) -> Vec<f64> {
+    let total: f64 = fleet.decode.iter().map(|one| one.rate).sum();
+    let seconds = |one: &Rated| {
+        let own = rate * one.rate / total;
+        let step = one.tpot(task, own);
+        let busy = 1.0 - libm::exp(-own * task.output.mean * step);
+        one.first_step(task, own) + step * busy / f64::from(one.instance.parallel.pp)
+    };
+    fleet.decode.iter().map(|one| seconds(one)).collect()
 }
 
 /// The share of the time that an instance looks busy to an arriving prompt, at its own rate. A
@@ -184,8 +203,8 @@ mod tests {
         let task = task(&topology, &subject);
         let fleet = fleet(&task, &[0]);
         let rate = 0.9 * fleet.judged(&task).unwrap().goodput;
-        let alone = Pool::new(&task, &fleet, 1e-6 * rate).unwrap();
-        let pool = Pool::new(&task, &fleet, rate).unwrap();
+        let alone = Pool::new(&task, &fleet, 1e-6 * rate, Handing::Layers).unwrap();
+        let pool = Pool::new(&task, &fleet, rate, Handing::Layers).unwrap();
         let mean = |pool: &Pool<'_>| pool.instances[0].handed.mean();
         let (handed, alone) = (mean(&pool), mean(&alone));
         assert!(alone > 0.0 && (handed / alone - 1.0).abs() < 1e-6, "{handed} {alone}");

@@ -20,7 +20,9 @@ use crate::{Instance, Rated};
 use ports::{Ports, Slots};
 use served::Served;
 
+pub use gateway::{GATEWAY, GatewaySettings};
 pub use names::model_id;
+pub(crate) use served::context;
 
 /// The files of a plan, by name. `id` is where engines find the weights, as [`model_id`] tells.
 #[must_use]
@@ -81,13 +83,12 @@ impl Unit<'_> {
 }
 
 fn units<'a>(task: &Task<'_>, instances: impl Iterator<Item = &'a Rated>) -> Vec<Unit<'a>> {
-    let mut counts = [0, 0];
     let mut slots = Slots::new(task.topology);
-    instances
-        .map(|rated| {
-            let count = &mut counts[usize::from(rated.instance.phase == Phase::Decode)];
-            let name = format!("{}-{count}", rated.instance.phase.name());
-            *count += 1;
+    let all: Vec<&Rated> = instances.collect();
+    let names = names(all.iter().map(|rated| rated.instance.phase));
+    all.iter()
+        .zip(names)
+        .map(|(rated, name)| {
             let nodes = nodes(task, &rated.instance);
             let distinct: std::collections::BTreeSet<&String> =
                 nodes.iter().map(|node| &node.server).collect();
@@ -97,6 +98,17 @@ fn units<'a>(task: &Task<'_>, instances: impl Iterator<Item = &'a Rated>) -> Vec
             Unit { name, rated, ports, nodes, blocks }
         })
         .collect()
+}
+
+/// The names of instances of these phases: `prefill-0` and on, `decode-0` and on.
+pub(crate) fn names(phases: impl Iterator<Item = Phase>) -> Vec<String> {
+    let mut counts = [0, 0];
+    let name = |phase: Phase| {
+        let count = &mut counts[usize::from(phase == Phase::Decode)];
+        *count += 1;
+        format!("{}-{}", phase.name(), *count - 1)
+    };
+    phases.map(name).collect()
 }
 
 /// Runs of ranks on one server.

@@ -6,7 +6,7 @@
 //! workload.
 
 use crate::generators::{
-    chat, first_prompts, rag, region_chat, served, sessions, tool_loop, trees,
+    chat, first_prompts, lengths, rag, region_chat, served, sessions, tool_loop, trees,
 };
 use crate::spec::GeneratorSpec;
 
@@ -25,6 +25,7 @@ pub static GENERATORS: &[&GeneratorSpec] = &[
     &tool_loop::SPEC,
     &chat::SPEC,
     &first_prompts::SPEC,
+    &lengths::SPEC,
     &served::LONG_REPLIES,
     &served::UNLIKE_REPLIES,
     &served::LONG_REUSE,

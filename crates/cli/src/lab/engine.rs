@@ -1,5 +1,6 @@
 //! `meridian engine`: serves a model of an inference engine over vLLM's API.
 
+mod planned;
 mod transfer;
 
 use anyhow::Context;
@@ -15,19 +16,21 @@ use crate::{hangup, logs};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Model: llama-3.1-8b, mistral-7b, qwen2.5-7b, qwen2.5-14b or qwen3-32b.
-    #[arg(long)]
-    model: String,
+    #[arg(long, required_unless_present = "plan")]
+    model: Option<String>,
     /// GPU: l4, a100 or h100.
-    #[arg(long)]
-    gpu: String,
+    #[arg(long, required_unless_present = "plan", conflicts_with = "plan")]
+    gpu: Option<String>,
     /// Tensor parallel degree: GPUs of the replica.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, conflicts_with = "plan")]
     tp: u32,
+    #[command(flatten)]
+    planned: planned::Planned,
     /// Address to listen on; port 0 is any free one.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
     /// Name of the replica, sent in the `server` header.
-    #[arg(long, default_value = "meridian-engine")]
+    #[arg(long, default_value = "meridian-engine", conflicts_with = "plan")]
     name: String,
     /// Name of the model in the API [default: its own name].
     #[arg(long)]
@@ -66,10 +69,14 @@ pub(crate) struct Args {
 
 impl Args {
     fn options(self) -> anyhow::Result<Options> {
-        let profile = Profile::named(&self.model, &self.gpu, self.tp).map_err(|error| {
-            anyhow::anyhow!("--model {} --gpu {} --tp {}: {error}", self.model, self.gpu, self.tp)
-        })?;
-        let mut config = Config::new(profile);
+        let mut options = self.planned.options(self.model.as_deref())?.map_or_else(
+            || self.whole(),
+            |mut options| {
+                options.transfer = Some(self.transfer.of(options.transfer.unwrap_or_default()));
+                Ok(options)
+            },
+        )?;
+        let mut config = options.engine;
         if let Some(blocks) = self.kv_blocks {
             config = config.with_kv_blocks(blocks);
         }
@@ -79,15 +86,25 @@ impl Args {
         config.max_model_len = self.max_model_len.unwrap_or(config.max_model_len);
         config.jitter = self.jitter;
         config.validate()?;
-        let mut options = Options::new(config);
+        options.engine = config;
         options.listen = self.listen;
-        options.name = self.name;
         options.time_scale = self.time_scale;
         options.seed = self.seed;
         options.max_loras = self.max_loras;
         options.log_requests = self.log_requests;
-        options.transfer = Some(self.transfer.transfer());
         options.served_model = self.served_model_name.unwrap_or(options.served_model);
+        Ok(options)
+    }
+
+    /// One model on GPUs of one kind.
+    fn whole(&self) -> anyhow::Result<Options> {
+        let (model, gpu) = (self.model.as_deref(), self.gpu.as_deref());
+        let (model, gpu, tp) = (model.unwrap_or_default(), gpu.unwrap_or_default(), self.tp);
+        let profile = Profile::named(model, gpu, tp)
+            .map_err(|error| anyhow::anyhow!("--model {model} --gpu {gpu} --tp {tp}: {error}"))?;
+        let mut options = Options::new(Config::new(profile));
+        options.name.clone_from(&self.name);
+        options.transfer = Some(self.transfer.transfer());
         Ok(options)
     }
 }

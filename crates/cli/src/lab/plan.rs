@@ -101,15 +101,15 @@ enum Mode {
 }
 
 #[derive(Debug, clap::Args)]
-struct Check {
+pub(super) struct Check {
     /// Plan file
-    plan: PathBuf,
+    pub(super) plan: PathBuf,
     /// Topology file
     #[arg(short, long, value_name = "FILE")]
-    topology: PathBuf,
+    pub(super) topology: PathBuf,
     /// config.json of the model, if it has no short name
     #[arg(short, long, value_name = "NAME|FILE")]
-    model: Option<String>,
+    pub(super) model: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -222,15 +222,15 @@ fn check(args: &Check) -> anyhow::Result<()> {
 }
 
 /// A plan from a file that passed the check.
-struct Running {
-    file: PlanFile,
-    topology: Topology,
-    subject: Subject,
-    fleets: Vec<meridian_plan::Fleet>,
+pub(super) struct Running {
+    pub(super) file: PlanFile,
+    pub(super) topology: Topology,
+    pub(super) subject: Subject,
+    pub(super) fleets: Vec<meridian_plan::Fleet>,
 }
 
 impl Running {
-    fn read(args: &Check) -> anyhow::Result<Running> {
+    pub(super) fn read(args: &Check) -> anyhow::Result<Running> {
         let topology = all(spec(&args.topology)?.build(), "--topology")?;
         let file = all(PlanFile::read(&read(&args.plan)?), "no plan")?;
         let subject = subject(args.model.as_ref().unwrap_or(&file.model))?;
@@ -238,11 +238,15 @@ impl Running {
         let fleets = all(meridian_plan::check(&file, &topology, &subject), &what)?;
         Ok(Running { file, topology, subject, fleets })
     }
+
+    pub(super) fn task(&self) -> Task<'_> {
+        meridian_plan::task_of(&self.file, &self.topology, &self.subject)
+    }
 }
 
 fn steps(args: &Check) -> anyhow::Result<()> {
     let running = Running::read(args)?;
-    let task = meridian_plan::task_of(&running.file, &running.topology, &running.subject);
+    let task = running.task();
     let [fleet] = &running.fleets[..] else {
         let count = running.fleets.len();
         bail!("cells: {count}; a step changes one cell; give a plan with that cell alone");
@@ -303,7 +307,7 @@ fn read(path: &Path) -> anyhow::Result<String> {
 }
 
 /// Puts every problem into the error, each on its own line.
-fn all<T>(result: Result<T, Problems>, what: &str) -> anyhow::Result<T> {
+pub(super) fn all<T>(result: Result<T, Problems>, what: &str) -> anyhow::Result<T> {
     match result {
         Ok(value) => Ok(value),
         Err(problems) => bail!("{what}\n{problems}"),

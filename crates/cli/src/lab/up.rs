@@ -1,4 +1,8 @@
-//! `meridian up`: regions on this machine, with a load to watch.
+//! `meridian up`: regions on this machine, with a load to watch; or the instances of a plan.
+
+mod measured;
+mod planned;
+mod report;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,50 +14,55 @@ use meridian_lab::up::{self, Demand, Engines, Options, Pools};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Regions: one, or several of us, eu and asia [default: us,eu,asia; of llamacpp us]
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', conflicts_with = "plan")]
     regions: Vec<String>,
-    /// Forwarding between regions: two_layer or region_local; central has one gateway for all
-    #[arg(long, default_value = "two_layer")]
-    topology: String,
+    /// Forwarding between regions: two_layer or region_local; central has one gateway for all. With
+    /// --plan, the plan's topology: a file, or the name of a built-in one [default: two_layer]
+    #[arg(long)]
+    topology: Option<String>,
     /// Length of a day; the clients of the regions wake and sleep in turn
-    #[arg(long, default_value = "120s", value_parser = duration)]
+    #[arg(long, default_value = "120s", value_parser = duration, conflicts_with = "plan")]
     day: Duration,
     /// Share of the clients that is awake at the quietest time of their day
-    #[arg(long, default_value_t = 0.3)]
+    #[arg(long, default_value_t = 0.3, conflicts_with = "plan")]
     night: f64,
     /// Kind of replicas
-    #[arg(long, value_enum, default_value_t = Engine::Model)]
+    #[arg(long, value_enum, default_value_t = Engine::Model, conflicts_with = "plan")]
     engine: Engine,
     /// Replicas in each region
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 4, conflicts_with = "plan")]
     replicas: u32,
     /// Prefill and decode replicas of one region, in place of its --replicas; `none` for no such
     /// region [default: one prefill replica in asia, for model engines in several regions]
-    #[arg(long, value_name = "REGION=PREFILL:DECODE")]
+    #[arg(long, value_name = "REGION=PREFILL:DECODE", conflicts_with = "plan")]
     pools: Option<String>,
-    /// Policy of the gateways; `meridian policies` lists them
-    #[arg(long, default_value = "meridian")]
-    policy: String,
+    /// Policy of the gateways; `meridian policies` lists them [default: meridian, or that of a plan's
+    /// rendered gateway.yaml]
+    #[arg(long)]
+    policy: Option<String>,
     /// Speed of the model engines, as a multiple of real time
     #[arg(long, default_value_t = 1.0)]
     time_scale: f64,
     /// Load on the regions
-    #[arg(long, value_enum, default_value_t = Load::Mixed)]
+    #[arg(long, value_enum, default_value_t = Load::Mixed, conflicts_with = "plan")]
     load: Load,
     /// Seed of the load
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Stop after this time [default: at Ctrl-C]
+    /// Stop after this time [default: at Ctrl-C]. With --plan, the length of a run after its warm-up of
+    /// a quarter of that [default: 120s]
     #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
     duration: Option<Duration>,
     /// New folder for each gateway's access log and journal, and for the traces; at the end, their
     /// counts are compared with those of the metrics and of the page
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with = "plan")]
     record: Option<PathBuf>,
     /// Folder of llama.cpp, installed if missing [default: $MERIDIAN_HOME/llamacpp, or
     /// .venv/llamacpp in the repository]
     #[arg(long, value_name = "DIR")]
     llamacpp_home: Option<PathBuf>,
+    #[command(flatten)]
+    planned: planned::Planned,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -82,6 +91,9 @@ const USUAL_POOLS: &str = "asia";
 /// # Errors
 /// If the regions cannot start, or a request failed.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    if args.planned.is_given() {
+        return planned::run(args);
+    }
     let mut options = args.options()?;
     options.beside = meridian_bench::beside::begin(&options);
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -123,7 +135,7 @@ impl Args {
         Ok(Options {
             regions,
             pools,
-            topology: self.topology,
+            topology: self.topology.unwrap_or_else(|| "two_layer".to_owned()),
             day: self.day,
             night: self.night,
             engines: match self.engine {
@@ -131,7 +143,7 @@ impl Args {
                 Engine::Llamacpp => Engines::LlamaCpp,
             },
             replicas: self.replicas,
-            policy: self.policy,
+            policy: self.policy.unwrap_or_else(|| "meridian".to_owned()),
             time_scale: self.time_scale,
             demand: match self.load {
                 Load::None => Demand::None,

@@ -20,6 +20,7 @@ mod live;
 mod names;
 mod page;
 mod peers;
+mod planned;
 mod prefix;
 mod prometheus;
 mod regions;

@@ -31,6 +31,13 @@ use meridian_base::{Duration, Time};
 impl Engine {
     /// Schedules and starts the next step, if there is anything to compute.
     pub(super) fn begin(&mut self, now: Time) {
+        if self.step.is_some() {
+            return;
+        }
+        if !self.has_room() {
+            self.wake = self.wake.max(now);
+            return;
+        }
         self.decide(now);
         if !self.batch.is_empty() {
             self.start_step(now);
@@ -55,9 +62,10 @@ impl Engine {
             Schedule::PromptsFirst => self.prompts_first(now, &mut budget),
         }
         if self.batch.is_empty() {
-            assert!(self.running.is_empty(), "an idle engine has an empty batch");
+            let idle = self.later.is_empty();
+            assert!(!idle || self.running.is_empty(), "an idle engine has an empty batch");
             let legs = self.deferred.len() + self.fetched.len() + self.held.len() as usize;
-            assert!(legs > 0 || self.pending.is_empty(), "an idle engine has room");
+            assert!(!idle || legs > 0 || self.pending.is_empty(), "an idle engine has room");
             self.wake = self.wake.max(now);
         }
         self.stalled = self.batch.is_empty();
@@ -117,18 +125,16 @@ impl Engine {
         let mut index = 0;
         while index < self.running.len() && *budget > 0 {
             let slot = self.running[index];
-            if !takes(self.sequence(slot)) {
+            let s = self.sequence(slot);
+            let new = s.left().min(*budget);
+            // In a pipeline its last tokens may be in a later stage.
+            if new == 0 || !takes(s) {
                 index += 1;
                 continue;
             }
-            let new = {
-                let s = self.sequence(slot);
-                (s.tokens() - s.computed).min(*budget)
-            };
             while !self.take_blocks(slot, new) {
                 preempted = true;
-                self.preempt_latest(now, slot);
-                if self.running.len() <= index {
+                if self.preempt_latest(now, slot) {
                     return true;
                 }
             }
@@ -202,7 +208,7 @@ impl Engine {
     /// Allocates the blocks for `new` more tokens; false if there are too few.
     fn take_blocks(&mut self, slot: u32, new: u32) -> bool {
         let s = self.slots[slot as usize].as_mut().expect("a queue names slots in use");
-        self.kv.grow(&mut s.table, blocks_for(s.computed + new))
+        self.kv.grow(&mut s.table, blocks_for(s.computed + s.flying + new))
     }
 
     /// Adds a sequence to the step. The blocks of its prompt that the step fills can be matched
@@ -210,8 +216,9 @@ impl Engine {
     fn schedule(&mut self, slot: u32, new: u32) {
         self.batch.push((slot, new));
         let s = self.slots[slot as usize].as_mut().expect("a queue names slots in use");
+        s.flying += new;
         if !s.is_decoding() {
-            let filled = (s.computed + new) / crate::BLOCK_TOKENS;
+            let filled = (s.computed + s.flying) / crate::BLOCK_TOKENS;
             self.kv_name(slot, filled);
         }
     }
@@ -226,8 +233,12 @@ impl Engine {
         s.named = s.named.max(until);
     }
 
-    fn preempt_latest(&mut self, now: Time, by: u32) {
-        let slot = self.running.pop().expect("the sequence that needs blocks is running");
+    /// Preempts the latest sequence that is in no step. Returns whether it is `by` itself.
+    fn preempt_latest(&mut self, now: Time, by: u32) -> bool {
+        let rests = |slot: &u32| self.sequence(*slot).flying == 0;
+        let at = self.running.iter().rposition(rests).expect("`by` is running and in no step");
+        let slot = self.running.remove(at);
+        let own = slot == by;
         let by_sequence = self.sequence(by);
         let held = by_sequence.table.len() as u32;
         let needed = blocks_for(by_sequence.tokens()).saturating_sub(held);
@@ -243,6 +254,7 @@ impl Engine {
         self.outputs.push_back(Output::Preempted { id: s.id, at: now, by, short_blocks });
         self.counters.preemptions += 1;
         self.pending.push_front(slot);
+        own
     }
 
     /// The work of the batch, and of its decodes alone.
@@ -254,7 +266,7 @@ impl Engine {
                 work.decode(s.tokens());
                 decodes.decode(s.tokens());
             } else {
-                work.prefill(s.computed, new);
+                work.prefill(s.computed + s.flying - new, new);
             }
         }
         [work, decodes]
@@ -266,6 +278,10 @@ impl Engine {
         let repeats = if work.prompts == 0.0 { self.stride() } else { 1 };
         // The context of each decode grows by one per step; the mean stands for all of them.
         work.context += work.sequences * f64::from(repeats - 1) / 2.0;
+        if self.pipeline.is_some() {
+            self.step = self.piped(now, &work, &decodes);
+            return;
+        }
         let terms = self.config.profile.terms;
         let alone = if decodes.sequences > 0.0 { terms.seconds(&decodes) } else { 0.0 };
         let alone = (work.prompts > 0.0).then_some(alone);
@@ -281,10 +297,11 @@ impl Engine {
         alone: Option<f64>,
         repeats: u32,
     ) -> Step {
-        let one = self.jittered(seconds);
+        let one = crate::cost::duration(seconds * self.factor());
         let prefill = alone.map_or(0.0, |alone| 1.0 - alone / seconds);
         let prefill = Duration::from_nanos((one.as_nanos() as f64 * prefill) as u64);
-        Step { started: now, one, repeats, prefill, ends: now + one * repeats }
+        let ends = now + one * repeats;
+        Step { started: now, one, repeats, prefill, leaves: ends, ends }
     }
 
     /// How many decode steps can be one event: no request could be admitted, none ends, and KV

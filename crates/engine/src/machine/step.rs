@@ -3,6 +3,7 @@
 use super::Engine;
 use crate::config::TokenOutputs;
 use crate::output::Output;
+use alloc::vec::Vec;
 use meridian_base::{Duration, Time};
 
 /// A step, or several equal decode steps taken as one event.
@@ -14,6 +15,8 @@ pub(super) struct Step {
     pub(super) repeats: u32,
     /// The part of it that prefill added.
     pub(super) prefill: Duration,
+    /// When the first stage of a pipeline is free again; without stages, the end.
+    pub(super) leaves: Time,
     pub(super) ends: Time,
 }
 
@@ -26,6 +29,7 @@ impl Engine {
         let ran = u32::try_from(ran).unwrap_or(u32::MAX).clamp(1, step.repeats);
         step.repeats = ran;
         step.ends = step.started + step.one * ran;
+        step.leaves = step.ends;
     }
 
     /// Credits a sequence that is about to be aborted with the tokens of the decode steps that have
@@ -47,28 +51,49 @@ impl Engine {
         }
     }
 
-    /// Ends the current step: tokens are reported, and some requests end.
+    /// Ends the steps that are through: tokens are reported, and some requests end. A step that is
+    /// not leaves the first stage to the next one.
     pub(super) fn complete(&mut self, now: Time) {
-        let Some(step) = self.step.take() else { return };
+        while self.later.front().is_some_and(|(step, _)| step.ends <= now) {
+            let ended = self.later.pop_front().map(|(step, batch)| self.end(now, step, batch));
+            self.spare(ended);
+        }
+        let Some(step) = self.step.take_if(|step| step.leaves <= now) else { return };
+        let batch = core::mem::take(&mut self.batch);
+        if step.ends > now {
+            self.later.push_back((step, batch));
+        } else {
+            self.batch = self.end(now, step, batch);
+        }
+    }
+
+    /// Keeps an empty batch to reuse its memory.
+    fn spare(&mut self, batch: Option<Vec<(u32, u32)>>) {
+        if self.batch.capacity() == 0 {
+            self.batch = batch.unwrap_or_default();
+        }
+    }
+
+    fn end(&mut self, now: Time, step: Step, mut batch: Vec<(u32, u32)>) -> Vec<(u32, u32)> {
         self.counters.steps += u64::from(step.repeats);
         self.counters.step_time += step.one * step.repeats;
         self.counters.prefill_time += step.prefill;
-        let mut batch = core::mem::take(&mut self.batch);
         for (slot, new) in batch.drain(..) {
-            self.advance_sequence(now, slot, new * step.repeats);
+            self.advance_sequence(now, slot, new, step.repeats);
         }
-        self.batch = batch;
         let slots = &self.slots;
         self.running.retain(|slot| slots[*slot as usize].is_some());
+        batch
     }
 
-    /// Advances a sequence by `new` computed tokens. With its last tokens computed it generates as
-    /// many as it took decode steps, and one at the end of its prompt.
-    fn advance_sequence(&mut self, now: Time, slot: u32, new: u32) {
+    /// Advances a sequence by `new` computed tokens in each of some steps. With its last tokens
+    /// computed it generates as many as it took decode steps, and one at the end of its prompt.
+    fn advance_sequence(&mut self, now: Time, slot: u32, new: u32, repeats: u32) {
         let report_all = self.config.token_outputs == TokenOutputs::Each;
         let s = self.slots[slot as usize].as_mut().expect("a step computes slots in use");
-        let generated = if s.is_decoding() { new } else { 1 };
-        s.computed += new;
+        let generated = if s.is_decoding() { new * repeats } else { 1 };
+        s.computed += new * repeats;
+        s.flying -= new;
         if s.computed < s.tokens() {
             return;
         }

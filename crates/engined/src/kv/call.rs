@@ -24,7 +24,7 @@ impl Shared {
     pub(crate) async fn free(&self, remote: &Remote) {
         let call = async {
             let mut stream = self.connect(remote).await;
-            ask(&mut *stream, remote, Op::Free).await
+            ask(&mut *stream, (remote, &self.name), Op::Free).await
         };
         let done = tokio::time::timeout(self.handshake(), call).await;
         if !matches!(done, Ok(Ok(_))) {
@@ -33,10 +33,19 @@ impl Shared {
     }
 }
 
-/// Asks for something of the request that `remote` names, and waits for the answer.
-pub(super) async fn ask(stream: &mut dyn Stream, remote: &Remote, op: Op) -> Result<Answer> {
-    let ask =
-        Ask { engine_id: remote.engine_id.clone(), request_id: remote.request_id.clone(), op };
+/// Asks in the name of `from` for something of the request that `remote` names, and waits for the
+/// answer.
+pub(super) async fn ask(
+    stream: &mut dyn Stream,
+    (remote, from): (&Remote, &str),
+    op: Op,
+) -> Result<Answer> {
+    let ask = Ask {
+        engine_id: remote.engine_id.clone(),
+        request_id: remote.request_id.clone(),
+        from: from.to_owned(),
+        op,
+    };
     wire::write(stream, &ask).await?;
     let answer = wire::read(stream).await?;
     answer.ok_or_else(|| ErrorKind::UnexpectedEof.into())

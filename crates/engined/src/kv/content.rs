@@ -8,8 +8,13 @@ use meridian_base::mix;
 
 /// The bytes of one block: `bytes` of them.
 pub(super) fn block(content: u64, bytes: usize) -> Vec<u8> {
-    let words = (0..bytes.div_ceil(8) as u64).flat_map(|word| mix(content, word).to_le_bytes());
-    words.take(bytes).collect()
+    let words = bytes.div_ceil(8);
+    let mut all = Vec::with_capacity(8 * words);
+    for word in 0..words as u64 {
+        all.extend_from_slice(&mix(content, word).to_le_bytes());
+    }
+    all.truncate(bytes);
+    all
 }
 
 #[cfg(test)]

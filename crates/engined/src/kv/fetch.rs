@@ -111,7 +111,7 @@ impl Import {
         let blocks = self.remote.blocks[cached..self.contents.len()].to_vec();
         let call = async {
             let mut stream = shared.connect(&self.remote).await;
-            let answer = ask(&mut *stream, &self.remote, Op::Read { blocks }).await;
+            let answer = ask(&mut *stream, (&self.remote, &shared.name), Op::Read { blocks }).await;
             answer.map(|answer| (stream, answer))
         };
         let (mut stream, answer) = match timeout(shared.handshake(), call).await {
@@ -128,10 +128,11 @@ impl Import {
         }
         let start = Instant::now();
         let bytes = shared.model_bytes * contents.len() as f64;
-        let passing = shared.into.begin(bytes);
+        let passing = shared.into.begin(bytes, shared.routes.from.get(&answer.name));
         receive(&mut *stream, contents, shared).await?;
         passing.over().await;
-        shared.metrics().transferred(start.elapsed().as_secs_f64(), bytes);
+        let from = Some(answer.name).filter(|name| shared.routes.from.contains_key(name));
+        shared.metrics().transferred(from, start.elapsed().as_secs_f64(), bytes);
         Ok(())
     }
 }

@@ -40,7 +40,7 @@ pub(super) async fn send(
                 Some(_) | None => {}
             }
             chunks.next();
-            passing.push_back((chunk, shared.out.begin(bytes(chunk.len()) as f64)));
+            passing.push_back((chunk, shared.out.begin(bytes(chunk.len()) as f64, None)));
         }
         let Some((chunk, pass)) = passing.pop_front() else { return Ok(()) };
         pass.over().await;

@@ -29,6 +29,6 @@ impl Shared {
                 connection.insert(stream)
             }
         };
-        ask(&mut **stream, remote, Op::Renew).await.map(drop)
+        ask(&mut **stream, (remote, &self.name), Op::Renew).await.map(drop)
     }
 }

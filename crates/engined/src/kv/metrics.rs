@@ -3,6 +3,7 @@
 use super::Role;
 use crate::histogram::Histogram;
 use crate::metrics::{head, named_head, named_sample, sample};
+use std::collections::BTreeMap;
 
 /// vLLM's bounds.
 const SECONDS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 5.0];
@@ -36,6 +37,8 @@ pub(crate) struct KvMetrics {
     pub(super) sent: u64,
     pub(super) received: u64,
     pub(super) mismatches: u64,
+    /// Transfers and their wall time, by the engine that sent the KV, of those with a route.
+    pairs: BTreeMap<String, (u64, f64)>,
 }
 
 impl KvMetrics {
@@ -50,10 +53,16 @@ impl KvMetrics {
             sent: 0,
             received: 0,
             mismatches: 0,
+            pairs: BTreeMap::new(),
         }
     }
 
-    pub(super) fn transferred(&mut self, seconds: f64, bytes: f64) {
+    /// `from` is the sender's name, if there is a route from it.
+    pub(super) fn transferred(&mut self, from: Option<String>, seconds: f64, bytes: f64) {
+        if let Some(from) = from {
+            let pair = self.pairs.entry(from).or_default();
+            *pair = (pair.0 + 1, pair.1 + seconds);
+        }
         self.seconds.observe(seconds, 1);
         self.bytes.observe(bytes, 1);
     }
@@ -117,6 +126,24 @@ impl KvMetrics {
         for (name, help, value) in counters {
             named_head(page, name, help, "counter");
             named_sample(page, name, labels, value as f64);
+        }
+        self.write_pairs(labels, page);
+    }
+
+    fn write_pairs(&self, labels: &str, page: &mut String) {
+        if self.pairs.is_empty() {
+            return;
+        }
+        let of = |from: &String| format!("{labels},from={from:?}");
+        let name = "meridian_engine_kv_transfers_total";
+        named_head(page, name, "Transfers of KV, by the engine that sent it.", "counter");
+        for (from, (count, _)) in &self.pairs {
+            named_sample(page, name, &of(from), *count as f64);
+        }
+        let name = "meridian_engine_kv_transfer_seconds_total";
+        named_head(page, name, "Their wall time, without the handshake.", "counter");
+        for (from, (_, seconds)) in &self.pairs {
+            named_sample(page, name, &of(from), *seconds);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Settings of the transfer of KV.
 
-use super::Network;
+use super::{Network, Routes};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -53,6 +53,8 @@ pub struct Transfer {
     /// Rate at which this engine's card sends KV, and at which it receives KV, in 10^9 bits per
     /// second of model time; above 0. Concurrent transfers share each.
     pub link_gbps: f64,
+    /// The ways to and from other engines, by name; an engine without one shares the card.
+    pub routes: Routes,
     /// What happens to a decode leg whose KV can't be fetched.
     pub load_failure: LoadFailure,
     /// The flow policy by which the card's transfers go; without one they share it.
@@ -72,6 +74,7 @@ impl Default for Transfer {
             lease: Duration::from_secs(30),
             scale: 1.0 / 1024.0,
             link_gbps: 100.0,
+            routes: Routes::default(),
             load_failure: LoadFailure::Fail,
             flow_policy: None,
             network: Network::default(),

@@ -61,7 +61,7 @@ async fn serve(
     shared: &Shared,
     commands: &mpsc::WeakUnboundedSender<Command>,
 ) -> Result<()> {
-    while let Some(Ask { engine_id, request_id, op }) = wire::read(stream).await? {
+    while let Some(Ask { engine_id, request_id, from, op }) = wire::read(stream).await? {
         let known = engine_id == shared.engine_id;
         let result = match known {
             true => match carry_out(request_id.clone(), op, commands).await {
@@ -72,12 +72,13 @@ async fn serve(
             false => Err(Denial::UnknownEngine),
         };
         let denied = result.as_ref().err().copied();
-        let answer = Answer { denied, block_bytes: shared.block_bytes };
+        let name = shared.name.clone();
+        let answer = Answer { denied, block_bytes: shared.block_bytes, name };
         wire::write(stream, &answer).await?;
         let read = result.unwrap_or_default();
         match &shared.gate {
             Some(gate) => gated::send(gate, stream, (&request_id, &read), shared).await?,
-            None => send(stream, &read.contents, shared).await?,
+            None => send(stream, (&from, &read.contents), shared).await?,
         }
     }
     Ok(())
@@ -94,12 +95,17 @@ async fn carry_out(
     result.await.ok()
 }
 
-/// Sends blocks, at the link's rate.
-async fn send(stream: &mut dyn Stream, contents: &[u64], shared: &Shared) -> Result<()> {
+/// Sends blocks to the engine of this name, at the rate of the way there.
+async fn send(
+    stream: &mut dyn Stream,
+    (to, contents): (&str, &[u64]),
+    shared: &Shared,
+) -> Result<()> {
     if contents.is_empty() {
         return Ok(());
     }
-    let passing = shared.out.begin(shared.model_bytes * contents.len() as f64);
+    let bytes = shared.model_bytes * contents.len() as f64;
+    let passing = shared.out.begin(bytes, shared.routes.to.get(to));
     let mut sent = 0;
     for chunk in contents.chunks(CHUNK) {
         sent += chunk.len();

@@ -2,7 +2,7 @@
 
 use super::link::Link;
 use super::outgate::Outgate;
-use super::{KvMetrics, LoadFailure, Network, Transfer};
+use super::{KvMetrics, LoadFailure, Network, Routes, Transfer};
 use crate::Error;
 use crate::clock::Clock;
 use meridian_engine::{BLOCK_TOKENS, Profile, Usage};
@@ -30,6 +30,8 @@ pub(crate) struct Export {
 /// What the tasks of all transfers share.
 #[derive(Debug)]
 pub(crate) struct Shared {
+    /// The engine's name, by which others know the way to it.
+    pub(super) name: String,
     pub(super) engine_id: String,
     address: SocketAddr,
     pub(super) network: Network,
@@ -39,6 +41,7 @@ pub(crate) struct Shared {
     /// The engine's card, by direction.
     pub(super) out: Link,
     pub(super) into: Link,
+    pub(super) routes: Routes,
     /// Orders the transfers on `out`; without it they share the card.
     pub(super) gate: Option<Outgate>,
     tp: u32,
@@ -58,26 +61,30 @@ pub(super) const CHUNK: usize = 8;
 const READERS: usize = 64;
 
 impl Shared {
-    /// `address` is that of the side channel.
+    /// The engine's name, and the address of its side channel.
     pub(crate) fn new(
         transfer: &Transfer,
-        address: SocketAddr,
+        (name, address): (&str, SocketAddr),
         profile: &Profile,
         clock: Clock,
     ) -> Result<Shared, Error> {
         let model_bytes = profile.model.kv_bytes(1) * f64::from(BLOCK_TOKENS);
-        let rate = transfer.link_gbps * 1e9 / 8.0 / clock.wall_seconds(Duration::from_secs(1));
+        let scale = clock.wall_seconds(Duration::from_secs(1));
+        let rate = transfer.link_gbps * 1e9 / 8.0 / scale;
+        let link = || Link::new(rate, (&transfer.routes.rates, scale));
         let gate = |policy: &String| Outgate::new(policy, rate, model_bytes);
         let gate = transfer.flow_policy.as_ref().map(gate).transpose()?;
         Ok(Shared {
+            name: name.to_owned(),
             engine_id: fresh_id(),
             address,
             network: transfer.network.clone(),
             load_failure: transfer.load_failure,
             lease: transfer.lease,
             clock,
-            out: Link::new(rate),
-            into: Link::new(rate),
+            out: link(),
+            into: link(),
+            routes: transfer.routes.clone(),
             gate,
             tp: profile.tp,
             model_bytes,
@@ -161,7 +168,7 @@ impl Transfer {
         if !(1e-3..=1e6).contains(&self.link_gbps) {
             return field("KV link", format!("{} Gb/s", self.link_gbps), "use 0.001 to 1000000");
         }
-        Ok(())
+        self.routes.validate()
     }
 }
 

@@ -15,6 +15,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 pub(super) struct Ask {
     pub(super) engine_id: String,
     pub(super) request_id: String,
+    /// The name of the engine that asks.
+    #[serde(default)]
+    pub(super) from: String,
     #[serde(flatten)]
     pub(super) op: Op,
 }
@@ -36,6 +39,9 @@ pub(crate) enum Op {
 pub(super) struct Answer {
     pub(super) denied: Option<Denial>,
     pub(super) block_bytes: usize,
+    /// The name of the engine that answers.
+    #[serde(default)]
+    pub(super) name: String,
 }
 
 /// Why a request on the side channel is not granted.

@@ -16,9 +16,9 @@ use crate::{
 };
 
 /// Longest wait for the last counter updates.
-const SETTLE: Duration = Duration::from_secs(10);
+pub(super) const SETTLE: Duration = Duration::from_secs(10);
 /// Interval between two polls of the gateways.
-const TICK: Duration = Duration::from_millis(100);
+pub(super) const TICK: Duration = Duration::from_millis(100);
 
 /// All running processes.
 pub(super) struct World {
@@ -26,7 +26,7 @@ pub(super) struct World {
     pub(super) loads: Vec<Load>,
     pub(super) gateways: Vec<Gateway>,
     distance: Option<Distance>,
-    engines: Vec<Process>,
+    pub(super) engines: Vec<Process>,
 }
 
 impl World {
@@ -34,7 +34,8 @@ impl World {
     pub(super) async fn of(stage: &Stage, fleet: &Fleet) -> Result<World> {
         let mut engines = Vec::new();
         for (at, (_, spec)) in stage.engines.iter().enumerate() {
-            let name = format!("engine-{at}");
+            let planned = spec.planned.as_ref().map(|planned| planned.name.clone());
+            let name = planned.unwrap_or_else(|| format!("engine-{at}"));
             engines.push(match &stage.llamacpp {
                 Some((installed, server)) => fleet.llamacpp(&name, installed, *server).await?,
                 None => fleet.engine(&name, spec).await?,
@@ -228,7 +229,7 @@ impl World {
     }
 
     /// The counts of requests with two legs.
-    async fn legs(&self, stage: &Stage, client: &Client) -> Result<LegCounts> {
+    pub(super) async fn legs(&self, stage: &Stage, client: &Client) -> Result<LegCounts> {
         let mut legs = LegCounts::default();
         for gateway in &self.gateways {
             legs.add_gateway(&client.scrape(&gateway.admin).await?);
@@ -241,7 +242,7 @@ impl World {
     }
 }
 
-async fn status(client: &Client, gateway: &Gateway) -> Result<Status> {
+pub(super) async fn status(client: &Client, gateway: &Gateway) -> Result<Status> {
     client.json(&format!("{}/admin/status", gateway.admin)).await
 }
 

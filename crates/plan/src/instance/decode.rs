@@ -85,7 +85,25 @@ fn kept(task: &Task<'_>) -> f64 {
 /// TPOT at the fixed point of the batch at a rate, up to a batch of `most`. A request meets the
 /// average number of others, plus itself.
 pub(super) fn tpot_at(task: &Task<'_>, pipeline: &Pipeline, rate: f64, most: f64) -> f64 {
+    step(task, pipeline, met(task, pipeline, rate, most) + 1.0).whole
+}
+
+/// The step in which a request gets its first token from KV that another instance computed, in the batch
+/// of [`tpot_at`]: it computes the last token of a prompt, so its kernels are launched one by one.
+pub(super) fn first_at(task: &Task<'_>, pipeline: &Pipeline, rate: f64, most: f64) -> f64 {
+    let part = met(task, pipeline, rate, most) / pipeline.stages.len() as f64;
+    let time = pipeline.step(&Work {
+        tokens: part + 1.0,
+        sequences: part + 1.0,
+        context: part * kept(task),
+        pairs: task.prompt.mean,
+        prompts: 1.0,
+    });
+    time.whole
+}
+
+/// The others in the batch, on average.
+fn met(task: &Task<'_>, pipeline: &Pipeline, rate: f64, most: f64) -> f64 {
     let seconds = |n: f64| step(task, pipeline, n + 1.0).whole;
-    let behind = |n: f64| n <= rate * task.output.mean * seconds(n);
-    seconds(largest(most.max(1.0), behind))
+    largest(most.max(1.0), |n: f64| n <= rate * task.output.mean * seconds(n))
 }

@@ -5,6 +5,24 @@ use serde_json::{Value, json};
 
 use super::Unit;
 
+/// What the gateway's file says of every replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GatewaySettings {
+    /// The engine.
+    pub engine: &'static str,
+    /// The protocol by which KV is handed over.
+    pub transfer: &'static str,
+    /// The policy.
+    pub policy: &'static str,
+}
+
+/// The settings that are rendered, and with which a plan is started on one machine. The policy is one
+/// that does as the plan assumes: it splits every request, and sends the prompt to the instance with the
+/// fewest tokens to compute. The default policy keeps a prompt at a decode instance if that is sooner for
+/// it, which takes the decode instances' time for tokens.
+pub const GATEWAY: GatewaySettings =
+    GatewaySettings { engine: "vllm", transfer: "nixl", policy: "dynamo_kv" };
+
 /// The port of the gateway's clients.
 pub(super) const LISTEN: u16 = 8080;
 
@@ -24,12 +42,13 @@ pub(super) fn text<'a, 'u: 'a>(hosts: impl Iterator<Item = (&'a Unit<'u>, &'a st
         .map(|(unit, host)| {
             json!({
                 "url": format!("http://{host}:{}", unit.ports.serve),
-                "engine": "vllm",
+                "engine": GATEWAY.engine,
                 "role": unit.instance().phase.name(),
-                "transfer": "nixl",
+                "transfer": GATEWAY.transfer,
             })
         })
         .collect();
     let replicas = super::yaml(&json!({"replicas": replicas}));
-    format!("version: 1\nlisten: 0.0.0.0:{LISTEN}\n{replicas}")
+    let policy = GATEWAY.policy;
+    format!("version: 1\nlisten: 0.0.0.0:{LISTEN}\npolicy: {policy}\n{replicas}")
 }

@@ -31,7 +31,7 @@ impl Served {
 /// The lengths that 999 of 1,000 prompts and replies do not exceed, together, in steps of 1,024
 /// tokens, and at most the model's context. An engine refuses to start if its KV cache is smaller
 /// than one request of this length.
-fn context(task: &Task<'_>) -> u32 {
+pub(crate) fn context(task: &Task<'_>) -> u32 {
     let both = longest(task.prompt) + longest(task.output);
     let steps = libm::ceil(both / STEP).max(1.0) * STEP;
     steps.min(f64::from(task.subject.shape.context)) as u32

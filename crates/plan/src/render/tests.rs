@@ -188,6 +188,7 @@ fn every_instance_is_a_replica() {
         # meridian gateway -c gateway.yaml. Add tenants or limits before clients reach it.
         version: 1
         listen: 0.0.0.0:8080
+        policy: dynamo_kv
         replicas:
         - engine: vllm
           role: prefill

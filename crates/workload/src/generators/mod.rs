@@ -2,6 +2,7 @@
 
 pub(crate) mod chat;
 pub(crate) mod first_prompts;
+pub(crate) mod lengths;
 pub(crate) mod mixed;
 mod openings;
 pub(crate) mod rag;

@@ -10,7 +10,7 @@ use std::time::Duration;
 pub(super) struct TransferArgs {
     /// The part of requests that the engine is meant for, shown in its metrics. A request's own
     /// `kv_transfer_params` say which leg it is, as in vLLM.
-    #[arg(long, value_enum, default_value_t = RoleName::Both)]
+    #[arg(long, value_enum, default_value_t = RoleName::Both, conflicts_with = "plan")]
     role: RoleName,
     /// Address at which other engines fetch KV, named in the answers of prefill legs; port 0 is any
     /// free one.
@@ -35,7 +35,7 @@ pub(super) struct TransferArgs {
     #[arg(long, value_name = "POLICY")]
     flow_policy: Option<String>,
     /// What happens to a decode leg whose KV can't be fetched.
-    #[arg(long, value_enum, default_value_t = Policy::Fail)]
+    #[arg(long, value_enum, default_value_t = Policy::Fail, conflicts_with = "plan")]
     kv_load_failure_policy: Policy,
 }
 
@@ -58,6 +58,12 @@ enum Policy {
 }
 
 impl TransferArgs {
+    /// The flags on top of an instance's own role, routes and answer to KV that can't be fetched.
+    pub(super) fn of(&self, planned: Transfer) -> Transfer {
+        let Transfer { role, routes, load_failure, .. } = planned;
+        Transfer { role, routes, load_failure, ..self.transfer() }
+    }
+
     pub(super) fn transfer(&self) -> Transfer {
         Transfer {
             role: match self.role {
