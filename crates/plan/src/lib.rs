@@ -4,12 +4,15 @@
 //! A pure library: text and values in, values and text out. The caller reads files.
 
 mod advice;
+mod aggregated;
 mod assign;
 mod cell;
 mod check;
 pub mod collective;
+mod cost;
 pub mod discover;
 mod document;
+mod drift;
 mod explain;
 mod fleet;
 mod group;
@@ -30,12 +33,14 @@ mod problem;
 mod queue;
 mod recut;
 mod render;
+mod revise;
 pub mod rivals;
 mod route;
 mod search;
 mod shape;
 mod splits;
 mod spread;
+mod sweep;
 mod table;
 mod task;
 mod topology;
@@ -45,11 +50,14 @@ pub mod units;
 pub mod verify;
 
 pub use advice::{Advice, Step, advice, step_in, step_out};
+pub use aggregated::{Aggregated, Bound, Whole, aggregated, beside, verdict};
 pub use cell::{Found, Ranked, Smallest};
 pub use check::{check, task_of};
+pub use cost::{Bill, Prices};
 pub use document::{
     CellFile, InstanceFile, LengthsFile, PLAN_VERSION, PhaseName, PlanFile, RowFile, SloFile,
 };
+pub use drift::{Averages, RECENT};
 pub use explain::idle;
 pub use fleet::{FULL, Fleet, Limit, Times, Verdict};
 pub use import::{
@@ -64,9 +72,11 @@ pub use paper::{Printed, paper, printed_heterogeneous, printed_homogeneous, prin
 pub use problem::{Problem, Problems, one_of};
 pub use queue::{Queue, Wait};
 pub use render::{model_id, rendered};
+pub use revise::{Change, Revised, names, revise};
 pub use route::{Route, hop, route};
 pub use search::{Plan, plan};
 pub use spread::Spread;
+pub use sweep::{Point, Side, rates, sweep};
 pub use table::{GroupPolicy, PolicyTable};
 pub use task::{Lengths, Slo, Task};
 pub use topology::{

@@ -12,7 +12,7 @@ mod picture;
 mod ports;
 mod served;
 
-use crate::instance::Phase;
+use crate::revise::names;
 use crate::search::Plan;
 use crate::task::Task;
 use crate::topology::GpuId;
@@ -81,13 +81,13 @@ impl Unit<'_> {
 }
 
 fn units<'a>(task: &Task<'_>, instances: impl Iterator<Item = &'a Rated>) -> Vec<Unit<'a>> {
-    let mut counts = [0, 0];
     let mut slots = Slots::new(task.topology);
+    let instances: Vec<&Rated> = instances.collect();
+    let names = names(instances.iter().map(|rated| &rated.instance));
     instances
-        .map(|rated| {
-            let count = &mut counts[usize::from(rated.instance.phase == Phase::Decode)];
-            let name = format!("{}-{count}", rated.instance.phase.name());
-            *count += 1;
+        .into_iter()
+        .zip(names)
+        .map(|(rated, name)| {
             let nodes = nodes(task, &rated.instance);
             let distinct: std::collections::BTreeSet<&String> =
                 nodes.iter().map(|node| &node.server).collect();
