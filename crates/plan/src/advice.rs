@@ -122,7 +122,7 @@ pub fn step_out(task: &Task<'_>, running: &Ranked) -> Option<Step> {
 }
 
 /// One instance of each split, on free GPUs of as few servers as possible.
-fn additions(task: &Task<'_>, free: &[GpuId]) -> Vec<Rc<Rated>> {
+pub(crate) fn additions(task: &Task<'_>, free: &[GpuId]) -> Vec<Rc<Rated>> {
     let server = |gpu: &GpuId| task.topology.server_of(*gpu);
     let mut order = free.to_vec();
     let here = |gpu: &GpuId| free.iter().filter(|other| server(other) == server(gpu)).count();
@@ -138,7 +138,7 @@ fn additions(task: &Task<'_>, free: &[GpuId]) -> Vec<Rc<Rated>> {
     all
 }
 
-fn with(fleet: &Fleet, more: &[Rc<Rated>]) -> Fleet {
+pub(crate) fn with(fleet: &Fleet, more: &[Rc<Rated>]) -> Fleet {
     let mut fleet = fleet.clone();
     for rated in more {
         match rated.instance.phase {

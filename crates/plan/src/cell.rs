@@ -12,7 +12,7 @@ use crate::fleet::{Fleet, Verdict};
 use crate::group::arranged;
 use crate::improve::improved;
 use crate::instance::{Parallel, Phase, Rated};
-use crate::laying::{Free, Order, places};
+use crate::laying::{Free, Order, places, servers_of};
 use crate::pack::{Class, Packing, Piece, Shape, packings};
 use crate::shape::shapes;
 use crate::splits::parallels;
@@ -270,7 +270,7 @@ impl<'a> Cell<'a> {
         (pieces, splits): (&[Piece], &[(Phase, Parallel)]),
         order: Order,
     ) -> Fleet {
-        let servers = self.servers_of(packing, pieces);
+        let servers = servers_of(&self.classes, packing, pieces);
         let mut free = Free::new(self.task.topology, &self.classes, order);
         // Instances that span servers first: their parts need the same cards on each. If cards come
         // first, so do the instances that send most over them.
@@ -292,32 +292,6 @@ impl<'a> Cell<'a> {
             }
         }
         fleet
-    }
-
-    /// For each step of a packing, the servers and the number of GPUs it uses on each.
-    fn servers_of(&self, packing: &Packing, pieces: &[Piece]) -> Vec<Vec<(u32, u8)>> {
-        let mut left: Vec<Vec<(u32, u8)>> = self
-            .classes
-            .iter()
-            .map(|(class, of)| of.iter().map(|server| (*server, class.gpus as u8)).collect())
-            .collect();
-        let mut all = Vec::new();
-        for step in &packing.steps {
-            let mut parts: Vec<(u32, u8)> = Vec::new();
-            for (nth, found) in step.found.iter().enumerate() {
-                let shape = &pieces[step.piece].shape[nth];
-                for (part, free) in shape.iter().zip(found) {
-                    let other = |server: u32| parts.iter().all(|(taken, _)| *taken != server);
-                    let fits = |(server, left): &&mut (u32, u8)| left == free && other(*server);
-                    let slot = left[nth].iter_mut().find(fits);
-                    let slot = slot.expect("a packing takes free slots");
-                    slot.1 -= part;
-                    parts.push((slot.0, *part));
-                }
-            }
-            all.push(parts);
-        }
-        all
     }
 }
 

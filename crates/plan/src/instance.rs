@@ -16,9 +16,9 @@ use crate::spread::{Spread, Waits};
 use crate::task::Task;
 use crate::topology::GpuId;
 
+pub(crate) use decode::{kept, seats};
 pub use parts::{Parts, StageParts};
-pub(crate) use step::Hop;
-use step::Pipeline;
+pub(crate) use step::{Hop, Pipeline};
 
 /// The phase of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

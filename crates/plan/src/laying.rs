@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::pack::Class;
+use crate::pack::{Class, Packing, Piece};
 use crate::topology::{GpuId, Topology};
 
 /// The order of a server's GPUs.
@@ -41,10 +41,15 @@ pub(crate) struct Free {
 
 impl Free {
     pub(crate) fn new(topology: &Topology, classes: &[(Class, Vec<u32>)], order: Order) -> Free {
-        let all = classes.iter().flat_map(|(_, of)| of).map(|server| {
-            let gpus = places(topology, *server, order);
+        let all = classes.iter().flat_map(|(_, of)| of);
+        Free::of(all.map(|server| (*server, places(topology, *server, order))))
+    }
+
+    /// These GPUs of each server.
+    pub(crate) fn of(servers: impl Iterator<Item = (u32, Vec<GpuId>)>) -> Free {
+        let all = servers.map(|(server, gpus)| {
             let free = vec![true; gpus.len()];
-            (*server, (gpus, free))
+            (server, (gpus, free))
         });
         Free { servers: all.collect() }
     }
@@ -84,4 +89,33 @@ fn block(free: &[bool], len: usize) -> Option<Vec<usize>> {
         .map(|start| start..start + len)
         .find(|range| range.end <= free.len() && free[range.clone()].iter().all(|one| *one))
         .map(Iterator::collect)
+}
+
+/// For each step of a packing, the servers and the number of GPUs it uses on each.
+pub(crate) fn servers_of(
+    classes: &[(Class, Vec<u32>)],
+    packing: &Packing,
+    pieces: &[Piece],
+) -> Vec<Vec<(u32, u8)>> {
+    let mut left: Vec<Vec<(u32, u8)>> = classes
+        .iter()
+        .map(|(class, of)| of.iter().map(|server| (*server, class.gpus as u8)).collect())
+        .collect();
+    let mut all = Vec::new();
+    for step in &packing.steps {
+        let mut parts: Vec<(u32, u8)> = Vec::new();
+        for (nth, found) in step.found.iter().enumerate() {
+            let shape = &pieces[step.piece].shape[nth];
+            for (part, free) in shape.iter().zip(found) {
+                let other = |server: u32| parts.iter().all(|(taken, _)| *taken != server);
+                let fits = |(server, left): &&mut (u32, u8)| left == free && other(*server);
+                let slot = left[nth].iter_mut().find(fits);
+                let slot = slot.expect("a packing takes free slots");
+                slot.1 -= part;
+                parts.push((slot.0, *part));
+            }
+        }
+        all.push(parts);
+    }
+    all
 }

@@ -4,12 +4,15 @@
 //! A pure library: text and values in, values and text out. The caller reads files.
 
 mod advice;
+mod aggregated;
 mod assign;
 mod cell;
 mod check;
 pub mod collective;
+mod cost;
 pub mod discover;
 mod document;
+mod drift;
 mod explain;
 mod fleet;
 mod forecast;
@@ -23,6 +26,7 @@ mod laying;
 mod level;
 mod loads;
 mod model;
+mod names;
 pub mod online;
 mod pack;
 mod paper;
@@ -31,6 +35,7 @@ mod problem;
 mod queue;
 mod recut;
 mod render;
+mod revise;
 pub mod rivals;
 mod route;
 mod search;
@@ -38,6 +43,7 @@ mod shape;
 mod splits;
 mod spread;
 mod started;
+mod sweep;
 mod table;
 mod task;
 mod topology;
@@ -47,11 +53,14 @@ pub mod units;
 pub mod verify;
 
 pub use advice::{Advice, Step, advice, step_in, step_out};
+pub use aggregated::{Aggregated, Bound, Whole, aggregated, beside, verdict};
 pub use cell::{Found, Ranked, Smallest};
 pub use check::{check, task_of};
+pub use cost::{Bill, Prices};
 pub use document::{
     CellFile, InstanceFile, LengthsFile, PLAN_VERSION, PhaseName, PlanFile, RowFile, SloFile,
 };
+pub use drift::{Averages, RECENT};
 pub use explain::idle;
 pub use fleet::{FULL, Fleet, Limit, Times, Verdict};
 pub use forecast::{Forecast, forecast};
@@ -64,14 +73,17 @@ pub use instance::{Instance, Parallel, Parts, Phase, Rated, StageParts, Unfit};
 pub use known::TOPOLOGIES;
 pub use loads::Loads;
 pub use model::Subject;
+pub use names::names;
 pub use paper::{Printed, paper, printed_heterogeneous, printed_homogeneous, printed_ring};
 pub use problem::{Problem, Problems, one_of};
 pub use queue::{Queue, Wait};
 pub use render::{GATEWAY, GatewaySettings, model_id, rendered};
+pub use revise::{Change, Revised, revise};
 pub use route::{Route, hop, route};
 pub use search::{Plan, plan};
 pub use spread::Spread;
 pub use started::{KvWay, KvWays, Started, kv_ways, started};
+pub use sweep::{Point, Side, rates, sweep};
 pub use table::{GroupPolicy, PolicyTable};
 pub use task::{Lengths, Slo, Task};
 pub use topology::{

@@ -12,7 +12,7 @@ mod picture;
 mod ports;
 mod served;
 
-use crate::instance::Phase;
+use crate::names::names;
 use crate::search::Plan;
 use crate::task::Task;
 use crate::topology::GpuId;
@@ -84,9 +84,10 @@ impl Unit<'_> {
 
 fn units<'a>(task: &Task<'_>, instances: impl Iterator<Item = &'a Rated>) -> Vec<Unit<'a>> {
     let mut slots = Slots::new(task.topology);
-    let all: Vec<&Rated> = instances.collect();
-    let names = names(all.iter().map(|rated| rated.instance.phase));
-    all.iter()
+    let instances: Vec<&Rated> = instances.collect();
+    let names = names(instances.iter().map(|rated| &rated.instance));
+    instances
+        .into_iter()
         .zip(names)
         .map(|(rated, name)| {
             let nodes = nodes(task, &rated.instance);
@@ -98,17 +99,6 @@ fn units<'a>(task: &Task<'_>, instances: impl Iterator<Item = &'a Rated>) -> Vec
             Unit { name, rated, ports, nodes, blocks }
         })
         .collect()
-}
-
-/// The names of instances of these phases: `prefill-0` and on, `decode-0` and on.
-pub(crate) fn names(phases: impl Iterator<Item = Phase>) -> Vec<String> {
-    let mut counts = [0, 0];
-    let name = |phase: Phase| {
-        let count = &mut counts[usize::from(phase == Phase::Decode)];
-        *count += 1;
-        format!("{}-{}", phase.name(), *count - 1)
-    };
-    phases.map(name).collect()
 }
 
 /// Runs of ranks on one server.

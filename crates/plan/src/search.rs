@@ -47,7 +47,7 @@ impl Plan {
 }
 
 /// GPUs up to which a topology is one cell.
-const ONE_CELL: u32 = 16;
+pub(crate) const ONE_CELL: u32 = 16;
 /// GPUs of the cells in a larger topology. Larger cells are tried only if these hold no plan, or if
 /// in a small topology they leave much idle, e.g. because the remainder of a cut is too small for
 /// both phases: they take ten times as long.
@@ -227,11 +227,11 @@ fn taking_turns(topology: &Topology, unit: &[u32]) -> Vec<u32> {
 }
 
 /// The signature of a cell, independent of its position.
-type Look = Vec<u64>;
+pub(crate) type Look = Vec<u64>;
 /// The first servers of each signature, and their result.
 type Known = BTreeMap<Look, (Vec<u32>, Found)>;
 
-fn look(topology: &Topology, servers: &[u32]) -> Look {
+pub(crate) fn look(topology: &Topology, servers: &[u32]) -> Look {
     let mut look = Vec::new();
     let (mut units, mut switches): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
     let nth = |seen: &mut Vec<u32>, id: u32| match seen.iter().position(|one| *one == id) {

@@ -38,6 +38,11 @@ impl Spread {
         Spread(core::array::from_fn(|nth| time(length(nth).clamp(1.0, most.max(1.0)))))
     }
 
+    /// Each time with its weight.
+    pub(crate) fn weighted(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
+        WEIGHTS.iter().copied().zip(self.0.iter().copied())
+    }
+
     /// The mean of a function of the time.
     #[must_use]
     pub fn mean_of(&self, f: impl Fn(f64) -> f64) -> f64 {

@@ -13,8 +13,9 @@ use meridian_engine::{BLOCK_TOKENS, Config, Profile, Stage, Way};
 
 use crate::fleet::Fleet;
 use crate::instance::{Instance, Parts, Phase};
+use crate::names::names;
 use crate::problem::{Problem, Problems};
-use crate::render::{context, names};
+use crate::render::context;
 use crate::task::Task;
 use crate::topology::LinkId;
 use crate::transfer::transfer;
@@ -65,7 +66,7 @@ pub fn started(task: &Task<'_>, fleets: &[Fleet]) -> Result<Vec<Started>, Proble
     let all = || fleets.iter().flat_map(Fleet::all).map(|rated| &rated.instance);
     let mut found = Problems(Vec::new());
     let mut started = Vec::new();
-    for (instance, name) in all().zip(names(all().map(|instance| instance.phase))) {
+    for (instance, name) in all().zip(names(all())) {
         match one(task, instance, name) {
             Ok(one) => started.push(one),
             Err(problem) => found.0.push(problem),
@@ -116,7 +117,7 @@ fn stage(part: &crate::instance::StageParts, parts: &Parts) -> Stage {
 /// If two instances do not reach each other.
 pub fn kv_ways(task: &Task<'_>, fleets: &[Fleet]) -> Result<KvWays, Problems> {
     let all = || fleets.iter().flat_map(Fleet::all).map(|rated| &rated.instance);
-    let named: Vec<_> = all().zip(names(all().map(|instance| instance.phase))).collect();
+    let named: Vec<_> = all().zip(names(all())).collect();
     let of = |phase| named.iter().filter(move |(instance, _)| instance.phase == phase);
     let bytes = task.subject.shape.kv_bytes(1) * task.prompt.mean;
     let (mut links, mut ways) = (Vec::<LinkId>::new(), BTreeMap::new());

@@ -4,7 +4,7 @@
 use anyhow::{Context as _, anyhow};
 use meridian_base::Time;
 use meridian_plan::{Instance, LinkId, Loads, Parts, PolicyTable, Task, Topology, transfer};
-use meridian_sim::fleet::{self, Report, Request, Setup, Stage};
+use meridian_sim::fleet::{self, Aggregated, Report, Request, Setup, Stage};
 
 use super::choose::Chooser;
 use super::place::Placed;
@@ -64,6 +64,42 @@ impl<'a> Deployed<'a> {
             layers: if mode == Mode::Paper { 1 } else { task.subject.shape.layers },
             ..Setup::default()
         };
+        let links = ports.links;
+        Ok(Deployed { topology, system, mode, setup, table, links })
+    }
+
+    /// Lays aggregated instances out: each with its share of the requests, in any unit, and the
+    /// tokens that a step of it may have.
+    ///
+    /// # Errors
+    ///
+    /// When an instance can't run at its place.
+    pub fn aggregated(
+        task: &Task<'a>,
+        instances: &[(Instance, f64, u32)],
+    ) -> anyhow::Result<Deployed<'a>> {
+        let (system, mode) = (System::Heroserve, Mode::Corrected);
+        let topology = task.topology;
+        let (mut senders, mut table) = (Senders::new(topology), PolicyTable::default());
+        let mut parts = Vec::new();
+        for (instance, ..) in instances {
+            let of = Parts::of(task, instance).map_err(|why| anyhow!("does not run: {why:?}"))?;
+            for (members, stage) in instance.stages.iter().zip(&of.stages) {
+                senders.group(system, mode, members, &mut table);
+                stage.pass.iter().for_each(|(_, _, loads)| senders.add(loads));
+            }
+            parts.push(of);
+        }
+        let ports = senders.ports(system);
+        let mut group = 0;
+        let mut one = |((of, weight, budget), parts): (&(Instance, f64, u32), &Parts)| {
+            let one = (of.clone(), *weight);
+            let mut engine = instance(&one, parts, &table, &ports, &mut group);
+            engine.together = if of.parallel.ep { of.parallel.tp as usize } else { 1 };
+            Aggregated { engine, budget: *budget }
+        };
+        let aggregated = instances.iter().zip(&parts).map(&mut one).collect();
+        let setup = Setup { aggregated, ports: ports.rates(), layers: 1, ..Setup::default() };
         let links = ports.links;
         Ok(Deployed { topology, system, mode, setup, table, links })
     }

@@ -4,7 +4,7 @@
 
 #[path = "../../../plan/tests/all/suite/mod.rs"]
 #[allow(dead_code, reason = "the planner's own tests ask for more of a case")]
-mod suite;
+pub(crate) mod suite;
 
 use meridian_base::{Rng, Time};
 use meridian_bench::fleet::lengths::requests;
@@ -21,7 +21,7 @@ const REQUESTS: usize = 20_000;
 const NEAR: f64 = 0.15;
 
 /// Lengths of the task's distribution.
-fn pairs(task: &Task<'_>, seed: u64) -> Vec<(u32, u32)> {
+pub(crate) fn pairs(task: &Task<'_>, seed: u64) -> Vec<(u32, u32)> {
     let mut rng = Rng::new(seed).fork(100);
     let context = task.subject.shape.context;
     let mut draw = |of: Lengths| rng.lognormal(of.mean, of.cv).clamp(1.0, 1e6) as u32;
@@ -35,11 +35,11 @@ fn pairs(task: &Task<'_>, seed: u64) -> Vec<(u32, u32)> {
 
 /// The times that requests see.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+pub(crate) struct Seen {
     /// TTFT: the mean, and the value that the attained share stays below.
-    ttft: [f64; 2],
+    pub(crate) ttft: [f64; 2],
     /// Mean TPOT.
-    tpot: f64,
+    pub(crate) tpot: f64,
 }
 
 /// The plan's prediction at a rate.
@@ -75,7 +75,7 @@ fn simulated(task: &Task<'_>, ranked: &Ranked, rate: f64, seed: u64) -> Seen {
 }
 
 /// Share of a prediction that is beyond the simulation's figure.
-fn error(ours: f64, theirs: f64) -> f64 {
+pub(crate) fn error(ours: f64, theirs: f64) -> f64 {
     ours / theirs - 1.0
 }
 

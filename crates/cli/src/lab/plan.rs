@@ -1,19 +1,28 @@
 //! `meridian plan`: the placement of GPUs and their collectives.
 
+mod asked;
+mod cost;
 mod discover;
+mod lengths;
 mod probe;
+mod revise;
 mod show;
+mod sweep;
 mod verify;
+mod worth;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use meridian_plan::units::{Rate, Span};
+use meridian_plan::units::Rate;
 use meridian_plan::{
-    Lengths, Plan, PlanFile, Problems, Ranked, Slo, Subject, TOPOLOGIES, Task, Topology,
-    TopologySpec, from_nccl, from_smi, model_id,
+    Plan, PlanFile, Problems, Ranked, Subject, TOPOLOGIES, Task, Topology, TopologySpec, from_nccl,
+    from_smi, model_id,
 };
+
+use asked::About;
+use cost::Cost;
 
 /// Plan the placement of GPUs and their collectives; see docs/planner.md
 #[derive(Debug, clap::Args)]
@@ -31,6 +40,10 @@ enum Command {
     Check(Check),
     /// Show the cheapest way to grow and to shrink a running plan
     Step(Check),
+    /// Plan several rates: the least GPUs of each, with separate and with aggregated instances
+    Sweep(Box<sweep::Args>),
+    /// Say whether a running plan still serves recorded requests, and if not how to change it
+    Revise(revise::Args),
     /// Print the topology file of a server, from NCCL's dump or from `nvidia-smi topo -m`
     Import(Import),
     /// Print the topology file of a set of servers, from what each of them says
@@ -43,36 +56,16 @@ enum Command {
 
 #[derive(Debug, clap::Args)]
 struct Asked {
-    /// Topology: a file, or the name of a built-in one, as heroserve-testbed
-    #[arg(short, long, value_name = "FILE", required = true)]
-    topology: Option<PathBuf>,
-    /// Model: a short name, or its config.json
-    #[arg(short, long, value_name = "NAME|FILE", required = true)]
-    model: Option<String>,
-    /// Objective for the TTFT
-    #[arg(long, value_parser = span, default_value = "2.5s", allow_hyphen_values = true)]
-    ttft: Span,
-    /// Objective for the TPOT
-    #[arg(long, value_parser = span, default_value = "150ms", allow_hyphen_values = true)]
-    tpot: Span,
-    /// Share of requests that should meet both
-    #[arg(long, default_value_t = 0.9, allow_negative_numbers = true)]
-    attainment: f64,
-    /// Mean length of prompts, in tokens
-    #[arg(long, default_value_t = 1000.0, allow_negative_numbers = true)]
-    prompt: f64,
-    /// Their coefficient of variation
-    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
-    prompt_cv: f64,
-    /// Mean length of replies
-    #[arg(long, default_value_t = 250.0, allow_negative_numbers = true)]
-    output: f64,
-    /// Their coefficient of variation
-    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
-    output_cv: f64,
+    #[command(flatten)]
+    about: About,
+    #[command(flatten)]
+    cost: Cost,
     /// Requests a second to serve with the fewest GPUs [default: as many as the topology can]
     #[arg(long, allow_negative_numbers = true)]
     rate: Option<f64>,
+    /// Serve the rate of the trace in --lengths-from
+    #[arg(long, requires = "lengths_from", conflicts_with = "rate")]
+    measured_rate: bool,
     /// The corrected planner, or the paper's as printed
     #[arg(long, value_enum, default_value_t)]
     mode: Mode,
@@ -124,10 +117,6 @@ struct Import {
     card_rate: Rate,
 }
 
-fn span(text: &str) -> Result<Span, String> {
-    Span::parse(text)
-}
-
 fn rate(text: &str) -> Result<Rate, String> {
     Rate::parse(text)
 }
@@ -138,6 +127,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         None => plan(&args.asked),
         Some(Command::Check(args)) => check(args),
         Some(Command::Step(args)) => steps(args),
+        Some(Command::Sweep(args)) => sweep::run(args),
+        Some(Command::Revise(args)) => revise::run(args),
         Some(Command::Import(args)) => import(args),
         Some(Command::Discover(args)) => discover::run(args),
         Some(Command::Verify(args)) => verify::run(args),
@@ -146,14 +137,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn plan(asked: &Asked) -> anyhow::Result<()> {
-    let spec = spec(asked.topology.as_deref().context("--topology: is missing; give a file")?)?;
+    let about = &asked.about;
+    let spec = about.spec()?;
     let topology = all(spec.build(), "--topology")?;
-    let subject = subject(asked.model.as_deref().context("--model: is missing; give a name")?)?;
+    let subject = about.subject()?;
     // Before the search, which takes longer.
     let id = asked.render.as_ref().map(|_| model_id(&subject, asked.model_id.as_deref()));
     let id = id.map(|id| all(id, "--render")).transpose()?;
-    let task = asked.task(&topology, &subject);
-    let mut said = String::new();
+    let prices = asked.cost.prices(&topology)?;
+    let measured = about.measured(&subject)?;
+    let mut task = about.task(&topology, &subject, measured.as_ref())?;
+    task.rate = asked.rate;
+    if let Some(measured) = measured.as_ref().filter(|_| asked.measured_rate) {
+        task.rate = Some(all(measured.averages.rate(), "--measured-rate")?);
+    }
+    let mut said = measured.map_or(String::new(), |measured| measured.text(&task));
     let plans = match asked.mode {
         Mode::Corrected => all(meridian_plan::plan(&task), "no plan")?,
         Mode::Paper => {
@@ -164,6 +162,7 @@ fn plan(asked: &Asked) -> anyhow::Result<()> {
     };
     for (nth, plan) in plans.iter().take(asked.top.max(1)).enumerate() {
         said.push_str(&show::plan(&task, plan, nth + 1));
+        said.push_str(&worth::text(&task, plan, prices.as_ref()));
     }
     let best = plans.first().context("no plan")?;
     if asked.advise {
@@ -197,15 +196,6 @@ fn written(
         said.push_str(&format!("\nrendered into {}\n", folder.display()));
     }
     Ok(said)
-}
-
-impl Asked {
-    fn task<'a>(&self, topology: &'a Topology, subject: &'a Subject) -> Task<'a> {
-        let prompt = Lengths { mean: self.prompt, cv: self.prompt_cv };
-        let output = Lengths { mean: self.output, cv: self.output_cv };
-        let slo = Slo { ttft: self.ttft.0, tpot: self.tpot.0, attainment: self.attainment };
-        Task { rate: self.rate, ..Task::new(topology, subject, (prompt, output), slo) }
-    }
 }
 
 fn check(args: &Check) -> anyhow::Result<()> {

@@ -54,7 +54,7 @@ pub(super) fn rated(
 }
 
 /// vLLM's default maximum: 1,024 sequences on GPUs with high memory bandwidth.
-pub(super) fn seats(task: &Task<'_>, instance: &Instance) -> f64 {
+pub(crate) fn seats(task: &Task<'_>, instance: &Instance) -> f64 {
     let large = |gpu: &GpuId| matches!(task.topology.kind(*gpu).name, "h100" | "h200");
     let each = if instance.gpus().all(|gpu| large(&gpu)) { 1024.0 } else { 256.0 };
     if instance.parallel.ep { each * f64::from(instance.parallel.tp) } else { each }
@@ -77,7 +77,7 @@ fn step(task: &Task<'_>, pipeline: &Pipeline, n: f64) -> Time {
 
 /// KV tokens of a request in the batch: its prompt's, and half of its reply's. Longer replies stay
 /// longer, so the replies in a batch are longer than the mean.
-fn kept(task: &Task<'_>) -> f64 {
+pub(crate) fn kept(task: &Task<'_>) -> f64 {
     let Lengths { mean, cv } = task.output;
     task.prompt.mean + mean * (1.0 + cv * cv) / 2.0
 }

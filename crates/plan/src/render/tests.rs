@@ -1,6 +1,6 @@
 use super::*;
 use crate::import::TopologySpec;
-use crate::instance::Parallel;
+use crate::instance::{Parallel, Phase};
 use crate::model::Subject;
 use crate::search::plan;
 use crate::task::{Lengths, Slo};

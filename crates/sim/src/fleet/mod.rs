@@ -8,11 +8,14 @@
 //! [`Setup`] defines a run except for the ways of collectives: a [`Choose`] selects those,
 //! operation by operation, given the time and the bytes. [`exchanges`] runs only collectives.
 //!
-//! It does not model packets, prompts computed several at a time or in chunks, prefill preemption,
-//! or failures. KV that does not fit waits at the decode instance and not before.
+//! Instead of prefill and decode instances, a fleet may have aggregated ones, which do both.
+//!
+//! It does not model packets, in prefill instances prompts computed several at a time or in chunks,
+//! prefill preemption, or failures. KV that does not fit waits at the decode instance and not before.
 
 mod decode;
 mod exchange;
+mod mixed;
 mod prefill;
 mod report;
 mod setup;
@@ -22,7 +25,7 @@ mod world;
 
 pub use exchange::exchanges;
 pub use report::{Record, Report, Spent};
-pub use setup::{Choose, Instance, Request, Setup, Stage, Way};
+pub use setup::{Aggregated, Choose, Instance, Request, Setup, Stage, Way};
 pub use world::run;
 
 #[cfg(test)]

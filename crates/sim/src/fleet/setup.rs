@@ -46,6 +46,15 @@ pub struct Instance {
     pub weight: f64,
 }
 
+/// An engine that prefills and decodes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Aggregated {
+    /// The engine; `together` is its number of ranks that share experts, otherwise 1.
+    pub engine: Instance,
+    /// Most tokens of a step, for each rank.
+    pub budget: u32,
+}
+
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Request {
@@ -66,6 +75,8 @@ pub struct Setup {
     pub prefill: Vec<Instance>,
     /// Decode instances.
     pub decode: Vec<Instance>,
+    /// Aggregated instances, which then get all requests.
+    pub aggregated: Vec<Aggregated>,
     /// The way of a token's KV from each prefill instance to each decode instance; a token counts
     /// as a byte.
     pub handoff: Vec<Vec<Way>>,

@@ -8,11 +8,12 @@ use std::collections::VecDeque;
 use meridian_base::Time;
 use meridian_engine::Work;
 
-/// An instance: prefill or decode, and its number.
+/// An instance: its phase, and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Home {
     Prefill(usize),
     Decode(usize),
+    Mixed(usize),
 }
 
 /// A step on its way.

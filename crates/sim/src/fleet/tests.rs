@@ -38,6 +38,7 @@ fn setup(prefill: Vec<Stage>, decode: Vec<Stage>, every: f64, count: u32) -> Set
         ports: vec![1e6; 4],
         prefill: vec![instance(prefill)],
         decode: vec![instance(decode)],
+        aggregated: Vec::new(),
         handoff: vec![vec![Way::default()]],
         layers: 1,
         requests: (0..count).map(request).collect(),
@@ -143,4 +144,69 @@ fn a_run_can_be_cut_short() {
     let report = run(&cut, &mut First);
     assert!(report.records[19].ttft.is_none() && report.records[0].tpot.is_some());
     assert_eq!(report, run(&cut, &mut First));
+}
+
+/// Aggregated instances of one GPU each, and their load.
+fn aggregated(terms: Terms, count: usize, requests: Vec<Request>) -> Setup {
+    let engine = instance(vec![Stage { terms, ..Stage::default() }]);
+    let one = Aggregated { engine, budget: 256 };
+    Setup { aggregated: vec![one; count], requests, until: seconds(1e4), ..Setup::default() }
+}
+
+// An aggregated instance is the engine model: the same requests get the same times.
+#[test]
+fn aggregated_instances_step_as_the_engine_does() {
+    use meridian_base::{RequestId, Rng};
+    use meridian_engine::{Config, Engine, Input, Output, Profile, Submission};
+    let profile = Profile::named("llama-3.1-8b", "a100", 1).unwrap();
+    let mut rng = Rng::new(7);
+    let mut at = 0.0;
+    let mut request = |_| {
+        at += rng.exponential(0.1);
+        let (prompt, output) = (1 + rng.below(900) as u32, 2 + rng.below(60) as u32);
+        Request { at: seconds(at), prompt, output }
+    };
+    let requests: Vec<Request> = (0..400).map(&mut request).collect();
+    let report = run(&aggregated(profile.terms, 1, requests.clone()), &mut First);
+    let config = Config { max_num_batched_tokens: 256, ..Config::new(profile) };
+    let mut engine = Engine::new(config, 1).unwrap();
+    let mut first = vec![None; requests.len()];
+    let mut take = |engine: &mut Engine| {
+        while let Some(output) = engine.poll() {
+            if let Output::Tokens { id, at, .. } = output {
+                first[id.0 as usize].get_or_insert(at);
+            }
+        }
+    };
+    for (nth, one) in requests.iter().enumerate() {
+        let (prompt_tokens, reply_tokens) = (one.prompt, one.output);
+        let id = RequestId(nth as u64);
+        let (max_tokens, blocks) = (reply_tokens, Vec::new());
+        let submission = Submission { id, prompt_tokens, reply_tokens, max_tokens, blocks };
+        engine.handle(one.at, Input::Submit(submission));
+        take(&mut engine);
+    }
+    engine.handle_timeout(seconds(1e4));
+    take(&mut engine);
+    for ((one, record), first) in requests.iter().zip(&report.records).zip(first) {
+        let ttft = first.unwrap().since(one.at).as_secs_f64();
+        assert!((record.ttft.unwrap() - ttft).abs() < 1e-4, "{one:?} {record:?} {ttft}");
+    }
+}
+
+// Without memory for two, the newer one is preempted and both still end; two instances take turns.
+#[test]
+fn aggregated_requests_end_whatever_the_memory() {
+    let terms = Terms { step: 0.01, ..Terms::default() };
+    let request =
+        |nth: u32| Request { at: seconds(0.001 * f64::from(nth)), prompt: 90, output: 40 };
+    let mut setup = aggregated(terms, 1, (0..4).map(request).collect());
+    setup.aggregated[0].engine.kv_tokens = 200.0;
+    let report = run(&setup, &mut First);
+    assert!(report.records.iter().all(|one| one.ttft.is_some() && one.tpot.is_some()));
+    let slow =
+        |report: &Report| report.records.iter().filter_map(|one| one.tpot).fold(0.0, f64::max);
+    assert!(slow(&report) > 0.0101, "{report:?}");
+    let two = run(&aggregated(terms, 2, (0..4).map(request).collect()), &mut First);
+    close(slow(&two), 0.01);
 }

@@ -3,6 +3,7 @@
 use meridian_base::{Duration, Time};
 
 use super::decode::{self, Decode, Running};
+use super::mixed::{self, Mixed};
 use super::prefill::{self, Prefill};
 use super::report::{Record, Report, Spent};
 use super::setup::{Choose, Instance, Setup};
@@ -50,6 +51,7 @@ struct World<'a> {
     wires: Wires<Then>,
     prefill: Vec<Prefill>,
     decode: Vec<Decode>,
+    mixed: Vec<Mixed>,
     passes: Rows<Pass>,
     flights: Vec<Flight>,
     spent: (Spent, Spent),
@@ -98,6 +100,7 @@ impl<'a> World<'a> {
             wires: Wires::new(&setup.ports),
             prefill: setup.prefill.iter().map(Prefill::new).collect(),
             decode: setup.decode.iter().map(Decode::new).collect(),
+            mixed: setup.aggregated.iter().map(Mixed::new).collect(),
             passes: Rows::default(),
             flights: vec![Flight::default(); setup.requests.len()],
             spent: (Spent::default(), Spent::default()),
@@ -152,6 +155,9 @@ impl<'a> World<'a> {
         match home {
             Home::Prefill(at) => (&setup.prefill[at], &mut spent.0, &mut self.prefill[at].stages),
             Home::Decode(at) => (&setup.decode[at], &mut spent.1, &mut self.decode[at].stages),
+            Home::Mixed(at) => {
+                (&setup.aggregated[at].engine, &mut spent.1, &mut self.mixed[at].stages)
+            }
         }
     }
 
@@ -233,6 +239,7 @@ impl<'a> World<'a> {
                 }
                 self.wake(now, at);
             }
+            (Home::Mixed(at), Of::Lane(lane)) => self.stepped(now, at, lane),
             _ => {}
         }
     }
@@ -277,6 +284,34 @@ impl<'a> World<'a> {
         }
     }
 
+    /// An aggregated instance has finished a step.
+    fn stepped(&mut self, now: Time, at: usize, lane: usize) {
+        let (first, over) = self.mixed[at].stepped(lane, &self.setup.requests);
+        for request in first {
+            let flight = &mut self.flights[request];
+            flight.first = now;
+            let asked = self.setup.requests[request];
+            flight.record.ttft = Some(now.since(asked.at).as_secs_f64());
+        }
+        for request in over {
+            let more = f64::from(self.setup.requests[request].output.saturating_sub(1));
+            let flight = &mut self.flights[request];
+            flight.record.tpot = Some(now.since(flight.first).as_secs_f64() / more.max(1.0));
+        }
+        self.wake_mixed(now, at);
+    }
+
+    /// Starts a step in every idle lane of an aggregated instance.
+    fn wake_mixed(&mut self, now: Time, at: usize) {
+        for lane in 0..self.mixed[at].lanes() {
+            let setup = self.setup;
+            let step = self.mixed[at].step(lane, &setup.aggregated[at], &setup.requests);
+            if let Some(work) = step {
+                self.begin(now, Pass::new(Home::Mixed(at), work, Of::Lane(lane)));
+            }
+        }
+    }
+
     fn report(mut self) -> Report {
         let kv_tokens = self.held.mean();
         let records = self.flights.iter().map(|flight| flight.record).collect();
@@ -303,6 +338,11 @@ impl run::World for World<'_> {
 
     fn happen(&mut self, now: Time, event: Event) {
         match event {
+            Event::Arrived(request) if !self.mixed.is_empty() => {
+                let at = mixed::least(&self.mixed, &self.setup.aggregated);
+                self.mixed[at].arrive(request);
+                self.wake_mixed(now, at);
+            }
             Event::Arrived(request) => {
                 let at = prefill::least(&self.prefill, &self.setup.prefill);
                 self.flights[request].prefill = at;

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use meridian_plan::collective::{Choice, best};
 use meridian_plan::units::Span;
 use meridian_plan::{
-    Advice, FULL, Limit, Phase, Plan, Printed, Ranked, Rated, Step, Task, Verdict, step_in,
-    step_out,
+    Advice, FULL, GpuId, Limit, Parallel, Phase, Plan, Printed, Ranked, Rated, Step, Task, Verdict,
+    step_in, step_out,
 };
 
 /// The number of busiest links to show for a cell.
@@ -56,39 +57,42 @@ fn outline(task: &Task<'_>, cell: &Ranked) -> String {
 
 fn instance(task: &Task<'_>, rated: &Rated) -> String {
     let one = rated.instance.parallel;
+    let ways = ways(&rated.groups, rated.message);
+    let times = match rated.instance.phase {
+        Phase::Prefill => format!("{} a prompt", Span(rated.service)),
+        Phase::Decode => format!("{} a step of {:.0}", Span(rated.service), rated.batch),
+    };
+    format!(
+        "{} {}: {ways}, {times}, {:.0} % of it network, {:.3}/s",
+        rated.instance.phase.name(),
+        split(task, one, rated.instance.gpus()),
+        100.0 * rated.communication / rated.service,
+        rated.rate
+    )
+}
+
+/// A split and its GPUs.
+pub(super) fn split(task: &Task<'_>, one: Parallel, gpus: impl Iterator<Item = GpuId>) -> String {
     let ep = if one.ep { " sharing experts" } else { "" };
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
     let mut servers: Vec<u32> = Vec::new();
-    for gpu in rated.instance.gpus() {
+    for gpu in gpus {
         *kinds.entry(task.topology.kind(gpu).name).or_default() += 1;
         servers.push(task.topology.server_of(gpu));
     }
     servers.sort_unstable();
     servers.dedup();
     let kinds: Vec<String> = kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-    let ways: Vec<&str> = rated
-        .groups
-        .iter()
-        .filter_map(|choices| meridian_plan::collective::best(choices, rated.message))
-        .map(|choice| choice.algorithm.name())
-        .collect();
-    let mut distinct = ways.clone();
+    let Parallel { tp, pp, .. } = one;
+    format!("tp {tp} pp {pp}{ep} on {} in {} servers", kinds.join(" + "), servers.len())
+}
+
+/// The all-reduce of each stage for a message.
+pub(super) fn ways(groups: &[Vec<Choice>], message: f64) -> String {
+    let best = groups.iter().filter_map(|choices| best(choices, message));
+    let mut distinct: Vec<&str> = best.map(|choice| choice.algorithm.name()).collect();
     distinct.dedup();
-    let ways = if distinct.is_empty() { "no collective".to_owned() } else { distinct.join(", ") };
-    let times = match rated.instance.phase {
-        Phase::Prefill => format!("{} a prompt", Span(rated.service)),
-        Phase::Decode => format!("{} a step of {:.0}", Span(rated.service), rated.batch),
-    };
-    format!(
-        "{} tp {} pp {}{ep} on {} in {} servers: {ways}, {times}, {:.0} % of it network, {:.3}/s",
-        rated.instance.phase.name(),
-        one.tp,
-        one.pp,
-        kinds.join(" + "),
-        servers.len(),
-        100.0 * rated.communication / rated.service,
-        rated.rate
-    )
+    if distinct.is_empty() { "no collective".to_owned() } else { distinct.join(", ") }
 }
 
 fn figures(task: &Task<'_>, cell: &Ranked) -> String {

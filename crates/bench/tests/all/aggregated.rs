@@ -1,0 +1,76 @@
+//! Compares the planner's predictions for aggregated serving with a simulation of the same
+//! instances: steps with chunks of prompts, batches, memory and links of `meridian_sim::fleet`, which
+//! shares only the engine's step times with the planner.
+
+use meridian_base::{Rng, Time};
+use meridian_bench::fleet::Deployed;
+use meridian_bench::fleet::lengths::requests;
+use meridian_plan::{Aggregated, Task, aggregated};
+
+use crate::judged::{Seen, error, pairs, suite};
+
+const CASES: usize = 100;
+/// Share of the goodput at which a deployment is simulated.
+const LOAD: f64 = 0.6;
+const REQUESTS: usize = 20_000;
+/// A smaller error counts as none.
+const NEAR: f64 = 0.15;
+
+/// The simulation of one instance with its share of the requests, as the prediction assumes.
+fn simulated(task: &Task<'_>, one: &meridian_plan::Whole, rate: f64, seed: u64) -> Seen {
+    let placed = [(one.instance(), 1.0, one.budget as u32)];
+    let deployed = Deployed::aggregated(task, &placed).expect("an instance can be laid out");
+    let window = (REQUESTS as f64 / rate).max(60.0);
+    let requests = requests(&pairs(task, seed), rate, window, 1);
+    let counted = requests.len() / 2;
+    let (report, _) = deployed.run(requests, Time::from_nanos((2.0 * window * 1e9) as u64));
+    let records = &report.records[counted..];
+    let mut ttft: Vec<f64> = records.iter().filter_map(|one| one.ttft).collect();
+    let tpot: Vec<f64> = records.iter().filter_map(|one| one.tpot).collect();
+    ttft.sort_by(f64::total_cmp);
+    let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
+    let within = ttft[(ttft.len() as f64 * task.slo.attainment) as usize];
+    Seen { ttft: [mean(&ttft), within], tpot: mean(&tpot) }
+}
+
+// An instance of each of 100 deployments on generated topologies runs at 60 % of its goodput. The
+// prediction is within 15 % for the mean TTFT of 95, the P90 TTFT of 92 and the mean TPOT of 99.
+#[test]
+fn aggregated_predictions_hold_in_simulation() {
+    let (mut seed, mut count, mut near) = (0, 0, [0_usize; 3]);
+    let mut far = Vec::new();
+    while count < CASES {
+        seed += 1;
+        assert!(seed < 1000, "the suite has enough cases");
+        let case = suite::case(seed);
+        let task = case.task();
+        let gpus: Vec<_> = task.topology.all_gpus().collect();
+        let Some(found) = aggregated(&task, &gpus) else { continue };
+        count += 1;
+        let nth = Rng::new(seed).below(found.instances.len());
+        let one = found.instances[nth].clone();
+        let rate = LOAD * one.rate;
+        let alone = Aggregated { goodput: one.rate, instances: vec![one.clone()], bound: None };
+        let times = alone.times(&task, rate);
+        let theirs = simulated(&task, &one, rate, seed);
+        let errors = [
+            error(times.ttft, theirs.ttft[0]),
+            error(times.ttft_within, theirs.ttft[1]),
+            error(times.tpot, theirs.tpot),
+        ];
+        near.iter_mut()
+            .zip(errors)
+            .for_each(|(near, error)| *near += usize::from(error.abs() < NEAR));
+        if errors.iter().any(|error| error.abs() >= NEAR) {
+            let split = one.parallel;
+            let name = &task.subject.name;
+            far.push(format!(
+                "{seed}: {errors:.2?} {name} {split:?} {:?} {rate:.3}/s, batch {:.1}, {times:.4?}, {theirs:.4?}",
+                one.bound, one.batch
+            ));
+        }
+    }
+    let text = format!("mean TTFT, TTFT of 90 %, TPOT: {near:?} within 15 %\n{}", far.join("\n"));
+    println!("{text}");
+    assert!(near[0] >= 95 && near[1] >= 92 && near[2] >= 99, "{text}");
+}
