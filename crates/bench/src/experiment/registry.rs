@@ -3,7 +3,7 @@
 
 use super::{
     Context, Findings, ablation, calibration, cells, goal, gorgo, heroserve, live,
-    llm_cache_router, mfs, pools, rates, release, saturation, skywalker_cost,
+    llm_cache_router, mfs, planner_measured, pools, rates, release, saturation, skywalker_cost,
     skywalker_load, tuning, versus,
 };
 
@@ -53,6 +53,7 @@ const OWN: &[(&str, Code, Option<Code>)] = &[
     ("heroserve-fig10", heroserve::fleets, None),
     ("heroserve-causes", heroserve::causes, None),
     ("calibration", calibration::run, None),
+    ("planner-measured", planner_measured::run, None),
     ("several-gateways", cells::run, Some(live::run)),
     ("hard-live", cells::run, Some(live::run)),
     ("slots-live", cells::run, Some(live::run)),
