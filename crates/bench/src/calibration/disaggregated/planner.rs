@@ -4,10 +4,9 @@
 //! flight. The rate is the one at which the planner's requests in flight are as many as the clients:
 //! by Little's law, the rate times a request's time. Replies that find no sequence slot wait, so the
 //! rate stays below that of full slots; the clients that remain are then waiting, and their time is
-//! part of the TTFT, as it is in the measurement. Three things belong to how the runs were made, as
+//! part of the TTFT, as it is in the measurement. Two things belong to how the runs were made, as
 //! in `procedure.rs`: all clients start at once, so the first tenth of the requests waits for the
-//! prompts of all others; the first token comes from the decode replica, a step after its KV; and with
-//! the engine's coefficients a request spends the engine's fixed time outside of it.
+//! prompts of all others; and with the engine's coefficients a request spends the engine's fixed time outside of it.
 //!
 //! Throughput is the tokens of replies a second that a closed loop must have, given TTFT and TPOT.
 //! The list has none, so the measured one is computed in the same way.
@@ -144,9 +143,9 @@ impl Closed<'_> {
         (FIRST * start.max(steady) + (1.0 - FIRST) * steady, times.tpot)
     }
 
-    /// The first token of a decode replica, one step after the KV has arrived.
+    /// The first token as the client sees it. The planner's TTFT ends with a step of the decode replica.
     fn first(&self, times: Times) -> f64 {
-        self.front + times.ttft + times.tpot
+        self.front + times.ttft
     }
 }
 
