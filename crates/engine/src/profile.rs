@@ -138,6 +138,9 @@ impl Terms {
         ] {
             *shared /= gpus;
         }
+        if model.latent {
+            terms.kv = terms.kv.max(latent_read(model, gpu) / gpus);
+        }
         terms.ranks = gpus;
         // A gather costs half of an all-reduce, and so does the return.
         terms.reduce = if ranks > 1 { exchanges / 2.0 * efficiency.reduce } else { 0.0 };
@@ -146,8 +149,44 @@ impl Terms {
     }
 }
 
+/// Widths of a latent key and of a latent value (DeepSeek-V3), which a decode multiplies for each
+/// head and token of its context.
+const LATENT_WIDTHS: f64 = 576.0 + 512.0;
+
+/// Share of the bf16 flops that a kernel for that reaches when it is compute-bound (DeepSeek's
+/// announcement of FlashMLA: 580 of Hopper's 989 TFLOPS).
+const LATENT_SHARE: f64 = 580.0 / 989.0;
+
+/// Seconds that a rank with all heads of a latent attention computes for a decode and a token of its
+/// context. Reading that token takes less.
+fn latent_read(model: &Model, gpu: &Gpu) -> f64 {
+    let flops = 2.0 * f64::from(model.layers * model.heads) * LATENT_WIDTHS;
+    flops / (gpu.flops * LATENT_SHARE)
+}
+
 /// The rate at which tokens touch experts: one token leaves `1 - active / count` of them untouched.
 fn touch(model: &Model) -> f64 {
     let share = |e: crate::Experts| f64::from(e.active) / f64::from(e.count);
     model.experts.map_or(0.0, |experts| -libm::log(1.0 - share(experts)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A rank that shares experts has all heads: with latent attention a decode computes longer than it
+    // reads, nearly twice as long on an H200. Split heads compute less, and grouped ones read more.
+    #[test]
+    fn all_heads_of_a_latent_attention_compute() {
+        let gpu = Gpu::named("h200").unwrap();
+        let terms = |model: &str| {
+            let model = Model::named(model).unwrap();
+            let shared = Terms::sharing_experts(&model, &gpu, 8).kv * 8.0;
+            (shared, Terms::split(&model, &gpu, 1).kv)
+        };
+        let (shared, read) = terms("deepseek-v3");
+        assert!(shared > 1.5 * read, "{shared} {read}");
+        let (shared, read) = terms("qwen3-30b-a3b");
+        assert!((shared / read - 1.0).abs() < 1e-12);
+    }
 }

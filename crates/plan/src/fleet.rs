@@ -17,7 +17,7 @@ use crate::loads::Loads;
 use crate::pool::Pool;
 use crate::task::Task;
 use crate::topology::LinkId;
-use crate::transfer::{exposed, transfer};
+use crate::transfer::{exposed, parts, transfer};
 
 /// Share of a link that traffic may fill.
 pub const FULL: f64 = 0.8;
@@ -151,7 +151,7 @@ impl Fleet {
 
     /// The KV handover from `from` without contention; `None` if there is no path.
     pub(crate) fn handed_over(&self, task: &Task<'_>, from: &Rated) -> Option<Handed> {
-        let layers = task.subject.shape.layers;
+        let layers = parts(task);
         let decode: f64 = self.decode.iter().map(|rated| rated.rate).sum();
         let mut all = Handed::default();
         for to in &self.decode {

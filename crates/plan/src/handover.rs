@@ -14,7 +14,7 @@ use crate::loads::Loads;
 use crate::spread::{Spread, Waits};
 use crate::task::Task;
 use crate::topology::{Direction, Topology};
-use crate::transfer::{Transfer, exposed};
+use crate::transfer::{Transfer, exposed, parts};
 
 /// How KV is handed over, and where the TTFT ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl HandOver {
     ) -> HandOver {
         let crowd = Crowd::new(from, sent, (loads, own));
         let lengths = lengths(task);
-        let layers = task.subject.shape.layers;
+        let layers = parts(task);
         let mut all = Vec::new();
         for (nth, (share, kv)) in sent.iter().enumerate() {
             let first = pulled.and_then(|seconds| seconds.get(nth));

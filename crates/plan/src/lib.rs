@@ -27,10 +27,12 @@ mod level;
 mod loads;
 mod model;
 mod names;
+mod network;
 pub mod online;
 mod pack;
 mod paper;
 mod pool;
+mod printed;
 mod problem;
 mod queue;
 mod recut;
@@ -74,7 +76,9 @@ pub use known::TOPOLOGIES;
 pub use loads::Loads;
 pub use model::Subject;
 pub use names::names;
-pub use paper::{Printed, paper, printed_heterogeneous, printed_homogeneous, printed_ring};
+pub use network::network;
+pub use paper::{Printed, paper};
+pub use printed::{printed_heterogeneous, printed_homogeneous, printed_ring};
 pub use problem::{Problem, Problems, one_of};
 pub use queue::{Queue, Wait};
 pub use render::{GATEWAY, GatewaySettings, model_id, rendered};
@@ -85,7 +89,7 @@ pub use spread::Spread;
 pub use started::{KvWay, KvWays, Started, kv_ways, started};
 pub use sweep::{Point, Side, rates, sweep};
 pub use table::{GroupPolicy, PolicyTable};
-pub use task::{Lengths, Slo, Task};
+pub use task::{Lengths, Network, Slo, Task};
 pub use topology::{
     Access, Aggregation, CARD_SHARE, Card, Core, Direction, GpuId, LinkId, LinkName, Server,
     Topology,

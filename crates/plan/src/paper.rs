@@ -12,7 +12,6 @@
 //! It gives one prefill and one decode instance, which are then judged like any other plan.
 
 mod network;
-mod ways;
 
 use std::rc::Rc;
 
@@ -27,7 +26,6 @@ use crate::search::Plan;
 use crate::task::Task;
 use crate::topology::GpuId;
 use network::{Grouped, grouped, handed_over};
-pub use ways::{printed_heterogeneous, printed_homogeneous, printed_ring};
 
 /// The values of the paper's formulas for its plan, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]

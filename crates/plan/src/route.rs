@@ -8,7 +8,7 @@
 //! Switches cut through: a transfer takes its size over the slowest link's rate plus each hop's
 //! latency, and not the sum of size over rate as in the paper's equations 6, 10 and 15.
 
-use crate::topology::{Direction, GpuId, LinkId, Topology};
+use crate::topology::{Direction, GpuId, LinkId, LinkName, Topology};
 
 /// Latency of a hop, in seconds: measured values of common hardware, the same for every topology.
 pub mod hop {
@@ -40,6 +40,19 @@ impl Route {
     #[must_use]
     pub fn rate(&self, topology: &Topology) -> f64 {
         self.links.iter().map(|link| topology.usable(*link)).fold(f64::INFINITY, f64::min)
+    }
+
+    /// Seconds a byte if every hop stores and forwards (the paper's equations 6, 10 and 15). A GPU
+    /// and its card are one node, as in the paper's Figure 2, and NVLink is one hop.
+    #[must_use]
+    pub fn stored(&self, topology: &Topology) -> f64 {
+        let hop = |link: &&LinkId| {
+            !matches!(
+                topology.link(**link),
+                LinkName::Pcie(..) | LinkName::Nvlink(_, Direction::In)
+            )
+        };
+        self.links.iter().filter(hop).map(|link| 1.0 / topology.rate(*link)).sum()
     }
 
     /// The time of `bytes` on it without contention.

@@ -80,8 +80,9 @@ fn same(a: &Plan, b: &Plan) -> bool {
     a.instances().map(|one| &one.instance).eq(b.instances().map(|one| &one.instance))
 }
 
-/// Transfers a plan from a topology with other link rates to the task's own.
-fn on(task: &Task<'_>, plan: &Plan) -> Option<Plan> {
+/// Transfers a plan from a topology with other link rates, or another network's formulas, to the
+/// task's own.
+pub(crate) fn on(task: &Task<'_>, plan: &Plan) -> Option<Plan> {
     let cells: Option<Vec<Ranked>> =
         plan.cells.iter().map(|cell| relaid(task, cell, |gpu| gpu)).collect();
     let mut plan = Plan { cells: cells?, smallest: plan.smallest.clone() };

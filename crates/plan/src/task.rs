@@ -37,6 +37,17 @@ pub struct Slo {
     pub attainment: f64,
 }
 
+/// The formulas for the time that traffic takes on links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Network {
+    /// Ours: switches cut through, links are shared, and hops have latencies.
+    #[default]
+    Corrected,
+    /// HeroServe's as printed, for reproduction only: hops store and forward, the ring counts twice,
+    /// links are never shared (`printed.rs`). Sizes are bytes, and every layer synchronises.
+    Printed,
+}
+
 /// A planning task.
 #[derive(Clone, Debug)]
 pub struct Task<'a> {
@@ -52,6 +63,8 @@ pub struct Task<'a> {
     pub slo: Slo,
     /// The rate to be served, requests a second; `None` for the maximum.
     pub rate: Option<f64>,
+    /// The formulas of the network.
+    pub network: Network,
 }
 
 impl<'a> Task<'a> {
@@ -63,7 +76,7 @@ impl<'a> Task<'a> {
         (prompt, output): (Lengths, Lengths),
         slo: Slo,
     ) -> Task<'a> {
-        Task { topology, subject, prompt, output, slo, rate: None }
+        Task { topology, subject, prompt, output, slo, rate: None, network: Network::Corrected }
     }
 
     /// Checks the task itself, without topology and model.

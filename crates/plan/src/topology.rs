@@ -8,7 +8,7 @@
 //! It deliberately has no core of unequal parts and no failed links: a topology describes the
 //! hardware to plan for.
 
-use meridian_engine::Gpu;
+use meridian_engine::{Efficiency, Gpu};
 
 /// One GPU, counted through all servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -313,6 +313,17 @@ impl Topology {
     pub fn faster(&self, id: LinkId, factor: f64) -> Topology {
         let pair = self.link(id).pair();
         self.with_rates(|name, rate| if name.pair() == pair { rate * factor } else { rate })
+    }
+
+    /// The same topology with other shares of its GPUs' datasheets, for the servers that `of` gives
+    /// some: those of a calibrated engine, say.
+    #[must_use]
+    pub fn with_efficiency(&self, of: impl Fn(u32) -> Option<Efficiency>) -> Topology {
+        let mut other = self.clone();
+        for (at, server) in (0..).zip(&mut other.servers) {
+            server.kind.efficiency = of(at).unwrap_or(server.kind.efficiency);
+        }
+        other
     }
 
     /// A link in words.

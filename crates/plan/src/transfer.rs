@@ -5,10 +5,12 @@
 //! enough; a latent vector is complete on every rank. Layers are sent as they are computed, so only
 //! the part that remains after the last one adds delay.
 
+use std::collections::BTreeMap;
+
 use crate::instance::Instance;
 use crate::loads::Loads;
 use crate::route::route;
-use crate::task::Task;
+use crate::task::{Network, Task};
 use crate::topology::GpuId;
 
 /// A transfer of one request's KV.
@@ -18,6 +20,11 @@ pub struct Transfer {
     pub loads: Loads,
     /// Seconds without contention.
     pub seconds: f64,
+}
+
+/// Parts in which a prompt's KV is sent: layer by layer, or all at the end as in the paper.
+pub(crate) fn parts(task: &Task<'_>) -> u32 {
+    if task.network == Network::Printed { 1 } else { task.subject.shape.layers }
 }
 
 /// Seconds after a prompt that took `service` until KV that takes `seconds` has arrived.
@@ -30,6 +37,9 @@ pub(crate) fn exposed(seconds: f64, layers: u32, service: f64) -> f64 {
 /// The transfer of a mean prompt's KV; `None` if the instances do not reach each other.
 #[must_use]
 pub fn transfer(task: &Task<'_>, from: &Instance, to: &Instance) -> Option<Transfer> {
+    if task.network == Network::Printed {
+        return printed(task, from, to);
+    }
     let mut loads = Loads::default();
     let mut latency = 0.0_f64;
     for (source, target, share) in pieces(task, from, to) {
@@ -40,6 +50,18 @@ pub fn transfer(task: &Task<'_>, from: &Instance, to: &Instance) -> Option<Trans
     }
     let busy = loads.slowest(task.topology).map_or(0.0, |(_, seconds)| seconds);
     Some(Transfer { loads, seconds: latency + busy })
+}
+
+/// Equations 14 and 15: each GPU sends one piece after the other, hop by hop, on links of its own.
+fn printed(task: &Task<'_>, from: &Instance, to: &Instance) -> Option<Transfer> {
+    let kv = task.subject.shape.kv_bytes(1) * task.prompt.mean;
+    let mut each: BTreeMap<GpuId, f64> = BTreeMap::new();
+    for (source, target, share) in pieces(task, from, to) {
+        let way = route(task.topology, source, target, share * kv)?;
+        *each.entry(source).or_default() += share * kv * way.stored(task.topology);
+    }
+    let seconds = each.into_values().fold(0.0, f64::max);
+    Some(Transfer { loads: Loads::default(), seconds })
 }
 
 /// The sender, receiver and share of the model's KV for each piece.

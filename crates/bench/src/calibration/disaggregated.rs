@@ -5,6 +5,7 @@
 //! a colocated engine's ([`pace`]). Even rows are judged.
 
 pub mod deployment;
+pub mod planner;
 pub mod procedure;
 pub mod replica;
 

@@ -29,6 +29,7 @@ mod mfs;
 pub mod overload;
 pub mod params;
 pub mod plan;
+mod planner_measured;
 pub mod plot;
 mod pools;
 pub mod price;

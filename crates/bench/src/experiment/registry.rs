@@ -3,8 +3,8 @@
 
 use super::{
     Context, Findings, ablation, calibration, cells, goal, gorgo, heroserve, live,
-    llm_cache_router, mfs, pools, rates, release, saturation, skywalker_cost, skywalker_load,
-    tuning, versus,
+    llm_cache_router, mfs, planner_measured, pools, rates, release, saturation, skywalker_cost,
+    skywalker_load, tuning, versus,
 };
 
 /// The experiment that judges a commit, once.
@@ -51,7 +51,9 @@ const OWN: &[(&str, Code, Option<Code>)] = &[
     ("heroserve-fig8", heroserve::fleets, None),
     ("heroserve-fig9", heroserve::exchanges, None),
     ("heroserve-fig10", heroserve::fleets, None),
+    ("heroserve-causes", heroserve::causes, None),
     ("calibration", calibration::run, None),
+    ("planner-measured", planner_measured::run, None),
     ("several-gateways", cells::run, Some(live::run)),
     ("hard-live", cells::run, Some(live::run)),
     ("slots-live", cells::run, Some(live::run)),

@@ -6,16 +6,17 @@ use meridian_base::Time;
 use meridian_plan::{Instance, LinkId, Loads, Parts, PolicyTable, Task, Topology, transfer};
 use meridian_sim::fleet::{self, Aggregated, Report, Request, Setup, Stage};
 
+use super::assumptions::{Assumption, Assumptions};
 use super::choose::Chooser;
 use super::place::Placed;
 use super::ports::{Ports, Raw, Senders};
-use super::system::{Mode, System};
+use super::system::System;
 
 /// A system on a placement, ready to run.
 pub struct Deployed<'a> {
     topology: &'a Topology,
     system: System,
-    mode: Mode,
+    assumed: Assumptions,
     setup: Setup,
     table: PolicyTable,
     links: Vec<LinkId>,
@@ -30,17 +31,17 @@ impl<'a> Deployed<'a> {
     pub fn new(
         task: &Task<'a>,
         system: System,
-        mode: Mode,
+        assumed: Assumptions,
         placed: &Placed,
     ) -> anyhow::Result<Deployed<'a>> {
-        let topology = task.topology;
+        let (topology, stored) = (task.topology, assumed.has(Assumption::StoreAndForward));
         let (mut senders, mut table) = (Senders::new(topology), PolicyTable::default());
         let mut parts = Vec::new();
         for (instance, _) in placed.prefill.iter().chain(&placed.decode) {
             let of = Parts::of(task, instance)
                 .map_err(|why| anyhow!("{} does not run: {why:?}", instance.phase.name()))?;
             for (members, stage) in instance.stages.iter().zip(&of.stages) {
-                senders.group(system, mode, members, &mut table);
+                senders.group(system, assumed, members, &mut table);
                 stage.pass.iter().for_each(|(_, _, loads)| senders.add(loads));
             }
             parts.push(of);
@@ -61,11 +62,11 @@ impl<'a> Deployed<'a> {
             ports: ports.rates(),
             handoff: handoffs.iter().map(row).collect(),
             // The paper sends KV after a prompt is computed, not during it.
-            layers: if mode == Mode::Paper { 1 } else { task.subject.shape.layers },
+            layers: if stored { 1 } else { task.subject.shape.layers },
             ..Setup::default()
         };
         let links = ports.links;
-        Ok(Deployed { topology, system, mode, setup, table, links })
+        Ok(Deployed { topology, system, assumed, setup, table, links })
     }
 
     /// Lays aggregated instances out: each with its share of the requests, in any unit, and the
@@ -119,7 +120,7 @@ impl<'a> Deployed<'a> {
     pub fn run(&self, requests: Vec<Request>, until: Time) -> (Report, [u64; 4]) {
         let setup = Setup { requests, until, ..self.setup.clone() };
         let (table, links) = (self.table.clone(), self.links.clone());
-        let mut chooser = Chooser::new(self.system, self.mode, self.topology, table, links);
+        let mut chooser = Chooser::new(self.system, self.assumed, self.topology, table, links);
         let report = fleet::run(&setup, &mut chooser);
         (report, chooser.picked())
     }

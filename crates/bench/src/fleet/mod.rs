@@ -3,6 +3,7 @@
 //!
 //! One unit of a topology is simulated: units repeat and have no traffic between them.
 
+mod assumptions;
 mod build;
 mod choose;
 mod exchange;
@@ -12,6 +13,7 @@ mod place;
 mod ports;
 mod system;
 
+pub use assumptions::{Assumption, Assumptions};
 pub use build::Deployed;
 pub use choose::Chooser;
 pub use exchange::Exchange;

@@ -1,6 +1,6 @@
 //! Placements of each system's instances.
 //!
-//! - `planned` is the planner's own, `paper` the split of Algorithm 1 repeated over the GPUs.
+//! - `planned` is the planner's own, by the network of the task; `paper` the split of Algorithm 1 repeated over the GPUs.
 //! - `distserve` searches as DistServe does: tensor parallel inside a server, pipelines across, the
 //!   split of each phase and the number of instances that serve most, ignoring the network. The
 //!   baselines with in-network aggregation are built on it and use its placement.
@@ -48,7 +48,9 @@ impl Layout {
         shared: &mut Option<Placed>,
     ) -> anyhow::Result<Placed> {
         match (self, system, mode) {
-            (Layout::Own, System::Heroserve, Mode::Corrected) => return planned(task),
+            (Layout::Own, System::Heroserve, Mode::Network | Mode::Corrected) => {
+                return planned(task);
+            }
             (Layout::Own, System::Heroserve, Mode::Paper) => return printed(task),
             _ => {}
         }

@@ -10,7 +10,8 @@ use meridian_plan::collective::Choice;
 use meridian_plan::{GpuId, GroupPolicy, LinkId, LinkName, Loads, PolicyTable, Topology};
 use meridian_sim::fleet::Way;
 
-use super::system::{self, Mode, System};
+use super::assumptions::Assumptions;
+use super::system::{self, System};
 
 /// Senders on each link.
 pub(super) struct Senders<'a> {
@@ -39,11 +40,11 @@ impl<'a> Senders<'a> {
     pub(super) fn group(
         &mut self,
         system: System,
-        mode: Mode,
+        assumed: Assumptions,
         members: &[GpuId],
         table: &mut PolicyTable,
     ) {
-        let choices = system::ways(system, mode, self.topology, members);
+        let choices = system::ways(system, assumed, self.topology, members);
         let mut together = Loads::default();
         choices.iter().for_each(|choice| together.merge(&choice.loads, 1.0));
         self.add(&together);
@@ -86,8 +87,8 @@ impl Ports<'_> {
     pub(super) fn ways(&self, group: &GroupPolicy) -> Vec<Way> {
         let way = |one: &Choice| self.way(&(one.latency, one.per_byte, one.loads.clone()));
         let mut ways: Vec<Way> = group.choices.iter().map(way).collect();
-        if let (System::DsAtp, [_, fallback]) = (self.system, ways.as_mut_slice()) {
-            let load = system::MISSED * group.members.len() as f64;
+        if let (System::DsAtp, [_, fallback, ..]) = (self.system, ways.as_mut_slice()) {
+            let load = system::missed(self.topology, &group.choices[0]);
             fallback.loads.push((PortId(self.links.len() as u32), load));
         }
         ways

@@ -1,9 +1,9 @@
 //! Tests the engine model against measurements: the report's claims, on part of the data.
 
-use meridian_bench::calibration::disaggregated;
 use meridian_bench::calibration::disaggregated::deployment::deployments;
+use meridian_bench::calibration::disaggregated::{self, planner};
 use meridian_bench::calibration::points::{Side, points};
-use meridian_bench::calibration::statistics::quantile;
+use meridian_bench::calibration::statistics::{error, quantile};
 use meridian_bench::calibration::{Row, lru_rows, measured_rows, prefill_rows, silicon};
 
 fn met(rows: &[Row]) -> Vec<String> {
@@ -60,6 +60,25 @@ fn every_disaggregated_point_is_accounted_for() {
         assert!([it.prefill, it.decode].iter().all(|pool| pool.replicas > 0 && pool.slots > 0));
         assert!([1, it.decode.gpus].contains(&it.decode.ranks), "{it:?}");
     }
+}
+
+// The planner with the engine's coefficients, on even rows: its TPOT is within 15 % in the median, and
+// where prefill has room for prompts one at a time, its TTFT is about as near as the engine model's.
+#[test]
+fn the_planner_is_near_the_judged_disaggregated_points() {
+    let (mut ttft, mut tpot) = (Vec::new(), Vec::new());
+    for it in deployments().into_iter().flatten().filter(|it| it.point.side != Side::Fitted) {
+        let tuned = silicon::tuned(&it.point).unwrap();
+        let ours = planner::predict(&it, &tuned, planner::Coefficients::Engine).unwrap();
+        let theirs = planner::measured(&it);
+        tpot.push(error(ours.figures.tpot, theirs.tpot));
+        if ours.load < 0.8 {
+            ttft.push(error(ours.figures.ttft, theirs.ttft));
+        }
+    }
+    assert_eq!((tpot.len(), ttft.len()), (21, 14));
+    let [ttft, tpot] = [ttft, tpot].map(|errors| quantile(&errors, 0.5));
+    assert!(ttft < 0.30 && tpot < 0.15, "TTFT {ttft}, TPOT {tpot}");
 }
 
 // vLLM's own requests: every run is within its targets on the requests not used for fitting, also

@@ -59,7 +59,7 @@ fn simulated(task: &Task<'_>, ranked: &Ranked, rate: f64, seed: u64) -> Seen {
     let prefill = ranked.fleet.prefill.iter().map(|one| (one.instance.clone(), one.rate));
     let decode = ranked.fleet.decode.iter().map(|one| (one.instance.clone(), one.batch));
     let placed = Placed { prefill: prefill.collect(), decode: decode.collect() };
-    let deployed = Deployed::new(task, System::Heroserve, Mode::Corrected, &placed)
+    let deployed = Deployed::new(task, System::Heroserve, Mode::Corrected.assumptions(), &placed)
         .expect("a plan can be laid out");
     let window = (REQUESTS as f64 / rate).max(60.0);
     let requests = requests(&pairs(task, seed), rate, window, 1);

@@ -66,7 +66,7 @@ struct Asked {
     /// Serve the rate of the trace in --lengths-from
     #[arg(long, requires = "lengths_from", conflicts_with = "rate")]
     measured_rate: bool,
-    /// The corrected planner, or the paper's as printed
+    /// The corrected planner, the paper's as printed, or ours by the paper's network formulas
     #[arg(long, value_enum, default_value_t)]
     mode: Mode,
     /// Plans to show
@@ -91,6 +91,7 @@ enum Mode {
     #[default]
     Corrected,
     Paper,
+    Network,
 }
 
 #[derive(Debug, clap::Args)]
@@ -157,6 +158,11 @@ fn plan(asked: &Asked) -> anyhow::Result<()> {
         Mode::Paper => {
             let (plan, printed) = all(meridian_plan::paper(&task), "no plan")?;
             said.push_str(&show::printed(&printed));
+            vec![plan]
+        }
+        Mode::Network => {
+            let (plan, promised) = all(meridian_plan::network(&task), "no plan")?;
+            said.push_str(&show::promised(promised));
             vec![plan]
         }
     };

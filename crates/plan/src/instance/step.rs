@@ -14,8 +14,9 @@ use super::{Instance, Parallel, Unfit};
 use crate::assign::bottleneck;
 use crate::collective::{self, Choice};
 use crate::loads::Loads;
+use crate::printed;
 use crate::route::{Route, route};
-use crate::task::Task;
+use crate::task::{Network, Task};
 use crate::topology::{GpuId, Topology};
 
 /// Bytes of a number of the hidden state.
@@ -69,7 +70,7 @@ impl Pipeline {
         }
         let pairs = instance.stages.windows(2);
         let hops: Option<Vec<Hop>> =
-            pairs.map(|pair| Hop::new(task.topology, &pair[0], &pair[1])).collect();
+            pairs.map(|pair| Hop::between(task, &pair[0], &pair[1])).collect();
         Ok(Pipeline::of(task, stages, hops.ok_or(Unfit::Disconnected)?))
     }
 
@@ -153,7 +154,10 @@ impl Stage {
             }
             kv_tokens = kv_tokens.min(tokens);
         }
-        let choices = collective::choices(task.topology, gpus);
+        let choices = match task.network {
+            Network::Corrected => collective::choices(task.topology, gpus),
+            Network::Printed => printed::alone(task.topology, gpus),
+        };
         if gpus.len() > 1 && choices.is_empty() {
             return Err(Unfit::Disconnected);
         }
@@ -227,6 +231,25 @@ impl Hop {
     /// Seconds, seconds a byte, and a byte's load on links.
     pub(super) fn cost(&self) -> (f64, f64, Loads) {
         (self.latency, self.per_byte, self.loads.clone())
+    }
+
+    fn between(task: &Task<'_>, from: &[GpuId], to: &[GpuId]) -> Option<Hop> {
+        match task.network {
+            Network::Corrected => Hop::new(task.topology, from, to),
+            Network::Printed => Hop::printed(task.topology, from, to),
+        }
+    }
+
+    /// Equation 6: each rank sends the whole hidden state to its partner, on links of its own.
+    fn printed(topology: &Topology, from: &[GpuId], to: &[GpuId]) -> Option<Hop> {
+        let cost = |a: GpuId, b: GpuId| route(topology, a, b, 1e6).map(|way| way.stored(topology));
+        let row = |a: &GpuId| to.iter().map(|b| cost(*a, *b)).collect::<Option<Vec<f64>>>();
+        let costs = from.iter().map(row).collect::<Option<Vec<_>>>()?;
+        let partners = bottleneck(&costs);
+        let slowest = partners.iter().enumerate().map(|(row, at)| costs[row][*at]);
+        let per_byte = slowest.fold(0.0, f64::max);
+        let pairs = partners.iter().enumerate().map(|(row, at)| (from[row], to[*at])).collect();
+        Some(Hop { pairs, latency: 0.0, per_byte, loads: Loads::default() })
     }
 
     /// Each rank sends its part of the hidden state to its partner.

@@ -67,12 +67,30 @@ const CSV: &str = include_str!("../../../data/calibration/disaggregated.csv");
 /// Every disaggregated point in the order of the list, or the reason why it is not modelled.
 #[must_use]
 pub fn deployments() -> Vec<Result<Deployment, Unmodelled>> {
+    numbered().into_iter().map(|row| row.known).collect()
+}
+
+/// A disaggregated point of the list.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// Its number in `silicon.csv`, from 0.
+    pub number: usize,
+    /// The GPU's short name, and the engine's.
+    pub labels: [&'static str; 2],
+    /// Its deployment, or why it is not modelled.
+    pub known: Result<Deployment, Unmodelled>,
+}
+
+/// The same points with their numbers in the list.
+#[must_use]
+pub fn numbered() -> Vec<Row> {
     let mut known = CSV.lines().skip(1).map(|line| line.split(',').collect::<Vec<_>>()).peekable();
     let rows = rows().filter(|(_, cells)| cells[3] == "disagg");
     rows.map(|(index, cells)| {
         let first = |known: &Vec<&str>| known[0] == index.to_string();
-        let known = known.next_if(first).ok_or(Unmodelled::Repeated)?;
-        deployment(index, &cells, &known)
+        let known = known.next_if(first).ok_or(Unmodelled::Repeated);
+        let known = known.and_then(|known| deployment(index, &cells, &known));
+        Row { number: index, labels: [cells[0], cells[1]], known }
     })
     .collect()
 }

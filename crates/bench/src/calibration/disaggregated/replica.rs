@@ -23,14 +23,6 @@ use meridian_engine::{
     Terms, Together, TokenOutputs, Tuned,
 };
 
-/// Widths of a latent key and of a latent value (DeepSeek-V3), which a decode multiplies for each
-/// head and token of its context.
-const LATENT_WIDTHS: f64 = 576.0 + 512.0;
-
-/// Flops a second of a kernel for that on Hopper (DeepSeek's announcement of FlashMLA: 580 TFLOPS
-/// when compute-bound).
-const LATENT_FLOPS: f64 = 580e12;
-
 /// What a pool computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -153,9 +145,5 @@ fn sharing_experts(model: Model, gpu: Gpu, ranks: u32) -> Result<Profile, Config
     let kv_blocks = (room / (model.kv_bytes(1) * f64::from(BLOCK_TOKENS))).max(0.0) as u32;
     let mut terms = Terms::sharing_experts(&model, &gpu, ranks);
     terms.step += core::mem::take(&mut terms.reduce);
-    if model.latent {
-        let flops = 2.0 * f64::from(model.layers * model.heads) * LATENT_WIDTHS;
-        terms.kv = terms.kv.max(flops / LATENT_FLOPS / f64::from(ranks));
-    }
     Ok(Profile { kv_blocks, terms, ..split })
 }

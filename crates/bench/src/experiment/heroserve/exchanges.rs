@@ -115,7 +115,8 @@ impl Runs {
         let rates = parallel(all.len(), |nth| {
             let (run, bytes) = (&all[nth], spec.sizes[all[nth].size] * 1e6);
             let Case { topology, groups, name } = &cases[run.case];
-            let rate = Exchange::new(topology, groups, run.system, run.mode).rate(bytes, seconds);
+            let rate = Exchange::new(topology, groups, run.system, run.mode.assumptions())
+                .rate(bytes, seconds);
             (context.progress)(nth + 1, all.len(), name);
             rate / 1e9
         });

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Context as _;
-use meridian_plan::{Slo, Subject, Task};
+use meridian_plan::{Network, Slo, Subject, Task};
 use serde_json::{Value, json};
 
 use super::unit;
@@ -17,7 +17,7 @@ use crate::experiment::{Context, Findings, params, results};
 use crate::fleet::{Asked, Deployed, Mode, Score, System, lengths, score, sustained};
 
 /// The share that must meet the objectives.
-const ATTAINMENT: f64 = 0.9;
+pub(super) const ATTAINMENT: f64 = 0.9;
 
 /// A system's figures in a case.
 #[derive(Clone, Debug)]
@@ -44,16 +44,17 @@ pub(crate) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
         small.window = spec.quick_window;
         small.cases.truncate(2);
     }
-    let (done, count) = (AtomicUsize::new(0), 2 * small.cases.len());
+    let each = Mode::ALL.len();
+    let (done, count) = (AtomicUsize::new(0), each * small.cases.len());
     let cases = parallel(count, |nth| {
-        let (case, mode) = (&small.cases[nth / 2], Mode::ALL[nth % 2]);
+        let (case, mode) = (&small.cases[nth / each], Mode::ALL[nth % each]);
         let found = one(case, mode, small.window.0.as_secs_f64(), context.seeds);
         let so_far = done.fetch_add(1, Ordering::Relaxed) + 1;
         (context.progress)(so_far, count, &case.name);
         found.with_context(|| format!("fleet.cases: {}, mode {}", case.name, mode.name()))
     });
     let cases: Vec<Vec<Found>> = cases.into_iter().collect::<anyhow::Result<_>>()?;
-    let cases: Vec<Vec<Found>> = cases.chunks(2).map(<[_]>::concat).collect();
+    let cases: Vec<Vec<Found>> = cases.chunks(each).map(<[_]>::concat).collect();
     let params = format!("{:?}{}", meridian_engine::GPUS, serde_json::to_string(&small)?);
     let mut found = Findings { params: params::of_text(&params), ..Findings::default() };
     for (case, all) in small.cases.iter().zip(&cases) {
@@ -78,7 +79,11 @@ fn one(case: &FleetCase, mode: Mode, window: f64, seeds: u32) -> anyhow::Result<
         tpot: case.tpot.0.as_secs_f64(),
         attainment: ATTAINMENT,
     };
-    let task = Task::new(&topology, &subject, (prompt, output), slo);
+    let network = match mode {
+        Mode::Network => Network::Printed,
+        Mode::Paper | Mode::Corrected => Network::Corrected,
+    };
+    let task = Task { network, ..Task::new(&topology, &subject, (prompt, output), slo) };
     let asked = Asked { pairs: &pairs, slo, window, seeds };
     let gpus = f64::from(topology.gpus());
     let mut known = None;
@@ -86,7 +91,7 @@ fn one(case: &FleetCase, mode: Mode, window: f64, seeds: u32) -> anyhow::Result<
     let mut deployed: Vec<Deployed<'_>> = Vec::new();
     for system in System::ALL {
         let placed = case.placement.place(&task, system, mode, &mut known)?;
-        let laid = Deployed::new(&task, system, mode, &placed)?;
+        let laid = Deployed::new(&task, system, mode.assumptions(), &placed)?;
         let same = deployed.iter().position(|other| other.same(&laid));
         let most = match (case.rate, same) {
             (Some(_), _) => 0.0,

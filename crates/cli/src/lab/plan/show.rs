@@ -139,6 +139,11 @@ pub(super) fn printed(printed: &Printed) -> String {
     )
 }
 
+/// What the paper's network formulas promise for a plan.
+pub(super) fn promised(goodput: f64) -> String {
+    format!("by the paper's network formulas: {goodput:.3} requests/s; as judged here:\n")
+}
+
 /// The gain of each change of the topology.
 pub(super) fn advice(best: &Plan, all: &[Advice]) -> String {
     let now = best.goodput();

@@ -1,4 +1,4 @@
-//! The ways of an all-reduce by equations 8 to 11, for simulations in the paper's mode.
+//! The ways of an all-reduce by equations 8 to 11, for simulations of the paper's formulas.
 //!
 //! Sizes over rates are summed over the hops (6), the ring's data includes both synchronisations of
 //! a layer and is so counted twice (5), a switch takes a microsecond and a ring no latency (9).
@@ -6,7 +6,8 @@
 //! and all layers are one (4, 5), which leaves no communication for a simulation to show. Hops are
 //! those of Figure 2, where a GPU and its card are one node.
 //!
-//! The load on links is physical, so that simulated groups still compete.
+//! The load on links is physical, so that simulated groups still compete. [`alone`] leaves it out,
+//! as the paper does.
 
 use crate::collective::{self, Algorithm, Choice};
 use crate::loads::Loads;
@@ -69,6 +70,15 @@ pub fn printed_heterogeneous(topology: &Topology, members: &[GpuId]) -> Option<C
         worst = worst.max(seconds);
     }
     Some(adding(loads, worst))
+}
+
+/// Every way of a group in the paper's planner (Algorithm 2, lines 25 to 31): the ring, and the switch
+/// over NVLink and cards. Nothing shares a link, not even members of the group (7).
+#[must_use]
+pub(crate) fn alone(topology: &Topology, members: &[GpuId]) -> Vec<Choice> {
+    let ring = printed_ring(topology, members);
+    let all = ring.into_iter().chain(printed_heterogeneous(topology, members));
+    all.map(|choice| Choice { loads: Loads::default(), bottleneck: None, ..choice }).collect()
 }
 
 /// The first member's access switch, and whether all members' own cards are on it; `None` in one
