@@ -127,6 +127,7 @@ fn published_generators() {
         tool_loop  1f60619e4248a2a2 [9340, 10624, 7996, 10632, 9672]
         chat       faeffe9417ec83e5 [92, 12, 68, 4, 1416]
         first_prompts a810a76c00b7bc4f [184, 196, 48, 24, 76]
+        lengths    9fa42e89ffd75b62 [2116, 768, 1816, 464, 1828]
         long_replies bd4b90d8e52d3809 [8368, 8156, 8324, 8104, 8324]
         unlike_replies 8d33bd049178a71f [728, 552, 624, 604, 624]
         long_reuse c3ed3a95f25bc983 [56160, 20568, 31892, 52500, 38184]
