@@ -47,8 +47,9 @@ pub struct Aggregated {
     pub bound: Option<Bound>,
 }
 
-/// GPUs of each server.
-type Servers = Vec<(u32, Vec<GpuId>)>;
+/// A server and some of its GPUs.
+type Server = (u32, Vec<GpuId>);
+type Servers = Vec<Server>;
 
 /// The best aggregated deployment on these GPUs: with a rate in the task, the smallest that serves
 /// it, otherwise the one that serves most. `None` if none serves anything.
@@ -136,7 +137,7 @@ fn of_cells(
     size: usize,
     known: &mut BTreeMap<(Look, Vec<u32>), Option<Aggregated>>,
 ) -> Option<Aggregated> {
-    let mut cells: Vec<(Aggregated, &[(u32, Vec<GpuId>)])> = Vec::new();
+    let mut cells: Vec<(Aggregated, &[Server])> = Vec::new();
     for servers in servers.chunks(size) {
         let key = key(task, servers);
         let found = known.entry(key).or_insert_with(|| cell(task, servers, None));
@@ -166,7 +167,7 @@ fn of_cells(
 }
 
 /// The signature of a cell: its servers, and the positions of its GPUs.
-fn key(task: &Task<'_>, servers: &[(u32, Vec<GpuId>)]) -> (Look, Vec<u32>) {
+fn key(task: &Task<'_>, servers: &[Server]) -> (Look, Vec<u32>) {
     let ids: Vec<u32> = servers.iter().map(|(server, _)| *server).collect();
     let place = |gpu: &GpuId| gpu.0 - task.topology.home(*gpu).first;
     let places = servers.iter().flat_map(|(_, gpus)| gpus.iter().map(place).chain([u32::MAX]));
@@ -174,7 +175,7 @@ fn key(task: &Task<'_>, servers: &[(u32, Vec<GpuId>)]) -> (Look, Vec<u32>) {
 }
 
 /// The same instances on other servers.
-fn moved(task: &Task<'_>, found: &Aggregated, to: &[(u32, Vec<GpuId>)]) -> Option<Aggregated> {
+fn moved(task: &Task<'_>, found: &Aggregated, to: &[Server]) -> Option<Aggregated> {
     let mut from: Vec<u32> = found
         .instances
         .iter()
@@ -198,7 +199,7 @@ fn moved(task: &Task<'_>, found: &Aggregated, to: &[(u32, Vec<GpuId>)]) -> Optio
 }
 
 /// Plans one cell.
-fn cell(task: &Task<'_>, servers: &[(u32, Vec<GpuId>)], rate: Option<f64>) -> Option<Aggregated> {
+fn cell(task: &Task<'_>, servers: &[Server], rate: Option<f64>) -> Option<Aggregated> {
     let mut classes: Vec<(Class, Vec<u32>)> = Vec::new();
     for (server, gpus) in servers {
         let count = gpus.len() as u32;
@@ -235,7 +236,7 @@ fn cell(task: &Task<'_>, servers: &[(u32, Vec<GpuId>)], rate: Option<f64>) -> Op
 /// The best split of each shape, with its rate in both columns.
 fn pieces(
     known: &mut Known<'_>,
-    servers: &[(u32, Vec<GpuId>)],
+    servers: &[Server],
     classes: &[(Class, Vec<u32>)],
 ) -> (Vec<Piece>, Vec<Parallel>) {
     let gpus: u32 = classes.iter().map(|(class, _)| class.servers * class.gpus).sum();
@@ -266,11 +267,7 @@ fn is_even(shape: &Shape) -> bool {
 }
 
 /// The first GPUs of the first servers of each class.
-fn first(
-    servers: &[(u32, Vec<GpuId>)],
-    classes: &[(Class, Vec<u32>)],
-    shape: &Shape,
-) -> Vec<GpuId> {
+fn first(servers: &[Server], classes: &[(Class, Vec<u32>)], shape: &Shape) -> Vec<GpuId> {
     let mut gpus = Vec::new();
     for ((_, of), parts) in classes.iter().zip(shape) {
         for (part, server) in parts.iter().zip(of) {
@@ -284,7 +281,7 @@ fn first(
 /// A packing on real GPUs.
 fn laid(
     known: &mut Known<'_>,
-    servers: &[(u32, Vec<GpuId>)],
+    servers: &[Server],
     classes: &[(Class, Vec<u32>)],
     packing: &Packing,
     (pieces, splits): (&[Piece], &[Parallel]),

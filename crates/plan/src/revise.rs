@@ -219,7 +219,7 @@ impl<'a> Best<'a> {
     /// New instances on free GPUs: one, or one of each phase.
     fn add(&mut self, fleet: &Fleet, free: &[GpuId]) {
         for first in additions(self.task, free) {
-            self.consider(fleet, &[first.clone()]);
+            self.consider(fleet, core::slice::from_ref(&first));
             if first.instance.phase == Phase::Decode {
                 continue;
             }
