@@ -79,14 +79,14 @@ impl<'a> Deployed<'a> {
         task: &Task<'a>,
         instances: &[(Instance, f64, u32)],
     ) -> anyhow::Result<Deployed<'a>> {
-        let (system, mode) = (System::Heroserve, Mode::Corrected);
+        let (system, assumed) = (System::Heroserve, Assumptions::default());
         let topology = task.topology;
         let (mut senders, mut table) = (Senders::new(topology), PolicyTable::default());
         let mut parts = Vec::new();
         for (instance, ..) in instances {
             let of = Parts::of(task, instance).map_err(|why| anyhow!("does not run: {why:?}"))?;
             for (members, stage) in instance.stages.iter().zip(&of.stages) {
-                senders.group(system, mode, members, &mut table);
+                senders.group(system, assumed, members, &mut table);
                 stage.pass.iter().for_each(|(_, _, loads)| senders.add(loads));
             }
             parts.push(of);
@@ -102,7 +102,7 @@ impl<'a> Deployed<'a> {
         let aggregated = instances.iter().zip(&parts).map(&mut one).collect();
         let setup = Setup { aggregated, ports: ports.rates(), layers: 1, ..Setup::default() };
         let links = ports.links;
-        Ok(Deployed { topology, system, mode, setup, table, links })
+        Ok(Deployed { topology, system, assumed, setup, table, links })
     }
 
     /// Whether another has the same run: the same instances, and no choice of ways.
