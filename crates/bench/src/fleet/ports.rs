@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use meridian_base::PortId;
-use meridian_plan::collective::Choice;
+use meridian_plan::collective::{Algorithm, Choice};
 use meridian_plan::{GpuId, GroupPolicy, LinkId, LinkName, Loads, PolicyTable, Topology};
 use meridian_sim::fleet::Way;
 
@@ -83,12 +83,15 @@ impl Ports<'_> {
         Way { latency: *latency, per_byte: *per_byte, loads }
     }
 
-    /// A group's ways. ATP's second one includes the parameter server.
+    /// A group's ways. ATP's second one includes the parameter server, if there is a switch.
     pub(super) fn ways(&self, group: &GroupPolicy) -> Vec<Way> {
         let way = |one: &Choice| self.way(&(one.latency, one.per_byte, one.loads.clone()));
         let mut ways: Vec<Way> = group.choices.iter().map(way).collect();
-        if let (System::DsAtp, [_, fallback, ..]) = (self.system, ways.as_mut_slice()) {
-            let load = system::missed(self.topology, &group.choices[0]);
+        let switch = group.choices.first().filter(|one| one.algorithm == Algorithm::InNetwork);
+        if let (System::DsAtp, Some(switch), [_, fallback, ..]) =
+            (self.system, switch, ways.as_mut_slice())
+        {
+            let load = system::missed(self.topology, switch);
             fallback.loads.push((PortId(self.links.len() as u32), load));
         }
         ways

@@ -329,7 +329,8 @@ impl Engine {
         }
         for index in 0..self.batch.len() {
             let (slot, _) = self.batch[index];
-            let taken = self.take_blocks(slot, stride);
+            // The first of them is scheduled.
+            let taken = self.take_blocks(slot, stride - 1);
             debug_assert!(taken, "counted above");
         }
         stride
