@@ -23,7 +23,7 @@ use meridian_wire::config::Policy;
 )]
 pub(crate) struct Args {
     #[command(flatten)]
-    source: source::Args,
+    source: source::Requests,
     #[command(flatten)]
     fleets: Fleets,
     #[command(flatten)]

@@ -25,7 +25,7 @@ const RATE: f64 = 4.0;
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Requests")]
-pub(super) struct Args {
+pub(super) struct Requests {
     /// Journal or trace; an excerpt: mooncake, azure; a generator, as `meridian workload list` names
     /// it; or a file of ServeGen's rates
     #[arg(value_name = "TRACE")]
@@ -79,7 +79,7 @@ pub(super) enum Kind {
     File(Option<Format>),
 }
 
-impl Args {
+impl Requests {
     /// Names go before files: `./mooncake` is a file.
     pub(super) fn kind(&self) -> anyhow::Result<Kind> {
         if find_excerpt(&self.trace).is_some() {
