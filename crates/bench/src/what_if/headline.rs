@@ -21,11 +21,12 @@ pub(super) fn sentence(question: &Question, answer: &Answer) -> String {
     }
     if let Some((fewer, more)) = sooner(&keep_up, &rows) {
         return format!(
-            "{} under {} answer sooner than {} under {}{}: TTFT {} in P90 and {} in the mean, \
+            "{} under {} {} sooner than {} under {}{}: TTFT {} in P90 and {} in the mean, \
              against {} and {}.",
-            fleet(question, fewer, true),
+            fleet(question, fewer),
             named(fewer),
-            fleet(question, more, false),
+            if fewer.gpus == 1 { "answers" } else { "answer" },
+            number(more.gpus),
             named(more),
             if more.overloaded.is_some() { " (overloaded)" } else { "" },
             time(p90(fewer)),
@@ -62,15 +63,16 @@ fn same_size(question: &Question, keep_up: &[&Row], rows: &[&Row]) -> String {
     let by = |a: &&&Row, b: &&&Row| p90(a).total_cmp(&p90(b));
     let best = keep_up.iter().filter(same).min_by(by).expect("the first is one");
     let worst = rows.iter().filter(same).max_by(by).expect("the first is one");
-    let (fleet, policy) = (fleet(question, best, true), named(best));
+    let (fleet, policy) = (fleet(question, best), named(best));
+    let has = if best.gpus == 1 { "has" } else { "have" };
     match worst.policy == best.policy && worst.arrangement == best.arrangement {
         true => format!(
-            "{fleet} under {policy} have a TTFT of {} in P90 and {} in the mean.",
+            "{fleet} under {policy} {has} a TTFT of {} in P90 and {} in the mean.",
             time(p90(best)),
             time(mean(best))
         ),
         false => format!(
-            "{fleet} under {policy} have a P90 TTFT of {}, and of {} under {}.",
+            "{fleet} under {policy} {has} a P90 TTFT of {}, and of {} under {}.",
             time(p90(best)),
             time(p90(worst)),
             named(worst)
@@ -128,17 +130,19 @@ const NUMBERS: [&str; 13] = [
     "twelve",
 ];
 
-/// The GPUs of a fleet: `four H100`, at the start of a sentence `Four H100`.
-fn fleet(question: &Question, row: &Row, start: bool) -> String {
-    let number = NUMBERS.get(row.gpus as usize).map_or(row.gpus.to_string(), |n| (*n).to_owned());
-    let number = match number.chars().next().filter(|_| start) {
-        Some(first) => format!("{}{}", first.to_ascii_uppercase(), &number[1..]),
-        None => number,
-    };
+/// A number as a word, up to twelve.
+fn number(count: u32) -> String {
+    NUMBERS.get(count as usize).map_or(count.to_string(), |word| (*word).to_owned())
+}
+
+/// The GPUs of a fleet at the start of a sentence: `Four H100`.
+fn fleet(question: &Question, row: &Row) -> String {
+    let word = number(row.gpus);
+    let start = word.chars().next().map_or(' ', |first| first.to_ascii_uppercase());
     let kinds: Vec<String> = question.gpus.names().map(str::to_ascii_uppercase).collect();
     match kinds.as_slice() {
-        [kind] => format!("{number} {kind}"),
-        kinds => format!("{number} GPUs ({})", kinds.join(" and ")),
+        [kind] => format!("{start}{} {kind}", &word[1..]),
+        kinds => format!("{start}{} GPUs ({})", &word[1..], kinds.join(" and ")),
     }
 }
 

@@ -110,7 +110,7 @@ impl Traffic {
             Source::Excerpt(excerpt) => {
                 let requests = excerpt.requests().into_iter().map(Ok);
                 let whole = shape(requests, &window(cut))?.collect::<Result<Vec<_>, _>>()?;
-                Traffic::recorded(excerpt.summary.to_owned(), whole, Vec::new(), cut)
+                Traffic::recorded(excerpt.name.to_owned(), whole, Vec::new(), cut)
             }
             Source::File(file) => {
                 let named = || file.path.display().to_string();
