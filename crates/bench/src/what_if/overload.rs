@@ -12,8 +12,9 @@ use meridian_sim::{Fate, Record};
 
 /// Fewer requests than this are not a queue.
 const LEAST: f64 = 10.0;
-/// A queue grows if the last quarter of the window has this many times the queue of the second.
-const GROWTH: f64 = 2.0;
+/// A queue grows if the last quarter of the window has this many times the queue and the wait of the
+/// second. One that grows from the start of the window at a constant rate has 2.33 times as much.
+const GROWTH: f64 = 1.5;
 /// A fleet that refuses more than this share of the requests is overloaded, as in experiments.
 const REFUSED: f64 = 0.005;
 
@@ -60,8 +61,9 @@ impl Waiting {
 
     /// Whether the queue grows to the end.
     fn grows(&self) -> bool {
-        let rises = |of: &[f64; 4]| of[1] < of[2] && of[2] < of[3] && of[3] > GROWTH * of[1];
-        self.queue[3] > LEAST && rises(&self.queue) && rises(&self.seconds)
+        let [_, second, third, last] = self.queue;
+        let rises = |of: &[f64; 4]| of[3] > GROWTH * of[1];
+        last > LEAST && last > third && third > second && rises(&self.queue) && rises(&self.seconds)
     }
 }
 
@@ -124,6 +126,8 @@ mod tests {
         assert_eq!(words(&waiting(|_| 30), 0.0), None);
         let says = words(&waiting(|at| at / 4), 0.0).expect("it grows");
         assert!(says.contains("grows to the end"), "{says}");
+        // The queue was long at the start of the window.
+        assert!(words(&waiting(|at| 20 + at / 4), 0.0).is_some());
         assert_eq!(words(&waiting(|at| at / 100), 0.0), None);
         // A burst that is over by the end.
         assert_eq!(words(&waiting(|at| if at < 200 { at / 2 } else { 1 }), 0.0), None);

@@ -40,7 +40,7 @@ pub(super) struct Requests {
     #[arg(long)]
     pub(super) lenient: bool,
     /// Simulate at most this many requests
-    #[arg(long, default_value_t = 5000)]
+    #[arg(long, default_value_t = 10_000)]
     pub(super) requests: u64,
     /// Drop requests of a trace that arrive earlier [default: 0s]
     #[arg(long, value_parser = seconds)]
