@@ -8,7 +8,8 @@
 //! and [`parity`] its accuracy. [`control`] measures a control plane. [`sweep`] finds the rate that an endpoint carries, [`replay`] sends
 //! recorded requests, and [`compare`] compares two runs of the load generator. [`fleet`] runs the planner's fleets under each system. [`cluster`]
 //! runs prefill clusters under flow policies, and [`given`] single flows. [`experiment`] has the
-//! simulated experiments, compared with published results.
+//! simulated experiments, compared with published results, and [`what_if`] a user's own traffic on
+//! other fleets.
 
 pub mod beside;
 pub mod calibrate;
@@ -34,6 +35,7 @@ pub mod replay;
 pub mod simspeed;
 pub mod sweep;
 pub mod trace_file;
+pub mod what_if;
 mod yaml;
 
 pub use commit::commit;

@@ -45,4 +45,5 @@ pub use records::Record;
 pub use report::{Beside, Counts, Quantiles, ReplicaCounts, Report, Row, Warmed};
 pub use seconds::seconds;
 pub use slo::Slo;
+pub(crate) use slo::Times;
 pub use table::render;

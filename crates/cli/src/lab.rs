@@ -11,6 +11,7 @@ mod experiment;
 mod plan;
 mod up;
 mod wan;
+mod what_if;
 mod workload;
 
 #[derive(clap::Subcommand)]
@@ -27,6 +28,8 @@ pub(crate) enum Command {
     Calibrate(calibrate::Args),
     /// Reproduce a published comparison in simulation, next to the published figures
     Experiment(experiment::Args),
+    /// Simulate your own traffic on other fleets and under other policies
+    WhatIf(Box<what_if::Args>),
     /// Plan the placement of GPUs and their collectives
     Plan(Box<plan::Args>),
     /// Describe, write and convert workloads and traces
@@ -45,6 +48,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         Command::Bench(args) => bench::run(*args),
         Command::Calibrate(args) => calibrate::run(args),
         Command::Experiment(args) => experiment::run(&args),
+        Command::WhatIf(args) => what_if::run(*args),
         Command::Plan(args) => plan::run(&args),
         Command::Workload(command) => workload::run(command),
         Command::Wan(args) => wan::run(&args),

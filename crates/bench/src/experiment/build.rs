@@ -12,7 +12,7 @@ use meridian_workload::{Bursts, Generator, Poisson, open_loop};
 
 use super::plan::{Cell, Feed, Plan};
 use super::price;
-use super::spec::{Fleet, Group, Load, Objective, Speed, System, Topology};
+use super::spec::{Fleet, Group, Load, Objective, Place, Speed, System, Topology};
 use super::trace::Recorded;
 
 /// The scenario of `cell` under `seed`.
@@ -92,7 +92,10 @@ fn terms(speed: Speed) -> Terms {
 }
 
 /// The replicas by region, and within a region by group; all of them `whole`, or with their roles.
-fn replicas(fleet: &Fleet, whole: bool) -> anyhow::Result<Vec<sim::Hardware>> {
+///
+/// # Errors
+/// When a model does not fit its GPU, or a setting is out of its range.
+pub fn replicas(fleet: &Fleet, whole: bool) -> anyhow::Result<Vec<sim::Hardware>> {
     let mut replicas = Vec::new();
     let regions = fleet.groups.first().map_or(0, |g| g.count.len());
     for region in 0..regions {
@@ -142,7 +145,7 @@ fn system(plan: &Plan, place: usize) -> anyhow::Result<sim::System> {
         policy,
         params: params.clone(),
         admission: admission(system, policy),
-        topology: topology(plan, &system.topology)?,
+        topology: topology(&plan.regions.regions, &system.topology)?,
         gateways: system.gateways,
         held: HeldConfig {
             max: held.max,
@@ -162,12 +165,17 @@ fn system(plan: &Plan, place: usize) -> anyhow::Result<sim::System> {
             every: system.digests.every.0,
             on_change: system.digests.on_change.map(|span| span.0),
         },
-        // A policy that acts only on news needs each message.
-        news: match policy.name {
-            "skywalker_steal" => sim::News::Eager,
-            _ => sim::News::Lazy,
-        },
+        news: news(policy),
     })
+}
+
+/// How a policy's probes and digests are simulated: one that acts only on news needs each message.
+#[must_use]
+pub fn news(policy: &meridian_routing::policy::Spec) -> sim::News {
+    match policy.name {
+        "skywalker_steal" => sim::News::Eager,
+        _ => sim::News::Lazy,
+    }
 }
 
 /// The admission mode of a system.
@@ -176,12 +184,16 @@ pub fn admission(system: &System, policy: &meridian_routing::policy::Spec) -> Ad
     system.admission.map_or(policy.admission, Admission::from)
 }
 
-fn topology(plan: &Plan, topology: &Topology) -> anyhow::Result<sim::Topology> {
+/// The arrangement of gateways in these regions.
+///
+/// # Errors
+/// When it names another region.
+pub fn topology(regions: &[Place], topology: &Topology) -> anyhow::Result<sim::Topology> {
     Ok(match topology {
         Topology::TwoLayer => sim::Topology::TwoLayer,
         Topology::Central(name) if name == "first" => sim::Topology::Central { region: 0 },
         Topology::Central(name) => {
-            let region = plan.regions.regions.iter().position(|r| r.name == *name);
+            let region = regions.iter().position(|r| r.name == *name);
             let region = region.with_context(|| format!("topology.central: no region {name}"))?;
             sim::Topology::Central { region }
         }

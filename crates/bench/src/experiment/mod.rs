@@ -36,7 +36,7 @@ pub mod price;
 mod rates;
 mod registry;
 mod release;
-mod report;
+pub(crate) mod report;
 pub mod results;
 pub mod runner;
 mod saturation;

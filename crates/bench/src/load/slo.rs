@@ -26,18 +26,18 @@ const SHARE: f64 = 0.95;
 
 /// The times of a complete answer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Times {
+pub(crate) struct Times {
     /// `None` without a stream.
-    pub(super) ttft: Option<Duration>,
+    pub(crate) ttft: Option<Duration>,
     /// `None` with fewer than two tokens.
-    pub(super) tpot: Option<Duration>,
-    pub(super) e2e: Duration,
+    pub(crate) tpot: Option<Duration>,
+    pub(crate) e2e: Duration,
 }
 
 impl Slo {
     /// Whether an answer meets every limit. An answer that did not stream has its first token
     /// together with its last; one of a single token has no TPOT to miss.
-    pub(super) fn is_met(&self, times: Times) -> bool {
+    pub(crate) fn is_met(&self, times: Times) -> bool {
         let within = |limit: Option<Duration>, time: Duration| limit.is_none_or(|l| time <= l);
         within(self.ttft, times.ttft.unwrap_or(times.e2e))
             && times.tpot.is_none_or(|tpot| within(self.tpot, tpot))

@@ -14,7 +14,7 @@
 mod fleet;
 mod plan;
 mod simulated;
-mod tails;
+pub(crate) mod tails;
 mod tokens;
 
 use std::collections::BTreeMap;

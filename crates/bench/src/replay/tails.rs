@@ -13,7 +13,7 @@ use meridian_workload::trace::TraceRequest;
 const TAIL: u64 = 0x5441_494C;
 
 /// Names the end of each prompt that belongs to a session and has none.
-pub(super) fn name(requests: &mut [TraceRequest]) {
+pub(crate) fn name(requests: &mut [TraceRequest]) {
     let block = requests.iter().map(|request| request.block_tokens).max().unwrap_or(0);
     for request in requests {
         let Some(session) = request.session else { continue };

@@ -111,7 +111,8 @@ fn one(args: &Args, entry: &Entry, dir: PathBuf) -> anyhow::Result<Outcome> {
     }
 }
 
-fn bar(name: &'static str) -> ProgressBar {
+/// A bar on a terminal, and nothing elsewhere.
+pub(super) fn bar(name: &'static str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
     let style = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} {elapsed} {msg}");
     bar.set_style(style.expect("the template is a constant"));

@@ -17,5 +17,6 @@ mod plan_network;
 mod process;
 mod qdisc;
 mod wan;
+mod what_if;
 mod workload;
 mod wrong_configs;

@@ -1,0 +1,158 @@
+//! The answer: each policy on each fleet, and the smallest fleet of each policy.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context, ensure};
+
+use super::fleet::{Arrangement, MOST};
+use super::least::least;
+use super::question::Question;
+use super::rows::Row;
+use super::run::{Cell, Prepared};
+use crate::experiment::runner::parallel;
+
+/// Called after each fleet: the number done, and the name of the one that ended.
+pub type Progress<'a> = dyn Fn(usize, &str) + Sync + 'a;
+
+/// The answer to a question.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Each policy on each fleet: by arrangement, then policy, then size.
+    pub rows: Vec<Row>,
+    /// The smallest fleet of each policy and arrangement.
+    pub least: Vec<Least>,
+    /// Requests, in the mean of the seeds.
+    pub requests: f64,
+    /// Seconds in which they arrive.
+    pub seconds: f64,
+    /// What the reader has to know.
+    pub notes: Vec<String>,
+}
+
+/// The smallest fleet of a policy that meets the objective.
+#[derive(Clone, Debug)]
+pub struct Least {
+    /// The policy.
+    pub policy: &'static str,
+    /// The arrangement.
+    pub arrangement: String,
+    /// The fleet.
+    pub found: Found,
+}
+
+/// The result of a search.
+#[derive(Clone, Debug)]
+pub enum Found {
+    /// This fleet meets the objective, and one with a replica less does not.
+    Fleet(Box<Row>),
+    /// No fleet of up to this many replicas does.
+    NoneUpTo(u32),
+}
+
+/// Simulates every fleet, on all cores.
+///
+/// # Errors
+/// Everything that makes the question impossible, with field, value and remedy.
+pub fn answer(question: &Question, progress: &Progress<'_>) -> anyhow::Result<Answer> {
+    check(question)?;
+    let prepared = Prepared::new(question)?;
+    let done = AtomicUsize::new(0);
+    let run = |cell: Cell| -> anyhow::Result<Row> {
+        let row = Row::of(question, cell, &prepared.run(cell)?);
+        let count = done.fetch_add(1, Ordering::Relaxed) + 1;
+        progress(count, &format!("{} on {}", row.policy, row.fleet));
+        Ok(row)
+    };
+    let pairs: Vec<(Arrangement, _)> = question
+        .arrangements
+        .iter()
+        .flat_map(|arrangement| question.policies.iter().map(|policy| (*arrangement, *policy)))
+        .collect();
+    let sizes = &question.sizes;
+    let cell = |(arrangement, policy), replicas| Cell { policy, arrangement, replicas };
+    let rows = parallel(pairs.len() * sizes.len(), |at| {
+        run(cell(pairs[at / sizes.len()], sizes[at % sizes.len()]))
+    });
+    let rows: Vec<Row> = rows.into_iter().collect::<Result<_, _>>()?;
+    let least = parallel(pairs.len(), |at| {
+        let known = &rows[at * sizes.len()..(at + 1) * sizes.len()];
+        search(question, known, |replicas| run(cell(pairs[at], replicas)), pairs[at].0)
+    });
+    let least: Vec<Least> = least.into_iter().collect::<Result<_, _>>()?;
+    let (requests, seconds) = prepared.size();
+    let notes = notes(question, &rows);
+    Ok(Answer { rows, least, requests, seconds, notes })
+}
+
+/// The smallest fleet, beginning with the `known` ones of the same policy and arrangement.
+fn search(
+    question: &Question,
+    known: &[Row],
+    run: impl Fn(u32) -> anyhow::Result<Row>,
+    arrangement: Arrangement,
+) -> anyhow::Result<Least> {
+    let mut rows = known.to_vec();
+    let tried: Vec<(u32, bool)> = known.iter().map(|row| (row.replicas, row.meets)).collect();
+    // A prompt that is too long fails on every fleet.
+    let hopeless = known.iter().all(|row| 1.0 - row.invalid < question.slo.share);
+    let ends = [question.fewest(arrangement), if hopeless { 0 } else { question.most }];
+    let found = least(&tried, ends, |replicas| {
+        let row = run(replicas)?;
+        let meets = row.meets;
+        rows.push(row);
+        Ok(meets)
+    })?;
+    let first = known.first().context("there is a size")?;
+    let fleet = found.and_then(|size| rows.into_iter().find(|row| row.replicas == size));
+    let found = fleet.map_or(Found::NoneUpTo(question.most), |row| Found::Fleet(Box::new(row)));
+    Ok(Least { policy: first.policy, arrangement: first.arrangement.clone(), found })
+}
+
+fn check(question: &Question) -> anyhow::Result<()> {
+    ensure!(!question.policies.is_empty(), "policies: the list is empty; name one or more");
+    for (at, policy) in question.policies.iter().enumerate() {
+        let twice = question.policies[..at].iter().any(|other| other.name == policy.name);
+        ensure!(!twice, "policies: `{}` is there twice; name it once", policy.name);
+    }
+    ensure!(!question.sizes.is_empty(), "replicas: the list is empty; use a range as in 4..8");
+    let most = question.most;
+    ensure!((1..=MOST).contains(&most), "most: {most} is out of range; use 1 to {MOST}");
+    for arrangement in &question.arrangements {
+        if let Arrangement::Pools(share) = arrangement {
+            ensure!(
+                *share > 0.0 && *share < 1.0,
+                "pools: {share} is not a share of prefill replicas; use a number between 0 and 1"
+            );
+        }
+        let fewest = question.fewest(*arrangement);
+        let small = question.sizes.iter().find(|size| **size < fewest);
+        if let Some(size) = small {
+            let each =
+                if *arrangement == Arrangement::Whole { "a replica" } else { "two replicas" };
+            anyhow::bail!(
+                "replicas: {size} is too few for {each} in each region; use {fewest} or more"
+            );
+        }
+    }
+    let gbps = question.kv_gbps;
+    ensure!(gbps > 0.0 && gbps.is_finite(), "kv-gbps: {gbps} is not a rate; use a number above 0");
+    Ok(())
+}
+
+/// What follows from the rows.
+fn notes(question: &Question, rows: &[Row]) -> Vec<String> {
+    let mut notes = question.traffic.notes.clone();
+    let invalid = rows.iter().map(|row| row.invalid).fold(0.0, f64::max);
+    if invalid > 0.0 {
+        notes.push(format!(
+            "{:.1} % of the requests are longer than the context of {} or than a GPU's KV memory, and \
+             fail on every fleet; use another model, a higher --tp or a GPU with more memory.",
+            invalid * 100.0,
+            question.model
+        ));
+    }
+    for gpu in question.gpus.names().filter(|gpu| question.prices.of(gpu).is_none()) {
+        notes.push(format!("The price of {gpu} is unknown; give it with --price {gpu}=USD."));
+    }
+    notes
+}

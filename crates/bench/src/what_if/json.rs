@@ -1,0 +1,128 @@
+//! The answer for programs: `what-if.json`, and every row as CSV with one name a column.
+
+use serde_json::{Value, json};
+
+use super::answer::{Answer, Found, Least};
+use super::question::Question;
+use super::rows::Row;
+use super::{headline, table};
+use crate::load::Quantiles;
+
+/// The whole answer.
+pub(super) fn json(question: &Question, answer: &Answer, command: &str) -> Value {
+    json!({
+        "command": command,
+        "sentence": headline::sentence(question, answer),
+        "least_sentence": headline::least(question, answer),
+        "traffic": {
+            "name": question.traffic.name,
+            "requests": answer.requests,
+            "seconds": answer.seconds,
+            "warmup_s": question.warmup.as_secs_f64(),
+        },
+        "slo": {
+            "ttft_s": question.slo.ttft.map(|limit| limit.as_secs_f64()),
+            "tpot_s": question.slo.tpot.map(|limit| limit.as_secs_f64()),
+            "e2e_s": question.slo.e2e.map(|limit| limit.as_secs_f64()),
+            "share": question.slo.share,
+        },
+        "model": question.model,
+        "tp": question.tp,
+        "seeds": question.seeds,
+        "rows": answer.rows.iter().map(row).collect::<Vec<_>>(),
+        "least": answer.least.iter().map(least).collect::<Vec<_>>(),
+        "overloaded": table::overloads(answer),
+        "notes": answer.notes,
+    })
+}
+
+fn least(least: &Least) -> Value {
+    let (fleet, most) = match &least.found {
+        Found::Fleet(fleet) => (Some(row(fleet)), None),
+        Found::NoneUpTo(most) => (None, Some(most)),
+    };
+    json!({
+        "policy": least.policy,
+        "arrangement": least.arrangement,
+        "fleet": fleet,
+        "none_up_to_replicas": most,
+    })
+}
+
+fn row(row: &Row) -> Value {
+    let fields = fields(row).into_iter().map(|(name, value)| (name.to_owned(), value));
+    Value::Object(fields.collect())
+}
+
+fn fields(row: &Row) -> Vec<(&'static str, Value)> {
+    vec![
+        ("policy", json!(row.policy)),
+        ("arrangement", json!(row.arrangement)),
+        ("fleet", json!(row.fleet)),
+        ("replicas", json!(row.replicas)),
+        ("gpus", json!(row.gpus)),
+        ("requests", json!(row.requests)),
+        ("goodput_rps", json!(row.goodput_rps)),
+        ("throughput_rps", json!(row.throughput_rps)),
+        ("slo_attainment", json!(row.met)),
+        ("meets_slo", json!(row.meets)),
+        ("ttft_ms", quantiles(row.ttft_ms)),
+        ("tpot_ms", quantiles(row.tpot_ms)),
+        ("prefix_hit_ratio", json!(row.hits)),
+        ("forwarded_ratio", json!(row.forwarded)),
+        ("split_ratio", json!(row.split)),
+        ("refused_ratio", json!(row.refused)),
+        ("too_long_ratio", json!(row.invalid)),
+        ("usd_per_hour", json!(row.usd_per_hour())),
+        ("egress_usd_per_hour", json!(row.egress_usd_per_hour)),
+        ("overloaded", json!(row.overloaded)),
+    ]
+}
+
+fn quantiles(of: Option<Quantiles>) -> Value {
+    of.map_or(Value::Null, |Quantiles { mean, p50, p90, p95, p99 }| {
+        json!({"mean": mean, "p50": p50, "p90": p90, "p95": p95, "p99": p99})
+    })
+}
+
+/// Every row, those of the search included, as CSV. A name of a field in another one has a dot.
+pub(super) fn csv(answer: &Answer) -> String {
+    let found = answer.least.iter().filter_map(|least| match &least.found {
+        Found::Fleet(row) => Some(&**row),
+        Found::NoneUpTo(_) => None,
+    });
+    let more = found.filter(|row| !answer.rows.contains(row));
+    let mut lines = Vec::new();
+    for row in answer.rows.iter().chain(more) {
+        let cells: Vec<(String, String)> =
+            fields(row).into_iter().flat_map(|(name, value)| flat(name, value)).collect();
+        if lines.is_empty() {
+            lines.push(cells.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>().join(","));
+        }
+        lines.push(cells.into_iter().map(|(_, cell)| cell).collect::<Vec<_>>().join(","));
+    }
+    lines.join("\n") + "\n"
+}
+
+fn flat(name: &str, value: Value) -> Vec<(String, String)> {
+    let nested = ["ttft_ms", "tpot_ms"].contains(&name);
+    match value {
+        _ if nested => {
+            let inner = |part: &str| value.get(part).cloned().unwrap_or(Value::Null);
+            let one = |part: &str| (format!("{name}.{part}"), cell(&inner(part)));
+            ["mean", "p50", "p90", "p95", "p99"].map(one).to_vec()
+        }
+        other => vec![(name.to_owned(), cell(&other))],
+    }
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) if text.contains([',', '"', '\n']) => {
+            format!("\"{}\"", text.replace('"', "\"\""))
+        }
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,95 @@
+//! The measurements of one run.
+
+use std::time::Duration;
+
+use meridian_base::Time;
+use meridian_sim::{Fate, Record, Report};
+use meridian_workload::BYTES_PER_TOKEN;
+
+use super::overload::Waiting;
+use super::places::Places;
+use crate::load::{Quantiles, Slo, Times};
+
+/// Bytes of an event of a stream, one for each token: the mean of vLLM's in
+/// `crates/wire/src/signals/fixtures/vllm/chat.sse`.
+pub(super) const EVENT_BYTES: f64 = 237.0;
+
+/// The measurements of one run.
+#[derive(Clone, Debug)]
+pub(super) struct Measured {
+    /// Requests sent in the window.
+    pub(super) requests: f64,
+    /// Answers a second that met the objective.
+    pub(super) goodput_rps: f64,
+    /// Answers a second.
+    pub(super) throughput_rps: f64,
+    /// Share of the requests that met the objective.
+    pub(super) met: f64,
+    /// Share of the requests that a gateway refused or that broke.
+    pub(super) refused: f64,
+    /// Share of the requests that are longer than the model's context.
+    pub(super) invalid: f64,
+    /// Share of the prompt tokens that were cached.
+    pub(super) hits: f64,
+    /// Share of the requests that another region served.
+    pub(super) forwarded: f64,
+    /// Share of the requests whose prompt another replica computed.
+    pub(super) split: f64,
+    /// Ms, of complete answers.
+    pub(super) ttft_ms: Option<Quantiles>,
+    /// Ms a token after the first, of complete answers.
+    pub(super) tpot_ms: Option<Quantiles>,
+    /// USD an hour for bytes between regions.
+    pub(super) egress_usd: f64,
+    /// Requests that wait for their first token.
+    pub(super) waiting: Waiting,
+}
+
+impl Measured {
+    /// Measures a report whose window starts at `start`.
+    pub(super) fn of(report: &Report, start: Time, slo: &Slo, places: &Places) -> Measured {
+        let all = &report.requests;
+        let seconds = report.window.as_secs_f64();
+        let count =
+            |which: &dyn Fn(&Record) -> bool| all.iter().filter(|r| which(r)).count() as f64;
+        let share = |which: &dyn Fn(&Record) -> bool| count(which) / (all.len() as f64).max(1.0);
+        let done = || all.iter().filter(|r| r.fate == Fate::Done);
+        let good = |r: &Record| r.fate == Fate::Done && slo.is_met(times(r));
+        let tokens = |of: fn(&Record) -> u32| done().map(|r| f64::from(of(r))).sum::<f64>();
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        Measured {
+            requests: all.len() as f64,
+            goodput_rps: count(&good) / seconds,
+            throughput_rps: report.done_in_window as f64 / seconds,
+            met: share(&good),
+            refused: share(&|r| matches!(r.fate, Fate::Rejected | Fate::Lost)),
+            invalid: share(&|r| r.fate == Fate::Invalid),
+            hits: tokens(|r| r.cached_tokens) / tokens(|r| r.prompt_tokens).max(1.0),
+            forwarded: share(&|r| r.forwarded),
+            split: share(&|r| r.crossing.is_some()),
+            ttft_ms: Quantiles::of(done().map(|r| ms(r.ttft)).collect()),
+            tpot_ms: Quantiles::of(done().filter_map(|r| times(r).tpot).map(ms).collect()),
+            egress_usd: all.iter().map(|r| egress(r, places)).sum::<f64>() / seconds * 3600.0,
+            waiting: Waiting::of(all, start, report.window),
+        }
+    }
+}
+
+/// The times of an answer.
+fn times(record: &Record) -> Times {
+    let gaps = record.reply_tokens.checked_sub(1).filter(|gaps| *gaps > 0);
+    let tpot = gaps.map(|gaps| record.e2e.saturating_sub(record.ttft) / gaps);
+    Times { ttft: Some(record.ttft), tpot, e2e: record.e2e }
+}
+
+/// USD for the bytes of a request that another region served: the prompt leaves the region where it
+/// entered, the events of the answer leave the one that served it.
+fn egress(record: &Record, places: &Places) -> f64 {
+    if record.served == record.region || record.fate != Fate::Done {
+        return 0.0;
+    }
+    let price = |region: u16| places.regions[usize::from(region)].egress_usd_per_gb / 1e9;
+    let prompt = f64::from(record.prompt_tokens * BYTES_PER_TOKEN);
+    let reply = f64::from(record.reply_tokens) * EVENT_BYTES;
+    prompt * price(record.region) + reply * price(record.served)
+}

@@ -1,0 +1,329 @@
+//! The regions of a question: shares of traffic and replicas, round trips, egress prices and
+//! residency rules.
+
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+use meridian_sim as sim;
+use serde::Deserialize;
+
+use crate::experiment::build;
+use crate::experiment::spec::{Place, Topology};
+
+/// The file of `--regions`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    regions: Vec<Region>,
+    rtt_ms: Vec<Vec<f64>>,
+    #[serde(default = "two_layer")]
+    topology: Topology,
+    #[serde(default)]
+    residency: Vec<Rule>,
+}
+
+/// One region.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Region {
+    /// Its name; in a journal, that of the requests that entered there.
+    pub name: String,
+    /// Its continent; its name by default.
+    pub continent: Option<String>,
+    /// Its share of the traffic; without one, the recorded regions are used.
+    pub traffic: Option<f64>,
+    /// Its share of the replicas.
+    #[serde(default = "one")]
+    pub replicas: f64,
+    /// USD for 10^9 bytes that leave it for another region.
+    #[serde(default)]
+    pub egress_usd_per_gb: f64,
+}
+
+/// Where requests may be served, as in a gateway's `residency.rules`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rule {
+    name: String,
+    /// Regions in which they entered; any if empty.
+    #[serde(default)]
+    from: Vec<String>,
+    /// Hashes of tenants, as in the journal; any if empty.
+    #[serde(default)]
+    tenants: Vec<String>,
+    /// Models asked for; any if empty.
+    #[serde(default)]
+    models: Vec<String>,
+    /// Regions that may serve them.
+    run_in: Vec<String>,
+}
+
+/// A rule with its names resolved.
+#[derive(Clone, Debug)]
+struct Resolved {
+    from: Vec<usize>,
+    tenants: Vec<u64>,
+    models: Vec<String>,
+    run_in: Vec<usize>,
+}
+
+/// Regions, and the network between them.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// The regions.
+    pub regions: Vec<Region>,
+    pub(super) wan: sim::Wan,
+    pub(super) topology: sim::Topology,
+    rules: Vec<Resolved>,
+}
+
+impl Places {
+    /// One region without a network.
+    #[must_use]
+    pub fn one() -> Places {
+        let region = Region {
+            name: "local".to_owned(),
+            continent: None,
+            traffic: Some(1.0),
+            replicas: 1.0,
+            egress_usd_per_gb: 0.0,
+        };
+        Places {
+            regions: vec![region],
+            wan: sim::Wan { rtt_ms: vec![vec![0.0]], jitter: 0.0, loss: 0.0 },
+            topology: sim::Topology::RegionLocal,
+            rules: Vec::new(),
+        }
+    }
+
+    /// Reads a file of regions.
+    ///
+    /// # Errors
+    /// When the file can't be read, and everything wrong in it, with field, value and remedy.
+    pub fn read(path: &Path) -> anyhow::Result<Places> {
+        let shown = || format!("--regions {}", path.display());
+        let yaml = std::fs::read_to_string(path).with_context(shown)?;
+        Places::parse(&yaml).with_context(shown)
+    }
+
+    pub(super) fn parse(yaml: &str) -> anyhow::Result<Places> {
+        let file: File = serde_saphyr::from_str(yaml)?;
+        check(&file)?;
+        let places: Vec<Place> = file.regions.iter().map(place).collect();
+        let topology = build::topology(&places, &file.topology)?;
+        ensure!(
+            !matches!(topology, sim::Topology::Oracle(_)),
+            "topology: an oracle runs no policy; use two_layer, region_local, flat or central"
+        );
+        let wan = sim::Wan { rtt_ms: file.rtt_ms, jitter: 0.0, loss: 0.0 };
+        let resolved = |(at, rule)| resolve(at, rule, &file.regions);
+        let rules = file.residency.iter().enumerate().map(resolved).collect::<Result<_, _>>()?;
+        Ok(Places { regions: file.regions, wan, topology, rules })
+    }
+
+    /// Replicas of each region: its share of them, and at least one.
+    pub(super) fn counts(&self, replicas: u32) -> Vec<u32> {
+        let shares: Vec<f64> = self.regions.iter().map(|region| region.replicas).collect();
+        split(replicas, &shares)
+    }
+
+    /// Shares of the traffic by region; `None` if the recorded regions are used.
+    pub(super) fn traffic(&self) -> Option<Vec<f64>> {
+        let shares = || self.regions.iter().map(|region| region.traffic);
+        let sum: f64 = shares().sum::<Option<f64>>()?;
+        shares().map(|share| Some(share? / sum)).collect()
+    }
+
+    /// The regions that may serve a request; `None` for all, if no rule matches it.
+    pub(super) fn may(
+        &self,
+        region: usize,
+        tenant: u64,
+        model: Option<&str>,
+    ) -> Option<Vec<usize>> {
+        let matches = |rule: &&Resolved| {
+            (rule.from.is_empty() || rule.from.contains(&region))
+                && (rule.tenants.is_empty() || rule.tenants.contains(&tenant))
+                && (rule.models.is_empty()
+                    || model.is_some_and(|m| rule.models.iter().any(|r| r == m)))
+        };
+        let rules: Vec<&Resolved> = self.rules.iter().filter(matches).collect();
+        let permitted = |region: &usize| rules.iter().all(|rule| rule.run_in.contains(region));
+        (!rules.is_empty()).then(|| (0..self.regions.len()).filter(permitted).collect())
+    }
+
+    /// The regions for the simulator.
+    pub(super) fn simulated(&self) -> Vec<sim::Region> {
+        let one = |place: Place| sim::Region { name: place.name, continent: place.continent };
+        self.regions.iter().map(place).map(one).collect()
+    }
+
+    /// Whether any region charges for egress.
+    pub(super) fn charges(&self) -> bool {
+        self.regions.iter().any(|region| region.egress_usd_per_gb > 0.0)
+    }
+}
+
+fn place(region: &Region) -> Place {
+    let continent = region.continent.clone().unwrap_or_else(|| region.name.clone());
+    Place { name: region.name.clone(), continent }
+}
+
+/// `count` by shares: each part gets at least one, and the rest goes where most is lacking.
+fn split(count: u32, shares: &[f64]) -> Vec<u32> {
+    let sum: f64 = shares.iter().sum();
+    let mut parts = vec![1_u32; shares.len()];
+    for _ in parts.len() as u32..count {
+        let lacks = |at: usize| f64::from(count) * shares[at] / sum - f64::from(parts[at]);
+        let most = (0..parts.len()).max_by(|a, b| lacks(*a).total_cmp(&lacks(*b)).then(b.cmp(a)));
+        parts[most.expect("there is a region")] += 1;
+    }
+    parts
+}
+
+fn check(file: &File) -> anyhow::Result<()> {
+    let regions = &file.regions;
+    ensure!(!regions.is_empty(), "regions: the list is empty; add one with a name");
+    for (at, region) in regions.iter().enumerate() {
+        let (name, field) = (&region.name, format!("regions[{at}]"));
+        let twice = regions[..at].iter().any(|other| other.name == *name);
+        ensure!(
+            !twice,
+            "{field}.name: `{name}` is there twice; give each region a name of its own"
+        );
+        for (key, share) in [("traffic", region.traffic), ("replicas", Some(region.replicas))] {
+            let good = share.is_none_or(|share| share > 0.0 && share.is_finite());
+            ensure!(
+                good,
+                "{field}.{key}: {} is not a share; use a number above 0",
+                share.unwrap_or_default()
+            );
+        }
+        let usd = region.egress_usd_per_gb;
+        ensure!(
+            usd >= 0.0 && usd.is_finite(),
+            "{field}.egress_usd_per_gb: {usd} is not a price; use USD from 0"
+        );
+    }
+    let given = regions.iter().filter(|region| region.traffic.is_some()).count();
+    ensure!(
+        given == 0 || given == regions.len(),
+        "regions: {given} of {} have a share of the traffic; give it to all, or to none to use the \
+         recorded regions",
+        regions.len()
+    );
+    let square = file.rtt_ms.len() == regions.len()
+        && file.rtt_ms.iter().all(|row| row.len() == regions.len());
+    ensure!(
+        square,
+        "rtt_ms: {} rows for {} regions; give a row and a column for each region",
+        file.rtt_ms.len(),
+        regions.len()
+    );
+    let bad = file.rtt_ms.iter().flatten().find(|rtt| !(**rtt >= 0.0 && rtt.is_finite()));
+    ensure!(bad.is_none(), "rtt_ms: {} is not a time; use ms from 0", bad.copied().unwrap_or(0.0));
+    Ok(())
+}
+
+fn resolve(at: usize, rule: &Rule, regions: &[Region]) -> anyhow::Result<Resolved> {
+    let field = format!("residency[{at}] ({})", rule.name);
+    let find = |key: &str, names: &[String]| -> anyhow::Result<Vec<usize>> {
+        let one = |name: &String| {
+            let found = regions.iter().position(|region| region.name == *name);
+            found.with_context(|| {
+                let known: Vec<&str> = regions.iter().map(|region| region.name.as_str()).collect();
+                format!("{field}.{key}: `{name}` is not a region; use {}", known.join(", "))
+            })
+        };
+        names.iter().map(one).collect()
+    };
+    ensure!(!rule.run_in.is_empty(), "{field}.run_in: is empty; name the regions that may serve");
+    let tenant = |text: &String| {
+        let hash = u64::from_str_radix(text, 16).ok().filter(|_| text.len() <= 16);
+        hash.with_context(|| {
+            format!("{field}.tenants: `{text}` is not a hash; use the 16 hexadecimal digits of the journal")
+        })
+    };
+    Ok(Resolved {
+        from: find("from", &rule.from)?,
+        tenants: rule.tenants.iter().map(tenant).collect::<Result<_, _>>()?,
+        models: rule.models.clone(),
+        run_in: find("run_in", &rule.run_in)?,
+    })
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+fn two_layer() -> Topology {
+    Topology::TwoLayer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "
+regions:
+  - {name: us, traffic: 0.5, replicas: 2}
+  - {name: eu, traffic: 0.3, egress_usd_per_gb: 0.02}
+  - {name: asia, traffic: 0.2}
+rtt_ms: [[1, 92, 167], [92, 1, 230], [167, 230, 1]]
+residency:
+  - {name: eu-keeps, from: [eu], run_in: [eu, us]}
+  - {name: one-tenant, tenants: ['ff'], run_in: [eu, asia]}
+";
+
+    // The shipped example is read.
+    #[test]
+    fn the_example_is_read() {
+        let yaml = include_str!("../../../../examples/what-if/regions.yaml");
+        let places = Places::parse(yaml).unwrap();
+        assert_eq!((places.counts(4), places.may(1, 0, None)), (vec![2, 1, 1], Some(vec![1])));
+    }
+
+    // Several rules permit what each of them permits; a request that none matches is free.
+    #[test]
+    fn rules_intersect() {
+        let places = Places::parse(FILE).unwrap();
+        assert_eq!(places.may(0, 1, None), None);
+        assert_eq!(places.may(1, 1, None), Some(vec![0, 1]));
+        assert_eq!(places.may(1, 0xff, None), Some(vec![1]));
+        assert_eq!(places.may(0, 0xff, Some("m")), Some(vec![1, 2]));
+        assert!(places.charges());
+    }
+
+    // Each region has a replica, and the rest follows the shares.
+    #[test]
+    fn replicas_follow_shares() {
+        let places = Places::parse(FILE).unwrap();
+        assert_eq!(places.counts(3), [1, 1, 1]);
+        assert_eq!(places.counts(8), [4, 2, 2]);
+        assert_eq!(places.counts(5), [3, 1, 1]);
+        assert_eq!(Places::one().counts(7), [7]);
+    }
+
+    // Every mistake names the field, the value and the remedy.
+    #[test]
+    fn mistakes_are_reported() {
+        for (from, to, part) in [
+            ("name: asia", "name: eu", "`eu` is there twice"),
+            ("traffic: 0.3, ", "", "2 of 3 have a share"),
+            ("replicas: 2", "replicas: 0", "replicas: 0 is not a share"),
+            ("0.02", "-1", "-1 is not a price"),
+            ("[92, 1, 230], ", "", "2 rows for 3 regions"),
+            ("167, 230, 1", "167, -230, 1", "-230 is not a time"),
+            ("from: [eu]", "from: [mars]", "`mars` is not a region; use us, eu, asia"),
+            ("run_in: [eu, us]", "run_in: []", "run_in: is empty"),
+            ("['ff']", "[acme]", "`acme` is not a hash"),
+            ("residency:", "topology: {oracle: {ttft: 1}}\nresidency:", "an oracle runs no policy"),
+            ("residency:", "topology: {central: mars}\nresidency:", "no region mars"),
+            ("residency:", "residenz:", "residenz"),
+        ] {
+            let yaml = FILE.replacen(from, to, 1);
+            let error = format!("{:#}", Places::parse(&yaml).expect_err(part));
+            assert!(error.contains(part), "{part}: {error}");
+        }
+    }
+}

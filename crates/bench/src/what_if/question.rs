@@ -1,0 +1,112 @@
+//! A question: traffic, fleets, policies and an objective.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use meridian_routing::HeldConfig;
+use meridian_routing::policy::Spec;
+
+use super::fleet::{Arrangement, Gpus};
+use super::places::Places;
+use super::traffic::Traffic;
+use crate::experiment::price;
+use crate::load::Slo;
+
+/// What to simulate.
+pub struct Question {
+    /// The requests.
+    pub traffic: Traffic,
+    /// The regions, and the network between them.
+    pub places: Places,
+    /// The GPUs of a fleet, by their shares.
+    pub gpus: Gpus,
+    /// GPUs of a replica.
+    pub tp: u32,
+    /// The model, by its short name.
+    pub model: String,
+    /// The sizes of the fleets, in replicas.
+    pub sizes: Vec<u32>,
+    /// The policies.
+    pub policies: Vec<&'static Spec>,
+    /// Whole replicas, and the pools to compare with them.
+    pub arrangements: Vec<Arrangement>,
+    /// Rate of the network card of a replica in a pool, in 10^9 bits per second.
+    pub kv_gbps: f64,
+    /// The objective.
+    pub slo: Slo,
+    /// Prices of GPUs.
+    pub prices: Prices,
+    /// Limits of the gateways' queues.
+    pub held: HeldConfig,
+    /// Requests sent before this do not count.
+    pub warmup: Duration,
+    /// The largest fleet of the search, in replicas.
+    pub most: u32,
+    /// The seeds 1 to this are simulated.
+    pub seeds: u32,
+}
+
+impl Question {
+    /// The seeds.
+    pub(super) fn seeds(&self) -> impl Iterator<Item = u64> + use<> {
+        1..=u64::from(self.seeds)
+    }
+
+    /// The fewest replicas of a fleet: one in each region, and two where there are pools.
+    pub(super) fn fewest(&self, arrangement: Arrangement) -> u32 {
+        let each = if arrangement == Arrangement::Whole { 1 } else { 2 };
+        each * self.places.regions.len() as u32
+    }
+}
+
+/// USD an hour for a GPU, in place of the shipped prices or in addition to them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Prices(BTreeMap<String, f64>);
+
+impl Prices {
+    /// The price of one GPU in USD an hour; `None` if it is unknown.
+    #[must_use]
+    pub fn of(&self, gpu: &str) -> Option<f64> {
+        self.0.get(gpu).copied().or_else(|| price::usd_per_hour(gpu))
+    }
+
+    /// The prices of these GPUs as given ones, so that a report does not depend on the shipped table.
+    #[must_use]
+    pub fn spelled<'a>(&self, gpus: impl Iterator<Item = &'a str>) -> Prices {
+        Prices(gpus.filter_map(|gpu| Some((gpu.to_owned(), self.of(gpu)?))).collect())
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl FromStr for Prices {
+    type Err = String;
+
+    /// Parses `h100=1.89,l4=0.38`.
+    fn from_str(text: &str) -> Result<Prices, String> {
+        let one = |part: &str| {
+            let wrong = || format!("`{part}` is not a price; write GPU=USD, as in h100=1.89");
+            let (gpu, usd) = part.split_once('=').ok_or_else(wrong)?;
+            let usd: f64 = usd.trim().parse().map_err(|_| wrong())?;
+            let gpu = super::fleet::known(gpu.trim())?;
+            match usd.is_finite() && usd >= 0.0 {
+                true => Ok((gpu, usd)),
+                false => Err(format!("{gpu}: {usd} is not a price; use USD an hour from 0")),
+            }
+        };
+        text.split(',').map(one).collect::<Result<_, _>>().map(Prices)
+    }
+}
+
+impl fmt::Display for Prices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all: Vec<String> = self.0.iter().map(|(gpu, usd)| format!("{gpu}={usd}")).collect();
+        f.write_str(&all.join(","))
+    }
+}

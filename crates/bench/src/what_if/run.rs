@@ -1,0 +1,95 @@
+//! One run: a policy on a fleet, under one seed.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use meridian_base::Time;
+use meridian_routing::policy::Spec;
+use meridian_sim as sim;
+
+use super::fleet::{Arrangement, fleet};
+use super::measured::Measured;
+use super::question::Question;
+use super::traffic::{Sent, Stream};
+use crate::experiment::build;
+
+/// A policy on a fleet.
+#[derive(Clone, Copy)]
+pub(super) struct Cell {
+    pub(super) policy: &'static Spec,
+    pub(super) arrangement: Arrangement,
+    pub(super) replicas: u32,
+}
+
+/// A question with the programs of its seeds.
+pub(super) struct Prepared<'a> {
+    pub(super) question: &'a Question,
+    sent: BTreeMap<u64, Sent>,
+}
+
+impl<'a> Prepared<'a> {
+    /// Makes the programs.
+    pub(super) fn new(question: &'a Question) -> anyhow::Result<Prepared<'a>> {
+        ensure!(question.seeds > 0, "seeds: 0 runs nothing; use 1 or more");
+        let sent = question.seeds().map(|seed| {
+            let sent = question.traffic.sent(&question.places, seed)?;
+            let (warmup, last) = (question.warmup, sent.last);
+            ensure!(
+                warmup < last,
+                "warmup: {warmup:?} is not shorter than the requests' {last:.1?}; use less"
+            );
+            Ok((seed, sent))
+        });
+        Ok(Prepared { sent: sent.collect::<anyhow::Result<_>>()?, question })
+    }
+
+    /// Requests of a seed, and the seconds in which they arrive, in the mean.
+    pub(super) fn size(&self) -> (f64, f64) {
+        let all = self.sent.values();
+        let count = all.len() as f64;
+        let mean = |of: &dyn Fn(&Sent) -> f64| self.sent.values().map(of).sum::<f64>() / count;
+        (mean(&|sent| sent.requests as f64), mean(&|sent| sent.last.as_secs_f64()))
+    }
+
+    /// Runs a cell under each seed.
+    pub(super) fn run(&self, cell: Cell) -> anyhow::Result<Vec<Measured>> {
+        self.sent.iter().map(|(seed, sent)| self.one(cell, *seed, sent)).collect()
+    }
+
+    fn one(&self, cell: Cell, seed: u64, sent: &Sent) -> anyhow::Result<Measured> {
+        let question = self.question;
+        let warmup = question.warmup;
+        // The last request is inside.
+        let window = sent.last.saturating_sub(warmup) + Duration::from_millis(1);
+        let fleet = fleet(question, cell.replicas, cell.arrangement);
+        let mut system = sim::System::usual(cell.policy, question.places.topology);
+        system.held = question.held;
+        system.news = build::news(cell.policy);
+        let scenario = sim::Scenario {
+            seed,
+            regions: question.places.simulated(),
+            wan: question.places.wan.clone(),
+            replicas: build::replicas(&fleet, false)
+                .context("use a GPU with more memory, a higher tp, or a smaller model")?,
+            system,
+            loads: sent.streams.iter().map(load).collect(),
+            faults: Vec::new(),
+            autoscaler: None,
+            racks: Vec::new(),
+            measure: sim::Measure { warmup, window },
+            paranoid: false,
+        };
+        let report = sim::run(scenario)?;
+        let broken = &report.violations;
+        ensure!(broken.is_empty(), "the simulation broke its own rules: {}", broken.join("; "));
+        Ok(Measured::of(&report, Time::ZERO + warmup, &question.slo, &question.places))
+    }
+}
+
+fn load(stream: &Stream) -> sim::Load {
+    let programs = stream.programs.clone();
+    let each = (0..programs.len()).map(move |at| programs[at].clone());
+    let source = sim::Source::Open(Box::new(each));
+    sim::Load { region: stream.region, source, may_run_in: stream.may.clone() }
+}

@@ -1,0 +1,113 @@
+//! The tables of the answer.
+
+use super::answer::{Answer, Found};
+use super::headline::named_as;
+use super::question::Question;
+use super::rows::Row;
+use crate::experiment::table::Table;
+use crate::load::Quantiles;
+
+/// Each policy on each fleet.
+pub(super) fn fleets(question: &Question, answer: &Answer) -> Table {
+    let egress = question.places.charges();
+    let several = question.places.regions.len() > 1;
+    let pools = answer.rows.iter().any(|row| row.split > 0.0);
+    let mut header = vec![
+        "policy",
+        "fleet",
+        "goodput, req/s",
+        "SLO met, %",
+        "TTFT mean, ms",
+        "P50",
+        "P90",
+        "P99",
+        "TPOT mean, ms",
+        "P90",
+        "cached, %",
+        "USD/h",
+    ];
+    header.extend(several.then_some("forwarded, %"));
+    header.extend(egress.then_some("of it egress, USD/h"));
+    header.extend(pools.then_some("split, %"));
+    header.push("load");
+    let title = format!("Each policy on each fleet; SLO: {}", question.slo);
+    let mut table = Table::new(title, &header);
+    for row in &answer.rows {
+        let mut cells = vec![named_as(row.policy, &row.arrangement), row.fleet.clone()];
+        cells.extend(numbers(row));
+        cells.extend(several.then(|| percent(row.forwarded)));
+        cells.extend(egress.then(|| format!("{:.3}", row.egress_usd_per_hour)));
+        cells.extend(pools.then(|| percent(row.split)));
+        cells.push(if row.overloaded.is_some() { "overloaded" } else { "keeps up" }.to_owned());
+        table.row(cells);
+    }
+    table
+}
+
+/// The smallest fleet of each policy.
+pub(super) fn least(question: &Question, answer: &Answer) -> Table {
+    let header = [
+        "policy",
+        "least fleet",
+        "replicas",
+        "goodput, req/s",
+        "SLO met, %",
+        "TTFT mean, ms",
+        "P50",
+        "P90",
+        "P99",
+        "TPOT mean, ms",
+        "P90",
+        "cached, %",
+        "USD/h",
+    ];
+    let share = question.slo.share * 100.0;
+    let title =
+        format!("The least fleet that keeps up and meets the SLO with {share} % of the requests");
+    let mut table = Table::new(title, &header);
+    for least in &answer.least {
+        let name = named_as(least.policy, &least.arrangement);
+        table.row(match &least.found {
+            Found::Fleet(row) => {
+                let replicas = row.replicas.to_string();
+                [vec![name, row.fleet.clone(), replicas], numbers(row)].concat()
+            }
+            Found::NoneUpTo(most) => {
+                let none = format!("none of up to {most} replicas");
+                [vec![name, none], vec![String::new(); header.len() - 2]].concat()
+            }
+        });
+    }
+    table
+}
+
+fn numbers(row: &Row) -> Vec<String> {
+    let ms = |of: &Option<Quantiles>, digits: usize, get: fn(&Quantiles) -> f64| {
+        of.as_ref().map_or(String::new(), |q| format!("{:.digits$}", get(q)))
+    };
+    vec![
+        format!("{:.3}", row.goodput_rps),
+        percent(row.met),
+        ms(&row.ttft_ms, 0, |q| q.mean),
+        ms(&row.ttft_ms, 0, |q| q.p50),
+        ms(&row.ttft_ms, 0, |q| q.p90),
+        ms(&row.ttft_ms, 0, |q| q.p99),
+        ms(&row.tpot_ms, 1, |q| q.mean),
+        ms(&row.tpot_ms, 1, |q| q.p90),
+        percent(row.hits),
+        row.usd_per_hour().map_or(String::new(), |usd| format!("{usd:.2}")),
+    ]
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1}", share * 100.0)
+}
+
+/// A line for each overloaded fleet.
+pub(super) fn overloads(answer: &Answer) -> Vec<String> {
+    let line = |row: &Row| {
+        let why = row.overloaded.as_ref()?;
+        Some(format!("{} under {}: {why}", row.fleet, named_as(row.policy, &row.arrangement)))
+    };
+    answer.rows.iter().filter_map(line).collect()
+}

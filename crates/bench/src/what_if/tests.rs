@@ -1,0 +1,275 @@
+//! Small questions, answered.
+
+use std::path::Path;
+use std::time::Duration;
+
+use meridian_routing::{HeldConfig, policy};
+use meridian_wire::config::Policy;
+
+use super::*;
+use crate::experiment::generator;
+
+fn made(name: &str, rate: f64) -> Source {
+    let generator = generator::build(&Policy { name: name.to_owned(), ..Policy::default() });
+    Source::Made(Made::poisson(generator.unwrap(), name, rate).unwrap())
+}
+
+fn cut(requests: u64) -> Cut {
+    Cut {
+        after: Duration::ZERO,
+        before: None,
+        speed: 1.0,
+        spread: Duration::ZERO,
+        sessions_beyond: 1,
+        requests,
+    }
+}
+
+fn fixture(name: &str) -> Source {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../workload/tests/fixtures");
+    Source::File(TraceFile {
+        path: tests.join(name),
+        format: None,
+        block_tokens: None,
+        lenient: false,
+    })
+}
+
+/// Round robin and our default on one or two L4.
+fn question(source: Source, requests: u64) -> Question {
+    Question {
+        traffic: Traffic::read(source, &cut(requests)).unwrap(),
+        places: Places::one(),
+        gpus: "l4".parse().unwrap(),
+        tp: 1,
+        model: "llama-3.1-8b".to_owned(),
+        sizes: vec![1, 2],
+        policies: ["meridian", "round_robin"].map(|name| policy::find(name).unwrap()).to_vec(),
+        arrangements: vec![Arrangement::Whole],
+        kv_gbps: 100.0,
+        slo: "ttft=1s,tpot=100ms".parse().unwrap(),
+        prices: Prices::default(),
+        held: HeldConfig::default(),
+        warmup: Duration::from_secs(2),
+        most: 8,
+        seeds: 1,
+    }
+}
+
+fn answered(question: &Question) -> Answer {
+    answer(question, &|_, _| ()).unwrap()
+}
+
+fn refused(question: &Question) -> String {
+    format!("{:#}", answer(question, &|_, _| ()).expect_err("is refused"))
+}
+
+// Each policy on each size has a row; counts fit together, a larger fleet has more goodput, and the
+// same question has the same answer.
+#[test]
+fn every_fleet_has_a_row() {
+    let question = question(made("sessions", 8.0), 240);
+    let answer = answered(&question);
+    let cells: Vec<_> = answer.rows.iter().map(|row| (row.policy, row.replicas)).collect();
+    assert_eq!(cells, [("meridian", 1), ("meridian", 2), ("round_robin", 1), ("round_robin", 2)]);
+    for row in &answer.rows {
+        assert!((0.0..=1.0).contains(&row.met) && row.hits > 0.5, "{row:?}");
+        let ttft = row.ttft_ms.unwrap();
+        assert!(ttft.p50 <= ttft.p90 && ttft.p90 <= ttft.p99, "{row:?}");
+        assert_eq!(row.gpu_usd_per_hour, Some(0.38 * f64::from(row.replicas)));
+        assert_eq!((row.egress_usd_per_hour, row.forwarded, row.split), (0.0, 0.0, 0.0));
+    }
+    assert!(answer.rows[1].goodput_rps >= answer.rows[0].goodput_rps);
+    assert_eq!(answered(&question).rows, answer.rows);
+}
+
+// The least fleet meets the objective, and a replica less does not; it may lie outside the list.
+#[test]
+fn the_least_fleet_is_found() {
+    let mut question = question(made("sessions", 14.0), 300);
+    question.sizes = vec![1];
+    let answer = answered(&question);
+    assert!(!answer.rows[0].meets, "{:?}", answer.rows[0]);
+    for least in &answer.least {
+        let Found::Fleet(row) = &least.found else { panic!("{least:?}") };
+        assert!(row.meets && row.replicas > 1, "{row:?}");
+        question.sizes = vec![row.replicas - 1];
+        question.policies = vec![policy::find(least.policy).unwrap()];
+        assert!(!answered(&question).rows[0].meets, "{least:?}");
+    }
+}
+
+// A smaller fleet that answers sooner than a larger one is the sentence; without one, the policies
+// are compared on the smallest fleet that keeps up.
+#[test]
+fn the_sentence_compares_fleets() {
+    let question = question(made("sessions", 8.0), 60);
+    let mut answer = answered(&question);
+    let times = [[100.0, 50.0], [90.0, 40.0], [500.0, 200.0], [300.0, 120.0]];
+    for (row, [p90, mean]) in answer.rows.iter_mut().zip(times) {
+        let ttft = row.ttft_ms.unwrap();
+        row.ttft_ms = Some(crate::load::Quantiles { mean, p90, ..ttft });
+        row.overloaded = None;
+    }
+    let sentence = |answer: &Answer| {
+        Report { question: &question, answer, command: "meridian what-if" }.sentence()
+    };
+    assert_eq!(
+        sentence(&answer),
+        "One L4 under meridian answers sooner than two under round_robin: TTFT 100 ms in P90 and 50 \
+         ms in the mean, against 300 ms and 120 ms."
+    );
+    // Overloaded fleets may lose, but not win.
+    answer.rows[0].overloaded = Some("refused".to_owned());
+    assert_eq!(
+        sentence(&answer),
+        "One L4 under round_robin has a TTFT of 500 ms in P90 and 200 ms in the mean."
+    );
+}
+
+// A fleet that gets far more than it can answer is named as overloaded, and so is a search that ends
+// without a fleet.
+#[test]
+fn overloads_are_named() {
+    let mut question = question(made("long_replies", 12.0), 900);
+    (question.sizes, question.most) = (vec![1], 1);
+    let answer = answered(&question);
+    let command = "meridian what-if sessions";
+    let report = Report { question: &question, answer: &answer, command };
+    let text = report.text();
+    assert!(text.starts_with("Every fleet is overloaded"), "{text}");
+    assert!(text.contains("OVERLOADED: ") && text.contains("none of up to 1 replicas"), "{text}");
+    assert!(answer.least.iter().all(|least| matches!(least.found, Found::NoneUpTo(1))));
+}
+
+// The files say the same: JSON and CSV have every row, the plot its title, and the page all of it,
+// without a script or anything from elsewhere.
+#[test]
+fn files_have_every_row() {
+    let question = question(made("sessions", 8.0), 120);
+    let answer = answered(&question);
+    let report =
+        Report { question: &question, answer: &answer, command: "meridian what-if <sessions>" };
+    let dir = std::env::temp_dir().join(format!("meridian-what-if-{}", std::process::id()));
+    report.write(&dir).unwrap();
+    let read = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap();
+    let value: serde_json::Value = serde_json::from_str(&read("what-if.json")).unwrap();
+    assert_eq!(value["rows"].as_array().unwrap().len(), 4);
+    assert_eq!(value["rows"][3]["ttft_ms"]["p90"], answer.rows[3].ttft_ms.unwrap().p90);
+    let csv = read("what-if.csv");
+    assert!(csv.lines().count() >= 5 && csv.starts_with("policy,arrangement,fleet,"), "{csv}");
+    let columns = |line: &str| line.split(',').count();
+    assert!(csv.lines().all(|line| columns(line) == columns(csv.lines().next().unwrap())));
+    let (svg, html) = (read("ttft.svg"), read("report.html"));
+    assert!(svg.contains("<title>P90 TTFT by the number of GPUs</title>") && svg.contains("L4"));
+    assert!(
+        html.contains(&report.sentence()) && html.contains("meridian what-if &lt;sessions&gt;")
+    );
+    assert!(!html.contains("<script") && !html.contains("src=") && !html.contains("url("));
+    assert!(html.contains("prefers-color-scheme: dark") && html.contains("<title>P90"));
+    assert_eq!(read("report.txt"), report.text() + "\n");
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+// Pools split requests, and a mix has its kinds and their prices.
+#[test]
+fn pools_and_mixes() {
+    let mut question = question(made("tool_agent", 1.0), 60);
+    question.gpus = "h100=1,l4=1".parse().unwrap();
+    question.arrangements.push(Arrangement::Pools(0.5));
+    question.policies.truncate(1);
+    question.sizes = vec![2];
+    let answer = answered(&question);
+    let [whole, pools] = answer.rows.as_slice() else { panic!("{:?}", answer.rows) };
+    assert_eq!(whole.fleet, "1 h100 + 1 l4");
+    assert_eq!(pools.fleet, "1 h100 prefill + 1 l4 decode");
+    assert_eq!(whole.gpu_usd_per_hour, Some(1.89 + 0.38));
+    assert!(whole.split == 0.0 && pools.split > 0.1, "{pools:?}");
+    question.sizes = vec![1];
+    let error = refused(&question);
+    assert!(error.contains("replicas: 1 is too few for two replicas in each region"), "{error}");
+}
+
+const REGIONS: &str = "
+regions:
+  - {name: us, traffic: 0.9, egress_usd_per_gb: 0.02}
+  - {name: eu, traffic: 0.1, egress_usd_per_gb: 0.02}
+rtt_ms: [[1, 92], [92, 1]]
+";
+
+// A busy region forwards to an idle one, which costs egress; rules that keep requests at home end
+// both.
+#[test]
+fn regions_forward_unless_a_rule_keeps_requests() {
+    let mut question = question(made("wildchat", 1.2), 120);
+    question.policies.truncate(1);
+    (question.sizes, question.most) = (vec![2], 2);
+    question.places = Places::parse(REGIONS).unwrap();
+    let free = answered(&question).rows.remove(0);
+    assert!(free.forwarded > 0.01 && free.egress_usd_per_hour > 0.0, "{free:?}");
+    let rules = "residency: [{name: us-keeps, from: [us], run_in: [us]}, \
+                 {name: eu-keeps, from: [eu], run_in: [eu]}]\n";
+    question.places = Places::parse(&format!("{REGIONS}{rules}")).unwrap();
+    let kept = answered(&question).rows.remove(0);
+    assert_eq!((kept.forwarded, kept.egress_usd_per_hour), (0.0, 0.0), "{kept:?}");
+}
+
+// A trace is read up to the limit, and the report says that it is cut. A trace without regions can't
+// be split over several by the recorded ones.
+#[test]
+fn traces_are_cut_and_say_so() {
+    let mut question = question(fixture("mooncake_500.jsonl"), 40);
+    question.gpus = "h100".parse().unwrap();
+    (question.warmup, question.sizes) = (Duration::from_secs(1), vec![2]);
+    let answer = answered(&question);
+    assert_eq!(answer.requests, 40.0);
+    assert!(answer.notes[0].contains("only its first 40 requests"), "{:?}", answer.notes);
+    question.places =
+        Places::parse(&REGIONS.replace("traffic: 0.9, ", "").replace("traffic: 0.1, ", ""))
+            .unwrap();
+    let error = refused(&question);
+    assert!(error.contains("does not name the regions of requests; give each"), "{error}");
+    question.warmup = Duration::from_secs(3600);
+    question.places = Places::one();
+    assert!(refused(&question).contains("warmup: 3600s is not shorter"));
+}
+
+// Formats without shared prefixes, and ServeGen's rates, are read too.
+#[test]
+fn other_formats_are_read() {
+    let azure = Traffic::read(fixture("azure_1000.csv"), &cut(50)).unwrap();
+    assert!(
+        azure.notes.iter().any(|note| note.contains("no shared prefixes")),
+        "{:?}",
+        azure.notes
+    );
+    let Source::File(file) = fixture("servegen_rates.csv") else { panic!("it is a file") };
+    let generator = generator::build(&Policy { name: "qwen_b".to_owned(), ..Policy::default() });
+    let all = (Duration::ZERO, None);
+    let made = Made::servegen(generator.unwrap(), "qwen_b", Some(5.0), &file.path, all).unwrap();
+    let sent = made.sent(&Places::one(), 1, 200).unwrap();
+    let seconds = sent.last.as_secs_f64();
+    assert!(sent.requests >= 200 && (10.0..160.0).contains(&seconds), "{seconds}");
+}
+
+// Impossible questions name the field, the value and the remedy.
+#[test]
+fn impossible_questions_are_refused() {
+    let change = |edit: fn(&mut Question)| {
+        let mut question = question(made("sessions", 8.0), 60);
+        edit(&mut question);
+        refused(&question)
+    };
+    for (edit, part) in [
+        ((|q| q.policies.clear()) as fn(&mut Question), "policies: the list is empty"),
+        (|q| q.policies.push(q.policies[0]), "policies: `meridian` is there twice"),
+        (|q| q.most = 0, "most: 0 is out of range"),
+        (|q| q.seeds = 0, "seeds: 0 runs nothing"),
+        (|q| q.arrangements.push(Arrangement::Pools(1.5)), "pools: 1.5 is not a share"),
+        (|q| q.kv_gbps = f64::NAN, "kv-gbps: NaN is not a rate"),
+        (|q| q.model = "llama-3.1-70b".to_owned(), "use a GPU with more memory"),
+    ] {
+        let error = change(edit);
+        assert!(error.contains(part), "{part}: {error}");
+    }
+}

@@ -1,0 +1,281 @@
+//! The requests of a question: from a trace, as far as it is read, or from a generator.
+//!
+//! A trace is read once. Under each seed, its arrivals are spread over their grid and its sessions get
+//! their regions. Replies are taken from later turns, so that replicas have them cached as the
+//! recorded engine did ([`meridian_workload::trace::ProgramOptions`]).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use meridian_base::Time;
+use meridian_workload::Program;
+use meridian_workload::trace::{
+    Excerpt, Format, Outcome, ProgramOptions, ReadOptions, Shape, TraceRequest, shape, to_programs,
+};
+
+use super::made::Made;
+use super::places::Places;
+use crate::{replay::tails, trace_file};
+
+/// Most requests of a question.
+pub(super) const MOST: u64 = 1 << 20;
+/// Lines may be out of order by less than this.
+const ORDER: Duration = Duration::from_secs(600);
+
+/// Where requests come from.
+pub enum Source {
+    /// An excerpt that ships with the program.
+    Excerpt(&'static Excerpt),
+    /// A trace or a journal.
+    File(TraceFile),
+    /// A generator.
+    Made(Made),
+}
+
+/// A trace in a file.
+#[derive(Clone, Debug)]
+pub struct TraceFile {
+    /// The file; compressed if its name ends in .gz.
+    pub path: PathBuf,
+    /// Its format; otherwise its first line shows it.
+    pub format: Option<Format>,
+    /// Tokens of a block, if not the format's own.
+    pub block_tokens: Option<u32>,
+    /// Skips bad lines.
+    pub lenient: bool,
+}
+
+/// The part of a trace to simulate, and how it is sent.
+#[derive(Clone, Debug)]
+pub struct Cut {
+    /// Drops requests that arrived earlier.
+    pub after: Duration,
+    /// Drops requests that arrived then or later.
+    pub before: Option<Duration>,
+    /// Speed, as a multiple of the recorded one.
+    pub speed: f64,
+    /// The grid of the arrivals, which are spread over its steps.
+    pub spread: Duration,
+    /// A request without a session that shares more leading blocks than this with an earlier one is
+    /// a later turn of its session.
+    pub sessions_beyond: usize,
+    /// Stops after this many requests.
+    pub requests: u64,
+}
+
+/// Requests that can be simulated.
+pub struct Traffic {
+    /// What they are, in words.
+    pub name: String,
+    /// What the reader has to know about them.
+    pub notes: Vec<String>,
+    kind: Kind,
+}
+
+enum Kind {
+    Recorded { requests: Vec<TraceRequest>, spread: Duration, speed: f64 },
+    Made { made: Made, requests: u64 },
+}
+
+/// Programs that enter in one region and may be served in the same regions.
+pub(super) struct Stream {
+    pub(super) region: usize,
+    pub(super) may: Option<Vec<usize>>,
+    pub(super) programs: Arc<Vec<(Time, Program)>>,
+}
+
+/// The programs of a seed.
+pub(super) struct Sent {
+    pub(super) streams: Vec<Stream>,
+    pub(super) requests: u64,
+    /// The start of the last program.
+    pub(super) last: Duration,
+}
+
+impl Traffic {
+    /// Reads the trace, or prepares the generator.
+    ///
+    /// # Errors
+    /// When the trace can't be read or has no requests; the error names the field and the remedy.
+    pub fn read(source: Source, cut: &Cut) -> anyhow::Result<Traffic> {
+        let most = cut.requests;
+        ensure!((1..=MOST).contains(&most), "requests: {most} is out of range; use 1 to {MOST}");
+        let good = cut.speed > 0.0 && cut.speed.is_finite();
+        ensure!(good, "speed: {} is not a speed; use a number above 0", cut.speed);
+        match source {
+            Source::Made(made) => Ok(Traffic::made(made, cut)),
+            Source::Excerpt(excerpt) => {
+                let requests = excerpt.requests().into_iter().map(Ok);
+                let whole = shape(requests, &window(cut))?.collect::<Result<Vec<_>, _>>()?;
+                Traffic::recorded(excerpt.name.to_owned(), whole, Vec::new(), cut)
+            }
+            Source::File(file) => {
+                let named = || file.path.display().to_string();
+                let (requests, notes) = from_file(&file, cut).with_context(named)?;
+                Traffic::recorded(named(), requests, notes, cut).with_context(named)
+            }
+        }
+    }
+
+    fn made(made: Made, cut: &Cut) -> Traffic {
+        let name = made.words();
+        let kind = Kind::Made { made, requests: cut.requests };
+        Traffic { name, notes: Vec::new(), kind }
+    }
+
+    fn recorded(
+        name: String,
+        mut requests: Vec<TraceRequest>,
+        mut notes: Vec<String>,
+        cut: &Cut,
+    ) -> anyhow::Result<Traffic> {
+        if requests.len() as u64 > cut.requests {
+            requests.truncate(cut.requests as usize);
+            let end = requests.last().map_or(0.0, |last| last.at.as_secs_f64());
+            notes.push(format!(
+                "The trace is cut: only its first {} requests, of {end:.0} s, are simulated; \
+                 --requests takes more, --after and --before another part.",
+                cut.requests
+            ));
+        }
+        let read = requests.len();
+        requests.retain(|request| request.outcome != Some(Outcome::ClientError));
+        if requests.len() < read {
+            notes.push(format!(
+                "{} requests that the recorded gateway refused as client errors are left out.",
+                read - requests.len()
+            ));
+        }
+        ensure!(
+            !requests.is_empty(),
+            "there are no requests in it that can be simulated; choose another part with --after and \
+             --before, or another trace"
+        );
+        let models: BTreeSet<&str> = requests.iter().filter_map(|r| r.model.as_deref()).collect();
+        if models.len() > 1 {
+            let models = models.into_iter().collect::<Vec<_>>().join(", ");
+            notes.push(format!(
+                "The trace has several models ({models}); all are simulated as one."
+            ));
+        }
+        if requests.iter().all(|request| request.hash_ids.is_empty()) {
+            notes.push(
+                "The trace shows no shared prefixes, so replicas have nothing cached.".into(),
+            );
+        }
+        tails::name(&mut requests);
+        let kind = Kind::Recorded { requests, spread: cut.spread, speed: cut.speed };
+        Ok(Traffic { name, notes, kind })
+    }
+
+    /// Seconds in which the requests arrive, about.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        match &self.kind {
+            Kind::Recorded { requests, speed, .. } => {
+                requests.last().map_or(0.0, |last| last.at.as_secs_f64() / speed)
+            }
+            Kind::Made { made, requests } => *requests as f64 / made.rate,
+        }
+    }
+
+    /// The programs under `seed`, by region and by the regions that may serve them.
+    ///
+    /// # Errors
+    /// When the trace's regions are not those of the question.
+    pub(super) fn sent(&self, places: &Places, seed: u64) -> anyhow::Result<Sent> {
+        match &self.kind {
+            Kind::Recorded { requests, spread, speed } => {
+                recorded(requests, (*spread, *speed), places, seed)
+            }
+            Kind::Made { made, requests } => made.sent(places, seed, *requests),
+        }
+    }
+}
+
+fn window(cut: &Cut) -> Shape {
+    Shape {
+        order_within: ORDER,
+        from: Time::ZERO + cut.after,
+        to: cut.before.map_or(Time::MAX, |before| Time::ZERO + before),
+        // One more shows that there are more.
+        limit: cut.requests + 1,
+        sessions_beyond: Some(cut.sessions_beyond),
+        ..Shape::default()
+    }
+}
+
+fn from_file(file: &TraceFile, cut: &Cut) -> anyhow::Result<(Vec<TraceRequest>, Vec<String>)> {
+    let options = ReadOptions {
+        block_tokens: file.block_tokens,
+        lenient: file.lenient,
+        ..ReadOptions::default()
+    };
+    let input = trace_file::open(&file.path).context("cannot open it")?;
+    let mut reader =
+        trace_file::reader(input, file.format, &options).context("--from names a format")?;
+    let requests = shape(&mut reader, &window(cut))?;
+    let requests = requests.collect::<Result<Vec<_>, _>>().context("--lenient skips bad lines")?;
+    let skipped = reader.skipped();
+    let note = |first| format!("{} bad lines were skipped; the first: {first}", skipped.lines);
+    Ok((requests, skipped.first.as_ref().map(note).into_iter().collect()))
+}
+
+fn recorded(
+    requests: &[TraceRequest],
+    (spread, rate): (Duration, f64),
+    places: &Places,
+    seed: u64,
+) -> anyhow::Result<Sent> {
+    let names: Vec<Arc<str>> = places.regions.iter().map(|r| r.name.as_str().into()).collect();
+    let shares = places.traffic();
+    let regions = shares.into_iter().flat_map(|shares| names.iter().cloned().zip(shares)).collect();
+    let to = Shape { seed, order_within: ORDER, spread, rate, regions, ..Shape::default() };
+    let shaped = shape(requests.iter().cloned().map(Ok), &to)?.collect::<Result<Vec<_>, _>>()?;
+    let place = |request: &TraceRequest| {
+        let name = request.region.as_deref();
+        let found = names.iter().position(|known| Some(&**known) == name);
+        found.with_context(|| {
+            let known = names.iter().map(|name| &**name).collect::<Vec<_>>().join(", ");
+            let remedy = "give each region its share with `traffic`";
+            match name {
+                Some(name) => format!(
+                    "regions: the trace has requests of `{name}`, and the file has {known}; add it, \
+                     or {remedy}"
+                ),
+                None => format!("regions: the trace does not name the regions of requests; {remedy}"),
+            }
+        })
+    };
+    let class = |request: &TraceRequest| {
+        let region = place(request)?;
+        let tenant = request.tenant.unwrap_or(0);
+        anyhow::Ok((region, places.may(region, tenant, request.model.as_deref())))
+    };
+    let classes: Vec<_> = shaped.iter().map(class).collect::<Result<_, _>>()?;
+    let options = ProgramOptions { seed, regions: names.clone(), chained: None, replies: true };
+    let programs =
+        to_programs(shaped.into_iter().map(Ok), &options).collect::<Result<Vec<_>, _>>()?;
+    Ok(Sent::of(classes.into_iter().zip(programs)))
+}
+
+impl Sent {
+    /// Programs by time, each with its region and the regions that may serve it.
+    pub(super) fn of(
+        all: impl Iterator<Item = ((usize, Option<Vec<usize>>), (Time, Program))>,
+    ) -> Sent {
+        let mut streams: BTreeMap<_, Vec<(Time, Program)>> = BTreeMap::new();
+        let (mut requests, mut last) = (0, Duration::ZERO);
+        for (class, (at, program)) in all {
+            requests += program.nodes.len() as u64;
+            last = last.max(at.since(Time::ZERO));
+            streams.entry(class).or_default().push((at, program));
+        }
+        let stream =
+            |((region, may), programs)| Stream { region, may, programs: Arc::new(programs) };
+        Sent { streams: streams.into_iter().map(stream).collect(), requests, last }
+    }
+}
