@@ -9,7 +9,8 @@ use meridian_plan::{Aggregated, Task, aggregated};
 
 use crate::judged::{Seen, error, pairs, suite};
 
-const CASES: usize = 100;
+/// Cases, of which docs/planner.md has the results of the first hundred.
+const CASES: usize = 30;
 /// Share of the goodput at which a deployment is simulated.
 const LOAD: f64 = 0.6;
 const REQUESTS: usize = 20_000;
@@ -33,13 +34,15 @@ fn simulated(task: &Task<'_>, one: &meridian_plan::Whole, rate: f64, seed: u64) 
     Seen { ttft: [mean(&ttft), within], tpot: mean(&tpot) }
 }
 
-// An instance of each of 100 deployments on generated topologies runs at 60 % of its goodput. The
-// prediction is within 15 % for the mean TTFT of 95, the P90 TTFT of 92 and the mean TPOT of 99.
+// An instance of each of some deployments on generated topologies runs at 60 % of its goodput. The
+// prediction is within 15 % in nearly all. `MERIDIAN_CASES` sets their number.
 #[test]
 fn aggregated_predictions_hold_in_simulation() {
+    let given = std::env::var("MERIDIAN_CASES").ok();
+    let cases = given.map_or(CASES, |count| count.parse().expect("MERIDIAN_CASES is a number"));
     let (mut seed, mut count, mut near) = (0, 0, [0_usize; 3]);
     let mut far = Vec::new();
-    while count < CASES {
+    while count < cases {
         seed += 1;
         assert!(seed < 1000, "the suite has enough cases");
         let case = suite::case(seed);
@@ -72,5 +75,6 @@ fn aggregated_predictions_hold_in_simulation() {
     }
     let text = format!("mean TTFT, TTFT of 90 %, TPOT: {near:?} within 15 %\n{}", far.join("\n"));
     println!("{text}");
-    assert!(near[0] >= 95 && near[1] >= 92 && near[2] >= 99, "{text}");
+    let least = |share: f64| (share * cases as f64) as usize;
+    assert!(near[0] >= least(0.95) && near[1] >= least(0.92) && near[2] >= least(0.99), "{text}");
 }
