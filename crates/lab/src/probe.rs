@@ -30,7 +30,7 @@ pub const MOST_TIME: Duration = Duration::from_secs(60);
 pub const MOST_TRIPS: u32 = 1000;
 /// Most bytes that a responder takes over a connection: a minute of 100 GB/s.
 const MOST_BYTES: u64 = 6_000_000_000_000;
-/// Connections that a responder has at once; further ones are closed.
+/// Connections that a responder has at once at each of its addresses; further ones are closed.
 const MOST_CONNECTIONS: usize = 64;
 /// A peer that sends nothing, or takes nothing, for this long is given up.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -122,7 +122,9 @@ fn spawn(host: &str, command: &[&str]) -> Result<Child> {
         });
     }
     let mut ssh = Command::new("ssh");
-    ssh.args(["-T", "-o", "BatchMode=yes", "--", host]).args(command);
+    // A shared connection would outlive this process, with its output.
+    let own = ["-o", "ControlMaster=no", "-o", "ControlPath=none"];
+    ssh.args(["-T", "-o", "BatchMode=yes"]).args(own).args(["--", host]).args(command);
     ssh.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     ssh.spawn().map_err(|source| {
         error(host, format!("starting ssh: {source}"), "install the openssh-client")

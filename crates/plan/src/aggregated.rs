@@ -131,17 +131,18 @@ impl Aggregated {
 
 /// The servers in cells of one size; equal cells are planned once. With a rate, cells that serve
 /// most for each GPU are first, and the last one needed is planned for the rest.
-fn of_cells(
+fn of_cells<'a>(
     task: &Task<'_>,
-    servers: &Servers,
+    servers: &'a Servers,
     size: usize,
-    known: &mut BTreeMap<(Look, Vec<u32>), Option<Aggregated>>,
+    known: &mut BTreeMap<(Look, Vec<u32>), (&'a [Server], Option<Aggregated>)>,
 ) -> Option<Aggregated> {
     let mut cells: Vec<(Aggregated, &[Server])> = Vec::new();
     for servers in servers.chunks(size) {
         let key = key(task, servers);
-        let found = known.entry(key).or_insert_with(|| cell(task, servers, None));
-        let moved = found.as_ref().and_then(|one| moved(task, one, servers));
+        let (home, found) =
+            known.entry(key).or_insert_with(|| (servers, cell(task, servers, None)));
+        let moved = found.as_ref().and_then(|one| moved(task, one, (home, servers)));
         cells.extend(moved.map(|one| (one, servers)));
     }
     let each = |one: &Aggregated| one.goodput / f64::from(one.gpus());
@@ -174,21 +175,16 @@ fn key(task: &Task<'_>, servers: &[Server]) -> (Look, Vec<u32>) {
     (look(task.topology, &ids), places.collect())
 }
 
-/// The same instances on other servers.
-fn moved(task: &Task<'_>, found: &Aggregated, to: &[Server]) -> Option<Aggregated> {
-    let mut from: Vec<u32> = found
-        .instances
-        .iter()
-        .flat_map(|one| one.gpus())
-        .map(|gpu| task.topology.server_of(gpu))
-        .collect();
-    from.sort_unstable();
-    from.dedup();
+/// The same instances on the servers of a cell that looks the same.
+fn moved(
+    task: &Task<'_>,
+    found: &Aggregated,
+    (from, to): (&[Server], &[Server]),
+) -> Option<Aggregated> {
     let all = task.topology.servers();
-    // An idle server of a cell is the last of its class, so used ones are in the same order.
     let there = |gpu: GpuId| {
         let home = task.topology.server_of(gpu);
-        let at = from.iter().position(|one| *one == home).expect("its own server");
+        let at = from.iter().position(|one| one.0 == home).expect("its own server");
         GpuId(all[to[at].0 as usize].first + gpu.0 - all[home as usize].first)
     };
     let whole = |one: &Rc<Whole>| {

@@ -42,7 +42,8 @@ pub fn forecast(task: &Task<'_>, fleets: &[Fleet], rate: f64, handing: Handing) 
         let times = fleet.times_with(task, verdict, own, handing);
         let tpot = tpot(task, fleet, verdict, own);
         all.ttft += share * times.ttft;
-        all.ttft_within += share * times.ttft_within;
+        // No request of a cell knows of the others, so the slowest one holds for all.
+        all.ttft_within = all.ttft_within.max(times.ttft_within);
         all.tpot += share * tpot;
         if tpot <= task.slo.tpot {
             all.good += own * within(task, fleet, verdict, (own, handing));

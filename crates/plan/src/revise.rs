@@ -57,8 +57,8 @@ pub struct Revised {
 ///
 /// # Errors
 ///
-/// If the task is invalid, the plan has no instance with such a name, or none of its instances can
-/// run with the new lengths.
+/// If the task is invalid, the plan has no instance with such a name, or no instance can serve within
+/// the objectives any more.
 pub fn revise(
     task: &Task<'_>,
     running: &[Fleet],
@@ -97,6 +97,11 @@ pub fn revise(
         && !plans.is_empty()
     {
         new = plans.swap_remove(0);
+    }
+    if new.cells.is_empty() {
+        let remedy = "no instance that is left can serve within the objectives; plan again on the \
+                      GPUs that are left, or loosen an objective";
+        return Err(Problems::one("rate", format!("{rate:.3}"), remedy));
     }
     let changes = changes(&before, &known, &is_lost, &new);
     Ok(Revised { before: was, remaining, plan: new, changes })

@@ -99,12 +99,17 @@ impl<'a> Task<'a> {
         found.unless(both <= context, "prompt and output", both, remedy);
         for (name, value) in [("ttft", self.slo.ttft), ("tpot", self.slo.tpot)] {
             let fits = value > 0.0 && value <= 1e4;
-            found.unless(fits, name, value, "use a time above 0, as in 2.5s");
+            found.unless(fits, name, value, "use a time above 0 up to 10000s, as in 2.5s");
         }
         let share = self.slo.attainment;
         found.unless((0.5..=0.999).contains(&share), "attainment", share, "use 0.5 to 0.999");
         let rate = self.rate.is_none_or(|rate| rate > 0.0 && rate <= 1e9);
-        found.unless(rate, "rate", self.rate.unwrap_or(0.0), "use requests a second above 0");
+        found.unless(
+            rate,
+            "rate",
+            self.rate.unwrap_or(0.0),
+            "use requests a second above 0, up to 1000000000",
+        );
         found.or(())
     }
 }

@@ -117,6 +117,11 @@ fn check(question: &Question) -> anyhow::Result<()> {
     ensure!(!question.sizes.is_empty(), "replicas: the list is empty; use a range as in 4..8");
     let most = question.most;
     ensure!((1..=MOST).contains(&most), "most: {most} is out of range; use 1 to {MOST}");
+    let largest = question.sizes.iter().max().copied().unwrap_or(0);
+    ensure!(
+        most >= largest,
+        "most: {most} is below the {largest} replicas of a fleet; use {largest} or more"
+    );
     for arrangement in &question.arrangements {
         if let Arrangement::Pools(share) = arrangement {
             ensure!(
@@ -148,6 +153,14 @@ fn notes(question: &Question, rows: &[Row]) -> Vec<String> {
             "{:.1} % of the requests are longer than the context of {} or than a GPU's KV memory, and \
              fail on every fleet; use another model, a higher --tp or a GPU with more memory.",
             invalid * 100.0,
+            question.model
+        ));
+    }
+    let cut = rows.iter().map(|row| row.cut).fold(0.0, f64::max);
+    if cut > 0.0 {
+        notes.push(format!(
+            "{:.1} % of the replies are cut where the context of {} is full.",
+            cut * 100.0,
             question.model
         ));
     }

@@ -73,6 +73,7 @@ fn fields(row: &Row) -> Vec<(&'static str, Value)> {
         ("split_ratio", json!(row.split)),
         ("refused_ratio", json!(row.refused)),
         ("too_long_ratio", json!(row.invalid)),
+        ("cut_ratio", json!(row.cut)),
         ("usd_per_hour", json!(row.usd_per_hour())),
         ("egress_usd_per_hour", json!(row.egress_usd_per_hour)),
         ("overloaded", json!(row.overloaded)),

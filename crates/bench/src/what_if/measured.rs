@@ -29,6 +29,8 @@ pub(super) struct Measured {
     pub(super) refused: f64,
     /// Share of the requests that are longer than the model's context.
     pub(super) invalid: f64,
+    /// Share of the requests whose reply ends at the model's context, before its recorded end.
+    pub(super) cut: f64,
     /// Share of the prompt tokens that were cached.
     pub(super) hits: f64,
     /// Share of the requests that another region served.
@@ -46,9 +48,15 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    /// Measures a report whose window starts at `start`.
-    pub(super) fn of(report: &Report, start: Time, slo: &Slo, places: &Places) -> Measured {
+    /// Measures a report whose window starts at `start`; prompt and reply are at most `context` tokens.
+    pub(super) fn of(
+        report: &Report,
+        start: Time,
+        (slo, places): (&Slo, &Places),
+        context: u32,
+    ) -> Measured {
         let all = &report.requests;
+        let times = |r: &Record| times(r, produced(r, context));
         let seconds = report.window.as_secs_f64();
         let count =
             |which: &dyn Fn(&Record) -> bool| all.iter().filter(|r| which(r)).count() as f64;
@@ -64,32 +72,40 @@ impl Measured {
             met: share(&good),
             refused: share(&|r| matches!(r.fate, Fate::Rejected | Fate::Lost)),
             invalid: share(&|r| r.fate == Fate::Invalid),
+            cut: share(&|r| r.fate == Fate::Done && produced(r, context) < r.reply_tokens),
             hits: tokens(|r| r.cached_tokens) / tokens(|r| r.prompt_tokens).max(1.0),
             forwarded: share(&|r| r.forwarded),
             split: share(&|r| r.crossing.is_some()),
             ttft_ms: Quantiles::of(done().map(|r| ms(r.ttft)).collect()),
             tpot_ms: Quantiles::of(done().filter_map(|r| times(r).tpot).map(ms).collect()),
-            egress_usd: all.iter().map(|r| egress(r, places)).sum::<f64>() / seconds * 3600.0,
+            egress_usd: all.iter().map(|r| egress(r, produced(r, context), places)).sum::<f64>()
+                / seconds
+                * 3600.0,
             waiting: Waiting::of(all, start, report.window),
         }
     }
 }
 
-/// The times of an answer.
-fn times(record: &Record) -> Times {
-    let gaps = record.reply_tokens.checked_sub(1).filter(|gaps| *gaps > 0);
+/// The tokens of an answer: an engine ends it where the context is full.
+fn produced(record: &Record, context: u32) -> u32 {
+    record.reply_tokens.min(context.saturating_sub(record.prompt_tokens))
+}
+
+/// The times of an answer of so many tokens.
+fn times(record: &Record, tokens: u32) -> Times {
+    let gaps = tokens.checked_sub(1).filter(|gaps| *gaps > 0);
     let tpot = gaps.map(|gaps| record.e2e.saturating_sub(record.ttft) / gaps);
     Times { ttft: Some(record.ttft), tpot, e2e: record.e2e }
 }
 
 /// USD for the bytes of a request that another region served: the prompt leaves the region where it
 /// entered, the events of the answer leave the one that served it.
-fn egress(record: &Record, places: &Places) -> f64 {
+fn egress(record: &Record, tokens: u32, places: &Places) -> f64 {
     if record.served == record.region || record.fate != Fate::Done {
         return 0.0;
     }
     let price = |region: u16| places.regions[usize::from(region)].egress_usd_per_gb / 1e9;
     let prompt = f64::from(record.prompt_tokens * BYTES_PER_TOKEN);
-    let reply = f64::from(record.reply_tokens) * EVENT_BYTES;
+    let reply = f64::from(tokens) * EVENT_BYTES;
     prompt * price(record.region) + reply * price(record.served)
 }

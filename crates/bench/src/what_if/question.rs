@@ -95,9 +95,11 @@ impl FromStr for Prices {
             let (gpu, usd) = part.split_once('=').ok_or_else(wrong)?;
             let usd: f64 = usd.trim().parse().map_err(|_| wrong())?;
             let gpu = super::fleet::known(gpu.trim())?;
-            match usd.is_finite() && usd >= 0.0 {
+            match (0.0..=1e6).contains(&usd) {
                 true => Ok((gpu, usd)),
-                false => Err(format!("{gpu}: {usd} is not a price; use USD an hour from 0")),
+                false => {
+                    Err(format!("{gpu}: {usd} is not a price; use USD an hour from 0 to 1000000"))
+                }
             }
         };
         text.split(',').map(one).collect::<Result<_, _>>().map(Prices)

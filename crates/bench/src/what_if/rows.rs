@@ -32,6 +32,8 @@ pub struct Row {
     pub refused: f64,
     /// Share of the requests that are longer than the model's context.
     pub invalid: f64,
+    /// Share of the requests whose reply ends at the model's context, before its recorded end.
+    pub cut: f64,
     /// Share of the prompt tokens that were cached.
     pub hits: f64,
     /// Share of the requests that another region served.
@@ -74,6 +76,7 @@ impl Row {
             met,
             refused,
             invalid: mean(|run| run.invalid),
+            cut: mean(|run| run.cut),
             hits: mean(|run| run.hits),
             forwarded: mean(|run| run.forwarded),
             split: mean(|run| run.split),

@@ -22,6 +22,9 @@ pub(super) struct Cell {
     pub(super) replicas: u32,
 }
 
+/// Requests of all seeds at most, as they are kept in memory.
+const MOST_REQUESTS: u64 = 4 << 20;
+
 /// A question with the programs of its seeds.
 pub(super) struct Prepared<'a> {
     pub(super) question: &'a Question,
@@ -32,12 +35,20 @@ impl<'a> Prepared<'a> {
     /// Makes the programs.
     pub(super) fn new(question: &'a Question) -> anyhow::Result<Prepared<'a>> {
         ensure!(question.seeds > 0, "seeds: 0 runs nothing; use 1 or more");
+        let mut all = 0;
         let sent = question.seeds().map(|seed| {
             let sent = question.traffic.sent(&question.places, seed)?;
             let (warmup, last) = (question.warmup, sent.last);
             ensure!(
                 warmup < last,
                 "warmup: {warmup:?} is not shorter than the requests' {last:.1?}; use less"
+            );
+            all += sent.requests;
+            ensure!(
+                all <= MOST_REQUESTS,
+                "seeds: {} of {} requests each are over {MOST_REQUESTS} together; use fewer",
+                question.seeds,
+                sent.requests
             );
             Ok((seed, sent))
         });
@@ -60,18 +71,20 @@ impl<'a> Prepared<'a> {
     fn one(&self, cell: Cell, seed: u64, sent: &Sent) -> anyhow::Result<Measured> {
         let question = self.question;
         let warmup = question.warmup;
-        // The last request is inside.
+        // The last program starts inside.
         let window = sent.last.saturating_sub(warmup) + Duration::from_millis(1);
         let fleet = fleet(question, cell.replicas, cell.arrangement);
         let mut system = sim::System::usual(cell.policy, question.places.topology);
         system.held = question.held;
         system.news = build::news(cell.policy);
+        let replicas = build::replicas(&fleet, false)
+            .context("use a GPU with more memory, a higher tp, or a smaller model")?;
+        let context = replicas.iter().map(|one| one.engine.max_model_len).min().unwrap_or(0);
         let scenario = sim::Scenario {
             seed,
             regions: question.places.simulated(),
             wan: question.places.wan.clone(),
-            replicas: build::replicas(&fleet, false)
-                .context("use a GPU with more memory, a higher tp, or a smaller model")?,
+            replicas,
             system,
             loads: sent.streams.iter().map(load).collect(),
             faults: Vec::new(),
@@ -83,7 +96,8 @@ impl<'a> Prepared<'a> {
         let report = sim::run(scenario)?;
         let broken = &report.violations;
         ensure!(broken.is_empty(), "the simulation broke its own rules: {}", broken.join("; "));
-        Ok(Measured::of(&report, Time::ZERO + warmup, &question.slo, &question.places))
+        let slo = (&question.slo, &question.places);
+        Ok(Measured::of(&report, Time::ZERO + warmup, slo, context))
     }
 }
 

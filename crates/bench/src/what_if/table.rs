@@ -38,7 +38,12 @@ pub(super) fn fleets(question: &Question, answer: &Answer) -> Table {
         cells.extend(several.then(|| percent(row.forwarded)));
         cells.extend(egress.then(|| format!("{:.3}", row.egress_usd_per_hour)));
         cells.extend(pools.then(|| percent(row.split)));
-        cells.push(if row.overloaded.is_some() { "overloaded" } else { "keeps up" }.to_owned());
+        let load = match (row.overloaded.is_some(), row.met > 0.0) {
+            (true, _) => "overloaded",
+            (false, true) => "keeps up",
+            (false, false) => "meets nothing",
+        };
+        cells.push(load.to_owned());
         table.row(cells);
     }
     table

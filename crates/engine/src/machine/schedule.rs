@@ -134,7 +134,8 @@ impl Engine {
             }
             while !self.take_blocks(slot, new) {
                 preempted = true;
-                if self.preempt_latest(now, slot) {
+                // In a pipeline all may be in some step; then this one waits until blocks are free.
+                if self.preempt_latest(now, slot).is_none_or(|latest| latest == slot) {
                     return true;
                 }
             }
@@ -233,12 +234,11 @@ impl Engine {
         s.named = s.named.max(until);
     }
 
-    /// Preempts the latest sequence that is in no step. Returns whether it is `by` itself.
-    fn preempt_latest(&mut self, now: Time, by: u32) -> bool {
+    /// Preempts the latest sequence that is in no step, and returns it; none if all are in one.
+    fn preempt_latest(&mut self, now: Time, by: u32) -> Option<u32> {
         let rests = |slot: &u32| self.sequence(*slot).flying == 0;
-        let at = self.running.iter().rposition(rests).expect("`by` is running and in no step");
+        let at = self.running.iter().rposition(rests)?;
         let slot = self.running.remove(at);
-        let own = slot == by;
         let by_sequence = self.sequence(by);
         let held = by_sequence.table.len() as u32;
         let needed = blocks_for(by_sequence.tokens()).saturating_sub(held);
@@ -254,7 +254,7 @@ impl Engine {
         self.outputs.push_back(Output::Preempted { id: s.id, at: now, by, short_blocks });
         self.counters.preemptions += 1;
         self.pending.push_front(slot);
-        own
+        Some(slot)
     }
 
     /// The work of the batch, and of its decodes alone.

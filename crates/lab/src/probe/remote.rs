@@ -95,11 +95,14 @@ impl Remote {
         let start = "start `meridian plan probe` there, and open its port";
         let unreached = |error: std::io::Error| self.error(error.to_string(), start);
         let mut stream = TcpStream::connect_timeout(&self.address, PATIENCE).map_err(unreached)?;
-        introduce(&mut stream, &self.token, Role::Order).map_err(unreached)?;
-        match read_line(&mut stream, LINE, PATIENCE) {
+        let introduced = introduce(&mut stream, &self.token, Role::Order);
+        let answer = introduced.and_then(|()| read_line(&mut stream, LINE, PATIENCE));
+        match answer {
             Ok(line) if line == "ready" => Ok(stream),
             Ok(line) => Err(self.failed(&line)),
-            Err(error) if error.kind() == std::io::ErrorKind::TimedOut => Err(unreached(error)),
+            Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => {
+                Err(unreached(error))
+            }
             Err(_) => {
                 let what = "it closed the connection".to_owned();
                 let remedy = "give it and plan verify the same MERIDIAN_PROBE_TOKEN, or wait until \

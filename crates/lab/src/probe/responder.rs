@@ -38,6 +38,7 @@ struct Shared {
     /// The zero of reports.
     epoch: Instant,
     connections: AtomicUsize,
+    most: usize,
     used: Mutex<Used>,
     changed: Condvar,
 }
@@ -56,7 +57,7 @@ impl Responder {
     ///
     /// Without a token beyond loopback, or if an address is not available.
     pub fn start(spec: &Spec) -> Result<Responder> {
-        if spec.token.is_none()
+        if spec.token.as_ref().is_none_or(Token::is_empty)
             && let Some(open) = spec.listen.iter().find(|address| !address.ip().is_loopback())
         {
             return Err(Error::Setting {
@@ -73,6 +74,7 @@ impl Responder {
             token,
             epoch: Instant::now(),
             connections: AtomicUsize::new(0),
+            most: MOST_CONNECTIONS * spec.listen.len(),
             used: Mutex::new(used),
             changed: Condvar::new(),
         });
@@ -157,7 +159,7 @@ impl Slot {
     fn take(shared: &Arc<Shared>) -> Option<Slot> {
         let before = shared.connections.fetch_add(1, Ordering::Relaxed);
         let slot = Slot(shared.clone());
-        (before < MOST_CONNECTIONS).then_some(slot)
+        (before < shared.most).then_some(slot)
     }
 }
 

@@ -14,6 +14,8 @@ use super::{MOST_BYTES, MOST_TIME, PATIENCE, STEP};
 
 /// Bytes of a write or a read.
 const CHUNK: usize = 256 * 1024;
+/// Steps since a receiver's start at most: seven years.
+const MOST_STEPS: u64 = u32::MAX as u64;
 
 /// What the receiver of a stream counted.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,12 +36,13 @@ impl Report {
     }
 
     fn read(line: &str) -> Option<Report> {
+        let step = |text: &str| text.parse().ok().filter(|bytes| *bytes <= MOST_BYTES);
         let mut words = line.strip_prefix("got ")?.split(' ');
-        let first = words.next()?.parse().ok()?;
+        let first = words.next()?.parse().ok().filter(|first| *first < MOST_STEPS)?;
         let mut share =
             || words.next()?.parse::<f64>().ok().filter(|one| (0.0..=1.0).contains(one));
         let busy = Shares { thread: share()?, interrupts: share()? };
-        let steps: Option<Vec<u64>> = words.next()?.split(',').map(|n| n.parse().ok()).collect();
+        let steps: Option<Vec<u64>> = words.next()?.split(',').map(step).collect();
         Some(Report { first, busy, steps: steps? })
     }
 }

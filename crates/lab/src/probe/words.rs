@@ -39,7 +39,10 @@ const ROLES: [(Role, &str); 3] =
 
 /// The secret that the caller and all responders share. It has no `Debug`, so that it is not logged.
 #[derive(Clone)]
-pub struct Token(hmac::Key);
+pub struct Token {
+    key: hmac::Key,
+    is_empty: bool,
+}
 
 impl Token {
     /// A token; empty for responders on loopback addresses.
@@ -56,7 +59,13 @@ impl Token {
                 remedy: format!("use {SHORTEST} or more, as from `openssl rand -hex 16`"),
             });
         }
-        Ok(Token(hmac::Key::new(hmac::HMAC_SHA256, text.as_bytes())))
+        let key = hmac::Key::new(hmac::HMAC_SHA256, text.as_bytes());
+        Ok(Token { key, is_empty: text.is_empty() })
+    }
+
+    /// Whether everyone knows it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.is_empty
     }
 
     /// A random token and its text, for responders that the caller starts.
@@ -76,7 +85,7 @@ impl Token {
 
     fn proof(&self, role: &str, nonce: &str) -> String {
         let text = format!("{HELLO} {nonce} {role}");
-        hex(hmac::sign(&self.0, text.as_bytes()).as_ref())
+        hex(hmac::sign(&self.key, text.as_bytes()).as_ref())
     }
 }
 
@@ -103,7 +112,7 @@ pub(super) fn greet(stream: &mut TcpStream, token: &Token) -> io::Result<Role> {
     let (role, name) = ROLES.into_iter().find(|(_, one)| *one == name).ok_or_else(refused)?;
     let text = format!("{HELLO} {nonce} {name}");
     let proof = unhex(proof).ok_or_else(refused)?;
-    hmac::verify(&token.0, text.as_bytes(), &proof).map_err(|_| refused())?;
+    hmac::verify(&token.key, text.as_bytes(), &proof).map_err(|_| refused())?;
     Ok(role)
 }
 

@@ -93,7 +93,7 @@ impl Stage {
         let gateway = client.scrape(&world.gateways[0].admin).await?;
         let mut killed = None;
         if let Some(engine) = runs.kill {
-            let seed = runs.seeds.last().map_or(1, |last| last + 1);
+            let seed = runs.seeds.last().map_or(1, |last| last.wrapping_add(1));
             let (run, after) = self.run(fleet, &mut world, seed, Some(engine)).await?;
             let all = all + run.counts;
             faults.extend(world.silent(&client, &all).await?);

@@ -25,7 +25,8 @@ impl<'a> Parts<'a> {
         let mut parts = BTreeMap::new();
         for part in text.split(MARK).skip(1) {
             let (name, body) = part.split_once('\n').unwrap_or((part, ""));
-            parts.insert(name.trim(), body.trim());
+            // The last cell of a line may be empty, so its tab stays.
+            parts.insert(name.trim(), body.trim_matches(['\n', '\r']));
         }
         let remedy = "run the script of `meridian plan discover --script` on it again";
         let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("nothing");

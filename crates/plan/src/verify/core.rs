@@ -30,6 +30,12 @@ impl Uplink {
     pub fn is_slow(&self) -> bool {
         self.measured < SLOW * self.expected && !self.is_cpu_bound
     }
+
+    /// Whether it carried less than it should because of a processor, which says nothing about it.
+    #[must_use]
+    pub fn is_unproven(&self) -> bool {
+        self.measured < SLOW * self.expected && self.is_cpu_bound
+    }
 }
 
 /// Pairs to measure at once: each card sends to one and receives from one. Cards in the order of
@@ -51,18 +57,25 @@ pub fn together(topology: &Topology, ports: &[Port]) -> Vec<(Port, Port)> {
 }
 
 /// The uplinks under this load. A flow should carry what it carries alone, if that was measured,
-/// and otherwise what the topology says.
+/// and otherwise what the topology says; but no more than its share of any uplink on its path.
 #[must_use]
 pub fn uplinks(topology: &Topology, at_once: &[Measured], alone: &[Pair]) -> Vec<Uplink> {
+    let flows = super::compared(topology, at_once);
+    let of = |flow: &Pair| -> Vec<LinkId> {
+        let links = flow.links.iter().copied();
+        links.filter(|link| matches!(topology.link(*link), LinkName::Uplink(..))).collect()
+    };
+    let mut sharing: BTreeMap<LinkId, f64> = BTreeMap::new();
+    flows.iter().flat_map(&of).for_each(|link| *sharing.entry(link).or_default() += 1.0);
     let mut all: BTreeMap<LinkId, Uplink> = BTreeMap::new();
-    for flow in super::compared(topology, at_once) {
+    for flow in &flows {
         let (from, to) = (flow.measured.from, flow.measured.to);
         let single = alone.iter().find(|one| (one.measured.from, one.measured.to) == (from, to));
         let own = single.map_or(flow.expected, |one| one.measured.goodput.min(one.expected));
-        for link in flow.links.iter().copied() {
-            if !matches!(topology.link(link), LinkName::Uplink(..)) {
-                continue;
-            }
+        let uplinks = of(flow);
+        let share = |link: &LinkId| topology.usable(*link) / sharing[link];
+        let own = uplinks.iter().map(share).fold(own, f64::min);
+        for link in uplinks {
             let empty =
                 Uplink { link, flows: 0, expected: 0.0, measured: 0.0, is_cpu_bound: false };
             let uplink = all.entry(link).or_insert(empty);

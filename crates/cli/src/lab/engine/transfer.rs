@@ -28,11 +28,11 @@ pub(super) struct TransferArgs {
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0 / 1024.0, hide_default_value = true)]
     kv_scale: f64,
     /// Rate at which this engine sends KV, and at which it receives KV, in Gb/s.
-    #[arg(long, value_name = "GBPS", default_value_t = 100.0)]
+    #[arg(long, value_name = "GBPS", default_value_t = 100.0, conflicts_with = "plan")]
     kv_link_gbps: f64,
     /// Flow policy by which the transfers of this engine's card go, `mfs` or another of `meridian flow
     /// policies` [default: they share the card]
-    #[arg(long, value_name = "POLICY")]
+    #[arg(long, value_name = "POLICY", conflicts_with = "plan")]
     flow_policy: Option<String>,
     /// What happens to a decode leg whose KV can't be fetched.
     #[arg(long, value_enum, default_value_t = Policy::Fail, conflicts_with = "plan")]

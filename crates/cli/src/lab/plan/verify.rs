@@ -101,7 +101,11 @@ pub(super) fn run(args: &Verify) -> anyhow::Result<()> {
     let pairs = compared(&topology, &measured);
     let mut found = Found { slow: slow(&topology, &pairs), uplinks: Vec::new(), pairs, failed };
     if args.together {
-        let at_once = servers.at_once(&together(&topology, &ports), &asked)?;
+        let (at_once, errors) = servers.at_once(&together(&topology, &ports), &asked)?;
+        for (flow, error) in &errors {
+            writeln!(out, "{}", report::failed(&topology, *flow, error))?;
+        }
+        found.failed += errors.len();
         found.uplinks = uplinks(&topology, &at_once, &found.pairs);
         write!(out, "{}", report::core(&topology, &at_once, &found.uplinks))?;
     }
@@ -138,11 +142,14 @@ fn conclude(
     }
     std::io::stdout().write_all(said.as_bytes())?;
     let count = slow.len() + uplinks.iter().filter(|one| one.is_slow()).count();
-    let busy = pairs.iter().filter(|pair| pair.is_cpu_bound()).count();
+    let unproven = uplinks.iter().filter(|one| one.is_unproven()).count();
+    let busy = pairs.iter().filter(|pair| pair.is_cpu_bound()).count() + unproven;
     match (count, failed, busy) {
         (0, 0, 0) => Ok(()),
-        (0, 0, _) => bail!("{busy} pairs were limited by a processor, so they say nothing"),
-        (0, _, _) => bail!("{failed} pairs could not be measured"),
+        (0, 0, _) => {
+            bail!("{busy} pairs or uplinks were limited by a processor, so they say nothing")
+        }
+        (0, _, _) => bail!("{failed} pairs could not be measured; see the lines above"),
         (1, _, _) => bail!("1 place is slower than {} says", args.topology.display()),
         _ => bail!("{count} places are slower than {} says", args.topology.display()),
     }

@@ -115,7 +115,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         window: setup.window.length,
         ..Stage::default()
     };
-    let seeds = (seed..seed + planned.runs).collect();
+    let seeds = (0..planned.runs).map(|run| seed.wrapping_add(run)).collect();
     play(&setup, &stage, &Runs { seeds, kill: setup.kill })
 }
 

@@ -85,6 +85,7 @@ fn figures(setup: &Setup<'_>, measured: &[Measured]) -> String {
         let (plan, started, value) =
             (predicted(&plan), predicted(&started), median(measured, seen));
         let shown = |value: f64| match name.starts_with("goodput") {
+            _ if !value.is_finite() => "-".to_owned(),
             true => format!("{value:.3}"),
             false => format!("{:.1} ms", 1e3 * value),
         };
@@ -93,8 +94,12 @@ fn figures(setup: &Setup<'_>, measured: &[Measured]) -> String {
             runs.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), one| {
                 (low.min(*one), high.max(*one))
             });
-        if (value / started - 1.0).abs() > NEAR {
-            far.push(format!("{name} {:.2}", value / started));
+        let ratio = |to: f64| match to > 0.0 && to.is_finite() {
+            true => format!("{:.2}", value / to),
+            false => "-".to_owned(),
+        };
+        if ratio(started) == "-" || (value / started - 1.0).abs() > NEAR {
+            far.push(format!("{name} {}", ratio(started)));
         }
         table.add_row([
             name.clone(),
@@ -102,13 +107,16 @@ fn figures(setup: &Setup<'_>, measured: &[Measured]) -> String {
             shown(started),
             shown(value),
             format!("{} to {}", shown(low), shown(high)),
-            format!("{:.2}", value / plan),
-            format!("{:.2}", value / started),
+            ratio(plan),
+            ratio(started),
         ]);
     }
     let count: usize = measured.iter().map(|run| run.count).sum();
     let middle = |of| median(measured, of);
     let verdict = match far.is_empty() {
+        _ if !started.ttft.is_finite() => {
+            "no prediction: the rate is above what the plan can serve".to_owned()
+        }
         true => "every figure is within 15 % of the prediction as started".to_owned(),
         false => format!("more than 15 % from the prediction as started: {}", far.join(", ")),
     };

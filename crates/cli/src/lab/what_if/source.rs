@@ -88,9 +88,10 @@ impl Requests {
         if find_generator(&self.trace).is_some() {
             return Ok(Kind::Generator);
         }
+        let other = std::fs::metadata(&self.trace).is_ok_and(|one| !one.is_file() && !one.is_dir());
         ensure!(
-            self.trace != "-",
-            "TRACE: standard input can't be read again, and the report names a command that repeats \
+            self.trace != "-" && !other,
+            "TRACE: a pipe or standard input can't be read again, and the report names a command that repeats \
              it; write the trace to a file"
         );
         let mut input = trace_file::open(&PathBuf::from(&self.trace)).with_context(|| {

@@ -118,10 +118,15 @@ fn ways_cost_time() {
 }
 
 // Under a heavy load with too little KV, every request ends, whatever is preempted or aborted in any
-// stage.
+// stage, also if a prompt has chunks in all of them.
 #[test]
 fn a_full_pipeline_loses_nothing() {
-    let small = config().with_kv_blocks(150);
+    for budget in [2048, 64] {
+        full(Config { max_num_batched_tokens: budget, ..config().with_kv_blocks(150) });
+    }
+}
+
+fn full(small: Config) {
     let mut engine = Engine::staged(small, vec![stage(0.01); 3], 1).unwrap();
     let mut rng = Rng::new(5);
     let mut inputs: Vec<(u64, Input)> = (0..200)

@@ -7,6 +7,9 @@ use meridian_plan::verify::{Measured, Port};
 
 use super::servers::Servers;
 
+/// A pair that could not be measured.
+pub(super) type Failed = ((Port, Port), anyhow::Error);
+
 /// How to measure.
 pub(super) struct Asked {
     pub(super) time: Duration,
@@ -30,22 +33,26 @@ impl Servers {
         Ok(Measured { from, to, goodput: sent.goodput, rtt, busy: sent.busy })
     }
 
-    /// Goodput of all pairs at the same time.
+    /// Goodput of all pairs at the same time, and the pairs that failed.
     pub(super) fn at_once(
         &self,
         pairs: &[(Port, Port)],
         asked: &Asked,
-    ) -> anyhow::Result<Vec<Measured>> {
+    ) -> anyhow::Result<(Vec<Measured>, Vec<Failed>)> {
         let asked = &Asked { trips: 0, ..*asked };
         std::thread::scope(|scope| {
             let started: Vec<_> = pairs
                 .iter()
                 .map(|(from, to)| scope.spawn(move || self.measure(*from, *to, asked)))
                 .collect();
-            let joined = started.into_iter().map(|one| {
-                one.join().map_err(|_| anyhow::anyhow!("a thread panicked")).and_then(|one| one)
-            });
-            joined.collect()
+            let (mut measured, mut failed) = (Vec::new(), Vec::new());
+            for (pair, one) in pairs.iter().zip(started) {
+                match one.join().map_err(|_| anyhow::anyhow!("a thread panicked"))? {
+                    Ok(one) => measured.push(one),
+                    Err(error) => failed.push((*pair, error)),
+                }
+            }
+            Ok((measured, failed))
         })
     }
 }

@@ -74,6 +74,9 @@ fn addresses(at: &[String], topology: &Topology) -> anyhow::Result<BTreeMap<Port
         match (port(topology, name), address) {
             (Err(problem), _) => wrong.push(problem.to_string()),
             (Ok(_), Err(_)) => {}
+            (Ok(_), Ok(address)) if all.values().any(|one| *one == address) => {
+                wrong.push(format!("--at: {text}; another card has this address already"));
+            }
             (Ok(port), Ok(address)) => {
                 if all.insert(port, address).is_some() {
                     wrong.push(format!("--at: {text}; this card has an address already"));
