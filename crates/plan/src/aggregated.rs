@@ -129,13 +129,16 @@ impl Aggregated {
     }
 }
 
+/// The servers of a cell that was planned, and its instances.
+type Planned<'a> = (&'a [Server], Option<Aggregated>);
+
 /// The servers in cells of one size; equal cells are planned once. With a rate, cells that serve
 /// most for each GPU are first, and the last one needed is planned for the rest.
 fn of_cells<'a>(
     task: &Task<'_>,
     servers: &'a Servers,
     size: usize,
-    known: &mut BTreeMap<(Look, Vec<u32>), (&'a [Server], Option<Aggregated>)>,
+    known: &mut BTreeMap<(Look, Vec<u32>), Planned<'a>>,
 ) -> Option<Aggregated> {
     let mut cells: Vec<(Aggregated, &[Server])> = Vec::new();
     for servers in servers.chunks(size) {

@@ -1,6 +1,6 @@
 //! The third mode: our objective and search on the paper's network formulas.
 //!
-//! Between the paper's mode ([`paper`](crate::paper)) and ours it changes one thing at a time. The
+//! Between the paper's mode ([`paper`](crate::paper())) and ours it changes one thing at a time. The
 //! placement maximises the rate that meets both objectives, as ours does (correction 1), and its
 //! traffic takes the times of equations 6 to 11, 14 and 15: hops store and forward, the ring counts
 //! twice, a switch takes a microsecond, links are never shared. Bytes are bytes and every layer

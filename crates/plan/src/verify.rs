@@ -1,6 +1,6 @@
 //! Compares measured rates between servers with a topology, and finds the links that are slower.
 //!
-//! The caller measures: one pair of cards after the other ([`pairs`]), and, for the oversubscription
+//! The caller measures: one pair of cards after the other ([`pairs()`]), and, for the oversubscription
 //! of a core, all at once ([`together`]). From the pairs that are slow, and those that are not,
 //! [`slow`] infers which card, direction or switch they share. [`cost()`] says what that means for a
 //! plan.

@@ -229,13 +229,13 @@ mod tests {
         let fastest = |all: &[Choice], bytes| {
             all.iter().map(|one| one.seconds(bytes)).fold(f64::INFINITY, f64::min)
         };
-        for at in 0..TOPOLOGIES.len() {
+        for (at, (name, _)) in TOPOLOGIES.iter().enumerate() {
             let topology = topology(at);
             let each = topology.servers()[0].gpus;
             let group: Vec<GpuId> = [0, 1, each, each + 1].map(GpuId).to_vec();
             let of = |system| ways(system, Mode::Corrected.assumptions(), &topology, &group);
             let (nccl, bare) = (of(System::Distserve), rivals::over_cards(&topology, &group));
-            assert_eq!(bare.is_none(), TOPOLOGIES[at].0 == "two-h100", "it has no such switch");
+            assert_eq!(bare.is_none(), *name == "two-h100", "it has no such switch");
             for system in [System::DsSwitchml, System::DsAtp] {
                 let all = of(system);
                 match &bare {

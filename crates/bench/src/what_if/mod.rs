@@ -1,7 +1,7 @@
 //! What if: the same traffic on other fleets and under other policies.
 //!
 //! A [`Question`] names traffic (a trace, the gateway's journal or a generator), fleets and policies.
-//! [`answer`] simulates each policy on each fleet, with the gateway's own routing code and the engine
+//! [`answer()`] simulates each policy on each fleet, with the gateway's own routing code and the engine
 //! model, and searches the smallest fleet that meets an objective. [`Report`] shows the result as
 //! text, CSV, JSON, a plot and a page.
 //!

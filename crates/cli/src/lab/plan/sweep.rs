@@ -58,8 +58,11 @@ fn write(path: &Path, option: &str, text: &str) -> anyhow::Result<()> {
     std::fs::write(path, text).with_context(|| format!("{option} {}", path.display()))
 }
 
+/// A side of a point.
+type Of = fn(&Point) -> Option<&Side>;
+
 /// The two sides of a point.
-const SIDES: [(&str, fn(&Point) -> Option<&Side>); 2] = [
+const SIDES: [(&str, Of); 2] = [
     ("separate", |point| point.separate.as_ref()),
     ("aggregated", |point| point.aggregated.as_ref()),
 ];

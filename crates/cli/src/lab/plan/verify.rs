@@ -144,10 +144,11 @@ fn conclude(
     let count = slow.len() + uplinks.iter().filter(|one| one.is_slow()).count();
     let unproven = uplinks.iter().filter(|one| one.is_unproven()).count();
     let busy = pairs.iter().filter(|pair| pair.is_cpu_bound()).count() + unproven;
+    let what = if unproven > 0 { "pairs and uplinks" } else { "pairs" };
     match (count, failed, busy) {
         (0, 0, 0) => Ok(()),
         (0, 0, _) => {
-            bail!("{busy} pairs or uplinks were limited by a processor, so they say nothing")
+            bail!("{busy} {what} were limited by a processor, so they say nothing")
         }
         (0, _, _) => bail!("{failed} pairs could not be measured; see the lines above"),
         (1, _, _) => bail!("1 place is slower than {} says", args.topology.display()),
