@@ -143,7 +143,7 @@ fn a_link_at_a_third_of_its_rate_is_found() {
     let costs = said.lines().find_map(|line| line.trim().strip_prefix("the links cost "));
     let lost: f64 = costs.and_then(|rest| rest.split(' ').next()?.parse().ok()).expect("a cost");
     assert!((40.0..80.0).contains(&lost), "{said}");
-    assert!(said.contains("a new plan for the measured rates serves"), "{said}");
+    assert!(said.contains("a new plan on all GPUs for the measured"), "{said}");
     let measured = std::fs::read_to_string(folder.join("measured.yaml")).unwrap();
     assert!(measured.contains(&format!("- link: s-{prefill} card 0 out")), "{measured}");
     let other = planned(&folder, "measured.yaml", "other.yaml");
