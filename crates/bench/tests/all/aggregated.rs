@@ -10,7 +10,7 @@ use meridian_plan::{Aggregated, Task, aggregated};
 use crate::judged::{Seen, error, pairs, suite};
 
 /// Cases, of which docs/planner.md has the results of the first hundred.
-const CASES: usize = 30;
+const CASES: usize = 15;
 /// Share of the goodput at which a deployment is simulated.
 const LOAD: f64 = 0.6;
 const REQUESTS: usize = 20_000;
