@@ -54,7 +54,7 @@ impl Part {
             Part::Build => "all programs and tests",
             Part::Check => "the house rules",
             Part::Unit => "tests of every crate, without other software",
-            Part::Sim => "60 s of simulated worlds from seeds that were never tried",
+            Part::Sim => "30 s of simulated worlds from seeds that were never tried",
             Part::Real => "real processes: llama.cpp servers, regions, a browser, name servers",
             Part::Up => "three regions of model engines and one of llama.cpp, for 15 s each",
             Part::Dist => "each package is made, installed and used",
@@ -208,7 +208,7 @@ fn pair(house: &House, tally: &mut Tally) -> anyhow::Result<()> {
 
 /// Simulates worlds with fresh seeds; one that breaks an invariant is printed with its command.
 fn search(house: &House) -> anyhow::Result<()> {
-    let search = cmd(&house.root, house.search(), &["--for", "60"]);
+    let search = cmd(&house.root, house.search(), &["--for", "30"]);
     let status = limit::run(search, LIMIT, |line| println!("{line}"))?;
     ensure!(status.success(), "a simulated world broke an invariant, see above");
     Ok(())
