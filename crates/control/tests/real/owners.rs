@@ -1,7 +1,7 @@
 //! Owners of a key while members break.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use meridian_base::{Duration, Rng, Time};
 use meridian_control::etcd::Etcd;
@@ -22,11 +22,19 @@ const JOINED: Duration = Duration::from_millis(20);
 /// An owner, and from when until when it was certain to own a key.
 type Owned = (usize, Instant, Instant);
 
+/// What the owners share.
+#[derive(Default)]
+struct Competition {
+    over: AtomicBool,
+    /// A bit for each owner that has had the key.
+    had: AtomicU32,
+}
+
 /// Claims a key again and again, and returns when it was certain to own it.
-async fn own(store: Etcd, owner: usize, over: Arc<AtomicBool>) -> Vec<Owned> {
+async fn own(store: Etcd, owner: usize, all: Arc<Competition>) -> Vec<Owned> {
     let (epoch, mut owned) = (Instant::now(), Vec::new());
     let now = || Time::ZERO + epoch.elapsed();
-    while !over.load(Ordering::Relaxed) {
+    while !all.over.load(Ordering::Relaxed) {
         sleep(Duration::from_millis(50)).await;
         let asked = now();
         let Ok(lease) = store.grant(LEASE).await else { continue };
@@ -46,6 +54,7 @@ async fn own(store: Etcd, owner: usize, over: Arc<AtomicBool>) -> Vec<Owned> {
             let until = Instant::now();
             if held && tenure.holds(now()) {
                 owned.push((owner, from, until));
+                all.had.fetch_or(1 << owner, Ordering::Relaxed);
             }
         }
     }
@@ -63,16 +72,21 @@ async fn keep(store: &Etcd, id: LeaseId, tenure: &mut Tenure, now: impl Fn() -> 
 /// Lets three owners compete while members break. Returns for how long two were certain at once, at
 /// most.
 async fn compete(mut cluster: Cluster, of: &[Break]) -> Duration {
-    let over = Arc::new(AtomicBool::new(false));
+    let all = Arc::new(Competition::default());
     let owner = |n| {
         let store = of_section(&cluster.section(), Limits::default());
-        tokio::spawn(own(store, n, over.clone()))
+        tokio::spawn(own(store, n, all.clone()))
     };
     let owners: Vec<_> = (0..3).map(owner).collect();
     break_members(&mut cluster, &mut Rng::new(33), of).await;
-    // Time for the key to change hands.
-    sleep(5 * LEASE).await;
-    over.store(true, Ordering::Relaxed);
+    // Time for the key to change hands, also if chance gives it to the same owner again.
+    for _ in 0..10 {
+        sleep(5 * LEASE).await;
+        if all.had.load(Ordering::Relaxed).count_ones() > 1 {
+            break;
+        }
+    }
+    all.over.store(true, Ordering::Relaxed);
     let mut owned = Vec::new();
     for owner in owners {
         owned.extend(owner.await.unwrap());
