@@ -53,6 +53,7 @@ pub use fleet::Fleet;
 pub use gateway::{Gateway, GatewaySpec, PeersSpec};
 pub use load::{ClientCounts, Live, LoadSpec, Report};
 pub use operator::Operator;
+pub use page::table;
 pub use ports::free_port;
 pub use process::{Process, Program};
 pub use resolver::Resolver;

@@ -235,7 +235,9 @@ pub(crate) fn split(legs: &LegCounts, region: &str, seen: &[Seen]) -> Option<Str
     ))
 }
 
-pub(crate) fn table(header: &[&str]) -> Table {
+/// A table without lines, whose figures are aligned.
+#[must_use]
+pub fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(header);
     for column in table.column_iter_mut().skip(1) {

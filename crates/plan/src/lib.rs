@@ -80,7 +80,7 @@ pub use network::network;
 pub use paper::{Printed, paper};
 pub use printed::{printed_heterogeneous, printed_homogeneous, printed_ring};
 pub use problem::{Problem, Problems, one_of};
-pub use queue::{Queue, Wait};
+pub use queue::{Queue, Wait, largest};
 pub use render::{GATEWAY, GatewaySettings, model_id, rendered};
 pub use revise::{Change, Revised, revise};
 pub use route::{Route, hop, route};

@@ -110,7 +110,8 @@ impl Wait {
 
 /// The largest `x` in `[0, most]` that is still `good`, to about six digits; 0 if none is. If `x`
 /// is good, so is every smaller value.
-pub(crate) fn largest(most: f64, good: impl Fn(f64) -> bool) -> f64 {
+#[must_use]
+pub fn largest(most: f64, good: impl Fn(f64) -> bool) -> f64 {
     if good(most) {
         return most;
     }

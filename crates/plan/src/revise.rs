@@ -132,8 +132,8 @@ fn judged(task: &Task<'_>, fleets: &[Fleet]) -> Vec<Ranked> {
 
 /// Changes cells, those that lack most first, until they serve the rate or nothing helps.
 fn grow(task: &Task<'_>, fleets: &mut [Fleet], rate: f64, gone: &BTreeSet<GpuId>) {
+    let mut served: Vec<f64> = fleets.iter().map(|one| serves(task, one)).collect();
     for _ in 0..MOST * fleets.len() {
-        let served: Vec<f64> = fleets.iter().map(|one| serves(task, one)).collect();
         if served.iter().sum::<f64>() >= rate {
             return;
         }
@@ -151,6 +151,7 @@ fn grow(task: &Task<'_>, fleets: &mut [Fleet], rate: f64, gone: &BTreeSet<GpuId>
             better(best, &fleets[at], &free).map(|fleet| (at, fleet))
         });
         let Some((at, fleet)) = changed else { return };
+        served[at] = serves(task, &fleet);
         fleets[at] = fleet;
     }
 }

@@ -19,7 +19,7 @@ fn list(lines: &[String]) -> String {
 }
 
 /// A path, quoted for the shell.
-pub(crate) fn quoted(path: &Path) -> String {
+fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
     if !text.is_empty() && text.chars().all(plain) {

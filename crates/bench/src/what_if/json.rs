@@ -6,6 +6,7 @@ use super::answer::{Answer, Found, Least};
 use super::question::Question;
 use super::rows::Row;
 use super::{headline, table};
+use crate::experiment::table::Table;
 use crate::load::Quantiles;
 
 /// The whole answer.
@@ -93,16 +94,16 @@ pub(super) fn csv(answer: &Answer) -> String {
         Found::NoneUpTo(_) => None,
     });
     let more = found.filter(|row| !answer.rows.contains(row));
-    let mut lines = Vec::new();
-    for row in answer.rows.iter().chain(more) {
-        let cells: Vec<(String, String)> =
-            fields(row).into_iter().flat_map(|(name, value)| flat(name, value)).collect();
-        if lines.is_empty() {
-            lines.push(cells.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>().join(","));
-        }
-        lines.push(cells.into_iter().map(|(_, cell)| cell).collect::<Vec<_>>().join(","));
-    }
-    lines.join("\n") + "\n"
+    let rows: Vec<Vec<(String, String)>> = answer
+        .rows
+        .iter()
+        .chain(more)
+        .map(|row| fields(row).into_iter().flat_map(|(name, value)| flat(name, value)).collect())
+        .collect();
+    let names: Vec<&str> = rows.iter().take(1).flatten().map(|(name, _)| name.as_str()).collect();
+    let mut table = Table::new("", &names);
+    rows.iter().for_each(|row| table.row(row.iter().map(|(_, cell)| cell.clone())));
+    table.csv()
 }
 
 fn flat(name: &str, value: Value) -> Vec<(String, String)> {
@@ -120,9 +121,6 @@ fn flat(name: &str, value: Value) -> Vec<(String, String)> {
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
-        Value::String(text) if text.contains([',', '"', '\n']) => {
-            format!("\"{}\"", text.replace('"', "\"\""))
-        }
         Value::String(text) => text.clone(),
         other => other.to_string(),
     }

@@ -102,7 +102,13 @@ impl FromStr for Prices {
                 }
             }
         };
-        text.split(',').map(one).collect::<Result<_, _>>().map(Prices)
+        let all: Vec<_> = text.split(',').map(one).collect::<Result<_, _>>()?;
+        for (at, (gpu, _)) in all.iter().enumerate() {
+            if all[..at].iter().any(|(other, _)| other == gpu) {
+                return Err(format!("{gpu} has two prices; give one"));
+            }
+        }
+        Ok(Prices(all.into_iter().collect()))
     }
 }
 

@@ -12,20 +12,7 @@ pub(super) fn fleets(question: &Question, answer: &Answer) -> Table {
     let egress = question.places.charges();
     let several = question.places.regions.len() > 1;
     let pools = answer.rows.iter().any(|row| row.split > 0.0);
-    let mut header = vec![
-        "policy",
-        "fleet",
-        "goodput, req/s",
-        "SLO met, %",
-        "TTFT mean, ms",
-        "P50",
-        "P90",
-        "P99",
-        "TPOT mean, ms",
-        "P90",
-        "cached, %",
-        "USD/h",
-    ];
+    let mut header = [&["policy", "fleet"][..], &NUMBERS].concat();
     header.extend(several.then_some("forwarded, %"));
     header.extend(egress.then_some("of it egress, USD/h"));
     header.extend(pools.then_some("split, %"));
@@ -51,21 +38,7 @@ pub(super) fn fleets(question: &Question, answer: &Answer) -> Table {
 
 /// The smallest fleet of each policy.
 pub(super) fn least(question: &Question, answer: &Answer) -> Table {
-    let header = [
-        "policy",
-        "least fleet",
-        "replicas",
-        "goodput, req/s",
-        "SLO met, %",
-        "TTFT mean, ms",
-        "P50",
-        "P90",
-        "P99",
-        "TPOT mean, ms",
-        "P90",
-        "cached, %",
-        "USD/h",
-    ];
+    let header = [&["policy", "least fleet", "replicas"][..], &NUMBERS].concat();
     let share = question.slo.share * 100.0;
     let title =
         format!("The least fleet that keeps up and meets the SLO with {share} % of the requests");
@@ -85,6 +58,20 @@ pub(super) fn least(question: &Question, answer: &Answer) -> Table {
     }
     table
 }
+
+/// The columns of [`numbers`].
+const NUMBERS: [&str; 10] = [
+    "goodput, req/s",
+    "SLO met, %",
+    "TTFT mean, ms",
+    "P50",
+    "P90",
+    "P99",
+    "TPOT mean, ms",
+    "P90",
+    "cached, %",
+    "USD/h",
+];
 
 fn numbers(row: &Row) -> Vec<String> {
     let ms = |of: &Option<Quantiles>, digits: usize, get: fn(&Quantiles) -> f64| {

@@ -2,18 +2,16 @@
 //! instances: steps with chunks of prompts, batches, memory and links of `meridian_sim::fleet`, which
 //! shares only the engine's step times with the planner.
 
-use meridian_base::{Rng, Time};
+use meridian_base::Rng;
 use meridian_bench::fleet::Deployed;
-use meridian_bench::fleet::lengths::requests;
 use meridian_plan::{Aggregated, Task, aggregated};
 
-use crate::judged::{Seen, error, pairs, suite};
+use crate::judged::{Seen, error, seen, suite};
 
 /// Cases, of which docs/planner.md has the results of the first hundred.
 const CASES: usize = 15;
 /// Share of the goodput at which a deployment is simulated.
 const LOAD: f64 = 0.6;
-const REQUESTS: usize = 20_000;
 /// A smaller error counts as none.
 const NEAR: f64 = 0.15;
 
@@ -21,17 +19,7 @@ const NEAR: f64 = 0.15;
 fn simulated(task: &Task<'_>, one: &meridian_plan::Whole, rate: f64, seed: u64) -> Seen {
     let placed = [(one.instance(), 1.0, one.budget as u32)];
     let deployed = Deployed::aggregated(task, &placed).expect("an instance can be laid out");
-    let window = (REQUESTS as f64 / rate).max(60.0);
-    let requests = requests(&pairs(task, seed), rate, window, 1);
-    let counted = requests.len() / 2;
-    let (report, _) = deployed.run(requests, Time::from_nanos((2.0 * window * 1e9) as u64));
-    let records = &report.records[counted..];
-    let mut ttft: Vec<f64> = records.iter().filter_map(|one| one.ttft).collect();
-    let tpot: Vec<f64> = records.iter().filter_map(|one| one.tpot).collect();
-    ttft.sort_by(f64::total_cmp);
-    let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
-    let within = ttft[(ttft.len() as f64 * task.slo.attainment) as usize];
-    Seen { ttft: [mean(&ttft), within], tpot: mean(&tpot) }
+    seen(task, &deployed, rate, seed)
 }
 
 // An instance of each of some deployments on generated topologies runs at 60 % of its goodput. The

@@ -5,8 +5,6 @@
 //! the simulator behaves differently.
 
 use std::path::PathBuf;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use meridian_bench::experiment::{self, ALL, Entry, Options, Outcome, runner};
 
@@ -29,20 +27,8 @@ fn shown(outcome: &Outcome) -> String {
 // Every experiment runs, breaks no invariant, loses no request, and reproduces its recorded tables.
 #[test]
 fn tables_are_as_before() {
-    let (next, changed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let work = || {
-        while let Some(entry) = ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if let Some(text) = differs(entry) {
-                changed.lock().expect("no thread panicked").push(text);
-            }
-        }
-    };
-    // On two processors: this is the longest test of the workspace.
-    std::thread::scope(|scope| {
-        scope.spawn(work);
-        work();
-    });
-    let changed = changed.into_inner().expect("no thread panicked");
+    let changed = runner::parallel(ALL.len(), |at| differs(&ALL[at]));
+    let changed: Vec<String> = changed.into_iter().flatten().collect();
     let how = "run it with REWRITE=1 and read the difference";
     assert!(changed.is_empty(), "changed ({how}):\n{}", changed.join("\n"));
 }

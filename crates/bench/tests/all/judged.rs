@@ -61,6 +61,11 @@ fn simulated(task: &Task<'_>, ranked: &Ranked, rate: f64, seed: u64) -> Seen {
     let placed = Placed { prefill: prefill.collect(), decode: decode.collect() };
     let deployed = Deployed::new(task, System::Heroserve, Mode::Corrected.assumptions(), &placed)
         .expect("a plan can be laid out");
+    seen(task, &deployed, rate, seed)
+}
+
+/// Runs a deployment at a rate, and measures the later half of its requests.
+pub(crate) fn seen(task: &Task<'_>, deployed: &Deployed<'_>, rate: f64, seed: u64) -> Seen {
     let window = (REQUESTS as f64 / rate).max(60.0);
     let requests = requests(&pairs(task, seed), rate, window, 1);
     let counted = requests.len() / 2;

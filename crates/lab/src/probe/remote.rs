@@ -26,7 +26,7 @@ pub struct Rtt {
     pub median: Duration,
 }
 
-/// A connection to a responder.
+/// A responder on another server. Each order is a connection of its own.
 pub struct Remote {
     address: SocketAddr,
     token: Token,

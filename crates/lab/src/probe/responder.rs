@@ -194,28 +194,19 @@ fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
     match role {
         Role::Data => receive(stream, shared.epoch),
         Role::Echo => echo(stream),
-        Role::Order => orders(stream, shared),
+        Role::Order => order(stream, shared),
     }
 }
 
-/// Carries out one order after the other. The caller may pause between them, as it orders others.
-fn orders(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
+/// Carries out one order.
+fn order(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
     write_line(&mut stream, "ready")?;
-    loop {
-        let line = match read_line(&mut stream, LINE, BETWEEN) {
-            Ok(line) => line,
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
-            Err(error) => return Err(error),
-        };
-        let answer = match Order::read(&line) {
-            None => "failed it is not an order within the limits".to_owned(),
-            Some(order) => order
-                .carry_out(&shared.token)
-                .unwrap_or_else(|error| format!("failed {}", error.to_string().replace('\n', " "))),
-        };
-        write_line(&mut stream, &answer)?;
-    }
+    let line = read_line(&mut stream, LINE, PATIENCE)?;
+    let answer = match Order::read(&line) {
+        None => "failed it is not an order within the limits".to_owned(),
+        Some(order) => order
+            .carry_out(&shared.token)
+            .unwrap_or_else(|error| format!("failed {}", error.to_string().replace('\n', " "))),
+    };
+    write_line(&mut stream, &answer)
 }
-
-/// The longest pause between two orders.
-const BETWEEN: Duration = PATIENCE.saturating_mul(12);

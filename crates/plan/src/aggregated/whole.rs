@@ -126,8 +126,8 @@ impl Judge<'_> {
         let room = steps.room(0.0);
         let most = room * steps.lanes / (steps.prompt * steps.time(0.0, room, steps.ranks));
         let good = |rate: f64| self.fails(rate).is_none();
-        if !good(1e-9 * most) {
-            return (0.0, self.fails(1e-9 * most).unwrap_or(Bound::Tpot));
+        if let Some(bound) = self.fails(1e-9 * most) {
+            return (0.0, bound);
         }
         // The TTFT takes long to compute, so the other objectives come first.
         let rate = largest(most, good);

@@ -4,13 +4,17 @@ use super::core::Uplink;
 use super::locate::Slow;
 use crate::check::{check, task_of};
 use crate::document::PlanFile;
-use crate::fleet::Times;
+use crate::fleet::{Fleet, Times, Verdict};
 use crate::import::{MeasuredSpec, TopologySpec};
 use crate::model::Subject;
 use crate::problem::Problems;
 use crate::search::plan;
+use crate::task::Task;
 use crate::topology::{CARD_SHARE, LinkId, Topology};
 use crate::units::Rate;
+
+/// A plan that keeps this share of its goodput has lost nothing.
+const KEPT: f64 = 0.9995;
 
 /// The performance of a plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,8 +34,16 @@ pub struct Cost {
     pub planned: Figures,
     /// With the measured rates, and the best all-reduce for them.
     pub measured: Figures,
-    /// Goodput of a new plan for the measured rates; `None` if there is none.
+    /// Goodput of a new plan for the measured rates; `None` if nothing is lost, or there is none.
     pub replanned: Option<f64>,
+}
+
+impl Cost {
+    /// Whether the plan serves less than planned.
+    #[must_use]
+    pub fn loses(&self) -> bool {
+        self.measured.goodput < KEPT * self.planned.goodput
+    }
 }
 
 /// The topology with the measured rates of slow places. A place that can't be told apart from others
@@ -69,20 +81,59 @@ pub fn cost(
     subject: &Subject,
 ) -> Result<Cost, Problems> {
     let (planned, measured) = (planned.build()?, measured.build()?);
-    let before = goodputs(file, &planned, subject)?;
-    let after = goodputs(file, &measured, subject)?;
-    let sum = |of: &[f64]| of.iter().sum::<f64>();
-    let shares: Vec<f64> = before.iter().zip(&after).map(|(a, b)| a.min(*b)).collect();
-    let replanned = plan(&task_of(file, &measured, subject)).ok();
+    let (before, after) =
+        (Judged::of(file, &planned, subject)?, Judged::of(file, &measured, subject)?);
+    let shares: Vec<f64> = before.goodputs().zip(after.goodputs()).map(|(a, b)| a.min(b)).collect();
+    // A plan that loses nothing needs no new one, and the search takes long.
+    let loses = after.goodputs().sum::<f64>() < KEPT * before.goodputs().sum::<f64>();
+    let replanned = loses.then(|| plan(&task_of(file, &measured, subject)).ok()).flatten();
     Ok(Cost {
-        rate: sum(&shares),
-        planned: Figures { goodput: sum(&before), times: times(file, &planned, subject, &shares)? },
-        measured: Figures {
-            goodput: sum(&after),
-            times: times(file, &measured, subject, &shares)?,
-        },
+        rate: shares.iter().sum(),
+        planned: before.figures(&shares),
+        measured: after.figures(&shares),
         replanned: replanned.and_then(|plans| plans.first().map(|one| one.goodput())),
     })
+}
+
+/// A plan's cells on a topology.
+struct Judged<'a> {
+    task: Task<'a>,
+    /// Each with its verdict; none for one that meets the objectives at no rate.
+    cells: Vec<(Fleet, Option<Verdict>)>,
+}
+
+impl<'a> Judged<'a> {
+    fn of(
+        file: &PlanFile,
+        topology: &'a Topology,
+        subject: &'a Subject,
+    ) -> Result<Judged<'a>, Problems> {
+        let task = task_of(file, topology, subject);
+        let judged = |fleet: Fleet| {
+            let verdict = fleet.judged(&task);
+            (fleet, verdict)
+        };
+        let cells = check(&bare(file), topology, subject)?.into_iter().map(judged).collect();
+        Ok(Judged { task, cells })
+    }
+
+    fn goodputs(&self) -> impl Iterator<Item = f64> {
+        self.cells.iter().map(|(_, verdict)| verdict.as_ref().map_or(0.0, |one| one.goodput))
+    }
+
+    /// Its goodput, and the times at a rate for each cell: the worst of the cells.
+    fn figures(&self, rates: &[f64]) -> Figures {
+        let mut worst = Times { ttft: 0.0, ttft_within: 0.0, tpot: 0.0 };
+        for ((fleet, verdict), rate) in self.cells.iter().zip(rates) {
+            let own = verdict
+                .as_ref()
+                .map_or(Times::NEVER, |verdict| fleet.times(&self.task, verdict, *rate));
+            worst.ttft = worst.ttft.max(own.ttft);
+            worst.ttft_within = worst.ttft_within.max(own.ttft_within);
+            worst.tpot = worst.tpot.max(own.tpot);
+        }
+        Figures { goodput: self.goodputs().sum(), times: worst }
+    }
 }
 
 /// The plan without its claims, which a slower network does not meet.
@@ -91,31 +142,4 @@ fn bare(file: &PlanFile) -> PlanFile {
     bare.goodput = 0.0;
     bare.cells.iter_mut().for_each(|cell| cell.goodput = 0.0);
     bare
-}
-
-/// The goodput of each cell; 0 for one that meets the objectives at no rate.
-fn goodputs(file: &PlanFile, topology: &Topology, subject: &Subject) -> Result<Vec<f64>, Problems> {
-    let task = task_of(file, topology, subject);
-    let fleets = check(&bare(file), topology, subject)?;
-    Ok(fleets.iter().map(|one| one.judged(&task).map_or(0.0, |it| it.goodput)).collect())
-}
-
-/// The times at a rate for each cell: the worst of the cells.
-fn times(
-    file: &PlanFile,
-    topology: &Topology,
-    subject: &Subject,
-    rates: &[f64],
-) -> Result<Times, Problems> {
-    let task = task_of(file, topology, subject);
-    let fleets = check(&bare(file), topology, subject)?;
-    let mut worst = Times { ttft: 0.0, ttft_within: 0.0, tpot: 0.0 };
-    for (fleet, rate) in fleets.iter().zip(rates) {
-        let Some(verdict) = fleet.judged(&task) else { return Ok(Times::NEVER) };
-        let own = fleet.times(&task, &verdict, *rate);
-        worst.ttft = worst.ttft.max(own.ttft);
-        worst.ttft_within = worst.ttft_within.max(own.ttft_within);
-        worst.tpot = worst.tpot.max(own.tpot);
-    }
-    Ok(worst)
 }

@@ -20,7 +20,7 @@ use std::rc::Rc;
 use meridian_engine::{Efficiency, Tuned};
 use meridian_plan::{
     Fleet, GpuId, Instance, Lengths, Parallel, Phase, Rated, Slo, Subject, Task, Times, Topology,
-    TopologySpec, Verdict,
+    TopologySpec, Verdict, largest,
 };
 
 use super::deployment::{Deployment, Pool};
@@ -147,23 +147,6 @@ impl Closed<'_> {
     fn first(&self, times: Times) -> f64 {
         self.front + times.ttft
     }
-}
-
-/// The largest value up to `most` that is still good, if every smaller one is.
-fn largest(most: f64, good: impl Fn(f64) -> bool) -> f64 {
-    let (mut low, mut high) = (0.0, most);
-    if good(most) {
-        return most;
-    }
-    for _ in 0..30 {
-        let middle = 0.5 * (low + high);
-        if good(middle) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    low
 }
 
 /// Lengths of prompts and replies, as the campaigns draw them.

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use meridian_bench::experiment::stats;
 use meridian_bench::load::Record;
 use meridian_plan::Slo;
 
@@ -80,13 +81,8 @@ fn mean(all: impl Iterator<Item = f64>) -> f64 {
 
 /// The median of a figure over runs.
 pub(super) fn median(runs: &[Measured], of: fn(&Measured) -> f64) -> f64 {
-    let mut all: Vec<f64> = runs.iter().map(of).collect();
-    all.sort_by(f64::total_cmp);
-    match all.len() {
-        0 => f64::NAN,
-        count if count % 2 == 1 => all[count / 2],
-        count => (all[count / 2 - 1] + all[count / 2]) / 2.0,
-    }
+    let all: Vec<f64> = runs.iter().map(of).collect();
+    stats::median(&all).unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use comfy_table::{CellAlignment, Table, presets};
-use meridian_lab::{Killed, PlayedRuns, Runs};
+use comfy_table::Table;
+use meridian_lab::{Killed, PlayedRuns, Runs, table};
 use meridian_plan::{Forecast, Handing, Phase, forecast};
 
 use super::measured::{Measured, median};
@@ -250,13 +250,4 @@ fn after_kill(setup: &Setup<'_>, killed: &Killed, before: &PlayedRuns) -> anyhow
 
 fn seconds(value: f64) -> String {
     format!("{value:.0} s")
-}
-
-fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(header);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
 }

@@ -136,22 +136,21 @@ pub(super) fn cost(file: &PlanFile, cost: &Cost) -> String {
             Span(times.tpot)
         );
     }
-    let lost = match planned.goodput > 0.0 {
-        true => 100.0 * (1.0 - measured.goodput / planned.goodput),
-        false => 0.0,
-    };
+    if !cost.loses() {
+        text.push_str("   the links cost none of the goodput\n");
+        return text;
+    }
+    let lost = 100.0 * (1.0 - measured.goodput / planned.goodput);
     let _ = writeln!(text, "   the links cost {lost:.1} % of the goodput");
     match replanned {
         None => text.push_str("   no new plan meets the objectives with the measured rates\n"),
-        // Without a loss the gain would be that of more GPUs, and not of the measurement.
-        Some(goodput) if lost > 0.05 && *goodput > measured.goodput * 1.01 => {
+        Some(goodput) if *goodput > measured.goodput * 1.01 => {
             let _ = writeln!(
                 text,
                 "   a new plan on all GPUs for the measured rates serves {goodput:.3} requests/s: --out, \
                  and plan again"
             );
         }
-        Some(_) if lost <= 0.05 => {}
         Some(_) => text.push_str("   no new plan is better by 1 %\n"),
     }
     text
