@@ -31,16 +31,39 @@ impl Ewma {
         self.value = Some((next, now));
     }
 
-    /// The same mean with its value set to `value`.
-    #[must_use]
-    pub(crate) fn with(self, now: Time, value: f64) -> Ewma {
-        Ewma { value: Some((value, now)), ..self }
-    }
-
     /// The value, `None` before the first sample.
     #[must_use]
     pub fn get(&self) -> Option<f64> {
         self.value.map(|(v, _)| v)
+    }
+}
+
+/// The share of the time that work takes, 0 to 1, as of the last work: work of one `tau`, where older
+/// work weighs less.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Share {
+    tau: Duration,
+    share: f64,
+    at: Time,
+}
+
+impl Share {
+    /// No work yet.
+    pub(crate) fn new(tau: Duration) -> Share {
+        Share { tau, share: 0.0, at: Time::ZERO }
+    }
+
+    /// Adds work of `ms` that ends now.
+    pub(crate) fn add(&mut self, now: Time, ms: f64) {
+        let tau = self.tau.as_secs_f64();
+        let keep = libm::exp(-now.since(self.at).as_secs_f64() / tau);
+        self.share = (self.share * keep + ms / (tau * 1e3)).min(1.0);
+        self.at = now;
+    }
+
+    /// The share.
+    pub(crate) fn get(&self) -> f64 {
+        self.share
     }
 }
 
@@ -83,5 +106,18 @@ mod tests {
         e.add(Time::from_millis(2000), 0.0);
         let want = 10.0 / core::f64::consts::E;
         assert!((e.get().expect("has samples") - want).abs() < 1e-9);
+    }
+
+    // Work of 100 ms every second takes a tenth of the time; it is forgotten by time, and work that
+    // overlaps takes no more than all of it.
+    #[test]
+    fn share_follows_the_work() {
+        let mut share = Share::new(Duration::from_secs(30));
+        (0..300).for_each(|s| share.add(Time::from_millis(1000 * s), 100.0));
+        assert!((share.get() - 0.1).abs() < 0.003, "{}", share.get());
+        share.add(Time::from_millis(329_000), 0.0);
+        assert!((share.get() - 0.1 / core::f64::consts::E).abs() < 0.001, "{}", share.get());
+        share.add(Time::from_millis(330_000), 1e6);
+        assert_eq!(share.get(), 1.0);
     }
 }

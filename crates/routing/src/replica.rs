@@ -11,7 +11,7 @@ use meridian_base::{Duration, ModelId, RequestId, Time};
 
 use crate::adapters::Adapters;
 use crate::breaker::{Breaker, BreakerConfig, BreakerState};
-use crate::cost::{Ewma, Gaps};
+use crate::cost::{Ewma, Gaps, Share};
 use crate::growth::growth;
 use crate::pool::{Legs, Pool};
 use crate::request::Usage;
@@ -124,10 +124,6 @@ const TRUST_GAIN: f32 = 0.05;
 /// Wait after the second refusal of an idle engine, and the longest wait after more of them.
 const FULL_AGAIN: Duration = Duration::from_millis(200);
 const FULL_AGAIN_MOST: Duration = Duration::from_secs(5);
-/// Most of the KV memory that is kept for the prefix cache.
-const MOST_CACHE: f32 = 0.25;
-/// A replica that spends this share of its time on prompts, or more, keeps all of that.
-const BUSY_PREFILLING: f64 = 0.5;
 /// Time constant of the mean time between ends.
 const ENDS_TAU: Duration = Duration::from_secs(5);
 /// Time constant of the utilisation u.
@@ -202,7 +198,7 @@ pub(crate) struct Replica {
     drift: [i32; DRIFT_MEMORY],
     /// Cached tokens reported over predicted.
     pub(crate) trust: f32,
-    prefill_share: Ewma,
+    prefill_share: Share,
     utilisation: Ewma,
     pub(crate) totals: Totals,
 }
@@ -284,7 +280,7 @@ impl Replica {
             full_until: Time::ZERO,
             drift: [0; DRIFT_MEMORY],
             trust: 1.0,
-            prefill_share: Ewma::new(UTILISATION_TAU),
+            prefill_share: Share::new(UTILISATION_TAU),
             utilisation: Ewma::new(UTILISATION_TAU),
             totals: Totals::default(),
         }
@@ -379,7 +375,7 @@ impl Replica {
             self.drift.rotate_right(1);
             self.drift[0] = i32::try_from(drift).unwrap_or(i32::MAX);
         }
-        let share = self.prefill_share.get().unwrap_or(0.0);
+        let share = self.prefill_share.get();
         let u = f64::from(load.kv_used.unwrap_or(0.0)).max(share).clamp(0.0, 1.0);
         self.utilisation.add(now, u);
     }
@@ -434,14 +430,11 @@ impl Replica {
         self.recent.clear();
     }
 
-    /// Records that prefill work of `ms` ended now, which feeds the prefill share of utilisation.
+    /// Records that prefill work of `ms` ended now.
     pub(crate) fn prefilled(&mut self, now: Time, ms: f64) {
         self.steps.prefilled(ms, self.speed.ms_per_token());
-        // Work per tau, decayed, is the share of time spent in prefill.
-        let per_tau = ms / (UTILISATION_TAU.as_secs_f64() * 1e3);
-        self.prefill_share.add(now, 0.0);
-        let old = self.prefill_share.get().unwrap_or(0.0);
-        self.prefill_share = self.prefill_share.with(now, (old + per_tau).min(1.0));
+        self.prefill_share.add(now, ms);
+        self.reuse.prefilled(now, ms);
     }
 
     /// A correction on which all kept reports agree: other clients' requests, or lost ones of ours.
@@ -494,14 +487,7 @@ impl Replica {
         let n = (there + self.unreported()).max(self.outstanding) + self.legs.coming;
         let n = n.max(1) as f32;
         let reply = self.reply_tokens / self.outstanding.max(1) as f32;
-        size - taken - self.cache_tokens(size) - growth(n, reply, taken / n)
-    }
-
-    /// KV tokens to keep for prefixes that will be used again. What an eviction costs is prefill, so
-    /// a replica with little of it has time to compute them again, and a request need not wait.
-    fn cache_tokens(&self, size: f32) -> f32 {
-        let prefilling = self.prefill_share.get().unwrap_or(0.0) / BUSY_PREFILLING;
-        self.reuse.tokens().min(MOST_CACHE * size * prefilling.min(1.0) as f32)
+        size - taken - self.reuse.kept(size) - growth(n, reply, taken / n)
     }
 
     fn free_slots(&self) -> u32 {

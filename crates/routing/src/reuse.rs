@@ -14,11 +14,18 @@
 //! ```text
 //! memory = 2 x (token-seconds per second) / h
 //! ```
+//!
+//! Requests wait for that memory, so it must be worth more than their wait. An eviction costs prefill,
+//! in proportion to the time that the replica spends on prompts, and that prefill delays the other
+//! prompts, again in proportion to it. So at most a quarter of the KV is kept by a replica that spends
+//! half of its time or more on prompts, and by others less, as the square of that time.
 
 use meridian_base::{Duration, Time};
 
+use crate::cost::Share;
+
 /// Averages over a replica's dispatches, weighted by age.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Reuse {
     /// Tokens that waited for their next use.
     waiting: f32,
@@ -26,6 +33,8 @@ pub(crate) struct Reuse {
     matched: f32,
     all: f32,
     at: Time,
+    /// Time spent on prompts.
+    prefill: Share,
 }
 
 /// One dispatch, in tokens.
@@ -42,6 +51,16 @@ pub(crate) struct Used {
 const TAU: Duration = Duration::from_secs(30);
 /// Time that a prefix should stay, over the mean time to its next use.
 const STAYS: f32 = 2.0;
+/// Most of the KV memory that is kept.
+const MOST: f32 = 0.25;
+/// A replica that spends this share of its time on prompts, or more, keeps all of that.
+const BUSY: f64 = 0.5;
+
+impl Default for Reuse {
+    fn default() -> Reuse {
+        Reuse { waiting: 0.0, matched: 0.0, all: 0.0, at: Time::ZERO, prefill: Share::new(TAU) }
+    }
+}
 
 impl Reuse {
     /// Adds a dispatch.
@@ -53,8 +72,20 @@ impl Reuse {
         self.at = now;
     }
 
-    /// Tokens to keep for the cache, as of the last dispatch: time alone opens no replica.
-    pub(crate) fn tokens(&self) -> f32 {
+    /// Adds prefill work of `ms` that ends now.
+    pub(crate) fn prefilled(&mut self, now: Time, ms: f64) {
+        self.prefill.add(now, ms);
+    }
+
+    /// Tokens to keep of a KV memory of `size` tokens.
+    pub(crate) fn kept(&self, size: f32) -> f32 {
+        let busy = (self.prefill.get() / BUSY).min(1.0);
+        self.tokens().min(MOST * size * (busy * busy) as f32)
+    }
+
+    /// Tokens that wait for their next use and what lies between, as of the last dispatch: time alone
+    /// opens no replica.
+    fn tokens(&self) -> f32 {
         if self.matched <= 0.0 {
             return 0.0;
         }
@@ -107,6 +138,25 @@ mod tests {
         let unique = Used { token_seconds: 0.0, matched: 1.0, all: 2000.0 };
         reuse.add(at(600) + 5 * TAU, unique);
         assert!(reuse.tokens() < 0.5 * kept, "{}", reuse.tokens());
+    }
+
+    // A replica at work on prompts all the time keeps a quarter of its memory, one that spends a
+    // quarter of its time on them a quarter of that, and one burst changes little.
+    #[test]
+    fn what_is_kept_follows_the_time_spent_on_prompts() {
+        let kept = |ms: f64, burst: f64| {
+            let mut reuse = Reuse::default();
+            let used = Used { token_seconds: 1e6, matched: 1000.0, all: 2000.0 };
+            for tick in 0..300 {
+                let now = Time::ZERO + Duration::from_secs(tick);
+                reuse.add(now, used);
+                reuse.prefilled(now, if tick == 299 { ms + burst } else { ms });
+            }
+            reuse.kept(100_000.0)
+        };
+        assert_eq!(kept(900.0, 0.0), 25_000.0);
+        assert!((kept(250.0, 0.0) / 6250.0 - 1.0).abs() < 0.05, "{}", kept(250.0, 0.0));
+        assert!(kept(100.0, 1000.0) < 2000.0, "{}", kept(100.0, 1000.0));
     }
 
     // Text that is never used again needs no memory.

@@ -74,6 +74,14 @@ impl FromStr for Slo {
     /// Parses `ttft=500ms,tpot=50ms,share=0.95`.
     fn from_str(text: &str) -> Result<Slo, String> {
         let mut slo = Slo { ttft: None, tpot: None, e2e: None, share: SHARE };
+        let names: Vec<&str> = text
+            .split(',')
+            .filter_map(|part| part.split_once('='))
+            .map(|(name, _)| name.trim())
+            .collect();
+        if let Some(at) = (1..names.len()).find(|at| names[..*at].contains(&names[*at])) {
+            return Err(format!("{} is there twice; give it once", names[at]));
+        }
         for part in text.split(',') {
             let (name, value) = part.split_once('=').ok_or_else(|| {
                 format!(
@@ -138,6 +146,7 @@ mod tests {
             ("", "is not a limit"),
             ("500ms", "is not a limit"),
             ("share=0.9", "needs a limit"),
+            ("ttft=1s,tpot=9ms,ttft=2s", "ttft is there twice"),
             ("ttft=500ms,share=0", "above 0 and at most 1"),
             ("ttft=500ms,share=95", "above 0 and at most 1"),
             ("ttft=500ms,share=NaN", "above 0 and at most 1"),

@@ -109,6 +109,10 @@ fn search(
 }
 
 fn check(question: &Question) -> anyhow::Result<()> {
+    let model = &question.model;
+    let known = || meridian_engine::MODELS.map(|model| model.name).join(", ");
+    let is_known = meridian_engine::MODELS.iter().any(|one| one.name == model);
+    ensure!(is_known, "model: `{model}` is unknown; use one of {}", known());
     ensure!(!question.policies.is_empty(), "policies: the list is empty; name one or more");
     for (at, policy) in question.policies.iter().enumerate() {
         let twice = question.policies[..at].iter().any(|other| other.name == policy.name);
@@ -122,7 +126,9 @@ fn check(question: &Question) -> anyhow::Result<()> {
         most >= largest,
         "most: {most} is below the {largest} replicas of a fleet; use {largest} or more"
     );
-    for arrangement in &question.arrangements {
+    for (at, arrangement) in question.arrangements.iter().enumerate() {
+        let twice = question.arrangements[..at].contains(arrangement);
+        ensure!(!twice, "pools: {arrangement} is there twice; give each share once");
         if let Arrangement::Pools(share) = arrangement {
             ensure!(
                 *share > 0.0 && *share < 1.0,

@@ -73,9 +73,19 @@ impl Prices {
     }
 
     /// The prices of these GPUs as given ones, so that a report does not depend on the shipped table.
-    #[must_use]
-    pub fn spelled<'a>(&self, gpus: impl Iterator<Item = &'a str>) -> Prices {
-        Prices(gpus.filter_map(|gpu| Some((gpu.to_owned(), self.of(gpu)?))).collect())
+    ///
+    /// # Errors
+    /// When a price was given for another GPU.
+    pub fn spelled<'a>(&self, gpus: impl Iterator<Item = &'a str>) -> Result<Prices, String> {
+        let gpus: Vec<&str> = gpus.collect();
+        match self.0.keys().find(|gpu| !gpus.contains(&gpu.as_str())) {
+            Some(gpu) => {
+                Err(format!("no replica has {gpu}; leave its price out, or add {gpu} to --gpu"))
+            }
+            None => Ok(Prices(
+                gpus.iter().filter_map(|gpu| Some(((*gpu).to_owned(), self.of(gpu)?))).collect(),
+            )),
+        }
     }
 
     /// Whether there is none.

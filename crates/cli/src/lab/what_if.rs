@@ -115,7 +115,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         arrangements: std::iter::once(Arrangement::Whole).chain(pools).collect(),
         kv_gbps: *kv_gbps,
         slo: args.slo,
-        prices: price.clone().unwrap_or_default().spelled(gpu.names()),
+        prices: price
+            .clone()
+            .unwrap_or_default()
+            .spelled(gpu.names())
+            .map_err(|error| anyhow!("--price: {error}"))?,
         held: HeldConfig {
             max: args.gateways.queue_max,
             max_per_tenant: args.gateways.queue_max,

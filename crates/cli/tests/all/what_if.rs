@@ -60,6 +60,11 @@ fn mistakes_are_reported() {
         (&["azure", "--rate", "2"], "--rate: a trace has its own; use --speed"),
         (&["sessions", "--price", "h100"], "write GPU=USD"),
         (&["sessions", "--regions", "nowhere.yaml"], "--regions nowhere.yaml"),
+        (&["azure", "--from", "azure"], "--from: is for files"),
+        (&["azure", "--price", "h100=1,l4=2"], "--price: no replica has l4"),
+        (&["azure", "--pools", "0.5,0.5"], "pools: pools 0.5 is there twice"),
+        (&["azure", "--model", "llama"], "model: `llama` is unknown"),
+        (&["azure", "--out", "/dev/null/x"], "--out /dev/null/x"),
         (&["-"], "standard input can't be read again"),
     ] {
         let output = meridian(&[&["what-if"], args].concat());

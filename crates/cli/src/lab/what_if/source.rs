@@ -168,9 +168,20 @@ impl Requests {
             ("--spread", self.spread.is_some(), "leave it out"),
             ("--sessions-beyond", self.sessions_beyond.is_some(), "leave it out"),
             ("--from", self.from.is_some(), "leave it out"),
+            ("--from-block-tokens", self.from_block_tokens.is_some(), "leave it out"),
+            ("--lenient", self.lenient, "leave it out"),
         ];
         if let Some((flag, _, remedy)) = of_traces.iter().find(|(_, given, _)| made && *given) {
             bail!("{flag}: a generator has none; {remedy}");
+        }
+        let of_files = [
+            ("--from", self.from.is_some()),
+            ("--from-block-tokens", self.from_block_tokens.is_some()),
+            ("--lenient", self.lenient),
+        ];
+        if let Some((flag, _)) = of_files.iter().find(|(_, given)| kind == Kind::Excerpt && *given)
+        {
+            bail!("{flag}: is for files, and {} ships with the program; leave it out", self.trace);
         }
         let window = self.after.is_some() || self.before.is_some();
         if kind == Kind::Generator && window {
