@@ -108,6 +108,9 @@ fn search(
     Ok(Least { policy: first.policy, arrangement: first.arrangement.clone(), found })
 }
 
+/// Fewer requests have no quantiles worth comparing.
+const FEW: f64 = 100.0;
+
 fn check(question: &Question) -> anyhow::Result<()> {
     let model = &question.model;
     let known = || meridian_engine::MODELS.map(|model| model.name).join(", ");
@@ -168,6 +171,13 @@ fn notes(question: &Question, rows: &[Row]) -> Vec<String> {
             "{:.1} % of the replies are cut where the context of {} is full.",
             cut * 100.0,
             question.model
+        ));
+    }
+    let counted = rows.iter().map(|row| row.requests).fold(f64::INFINITY, f64::min);
+    if counted < FEW {
+        notes.push(format!(
+            "Only {counted:.0} requests count, so P90 and P99 are those of a few: use a longer trace or more \
+             --seeds."
         ));
     }
     for gpu in question.gpus.names().filter(|gpu| question.prices.of(gpu).is_none()) {

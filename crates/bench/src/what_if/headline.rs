@@ -2,7 +2,8 @@
 //!
 //! The sentence compares two fleets of the list. A smaller fleet that answers sooner than a larger one
 //! under another policy says most; the pair with the largest difference in size is chosen, whichever
-//! policies they have. "Sooner" means both the mean and P90 of TTFT, by more than a twentieth.
+//! policies they have. "Sooner" means both the mean and P90 of TTFT, by more than a twentieth, with no
+//! smaller share of the requests within the SLO.
 
 use super::answer::{Answer, Found, Least};
 use super::question::Question;
@@ -25,7 +26,7 @@ pub(super) fn sentence(question: &Question, answer: &Answer) -> String {
     if let Some((fewer, more)) = sooner(&keep_up, &rows) {
         return format!(
             "{} under {} {} sooner than {} under {}{}: TTFT {} in P90 and {} in the mean, \
-             against {} and {}.",
+             against {} and {}; {:.1} % within the SLO, against {:.1} %.",
             fleet(question, fewer),
             named(fewer),
             if fewer.gpus == 1 { "answers" } else { "answer" },
@@ -36,6 +37,8 @@ pub(super) fn sentence(question: &Question, answer: &Answer) -> String {
             time(mean(fewer)),
             time(p90(more)),
             time(mean(more)),
+            fewer.met * 100.0,
+            more.met * 100.0,
         );
     }
     same_size(question, &keep_up, &rows)
@@ -48,6 +51,7 @@ fn sooner<'a>(keep_up: &[&'a Row], rows: &[&'a Row]) -> Option<(&'a Row, &'a Row
             && a.gpus < b.gpus
             && p90(a) < LEVEL * p90(b)
             && mean(a) < LEVEL * mean(b)
+            && a.met >= b.met
     };
     let pairs = keep_up.iter().flat_map(|a| rows.iter().map(move |b| (*a, *b)));
     // Of equal differences, the one with the smaller fleets, then the larger gain.

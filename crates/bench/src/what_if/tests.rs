@@ -110,6 +110,7 @@ fn the_sentence_compares_fleets() {
         let ttft = row.ttft_ms.unwrap();
         row.ttft_ms = Some(crate::load::Quantiles { mean, p90, ..ttft });
         row.overloaded = None;
+        row.met = 0.96;
     }
     let sentence = |answer: &Answer| {
         Report { question: &question, answer, command: "meridian what-if" }.sentence()
@@ -117,7 +118,14 @@ fn the_sentence_compares_fleets() {
     assert_eq!(
         sentence(&answer),
         "One L4 under meridian answers sooner than two under round_robin: TTFT 100 ms in P90 and 50 \
-         ms in the mean, against 300 ms and 120 ms."
+         ms in the mean, against 300 ms and 120 ms; 96.0 % within the SLO, against 96.0 %."
+    );
+    // An answer that begins sooner and takes too long is no gain.
+    answer.rows[0].met = 0.5;
+    assert!(
+        sentence(&answer).starts_with("One L4 under meridian has a P90 TTFT"),
+        "{}",
+        sentence(&answer)
     );
     // Overloaded fleets may lose, but not win.
     answer.rows[0].overloaded = Some("refused".to_owned());
