@@ -96,6 +96,11 @@ pub fn discover(given: &[Given<'_>], asked: &Asked) -> Result<Discovered, Proble
     }
     let remedy = "name hosts with --ssh, or give a folder with a file for each server";
     found.unless(!given.is_empty(), "servers", "none", remedy);
+    for card in &asked.leave_out {
+        let is_there = |line: &str| line.split('\t').nth(1).is_some_and(|name| name.trim() == card);
+        let there = given.iter().any(|one| one.said.lines().any(is_there));
+        found.unless(there, "--leave-out", card, "no server has it; give the name of a card");
+    }
     found.or(())?;
     group::grouped(&servers, asked)
 }

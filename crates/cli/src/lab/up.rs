@@ -7,8 +7,9 @@ mod report;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow, bail, ensure};
 use meridian_lab::up::{self, Demand, Engines, Options, Pools};
+use meridian_wire::config::Policy;
 
 /// Start regions on this machine, with a load and a page that shows it
 #[derive(Debug, clap::Args)]
@@ -91,6 +92,7 @@ const USUAL_POOLS: &str = "asia";
 /// # Errors
 /// If the regions cannot start, or a request failed.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    args.check()?;
     if args.planned.is_given() {
         return planned::run(args);
     }
@@ -116,6 +118,19 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 }
 
 impl Args {
+    /// What the processes would refuse later, each in its own words.
+    fn check(&self) -> anyhow::Result<()> {
+        ensure!(
+            self.duration != Some(Duration::ZERO),
+            "--for: 0s runs nothing; give a longer time"
+        );
+        if let Some(name) = &self.policy {
+            let policy = Policy { name: name.clone(), ..Policy::default() };
+            policy.resolve().map_err(|errors| anyhow!("--policy: {}", errors.join("; ")))?;
+        }
+        Ok(())
+    }
+
     fn options(self) -> anyhow::Result<Options> {
         let usual: &[&str] = match self.engine {
             Engine::Model => &["us", "eu", "asia"],

@@ -15,6 +15,16 @@ fn said(gpus: &str, topo: &str, nccl: &str, sysfs: &str) -> String {
     parts.map(|(name, text)| format!("\n=== meridian discover: {name}\n{text}\n")).collect()
 }
 
+// A card to leave out that no server has is a mistake in its name.
+#[test]
+fn cards_to_leave_out_are_there() {
+    let asked = |card: &str| Asked { leave_out: vec![card.to_owned()], ..Asked::default() };
+    let found = discover(&given(&[("gpu-a", HOST)]), &asked("mlx5_7")).unwrap();
+    assert!(found.print().contains("card mlx5_7 is left out: --leave-out"), "{}", found.print());
+    let error = discover(&given(&[("gpu-a", HOST)]), &asked("mlx5_9")).unwrap_err();
+    assert!(error.to_string().contains("--leave-out: mlx5_9"), "{error}");
+}
+
 // Two equal servers become one entry with their host names, and what no server knows is a comment.
 #[test]
 fn equal_servers_are_grouped() {

@@ -84,7 +84,11 @@ pub(super) fn split(task: &Task<'_>, one: Parallel, gpus: impl Iterator<Item = G
     servers.dedup();
     let kinds: Vec<String> = kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
     let Parallel { tp, pp, .. } = one;
-    format!("tp {tp} pp {pp}{ep} on {} in {} servers", kinds.join(" + "), servers.len())
+    let servers = match servers.len() {
+        1 => "one server".to_owned(),
+        several => format!("{several} servers"),
+    };
+    format!("tp {tp} pp {pp}{ep} on {} in {servers}", kinds.join(" + "))
 }
 
 /// The all-reduce of each stage for a message.
