@@ -15,6 +15,7 @@
 //! the CPU of load, gateway and mock together, and no gateway reaches the rate without one.
 
 mod cases;
+pub mod costs;
 mod http;
 mod peers;
 pub(crate) mod process;
@@ -68,7 +69,11 @@ pub fn run(options: Options) -> anyhow::Result<()> {
     let names = peers::names(&options.only, options.pools, options.before.is_some())?;
     let secured = names.iter().any(|name| peers::has_https(name));
     let mut replicas = Replicas::start(&options.meridian, options.pools, secured, &dir)?;
-    let binaries = Binaries { meridian: &options.meridian, before: options.before.as_deref() };
+    let binaries = Binaries {
+        meridian: &options.meridian,
+        before: options.before.as_deref(),
+        environment: &[],
+    };
     let mut systems = Vec::new();
     for name in names {
         eprintln!("starting {name}");

@@ -74,6 +74,16 @@ impl System {
         self.process.as_ref().map_or(Duration::ZERO, Process::cpu)
     }
 
+    /// How often their threads waited and were woken.
+    pub(super) fn wake_ups(&self) -> u64 {
+        self.process.as_ref().map_or(0, Process::wake_ups)
+    }
+
+    /// Their processes.
+    pub(super) fn processes(&self) -> Vec<u32> {
+        self.process.as_ref().map_or(Vec::new(), Process::tree)
+    }
+
     /// Their current and peak memory.
     pub(super) fn memory(&self) -> Option<(u64, u64)> {
         self.process.as_ref().map(Process::memory)
@@ -124,6 +134,8 @@ pub(super) struct Binaries<'a> {
     pub(super) meridian: &'a Path,
     /// An earlier build to compare with.
     pub(super) before: Option<&'a Path>,
+    /// Variables of the systems that are programs of this machine, not Python packages.
+    pub(super) environment: &'a [(&'static str, &'a Path)],
 }
 
 /// The systems named in `only`, or all that can run.
@@ -153,22 +165,23 @@ pub(super) fn start(
     dir: &Path,
 ) -> anyhow::Result<System> {
     let pools = !replicas.prefill().is_empty();
+    let around = &Around { replicas, dir, environment: binaries.environment };
     let started = match name {
         "direct" => {
             let (version, address) = ("-".to_owned(), replicas.answers().to_owned());
             return Ok(System { name, version, address, process: None });
         }
-        "nginx" => nginx(name, NGINX, replicas.answers(), dir),
+        "nginx" => nginx(name, NGINX, replicas.answers(), around),
         "nginx-https" => {
             let config = NGINX.replace(
                 "proxy_pass http://replicas;",
                 &format!("proxy_pass https://replicas;\n{NGINX_HTTPS}"),
             );
-            nginx(name, &config, replicas.secured(), dir)
+            nginx(name, &config, replicas.secured(), around)
         }
         "meridian-https" => {
             let config = MERIDIAN.replace("http://@REPLICA@", "https://@SECURED@");
-            gateway(name, binaries.meridian, &format!("{config}{HTTPS}"), replicas, dir)
+            gateway(name, binaries.meridian, &format!("{config}{HTTPS}"), around)
         }
         "sglang-router" => python("sglang-router", "0.3.2", SGLANG_ROUTER, replicas, dir),
         "smg" => python("smg", "1.13.0", if pools { SMG_POOLS } else { SMG }, replicas, dir),
@@ -178,19 +191,19 @@ pub(super) fn start(
         }
         "before" => {
             let binary = binaries.before.context("no earlier binary: name one with --before")?;
-            gateway(name, binary, MERIDIAN, replicas, dir)
+            gateway(name, binary, MERIDIAN, around)
         }
         "recorded" => {
             let config =
                 format!("{MERIDIAN}{}", RECORDED.replace("@DIR@", &dir.display().to_string()));
-            gateway(name, binaries.meridian, &config, replicas, dir)
+            gateway(name, binaries.meridian, &config, around)
         }
         _ => match name.strip_prefix("meridian-") {
             Some(transfer) => {
                 let config = MERIDIAN_POOLS.replace("@TRANSFER@", transfer);
-                gateway(name, binaries.meridian, &config, replicas, dir)
+                gateway(name, binaries.meridian, &config, around)
             }
-            None => gateway(name, binaries.meridian, MERIDIAN, replicas, dir),
+            None => gateway(name, binaries.meridian, MERIDIAN, around),
         },
     };
     let (version, address, mut process) =
@@ -204,7 +217,15 @@ pub(super) fn start(
 
 type Started = (String, String, Process);
 
-fn nginx(name: &str, config: &str, replica: &str, dir: &Path) -> anyhow::Result<Started> {
+/// What surrounds a program of this machine.
+struct Around<'a> {
+    replicas: &'a Replicas,
+    dir: &'a Path,
+    environment: &'a [(&'static str, &'a Path)],
+}
+
+fn nginx(name: &str, config: &str, replica: &str, around: &Around<'_>) -> anyhow::Result<Started> {
+    let dir = around.dir;
     let program = ["/usr/sbin/nginx", "nginx"].into_iter().find(|p| version(p, "-v").is_ok());
     let program = program.context("nginx is missing: on Debian, `apt-get install nginx-light`")?;
     let port = free_port()?;
@@ -219,6 +240,7 @@ fn nginx(name: &str, config: &str, replica: &str, dir: &Path) -> anyhow::Result<
     std::fs::write(&path, config)?;
     let mut command = Command::new(program);
     command.arg("-c").arg(path).arg("-e").arg(folder.join("nginx.error.log"));
+    command.envs(around.environment.iter().copied());
     let process = Process::start(command, dir.join(format!("{name}.log")))?;
     Ok((version(program, "-v")?, format!("127.0.0.1:{port}"), process))
 }
@@ -227,9 +249,9 @@ fn gateway(
     name: &str,
     meridian: &Path,
     config: &str,
-    replicas: &Replicas,
-    dir: &Path,
+    around: &Around<'_>,
 ) -> anyhow::Result<Started> {
+    let Around { replicas, dir, environment } = around;
     let path = dir.join(format!("{name}.yaml"));
     let config = config
         .replace("@REPLICA@", replicas.answers())
@@ -238,7 +260,7 @@ fn gateway(
         .replace("@CERTIFICATE@", &dir.join(CERTIFICATE).display().to_string());
     std::fs::write(&path, config)?;
     let mut command = Command::new(meridian);
-    command.arg("gateway").arg("-c").arg(path);
+    command.arg("gateway").arg("-c").arg(path).envs(environment.iter().copied());
     let mut process = Process::start(command, dir.join(format!("{name}.log")))?;
     let address = process.wait(START, listening)?;
     let program = meridian.display().to_string();

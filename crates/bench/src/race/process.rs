@@ -73,8 +73,13 @@ impl Process {
         self.tree().into_iter().map(memory_of).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1))
     }
 
+    /// How often the threads of the program and its children waited and were woken.
+    pub(super) fn wake_ups(&self) -> u64 {
+        self.tree().into_iter().map(wake_ups_of).sum()
+    }
+
     /// The program and all its descendants.
-    fn tree(&self) -> Vec<u32> {
+    pub(super) fn tree(&self) -> Vec<u32> {
         let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         for pid in pids.filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok()) {
@@ -121,6 +126,17 @@ impl Drop for Process {
 pub(crate) fn cpu_of(pid: u32) -> Option<Duration> {
     let ticks = Stat::read(pid)?.cpu as f64;
     Some(Duration::from_secs_f64(ticks / rustix::param::clock_ticks_per_second() as f64))
+}
+
+/// How often the threads of a process waited and were woken.
+fn wake_ups_of(pid: u32) -> u64 {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let of = |thread: std::fs::DirEntry| {
+        let status = std::fs::read_to_string(thread.path().join("status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+        line.trim().parse::<u64>().ok()
+    };
+    threads.filter_map(of).sum()
 }
 
 /// Current and peak resident memory of one process, in bytes.

@@ -58,6 +58,8 @@ enum Command {
     },
     /// Compare this gateway with others, side by side
     Gateway(Race),
+    /// Count what a request costs the gateway, beside nginx: CPU time, system calls, allocations, copies
+    Costs(Costs),
     /// Measure the cost of a decision: hashing, matching, deciding, memory of the index
     Decision(Decision),
     /// Measure the cost of a decision of the flow machine
@@ -301,6 +303,37 @@ struct Race {
     json: PathBuf,
 }
 
+#[derive(Debug, clap::Args)]
+struct Costs {
+    /// Binary of the gateway under test [default: this one]
+    #[arg(long)]
+    meridian: Option<PathBuf>,
+    /// Binary of an earlier build, to compare with
+    #[arg(long)]
+    before: Option<PathBuf>,
+    /// Systems of `bench gateway` [default: nginx, and Meridian]
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Length of a measurement
+    #[arg(long, default_value = "3s", value_parser = seconds)]
+    each: Duration,
+    /// Output file
+    #[arg(long, default_value = "target/bench/costs.json")]
+    json: PathBuf,
+}
+
+impl Costs {
+    fn options(self) -> anyhow::Result<race::costs::Options> {
+        let Costs { meridian, before, only, each, json } = self;
+        Ok(race::costs::Options { meridian: this_unless(meridian)?, before, only, each, json })
+    }
+}
+
+/// The given binary, or this one.
+fn this_unless(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+    given.map_or_else(|| std::env::current_exe().context("this program's own path is unknown"), Ok)
+}
+
 /// Runs the command.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     match args.command {
@@ -323,12 +356,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         }
         Some(Command::Plan { json }) => planspeed::run(&planspeed::Options { json }),
         Some(Command::Flow(flow)) => flowspeed::run(&flow.options()),
+        Some(Command::Costs(costs)) => race::costs::run(&costs.options()?),
         Some(Command::Decision(decision)) => decision::run(&decision.options()),
         Some(Command::Gateway(race)) => race::run(race::Options {
-            meridian: match race.meridian {
-                Some(path) => path,
-                None => std::env::current_exe().context("this program's own path is unknown")?,
-            },
+            meridian: this_unless(race.meridian)?,
             before: race.before,
             rounds: race.rounds,
             each: race.each,

@@ -23,9 +23,11 @@ pub(super) enum End {
     Silent,
 }
 
-/// Bytes of `limits.headers` per allowed header field: parsing a head reserves 64 bytes for each
-/// field.
-const PER_FIELD: usize = 256;
+/// Bytes of `limits.headers` per allowed header field.
+const PER_FIELD: usize = 1024;
+/// Fields that are always allowed, as in Envoy. hyper parses so many on the stack; for more, each head
+/// reserves 64 bytes a field.
+const FIELDS: usize = 100;
 
 /// Longest wait for a client to read its answer and hang up, and most bytes read from it meanwhile.
 /// Closing a socket with unread bytes resets it, and the answer may be lost.
@@ -34,7 +36,7 @@ const MOST_LINGER: usize = 1 << 20;
 
 /// Most header fields of an HTTP/1 request.
 pub(crate) fn most_fields(head_bytes: usize) -> usize {
-    (head_bytes / PER_FIELD).clamp(100, 4096)
+    (head_bytes / PER_FIELD).clamp(FIELDS, 4096)
 }
 
 /// Ends a connection: reports the problem if the client can still receive it, lets it read, and

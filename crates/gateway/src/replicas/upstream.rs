@@ -78,13 +78,14 @@ struct Lines {
 }
 
 struct Idle {
-    line: Line,
+    line: Box<Line>,
     since: Instant,
     /// A replica that was removed and added again may have other credentials, or https.
     dial: Arc<Dial>,
 }
 
-/// One connection and its sending handle.
+/// One connection and its sending handle. Boxed: it is as large as a request's head, and moves with
+/// each answer.
 struct Line {
     sender: SendRequest<Parts>,
     connection: Connection<Wire, Parts>,
@@ -184,7 +185,7 @@ impl Upstream {
 
     /// A pooled connection that is still open: the most recently used, or for replicas with ready
     /// ones the least recently used.
-    async fn kept(&self, replica: &Arc<Dial>) -> Option<Line> {
+    async fn kept(&self, replica: &Arc<Dial>) -> Option<Box<Line>> {
         let next = |lines: &mut Lines| match self.far {
             None => lines.idle.pop_back(),
             Some(_) => lines.idle.pop_front(),
@@ -228,7 +229,7 @@ impl Upstream {
         }
     }
 
-    async fn open(&self, replica: &Arc<Dial>) -> Result<Line, AttemptError> {
+    async fn open(&self, replica: &Arc<Dial>) -> Result<Box<Line>, AttemptError> {
         let Some(home) = &self.far else { return self.dial(replica).await };
         let (upstream, to) = (self.clone(), replica.clone());
         let opened = home.spawn(async move { upstream.dial(&to).await }).await;
@@ -237,25 +238,25 @@ impl Upstream {
         })
     }
 
-    async fn dial(&self, replica: &Dial) -> Result<Line, AttemptError> {
+    async fn dial(&self, replica: &Dial) -> Result<Box<Line>, AttemptError> {
         let stream = TokioIo::new(replica.connect(self.connect.get()).await?);
         let look = Arc::new(Look::default());
         let opened = handshake(Wire { stream, look: look.clone() }).await;
         let (sender, connection) =
             opened.map_err(|e| AttemptError::of(Fault::Unreached, describe(&e)))?;
-        Ok(Line { sender, connection, look })
+        Ok(Box::new(Line { sender, connection, look }))
     }
 
     /// Sends a request over a connection and polls it until the head of the answer has arrived.
     async fn exchange(
         &self,
-        mut line: Line,
+        mut line: Box<Line>,
         replica: &Arc<Dial>,
         request: Request<Parts>,
     ) -> Result<Answered, Failed> {
-        let mut answer = std::pin::pin!(line.sender.try_send_request(request));
+        let Line { sender, connection, .. } = &mut *line;
+        let mut answer = std::pin::pin!(sender.try_send_request(request));
         let connected = std::time::Instant::now();
-        let connection = &mut line.connection;
         let mut ended = false;
         let response = poll_fn(|cx| {
             loop {
@@ -279,7 +280,7 @@ impl Upstream {
     }
 
     /// Returns a connection to the pool.
-    fn keep(&self, dial: Arc<Dial>, line: Line) {
+    fn keep(&self, dial: Arc<Dial>, line: Box<Line>) {
         self.of(&dial.clone(), |lines| {
             lines.idle.push_back(Idle { line, since: Instant::now(), dial });
         });
@@ -314,7 +315,7 @@ impl Line {
 
 /// A connection, and the pool to return it to after its answer.
 struct PooledLine {
-    line: Line,
+    line: Box<Line>,
     upstream: Upstream,
     replica: Arc<Dial>,
 }

@@ -1,6 +1,7 @@
 //! One attempt, at a replica or at a peer, up to the first piece of its answer.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -166,9 +167,11 @@ impl Transport {
     ) -> Result<Started, Failure> {
         let patience = context.settings.timeouts.first_byte.0;
         let down = member.life.down();
+        // Pinned here: the timeout and the selection would each move it, and it is large.
+        let asked = pin!(self.at_replica(context, payload, member, leg, ticket));
         tokio::select! {
             biased;
-            started = timeout(patience, self.at_replica(context, payload, member, leg, ticket)) => {
+            started = timeout(patience, asked) => {
                 started.unwrap_or_else(|_| Err(AttemptError::replica(late(patience)).into()))
             }
             () = down.cancelled() => {
@@ -194,8 +197,9 @@ impl Transport {
         });
         let leg = link.sent.begin(body.left());
         let (lost, continues) = (link.lost(), payload.continues);
+        let asked = pin!(self.at_peer(context, continues, link, body, ticket));
         let started = tokio::select! {
-            started = timeout(patience, self.at_peer(context, continues, link, body, ticket)) => {
+            started = timeout(patience, asked) => {
                 started.unwrap_or_else(|_| Err(AttemptError::peer(late(patience))))
             }
             () = lost.cancelled() => Err(AttemptError::peer("the peer is gone")),
