@@ -50,26 +50,22 @@ impl Run {
 /// If the file is invalid, or a case has no placement.
 pub(crate) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     let spec = context.spec.fleet.as_ref().context("fleet: missing; say what is served where")?;
-    let mut small = spec.clone();
-    if context.quick {
-        small.window = spec.quick_window;
-        small.cases.truncate(1);
-    }
+    let spec = if context.quick { spec.clone().small() } else { spec.clone() };
     let sets = sets(context.quick);
-    let params = format!("{:?}{}", meridian_engine::GPUS, serde_json::to_string(&small)?);
+    let params = format!("{:?}{}", meridian_engine::GPUS, serde_json::to_string(&spec)?);
     let mut found = Findings { params: params::of_text(&params), ..Findings::default() };
-    for case in &small.cases {
+    for case in &spec.cases {
         let runs = parallel(sets.len(), |nth| {
-            let run = one(case, &small, sets[nth], context.seeds);
+            let run = one(case, &spec, sets[nth], context.seeds);
             (context.progress)(nth + 1, sets.len(), &case.name);
             run
         });
         let runs: Vec<Run> = runs.into_iter().collect::<anyhow::Result<_>>()?;
-        let published = published(&small, case);
+        let published = published(&spec, case);
         found.tables.push(steps(case, &runs, published));
         found.tables.push(nearest(case, &runs, published));
         found.rows.extend(runs.iter().map(|run| row(case, run)));
-        found.claims.extend(claims(&small, case, &runs));
+        found.claims.extend(claims(&spec, case, &runs));
     }
     Ok(found)
 }

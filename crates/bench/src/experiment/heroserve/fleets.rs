@@ -39,32 +39,28 @@ struct Found {
 /// If the file is invalid, or a system has no placement.
 pub(crate) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     let spec = context.spec.fleet.as_ref().context("fleet: missing; say what is served where")?;
-    let mut small = spec.clone();
-    if context.quick {
-        small.window = spec.quick_window;
-        small.cases.truncate(2);
-    }
+    let spec = if context.quick { spec.clone().small() } else { spec.clone() };
     let each = Mode::ALL.len();
-    let (done, count) = (AtomicUsize::new(0), each * small.cases.len());
+    let (done, count) = (AtomicUsize::new(0), each * spec.cases.len());
     let cases = parallel(count, |nth| {
-        let (case, mode) = (&small.cases[nth / each], Mode::ALL[nth % each]);
-        let found = one(case, mode, small.window.0.as_secs_f64(), context.seeds);
+        let (case, mode) = (&spec.cases[nth / each], Mode::ALL[nth % each]);
+        let found = one(case, mode, spec.window.0.as_secs_f64(), context.seeds);
         let so_far = done.fetch_add(1, Ordering::Relaxed) + 1;
         (context.progress)(so_far, count, &case.name);
         found.with_context(|| format!("fleet.cases: {}, mode {}", case.name, mode.name()))
     });
     let cases: Vec<Vec<Found>> = cases.into_iter().collect::<anyhow::Result<_>>()?;
     let cases: Vec<Vec<Found>> = cases.chunks(each).map(<[_]>::concat).collect();
-    let params = format!("{:?}{}", meridian_engine::GPUS, serde_json::to_string(&small)?);
+    let params = format!("{:?}{}", meridian_engine::GPUS, serde_json::to_string(&spec)?);
     let mut found = Findings { params: params::of_text(&params), ..Findings::default() };
-    for (case, all) in small.cases.iter().zip(&cases) {
+    for (case, all) in spec.cases.iter().zip(&cases) {
         found.rows.extend(all.iter().map(|one| row(case, one)));
         found.tables.push(table(case, all));
         if case.rate.is_none() {
             found.figures.push(figure(case, all)?);
         }
     }
-    found.claims = claims(&small, &cases);
+    found.claims = claims(&spec, &cases);
     Ok(found)
 }
 

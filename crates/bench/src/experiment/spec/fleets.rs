@@ -1,4 +1,4 @@
-//! Experiments with planned fleets: HeroServe's systems in both modes.
+//! Experiments with planned fleets: HeroServe's systems in three modes.
 
 use meridian_wire::config::Span;
 use serde::{Deserialize, Serialize};
@@ -43,6 +43,19 @@ pub struct FleetCase {
     /// Requests a second for each GPU at which latencies and memory are compared; by default the
     /// rate that DistServe sustains.
     pub rate: Option<f64>,
+    /// Whether the small variant has it.
+    #[serde(default)]
+    pub quick: bool,
+}
+
+impl Fleets {
+    /// The small variant: the cases marked for it, for a short time.
+    #[must_use]
+    pub fn small(mut self) -> Fleets {
+        self.window = self.quick_window;
+        self.cases.retain(|case| case.quick);
+        self
+    }
 }
 
 /// A published ratio of HeroServe to another system.
