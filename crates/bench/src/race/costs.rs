@@ -66,7 +66,8 @@ const KINDS: [(&str, &[&str]); 4] = [
 
 impl Cost {
     fn of(&self, names: &[&str]) -> f64 {
-        names.iter().filter_map(|name| self.calls.get(*name)).sum()
+        // The sum of nothing is -0.
+        names.iter().filter_map(|name| self.calls.get(*name)).sum::<f64>() + 0.0
     }
 
     fn calls(&self) -> f64 {
