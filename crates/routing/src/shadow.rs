@@ -137,8 +137,10 @@ pub struct Compared {
 pub struct ShadowTotals {
     /// Decisions, by [`Would::ALL`].
     pub decisions: [u64; Would::ALL.len()],
-    /// Of those, the ones with [`Shadowed::compared`]. The sums below are over these.
+    /// Of those, the ones with [`Shadowed::compared`]. The counts below are over these.
     pub compared: u64,
+    /// Of those, the same.
+    pub compared_same: u64,
     /// Prompt tokens.
     pub prompt_tokens: u64,
     /// Of those, expected in the cache where the prompt was sent.
@@ -157,6 +159,7 @@ impl ShadowTotals {
         self.decisions[would as usize] += 1;
         let Some(compared) = compared else { return };
         self.compared += 1;
+        self.compared_same += u64::from(would == Would::Same);
         self.prompt_tokens += u64::from(compared.prompt_tokens);
         self.matched_tokens += u64::from(compared.matched_tokens);
         self.shadow_matched_tokens += u64::from(compared.shadow_matched_tokens);
@@ -164,17 +167,22 @@ impl ShadowTotals {
         self.shadow_first_token_ms += f64::from(compared.shadow_first_token_ms);
     }
 
+    /// Adds the sums of another gateway or of another time.
+    pub fn merge(&mut self, other: &ShadowTotals) {
+        self.decisions.iter_mut().zip(other.decisions).for_each(|(all, some)| *all += some);
+        self.compared += other.compared;
+        self.compared_same += other.compared_same;
+        self.prompt_tokens += other.prompt_tokens;
+        self.matched_tokens += other.matched_tokens;
+        self.shadow_matched_tokens += other.shadow_matched_tokens;
+        self.first_token_ms += other.first_token_ms;
+        self.shadow_first_token_ms += other.shadow_first_token_ms;
+    }
+
     /// All decisions.
     #[must_use]
     pub fn all(&self) -> u64 {
         self.decisions.iter().sum()
-    }
-
-    /// Share of the decisions that are the same, 0 to 1; `None` without one.
-    #[must_use]
-    pub fn same(&self) -> Option<f64> {
-        let all = self.all();
-        (all > 0).then(|| self.decisions[Would::Same as usize] as f64 / all as f64)
     }
 }
 

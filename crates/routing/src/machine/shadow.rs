@@ -1,8 +1,8 @@
 //! The shadow policy decides beside the policy in force (see `crate::shadow`).
 //!
 //! It takes the place of the policy for one choice, with its own index, buffers and random draws,
-//! and then gives it back. Its turn is when a decision is recorded: a dispatch has left by then, and
-//! the region is still as it was. So it delays no dispatch, and can't change one.
+//! and then gives it back. Its turn is when a decision is recorded: the driver has taken a dispatch by
+//! then, and the region is still as it was. So it can't change a decision.
 //!
 //! It is not asked where no policy decided: about a refusal, a promise, or a request that a peer
 //! pulled.
