@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
 use meridian_base::{Fingerprinter, Rng, Time};
-use meridian_routing::{Evict, Input, Output, PrefixIndex, Request, Routing};
+use meridian_routing::{Evict, Input, Output, PrefixIndex, Request, Routing, ShadowConfig, policy};
 use serde::Serialize;
 
 use world::{BLOCK, Fleet, PROMPT};
@@ -166,13 +166,9 @@ fn index(options: &Options) -> Vec<Row> {
 /// The whole machine with the default policy, and replicas without roles.
 fn deciding(options: &Options) -> anyhow::Result<Vec<Row>> {
     let fleet = Fleet::new(options.seed, options.replicas, options.blocks);
-    let mut routing = fleet.routing(options.seed)?;
-    let mut rng = Rng::new(options.seed).fork(2);
-    let now = Time::from_millis(1_000_000);
-    let decided = decide(&mut routing, now, options.samples, |_, _| {
-        fleet.request(fleet.returning(&mut rng))
-    })?;
-    let Decided { decision, record, call, .. } = decided;
+    let Decided { decision, record, call, .. } = alone(options, &fleet, None)?;
+    let shadow = policy::find("sglang_cache_aware").context("the policy is registered")?;
+    let shadowed = alone(options, &fleet, Some(ShadowConfig::new(shadow)))?;
     Ok(vec![
         bounded("decision, p50", "us", decision.p50, 3.0),
         bounded("decision, p99", "us", decision.p99, 10.0),
@@ -180,7 +176,23 @@ fn deciding(options: &Options) -> anyhow::Result<Vec<Row>> {
         row("recording it, p99", "us", record.p99),
         row("both (a request waits for them), p50", "us", call.p50),
         row("both (a request waits for them), p99", "us", call.p99),
+        row("decision with a shadow, p50", "us", shadowed.decision.p50),
+        row("decision with a shadow, p99", "us", shadowed.decision.p99),
+        row("recording it, and the shadow's decision, p50", "us", shadowed.record.p50),
+        row("recording it, and the shadow's decision, p99", "us", shadowed.record.p99),
     ])
+}
+
+/// Decisions about sessions that return, with or without a shadow policy.
+fn alone(
+    options: &Options,
+    fleet: &Fleet,
+    shadow: Option<ShadowConfig>,
+) -> anyhow::Result<Decided> {
+    let mut routing = fleet.routing(options.seed, shadow)?;
+    let mut rng = Rng::new(options.seed).fork(2);
+    let now = Time::from_millis(1_000_000);
+    decide(&mut routing, now, options.samples, |_, _| fleet.request(fleet.returning(&mut rng)))
 }
 
 /// The times of decisions, of recording them, and of both; and how many requests were split.

@@ -97,7 +97,7 @@ pub fn measure(options: &Options) -> anyhow::Result<()> {
 
 fn row(options: &Options, case: &Case) -> anyhow::Result<Row> {
     let fleet = Fleet::new(SEED, options.replicas, 1000);
-    let (mut here, mut there) = (fleet.routing(SEED)?, fleet.routing(SEED)?);
+    let (mut here, mut there) = (fleet.routing(SEED, None)?, fleet.routing(SEED, None)?);
     let mut now = Time::from_millis(10);
     let rtt = Duration::from_millis(80);
     for id in (0..options.peers).map(PeerId) {

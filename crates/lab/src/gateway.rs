@@ -20,6 +20,8 @@ pub struct GatewaySpec {
     pub topology: String,
     /// The policy's name.
     pub policy: String,
+    /// The shadow policy's name.
+    pub shadow: Option<String>,
     /// The admission mode; none leaves it to the policy.
     pub admission: Option<String>,
     /// The address for clients; port 0 means any.
@@ -83,6 +85,7 @@ impl Default for GatewaySpec {
             region: "local".into(),
             topology: "two_layer".into(),
             policy: "meridian".into(),
+            shadow: None,
             admission: None,
             listen: "127.0.0.1:0".into(),
             admin: "127.0.0.1:0".into(),
@@ -107,6 +110,9 @@ impl GatewaySpec {
             "version: 1\nregion: {}\nlisten: {}\nadmin: {}\npolicy: {}\n",
             self.region, self.listen, self.admin, self.policy
         );
+        if let Some(shadow) = &self.shadow {
+            let _ = writeln!(yaml, "shadow: {shadow}");
+        }
         if let Some(admission) = &self.admission {
             let _ = writeln!(yaml, "admission: {admission}");
         }

@@ -94,6 +94,8 @@ pub struct Options {
     pub pools: Option<Pools>,
     /// The gateway's policy.
     pub policy: String,
+    /// The policy that decides too and is not followed, if any.
+    pub shadow: Option<String>,
     /// Speed of model engines relative to real time.
     pub time_scale: f64,
     /// Whether several regions have three control planes on an etcd, in place of one on a file.
@@ -140,6 +142,7 @@ impl Default for Options {
             replicas: 4,
             pools: None,
             policy: "meridian".into(),
+            shadow: None,
             time_scale: 1.0,
             etcd: false,
             demand: Demand::Mixed,

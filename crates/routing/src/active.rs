@@ -12,6 +12,7 @@ use crate::places::Permitted;
 use crate::pool::Fetch;
 use crate::recall::Recall;
 use crate::request::{Outcome, Request};
+use crate::shadow::Shadowed;
 use crate::steps::Mark;
 
 /// Where a request is.
@@ -99,6 +100,12 @@ pub(crate) struct Active {
     pub(crate) recall: Option<Box<Recall>>,
     /// The number of its newest decision in the journal; 0 for none.
     pub(crate) decision: u64,
+    /// Whether it was in the queue when it was sent.
+    pub(crate) left_queue: bool,
+    /// The shadow's newest decision about it.
+    pub(crate) shadowed: Option<Shadowed>,
+    /// Blocks that its prefill replica and the one that answers had before, by the shadow's index.
+    pub(crate) shadow_kept: [u32; 2],
 }
 
 impl Active {
@@ -202,6 +209,9 @@ impl Active {
             overdue: false,
             recall: None,
             decision: 0,
+            left_queue: false,
+            shadowed: None,
+            shadow_kept: [0; 2],
         }
     }
 }
@@ -246,6 +256,10 @@ impl Actives {
 
     pub(crate) fn take(&mut self, id: RequestId) -> Option<Box<Active>> {
         self.map.remove(&id)
+    }
+
+    pub(crate) fn get(&self, id: RequestId) -> Option<&Active> {
+        self.map.get(&id).map(|a| &**a)
     }
 
     pub(crate) fn get_mut(&mut self, id: RequestId) -> Option<&mut Active> {

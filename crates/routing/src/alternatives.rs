@@ -118,7 +118,7 @@ impl Decision {
 }
 
 /// The first token of a pair: the prompt at one replica, then the KV that the other lacks.
-fn handed_over(from: &CandidateRow, to: &CandidateRow, pace: Pace) -> FirstToken {
+pub(crate) fn handed_over(from: &CandidateRow, to: &CandidateRow, pace: Pace) -> FirstToken {
     let prefill = from.first_token();
     let missing = (to.prompt_tokens as f32 - to.matched_tokens).max(0.0);
     FirstToken { ms: prefill.ms + pace.ms(missing), ..prefill }

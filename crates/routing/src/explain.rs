@@ -10,6 +10,7 @@ use crate::ending::Ending;
 use crate::links::{Links, Pace};
 use crate::policy::Common;
 use crate::replica::Row;
+use crate::shadow::Shadowed;
 use crate::why::{Ineligible, Unavailable, Why};
 
 /// A candidate's state at a decision.
@@ -91,6 +92,8 @@ pub struct Decision {
     pub ending: Option<(Ending, Duration)>,
     /// Whether its attempt failed and the request was decided about again.
     pub retried: bool,
+    /// The decision of the shadow policy.
+    pub shadow: Option<Shadowed>,
 }
 
 impl Default for Decision {
@@ -110,6 +113,7 @@ impl Default for Decision {
             first_token: None,
             ending: None,
             retried: false,
+            shadow: None,
         }
     }
 }
@@ -160,6 +164,7 @@ impl Journal {
         decision.candidates.clear();
         decision.peers.clear();
         (decision.first_token, decision.ending, decision.retried) = (None, None, false);
+        decision.shadow = None;
         self.newest += 1;
         self.ring.push_back(decision);
         self.ring.back_mut().map(|decision| (self.newest, decision))

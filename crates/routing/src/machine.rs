@@ -12,8 +12,10 @@ mod peers;
 mod promise;
 mod release;
 mod requests;
+mod rule;
 mod search;
 mod second_layer;
+mod shadow;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -21,10 +23,12 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use meridian_base::{Duration, ModelId, PeerId, ReplicaId, RequestId, Rng, Time, mix};
 
-use self::decide::Scratch;
+use self::decide::{Choice, Scratch};
 use self::forwards::End;
 pub use self::handover::{Holdings, MOST_HOLDINGS};
+use self::rule::{Bounds, Rule};
 use self::search::Search;
+use self::shadow::{Shadow, both};
 use crate::active::{Active, Actives};
 use crate::adapters::AdapterReport;
 use crate::admission::Admission;
@@ -33,17 +37,17 @@ use crate::digest::Digest;
 use crate::explain::{CandidateRow, Decision, Journal};
 use crate::growth::Replies;
 use crate::held::{Held, HeldConfig};
-use crate::index::{Insert, PrefixIndex};
+use crate::index::PrefixIndex;
 use crate::links::Links;
 use crate::peer::Peers;
 use crate::places::Places;
-use crate::policy::{Params, Policy, Spec};
+use crate::policy::{Params, Spec};
 use crate::probe::{ProbeConfig, Schedule};
 use crate::replica::{Load, ReplicaSpec, State};
 use crate::replicas::Replicas;
 use crate::request::{Outcome, Request, Usage};
 use crate::residency::Atlas;
-use crate::reuse::HitShare;
+use crate::shadow::ShadowConfig;
 use crate::snapshot::Snapshot;
 use crate::topology::{PeerSpec, Peering, Topology};
 use crate::why::{RejectWhy, Why};
@@ -84,6 +88,8 @@ pub struct Config {
     pub explain_keep: usize,
     /// Candidates recorded with a decision; a dry run records all.
     pub explain_candidates: usize,
+    /// A second policy whose decisions are only recorded; `None` for none.
+    pub shadow: Option<ShadowConfig>,
 }
 
 impl Config {
@@ -106,6 +112,7 @@ impl Config {
             max_replicas: 1024,
             explain_keep: 256,
             explain_candidates: 64,
+            shadow: None,
         }
     }
 }
@@ -231,8 +238,10 @@ pub enum Input {
         /// When a replica may receive another request.
         admission: Admission,
     },
-    /// Other settings changed; they apply from now on. The policy, its parameters and the admission
-    /// mode in it are ignored.
+    /// The shadow policy changed, or ends with `None`. Its counts then start at 0.
+    ShadowedBy(Option<ShadowConfig>),
+    /// Other settings changed; they apply from now on. The policy, its parameters, the admission mode
+    /// and the shadow policy in it are ignored.
     Tuned(Box<Config>),
     /// Everything that the configuration and the registry say about regions. Residency rules are
     /// checked against it from now on, also for requests in progress.
@@ -310,7 +319,10 @@ pub enum Output {
 /// One region's routing decisions. See the crate's documentation for the contract.
 pub struct Routing {
     pub(crate) config: Config,
-    pub(crate) policy: Box<dyn Policy>,
+    pub(crate) rule: Rule,
+    pub(crate) shadow: Option<Box<Shadow>>,
+    /// The shadow is asked about a request that has just left the queue.
+    just_left: bool,
     /// The seed for the random draws of every decision.
     seed: u64,
     /// Number of requests that have arrived.
@@ -322,9 +334,6 @@ pub struct Routing {
     /// The models that are adapters, as far as engines report them.
     pub(crate) adapters: BTreeSet<ModelId>,
     pub(crate) links: Links,
-    pub(crate) index: Option<PrefixIndex>,
-    pub(crate) insert: Insert,
-    cap_blocks: Option<usize>,
     pub(crate) actives: Actives,
     pub(crate) held: Held,
     pub(crate) journal: Journal,
@@ -334,7 +343,6 @@ pub struct Routing {
     pub(crate) peers: Peers,
     pub(crate) places: Places,
     replies: Replies,
-    hits: HitShare,
     pub(crate) snapshot: Option<Snapshot>,
     /// Whether there are peers, and a topology that uses them.
     pub(crate) second_layer: bool,
@@ -376,8 +384,12 @@ impl Routing {
     /// A region without replicas.
     #[must_use]
     pub fn new(config: Config, seed: u64) -> Routing {
+        let targets = usize::from(config.max_replicas);
+        let bounds = Bounds { entries: config.index_entries, targets };
         let mut routing = Routing {
-            policy: (config.policy.build)(&config.params),
+            rule: Rule::new((config.policy, &config.params), config.admission, bounds),
+            shadow: None,
+            just_left: false,
             seed,
             arrivals: 0,
             replicas: Replicas::new(config.admission),
@@ -385,9 +397,6 @@ impl Routing {
             prefills: BTreeMap::new(),
             adapters: BTreeSet::new(),
             links: Links::default(),
-            index: None,
-            insert: Insert::OnDispatch,
-            cap_blocks: None,
             actives: Actives::default(),
             held: Held::new(config.held),
             journal: Journal::new(config.explain_keep),
@@ -396,7 +405,6 @@ impl Routing {
             peers: Peers::default(),
             places: Places::new(),
             replies: Replies::default(),
-            hits: HitShare::default(),
             snapshot: None,
             second_layer: false,
             schedule: Schedule::default(),
@@ -412,7 +420,7 @@ impl Routing {
             checks_credits: false,
             config,
         };
-        routing.build_index();
+        routing.shadow_by(routing.config.shadow.clone());
         routing
     }
 
@@ -420,9 +428,7 @@ impl Routing {
     pub fn handle(&mut self, now: Time, input: Input) {
         self.write_dispatch();
         self.before_event(now);
-        if let Some(index) = &mut self.index {
-            index.set_now(now);
-        }
+        both(&mut self.rule, &mut self.shadow).for_each(|rule| rule.set_now(now));
         match input {
             Input::Joined { id, spec } => self.joined(now, id, spec),
             Input::Draining(id) => {
@@ -451,6 +457,7 @@ impl Routing {
             Input::Configured { policy, params, admission } => {
                 self.configured(now, policy, params, admission);
             }
+            Input::ShadowedBy(config) => self.shadow_by(config),
             Input::Tuned(config) => self.tuned(now, *config),
             Input::Atlas(atlas) => {
                 self.places.known(atlas);
@@ -485,9 +492,8 @@ impl Routing {
             if !self.replicas.reports(id) {
                 self.mark_overdue(now, now, id);
             }
-            if let Some(index) = &mut self.index {
-                index.set_now(now);
-                index.expire(id.0);
+            for rule in both(&mut self.rule, &mut self.shadow) {
+                rule.expire(now, id);
             }
             if self.replicas.update(now, id, |r| r.probing = true).is_some() {
                 self.outputs.push_back(Output::Probe(id));
@@ -545,7 +551,7 @@ impl Routing {
     /// The prefix index, if the policy uses one.
     #[must_use]
     pub fn index(&self) -> Option<&PrefixIndex> {
-        self.index.as_ref()
+        self.rule.index.as_ref()
     }
 
     /// The newest decision about a request, while it is kept.
@@ -569,7 +575,7 @@ impl Routing {
     /// The policy's terms of a candidate's score in a decision.
     #[must_use]
     pub fn terms(&self, candidate: &CandidateRow, of: &Decision) -> Vec<(&'static str, f64)> {
-        self.policy.terms(candidate, of)
+        self.rule.policy.terms(candidate, of)
     }
 
     /// Checks the invariants that hold between events, in time proportional to the tables. From the
@@ -607,7 +613,13 @@ impl Routing {
     pub fn dry_run(&mut self, now: Time, request: Request) -> Decision {
         let mut active = self.activate(now, request);
         let choice = self.choose(now, &mut active);
-        self.decision(now, &active, active.attempt + 1, &choice)
+        let attempt = active.attempt + 1;
+        let mut decision = self.decision(now, &active, attempt, &choice);
+        if !matches!(choice, Choice::Refuse(_)) {
+            let did = choice.pick().map(|(target, _)| (target, choice.prefill()));
+            decision.shadow = self.ask_shadow(now, &mut active, attempt, did);
+        }
+        decision
     }
 
     /// A request that arrives now.
@@ -620,6 +632,7 @@ impl Routing {
     /// depend on other requests, on how often the queue is examined, or on the client's choice of
     /// id.
     pub(crate) fn draw(&self, active: &Active) -> Rng {
-        Rng::new(mix(mix(self.seed, active.number), u64::from(active.attempt)))
+        let seed = self.seed ^ self.rule.stream;
+        Rng::new(mix(mix(seed, active.number), u64::from(active.attempt)))
     }
 }

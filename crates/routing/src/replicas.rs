@@ -99,6 +99,19 @@ impl Replicas {
         streams || slot.is_some_and(|r| r.load.pending.is_some())
     }
 
+    /// Writes the free capacity of each replica under another admission mode.
+    pub(crate) fn rooms_by(&self, admission: Admission, rooms: &mut Vec<f32>) {
+        let open = |row: &Row| row.closed.is_none();
+        rooms.clear();
+        rooms
+            .extend(self.rows.iter().map(|row| if open(row) { admission.room(row) } else { -1.0 }));
+    }
+
+    /// Exchanges the free capacities with those in `rooms`.
+    pub(crate) fn swap_rooms(&mut self, rooms: &mut Vec<f32>) {
+        core::mem::swap(&mut self.rooms, rooms);
+    }
+
     /// The free capacity of each replica, by id.
     pub(crate) fn rooms(&self) -> &[f32] {
         &self.rooms

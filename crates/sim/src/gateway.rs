@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use meridian_base::{Duration, ModelId, PeerId, ReplicaId, Time, mix};
+use meridian_routing::policy::{Params, Spec};
 use meridian_routing::residency::Place;
 use meridian_routing::{
     Config, IndexSpec, Input, Insert, MOST_REPLICA_IDS, PeerSpec, Pool, ProbeConfig, ReplicaSpec,
@@ -60,13 +61,24 @@ pub(crate) struct Granularity {
     pub(crate) follows: bool,
 }
 
+/// The policy and its shadow.
+fn rules(system: &System) -> impl Iterator<Item = (&'static Spec, &Params)> {
+    let shadow = system.shadow.as_ref().map(|shadow| (shadow.policy, &shadow.params));
+    std::iter::once((system.policy, &system.params)).chain(shadow)
+}
+
+/// The indexes that they require.
+fn indexes(system: &System) -> impl Iterator<Item = IndexSpec> {
+    rules(system).filter_map(|(policy, params)| (policy.index)(params))
+}
+
 impl Granularity {
     pub(crate) fn of(system: &System) -> Granularity {
-        let index: Option<IndexSpec> = (system.policy.index)(&system.params);
+        let heads = rules(system).map(|(policy, params)| (policy.head_bytes)(params) as u32);
         Granularity {
-            block_bytes: index.map_or(64, |i| i.block_bytes as u32),
-            head_bytes: (system.policy.head_bytes)(&system.params) as u32,
-            follows: index.is_some_and(|i| i.insert != Insert::OnDispatch),
+            block_bytes: indexes(system).next().map_or(64, |i| i.block_bytes as u32),
+            head_bytes: heads.max().unwrap_or(0),
+            follows: indexes(system).any(|i| i.insert != Insert::OnDispatch),
         }
     }
 }
@@ -217,12 +229,14 @@ impl Sizes {
 /// The most blocks that an index may hold of a replica: its own bound, or the replica's KV
 /// capacity, configured or real. `None` without an index.
 pub(crate) fn most_blocks(system: &System, replica: &Replica) -> Option<usize> {
-    let spec: IndexSpec = (system.policy.index)(&system.params)?;
     let hardware = &replica.hardware;
     let own = u64::from(hardware.engine.kv_blocks) * u64::from(meridian_engine::BLOCK_TOKENS);
     let tokens = hardware.kv_tokens.unwrap_or(own).max(own) as usize;
-    let block_tokens = (spec.block_bytes / 4).max(1);
-    Some(spec.per_target_blocks.unwrap_or(tokens / block_tokens + 1))
+    let most = |spec: IndexSpec| {
+        let block_tokens = (spec.block_bytes / 4).max(1);
+        spec.per_target_blocks.unwrap_or(tokens / block_tokens + 1)
+    };
+    indexes(system).map(most).max()
 }
 
 fn config(system: &System, sizes: Sizes) -> Config {
@@ -240,6 +254,7 @@ fn config(system: &System, sizes: Sizes) -> Config {
     Config {
         params: system.params.clone(),
         admission: system.admission,
+        shadow: system.shadow.clone(),
         held: system.held,
         probe,
         topology,

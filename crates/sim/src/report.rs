@@ -1,6 +1,7 @@
 //! The results of a run.
 
 use meridian_base::{Duration, Time};
+use meridian_routing::ShadowTotals;
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -108,6 +109,8 @@ pub struct Report {
     pub leases_expired: u64,
     /// Most requests held in one gateway at one time.
     pub held_peak: u32,
+    /// Decisions of the shadow policy in all gateways, warm-up included.
+    pub shadow: ShadowTotals,
     /// Events handled.
     pub events: u64,
     /// When the last event happened.

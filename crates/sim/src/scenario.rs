@@ -5,7 +5,7 @@ use std::sync::Arc;
 use meridian_base::{Duration, Time};
 use meridian_engine as engine;
 use meridian_routing::policy::{Params, Spec};
-use meridian_routing::{Admission, HeldConfig, ProbeConfig, Role};
+use meridian_routing::{Admission, HeldConfig, ProbeConfig, Role, ShadowConfig};
 use meridian_workload::{Day, Generator, Program};
 
 /// One run.
@@ -115,6 +115,8 @@ pub struct System {
     pub params: Params,
     /// When a replica may receive another request.
     pub admission: Admission,
+    /// A policy that decides too and is not followed.
+    pub shadow: Option<ShadowConfig>,
     /// How gateways are arranged.
     pub topology: Topology,
     /// Gateways in each region that has any; clients spread evenly.
@@ -138,6 +140,7 @@ impl System {
             policy,
             params: Params::defaults(policy),
             admission: policy.admission,
+            shadow: None,
             topology,
             gateways: 1,
             held: HeldConfig::default(),

@@ -114,6 +114,7 @@ fn system(rng: &mut Rng, regions: usize) -> System {
         policy,
         params: Params::defaults(policy),
         admission,
+        shadow: None,
         topology,
         gateways: 1 + rng.below(2) as u32,
         held,

@@ -309,6 +309,11 @@ impl World {
         self.check_left();
         self.settle_bills();
         self.report.total_requests = self.flights.started();
+        for gateway in &self.gateways {
+            if let Some((_, totals)) = gateway.machine.shadow() {
+                self.report.shadow.merge(totals);
+            }
+        }
         self.report
     }
 

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::intervals::Standing;
 pub use crate::signals::Transfers;
-pub use decision::{Candidate, Decided, Ending, Explanation, PeerCandidate};
+pub use decision::{Candidate, Decided, Ending, Explanation, PeerCandidate, ShadowPick};
 pub use engine::{EngineName, UnknownEngine};
 pub use guard::{Barred, Guard, check_json};
 pub use legs::{CutPair, Links, Pair, Pool};
@@ -55,6 +55,9 @@ pub struct Status {
     pub ttft_ms: Quantiles,
     /// Prefix matches, predicted and as the engines reported them.
     pub prefix: Prefix,
+    /// The shadow policy, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<Shadow>,
     /// The replicas, by id.
     pub replicas: Vec<Replica>,
     /// The replicas together, by their first model and their role.
@@ -185,6 +188,35 @@ pub struct Prefix {
     pub known_prompt_tokens: u64,
     /// Of those, cached.
     pub cached_tokens: u64,
+}
+
+/// The decisions of the shadow policy beside those that were made, since it or the policy changed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Shadow {
+    /// Its policy.
+    pub policy: String,
+    /// Its admission mode.
+    pub admission: String,
+    /// Its decisions by what they would have changed: `same`, `other_replica`, `would_send`,
+    /// `would_wait`, `would_forward`, `would_keep` and `other_peer`.
+    pub decisions: BTreeMap<String, u64>,
+    /// Of those, the ones in which both sent the request to replicas here. What follows is of these.
+    pub compared: u64,
+    /// Of those, the same.
+    pub compared_same: u64,
+    /// Prompt tokens.
+    pub prompt_tokens: u64,
+    /// Of those, expected in the cache where the prompt was sent.
+    pub matched_tokens: u64,
+    /// Of those, expected in the cache at the shadow's pick.
+    pub shadow_matched_tokens: u64,
+    /// The predicted times to the first token where requests were sent, together.
+    pub first_token_ms: f64,
+    /// The same at the shadow's picks.
+    pub shadow_first_token_ms: f64,
+    /// Why it does not decide, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<String>,
 }
 
 /// One replica.

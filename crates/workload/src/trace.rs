@@ -40,7 +40,7 @@ pub use format::Format;
 pub use programs::{ProgramOptions, Programs, to_programs};
 pub use reader::{ReadOptions, Reader, Skipped};
 pub use record::{Answers, Load, RecordOptions, Recording, record};
-pub use request::{Outcome, TraceRequest};
+pub use request::{Compared, Outcome, Shadowed, TraceRequest};
 pub use servegen::{ServeGenRates, ServeGenReader};
 pub use shape::{Shape, Shaped, shape, start_of};
 pub use stats::{Extensions, Lengths, PrefixReuse, Stats, StatsOptions, Summary};

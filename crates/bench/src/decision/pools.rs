@@ -56,7 +56,7 @@ pub(super) fn deciding(options: &Options) -> anyhow::Result<Vec<Row>> {
 
 fn measure(options: &Options, each: u16) -> anyhow::Result<Decided> {
     let fleet = Fleet::of_pools(options.seed, each, options.blocks);
-    let mut routing = fleet.routing(options.seed)?;
+    let mut routing = fleet.routing(options.seed, None)?;
     let mut rng = Rng::new(options.seed).fork(5);
     let mut now = Time::from_millis(2);
     divide(&mut routing, now, each);

@@ -3,7 +3,7 @@
 use anyhow::Context;
 use meridian_base::{Duration, ModelId, ReplicaId, RequestId, Rng, Time, mix};
 use meridian_routing::{
-    Config, Input, Load, Outcome, Output, Pool, ReplicaSpec, Request, Routing, policy,
+    Config, Input, Load, Outcome, Output, Pool, ReplicaSpec, Request, Routing, ShadowConfig, policy,
 };
 
 /// Bytes of a block.
@@ -109,10 +109,14 @@ impl Fleet {
     }
 
     /// The routing machine with the default policy, filled through requests.
-    pub(crate) fn routing(&self, seed: u64) -> anyhow::Result<Routing> {
+    pub(crate) fn routing(
+        &self,
+        seed: u64,
+        shadow: Option<ShadowConfig>,
+    ) -> anyhow::Result<Routing> {
         let default = policy::find("meridian").context("the default policy is registered")?;
-        let mut routing =
-            Routing::new(Config { max_replicas: self.replicas, ..Config::new(default) }, seed);
+        let config = Config { max_replicas: self.replicas, shadow, ..Config::new(default) };
+        let mut routing = Routing::new(config, seed);
         let now = Time::from_millis(1);
         for id in (0..self.replicas).map(ReplicaId) {
             routing.handle(now, Input::Joined { id, spec: spec(Pool::default()) });

@@ -145,6 +145,7 @@ fn system(plan: &Plan, place: usize) -> anyhow::Result<sim::System> {
         policy,
         params: params.clone(),
         admission: admission(system, policy),
+        shadow: None,
         topology: topology(&plan.regions.regions, &system.topology)?,
         gateways: system.gateways,
         held: HeldConfig {

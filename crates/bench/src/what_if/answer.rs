@@ -9,6 +9,7 @@ use super::least::least;
 use super::question::Question;
 use super::rows::Row;
 use super::run::{Cell, Prepared};
+use super::shadow;
 use crate::experiment::runner::parallel;
 
 /// Called after each fleet: the number done, and the name of the one that ended.
@@ -81,7 +82,12 @@ pub fn answer(question: &Question, progress: &Progress<'_>) -> anyhow::Result<An
     let least: Vec<Least> = least.into_iter().collect::<Result<_, _>>()?;
     let (requests, seconds) = prepared.size();
     let notes = notes(question, &rows);
-    Ok(Answer { rows, least, requests, seconds, notes })
+    let mut answer = Answer { rows, least, requests, seconds, notes };
+    if let Some(live) = &question.traffic.shadow {
+        let verdicts = shadow::verdicts(live, &answer);
+        answer.notes.extend(verdicts);
+    }
+    Ok(answer)
 }
 
 /// The smallest fleet, beginning with the `known` ones of the same policy and arrangement.

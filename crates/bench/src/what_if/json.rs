@@ -1,10 +1,12 @@
 //! The answer for programs: `what-if.json`, and every row as CSV with one name a column.
 
+use meridian_routing::{ShadowTotals, Would};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, Found, Least};
 use super::question::Question;
 use super::rows::Row;
+use super::shadow::Live;
 use super::{headline, table};
 use crate::experiment::table::Table;
 use crate::load::Quantiles;
@@ -34,6 +36,32 @@ pub(super) fn json(question: &Question, answer: &Answer, command: &str) -> Value
         "least": answer.least.iter().map(least).collect::<Vec<_>>(),
         "overloaded": table::overloads(answer),
         "notes": answer.notes,
+        "shadow": question.traffic.shadow.as_ref().map(|live| shadow(live, answer)),
+    })
+}
+
+/// The shadow of the journal, and of the rows that have it.
+fn shadow(live: &Live, answer: &Answer) -> Value {
+    let figures = |totals: &ShadowTotals| {
+        let decisions = Would::ALL.iter().zip(totals.decisions);
+        json!({
+            "decisions": decisions.map(|(w, n)| (w.word().to_owned(), n.into())).collect::<serde_json::Map<_, _>>(),
+            "compared": totals.compared,
+            "compared_same": totals.compared_same,
+            "prompt_tokens": totals.prompt_tokens,
+            "matched_tokens": totals.matched_tokens,
+            "shadow_matched_tokens": totals.shadow_matched_tokens,
+            "first_token_ms": totals.first_token_ms,
+            "shadow_first_token_ms": totals.shadow_first_token_ms,
+        })
+    };
+    let rows = answer.rows.iter().filter(|row| row.shadow.all() > 0);
+    let simulated = rows.map(|row| json!({"fleet": row.fleet, "sums": figures(&row.shadow)}));
+    json!({
+        "policy": live.policy.name,
+        "shadow": live.shadow.name,
+        "live": figures(&live.totals),
+        "simulated": simulated.collect::<Vec<_>>(),
     })
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use meridian_base::Time;
+use meridian_routing::ShadowTotals;
 use meridian_sim::{Fate, Record, Report};
 use meridian_workload::BYTES_PER_TOKEN;
 
@@ -45,6 +46,8 @@ pub(super) struct Measured {
     pub(super) egress_usd: f64,
     /// Requests that wait for their first token.
     pub(super) waiting: Waiting,
+    /// Decisions of a shadow policy, warm-up included.
+    pub(super) shadow: ShadowTotals,
 }
 
 impl Measured {
@@ -82,6 +85,7 @@ impl Measured {
                 / seconds
                 * 3600.0,
             waiting: Waiting::of(all, start, report.window),
+            shadow: report.shadow,
         }
     }
 }

@@ -23,6 +23,7 @@ mod question;
 mod report;
 mod rows;
 mod run;
+mod shadow;
 mod table;
 mod traffic;
 
@@ -33,6 +34,7 @@ pub use places::Places;
 pub use question::{Prices, Question};
 pub use report::Report;
 pub use rows::Row;
+pub use shadow::Live;
 pub use traffic::{Cut, Source, TraceFile, Traffic};
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ pub(super) fn html(report: &Report<'_>, svg: &str) -> String {
     let (question, answer) = (report.question, report.answer);
     let sentence = escape(&report.sentence());
     let mut body = format!(
-        "<h1>{sentence}</h1>\n<p>{}</p>\n<p>{} Every figure is simulated.</p>\n",
+        "<h1>{sentence}</h1>\n<p>{}</p>\n<p>{} Every figure is simulated, unless it says live.</p>\n",
         escape(&headline::least(question, answer)),
         escape(&report.traffic()),
     );
@@ -29,6 +29,9 @@ pub(super) fn html(report: &Report<'_>, svg: &str) -> String {
     body += &format!("<figure>\n{}</figure>\n", themed(svg));
     body += &html_table(&table::fleets(question, answer));
     body += &html_table(&table::least(question, answer));
+    if let Some(shadow) = report.shadow() {
+        body += &html_table(&shadow);
+    }
     if !answer.notes.is_empty() {
         body += &format!("<h2>Notes</h2>\n{}", list(&answer.notes));
     }

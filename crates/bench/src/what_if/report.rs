@@ -6,7 +6,8 @@ use anyhow::Context;
 
 use super::answer::Answer;
 use super::question::Question;
-use super::{headline, json, page, plot, table};
+use super::{headline, json, page, plot, shadow, table};
+use crate::experiment::table::Table;
 
 /// A note about overloaded fleets.
 pub(super) const OVERLOAD: &str = "These fleets get more than they can answer. Their times grow with \
@@ -27,6 +28,11 @@ impl Report<'_> {
     #[must_use]
     pub fn sentence(&self) -> String {
         headline::sentence(self.question, self.answer)
+    }
+
+    /// The shadow policy of the journal beside the simulation.
+    pub(super) fn shadow(&self) -> Option<Table> {
+        shadow::table(self.question.traffic.shadow.as_ref()?, self.answer)
     }
 
     /// What was simulated, in one line.
@@ -52,6 +58,7 @@ impl Report<'_> {
             table::fleets(question, answer).text().trim_end().to_owned(),
             table::least(question, answer).text().trim_end().to_owned(),
         ];
+        parts.extend(self.shadow().map(|table| table.text().trim_end().to_owned()));
         let overloads = table::overloads(answer);
         if !overloads.is_empty() {
             parts.push(format!("OVERLOADED: {OVERLOAD}\n{}", overloads.join("\n")));

@@ -1,5 +1,7 @@
 //! A row of the answer: a policy on a fleet, over all seeds.
 
+use meridian_routing::ShadowTotals;
+
 use super::fleet::{fleet, shown, usd_per_hour};
 use super::measured::Measured;
 use super::overload::{self, Waiting};
@@ -50,6 +52,8 @@ pub struct Row {
     pub egress_usd_per_hour: f64,
     /// Why the fleet is overloaded, in words; `None` if it keeps up.
     pub overloaded: Option<String>,
+    /// Decisions of a shadow policy, of all seeds and with the warm-up.
+    pub shadow: ShadowTotals,
     /// Whether it keeps up and the objective's share of the requests met it.
     pub meets: bool,
 }
@@ -84,6 +88,10 @@ impl Row {
             tpot_ms: quantiles(runs.iter().filter_map(|run| run.tpot_ms)),
             gpu_usd_per_hour: usd_per_hour(question, &spec),
             egress_usd_per_hour: mean(|run| run.egress_usd),
+            shadow: runs.iter().fold(ShadowTotals::default(), |mut all, run| {
+                all.merge(&run.shadow);
+                all
+            }),
             meets: overloaded.is_none() && met >= question.slo.share,
             overloaded,
         }

@@ -76,6 +76,7 @@ impl<'a> Prepared<'a> {
         let fleet = fleet(question, cell.replicas, cell.arrangement);
         let mut system = sim::System::usual(cell.policy, question.places.topology);
         system.held = question.held;
+        system.shadow = question.traffic.shadow.as_ref().and_then(|live| live.beside(cell.policy));
         system.news = build::news(cell.policy);
         let replicas = build::replicas(&fleet, false)
             .context("use a GPU with more memory, a higher tp, or a smaller model")?;

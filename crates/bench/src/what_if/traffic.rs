@@ -18,6 +18,7 @@ use meridian_workload::trace::{
 
 use super::made::Made;
 use super::places::Places;
+use super::shadow::{self, Live};
 use crate::{replay::tails, trace_file};
 
 /// Most requests of a question.
@@ -72,6 +73,8 @@ pub struct Traffic {
     pub name: String,
     /// What the reader has to know about them.
     pub notes: Vec<String>,
+    /// The decisions of a shadow policy, if the trace has them.
+    pub shadow: Option<Live>,
     kind: Kind,
 }
 
@@ -123,7 +126,7 @@ impl Traffic {
     fn made(made: Made, cut: &Cut) -> Traffic {
         let name = made.words();
         let kind = Kind::Made { made, requests: cut.requests };
-        Traffic { name, notes: Vec::new(), kind }
+        Traffic { name, notes: Vec::new(), shadow: None, kind }
     }
 
     fn recorded(
@@ -166,9 +169,10 @@ impl Traffic {
                 "The trace shows no shared prefixes, so replicas have nothing cached.".into(),
             );
         }
+        let shadow = shadow::live(&requests);
         tails::name(&mut requests);
         let kind = Kind::Recorded { requests, spread: cut.spread, speed: cut.speed };
-        Ok(Traffic { name, notes, kind })
+        Ok(Traffic { name, notes, shadow, kind })
     }
 
     /// Seconds in which the requests arrive, about.

@@ -24,6 +24,7 @@ pub(super) fn text(e: &Explanation, all: bool) -> String {
     if let Some(pair) = &e.pair {
         text += &wrapped(&priced(pair), "    ");
     }
+    text += &shadow(e);
     text += &candidates(e, all);
     text += &peers(e);
     text
@@ -57,6 +58,37 @@ fn details(e: &Explanation) -> String {
         false => String::new(),
     };
     format!("  policy {}, attempt {}{resumed}{prompt}{logged}", e.policy, e.attempt)
+}
+
+/// What the shadow policy would have done.
+fn shadow(e: &Explanation) -> String {
+    let Some(shadow) = &e.shadow else { return String::new() };
+    let reason = shadow.reason.as_deref().unwrap_or_default();
+    let would = match (shadow.would.as_str(), &shadow.prefill, &shadow.picked) {
+        ("same", ..) => "does the same".to_owned(),
+        (_, Some(from), Some(to)) => {
+            format!(
+                "would prefill at {} and answer from {} ({reason})",
+                cut(from, NAME),
+                cut(to, NAME)
+            )
+        }
+        ("would_forward" | "other_peer", _, Some(to)) => {
+            format!("would forward to {} ({reason})", cut(to, NAME))
+        }
+        (_, _, Some(to)) => format!("would send to {} ({reason})", cut(to, NAME)),
+        (_, _, None) => "would queue it".to_owned(),
+    };
+    let matched = shadow.matched_tokens.filter(|_| shadow.would != "same");
+    let matched =
+        matched.map_or(String::new(), |tokens| format!(", {tokens} tokens matched there"));
+    let first = match (shadow.predicted_first_token_ms, e.predicted_first_token_ms) {
+        (Some(there), Some(here)) if shadow.would != "same" => {
+            format!(", first token predicted after {there:.1} ms instead of {here:.1}")
+        }
+        _ => String::new(),
+    };
+    wrapped(&format!("  shadow policy {} {would}{matched}{first}", shadow.policy), "    ")
 }
 
 /// The decisions before this one, a line each.

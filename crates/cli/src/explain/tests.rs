@@ -1,7 +1,9 @@
 //! The text of whole explanations.
 
 use expect_test::expect;
-use meridian_wire::admin::{Candidate, Decided, Ending, Explanation, Pair, PeerCandidate};
+use meridian_wire::admin::{
+    Candidate, Decided, Ending, Explanation, Pair, PeerCandidate, ShadowPick,
+};
 
 use super::table::COLUMNS;
 use super::{list, one};
@@ -96,6 +98,37 @@ fn one_replica() {
           replica          front prefill others steps rtt total ms        matched running pending kv %
         → r1 10.0.0.1:8000   0.0    50.0   35.0  14.0 0.0     99.0 picked    1500       4       0   31
     "#]].assert_eq(&text(&explanation(vec![only])));
+}
+
+// The shadow's decision is beside the one that was made.
+#[test]
+fn a_shadow() {
+    let only = priced(1, [0.0, 50.0, 35.0, 14.0, 0.0]);
+    let mut shadowed = explanation(vec![only]);
+    let line = |e: &Explanation| text(e).lines().nth(2).unwrap_or_default().trim().to_owned();
+    let mut pick = ShadowPick {
+        policy: "chwbl".to_owned(),
+        would: "same".to_owned(),
+        picked: shadowed.picked.clone(),
+        reason: Some("ring".to_owned()),
+        matched_tokens: Some(960),
+        predicted_first_token_ms: Some(130.0),
+        ..ShadowPick::default()
+    };
+    shadowed.predicted_first_token_ms = Some(64.0);
+    shadowed.shadow = Some(pick.clone());
+    assert_eq!(line(&shadowed), "shadow policy chwbl does the same");
+    pick.would = "other_replica".to_owned();
+    pick.picked = Some("http://r2".to_owned());
+    shadowed.shadow = Some(pick.clone());
+    assert_eq!(
+        line(&shadowed),
+        "shadow policy chwbl would send to http://r2 (ring), 960 tokens matched there, first token"
+    );
+    pick =
+        ShadowPick { policy: pick.policy, would: "would_wait".to_owned(), ..ShadowPick::default() };
+    shadowed.shadow = Some(pick);
+    assert_eq!(line(&shadowed), "shadow policy chwbl would queue it");
 }
 
 // The picked one is first, then the eligible ones by their total, then those that were not eligible,

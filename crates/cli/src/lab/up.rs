@@ -41,6 +41,9 @@ pub(crate) struct Args {
     /// rendered gateway.yaml]
     #[arg(long)]
     policy: Option<String>,
+    /// Policy that decides too and is not followed (docs/shadow.md)
+    #[arg(long, value_name = "POLICY", conflicts_with = "plan")]
+    shadow: Option<String>,
     /// Speed of the model engines, as a multiple of real time
     #[arg(long, default_value_t = 1.0)]
     time_scale: f64,
@@ -159,6 +162,7 @@ impl Args {
             },
             replicas: self.replicas,
             policy: self.policy.unwrap_or_else(|| "meridian".to_owned()),
+            shadow: self.shadow,
             time_scale: self.time_scale,
             demand: match self.load {
                 Load::None => Demand::None,

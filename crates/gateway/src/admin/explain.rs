@@ -6,8 +6,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use meridian_base::{Duration, RequestId, Time};
 use meridian_routing::residency::Residence;
-use meridian_routing::{CandidateRow, Decision, Ending, Ineligible, Request, Routing, Target, Why};
-use meridian_wire::admin::{self, Candidate, Decided, Explanation, Pair, PeerCandidate};
+use meridian_routing::{
+    CandidateRow, Decision, Ending, Ineligible, Request, Routing, Shadowed, Target, Why,
+};
+use meridian_wire::admin::{
+    self, Candidate, Decided, Explanation, Pair, PeerCandidate, ShadowPick,
+};
 
 use crate::ids::Ids;
 use crate::lock::Mutex;
@@ -133,6 +137,20 @@ impl Explain {
         decision.prefill.map(|id| self.name(Target::Replica(id), decision.at))
     }
 
+    /// The shadow's decision.
+    fn shadow(&self, seen: &Shadowed, at: Time) -> ShadowPick {
+        let compared = seen.compared.as_ref();
+        ShadowPick {
+            policy: seen.policy.to_owned(),
+            would: seen.would.word().to_owned(),
+            picked: seen.pick.map(|(target, _)| self.name(target, at)),
+            prefill: seen.prefill.map(|id| self.name(Target::Replica(id), at)),
+            reason: seen.pick.map(|(_, why)| why.word().to_owned()),
+            matched_tokens: compared.map(|compared| compared.shadow_matched_tokens),
+            predicted_first_token_ms: compared.map(|c| f64::from(c.shadow_first_token_ms)),
+        }
+    }
+
     fn explanation(&self, routing: &Routing, decision: &Decision, shown: &str) -> Explanation {
         let name = |target| self.name(target, decision.at);
         let url = |c: &CandidateRow| name(Target::Replica(c.replica));
@@ -148,6 +166,7 @@ impl Explain {
             pair: pair(decision),
             reason: reason(decision).to_owned(),
             predicted_first_token_ms: decision.first_token_predicted().map(|f| f64::from(f.ms)),
+            shadow: decision.shadow.map(|shadow| self.shadow(&shadow, decision.at)),
             ending: ending(decision),
             earlier: self.earlier(routing, decision),
             rules: self.rules(decision.id),

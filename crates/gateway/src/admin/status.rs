@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use meridian_base::Time;
-use meridian_routing::{Role, Routing};
-use meridian_wire::admin::{Certificate, CutPair, Links, Replica, Status};
+use meridian_routing::{Role, Routing, Would};
+use meridian_wire::admin::{Certificate, CutPair, Links, Replica, Shadow, Status};
+use meridian_wire::config::Gateway as Config;
 use meridian_wire::intervals::Intervals;
 
 use super::pools::{advice, pools};
@@ -63,6 +64,7 @@ impl StatusPage {
             held,
             ttft_ms: inner.ttft.quantiles(),
             prefix: inner.prefix,
+            shadow: shadow(routing, &self.config.now().config),
             links: links(routing, &members, now),
             advice: advice(&replicas, &pools),
             replicas,
@@ -96,6 +98,31 @@ impl StatusPage {
         };
         expiries.into_iter().filter_map(one).collect()
     }
+}
+
+/// The shadow policy of the configuration.
+fn shadow(routing: &Routing, config: &Config) -> Option<Shadow> {
+    let in_force = routing.config();
+    let Some((of, totals)) = routing.shadow() else {
+        let beside = config.shadow_beside(in_force.policy, &in_force.params);
+        let policy = config.shadow.as_ref()?.name.clone();
+        let paused = beside.err().map(|problems| problems.join("; "));
+        return Some(Shadow { policy, paused, ..Shadow::default() });
+    };
+    let decisions = Would::ALL.iter().zip(totals.decisions);
+    Some(Shadow {
+        policy: of.policy.name.to_owned(),
+        admission: of.admission.name().to_owned(),
+        decisions: decisions.map(|(would, count)| (would.word().to_owned(), count)).collect(),
+        compared: totals.compared,
+        compared_same: totals.compared_same,
+        prompt_tokens: totals.prompt_tokens,
+        matched_tokens: totals.matched_tokens,
+        shadow_matched_tokens: totals.shadow_matched_tokens,
+        first_token_ms: totals.first_token_ms,
+        shadow_first_token_ms: totals.shadow_first_token_ms,
+        paused: None,
+    })
 }
 
 /// The links between prefill and decode replicas, if there are both.

@@ -2,8 +2,8 @@
 //! requests arrive; a request in flight keeps the settings of its arrival.
 
 use meridian_base::keyed;
-use meridian_routing::Insert;
 use meridian_routing::policy::{Params, Spec};
+use meridian_routing::{Config, Insert, ShadowConfig};
 use meridian_wire::openai::Reading;
 
 use crate::lock::RwLock;
@@ -27,27 +27,40 @@ struct Asked {
 }
 
 impl Asked {
-    fn by(policy: &Spec, params: &Params, counts: bool) -> Asked {
-        let index = (policy.index)(params);
-        let insert = index.map(|spec| spec.insert);
+    /// What the policy and its shadow require. The configuration makes sure that both read prompts in
+    /// the same way.
+    fn by(policy: &Spec, params: &Params, shadow: Option<&ShadowConfig>, counts: bool) -> Asked {
+        let shadow = shadow.map(|shadow| (shadow.policy, &shadow.params));
+        let all = || [Some((policy, params)), shadow].into_iter().flatten();
+        let index = || all().filter_map(|(policy, params)| (policy.index)(params));
         Asked {
-            block_bytes: index.map_or(64, |spec| spec.block_bytes),
-            head_bytes: (policy.head_bytes)(params),
-            follow_replies: matches!(insert, Some(Insert::OnAnswer | Insert::Both)),
+            block_bytes: index().next().map_or(64, |spec| spec.block_bytes),
+            head_bytes: all()
+                .map(|(policy, params)| (policy.head_bytes)(params))
+                .max()
+                .unwrap_or(0),
+            follow_replies: index().any(|spec| spec.insert != Insert::OnDispatch),
             counts,
         }
     }
 }
 
 impl ReadingNow {
-    pub(crate) fn new(seed: u64, counts: bool, policy: &Spec, params: &Params) -> ReadingNow {
-        ReadingNow { seed, now: RwLock::new(Asked::by(policy, params, counts)) }
+    pub(crate) fn new(seed: u64, counts: bool, routing: &Config) -> ReadingNow {
+        let Config { policy, params, shadow, .. } = routing;
+        ReadingNow { seed, now: RwLock::new(Asked::by(policy, params, shadow.as_ref(), counts)) }
     }
 
-    /// Switches to another policy; `counts` says whether streams should have the token count in each
-    /// chunk.
-    pub(crate) fn change(&self, policy: &Spec, params: &Params, counts: bool) {
-        *self.now.write() = Asked::by(policy, params, counts);
+    /// Switches to another policy and another shadow; `counts` says whether streams should have the
+    /// token count in each chunk.
+    pub(crate) fn change(
+        &self,
+        policy: &Spec,
+        params: &Params,
+        shadow: Option<&ShadowConfig>,
+        counts: bool,
+    ) {
+        *self.now.write() = Asked::by(policy, params, shadow, counts);
     }
 
     /// The settings for a request; `tenant` is set if tenants share nothing.

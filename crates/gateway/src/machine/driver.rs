@@ -46,8 +46,8 @@ pub(crate) struct Inner {
     pub(crate) routing: Routing,
     outbox: Option<Arc<Outbox>>,
     pub(super) waiters: HashMap<RequestId, oneshot::Sender<Decision>>,
-    /// Receives the replicas that are down.
-    fleet: Arc<Fleet>,
+    /// Receives the replicas that are down, and names them.
+    pub(super) fleet: Arc<Fleet>,
     probes: mpsc::UnboundedSender<ReplicaId>,
     pub(crate) requests: admin::Requests,
     pub(crate) prefix: admin::Prefix,

@@ -29,6 +29,11 @@ impl State {
     fn policy(&self) -> &Policy {
         self.other.as_ref().unwrap_or(&self.config.policy)
     }
+
+    /// The machine's settings with the policy in force, and without a shadow.
+    fn routing(&self) -> Result<Routing, ConfigError> {
+        Config { policy: self.policy().clone(), shadow: None, ..self.config.clone() }.routing()
+    }
 }
 
 impl PolicyNow {
@@ -76,20 +81,35 @@ impl PolicyNow {
             == (config.admission, config.resume.is_some());
         if !is_same || next.policy() != state.policy() {
             self.switch(state.policy(), &next)?;
+        } else if before.shadow != config.shadow {
+            self.shadow_by(&next)?;
         }
         *state = next;
         Ok(())
     }
 
+    /// Sets the shadow policy of the file. It pauses beside a policy of the registry that reads
+    /// prompts in another way.
+    fn shadow_by(&self, next: &State) -> Result<(), ConfigError> {
+        let Routing { policy, params, .. } = next.routing()?;
+        let shadow = next.config.shadow_beside(policy, &params).unwrap_or_else(|problems| {
+            tracing::warn!(problem = problems.join("; "), "the shadow policy pauses");
+            None
+        });
+        let counts = next.config.resume.is_some();
+        self.reading.change(policy, &params, shadow.as_ref(), counts);
+        self.driver.tell(Input::ShadowedBy(shadow));
+        Ok(())
+    }
+
     fn switch(&self, before: &Policy, next: &State) -> Result<(), ConfigError> {
         let wanted = next.policy();
-        let config = Config { policy: wanted.clone(), ..next.config.clone() };
-        let Routing { policy, params, admission, .. } = config.routing()?;
+        let Routing { policy, params, admission, .. } = next.routing()?;
         if let Some(handover) = &self.handover {
             handover.read_in((policy.index)(&params).map(|spec| spec.block_bytes));
         }
-        self.reading.change(policy, &params, config.resume.is_some());
         self.driver.tell(Input::Configured { policy, params, admission });
+        self.shadow_by(next)?;
         if wanted != before {
             let (name, before) = (&wanted.name, &before.name);
             tracing::info!(policy = name, before, "the policy or its weights changed");

@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use http::{HeaderMap, HeaderValue};
 use meridian_base::{Duration, ReplicaId, RequestId, mix};
-use meridian_routing::{Input, Outcome, RejectWhy, Request, Usage};
+use meridian_routing::{Input, Outcome, RejectWhy, Request, Target, Usage};
 
 use crate::machine::driver::{Driver, Inner, Verdict};
-use crate::record::facts::{DONE, Record};
+use crate::record::facts::{DONE, Record, Shadowed};
 use crate::record::hops::{Mark, Part};
 use crate::record::{Recording, trace};
 
@@ -255,6 +255,9 @@ impl Ticket {
             inner.prefix.cached_tokens += u64::from(cached);
         }
         inner.waiters.remove(&self.id);
+        if let Some(shadowed) = inner.shadowed(self.id) {
+            self.recording.note_kept(|record| record.shadow = Some(shadowed));
+        }
         if let Some(input) = input {
             let now = self.driver.clock.now();
             inner.routing.handle(now, input);
@@ -284,6 +287,16 @@ impl Driver {
 }
 
 impl Inner {
+    /// The shadow's newest decision about a request that the machine has.
+    fn shadowed(&self, id: RequestId) -> Option<Shadowed> {
+        let seen = self.routing.shadowed(id)?;
+        let replica = match seen.pick {
+            Some((Target::Replica(id), _)) => self.fleet.get(id),
+            _ => None,
+        };
+        Some(Shadowed { seen, replica: replica.map(|member| member.name) })
+    }
+
     fn count(&mut self, end: End) {
         let r = &mut self.requests;
         r.in_flight -= 1;

@@ -6,6 +6,8 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 
+/// A counter of seconds.
+pub(super) type Seconds = Counter<f64, std::sync::atomic::AtomicU64>;
 pub(super) type Float = Gauge<f64, std::sync::atomic::AtomicU64>;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]

@@ -13,6 +13,7 @@ mod peers;
 mod pools;
 mod requests;
 mod residency;
+mod shadow;
 mod sources;
 
 use std::sync::Arc;
@@ -56,6 +57,7 @@ pub(crate) struct Metrics {
     peers: peers::Peers,
     intervals: intervals::Intervals,
     residency: residency::Residency,
+    shadow: shadow::Shadow,
     sources: sources::Sources,
     certificates: certificates::Certificates,
     issuers: issuers::Issuers,
@@ -84,6 +86,7 @@ impl Metrics {
             peers: peers::Peers::default(),
             intervals: intervals::Intervals::default(),
             residency: residency::Residency::default(),
+            shadow: shadow::Shadow::default(),
             sources: sources::Sources::default(),
             certificates: certificates::Certificates::default(),
             issuers: issuers::Issuers::default(),
@@ -117,6 +120,7 @@ impl Metrics {
         self.peers.register(&mut self.registry);
         self.intervals.register(&mut self.registry);
         self.residency.register(&mut self.registry);
+        self.shadow.register(&mut self.registry);
         self.sources.register(&mut self.registry);
         self.certificates.register(&mut self.registry);
         self.issuers.register(&mut self.registry);
@@ -193,6 +197,7 @@ impl Metrics {
         self.peers.copy(status);
         self.intervals.copy(status);
         self.residency.copy(status);
+        self.shadow.copy(status);
         self.sources.copy(status);
         self.certificates.copy(status);
         self.issuers.copy(status);
@@ -206,7 +211,7 @@ impl Metrics {
 
 #[cfg(test)]
 mod tests {
-    use meridian_wire::admin::{Control, Issuer, Peer, Residency, RuleCounts, Transfers};
+    use meridian_wire::admin::{Control, Issuer, Peer, Residency, RuleCounts, Shadow, Transfers};
 
     use meridian_wire::intervals::History;
 
@@ -256,6 +261,9 @@ mod tests {
         metrics.requests.ended(&answered());
         let residency = Residency { rules: vec![RuleCounts::default()], breaches: 0 };
         metrics.residency.copy(&Status { residency: Some(residency), ..Status::default() });
+        let decisions = [("same".to_owned(), 1)].into();
+        let shadow = Some(Shadow { decisions, ..Shadow::default() });
+        metrics.shadow.copy(&Status { shadow, ..Status::default() });
         let certificates = vec![Default::default()];
         metrics.certificates.copy(&Status { certificates, ..Status::default() });
         let issuers = vec![Issuer { good_s: Some(1.0), ..Issuer::default() }];

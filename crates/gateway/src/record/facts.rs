@@ -9,6 +9,7 @@ use meridian_wire::openai::Endpoint;
 
 use super::blocks::Blocks;
 use super::hops::Hops;
+use crate::replicas::name::ReplicaName;
 
 /// The outcome of a request that is dropped without an end: its client disconnected, or its task
 /// panicked.
@@ -58,6 +59,8 @@ pub(crate) struct Record {
     pub(crate) region: Option<HeaderValue>,
     /// Tokens of the prompt expected in the replica's cache.
     pub(crate) matched: Option<u32>,
+    /// The shadow policy's decision about the last attempt.
+    pub(crate) shadow: Option<Shadowed>,
     /// The engine's count of tokens.
     pub(crate) usage: Option<Usage>,
     /// Pieces of the reply that were delivered.
@@ -90,6 +93,13 @@ pub(crate) struct Asked {
     pub(crate) session: Option<u64>,
 }
 
+/// The decision of the shadow policy.
+pub(crate) struct Shadowed {
+    pub(crate) seen: meridian_routing::Shadowed,
+    /// The replica that it would have picked.
+    pub(crate) replica: Option<ReplicaName>,
+}
+
 impl Record {
     pub(super) fn new(endpoint: Endpoint, from_client: bool) -> Record {
         #[expect(clippy::disallowed_methods, reason = "a log line has the date")]
@@ -117,6 +127,7 @@ impl Record {
             peer: None,
             region: None,
             matched: None,
+            shadow: None,
             usage: None,
             pieces: 0,
             ttft: None,

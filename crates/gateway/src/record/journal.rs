@@ -37,6 +37,43 @@ struct Row<'a> {
     model: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     policy: Option<&'a str>,
+    #[serde(flatten)]
+    shadow: Option<Shadow>,
+}
+
+/// The shadow policy's decision. Readers of the format skip fields that they do not know and that begin
+/// with `x_`.
+#[derive(Serialize)]
+struct Shadow {
+    x_shadow: &'static str,
+    x_shadow_would: &'static str,
+    #[serde(flatten)]
+    compared: Option<Compared>,
+}
+
+#[derive(Serialize)]
+struct Compared {
+    x_prompt: u32,
+    x_matched: u32,
+    x_shadow_matched: u32,
+    #[serde(serialize_with = "millis")]
+    x_predicted_ttft_ms: Duration,
+    #[serde(serialize_with = "millis")]
+    x_shadow_predicted_ttft_ms: Duration,
+}
+
+impl Shadow {
+    fn of(seen: &meridian_routing::Shadowed) -> Shadow {
+        let ms = |ms: f32| Duration::from_secs_f32(ms.clamp(0.0, 1e9) / 1e3);
+        let compared = seen.compared.map(|compared| Compared {
+            x_prompt: compared.prompt_tokens,
+            x_matched: compared.matched_tokens,
+            x_shadow_matched: compared.shadow_matched_tokens,
+            x_predicted_ttft_ms: ms(compared.first_token_ms),
+            x_shadow_predicted_ttft_ms: ms(compared.shadow_first_token_ms),
+        });
+        Shadow { x_shadow: seen.policy, x_shadow_would: seen.would.word(), compared }
+    }
 }
 
 /// Appends the line of a request that arrived in `region`, if it belongs in the journal; `model` is
@@ -69,6 +106,7 @@ pub(super) fn write(
         e2e_ms: record.e2e(),
         model: model.filter(|name| is_name(name)),
         policy: record.policy.filter(|name| is_name(name)),
+        shadow: record.shadow.as_ref().map(|shadow| Shadow::of(&shadow.seen)),
     };
     // Writing numbers and text to memory does not fail.
     let _ = serde_json::to_writer(&mut *out, &row);
@@ -133,6 +171,32 @@ mod tests {
             "{\"timestamp\":1700000000250,\"input_length\":100,\"output_length\":5,\"hash_ids\":[],\"region\":\"eu-west\",\"tenant\":\"00000000000000ff\",\"session\":\"0000000000000007\",\"outcome\":\"done\",\"ttft_ms\":200,\"e2e_ms\":1000,\"model\":\"org/m-1\",\"policy\":\"meridian\"}\n"
         );
         assert!(!write(&mut record, &spans, "eu-west", None, &mut Vec::new()));
+    }
+
+    // The fields of a shadow policy are extensions of the format, and `meridian workload` reads them.
+    #[test]
+    fn a_shadow() {
+        use meridian_routing::{Shadowed as Seen, Would};
+        let spans = Spans::new();
+        let mut record = answered();
+        record.blocks = Some(spans.take(ModelId(0), &prompt(360)));
+        let seen = Seen {
+            policy: "p2c",
+            would: Would::OtherReplica,
+            pick: None,
+            prefill: None,
+            compared: Some(meridian_routing::Compared {
+                prompt_tokens: 100,
+                matched_tokens: 64,
+                shadow_matched_tokens: 16,
+                first_token_ms: 3.6,
+                shadow_first_token_ms: 8.0,
+            }),
+        };
+        record.shadow = Some(crate::record::facts::Shadowed { seen, replica: None });
+        let line = line(&mut record, &spans, "m");
+        let fields = ",\"x_shadow\":\"p2c\",\"x_shadow_would\":\"other_replica\",\"x_prompt\":100,\"x_matched\":64,\"x_shadow_matched\":16,\"x_predicted_ttft_ms\":3.6,\"x_shadow_predicted_ttft_ms\":8}\n";
+        assert!(line.ends_with(fields), "{line}");
     }
 
     // A long prompt has an id for each 512 tokens that the engine counted. A name that the format

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use http::HeaderValue;
 use meridian_wire::config::LogFormat;
 
-use super::facts::Record;
+use super::facts::{Record, Shadowed};
 
 /// Most bytes of a text from a header.
 const MOST: usize = 128;
@@ -96,6 +96,9 @@ fn fields(record: &Record, model: Option<&str>, each: &mut dyn FnMut(&'static st
     count("prompt_tokens", record.prompt_tokens());
     count("completion_tokens", record.usage.map(|usage| usage.completion_tokens));
     count("cached_tokens", record.usage.and_then(|usage| usage.cached_tokens));
+    if let Some(shadow) = &record.shadow {
+        shadowed(shadow, each);
+    }
     for (name, value) in [
         ("queue_ms", asked.map(|_| record.queued())),
         ("ttft_ms", record.ttft),
@@ -109,6 +112,22 @@ fn fields(record: &Record, model: Option<&str>, each: &mut dyn FnMut(&'static st
     if asked.is_some() {
         each("retries", Value::Count(record.retries.into()));
         each("resumes", Value::Count(record.resumes.into()));
+    }
+}
+
+/// The fields of the shadow policy's decision.
+fn shadowed(shadow: &Shadowed, each: &mut dyn FnMut(&'static str, Value<'_>)) {
+    let seen = &shadow.seen;
+    each("shadow", Value::Text(seen.policy.into()));
+    each("shadow_would", Value::Text(seen.would.word().into()));
+    if let Some(replica) = &shadow.replica {
+        each("shadow_replica", Value::Text(replica.to_string().into()));
+    }
+    if let Some(compared) = &seen.compared {
+        let ms = |ms: f32| Value::Millis(Duration::from_secs_f32(ms.clamp(0.0, 1e9) / 1e3));
+        each("shadow_matched", Value::Count(compared.shadow_matched_tokens.into()));
+        each("predicted_ttft_ms", ms(compared.first_token_ms));
+        each("shadow_predicted_ttft_ms", ms(compared.shadow_first_token_ms));
     }
 }
 
@@ -200,6 +219,33 @@ mod tests {
             line(LogFormat::Logfmt, &record, Some("a b")),
             "time=2023-11-14T22:13:20.250Z id=req-1 model=\"a b\" endpoint=chat_completions stream=true status=200 outcome=done reason=turn hops=0 prompt_tokens=100 completion_tokens=5 cached_tokens=64 queue_ms=0.000 ttft_ms=200.000 tpot_ms=200.000 e2e_ms=1000.000 retries=0 resumes=0\n"
         );
+    }
+
+    // The decision of a shadow policy is behind the counts of tokens.
+    #[test]
+    fn a_shadow() {
+        use meridian_base::ReplicaId;
+        use meridian_routing::{Compared, Shadowed as Seen, Would};
+        let mut record = answered();
+        let compared = Compared {
+            prompt_tokens: 100,
+            matched_tokens: 64,
+            shadow_matched_tokens: 16,
+            first_token_ms: 3.6,
+            shadow_first_token_ms: 8.4,
+        };
+        let seen = Seen {
+            policy: "p2c",
+            would: Would::OtherReplica,
+            pick: None,
+            prefill: None,
+            compared: Some(compared),
+        };
+        let replica = Some(crate::replicas::name::ReplicaName::new(ReplicaId(2), 0));
+        record.shadow = Some(Shadowed { seen, replica });
+        let text = line(LogFormat::Logfmt, &record, None);
+        let fields = "cached_tokens=64 shadow=p2c shadow_would=other_replica shadow_replica=r2 shadow_matched=16 predicted_ttft_ms=3.600 shadow_predicted_ttft_ms=8.400 queue_ms";
+        assert!(text.contains(fields), "{text}");
     }
 
     // Nothing that a client puts into a header ends a line or a value, and long texts are cut.

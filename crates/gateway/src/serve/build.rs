@@ -89,7 +89,7 @@ impl Gateway {
         };
         let (name, params) = (routing.policy.name, &routing.params);
         let block_bytes = (routing.policy.index)(params).map(|spec| spec.block_bytes);
-        let reading = ReadingNow::new(seed, config.resume.is_some(), routing.policy, params);
+        let reading = ReadingNow::new(seed, config.resume.is_some(), &routing);
         let reading = Arc::new(reading);
         let Parts { peers, tls, admin_tls, registry, credentials } =
             Parts::make(&config, seed, block_bytes, name)?;

@@ -67,6 +67,7 @@ mod retries;
 mod revoked;
 mod salts;
 mod secured;
+mod shadow;
 mod signals;
 mod stateful;
 mod status_pages;

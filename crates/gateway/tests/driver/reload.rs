@@ -76,6 +76,7 @@ fn reloading(folder: &str) -> Vec<(&'static str, Value)> {
         ("residency.labels", json!({"us": {"zone": "a"}})),
         ("residency.rules", json!([{"name": "here", "tenants": ["acme"], "run_in": ["us"]}])),
         ("resume.text", json!("64KiB")),
+        ("shadow", json!("p2c")),
         ("tell_clients", json!("all")),
         ("timeouts.connect", json!("2s")),
         ("timeouts.first_byte", json!("11m")),
@@ -245,6 +246,7 @@ async fn every_key_changes_under_a_stream() {
 async fn takes_effect(world: &World) {
     let status = world.region.status().await;
     assert_eq!((status.policy.as_str(), status.admission.as_str()), ("chwbl", "saturation"));
+    assert_eq!(status.shadow.map(|shadow| shadow.policy).as_deref(), Some("p2c"));
     world
         .region
         .until("both replicas are up", |s| {

@@ -62,6 +62,7 @@ pub(super) fn gateway(
         region: here.name.clone(),
         topology: options.topology.clone(),
         policy: options.policy.clone(),
+        shadow: options.shadow.clone(),
         listen: if at == 0 { USUAL.into() } else { "127.0.0.1:0".into() },
         resume: options.resume,
         kv_lease: options.pools.as_ref().map(|_| options.kv_lease),

@@ -52,6 +52,14 @@ async function open(d) {
   if (opened === mine) cell.replaceChildren(...explanation(e, d));
 }
 
+// What the shadow policy would have done.
+function shadowed(e) {
+  const s = e.shadow;
+  if (s.would === 'same') return 'the same';
+  const first = s.predicted_first_token_ms === undefined ? '' : `, first token predicted after ${text(s.predicted_first_token_ms, 'ms')}`;
+  return s.picked ? `${fleet.called(s.picked)} (${s.reason})${first}` : 'would queue it';
+}
+
 function explanation(e, d) {
   const picked = e.candidates.find((c) => c.url === e.picked);
   const predicted = e.predicted_first_token_ms;
@@ -63,6 +71,7 @@ function explanation(e, d) {
   ];
   const notes = [`policy ${e.policy}`, `attempt ${e.attempt}`, picked ? `${count(picked.prompt_tokens)} prompt tokens` : null,
     e.rules?.length ? `rules ${e.rules.join(', ')}` : null, e.logged_as ? `${e.logged_as} in the log` : null,
+    e.shadow ? `shadow ${e.shadow.policy}: ${shadowed(e)}` : null,
     e.attempt !== d.attempt ? `a later decision than the one in the table` : null];
   return [
     make('p', { class: 'outcome' }, make('strong', {}, facts.filter(Boolean).join('; '))),

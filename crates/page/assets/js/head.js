@@ -1,6 +1,6 @@
 // The header: how the fleet is, in words and by a colour and a shape, and every problem by name.
 import { $, make, say } from './dom.js';
-import { duration, plural } from './format.js';
+import { count, duration, plural, text } from './format.js';
 import * as source from './source.js';
 
 const MOST = 8;
@@ -25,10 +25,18 @@ export function head(fleet) {
   const own = fleet.regions[0]?.page;
   const parts = source.KIND === 'up'
     ? [`${plural(fleet.regions.length, 'region')}`, fleet.topology, `running for ${duration(fleet.elapsed)}`]
-    : [`gateway of ${own.status.region}`, `policy ${own.status.policy}`, `up for ${duration(own.status.uptime_s)}`];
+    : [`gateway of ${own.status.region}`, `policy ${own.status.policy}`, ...shadow(own.status.shadow), `up for ${duration(own.status.uptime_s)}`];
   say($('about'), parts.join(' · '));
   document.title = `${fleet.level === 'ok' ? '' : `${fleet.level}: `}Meridian`;
   problems(fleet);
+}
+
+// The shadow policy, and how often it would have done the same.
+function shadow(s) {
+  if (!s) return [];
+  const all = Object.values(s.decisions ?? {}).reduce((sum, n) => sum + n, 0);
+  const state = s.paused ? 'paused' : all ? `same in ${text(s.decisions.same / all, '%')} of ${count(all)} decisions` : 'no decision yet';
+  return [`shadow ${s.policy}: ${state}`];
 }
 
 let shown = '';

@@ -13,11 +13,13 @@
 use alloc::vec::Vec;
 use meridian_base::{ReplicaId, Time};
 
+use super::rule::Rule;
+use super::shadow::both;
 use super::{Config, Routing};
-use crate::active::Place;
+use crate::active::{Actives, Place};
 use crate::admission::Admission;
-use crate::index::{Insert, PrefixIndex};
 use crate::policy::{Dispatched, Params, Spec};
+use crate::replicas::Replicas;
 
 impl Routing {
     pub(super) fn configured(
@@ -27,16 +29,13 @@ impl Routing {
         params: Params,
         admission: Admission,
     ) {
-        let before = (self.config.policy.index)(&self.config.params);
-        let followed = self.policy.forwarding().follows_remotes();
+        let followed = self.rule.policy.forwarding().follows_remotes();
         (self.config.policy, self.config.params) = (policy, params);
         self.config.admission = admission;
-        self.policy = (policy.build)(&self.config.params);
-        let after = (policy.index)(&self.config.params);
-        if before != after {
-            self.build_index();
-        }
-        if before != after || followed != self.policy.forwarding().follows_remotes() {
+        let next = Rule::new((policy, &self.config.params), admission, self.bounds());
+        let mut before = core::mem::replace(&mut self.rule, next);
+        let is_same = self.rule.inherit(&mut before);
+        if !is_same || followed != self.rule.policy.forwarding().follows_remotes() {
             self.snapshot = None;
             if !self.peers.is_empty() {
                 self.build_snapshot();
@@ -51,20 +50,22 @@ impl Routing {
         }
         self.replicas_changed();
         self.peers_changed();
-        self.replay_dispatches();
+        self.rule.replay(&self.actives, &self.replicas);
+        // It is compared with another policy now.
+        self.shadow_by(self.config.shadow.clone());
         self.release(now);
     }
 
     /// Adopts all settings but the policy, its parameters and its admission mode.
     pub(super) fn tuned(&mut self, now: Time, config: Config) {
-        let Config { policy, params, admission, probe, .. } =
+        let Config { policy, params, admission, shadow, probe, .. } =
             core::mem::replace(&mut self.config, config);
         (self.config.policy, self.config.params) = (policy, params);
-        self.config.admission = admission;
+        (self.config.admission, self.config.shadow) = (admission, shadow);
         let Config { held, breaker, explain_keep, max_replicas, .. } = self.config;
         self.held.configured(held);
         self.journal.configured(explain_keep);
-        if let Some(index) = &mut self.index {
+        for index in both(&mut self.rule, &mut self.shadow).filter_map(|rule| rule.index.as_mut()) {
             index.allow_targets(usize::from(max_replicas));
         }
         let is_paced = (probe.busy, probe.idle) == (self.config.probe.busy, self.config.probe.idle);
@@ -78,13 +79,15 @@ impl Routing {
         self.peers_changed();
         self.release(now);
     }
+}
 
-    /// Reports the requests at replicas to a new policy, in the order of their dispatch. Their
-    /// ends are reported too, so the policy may count them.
-    fn replay_dispatches(&mut self) {
-        for active in self.actives.dispatched() {
+impl Rule {
+    /// Reports the requests at replicas to a new policy, in the order of their dispatch. Their ends
+    /// are reported too, so the policy may count them.
+    pub(super) fn replay(&mut self, actives: &Actives, replicas: &Replicas) {
+        for active in actives.dispatched() {
             let mut say = |replica, unmatched| {
-                let prefill_ms = unmatched * self.replicas.row(replica).ms_per_token;
+                let prefill_ms = unmatched * replicas.row(replica).ms_per_token;
                 let sent = Dispatched { request: &active.request, replica, prefill_ms };
                 self.policy.on_dispatched(active.dispatched, sent);
             };
@@ -97,19 +100,5 @@ impl Routing {
                 _ => {}
             }
         }
-    }
-
-    /// Builds an empty index as the policy requires.
-    pub(super) fn build_index(&mut self) {
-        let config = &self.config;
-        let spec = (config.policy.index)(&config.params);
-        let highest = self.replicas.ids().iter().map(|id| id.index() + 1).max();
-        let targets = usize::from(config.max_replicas).max(highest.unwrap_or(0));
-        self.index = spec.map(|s| {
-            let entries = s.total_blocks.min(config.index_entries);
-            PrefixIndex::new(entries, targets, s.evict).with_ttl(s.ttl)
-        });
-        self.insert = spec.map_or(Insert::OnDispatch, |s| s.insert);
-        self.cap_blocks = spec.and_then(|s| s.per_target_blocks);
     }
 }

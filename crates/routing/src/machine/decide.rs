@@ -126,6 +126,10 @@ impl Routing {
         let choice = self.choose(now, active);
         if choice.pick().is_none() {
             let attempt = active.attempt + 1;
+            active.shadowed = None;
+            if choice == Choice::Hold {
+                self.note_shadow(now, active, attempt, None);
+            }
             self.write_down(now, active, attempt, None);
         }
         choice
@@ -141,25 +145,30 @@ impl Routing {
         if active.place == Place::Held && scratch.recall.is_none() && !self.forgetful {
             scratch.recall = Some(Box::default());
         }
-        self.match_prefix(active, &mut scratch);
-        let local = match self.sort_out(active, &mut scratch) {
+        let choice = self.weigh(now, active, &mut scratch);
+        active.recall = scratch.recall.take();
+        self.scratch = scratch;
+        choice
+    }
+
+    /// The choice itself, by the rule in force.
+    pub(super) fn weigh(&mut self, now: Time, active: &Active, scratch: &mut Scratch) -> Choice {
+        self.match_prefix(active, scratch);
+        let local = match self.sort_out(active, scratch) {
             Err(choice) => Err(choice),
             Ok(()) => {
-                self.find_prefills(active, &mut scratch);
-                Ok(self.ask(now, active, &mut scratch))
+                self.find_prefills(active, scratch);
+                Ok(self.ask(now, active, scratch))
             }
         };
         let choice = match self.has_second_layer() {
             false => Choice::of(local),
-            true => self.look_beyond(now, active, &mut scratch, local),
+            true => self.look_beyond(now, active, scratch, local),
         };
-        let choice = match choice {
+        match choice {
             Choice::Refuse(why) => refusal(active, why),
             choice => choice,
-        };
-        active.recall = scratch.recall.take();
-        self.scratch = scratch;
-        choice
+        }
     }
 
     /// Matches a request everywhere without deciding about it.
@@ -176,7 +185,7 @@ impl Routing {
         scratch.prompt_tokens = active.request.prompt_tokens as f32;
         scratch.growth = active.growth;
         scratch.matched.resize(self.replicas.width(), 0);
-        match &self.index {
+        match &self.rule.index {
             Some(index) => {
                 let blocks = &active.request.blocks;
                 match &mut scratch.recall {
@@ -209,7 +218,7 @@ impl Routing {
         }
         let places = active.permitted.places;
         if request.pinned.is_none() && active.tried.is_empty() && places == u64::MAX {
-            if sample::pays(candidates.len()) && self.policy.may_sample() {
+            if sample::pays(candidates.len()) && self.rule.policy.may_sample() {
                 self.sample(active, candidates, scratch);
             }
             // If no replica of the sample can take the request, another one may.
@@ -319,7 +328,7 @@ impl Routing {
         let unmatched = scratch.prompt_tokens - scratch.matched_tokens(id);
         // A prefill leg writes one token.
         let growth = if row.pool.role.answers() { scratch.growth } else { 0.0 };
-        (unmatched + growth > self.config.admission.room(row)).then_some(Ineligible::Full)
+        (unmatched + growth > self.rule.admission.room(row)).then_some(Ineligible::Full)
     }
 
     /// The conditions that exclude replicas from serving a request.
@@ -391,10 +400,10 @@ impl Routing {
         self.note_loading(active, scratch);
         let mut partners = core::mem::take(&mut scratch.partners);
         let (view, mut draw) = (self.view(now, active, scratch), self.draw(active));
-        let mut pick = self.policy.pick(&view, &mut draw);
+        let mut pick = self.rule.policy.pick(&view, &mut draw);
         if let Pick::Replica(chosen) = &mut pick
             && !view.prefills.is_empty()
-            && !self.policy.prices_pairs()
+            && !self.rule.policy.prices_pairs()
         {
             *chosen = self.with_prefill(*chosen, &view, &mut draw, &mut partners);
         }
@@ -440,8 +449,8 @@ impl Routing {
             replicas: &self.replicas,
             matched: &scratch.matched,
             loading: &scratch.loading,
-            index: self.index.as_ref(),
-            held: self.held.len(),
+            index: self.rule.index.as_ref(),
+            held: self.queue_len(),
             peers: &self.peers,
             available: &scratch.beyond.available,
             reachable: &scratch.beyond.reachable,
@@ -456,8 +465,13 @@ impl Routing {
         Common {
             reply_tokens: active.reply,
             queued: others as f32 / replicas.max(1) as f32,
-            reused: self.hits.share(),
+            reused: self.rule.hits.share(),
         }
+    }
+
+    /// Requests in the queue when the decision was made.
+    pub(crate) fn queue_len(&self) -> u32 {
+        self.held.len() + u32::from(self.just_left)
     }
 
     /// Asks the policy about forwarding to a peer.
@@ -468,7 +482,7 @@ impl Routing {
         scratch: &mut Scratch,
         local: Option<&Pick>,
     ) -> Option<Forward> {
-        let rules = self.policy.forwarding();
+        let rules = self.rule.policy.forwarding();
         if !rules.looks_beyond(&self.view(now, active, scratch), local) {
             return None;
         }
@@ -497,6 +511,7 @@ impl Routing {
             active.decision = number;
             (decision.id, decision.at, decision.attempt) = (active.request.id, now, attempt);
             (decision.resumed, decision.pick) = (active.resumed, pick);
+            decision.shadow = active.shadowed;
             self.describe_pair(decision, active.fetch.map(|fetch| fetch.from));
             self.describe_candidates(active, self.config.explain_candidates, decision);
         }

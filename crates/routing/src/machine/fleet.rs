@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use meridian_base::{ReplicaId, Time};
 
+use super::shadow::both;
 use super::{IDLE_AFTER, Output, Routing};
 use crate::active::Due;
 use crate::adapters::AdapterReport;
@@ -80,9 +81,7 @@ impl Routing {
     pub(super) fn left(&mut self, now: Time, id: ReplicaId) {
         self.schedule.leave(id);
         self.leave_place(now, id);
-        if let Some(index) = &mut self.index {
-            index.remove_target(id.0);
-        }
+        both(&mut self.rule, &mut self.shadow).for_each(|rule| rule.clear(id));
         self.legs_left(now, id);
         self.actives.orphan(id);
         self.replicas.leave(id);
@@ -100,16 +99,14 @@ impl Routing {
                 of.entry(*model).or_default().push(*id);
             }
         }
-        self.policy.on_replicas_changed(&self.replicas);
+        for rule in both(&mut self.rule, &mut self.shadow) {
+            rule.policy.on_replicas_changed(&self.replicas);
+        }
     }
 
     pub(super) fn set_cap(&mut self, id: ReplicaId) {
-        let Some(index) = &mut self.index else { return };
         let tokens = self.replicas.kv_tokens(id).unwrap_or(self.config.default_kv_tokens);
-        let spec = (self.config.policy.index)(&self.config.params);
-        // About 4 bytes a token: a block of B bytes stands for B / 4 tokens.
-        let block_tokens = spec.map_or(16, |s| (s.block_bytes / 4).max(1)) as u64;
-        index.set_cap(id.0, self.cap_blocks.unwrap_or((tokens / block_tokens).max(1) as usize));
+        both(&mut self.rule, &mut self.shadow).for_each(|rule| rule.set_cap(id, tokens));
     }
 
     pub(super) fn reported(&mut self, now: Time, id: ReplicaId, asked: Time, load: Load) {
@@ -165,11 +162,9 @@ impl Routing {
             }
             down
         });
-        if went_down == Some(true)
-            && let Some(index) = &mut self.index
-        {
+        if went_down == Some(true) {
             // A replica that returns has an empty cache.
-            index.remove_target(id.0);
+            both(&mut self.rule, &mut self.shadow).for_each(|rule| rule.clear(id));
             self.set_cap(id);
         }
         if silent {

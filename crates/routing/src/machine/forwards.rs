@@ -37,13 +37,16 @@ impl Routing {
         active.matched = self.scratch.tokens(known);
         active.unmatched = (active.request.prompt_tokens as f32 - active.matched).max(0.0);
         active.attempt += 1;
+        active.left_queue = active.place == Place::Held;
         active.place = Place::Away(peer);
         active.recall = None;
         active.away = away;
         active.dispatched = now;
         active.first_token = false;
         let attempt = active.attempt;
-        self.write_down(now, active, attempt, Some((Target::Peer(peer), why)));
+        let pick = Some((Target::Peer(peer), why));
+        self.note_shadow(now, active, attempt, pick);
+        self.write_down(now, active, attempt, pick);
         self.outputs.push_back(Output::Forward {
             id,
             peer,
@@ -65,7 +68,7 @@ impl Routing {
     /// Records a forward beyond the policy's credit, for [`Self::check_invariants`].
     fn check_credit(&mut self, peer: PeerId) {
         let Some(row) = self.peers.row(peer) else { return };
-        let credit = self.policy.forwarding().credit(row);
+        let credit = self.rule.policy.forwarding().credit(row);
         let overdrawn = credit.is_some_and(|credit| row.since_tokens >= credit);
         if let Some(known) = self.peers.get_mut(peer) {
             known.overdrawn |= overdrawn;

@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use meridian_base::{ReplicaId, Time};
 
 use super::Routing;
+use super::shadow::both;
 use crate::index::Branch;
 use crate::replica::State;
 
@@ -43,7 +44,7 @@ impl Routing {
     /// The data about a replica's cache and speed.
     #[must_use]
     pub fn holdings(&self, id: ReplicaId) -> Holdings {
-        let index = self.index.as_ref();
+        let index = self.rule.index.as_ref();
         let speed = self.replicas.get(id).map(|replica| replica.speed);
         Holdings {
             branches: index.map_or_else(Vec::new, |index| index.holdings(id.0, MOST_HOLDINGS)),
@@ -56,7 +57,7 @@ impl Routing {
         if self.replicas.get(id).is_none_or(|replica| replica.state == State::Down) {
             return;
         }
-        if let Some(index) = &mut self.index {
+        for index in both(&mut self.rule, &mut self.shadow).filter_map(|rule| rule.index.as_mut()) {
             index.inherit(id.0, &holdings.branches);
         }
         if let Some(speed) = holdings.ms_per_token.filter(|ms| ms.is_finite() && *ms > 0.0) {

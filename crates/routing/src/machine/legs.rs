@@ -11,6 +11,7 @@ use alloc::boxed::Box;
 use meridian_base::{ReplicaId, RequestId, Time};
 
 use super::Routing;
+use super::shadow::both;
 use crate::active::{Active, Place};
 use crate::ending::Ending;
 use crate::pool::Fetch;
@@ -106,7 +107,9 @@ impl Routing {
         if learned == Some(true) {
             self.replicas.share_speed(now, fetch.from);
         }
-        self.policy.on_first_token(now, fetch.from, ttft_ms);
+        for rule in both(&mut self.rule, &mut self.shadow) {
+            rule.policy.on_first_token(now, fetch.from, ttft_ms);
+        }
     }
 
     /// Moves a request from its prefill replica to the one that answers, which now fetches the KV.
@@ -148,7 +151,7 @@ impl Routing {
         let Some(fetch) = active.fetch else { return };
         let (id, overdue) = (active.request.id, core::mem::take(&mut active.overdue));
         let computed = core::mem::take(&mut active.first_token);
-        self.policy.on_ended(&active.request, fetch.from);
+        self.say_ended(active, fetch.from);
         self.replicas.update(now, fetch.from, |r| {
             if !computed {
                 r.first_token(id, fetch.unmatched);
@@ -263,6 +266,7 @@ impl Routing {
         self.leave_replica(now, active, to);
         self.replicas.update(now, to, |r| r.breaker.neutral());
         self.forget(active, to, active.matched);
+        self.shadow_forget(active, to, false);
     }
 
     /// Applies the end of an answer to its prefill leg, whose end the driver did not report: it began
@@ -306,7 +310,7 @@ impl Routing {
         self.leave_prefill(now, active);
         let Some(fetch) = active.fetch.take() else { return };
         active.place = Place::Nowhere;
-        self.policy.on_ended(&active.request, to);
+        self.say_ended(active, to);
         let id = active.request.id;
         self.replicas.update(now, to, |r| {
             r.legs.came(fetch.tokens);
@@ -314,7 +318,9 @@ impl Routing {
             r.promised = r.promised.filter(|promise| promise.to != id);
         });
         self.forget(active, fetch.from, fetch.matched);
+        self.shadow_forget(active, fetch.from, true);
         self.forget(active, to, active.matched);
+        self.shadow_forget(active, to, false);
     }
 
     /// Takes the requests with a leg at a replica that leaves from the counts of the other one. The

@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use meridian_base::{Duration, PeerId, Time};
 
+use super::shadow::both;
 use super::{Output, Routing};
 use crate::digest::Digest;
 use crate::index::IndexSpec;
@@ -35,7 +36,7 @@ impl Routing {
     /// Builds an empty index of prompts sent to peers, if the policy uses one.
     pub(super) fn build_snapshot(&mut self) {
         let spec = (self.config.policy.index)(&self.config.params);
-        let remotes = self.policy.forwarding().follows_remotes();
+        let remotes = self.rule.policy.forwarding().follows_remotes();
         // Peers and their replicas are both targets, so each block is stored twice.
         let most = self.config.index_entries.saturating_mul(2);
         self.snapshot = spec.map(|s| {
@@ -46,7 +47,9 @@ impl Routing {
 
     pub(super) fn peers_changed(&mut self) {
         self.second_layer = !self.peers.is_empty() && self.config.topology != Topology::Local;
-        self.policy.on_peers_changed(&self.peers);
+        for rule in both(&mut self.rule, &mut self.shadow) {
+            rule.policy.on_peers_changed(&self.peers);
+        }
     }
 
     pub(super) fn digested(
@@ -89,7 +92,7 @@ impl Routing {
     /// steals: each peer once per digest, and for no more requests than it has replicas with free
     /// capacity.
     fn steal(&mut self, now: Time) {
-        let Some(above) = self.policy.forwarding().steals_above() else { return };
+        let Some(above) = self.rule.policy.forwarding().steals_above() else { return };
         if self.held.len() > 0 || !self.may_steal() {
             return;
         }

@@ -121,7 +121,9 @@ impl Routing {
         if !nowhere_else || !plain || !active.tried.is_empty() {
             return false;
         }
-        let (Some(recall), Some(index)) = (&mut active.recall, &self.index) else { return false };
+        let (Some(recall), Some(index)) = (&mut active.recall, &self.rule.index) else {
+            return false;
+        };
         let rooms = self.replicas.rooms();
         let depths = recall.here.depths(index, rooms.len());
         let (Some(depths), Some(ids)) = (depths, self.serves.get(&request.model)) else {

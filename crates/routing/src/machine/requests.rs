@@ -5,11 +5,11 @@ use meridian_base::{Duration, ModelId, ReplicaId, RequestId, Time};
 
 use super::decide::{Choice, Sending};
 use super::forwards::End;
+use super::shadow::both;
 use super::{Output, RETICK, Routing, Sent};
 use crate::active::{Active, Place};
 use crate::ending::Ending;
 use crate::explain::Target;
-use crate::index::Insert;
 use crate::policy::{Chosen, Dispatched};
 use crate::replica::{State, Work};
 use crate::request::{Outcome, Request, Usage};
@@ -33,7 +33,9 @@ impl Routing {
                 self.actives.insert(active);
             }
             // The peer that sent it may queue it or know another region.
-            Choice::Hold if goes_back(&active) && !self.policy.forwarding().holds_forwards() => {
+            Choice::Hold
+                if goes_back(&active) && !self.rule.policy.forwarding().holds_forwards() =>
+            {
                 self.refuse(now, &active, RejectWhy::NoRoom);
             }
             Choice::Hold => self.hold(now, active),
@@ -90,6 +92,7 @@ impl Routing {
     pub(super) fn dispatch(&mut self, now: Time, active: &mut Active, to: Chosen) {
         let Chosen { replica, prefill, why, .. } = to;
         let id = active.request.id;
+        active.left_queue = active.place == Place::Held;
         active.matched = self.scratch.matched_tokens(replica);
         active.presumed = None;
         active.fetch = prefill.map(|from| self.fetch(active, from, replica));
@@ -134,7 +137,16 @@ impl Routing {
         unmatched: f32,
     ) {
         let prefill_ms = unmatched * self.replicas.row(replica).ms_per_token;
-        self.policy.on_dispatched(at, Dispatched { request: &active.request, replica, prefill_ms });
+        self.rule
+            .policy
+            .on_dispatched(at, Dispatched { request: &active.request, replica, prefill_ms });
+    }
+
+    /// Reports to the policies that a request ended at a replica.
+    pub(super) fn say_ended(&mut self, active: &Active, replica: ReplicaId) {
+        for rule in both(&mut self.rule, &mut self.shadow) {
+            rule.policy.on_ended(&active.request, replica);
+        }
     }
 
     /// Prefill tokens ahead of a new request; `None` if other clients' requests are ahead as well.
@@ -155,7 +167,10 @@ impl Routing {
         let Some(Sent { at, id, replica, why }) = self.unwritten.take() else { return };
         let Some(mut active) = self.actives.take(id) else { return };
         let attempt = active.attempt;
-        self.write_down(at, &mut active, attempt, Some((Target::Replica(replica), why)));
+        let pick = Some((Target::Replica(replica), why));
+        self.note_shadow(at, &mut active, attempt, pick);
+        self.write_down(at, &mut active, attempt, pick);
+        self.shadow_dispatch(at, &mut active, replica);
         let prompt = active.request.prompt_tokens as f32;
         match active.fetch {
             Some(fetch) => {
@@ -186,18 +201,14 @@ impl Routing {
         matched: f32,
         counts: bool,
     ) {
-        if self.insert == Insert::OnAnswer {
-            return;
-        }
-        let Some(index) = &mut self.index else { return };
-        let idle_ms = index.reuse(replica.0, &active.request.blocks) as f32;
+        let Some(idle_ms) = self.rule.sent(replica, &active.request.blocks) else { return };
         let used = Used {
             token_seconds: idle_ms * active.request.block_tokens / 1e3,
             matched,
             all: active.request.prompt_tokens as f32 + active.reply,
         };
         if counts {
-            self.hits.add(used.matched, used.all);
+            self.rule.hits.add(used.matched, used.all);
         }
         self.replicas.update(at, replica, |r| r.used_cache(at, used));
     }
@@ -267,7 +278,9 @@ impl Routing {
         if learned {
             self.replicas.share_speed(now, replica);
         }
-        self.policy.on_first_token(now, replica, ttft_ms);
+        for rule in both(&mut self.rule, &mut self.shadow) {
+            rule.policy.on_first_token(now, replica, ttft_ms);
+        }
         self.fetched(now, id);
         self.release(now);
     }
@@ -329,7 +342,7 @@ impl Routing {
         let (id, prompt) = (active.request.id, active.request.prompt_tokens as f32);
         let reply = active.reply;
         active.overdue = false;
-        self.policy.on_ended(&active.request, replica);
+        self.say_ended(active, replica);
         self.replicas.update(now, replica, |r| {
             if !first {
                 r.first_token(id, unmatched);
@@ -405,19 +418,21 @@ impl Routing {
         outcome: Outcome,
         extended: Option<&[u64]>,
     ) {
-        let Some(index) = &mut self.index else { return };
         let blocks = &active.request.blocks;
         // A replica that went silent may still answer, and returns with an empty cache.
         if self.replicas.get(replica).is_some_and(|r| r.state == State::Down) {
             return;
         }
         match outcome {
-            Outcome::Done if self.insert != Insert::OnDispatch => {
-                index.insert(replica.0, extended.unwrap_or(blocks));
+            Outcome::Done => {
+                let all = extended.unwrap_or(blocks);
+                both(&mut self.rule, &mut self.shadow).for_each(|rule| rule.answered(replica, all));
             }
-            Outcome::Done => {}
             _ if active.first_token => {}
-            _ => self.forget(active, replica, active.matched),
+            _ => {
+                self.forget(active, replica, active.matched);
+                self.shadow_forget(active, replica, false);
+            }
         }
     }
 
@@ -425,9 +440,7 @@ impl Routing {
     /// the tokens that were cached before.
     pub(super) fn forget(&mut self, active: &Active, replica: ReplicaId, matched: f32) {
         let keep = matched / active.request.block_tokens.max(1e-3);
-        if let Some(index) = &mut self.index {
-            index.truncate(replica.0, &active.request.blocks, keep as u32);
-        }
+        self.rule.forget(replica, &active.request.blocks, keep as u32);
     }
 
     /// Retries a failed request elsewhere, within its limits. A full engine is not a failure: the

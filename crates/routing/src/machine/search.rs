@@ -41,7 +41,8 @@ impl Routing {
 
     /// Records that the queue was searched and no further request goes.
     pub(super) fn looked(&mut self, now: Time) {
-        let in_vain = self.held.len() > 0 && self.policy.waits_for_room() && self.anybody_open();
+        let in_vain =
+            self.held.len() > 0 && self.rule.policy.waits_for_room() && self.anybody_open();
         self.search.again = in_vain.then(|| {
             let ends = self.held.next_may_not_wait(now);
             ends.map_or(now + AGAIN, |ends| ends.min(now + AGAIN))

@@ -95,7 +95,7 @@ impl Routing {
             let peer = self.peers.get(*id)?;
             let has_room = peer.has_room(self.held.len(), peering);
             (peer.is_fresh(now, peering)
-                && self.policy.forwarding().may_forward(peer.row(), has_room))
+                && self.rule.policy.forwarding().may_forward(peer.row(), has_room))
             .then_some(1_u64 << id.0)
         };
         self.peers.ids().iter().filter_map(takes).fold(0, |mask, bit| mask | bit)
@@ -157,7 +157,7 @@ impl Routing {
             Some(Unavailable::Shut)
         } else if !peer.is_fresh(now, peering) {
             Some(Unavailable::Silent)
-        } else if !peer.has_room(self.held.len(), peering) {
+        } else if !peer.has_room(self.queue_len(), peering) {
             Some(Unavailable::Full)
         } else {
             None

@@ -1,11 +1,11 @@
-//! Dry runs change nothing: a region with dry runs between all events decides the same as one
-//! without, and explains it in the same way, with every policy.
+//! Dry runs and shadow policies change nothing: a region with dry runs between all events, or with a
+//! shadow, decides the same as one without, and explains it in the same way, with every policy.
 
 use meridian_base::{Duration, ModelId, PeerId, ReplicaId, RequestId, Rng, Time};
 use meridian_routing::policy::{self, Spec};
 use meridian_routing::{
-    Admission, Config, Digest, Input, Load, Outcome, Output, PeerSpec, Remote, ReplicaSpec,
-    Request, Routing, Why,
+    Admission, Config, Decision, Digest, Input, Load, Outcome, Output, PeerSpec, Remote,
+    ReplicaSpec, Request, Routing, ShadowConfig, Why, Would,
 };
 
 const REPLICAS: u16 = 4;
@@ -27,10 +27,11 @@ fn request(id: u64, rng: &mut Rng) -> Request {
 
 /// A region of four replicas and two peers. The replicas take two requests each, or those that fit
 /// into their KV and that are promised capacity.
-fn region(policy: &'static Spec, by_kv: bool) -> Routing {
+fn region(policy: &'static Spec, by_kv: bool, shadow: Option<ShadowConfig>) -> Routing {
     let mut config = Config::new(policy);
     config.admission = if by_kv { Admission::PendingKv } else { Admission::Outstanding { max: 2 } };
     config.held.promise = Duration::from_millis(100);
+    config.shadow = shadow;
     let mut routing = Routing::new(config, 7);
     for id in (0..PEERS).map(PeerId) {
         let spec = PeerSpec { rtt: Duration::from_millis(20), near: true, name_hash: id.0.into() };
@@ -131,10 +132,13 @@ fn happens(routing: &mut Routing, now: Time, event: u64, rng: &mut Rng, open: &m
     }
 }
 
-/// A region's decisions in a random run, with their explanations; if `asked`, dry runs come between
-/// all events.
-fn run(policy: &'static Spec, seed: u64, asked: bool) -> (Vec<Output>, Vec<String>) {
-    let mut routing = region(policy, seed.is_multiple_of(2));
+/// The result of a random run: its decisions, their explanations without the shadow's part, and the
+/// region at the end.
+type Run = (Vec<Output>, Vec<String>, Routing);
+
+/// A random run; if `asked`, dry runs come between all events.
+fn run(policy: &'static Spec, seed: u64, asked: bool, shadow: Option<ShadowConfig>) -> Run {
+    let mut routing = region(policy, seed.is_multiple_of(2), shadow);
     let (mut rng, mut curious) = (Rng::new(seed), Rng::new(seed + 1));
     let mut open: Vec<Open> = Vec::new();
     let (mut outputs, mut now) = (Vec::new(), Time::from_millis(1));
@@ -163,10 +167,12 @@ fn run(policy: &'static Spec, seed: u64, asked: bool) -> (Vec<Output>, Vec<Strin
             }
             outputs.push(output);
         }
-        explained.push(format!("{:?}", routing.decisions().next()));
+        let newest = routing.decisions().next().cloned();
+        let newest = newest.map(|decision| Decision { shadow: None, ..decision });
+        explained.push(format!("{newest:?}"));
         routing.check_invariants();
     }
-    (outputs, explained)
+    (outputs, explained, routing)
 }
 
 // Dry runs between all events of a random run leave every output and every explanation as it is
@@ -176,8 +182,8 @@ fn a_dry_run_changes_nothing() {
     let (mut forwards, mut promises) = (0, 0);
     for policy in policy::ALL {
         for seed in 1..=5 {
-            let (alone, asked) = (run(policy, seed, false), run(policy, seed, true));
-            let (outputs, explained) = &alone;
+            let (alone, asked) = (run(policy, seed, false, None), run(policy, seed, true, None));
+            let (outputs, explained, _) = &alone;
             assert!(outputs.len() > EVENTS / 4, "{}: something happens", policy.name);
             assert_eq!(*outputs, asked.0, "{} with seed {seed}", policy.name);
             assert_eq!(*explained, asked.1, "{} with seed {seed}", policy.name);
@@ -188,4 +194,51 @@ fn a_dry_run_changes_nothing() {
         }
     }
     assert!(forwards > 100 && promises > 10, "{forwards} forwards, {promises} promises");
+}
+
+// A shadow leaves every output and every explanation as it is without one, whatever its policy. It
+// decides each time that the policy does, and differs.
+#[test]
+fn a_shadow_changes_nothing() {
+    let mut seen = [0; Would::ALL.len()];
+    for (at, policy) in policy::ALL.iter().enumerate() {
+        for seed in 1..=4 {
+            let other = policy::ALL[(at + 5 * seed as usize) % policy::ALL.len()];
+            let alone = run(policy, seed, false, None);
+            let shadowed = run(policy, seed, true, Some(ShadowConfig::new(other)));
+            assert_eq!(alone.0, shadowed.0, "{} with seed {seed}", policy.name);
+            assert_eq!(alone.1, shadowed.1, "{} with seed {seed}", policy.name);
+            let (_, totals) = shadowed.2.shadow().unwrap();
+            let decided = |o: &&Output| match o {
+                Output::Dispatch { why, .. } => !matches!(why, Why::Promised { .. }),
+                Output::Forward { .. } | Output::Held(_) => true,
+                _ => false,
+            };
+            assert!(totals.all() >= alone.0.iter().filter(decided).count() as u64);
+            seen.iter_mut().zip(totals.decisions).for_each(|(all, some)| *all += some);
+        }
+    }
+    // The peers of these regions lack room too seldom for a choice between two.
+    assert!(seen[..Would::ALL.len() - 1].iter().all(|count| *count > 10), "{seen:?}");
+}
+
+// A shadow with the policy in force decides the same, also by drawn numbers.
+#[test]
+fn the_same_policy_agrees() {
+    for policy in policy::ALL {
+        for seed in 1..=3 {
+            let mut shadow = ShadowConfig::new(policy);
+            shadow.admission = if seed % 2 == 0 {
+                Admission::PendingKv
+            } else {
+                Admission::Outstanding { max: 2 }
+            };
+            let (_, _, routing) = run(policy, seed, false, Some(shadow));
+            let (_, totals) = routing.shadow().unwrap();
+            assert!(totals.all() > 50, "{}", policy.name);
+            assert_eq!(totals.decisions[0], totals.all(), "{} {totals:?}", policy.name);
+            assert_eq!(totals.compared_same, totals.compared);
+            assert_eq!(totals.matched_tokens, totals.shadow_matched_tokens);
+        }
+    }
 }

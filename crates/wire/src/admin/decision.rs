@@ -33,6 +33,9 @@ pub struct Explanation {
     /// the peer's best replica.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted_first_token_ms: Option<f64>,
+    /// What the shadow policy would have done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<ShadowPick>,
     /// How it ended.
     #[serde(flatten)]
     pub ending: Ending,
@@ -73,6 +76,31 @@ pub struct Ending {
     /// Time to the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_ms: Option<f64>,
+}
+
+/// What the shadow policy would have done.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ShadowPick {
+    /// Its policy.
+    pub policy: String,
+    /// Beside what was done: `same`, `other_replica`, `would_send`, `would_wait`, `would_forward`,
+    /// `would_keep` or `other_peer`.
+    pub would: String,
+    /// The replica's address, or the peer as `region/name`; none if it would queue the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub picked: Option<String>,
+    /// The address of the replica that would compute the prompt, if it is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefill: Option<String>,
+    /// Its reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Prompt tokens expected in the cache there, as the policy in force sees it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matched_tokens: Option<u32>,
+    /// Predicted time from the decision to the first token there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted_first_token_ms: Option<f64>,
 }
 
 /// A decision in one line.

@@ -38,8 +38,11 @@ impl Gateway {
         self.probe.check(&mut check);
         self.check_options(&mut check);
         self.check_lists(&mut check);
-        if let Err(errors) = self.policy.resolve() {
-            found.extend(errors);
+        match self.policy.resolve() {
+            Ok((policy, params)) => {
+                found.extend(self.shadow_beside(policy, &params).err().into_iter().flatten())
+            }
+            Err(errors) => found.extend(errors),
         }
         found
     }

@@ -24,6 +24,7 @@ mod reload;
 mod residency;
 mod route53;
 mod schema;
+mod shadow;
 mod sources;
 mod tenants;
 mod tls;
@@ -106,6 +107,9 @@ pub struct Gateway {
     /// When a replica can take another request; the policy's own mode by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub admission: Option<AdmissionMode>,
+    /// A second policy that decides too and is never followed; its decisions are only recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<Policy>,
     /// Replicas known from the start.
     #[serde(default)]
     pub replicas: Vec<AddReplica>,
@@ -513,6 +517,7 @@ impl Gateway {
     pub fn routing(&self) -> Result<Config, ConfigError> {
         let (policy, params) = self.policy.resolve().map_err(ConfigError::from)?;
         let mode = self.admission.map(Admission::from);
+        let shadow = self.shadow_beside(policy, &params).map_err(ConfigError::from)?;
         let topology = self.topology.resolve().map_err(|e| ConfigError::from(vec![e]))?;
         Ok(Config {
             admission: mode.unwrap_or(policy.admission),
@@ -542,6 +547,7 @@ impl Gateway {
             ms_per_token: self.ms_per_token,
             max_replicas: self.limits.replicas,
             explain_keep: self.explain_keep,
+            shadow,
             ..Config::new(policy)
         })
     }

@@ -45,10 +45,15 @@ impl Policy {
     /// # Errors
     /// Every problem of the name and the parameters, each with its remedy.
     pub fn resolve(&self) -> Result<(&'static Spec, Params), Vec<String>> {
+        self.resolve_as("policy")
+    }
+
+    /// The same for the policy at this key of a file.
+    pub(crate) fn resolve_as(&self, key: &str) -> Result<(&'static Spec, Params), Vec<String>> {
         let Some(spec) = policy::find(&self.name) else {
             let names: Vec<_> = policy::ALL.iter().map(|s| s.name).collect();
             return Err(vec![format!(
-                "policy: `{}` is unknown; {}",
+                "{key}: `{}` is unknown; {}",
                 self.name,
                 suggest(&self.name, &names)
             )]);
@@ -57,10 +62,10 @@ impl Policy {
         let params = Params::complete(spec, &given);
         params
             .map(|p| (spec, p))
-            .map_err(|errors| errors.iter().map(|e| self.describe(spec, e)).collect())
+            .map_err(|errors| errors.iter().map(|e| self.describe(key, spec, e)).collect())
     }
 
-    fn describe(&self, spec: &Spec, error: &ParamError) -> String {
+    fn describe(&self, key: &str, spec: &Spec, error: &ParamError) -> String {
         match error {
             ParamError::Unknown(name) => {
                 let known: Vec<_> = spec.params.iter().map(|p| p.name).collect();
@@ -68,13 +73,13 @@ impl Policy {
                     [] => "it has none; remove this one".to_owned(),
                     known => suggest(name, known),
                 };
-                format!("policy.{name}: `{}` has no such parameter; {remedy}", spec.name)
+                format!("{key}.{name}: `{}` has no such parameter; {remedy}", spec.name)
             }
             ParamError::Invalid(name) => {
                 let param = spec.params.iter().find(|p| p.name == *name);
                 let given = self.params.get(*name).map(|v| format!("{v}")).unwrap_or_default();
                 let refusal = param.map(refusal).unwrap_or_default();
-                format!("policy.{name}: {given} {refusal}")
+                format!("{key}.{name}: {given} {refusal}")
             }
         }
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use meridian_base::Time;
 
 use super::fields::Fields;
+use super::request::{Compared, Shadowed};
 use super::rows::common;
 use super::{Fault, Outcome, TraceRequest};
 
@@ -18,6 +19,15 @@ pub(crate) const HEADER: &str = "meridian_journal";
 
 /// The version that is read and written.
 pub(crate) const VERSION: u32 = 1;
+
+/// The fields of a shadow policy's decision.
+pub(crate) const SHADOW: &str = "x_shadow";
+pub(crate) const WOULD: &str = "x_shadow_would";
+const PROMPT: &str = "x_prompt";
+const MATCHED: &str = "x_matched";
+const SHADOW_MATCHED: &str = "x_shadow_matched";
+const FIRST: &str = "x_predicted_ttft_ms";
+const SHADOW_FIRST: &str = "x_shadow_predicted_ttft_ms";
 
 /// Prefix of extension fields, which are ignored.
 const FOREIGN: &str = "x_";
@@ -51,6 +61,7 @@ impl Journal {
             e2e: millis(&mut fields, "e2e_ms")?,
             model: fields.word("model")?,
             policy: fields.word("policy")?,
+            shadow: shadowed(&mut fields)?,
             ..request
         };
         nothing_left(&fields).map(|()| Some(request))
@@ -66,6 +77,43 @@ impl Journal {
         let missing = || Fault::new("block_tokens", "missing", "give the tokens of a block");
         self.block_tokens = Some(fields.block_tokens("block_tokens")?.ok_or_else(missing)?);
         Ok(())
+    }
+}
+
+/// The fields of a shadow's decision. Older readers skip them as extensions.
+fn shadowed(fields: &mut Fields<'_>) -> Result<Option<Shadowed>, Fault> {
+    let names = [SHADOW, WOULD];
+    let [policy, would] = [fields.word(SHADOW)?, fields.word(WOULD)?];
+    let tokens = |name, fields: &mut Fields<'_>| match fields.has(name) {
+        true => fields.tokens(name, 0).map(Some),
+        false => Ok(None),
+    };
+    let [prompt, own, other] =
+        [tokens(PROMPT, fields)?, tokens(MATCHED, fields)?, tokens(SHADOW_MATCHED, fields)?];
+    let [first, other_first] = [millis(fields, FIRST)?, millis(fields, SHADOW_FIRST)?];
+    let compared = match (prompt, own, other, first, other_first) {
+        (
+            Some(prompt_tokens),
+            Some(matched_tokens),
+            Some(other),
+            Some(first_token),
+            Some(later),
+        ) => Some(Compared {
+            prompt_tokens,
+            matched_tokens,
+            shadow_matched_tokens: other,
+            first_token,
+            shadow_first_token: later,
+        }),
+        _ => None,
+    };
+    match (policy, would) {
+        (Some(policy), Some(would)) => Ok(Some(Shadowed { policy, would, compared })),
+        (None, None) => Ok(None),
+        (policy, _) => {
+            let missing = names[usize::from(policy.is_some())];
+            Err(Fault::new(missing, "missing", "give both fields of a shadow, or neither"))
+        }
     }
 }
 

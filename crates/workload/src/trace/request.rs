@@ -43,6 +43,34 @@ pub struct TraceRequest {
     pub model: Option<Arc<str>>,
     /// The routing policy in force.
     pub policy: Option<Arc<str>>,
+    /// The decision of the gateway's shadow policy.
+    pub shadow: Option<Shadowed>,
+}
+
+/// The decision of a shadow policy about a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shadowed {
+    /// The policy.
+    pub policy: Arc<str>,
+    /// What it would have changed, in the gateway's words.
+    pub would: Arc<str>,
+    /// The figures of both picks, if both are replicas of one region.
+    pub compared: Option<Compared>,
+}
+
+/// The figures of the picks of a policy and of its shadow, as the gateway predicted them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compared {
+    /// Prompt tokens, as the gateway estimated them.
+    pub prompt_tokens: u32,
+    /// Of those, expected in the cache where the prompt was sent.
+    pub matched_tokens: u32,
+    /// Of those, expected in the cache at the shadow's pick.
+    pub shadow_matched_tokens: u32,
+    /// Time to the first token where it was sent.
+    pub first_token: Duration,
+    /// The same at the shadow's pick.
+    pub shadow_first_token: Duration,
 }
 
 /// The outcome of a request, in the words of the gateway's metrics.
@@ -103,6 +131,7 @@ impl TraceRequest {
             e2e: None,
             model: None,
             policy: None,
+            shadow: None,
         }
     }
 

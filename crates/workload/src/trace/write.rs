@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::journal::{HEADER, VERSION};
+use super::request::Shadowed;
 use super::{Format, Outcome, TraceRequest};
 
 /// Writes requests, one per line.
@@ -83,6 +84,39 @@ struct Row<'a> {
     model: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     policy: Option<&'a str>,
+    #[serde(flatten)]
+    shadow: Option<Shadow<'a>>,
+}
+
+/// The fields of a shadow policy's decision.
+#[derive(Serialize)]
+struct Shadow<'a> {
+    x_shadow: &'a str,
+    x_shadow_would: &'a str,
+    #[serde(flatten)]
+    compared: Option<Figures>,
+}
+
+#[derive(Serialize)]
+struct Figures {
+    x_prompt: u32,
+    x_matched: u32,
+    x_shadow_matched: u32,
+    x_predicted_ttft_ms: Millis,
+    x_shadow_predicted_ttft_ms: Millis,
+}
+
+impl<'a> Shadow<'a> {
+    fn of(shadow: &'a Shadowed) -> Shadow<'a> {
+        let compared = shadow.compared.map(|compared| Figures {
+            x_prompt: compared.prompt_tokens,
+            x_matched: compared.matched_tokens,
+            x_shadow_matched: compared.shadow_matched_tokens,
+            x_predicted_ttft_ms: Millis::long(compared.first_token),
+            x_shadow_predicted_ttft_ms: Millis::long(compared.shadow_first_token),
+        });
+        Shadow { x_shadow: &shadow.policy, x_shadow_would: &shadow.would, compared }
+    }
 }
 
 /// Milliseconds: whole ones without a fraction.
@@ -121,6 +155,7 @@ impl<'a> Row<'a> {
             e2e_ms: None,
             model: None,
             policy: None,
+            shadow: None,
         }
     }
 
@@ -135,6 +170,7 @@ impl<'a> Row<'a> {
             e2e_ms: request.e2e.map(Millis::long),
             model: request.model.as_deref(),
             policy: request.policy.as_deref(),
+            shadow: request.shadow.as_ref().map(Shadow::of),
             ..self
         }
     }

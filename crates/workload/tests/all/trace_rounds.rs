@@ -1,9 +1,11 @@
 //! Requests of generators survive a round trip through a trace.
 
+use std::time::Duration;
+
 use meridian_base::Time;
 use meridian_workload::trace::{
-    Answers, Format, Load, ProgramOptions, ReadOptions, Reader, RecordOptions, TraceRequest,
-    Writer, record, to_programs,
+    Answers, Compared, Format, Load, ProgramOptions, ReadOptions, Reader, RecordOptions, Shadowed,
+    TraceRequest, Writer, record, to_programs,
 };
 use meridian_workload::{
     GENERATORS, Generator, Piece, Program, ProgramKey, Reply, Segment, Walk, content_blocks,
@@ -180,4 +182,29 @@ fn other_blocks_share_the_same_parts() {
             assert_eq!(shared(&small[i].hash_ids, &small[j].hash_ids), coarse * 4, "{i} {j}");
         }
     }
+}
+
+// A journal restores the decision of a shadow policy. Half of its fields are an error.
+#[test]
+fn a_shadow() {
+    let compared = Compared {
+        prompt_tokens: 90,
+        matched_tokens: 64,
+        shadow_matched_tokens: 0,
+        first_token: Duration::from_micros(3600),
+        shadow_first_token: Duration::from_millis(9),
+    };
+    let shadow = |compared| Shadowed { policy: "p2c".into(), would: "same".into(), compared };
+    let one = |shadow| TraceRequest {
+        shadow,
+        block_tokens: BLOCK,
+        ..TraceRequest::new(Time::ZERO, 100, 5)
+    };
+    let made = [one(None), one(Some(shadow(None))), one(Some(shadow(Some(compared))))];
+    let text = written(&made, Format::Journal);
+    assert_eq!(read(&text, Format::Journal), made);
+    let half = String::from_utf8(text).unwrap().replace(",\"x_shadow_would\":\"same\"", "");
+    let mut reader = Reader::new(half.as_bytes(), Format::Journal, &ReadOptions::default());
+    let error = reader.find_map(Result::err).expect("a line lacks a field").to_string();
+    assert!(error.contains("x_shadow_would"), "{error}");
 }

@@ -20,7 +20,7 @@ impl Routing {
         }
         let Some(all) = self.prefills.get(&active.request.model) else { return };
         let mut prefills = core::mem::take(&mut scratch.prefills);
-        match super::sample::pays(all.len()) && self.policy.may_sample() {
+        match super::sample::pays(all.len()) && self.rule.policy.may_sample() {
             true => self.draw_some(active, all, &scratch.matched, &mut prefills),
             false => prefills.extend_from_slice(all),
         }
@@ -54,8 +54,8 @@ impl Routing {
             return to;
         }
         let view = View { eligible: partners, full: &[], prefills: &[], may_wait: false, ..*view };
-        match self.policy.pick(&view, draw) {
-            Pick::Replica(from) if self.policy.splits(&view, from.replica, to.replica) => {
+        match self.rule.policy.pick(&view, draw) {
+            Pick::Replica(from) if self.rule.policy.splits(&view, from.replica, to.replica) => {
                 Chosen { prefill: Some(from.replica), ..to }
             }
             _ => to,
