@@ -64,8 +64,8 @@ fn idle_matches_count() {
     assert_eq!((cache.share(&[1, 2], 4, &mut table), table.len()), (Some(2), 2));
 }
 
-// A cache takes memory for the blocks that were used, so a very large one costs nothing at first,
-// and its blocks are taken in order.
+// A cache takes memory for the blocks that were used, so a very large one costs nothing at first.
+// Blocks that were never used come in order, before cached ones.
 #[test]
 fn memory_follows_use() {
     let mut cache = KvCache::new(u32::MAX);
