@@ -4,7 +4,8 @@
 //! A block is in one of three states. *Referenced*: it is in some sequence's table. *Cached*: no
 //! sequence references it, but it still holds the keys and values of the prefix that its hash
 //! names, and the next prompt with that prefix can reuse it. *Empty*: neither. Cached and empty
-//! blocks are in one free list, empty ones in front. Taking a block from the front therefore evicts
+//! blocks are in one free list, empty ones in front. Its memory grows with the blocks that were ever
+//! used. Taking a block from the front therefore evicts
 //! the least recently used prefix, and only when no empty block is left. A sequence releases its
 //! last block first, so the tail of a prefix is evicted before its head (vLLM v1's order;
 //! PagedAttention, SOSP'23, and vLLM's automatic prefix caching).
@@ -44,6 +45,7 @@ struct Block {
 /// All KV blocks of one replica: shared by reference, found by hash, evicted oldest first.
 #[derive(Clone, Debug)]
 pub struct KvCache {
+    /// The blocks that were ever used.
     blocks: Vec<Block>,
     /// The named blocks. Only the blocks store the hashes: a simulation runs many replicas, and
     /// every block of every request is looked up here.
@@ -58,12 +60,12 @@ fn spread(hash: u64) -> u64 {
 }
 
 impl KvCache {
-    /// A cache of `blocks` empty blocks. Allocates all memory here.
+    /// A cache of `blocks` empty blocks. Allocates nothing: tables grow with the blocks in use.
     #[must_use]
     pub fn new(blocks: u32) -> KvCache {
         KvCache {
-            blocks: alloc::vec![Block::default(); blocks as usize],
-            index: HashTable::with_capacity(blocks as usize),
+            blocks: Vec::new(),
+            index: HashTable::new(),
             free: FreeList::full(blocks),
             evictions: 0,
         }
@@ -117,6 +119,9 @@ impl KvCache {
         }
         for _ in 0..fresh {
             let block = self.free.pop().expect("as many as needed were counted above");
+            if block as usize == self.blocks.len() {
+                self.blocks.push(Block::default());
+            }
             let entry = &mut self.blocks[block as usize];
             entry.references = 1;
             if core::mem::take(&mut entry.named) {
@@ -161,7 +166,7 @@ impl KvCache {
     /// Total number of blocks.
     #[must_use]
     pub fn total(&self) -> u32 {
-        self.blocks.len() as u32
+        self.free.total()
     }
 
     /// Blocks that some sequence references.
@@ -188,17 +193,21 @@ impl KvCache {
     ///
     /// When an invariant does not hold.
     pub fn check_invariants(&self, references: impl Iterator<Item = u32>) {
-        let mut counted = alloc::vec![0u32; self.blocks.len()];
+        let total = self.total() as usize;
+        let mut counted = alloc::vec![0u32; total];
         for block in references {
             counted[block as usize] += 1;
         }
-        let mut free = alloc::vec![false; self.blocks.len()];
+        let mut free = alloc::vec![false; total];
         for block in self.free.iter() {
             assert!(!free[block as usize], "block {block} stands twice in the free list");
             free[block as usize] = true;
         }
         assert_eq!(self.free.iter().count() as u32, self.free.len(), "length of the free list");
         let mut named = 0;
+        for unused in self.blocks.len()..total {
+            assert!(free[unused] && counted[unused] == 0, "block {unused} was never used");
+        }
         for (id, block) in self.blocks.iter().enumerate() {
             assert_eq!(block.references, counted[id], "references of block {id}");
             assert_eq!(block.references == 0, free[id], "block {id} is free when unreferenced");

@@ -3,33 +3,44 @@
 use meridian_fabric::PortName;
 use meridian_sim::cluster::{Record, Report};
 
+use serde::{Deserialize, Serialize};
+
 use crate::experiment::dist::Dist;
+use crate::experiment::shard::bits;
 
 /// The figures of one model in one run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Score {
     /// Requests that count.
     pub requests: usize,
     /// Share of them whose first token was in time.
+    #[serde(with = "bits")]
     pub attainment: f64,
     /// TTFT, ms.
     pub ttft: Dist,
     /// Mean TTFT over the request's own at low load.
+    #[serde(with = "bits")]
     pub slowdown: f64,
     /// Mean time of an exchange that computation waited for, ms.
+    #[serde(with = "bits")]
     pub cct: Option<f64>,
     /// Mean wait of a layer for its fetch, if it waited, ms.
+    #[serde(with = "bits")]
     pub stall: Option<f64>,
     /// Mean time before the deadline of those in time, ms.
+    #[serde(with = "bits")]
     pub earliness: Option<f64>,
     /// Mean time after the deadline of those that were late, ms.
+    #[serde(with = "bits")]
     pub lateness: Option<f64>,
     /// Share of prompt tokens that were not computed.
+    #[serde(with = "bits")]
     pub matched: f64,
     /// Requests that were given up, of all models.
     pub demoted: u64,
     /// Share of its rate that the busiest card carries in its busier direction, over the whole run.
     /// `None` if many other ports are busier than all cards.
+    #[serde(with = "bits")]
     pub busiest_card: Option<f64>,
 }
 

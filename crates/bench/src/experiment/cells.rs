@@ -41,7 +41,7 @@ pub fn simulate<'a>(context: &Context<'_>, plan: &'a Plan) -> anyhow::Result<Gri
     let first = context.spec.first_seed;
     let seeds: Vec<u64> = (first..first + u64::from(context.seeds)).collect();
     let keep = context.spec.plots.iter().any(|plot| plot.kind == Kind::Timeline);
-    let observed = runner::run(plan, &cells, &seeds, keep, context.simulate, context.progress)?;
+    let observed = runner::run(context, plan, &cells, &seeds, keep)?;
     Ok(Grid { plan, cells, seeds, observed })
 }
 

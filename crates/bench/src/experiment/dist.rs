@@ -1,15 +1,20 @@
 //! A compact distribution: its mean and every whole percentile.
 
+use serde::{Deserialize, Serialize};
+
+use super::shard::bits;
 use super::stats::sorted_quantile;
 
 /// A distribution.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Dist {
     /// Number of values.
     pub count: u64,
     /// Their mean.
+    #[serde(with = "bits")]
     pub mean: f64,
     /// The percentiles 0 to 100.
+    #[serde(with = "bits")]
     percentiles: Vec<f64>,
 }
 

@@ -43,7 +43,7 @@ pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     let (observed, machine) =
         play::all((&plan, installed.as_ref()), &cells, &seeds, context.progress)?;
     let live = Grid { plan: &plan, cells: cells.clone(), seeds: seeds.clone(), observed };
-    let observed = runner::run(&plan, &cells, &seeds, false, context.simulate, context.progress)?;
+    let observed = runner::run(context, &plan, &cells, &seeds, false)?;
     let simulated = Grid { plan: &plan, cells, seeds, observed };
     let mut found = Findings {
         tables: compare::tables(&live, &simulated),

@@ -40,6 +40,7 @@ pub(crate) mod report;
 pub mod results;
 pub mod runner;
 mod saturation;
+pub mod shard;
 mod skywalker_cost;
 mod skywalker_load;
 pub mod spec;
@@ -49,7 +50,7 @@ pub mod trace;
 mod tuning;
 mod versus;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use serde_json::Value;
@@ -58,6 +59,7 @@ use claim::Claim;
 use plot::Figure;
 pub use registry::{ALL, Code, Entry, RELEASE, find};
 use runner::{Progress, Simulate};
+use shard::Runs;
 use spec::{Measure, Spec};
 use table::Table;
 
@@ -89,6 +91,8 @@ pub struct Context<'a> {
     pub quick: bool,
     /// The hash of the commit that is judged.
     pub commit: Option<String>,
+    /// Where the results of runs come from.
+    pub runs: &'a Runs,
     /// The simulator.
     pub simulate: &'a Simulate<'a>,
     /// Called after each run.
@@ -152,6 +156,12 @@ pub struct Outcome {
     pub findings: Findings,
 }
 
+/// The usual folder of an experiment's results.
+#[must_use]
+pub fn folder(name: &str) -> PathBuf {
+    Path::new("target/experiments").join(name)
+}
+
 /// Runs an experiment.
 ///
 /// # Errors
@@ -163,15 +173,35 @@ pub fn run(
     simulate: &Simulate<'_>,
     progress: &Progress<'_>,
 ) -> anyhow::Result<Outcome> {
-    let (spec, from): (Spec, String) = match &options.file {
-        None => (spec::read(entry.name, entry.yaml)?, format!("experiments/{}.yaml", entry.name)),
-        Some(file) => (spec::read_file(file)?, file.display().to_string()),
+    run_with(entry, options, &Runs::whole(), simulate, progress)
+}
+
+/// The experiment's file and the number of seeds.
+fn given(entry: &Entry, options: &Options) -> anyhow::Result<(Spec, u32)> {
+    let spec: Spec = match &options.file {
+        None => spec::read(entry.name, entry.yaml)?,
+        Some(file) => spec::read_file(file)?,
     };
     let few = options.quick || options.live;
     let seeds = options.seeds.unwrap_or(if few { 1 } else { spec.seeds });
     if seeds == 0 {
         bail!("seeds: 0 runs nothing; use 1 or more");
     }
+    Ok((spec, seeds))
+}
+
+fn run_with(
+    entry: &Entry,
+    options: Options,
+    runs: &Runs,
+    simulate: &Simulate<'_>,
+    progress: &Progress<'_>,
+) -> anyhow::Result<Outcome> {
+    let (spec, seeds) = given(entry, &options)?;
+    let from = match &options.file {
+        None => format!("experiments/{}.yaml", entry.name),
+        Some(file) => file.display().to_string(),
+    };
     let code = match (options.live, entry.live) {
         (false, _) => entry.code,
         (true, Some(live)) => live,
@@ -185,7 +215,7 @@ pub fn run(
             .with_context(|| format!("--out {}: cannot make this folder", dir.display()))?;
     }
     let commit = options.commit.clone();
-    let context = Context { spec, seeds, quick, commit, simulate, progress };
+    let context = Context { spec, seeds, quick, commit, runs, simulate, progress };
     let findings = code(&context).with_context(|| from)?;
     Ok(Outcome {
         name: entry.name,

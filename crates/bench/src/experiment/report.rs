@@ -101,7 +101,7 @@ impl Outcome {
         let live = if self.live { " --live" } else { "" };
         let path = |flag: &str, path: &Path| format!(" {flag} {}", quoted(path));
         let file = self.given.file.as_deref().map(|file| path("--file", file)).unwrap_or_default();
-        let usual = Path::new("target/experiments").join(self.name);
+        let usual = super::folder(self.name);
         let out = self.given.out.as_deref().filter(|out| *out != usual);
         let out = out.map(|out| path("--out", out)).unwrap_or_default();
         let commit = self.given.commit.as_deref().filter(|_| self.spec.draw.is_some());

@@ -7,11 +7,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use meridian_sim::{Fate, Report, Sample, Scenario};
+use serde::{Deserialize, Serialize};
 
-use super::build;
 use super::dist::Dist;
 use super::metric::{self, Run};
 use super::plan::{Cell, Plan};
+use super::shard::bits;
+use super::{Context, build, params};
 
 /// The function that turns a scenario into a report: the simulator, or a stub in tests.
 pub type Simulate<'a> = dyn Fn(Scenario) -> anyhow::Result<Report> + Sync + 'a;
@@ -28,9 +30,10 @@ pub fn simulate(scenario: Scenario) -> anyhow::Result<Report> {
 pub type Progress<'a> = dyn Fn(usize, usize, &str) + Sync + 'a;
 
 /// The results of one run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Observed {
     /// The metrics, in the order of [`metric::all`].
+    #[serde(with = "bits")]
     pub values: Vec<Option<f64>>,
     /// TTFT, ms.
     pub ttft: Option<Dist>,
@@ -39,11 +42,13 @@ pub struct Observed {
     /// TPOT, ms.
     pub tpot: Option<Dist>,
     /// State of the replicas over time, if a plot needs it.
+    #[serde(with = "bits")]
     pub samples: Vec<Sample>,
     /// Broken invariants, in words.
     pub violations: Vec<String>,
     /// Requests sent in the window beyond those answered or refused in it: the growth of the
     /// queues.
+    #[serde(with = "bits")]
     pub growth: f64,
 }
 
@@ -76,36 +81,30 @@ impl Observed {
 /// Runs each of `cells` under each of `seeds`; the result is by cell, then by seed.
 ///
 /// # Errors
-/// When a scenario can't be made.
+/// When a scenario can't be made, and those of [`super::shard`].
 pub fn run(
+    context: &Context<'_>,
     plan: &Plan,
     cells: &[Cell],
     seeds: &[u64],
     keep_samples: bool,
-    simulate: &Simulate<'_>,
-    progress: &Progress<'_>,
 ) -> anyhow::Result<Vec<Vec<Observed>>> {
     let jobs: Vec<(Cell, u64)> =
         cells.iter().flat_map(|cell| seeds.iter().map(|seed| (*cell, *seed))).collect();
     let one = |(cell, seed): (Cell, u64)| -> anyhow::Result<Observed> {
-        let report = simulate(build::scenario(plan, cell, seed)?)?;
+        let report = (context.simulate)(build::scenario(plan, cell, seed)?)?;
         let price = build::replica_price(&plan.fleets[cell.fleet]);
         // A timeline shows a single run, the first seed's.
         Ok(Observed::of(report, price, keep_samples && Some(&seed) == seeds.first()))
     };
-    let name = |(cell, seed): (Cell, u64)| {
-        let (workload, fleet) = (plan.workload(cell), plan.fleet(cell));
-        format!("{workload}, {fleet}, {}, seed {seed}", plan.system(cell))
+    let name = |(cell, seed): &(Cell, u64)| {
+        let (workload, fleet) = (plan.workload(*cell), plan.fleet(*cell));
+        format!("{workload}, {fleet}, {}, seed {seed}", plan.system(*cell))
     };
-    let done = AtomicUsize::new(0);
-    let results = parallel(jobs.len(), |i| {
-        let result = one(jobs[i]);
-        let count = done.fetch_add(1, Ordering::Relaxed) + 1;
-        progress(count, jobs.len(), &name(jobs[i]));
-        result
-    });
-    let mut results = results.into_iter();
-    cells.iter().map(|_| results.by_ref().take(seeds.len()).collect()).collect()
+    let names: Vec<String> = jobs.iter().map(name).collect();
+    let runs = context.runs.round(&params::hash(plan)?, &names, context.progress, |i| one(jobs[i]));
+    let mut runs = runs?.into_iter();
+    Ok(cells.iter().map(|_| runs.by_ref().take(seeds.len()).collect()).collect())
 }
 
 /// `work` of every number below `count`, on all cores, in order.

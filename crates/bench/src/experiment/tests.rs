@@ -4,7 +4,7 @@ use super::*;
 use meridian_base::{Duration, Time};
 use meridian_sim::{Fate, Record, Report, Sample, Scenario, Source};
 
-const YAML: &str = "
+pub(super) const YAML: &str = "
 title: Two policies
 reproduces: nothing
 regions: skywalker
@@ -58,7 +58,7 @@ pub(super) fn record(i: u64, ttft: u64, e2e: u64) -> Record {
 }
 
 /// Ten requests; those of the system called fast take half as long.
-fn stand_in(scenario: Scenario) -> anyhow::Result<Report> {
+pub(super) fn stand_in(scenario: Scenario) -> anyhow::Result<Report> {
     let scale = if scenario.system.name == "fast" { 1 } else { 2 };
     let answered = |i: u64| record(i, scale * (100 + 10 * i + scenario.seed), scale * 2000);
     let sample = |i: u64| Sample {
@@ -79,7 +79,7 @@ fn stand_in(scenario: Scenario) -> anyhow::Result<Report> {
     })
 }
 
-static ENTRY: Entry = Entry { name: "test", yaml: YAML, code: cells::run, live: None };
+pub(super) static ENTRY: Entry = Entry { name: "test", yaml: YAML, code: cells::run, live: None };
 
 fn outcome(options: Options) -> anyhow::Result<Outcome> {
     run(&ENTRY, options, &stand_in, &|_, _, _| ())

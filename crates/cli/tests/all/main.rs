@@ -16,6 +16,7 @@ mod plan;
 mod plan_network;
 mod process;
 mod qdisc;
+mod shards;
 mod wan;
 mod what_if;
 mod workload;

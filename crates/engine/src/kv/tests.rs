@@ -63,3 +63,15 @@ fn idle_matches_count() {
     assert_eq!((cache.share(&[1, 2], 5, &mut table), table.len()), (None, 0));
     assert_eq!((cache.share(&[1, 2], 4, &mut table), table.len()), (Some(2), 2));
 }
+
+// A cache takes memory for the blocks that were used, so a very large one costs nothing at first.
+// Blocks that were never used come in order, before cached ones.
+#[test]
+fn memory_follows_use() {
+    let mut cache = KvCache::new(u32::MAX);
+    let mut table = filled(&mut cache, &[1, 2, 3]);
+    assert_eq!((&table[..], cache.total(), cache.referenced()), (&[0, 1, 2][..], u32::MAX, 3));
+    cache.release(&mut table);
+    assert!(cache.grow(&mut table, 2), "there are unused blocks");
+    assert_eq!((&table[..], cache.matched(&[1, 2, 3])), (&[3, 4][..], 3));
+}

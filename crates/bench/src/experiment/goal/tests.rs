@@ -2,6 +2,7 @@ use meridian_sim::{Fate, Record, Report, Scenario};
 
 use super::*;
 use crate::experiment;
+use crate::experiment::shard::Runs;
 use crate::experiment::spec::{Spec, read};
 use crate::experiment::stats::Mean;
 use crate::experiment::table::Table;
@@ -67,6 +68,7 @@ fn cells_are_counted_by_kind() {
         seeds: 4,
         quick: false,
         commit: None,
+        runs: &Runs::whole(),
         simulate: &stand_in,
         progress: &|_, _, _| (),
     };
@@ -117,6 +119,7 @@ fn cells_without_a_rival_are_left_out() {
             seeds: 1,
             quick: false,
             commit: None,
+            runs: &Runs::whole(),
             simulate: &stand_in,
             progress: &|_, _, _| (),
         };

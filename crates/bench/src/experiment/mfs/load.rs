@@ -49,9 +49,11 @@ pub(in crate::experiment) fn run(context: &Context<'_>) -> anyhow::Result<Findin
     let whole = Part::whole(&spec);
     let control = Part::control(&spec)?;
     let [ours, fair, apart] = places(&spec)?;
-    let sweep = Sweep::run(&whole.sweep, context).context("flow_load")?;
+    // Neither depends on the other's results, so a shard runs a part of both.
+    let sweep = Sweep::run(&whole.sweep, context).context("flow_load");
+    let other = Sweep::run(&control.sweep, context).context("flow_load.control");
+    let (sweep, other) = (sweep?, other?);
     let load = Load { spec: &spec, spots: &whole.spots, sweep, ours, fair, apart };
-    let other = Sweep::run(&control.sweep, context).context("flow_load.control")?;
     let mut rows = load.sweep.rows();
     rows.extend(other.rows());
     let params = params::of_text(&serde_json::to_string(&spec)?);

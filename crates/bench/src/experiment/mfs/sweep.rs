@@ -3,17 +3,14 @@
 //! A system's value in a cell is a mean over seeds. Two systems are compared by the ratio of their
 //! means, resampled in pairs, since both see the same requests under one seed.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use meridian_sim::cluster;
 use serde_json::Value;
 
 use crate::cluster::{File, Score, setup};
-use crate::experiment::runner::parallel;
 use crate::experiment::spec::FlowSweep;
 use crate::experiment::stats::{self, Mean};
-use crate::experiment::{Context, results};
+use crate::experiment::{Context, params, results};
 
 /// A cell: indices of a case, one of its rates, and a system.
 pub(super) type At = (usize, usize, usize);
@@ -40,21 +37,16 @@ impl<'a> Sweep<'a> {
             }
         }
         let seeds = context.seeds as usize;
-        let done = AtomicUsize::new(0);
-        let count = cells.len() * seeds;
-        let runs = parallel(count, |nth| {
-            let (cell, seed) = (cells[nth / seeds], context.spec.first_seed + (nth % seeds) as u64);
-            let scores = one(spec, cell, seed);
-            let so_far = done.fetch_add(1, Ordering::Relaxed) + 1;
-            (context.progress)(so_far, count, &name(spec, cell));
-            scores
-        });
-        let mut runs = runs.into_iter();
-        let scores = cells.iter().map(|cell| {
-            let of: anyhow::Result<Vec<Vec<Score>>> = runs.by_ref().take(seeds).collect();
-            of.map(|of| of.concat()).with_context(|| name(spec, *cell))
-        });
-        let scores = scores.collect::<anyhow::Result<_>>()?;
+        let at = |nth: usize| (cells[nth / seeds], context.spec.first_seed + (nth % seeds) as u64);
+        let names: Vec<String> = (0..cells.len() * seeds)
+            .map(|nth| format!("{}, seed {}", name(spec, at(nth).0), at(nth).1))
+            .collect();
+        let params = params::of_text(&serde_json::to_string(spec)?);
+        let runs = context.runs.round(&params, &names, context.progress, |nth| {
+            let (cell, seed) = at(nth);
+            one(spec, cell, seed)
+        })?;
+        let scores = runs.chunks(seeds).map(<[Vec<Score>]>::concat).collect();
         Ok(Sweep { spec, cells, scores })
     }
 

@@ -4,6 +4,7 @@ use meridian_routing::Role;
 use meridian_sim::{Report, Scenario};
 
 use super::*;
+use crate::experiment::shard::Runs;
 use crate::experiment::spec::{Spec, read};
 use crate::experiment::table::Table;
 use crate::experiment::tests::record;
@@ -51,6 +52,7 @@ fn run(code: fn(&Context<'_>) -> anyhow::Result<Findings>) -> Findings {
         seeds: 2,
         quick: false,
         commit: None,
+        runs: &Runs::whole(),
         simulate: &stand_in,
         progress: &|_, _, _| (),
     };
@@ -92,7 +94,8 @@ fn the_best_ratio_decides_where_pools_pay() {
 fn ours_is_needed() {
     let spec: Spec = read("test", &YAML.replace("policy: meridian", "policy: random")).unwrap();
     let (simulate, progress) = (&stand_in as &_, &|_: usize, _: usize, _: &str| ());
-    let context = Context { spec, seeds: 1, quick: false, commit: None, simulate, progress };
+    let runs = &Runs::whole();
+    let context = Context { spec, seeds: 1, quick: false, commit: None, runs, simulate, progress };
     for code in [pairs, break_even] {
         let error = code(&context).unwrap_err().to_string();
         assert!(error.starts_with("systems: "), "{error}");

@@ -5,11 +5,12 @@
 //! 1.3 times what was answered, and the rate rises until none of them keeps up.
 
 use meridian_base::Duration;
+use serde::{Deserialize, Serialize};
 
 use crate::experiment::plan::{Cell, Plan};
-use crate::experiment::runner::parallel;
+use crate::experiment::shard::bits;
 use crate::experiment::spec::CapacityRuns;
-use crate::experiment::{Context, build};
+use crate::experiment::{Context, build, params};
 
 /// Requests a second that a replica is offered first.
 const FIRST: f64 = 0.25;
@@ -26,11 +27,13 @@ const FEWEST: f64 = 50.0;
 const MOST: usize = 16;
 
 /// A measured capacity.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Capacity {
     /// Requests a second that were answered.
+    #[serde(with = "bits")]
     pub(super) answered: f64,
     /// Requests a second that were offered.
+    #[serde(with = "bits")]
     pub(super) offered: f64,
     /// The system that answered them.
     pub(super) by: String,
@@ -46,13 +49,11 @@ pub(super) fn measure(
     plan: &Plan,
     runs: &CapacityRuns,
 ) -> anyhow::Result<Vec<Capacity>> {
-    let count = plan.workloads.len();
-    let all = parallel(count, |nth| {
-        let found = Search { context, plan, runs, nth }.capacity();
-        (context.progress)(nth + 1, count, &format!("capacity of {}", plan.workloads[nth].0.name));
-        found
-    });
-    all.into_iter().collect()
+    let names: Vec<String> =
+        plan.workloads.iter().map(|one| format!("capacity of {}", one.0.name)).collect();
+    context.runs.round(&params::hash(plan)?, &names, context.progress, |nth| {
+        Search { context, plan, runs, nth }.capacity()
+    })
 }
 
 struct Search<'a> {

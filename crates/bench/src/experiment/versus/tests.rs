@@ -2,6 +2,7 @@ use meridian_sim::{Fate, Record, Report, Scenario};
 
 use super::*;
 use crate::experiment;
+use crate::experiment::shard::Runs;
 use crate::experiment::spec::{Exception, Spec, read};
 use crate::experiment::table::Table;
 use crate::experiment::tests::record;
@@ -74,6 +75,7 @@ fn marks_are_against_who_answers() {
         seeds: 2,
         quick: true,
         commit: None,
+        runs: &Runs::whole(),
         simulate: &stand_in,
         progress: &|_, _, _| (),
     };
