@@ -165,14 +165,7 @@ fn index(options: &Options) -> Vec<Row> {
 
 /// The whole machine with the default policy, and replicas without roles.
 fn deciding(options: &Options) -> anyhow::Result<Vec<Row>> {
-    let fleet = Fleet::new(options.seed, options.replicas, options.blocks);
-    let mut routing = fleet.routing(options.seed)?;
-    let mut rng = Rng::new(options.seed).fork(2);
-    let now = Time::from_millis(1_000_000);
-    let decided = decide(&mut routing, now, options.samples, |_, _| {
-        fleet.request(fleet.returning(&mut rng))
-    })?;
-    let Decided { decision, record, call, .. } = decided;
+    let Decided { decision, record, call, .. } = decided(options)?;
     Ok(vec![
         bounded("decision, p50", "us", decision.p50, 3.0),
         bounded("decision, p99", "us", decision.p99, 10.0),
@@ -181,6 +174,22 @@ fn deciding(options: &Options) -> anyhow::Result<Vec<Row>> {
         row("both (a request waits for them), p50", "us", call.p50),
         row("both (a request waits for them), p99", "us", call.p99),
     ])
+}
+
+/// Decisions about returning sessions.
+fn decided(options: &Options) -> anyhow::Result<Decided> {
+    let fleet = Fleet::new(options.seed, options.replicas, options.blocks);
+    let mut routing = fleet.routing(options.seed)?;
+    let mut rng = Rng::new(options.seed).fork(2);
+    let now = Time::from_millis(1_000_000);
+    decide(&mut routing, now, options.samples, |_, _| fleet.request(fleet.returning(&mut rng)))
+}
+
+/// The time in microseconds that a request waits for its decision and the record of it, in the median
+/// of `samples`, with so many replicas and blocks.
+pub(crate) fn wait_us(replicas: u16, blocks: usize, samples: usize) -> anyhow::Result<f64> {
+    let options = Options { replicas, blocks, samples, ..Options::default() };
+    Ok(decided(&options)?.call.p50)
 }
 
 /// The times of decisions, of recording them, and of both; and how many requests were split.
