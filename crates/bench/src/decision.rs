@@ -195,6 +195,14 @@ fn alone(
     decide(&mut routing, now, options.samples, |_, _| fleet.request(fleet.returning(&mut rng)))
 }
 
+/// The time in microseconds that a request waits for its decision and the record of it, in the median
+/// of `samples`, with so many replicas and blocks.
+pub(crate) fn wait_us(replicas: u16, blocks: usize, samples: usize) -> anyhow::Result<f64> {
+    let options = Options { replicas, blocks, samples, ..Options::default() };
+    let fleet = Fleet::new(options.seed, replicas, blocks);
+    Ok(alone(&options, &fleet, None)?.call.p50)
+}
+
 /// The times of decisions, of recording them, and of both; and how many requests were split.
 struct Decided {
     decision: Quantiles,

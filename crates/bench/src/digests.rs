@@ -95,6 +95,16 @@ pub fn measure(options: &Options) -> anyhow::Result<()> {
     decision::write(&report, &options.json)
 }
 
+/// Bytes of a region's digest for one peer, in the mean of a second, if the figures of all its replicas
+/// change.
+pub(crate) fn bytes(replicas: u16, every: Duration) -> anyhow::Result<f64> {
+    let each = Duration::from_secs(1);
+    let options = Options { peers: 1, replicas, each, json: PathBuf::new() };
+    let case = Case { name: "all replicas are busy", busy: 1.0, every };
+    let row = row(&options, &case)?;
+    Ok(row.bytes_per_second / row.digests_per_second)
+}
+
 fn row(options: &Options, case: &Case) -> anyhow::Result<Row> {
     let fleet = Fleet::new(SEED, options.replicas, 1000);
     let (mut here, mut there) = (fleet.routing(SEED, None)?, fleet.routing(SEED, None)?);

@@ -8,15 +8,17 @@ mod runs;
 mod world;
 
 use std::path::PathBuf;
+use std::pin::pin;
 use std::time::Duration;
 
 use meridian_wire::config::Span;
 use meridian_wire::wan::LinkSpec;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use self::world::World;
 use crate::cpu::{Busy, Ticks};
 use crate::llamacpp::{LlamaCpp, ServerSpec};
+use crate::load::Load;
 use crate::{Client, ClientCounts, Counts, EngineSpec, Fleet, GatewaySpec, Result};
 pub use runs::{Killed, OneRun, PlayedRuns, Runs};
 
@@ -101,13 +103,19 @@ impl Stage {
         }
         let start = Instant::now();
         tokio::time::sleep_until(start + self.warmup).await;
-        let before = Ticks::now(world.ids())?;
-        tokio::time::sleep_until(start + self.warmup + self.window).await;
-        let busy = Ticks::now(world.ids())?.since(before);
-        let mut clients = ClientCounts::default();
-        for load in &mut world.loads {
-            clients = clients + load.report(LIMIT).await?.counts;
-        }
+        let ids = world.ids();
+        let before = Ticks::now(ids.clone())?;
+        let (clients, busy) = {
+            let mut clients = pin!(clients(&mut world.loads));
+            // Loads with a fixed number of programs may end earlier.
+            let early = timeout_at(start + self.warmup + self.window, &mut clients).await;
+            let busy = Ticks::now(ids)?.since(before);
+            let clients = match early {
+                Ok(clients) => clients?,
+                Err(_) => clients.await?,
+            };
+            (clients, busy)
+        };
         let (counts, faults) = world.settle(self, &client, &clients).await?;
         for gateway in &mut world.gateways {
             gateway.process.terminate();
@@ -155,6 +163,15 @@ impl Stage {
         };
         pairs.filter(|(from, to)| from != to).map(link).collect()
     }
+}
+
+/// What all loads counted, when they have ended.
+async fn clients(loads: &mut [Load]) -> Result<ClientCounts> {
+    let mut clients = ClientCounts::default();
+    for load in loads {
+        clients = clients + load.report(LIMIT).await?.counts;
+    }
+    Ok(clients)
 }
 
 fn gateway(at: usize) -> String {

@@ -236,6 +236,7 @@ impl World {
         let known = self.gateways[usize::from(gateway)].knows.get(id.index()).copied().flatten();
         let Some(replica) = known else { return };
         let (from, to) = (self.region_of(gateway), self.replicas[replica as usize].hardware.region);
+        self.report.probes[usize::from(from != to)] += u64::from(self.counts(asked));
         if !self.network.passes(from, to) || !self.network.passes(to, from) {
             let event = Event::Report { gateway, id, asked, load: None };
             self.queue.push(asked + CONNECT_TIMEOUT, event);

@@ -51,6 +51,7 @@ impl World {
             if !self.network.passes(region, there) {
                 continue;
             }
+            self.report.digests += u64::from(self.counts(now));
             let name = number ^ u64::from(to) << 32 ^ u64::from(gateway) << 48;
             let delay = self.network.one_way(region, there, name);
             // Peers measure the round trip of a message.

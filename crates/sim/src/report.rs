@@ -107,6 +107,11 @@ pub struct Report {
     pub replica_seconds: f64,
     /// Prompts whose KV was not fetched before its lease ended.
     pub leases_expired: u64,
+    /// Probes sent within the window to replicas of the gateway's region and of others. Only those
+    /// of [`crate::News::Eager`] are counted: otherwise most are never made.
+    pub probes: [u64; 2],
+    /// Digests sent within the window, one for each peer, counted likewise.
+    pub digests: u64,
     /// Most requests held in one gateway at one time.
     pub held_peak: u32,
     /// Decisions of the shadow policy in all gateways, warm-up included.

@@ -1,9 +1,11 @@
 //! Turns a plan into the simulator's scenario: one cell with one seed.
 
+mod faults;
+
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
-use meridian_base::{Duration, Rng, Time, mix};
+use meridian_base::{Duration, Rng, mix};
 use meridian_engine::{BLOCK_TOKENS, Config, Profile, Terms};
 use meridian_routing::{Admission, HeldConfig, ProbeConfig};
 use meridian_sim as sim;
@@ -44,7 +46,7 @@ pub fn scenario(plan: &Plan, cell: Cell, seed: u64) -> anyhow::Result<sim::Scena
         replicas: replicas(&plan.fleets[cell.fleet], plan.systems[cell.system].0.whole)?,
         system: system(plan, cell.system)?,
         loads,
-        faults: faults(&plan.fleets[cell.fleet]),
+        faults: faults::all(plan, cell, measure),
         autoscaler: None,
         racks: plan.fleets[cell.fleet].racks.iter().map(|gbps| sim::Rack { gbps: *gbps }).collect(),
         measure: sim::Measure { warmup: measure.warmup.0, window: measure.window.0 },
@@ -110,19 +112,6 @@ pub fn replicas(fleet: &Fleet, whole: bool) -> anyhow::Result<Vec<sim::Hardware>
         }
     }
     Ok(replicas)
-}
-
-/// The starts and ends of degraded replicas, in order of time; an end comes before a start at the
-/// same time.
-fn faults(fleet: &Fleet) -> Vec<(Time, sim::Fault)> {
-    let ends = fleet.degraded.iter().map(|d| (d.until, d.replica, 1.0));
-    let starts = fleet.degraded.iter().map(|d| (d.at, d.replica, d.factor));
-    let slow = |(at, replica, factor): (Span, usize, f64)| {
-        (Time::ZERO + at.0, sim::Fault::ReplicaSlow(replica, factor))
-    };
-    let mut faults: Vec<(Time, sim::Fault)> = ends.chain(starts).map(slow).collect();
-    faults.sort_by_key(|(at, _)| *at);
-    faults
 }
 
 /// Mean cost of a replica in USD an hour over the fleet; `None` without a price.
@@ -257,9 +246,17 @@ fn sources(
                 }
                 _ => return None,
             };
-            Some(sim::Load { region, source, may_run_in: None })
+            Some(sim::Load { region, source, may_run_in: may_run_in(load, region, plan) })
         })
         .collect()
+}
+
+/// The regions that may serve the requests of a region; `None` without a rule.
+fn may_run_in(load: &Load, region: usize, plan: &Plan) -> Option<Vec<usize>> {
+    let places = &plan.regions.regions;
+    let served = load.may_run_in.get(&places[region].name)?;
+    let found = |name: &String| places.iter().position(|place| place.name == *name);
+    Some(served.iter().filter_map(found).collect())
 }
 
 /// The seed of an open loop's arrivals in a region: that of the load at `place` in its workload.
@@ -286,12 +283,12 @@ fn recorded_sources(
 ) -> anyhow::Result<Vec<sim::Load>> {
     let speed = load.trace.as_ref().map_or(1.0, |trace| trace.speed);
     let programs = recorded.programs(speed, &plan.regions.regions, mix(seed, place as u64))?;
-    let load = |(region, programs): (usize, Vec<_>)| sim::Load {
+    let one = |(region, programs): (usize, Vec<_>)| sim::Load {
         region,
         source: sim::Source::Open(Box::new(programs.into_iter())),
-        may_run_in: None,
+        may_run_in: may_run_in(load, region, plan),
     };
-    Ok(programs.into_iter().enumerate().filter(|(_, p)| !p.is_empty()).map(load).collect())
+    Ok(programs.into_iter().enumerate().filter(|(_, p)| !p.is_empty()).map(one).collect())
 }
 
 /// Drops arrivals so that their rate rises linearly to its final value within `rise`.
@@ -311,22 +308,6 @@ fn rising(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    // A degraded replica's steps take longer from its start to its end, and two times of one replica
-    // that touch leave it slow at the second factor.
-    #[test]
-    fn degraded_replicas_are_faults() {
-        let fleet: Fleet = crate::experiment::spec::read(
-            "test",
-            "{name: f, groups: [{gpu: l4, model: llama-3.1-8b, count: [2]}], degraded: [\
-             {replica: 1, factor: 2, at: 9s, until: 12s}, {replica: 1, factor: 3, at: 5s, until: \
-             9s}]}",
-        )
-        .unwrap();
-        let slow = |at, factor| (Time::from_millis(at), sim::Fault::ReplicaSlow(1, factor));
-        let expected = [slow(5000, 3.0), slow(9000, 1.0), slow(9000, 2.0), slow(12_000, 1.0)];
-        assert_eq!(faults(&fleet), expected);
-    }
 
     // Within the rise half of the arrivals are dropped, with few left at its start; after it none.
     #[test]

@@ -13,7 +13,7 @@
 
 use super::grid::Grid;
 use super::metric::{self, Metric};
-use super::spec::Published;
+use super::spec::{Published, Word};
 use super::stats;
 use super::table::Table;
 
@@ -230,6 +230,15 @@ impl Form {
         let near = ours >= least * (1.0 - QUARTER) && ours <= most * (1.0 + QUARTER);
         if near { Verdict::Agrees } else { Verdict::SameSign }
     }
+
+    /// Whether a comparison without a figure holds by more than 1 %.
+    fn says(self, word: Word, ours: f64) -> Verdict {
+        let none = if let Form::Ratio = self { 1.0 } else { 0.0 };
+        Verdict::of(match word {
+            Word::More => ours > none + SAME,
+            Word::Less => ours < none - SAME,
+        })
+    }
 }
 
 /// Compares a published figure with the results.
@@ -244,27 +253,40 @@ pub fn hold(figure: &Published, grid: &Grid<'_>) -> Claim {
         };
     let mut ours = Vec::new();
     for (workload, fleet) in about(figure, grid) {
-        let seeds = |fleet: usize, system: &String| {
+        let seeds = |workload: usize, fleet: usize, system: &String| {
             Some(grid.by_seed(grid.at(workload, fleet, system)?, place))
         };
         let on = figure.on.as_ref().and_then(|name| grid.fleet(name)).unwrap_or(fleet);
-        for a in figure.of.iter().filter_map(|system| seeds(fleet, system)) {
+        // In the small variant it may be left out.
+        let against = match &figure.against {
+            Some(name) => grid.workload(name),
+            None => Some(workload),
+        };
+        for a in figure.of.iter().filter_map(|system| seeds(workload, fleet, system)) {
             if let Form::Value = form {
                 ours.extend(stats::median(&stats::paired(&a, &a, compare)));
             }
             let others = figure.over.iter().chain(&figure.minus);
-            let others = others.filter_map(|system| seeds(on, system));
+            let others = others.filter_map(|system| seeds(against?, on, system));
             ours.extend(others.filter_map(|b| stats::median(&stats::paired(&a, &b, compare))));
         }
     }
     let ends = figure.value.ends();
+    let verdict = |ours: f64| match ends {
+        Ok(ends) => form.verdict(ends, ours),
+        Err(word) => form.says(word, ours),
+    };
     let range = ours.iter().copied().reduce(f64::min).zip(ours.iter().copied().reduce(f64::max));
     Claim {
         what: figure.what.clone(),
         source: figure.source.clone(),
-        published: show(form, metric, ends),
+        published: match ends {
+            Ok(ends) => show(form, metric, ends),
+            Err(Word::More) => "more, without a figure".to_owned(),
+            Err(Word::Less) => "less, without a figure".to_owned(),
+        },
         ours: range.map_or("-".to_owned(), |(low, high)| show(form, metric, [low, high])),
-        counts: ours.iter().map(|ours| form.verdict(ends, *ours)).collect(),
+        counts: ours.iter().map(|ours| verdict(*ours)).collect(),
     }
 }
 
@@ -340,6 +362,21 @@ mod tests {
         assert_eq!([-0.125, -0.02, 0.02].map(difference), [agrees, same_sign, differs]);
         let value = |ours| Form::Value.verdict([0.10, 0.16], ours);
         assert_eq!([0.19, 0.2, 0.07].map(value), [agrees, differs, differs]);
+    }
+
+    // A statement without a figure holds if ours is on its side by more than 1 %.
+    #[test]
+    fn words_have_a_side() {
+        let [agrees, _, differs] = WORDS;
+        for (word, ours, expected) in [
+            (Word::More, 1.02, agrees),
+            (Word::More, 1.005, differs),
+            (Word::Less, 0.9, agrees),
+            (Word::Less, 1.3, differs),
+        ] {
+            assert_eq!(Form::Ratio.says(word, ours), expected, "{word:?} {ours}");
+        }
+        assert_eq!(Form::Difference.says(Word::Less, -0.3), agrees);
     }
 
     // A claim shows its word, or the count of each; the table counts the words of all pairs apart.

@@ -79,6 +79,12 @@ impl Grid<'_> {
         })
     }
 
+    /// The index of the workload called `name`.
+    #[must_use]
+    pub fn workload(&self, name: &str) -> Option<usize> {
+        self.plan.workloads.iter().position(|(workload, _)| workload.name == name)
+    }
+
     /// The index of the fleet called `name`.
     #[must_use]
     pub fn fleet(&self, name: &str) -> Option<usize> {

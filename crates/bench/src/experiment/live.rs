@@ -18,6 +18,7 @@ mod servers;
 mod stage;
 
 use anyhow::Context as _;
+use meridian_sim::Report;
 use meridian_wire::config::Span;
 
 use super::grid::Grid;
@@ -34,6 +35,20 @@ const QUICK: Measure = Measure { warmup: Span::secs(2), window: Span::secs(8) };
 ///
 /// If its file is invalid, or a process misbehaves.
 pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
+    shaped(context, |report| report, |_, _| Ok(()))
+}
+
+/// Runs an experiment both ways, converts the reports of both by `shape`, and adds to the results
+/// what `add` finds in the live ones.
+///
+/// # Errors
+///
+/// As [`run`], and those of `add`.
+pub(super) fn shaped(
+    context: &Context<'_>,
+    shape: fn(Report) -> Report,
+    add: impl FnOnce(&Grid<'_>, &mut Findings) -> anyhow::Result<()>,
+) -> anyhow::Result<Findings> {
     let mut plan = plan(&context.spec, context.quick)?;
     let (installed, speeds) = servers::prepare(&mut plan)?;
     let cells = plan.cells();
@@ -41,9 +56,19 @@ pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     let seeds: Vec<u64> = (first..first + u64::from(context.seeds)).collect();
     // First, while nothing else needs the processor.
     let (observed, machine) =
-        play::all((&plan, installed.as_ref()), &cells, &seeds, context.progress)?;
+        play::all((&plan, installed.as_ref()), &cells, &seeds, (shape, context.progress))?;
     let live = Grid { plan: &plan, cells: cells.clone(), seeds: seeds.clone(), observed };
-    let observed = runner::run(context, &plan, &cells, &seeds, false)?;
+    let simulate = |scenario| (context.simulate)(scenario).map(shape);
+    let shaping = Context {
+        spec: context.spec.clone(),
+        seeds: context.seeds,
+        quick: context.quick,
+        commit: context.commit,
+        runs: context.runs,
+        simulate: &simulate,
+        progress: context.progress,
+    };
+    let observed = runner::run(&shaping, &plan, &cells, &seeds, false)?;
     let simulated = Grid { plan: &plan, cells, seeds, observed };
     let mut found = Findings {
         tables: compare::tables(&live, &simulated),
@@ -59,6 +84,7 @@ pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
             row
         }));
     }
+    add(&live, &mut found)?;
     Ok(found)
 }
 
@@ -67,7 +93,9 @@ fn plan(spec: &Spec, quick: bool) -> anyhow::Result<Plan> {
     let scale = spec.live.as_ref().context("live: missing; name the scale of a live run")?;
     let mut plan = Plan::new(spec, false)?.smaller(scale);
     if quick {
-        plan.measure = QUICK;
+        // What starts at once has no warm-up in which it could end.
+        let warmup = QUICK.warmup.min(plan.measure.warmup);
+        plan.measure = Measure { warmup, ..QUICK };
         plan.workloads.truncate(1);
         plan.fleets.truncate(1);
         // The first and the last system: usually a simple one, and ours.

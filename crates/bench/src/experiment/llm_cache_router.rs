@@ -5,6 +5,8 @@
 //! is the usual kind of experiment; the published tables are in
 //! `data/llm-cache-router/published.csv`.
 
+mod local;
+
 use meridian_base::{Duration, Time};
 use meridian_sim::{Report, Scenario};
 
@@ -15,6 +17,8 @@ use super::plot::{self, Figure, Point};
 use super::stats::{self, Mean};
 use super::table::Table;
 use super::{Context, Findings, cells, metric};
+
+pub(super) use local::run as local;
 
 const CSV: &str = include_str!("../../data/llm-cache-router/published.csv");
 
@@ -56,7 +60,10 @@ fn published() -> Vec<Row> {
 /// # Errors
 /// If the file is invalid, or a plot can't be drawn.
 pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
-    let plan = Plan::new(&context.spec, context.quick)?;
+    let mut plan = Plan::new(&context.spec, context.quick)?;
+    // The local run is on real servers only.
+    plan.fleets.retain(|fleet| fleet.name != local::FLEET);
+    plan.workloads.retain(|(workload, _)| workload.name != local::WORKLOAD);
     let whole = |scenario: Scenario| (context.simulate)(scenario).map(until_the_end);
     let Context { seeds, quick, runs, progress, .. } = *context;
     let spec = context.spec.clone();
@@ -315,12 +322,12 @@ fn over_sessions(at: &Points<'_>, model: &str) -> anyhow::Result<Figure> {
 mod tests {
     use super::*;
 
-    // The published tables are complete: five points of four strategies for both models, and the
-    // README's headline slopes follow from them.
+    // The published tables are complete: five points of four strategies for both models and the
+    // local run, and the README's headline slopes follow from them.
     #[test]
     fn the_published_tables_are_whole() {
         let rows = published();
-        assert_eq!(rows.len(), 40);
+        assert_eq!(rows.len(), 44);
         let slope = |model, strategy| {
             let p50 = |n| find(&rows, model, n, strategy).and_then(|r| r.p50).unwrap();
             p50(24) - p50(4)

@@ -133,7 +133,7 @@ const RATES: [Metric; 3] = [
 ];
 
 /// Ratios and counts.
-const REST: [Metric; 20] = [
+const REST: [Metric; 21] = [
     percent("prefix_hit_ratio", "cached prompt tokens to prompt tokens, %", |r| {
         let tokens = |get: fn(&Record) -> u32| {
             let done = r.report.requests.iter().filter(|r| r.fate == Fate::Done);
@@ -191,6 +191,9 @@ const REST: [Metric; 20] = [
         Some(r.count(|x| x.fate == Fate::Lost))
     }),
     sum("violations", "broken invariants", |r| Some(r.report.violations.len() as f64)),
+    percent("answered_ratio", "requests answered completely, %", |r| {
+        share(r.count(|x| x.fate == Fate::Done), r.count(|_| true))
+    }),
     sum("rejected", "requests refused by a gateway or an engine", |r| {
         Some(r.count(|x| matches!(x.fate, Fate::Rejected | Fate::Invalid)))
     }),

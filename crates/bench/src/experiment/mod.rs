@@ -11,6 +11,7 @@
 mod ablation;
 pub mod build;
 mod calibration;
+mod capacity;
 pub mod catalogue;
 pub mod cells;
 pub mod claim;
@@ -22,6 +23,7 @@ mod goal;
 mod gorgo;
 pub mod grid;
 mod heroserve;
+mod limits;
 pub mod live;
 mod llm_cache_router;
 pub mod metric;

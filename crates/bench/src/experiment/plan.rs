@@ -149,9 +149,10 @@ impl Plan {
     pub fn cells(&self) -> Vec<Cell> {
         let mut cells = Vec::new();
         for (workload, (w, _)) in self.workloads.iter().enumerate() {
+            let runs = |system: &System| w.systems.is_empty() || w.systems.contains(&system.name);
             for (fleet, f) in self.fleets.iter().enumerate() {
                 if w.fleets.is_empty() || w.fleets.contains(&f.name) {
-                    let systems = 0..self.systems.len();
+                    let systems = (0..self.systems.len()).filter(|at| runs(&self.systems[*at].0));
                     cells.extend(systems.map(|system| Cell { workload, fleet, system }));
                 }
             }

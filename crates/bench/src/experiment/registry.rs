@@ -2,9 +2,9 @@
 //! is [`cells::run`] unless [`OWN`] has another.
 
 use super::{
-    Context, Findings, ablation, calibration, cells, goal, gorgo, heroserve, live,
-    llm_cache_router, mfs, planner_measured, pools, rates, release, saturation, skywalker_cost,
-    skywalker_load, tuning, versus,
+    Context, Findings, ablation, calibration, capacity, cells, goal, gorgo, heroserve, limits,
+    live, llm_cache_router, mfs, planner_measured, pools, rates, release, saturation,
+    skywalker_cost, skywalker_load, tuning, versus,
 };
 
 /// The experiment that judges a commit, once.
@@ -34,7 +34,7 @@ const OWN: &[(&str, Code, Option<Code>)] = &[
     ("skywalker-fig10", cells::run, Some(live::run)),
     ("gorgo-tables", gorgo::tables, Some(live::run)),
     ("gorgo-fit", gorgo::fit, None),
-    ("llm-cache-router", llm_cache_router::run, None),
+    ("llm-cache-router", llm_cache_router::run, Some(llm_cache_router::local)),
     ("mfs-fig5", mfs::run, None),
     ("mfs-fig9", mfs::run, None),
     ("mfs-fig10", mfs::run, None),
@@ -57,6 +57,8 @@ const OWN: &[(&str, Code, Option<Code>)] = &[
     ("several-gateways", cells::run, Some(live::run)),
     ("hard-live", cells::run, Some(live::run)),
     ("slots-live", cells::run, Some(live::run)),
+    ("capacity", capacity::run, None),
+    ("limits", limits::run, None),
     ("baseline-grid", tuning::run, None),
     ("meridian-ablation", ablation::run, None),
     ("meridian-saturation", saturation::run, None),

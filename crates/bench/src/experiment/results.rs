@@ -36,6 +36,10 @@ fn row(grid: &Grid<'_>, i: usize) -> Value {
         }
     }
     row.insert("intervals".into(), Value::Object(intervals));
+    let outages = grid.plan.workloads[cell.workload].0.faults.len();
+    if outages > 0 {
+        row.insert("outages".into(), json!(outages));
+    }
     row.insert("collapsed".into(), json!(grid.collapsed(i)));
     Value::Object(row)
 }

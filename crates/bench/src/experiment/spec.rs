@@ -7,6 +7,7 @@
 //!
 //! Nothing is resolved here: [`super::plan`] resolves names and reports errors.
 
+mod capacity;
 mod compare;
 mod draw;
 mod fleets;
@@ -14,6 +15,7 @@ mod flow;
 mod flow_load;
 mod flow_testbed;
 mod load;
+mod outage;
 mod pools;
 mod reference;
 mod replicas;
@@ -24,6 +26,7 @@ use std::collections::BTreeMap;
 use meridian_wire::config::{AdmissionMode, Held, Policy, Probe, Span};
 use serde::{Deserialize, Serialize};
 
+pub use capacity::{Capacity, CapacityLoad, Saving};
 pub use compare::{Exception, Half, Sweep, Tuned};
 pub use draw::{CapacityRuns, Chance, Draw, Range, Ranges};
 pub use fleets::{Exchanges, FleetCase, FleetClaim, FleetMetric, Fleets, Spread};
@@ -31,6 +34,7 @@ pub use flow::{Case, Compared, FlowClaim, FlowSweep, FlowSystem};
 pub use flow_load::{FlowControl, FlowGrid, FlowLoad};
 pub use flow_testbed::{FlowTestbed, Gated, TestbedLoad, TestbedModel, TestbedSlo, TestbedSystem};
 pub use load::{Bursts, Load, Workload};
+pub use outage::{Lost, Outage};
 pub use pools::Pool;
 pub use reference::{Ref, read, read_file};
 pub use replicas::{Degraded, Fleet, Group, Speed};
@@ -102,6 +106,8 @@ pub struct Spec {
     pub fleet: Option<Fleets>,
     /// Collectives only, on such fleets.
     pub exchanges: Option<Exchanges>,
+    /// Least fleets for loads and objectives.
+    pub capacity: Option<Capacity>,
     /// Numbers for the custom code of an experiment.
     #[serde(default)]
     pub knobs: BTreeMap<String, f64>,
@@ -298,14 +304,18 @@ pub struct Published {
     pub fleets: Vec<String>,
     /// The others run on this fleet instead of the same one.
     pub on: Option<String>,
-    /// The value, or the ends of a range.
+    /// The others run this workload instead of the same one.
+    pub against: Option<String>,
+    /// The value, the ends of a range, or in words what a statement without a figure says.
     pub value: Value,
 }
 
-/// A number, or two that bound a range.
+/// A number, two that bound a range, or a word.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
+    /// What is published has no figure.
+    Word(Word),
     /// A number.
     One(f64),
     /// From, to.
@@ -313,14 +323,27 @@ pub enum Value {
 }
 
 impl Value {
-    /// The ends; equal for a single number.
-    #[must_use]
-    pub fn ends(self) -> [f64; 2] {
+    /// The ends, equal for a single number.
+    ///
+    /// # Errors
+    /// The word, if it has no figure.
+    pub fn ends(self) -> Result<[f64; 2], Word> {
         match self {
-            Value::One(v) => [v, v],
-            Value::Range(ends) => ends,
+            Value::Word(word) => Err(word),
+            Value::One(v) => Ok([v, v]),
+            Value::Range(ends) => Ok(ends),
         }
     }
+}
+
+/// A comparison without a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Word {
+    /// Larger.
+    More,
+    /// Smaller.
+    Less,
 }
 
 /// A plot of a metric, one for each workload and fleet unless it says otherwise.

@@ -1,5 +1,5 @@
-//! Requests of a generator, which arrive at random: by a Poisson process, or by the rates of
-//! ServeGen's clients.
+//! Requests of a generator, which arrive at random: by a Poisson process, by the rates of ServeGen's
+//! clients, or by the days of several regions.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,7 +11,7 @@ use anyhow::{Context, ensure};
 use meridian_base::{Time, mix};
 use meridian_workload::trace::ServeGenReader;
 use meridian_workload::{
-    Arrival, Generator, Poisson, Program, ServeGen, Step, open_loop, servegen_steps,
+    Arrival, Diurnal, Generator, Poisson, Program, ServeGen, Step, open_loop, servegen_steps,
 };
 
 use super::places::Places;
@@ -29,7 +29,17 @@ pub struct Made {
     pub name: String,
     /// Requests a second in all regions together, in the mean.
     pub rate: f64,
-    rates: Option<Rates>,
+    rhythm: Rhythm,
+}
+
+/// How the rate changes.
+enum Rhythm {
+    /// Not at all.
+    Even,
+    /// As that of recorded clients.
+    Clients(Rates),
+    /// As the day of each region.
+    Day(Diurnal),
 }
 
 /// Clients with their rates.
@@ -53,7 +63,20 @@ impl Made {
             rate > 0.0 && rate.is_finite(),
             "rate: {rate} is not a rate; use requests a second above 0"
         );
-        Ok(Made { generator, name: name.to_owned(), rate, rates: None })
+        Ok(Made { generator, name: name.to_owned(), rate, rhythm: Rhythm::Even })
+    }
+
+    /// Arrivals by the days of several regions, which are those of the question, in their order.
+    ///
+    /// # Errors
+    /// When the rate, of all of them in the mean of a day, is not above 0.
+    pub fn day(
+        generator: Arc<dyn Generator>,
+        name: &str,
+        rate: f64,
+        day: Diurnal,
+    ) -> anyhow::Result<Made> {
+        Ok(Made { rhythm: Rhythm::Day(day), ..Made::poisson(generator, name, rate)? })
     }
 
     /// Arrivals of the clients in a file of ServeGen, from `after` to `before`; without a rate, at the
@@ -88,17 +111,22 @@ impl Made {
         ensure!(mean > 0.0, "{file}: all rates are 0; use rows with a rate");
         let made = Made::poisson(generator, name, rate.unwrap_or(mean))?;
         let rates = Rates { file, clients, period_s, mean, from: after, to: before };
-        Ok(Made { rates: Some(rates), ..made })
+        Ok(Made { rhythm: Rhythm::Clients(rates), ..made })
     }
 
     /// What it is, in words.
     pub(super) fn words(&self) -> String {
         let Made { name, rate, .. } = self;
-        match &self.rates {
-            None => format!("{rate} requests a second of the generator {name}"),
-            Some(rates) => format!(
+        match &self.rhythm {
+            Rhythm::Even => format!("{rate} requests a second of the generator {name}"),
+            Rhythm::Clients(rates) => format!(
                 "{rate:.3} requests a second of the generator {name}, in the rhythm of {}",
                 rates.file
+            ),
+            Rhythm::Day(day) => format!(
+                "{rate:.3} requests a second of the generator {name}, by the day of each region \
+                 within {:?}",
+                day.day
             ),
         }
     }
@@ -144,8 +172,16 @@ impl Made {
         let own = mix(seed, region as u64);
         let programs = self.rate * share / self.generator.mean_requests().max(1.0);
         let (generator, region) = (self.generator.clone(), region as u32);
-        let Some(rates) = &self.rates else {
-            return Box::new(open_loop(generator, Poisson::new(own, programs), seed, region));
+        let rates = match &self.rhythm {
+            Rhythm::Even => {
+                return Box::new(open_loop(generator, Poisson::new(own, programs), seed, region));
+            }
+            Rhythm::Day(day) => {
+                let all = self.rate / generator.mean_requests().max(1.0);
+                let arrivals = day.arrivals(seed, region as usize, all);
+                return Box::new(open_loop(generator, arrivals, seed, region));
+            }
+            Rhythm::Clients(rates) => rates,
         };
         let scale = programs / rates.mean;
         let (from, to) = (rates.from, rates.to.unwrap_or(Duration::MAX));

@@ -1,5 +1,6 @@
 //! The measurements of one run.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use meridian_base::Time;
@@ -26,6 +27,8 @@ pub(super) struct Measured {
     pub(super) throughput_rps: f64,
     /// Share of the requests that met the objective.
     pub(super) met: f64,
+    /// The same of the region with the smallest share.
+    pub(super) met_least: f64,
     /// Share of the requests that a gateway refused or that broke.
     pub(super) refused: f64,
     /// Share of the requests that are longer than the model's context.
@@ -73,6 +76,7 @@ impl Measured {
             goodput_rps: count(&good) / seconds,
             throughput_rps: report.done_in_window as f64 / seconds,
             met: share(&good),
+            met_least: least_by_region(all, &good),
             refused: share(&|r| matches!(r.fate, Fate::Rejected | Fate::Lost)),
             invalid: share(&|r| r.fate == Fate::Invalid),
             cut: share(&|r| r.fate == Fate::Done && produced(r, context) < r.reply_tokens),
@@ -88,6 +92,17 @@ impl Measured {
             shadow: report.shadow,
         }
     }
+}
+
+/// The smallest share of a region's requests that are good; 0 without requests.
+fn least_by_region(all: &[Record], good: &dyn Fn(&Record) -> bool) -> f64 {
+    let mut counts: BTreeMap<u16, (f64, f64)> = BTreeMap::new();
+    for record in all {
+        let (met, of) = counts.entry(record.region).or_default();
+        *met += f64::from(u8::from(good(record)));
+        *of += 1.0;
+    }
+    counts.values().map(|(met, of)| met / of).reduce(f64::min).unwrap_or(0.0)
 }
 
 /// The tokens of an answer: an engine ends it where the context is full.

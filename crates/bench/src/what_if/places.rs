@@ -8,7 +8,7 @@ use meridian_sim as sim;
 use serde::Deserialize;
 
 use crate::experiment::build;
-use crate::experiment::spec::{Place, Topology};
+use crate::experiment::spec::{Place, Regions, Topology};
 
 /// The file of `--regions`.
 #[derive(Debug, Deserialize)]
@@ -75,6 +75,8 @@ pub struct Places {
     pub(super) wan: sim::Wan,
     pub(super) topology: sim::Topology,
     rules: Vec<Resolved>,
+    /// The only region with clients and replicas.
+    only: Option<usize>,
 }
 
 impl Places {
@@ -93,7 +95,47 @@ impl Places {
             wan: sim::Wan { rtt_ms: vec![vec![0.0]], jitter: 0.0, loss: 0.0 },
             topology: sim::Topology::RegionLocal,
             rules: Vec::new(),
+            only: None,
         }
+    }
+
+    /// The regions of an experiment, each with its shares of the traffic and of the replicas, and
+    /// nothing to pay for egress.
+    pub(crate) fn of(
+        set: &Regions,
+        shares: impl Iterator<Item = (f64, f64)>,
+        topology: &Topology,
+    ) -> anyhow::Result<Places> {
+        let region = |(place, (traffic, replicas)): (&Place, (f64, f64))| Region {
+            name: place.name.clone(),
+            continent: Some(place.continent.clone()),
+            traffic: Some(traffic),
+            replicas,
+            egress_usd_per_gb: 0.0,
+        };
+        let Regions { rtt_ms, jitter, loss, .. } = set.clone();
+        Ok(Places {
+            regions: set.regions.iter().zip(shares).map(region).collect(),
+            wan: sim::Wan { rtt_ms, jitter, loss },
+            topology: build::topology(&set.regions, topology)?,
+            rules: Vec::new(),
+            only: None,
+        })
+    }
+
+    /// One of these regions by itself: the others have no clients and no replicas.
+    pub(crate) fn alone(&self, region: usize) -> Places {
+        Places { topology: sim::Topology::RegionLocal, only: Some(region), ..self.clone() }
+    }
+
+    /// Whether this region has clients and replicas.
+    pub(super) fn serves(&self, region: usize) -> bool {
+        self.only.is_none_or(|only| only == region)
+    }
+
+    /// Regions with replicas.
+    pub(super) fn served(&self) -> usize {
+        (0..self.regions.len()).filter(|region| self.serves(*region)).count()
     }
 
     /// Reads a file of regions.
@@ -118,13 +160,18 @@ impl Places {
         let wan = sim::Wan { rtt_ms: file.rtt_ms, jitter: 0.0, loss: 0.0 };
         let resolved = |(at, rule)| resolve(at, rule, &file.regions);
         let rules = file.residency.iter().enumerate().map(resolved).collect::<Result<_, _>>()?;
-        Ok(Places { regions: file.regions, wan, topology, rules })
+        Ok(Places { regions: file.regions, wan, topology, rules, only: None })
     }
 
-    /// Replicas of each region: its share of them, and at least one.
+    /// Replicas of each region: its share of them, and at least one where there are any.
     pub(super) fn counts(&self, replicas: u32) -> Vec<u32> {
         let shares: Vec<f64> = self.regions.iter().map(|region| region.replicas).collect();
-        split(replicas, &shares)
+        match self.only {
+            None => split(replicas, &shares),
+            Some(only) => {
+                (0..shares.len()).map(|at| if at == only { replicas } else { 0 }).collect()
+            }
+        }
     }
 
     /// Shares of the traffic by region; `None` if the recorded regions are used.
@@ -302,6 +349,8 @@ residency:
         assert_eq!(places.counts(8), [4, 2, 2]);
         assert_eq!(places.counts(5), [3, 1, 1]);
         assert_eq!(Places::one().counts(7), [7]);
+        let alone = places.alone(1);
+        assert_eq!((alone.counts(3), alone.served()), (vec![0, 3, 0], 1));
     }
 
     // Every mistake names the field, the value and the remedy.

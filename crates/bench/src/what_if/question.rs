@@ -44,20 +44,24 @@ pub struct Question {
     pub warmup: Duration,
     /// The largest fleet of the search, in replicas.
     pub most: u32,
-    /// The seeds 1 to this are simulated.
+    /// The first seed.
+    pub first_seed: u64,
+    /// This many seeds are simulated.
     pub seeds: u32,
+    /// Whether the objective must also be met by the requests of each region alone.
+    pub each_region: bool,
 }
 
 impl Question {
     /// The seeds.
     pub(super) fn seeds(&self) -> impl Iterator<Item = u64> + use<> {
-        1..=u64::from(self.seeds)
+        self.first_seed..self.first_seed + u64::from(self.seeds)
     }
 
     /// The fewest replicas of a fleet: one in each region, and two where there are pools.
-    pub(super) fn fewest(&self, arrangement: Arrangement) -> u32 {
+    pub(crate) fn fewest(&self, arrangement: Arrangement) -> u32 {
         let each = if arrangement == Arrangement::Whole { 1 } else { 2 };
-        each * self.places.regions.len() as u32
+        each * self.places.served() as u32
     }
 }
 

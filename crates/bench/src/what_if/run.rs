@@ -37,7 +37,7 @@ impl<'a> Prepared<'a> {
         ensure!(question.seeds > 0, "seeds: 0 runs nothing; use 1 or more");
         let mut all = 0;
         let sent = question.seeds().map(|seed| {
-            let sent = question.traffic.sent(&question.places, seed)?;
+            let sent = question.traffic.sent(&question.places, seed)?.kept(&question.places);
             let (warmup, last) = (question.warmup, sent.last);
             ensure!(
                 warmup < last,

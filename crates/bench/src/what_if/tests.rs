@@ -52,7 +52,9 @@ fn question(source: Source, requests: u64) -> Question {
         held: HeldConfig::default(),
         warmup: Duration::from_secs(2),
         most: 8,
+        first_seed: 1,
         seeds: 1,
+        each_region: false,
     }
 }
 

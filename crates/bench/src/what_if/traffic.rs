@@ -282,4 +282,12 @@ impl Sent {
             |((region, may), programs)| Stream { region, may, programs: Arc::new(programs) };
         Sent { streams: streams.into_iter().map(stream).collect(), requests, last }
     }
+
+    /// Without the streams of regions that have no clients.
+    pub(super) fn kept(mut self, places: &Places) -> Sent {
+        self.streams.retain(|stream| places.serves(stream.region));
+        let programs = || self.streams.iter().flat_map(|stream| stream.programs.iter());
+        self.requests = programs().map(|(_, program)| program.nodes.len() as u64).sum();
+        self
+    }
 }

@@ -128,7 +128,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         },
         warmup: args.warmup.unwrap_or(tenth.min(Duration::from_secs(120))),
         most: *most,
+        first_seed: 1,
         seeds: args.seeds,
+        each_region: false,
         traffic,
     };
     let command = command::of(&args, &question);

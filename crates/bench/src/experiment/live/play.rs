@@ -21,7 +21,8 @@ use crate::load::{ErrorKind, Record};
 /// cores, and the fleets are separate.
 const TOGETHER: usize = 5;
 
-/// Runs each cell under each seed; each result includes how busy the machine was.
+/// Runs each cell under each seed, and converts each report by `shape`; also returns how busy the
+/// machine was.
 ///
 /// # Errors
 ///
@@ -30,7 +31,7 @@ pub(super) fn all(
     (plan, installed): (&Plan, Option<&LlamaCpp>),
     cells: &[Cell],
     seeds: &[u64],
-    progress: &Progress<'_>,
+    (shape, progress): (fn(Report) -> Report, &Progress<'_>),
 ) -> anyhow::Result<(Vec<Vec<Observed>>, Table)> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -50,7 +51,7 @@ pub(super) fn all(
                 let Busy { idle, fleet } = busy;
                 let percent = |share: f64| format!("{:.0}", share * 100.0);
                 machine.row([name.clone(), percent(idle), percent(fleet), percent(busy.others())]);
-                by_seed.push(Observed::of(report, price, false));
+                by_seed.push(Observed::of(shape(report), price, false));
                 progress(machine.rows.len(), runs, &format!("live: {name}"));
             }
         }

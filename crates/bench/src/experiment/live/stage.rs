@@ -30,6 +30,13 @@ pub(super) fn stage(plan: &Plan, cell: Cell, seed: u64) -> anyhow::Result<Stage>
     if !fleet.racks.is_empty() {
         bail!("fleets ({}).racks: only simulated; name other fleets in live.fleets", fleet.name);
     }
+    let ruled = workload.loads.iter().any(|load| !load.may_run_in.is_empty());
+    if ruled || !workload.faults.is_empty() {
+        bail!(
+            "workloads ({}): faults and may_run_in are only simulated; name others in live.workloads",
+            workload.name
+        );
+    }
     let engines = engines(fleet, system.whole);
     let regions: Vec<usize> = engines.iter().map(|(region, _)| *region).collect();
     let gateways = gateways(plan, system, &regions)?;

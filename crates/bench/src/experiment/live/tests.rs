@@ -18,7 +18,7 @@ fn small(name: &str, quick: bool) -> Plan {
 #[test]
 fn every_live_experiment_can_be_staged() {
     let live: Vec<_> = ALL.iter().filter(|e| e.live.is_some() && e.name != "mfs-testbed").collect();
-    assert_eq!(live.len(), 7);
+    assert_eq!(live.len(), 8);
     for entry in live {
         let plan = small(entry.name, false);
         for cell in plan.cells() {

@@ -1,5 +1,6 @@
 //! Checks a plan: each problem has its field, value and remedy.
 
+mod places;
 mod pools;
 
 use meridian_engine::Profile;
@@ -139,6 +140,11 @@ fn workload(workload: &Workload, feeds: &[Feed], plan: &Plan) -> Vec<String> {
     for fleet in &workload.fleets {
         found.extend(known(&format!("{name}.fleets"), fleet, plan.fleets.iter().map(|f| &f.name)));
     }
+    for system in &workload.systems {
+        let systems = plan.systems.iter().map(|(s, ..)| &s.name);
+        found.extend(known(&format!("{name}.systems"), system, systems));
+    }
+    found.extend(places::problems(&name, workload, &plan.regions));
     found
 }
 
@@ -306,7 +312,8 @@ pub(super) fn spec(spec: &Spec, plan: &Plan) -> Vec<String> {
         found.extend(metric_known(&format!("{field}.metric"), &figure.metric));
         let named = figure.of.iter().chain(&figure.over).chain(&figure.minus);
         found.extend(named.flat_map(|s| known(&field, s, systems())));
-        found.extend(figure.workloads.iter().flat_map(|w| known(&field, w, workloads())));
+        let about = figure.workloads.iter().chain(&figure.against);
+        found.extend(about.flat_map(|w| known(&field, w, workloads())));
         let on = figure.fleets.iter().chain(&figure.on);
         found.extend(on.flat_map(|f| known(&field, f, fleets())));
         if figure.of.is_empty() || (!figure.over.is_empty() && !figure.minus.is_empty()) {

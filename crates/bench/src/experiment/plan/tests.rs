@@ -213,6 +213,39 @@ fn errors_of_pools() {
     assert_eq!(error(&good), "fine");
 }
 
+// Outages and residency rules name regions of the experiment and parts of the window; a workload may
+// name its systems.
+#[test]
+fn errors_of_places() {
+    let outage = |text: &str| format!("loads: [{{{LOAD}}}], faults: [{{{text}}}]");
+    let rule = |text: &str| format!("loads: [{{{LOAD}, may_run_in: {{{text}}}}}]");
+    let systems = |text: &str| format!("loads: [{{{LOAD}}}], systems: [{text}]");
+    for (part, expected) in [
+        (outage("lost: {region: us}, from: 0.2, until: 0.5"), "fine"),
+        (outage("lost: {links: mars}, from: 0, until: 1"), "faults[0].lost: `mars` is unknown"),
+        (outage("lost: {gateways: us}, from: 0.5, until: 0.5"), "from 0.5 until 0.5 is not a part"),
+        (outage("lost: {gateways: us}, from: 0, until: 60"), "use shares of it, 0 to 1"),
+        (rule("us: [us]"), "fine"),
+        (rule("mars: [us]"), "loads[0].may_run_in: `mars` is unknown; use one of us"),
+        (rule("us: [mars]"), "loads[0].may_run_in: `mars` is unknown; use one of us"),
+        (rule("us: []"), "may_run_in.us: empty; name the regions that may serve"),
+        (systems("s"), "fine"),
+        (systems("z"), "workloads (w).systems: `z` is unknown; use one of s"),
+    ] {
+        let found = error(&GOOD.replace(&format!("loads: [{{{LOAD}}}]"), &part));
+        assert!(found.contains(expected), "{part}: {found}");
+    }
+}
+
+// A workload runs under the systems that it names.
+#[test]
+fn workloads_choose_systems() {
+    let other = "  - {name: t, policy: random, topology: flat}\n";
+    let yaml = GOOD.replace("clients: [3]}]", "clients: [3]}], systems: [t]") + other;
+    let plan = Plan::new(&read::<Spec>("test", yaml.trim_start()).unwrap(), false).unwrap();
+    assert_eq!(plan.cells(), [Cell { workload: 0, fleet: 0, system: 1 }]);
+}
+
 // All problems are reported at once.
 #[test]
 fn errors_come_together() {

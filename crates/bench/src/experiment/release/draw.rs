@@ -111,12 +111,15 @@ impl Stream {
             bursts,
             ramp: Span::secs(10),
             rise: None,
+            may_run_in: Default::default(),
             programs: None,
         };
         let workload = Workload {
             name,
             loads: vec![load],
             fleets: vec![fleet.name.clone()],
+            systems: Vec::new(),
+            faults: Vec::new(),
             measure: None,
             half: Some(Half::Judging),
             level: None,

@@ -1,9 +1,11 @@
 //! Workloads and their loads: closed loops, open ones, and recorded ones.
 
+use std::collections::BTreeMap;
+
 use meridian_wire::config::{Policy, Span};
 use serde::{Deserialize, Serialize};
 
-use super::{Half, Measure, Trace};
+use super::{Half, Measure, Outage, Trace};
 
 /// A workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -16,6 +18,12 @@ pub struct Workload {
     /// Fleets that it runs on; all of the experiment's if empty.
     #[serde(default)]
     pub fleets: Vec<String>,
+    /// Systems that it runs under; all of the experiment's if empty. It does not affect a run.
+    #[serde(default, skip_serializing)]
+    pub systems: Vec<String>,
+    /// Parts of the world that are lost for a part of the measured window.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<Outage>,
     /// The measured part of its runs, if different from the experiment's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measure: Option<Measure>,
@@ -82,6 +90,9 @@ pub struct Load {
     /// An open loop reaches its rate linearly within this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rise: Option<Span>,
+    /// Regions that may serve the requests of a region; a region that is not named has no rule.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub may_run_in: BTreeMap<String, Vec<String>>,
     /// Programs that each client runs; without a number, until the window ends.
     pub programs: Option<u64>,
 }
