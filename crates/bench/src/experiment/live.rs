@@ -63,7 +63,7 @@ pub(super) fn shaped(
         spec: context.spec.clone(),
         seeds: context.seeds,
         quick: context.quick,
-        commit: context.commit,
+        commit: context.commit.clone(),
         runs: context.runs,
         simulate: &simulate,
         progress: context.progress,
