@@ -6,11 +6,13 @@
 //! them each session. Sessions return in random order with 32 KB prompts, so their part of the
 //! index is seldom in the processor's caches.
 //!
-//! Then the same with prefill and decode replicas, where requests may be split (`decision/pools.rs`).
+//! Then the same with prefill and decode replicas, where requests may be split (`decision/pools.rs`), and
+//! with policies that are expressions (`decision/expressions.rs`).
 //!
 //! Each timing covers one operation, including the clock's own cost, but not its setup (making the
 //! request, ending it).
 
+mod expressions;
 mod pools;
 pub(crate) mod world;
 
@@ -92,6 +94,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     rows.extend(index(options));
     rows.extend(deciding(options)?);
     rows.extend(pools::deciding(options)?);
+    rows.extend(expressions::deciding(options)?);
     let (replicas, seed) = (options.replicas, options.seed);
     let report = Report { bench: "decision", commit: crate::commit(), replicas, seed, rows };
     print(&report.rows);

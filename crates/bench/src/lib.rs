@@ -32,6 +32,7 @@ pub mod parity;
 pub mod planspeed;
 pub mod race;
 pub mod replay;
+pub mod rule;
 pub mod simspeed;
 pub mod sweep;
 pub mod trace_file;

@@ -22,11 +22,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             spec.admission.name()
         );
         for param in spec.params {
-            let default = match param.default {
+            let default = match &param.default {
                 Value::Number(n) => n.to_string(),
-                Value::Word(w) => w.to_owned(),
+                Value::Word(w) => (*w).to_owned(),
+                Value::Text(text) => text.to_string(),
             };
             println!("    {} = {default}: {}", param.name, param.doc);
+        }
+        if spec.params.iter().any(|param| param.check.is_some()) {
+            policy::FIGURES.iter().for_each(|one| println!("    figure {}: {}", one.name, one.doc));
+            policy::FUNCTIONS
+                .iter()
+                .for_each(|one| println!("    function {}: {}", one.form, one.doc));
         }
     }
     Ok(())

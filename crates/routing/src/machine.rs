@@ -574,7 +574,7 @@ impl Routing {
 
     /// The policy's terms of a candidate's score in a decision.
     #[must_use]
-    pub fn terms(&self, candidate: &CandidateRow, of: &Decision) -> Vec<(&'static str, f64)> {
+    pub fn terms(&self, candidate: &CandidateRow, of: &Decision) -> Vec<(&str, f64)> {
         self.rule.policy.terms(candidate, of)
     }
 

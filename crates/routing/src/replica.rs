@@ -109,6 +109,8 @@ pub struct Row {
     pub moving_tokens: f32,
     /// Tokens of KV prefilled here that the decode replicas have not fetched.
     pub held_tokens: f32,
+    /// Its relative capacity as configured.
+    pub weight: u32,
     /// Its role, and what pairs it with others.
     pub pool: Pool,
     /// Why it takes no requests; `None` when it does.
@@ -468,6 +470,7 @@ impl Replica {
             rtt_ms: self.spec.rtt.as_secs_f32() * 1e3,
             moving_tokens: self.legs.moving_tokens,
             held_tokens: self.legs.held_tokens,
+            weight: self.spec.weight,
             pool: self.spec.pool,
             closed: self.closed(now),
         }

@@ -27,33 +27,57 @@ This page is made by `./x docs` from `meridian policies --verbose`.
 /// Makes the page from unindented names and the indented facts under them.
 fn page(verbose: &str) -> anyhow::Result<String> {
     let mut page = String::from(HEAD);
-    let mut table = false;
+    let mut table = "";
     for line in verbose.lines() {
         let Some(fact) = line.strip_prefix("    ") else {
             page += &format!("\n## `{line}`\n\n");
-            table = false;
+            table = "";
             continue;
         };
+        let row = row(fact)?;
+        if let Some((kind, row)) = row {
+            if table != kind {
+                page += &head(kind);
+            }
+            table = kind;
+            page += &row;
+            continue;
+        }
         page += &if let Some(source) = fact.strip_prefix("source: ") {
             format!("From: {source}. ")
         } else if let Some(admission) = fact.strip_prefix("admission: ") {
             format!("Admission: `{admission}`.\n")
-        } else if let Some((name, rest)) = fact.split_once(" = ") {
-            let (default, meaning) = rest
-                .split_once(": ")
-                .ok_or_else(|| anyhow::anyhow!("meridian policies: no meaning in {fact:?}"))?;
-            let head = if table {
-                ""
-            } else {
-                "\n| parameter | default | meaning |\n| --- | --- | --- |\n"
-            };
-            table = true;
-            format!("{head}| `{name}` | {default} | {meaning} |\n")
         } else {
             format!("{}.\n\n", capital(fact))
         };
     }
     Ok(page)
+}
+
+/// The head of a table of parameters, figures or functions.
+fn head(kind: &str) -> String {
+    match kind {
+        "parameter" => "\n| parameter | default | meaning |\n| --- | --- | --- |\n".to_owned(),
+        kind => format!("\n| {kind} | is |\n| --- | --- |\n"),
+    }
+}
+
+/// A fact as a row of a table of its kind; `None` if it belongs to the text.
+fn row(fact: &str) -> anyhow::Result<Option<(&'static str, String)>> {
+    for kind in ["figure", "function"] {
+        let named = fact.strip_prefix(kind).and_then(|rest| rest.strip_prefix(' '));
+        if let Some((name, meaning)) = named.and_then(|rest| rest.split_once(": ")) {
+            return Ok(Some((kind, format!("| `{name}` | {meaning} |\n"))));
+        }
+    }
+    if ["source: ", "admission: "].iter().any(|start| fact.starts_with(start)) {
+        return Ok(None);
+    }
+    let Some((name, rest)) = fact.split_once(" = ") else { return Ok(None) };
+    let (default, meaning) = rest
+        .split_once(": ")
+        .ok_or_else(|| anyhow::anyhow!("meridian policies: no meaning in {fact:?}"))?;
+    Ok(Some(("parameter", format!("| `{name}` | {default} | {meaning} |\n"))))
 }
 
 fn capital(text: &str) -> String {
@@ -69,10 +93,11 @@ mod tests {
     #[test]
     fn the_page_holds_every_fact() {
         let verbose = "p2c\n    the less loaded of two\n    source: sglang-router\n    \
-                       admission: blind\n    load = kv: what load is\nrandom\n    any\n";
+                       admission: blind\n    load = kv: what load is\n    figure x: a\n    figure y: b\nrandom\n    any\n";
         let wanted = "\n## `p2c`\n\nThe less loaded of two.\n\nFrom: sglang-router. \
                       Admission: `blind`.\n\n| parameter | default | meaning |\n| --- | --- | --- |\n\
-                      | `load` | kv | what load is |\n\n## `random`\n\nAny.\n\n";
+                      | `load` | kv | what load is |\n\n| figure | is |\n| --- | --- |\n\
+                      | `x` | a |\n| `y` | b |\n\n## `random`\n\nAny.\n\n";
         assert_eq!(page(verbose).unwrap().strip_prefix(HEAD), Some(wanted));
     }
 }

@@ -115,8 +115,12 @@ impl Fleet {
         shadow: Option<ShadowConfig>,
     ) -> anyhow::Result<Routing> {
         let default = policy::find("meridian").context("the default policy is registered")?;
-        let config = Config { max_replicas: self.replicas, shadow, ..Config::new(default) };
-        let mut routing = Routing::new(config, seed);
+        self.routing_of(seed, Config { shadow, ..Config::new(default) })
+    }
+
+    /// The same with another configuration.
+    pub(super) fn routing_of(&self, seed: u64, config: Config) -> anyhow::Result<Routing> {
+        let mut routing = Routing::new(Config { max_replicas: self.replicas, ..config }, seed);
         let now = Time::from_millis(1);
         for id in (0..self.replicas).map(ReplicaId) {
             routing.handle(now, Input::Joined { id, spec: spec(Pool::default()) });

@@ -18,6 +18,7 @@ pub mod claim;
 pub mod compare;
 pub mod dist;
 pub mod figures;
+pub mod flat;
 pub mod generator;
 mod goal;
 mod gorgo;

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::build;
+use super::flat;
 use super::grid::Grid;
 use super::metric;
 
@@ -72,6 +73,14 @@ pub fn bare(system: &str, workload: &str, given: &[(&str, Value)]) -> Value {
         nest(&mut row, name, value.clone());
     }
     Value::Object(row)
+}
+
+/// The rows as CSV, with a column for each field.
+#[must_use]
+pub fn csv(rows: &[Value]) -> String {
+    let objects = rows.iter().filter_map(Value::as_object).cloned();
+    let first = ["system", "policy", "workload", "fleet", "topology", "admission"];
+    flat::table(objects.map(|row| flat::fields(row, &first))).csv()
 }
 
 /// The whole file.

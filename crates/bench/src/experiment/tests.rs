@@ -182,6 +182,9 @@ fn results_are_written_down() {
     let file: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((&file["experiment"], &file["seeds"]), (&"test".into(), &3.into()));
     assert_eq!(file["rows"].as_array().map(Vec::len), Some(4));
+    let csv = std::fs::read_to_string(dir.join("results.csv")).unwrap();
+    assert!(csv.starts_with("system,policy,workload,fleet,topology,admission,"), "{csv}");
+    assert!(csv.lines().count() == 5 && csv.contains(",intervals.ttft_ms.mean.low,"), "{csv}");
     assert_eq!(file["params"].as_str().map(str::len), Some(16));
     std::fs::remove_dir_all(&dir).unwrap();
 }

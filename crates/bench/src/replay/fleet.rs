@@ -7,11 +7,11 @@ use anyhow::anyhow;
 use meridian_base::Time;
 use meridian_engine::{Config, Profile};
 use meridian_lab::{EngineSpec, Fleet as Processes, Gateway, GatewaySpec, Process};
-use meridian_routing::policy;
 use meridian_workload::Program;
 
 use super::simulated;
 use crate::load::Quantiles;
+use crate::rule::Rule;
 
 /// Most engines of a fleet.
 const MOST: u32 = 64;
@@ -19,10 +19,10 @@ const MOST: u32 = 64;
 const PROBED: Duration = Duration::from_secs(2);
 
 /// Engines of one model behind one gateway.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Fleet {
     groups: Vec<Group>,
-    policy: String,
+    rule: Rule,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +54,8 @@ impl FromStr for Fleet {
         if groups.iter().any(|group| group.model != groups[0].model) {
             return Err(format!("`{text}` has several models; use one"));
         }
-        Ok(Fleet { groups, policy: "meridian".to_owned() })
+        let rule = Rule::given("default").map_err(|error| error.to_string())?;
+        Ok(Fleet { groups, rule })
     }
 }
 
@@ -70,8 +71,8 @@ fn group(text: &str) -> Result<Group, String> {
 impl Fleet {
     /// The same engines behind a gateway with this policy.
     #[must_use]
-    pub fn with_policy(self, policy: String) -> Fleet {
-        Fleet { policy, ..self }
+    pub fn with_policy(self, rule: Rule) -> Fleet {
+        Fleet { rule, ..self }
     }
 
     /// The model of all engines.
@@ -98,7 +99,11 @@ impl Fleet {
             engines.push(processes.engine(&format!("engine-{at}"), &spec).await?);
         }
         let replicas = engines.iter().map(|engine| engine.said(0).to_owned()).collect();
-        let spec = GatewaySpec { policy: self.policy.clone(), replicas, ..GatewaySpec::default() };
+        let written = &self.rule.written;
+        let admission = written.admission.map(|mode| serde_json::to_string(&mode)).transpose()?;
+        // JSON is YAML on one line.
+        let policy = serde_json::to_string(&written.policy)?;
+        let spec = GatewaySpec { policy, admission, replicas, ..GatewaySpec::default() };
         let gateway = processes.gateway("gateway", &spec).await?;
         tokio::time::sleep(PROBED).await;
         let url = gateway.url.clone();
@@ -107,13 +112,9 @@ impl Fleet {
 
     /// TTFT of the programs in the simulator.
     pub(super) fn simulate(&self, programs: Vec<(Time, Program)>) -> anyhow::Result<Quantiles> {
-        let policy = policy::find(&self.policy);
-        let policy = policy.ok_or_else(|| {
-            anyhow!("policy {:?} is unknown: `meridian policies` lists all", self.policy)
-        })?;
         let profile = |group: &Group| Profile::named(&group.model, &group.gpu, 1).map(Config::new);
         let engines: Result<Vec<_>, _> = self.engines().map(profile).collect();
-        simulated::run(policy, engines.map_err(|error| anyhow!("{error}"))?, programs)
+        simulated::run(&self.rule, engines.map_err(|error| anyhow!("{error}"))?, programs)
     }
 }
 

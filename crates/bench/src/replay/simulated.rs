@@ -5,17 +5,17 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use meridian_base::Time;
 use meridian_engine::Config;
-use meridian_routing::policy::Spec;
 use meridian_sim::{
     Hardware, Load, Measure, News, Region, Scenario, Source, System, Topology, Twin, Wan, run_twin,
 };
 use meridian_workload::Program;
 
 use crate::load::Quantiles;
+use crate::rule::Rule;
 
 /// TTFT of `programs` on these engines behind a gateway with this policy, in one region.
 pub(super) fn run(
-    policy: &'static Spec,
+    rule: &Rule,
     engines: Vec<Config>,
     programs: Vec<(Time, Program)>,
 ) -> anyhow::Result<Quantiles> {
@@ -26,7 +26,7 @@ pub(super) fn run(
         regions: vec![Region { name: "local".to_owned(), continent: "local".to_owned() }],
         wan: Wan { rtt_ms: vec![vec![0.0]], jitter: 0.0, loss: 0.0 },
         replicas: engines.into_iter().map(|engine| Hardware::new(0, engine)).collect(),
-        system: System { news: News::Eager, ..System::usual(policy, Topology::RegionLocal) },
+        system: System { news: News::Eager, ..rule.system(Topology::RegionLocal) },
         loads: vec![Load { region: 0, source, may_run_in: None }],
         faults: Vec::new(),
         autoscaler: None,

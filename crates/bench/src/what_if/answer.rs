@@ -34,7 +34,7 @@ pub struct Answer {
 #[derive(Clone, Debug)]
 pub struct Least {
     /// The policy.
-    pub policy: &'static str,
+    pub policy: String,
     /// The arrangement.
     pub arrangement: String,
     /// The fleet.
@@ -58,7 +58,7 @@ pub fn answer(question: &Question, progress: &Progress<'_>) -> anyhow::Result<An
     check(question)?;
     let prepared = Prepared::new(question)?;
     let done = AtomicUsize::new(0);
-    let run = |cell: Cell| -> anyhow::Result<Row> {
+    let run = |cell: Cell<'_>| -> anyhow::Result<Row> {
         let row = Row::of(question, cell, &prepared.run(cell)?);
         let count = done.fetch_add(1, Ordering::Relaxed) + 1;
         progress(count, &format!("{} on {}", row.policy, row.fleet));
@@ -67,7 +67,7 @@ pub fn answer(question: &Question, progress: &Progress<'_>) -> anyhow::Result<An
     let pairs: Vec<(Arrangement, _)> = question
         .arrangements
         .iter()
-        .flat_map(|arrangement| question.policies.iter().map(|policy| (*arrangement, *policy)))
+        .flat_map(|arrangement| question.policies.iter().map(|policy| (*arrangement, policy)))
         .collect();
     let sizes = &question.sizes;
     let cell = |(arrangement, policy), replicas| Cell { policy, arrangement, replicas };
@@ -111,7 +111,7 @@ fn search(
     let first = known.first().context("there is a size")?;
     let fleet = found.and_then(|size| rows.into_iter().find(|row| row.replicas == size));
     let found = fleet.map_or(Found::NoneUpTo(question.most), |row| Found::Fleet(Box::new(row)));
-    Ok(Least { policy: first.policy, arrangement: first.arrangement.clone(), found })
+    Ok(Least { policy: first.policy.clone(), arrangement: first.arrangement.clone(), found })
 }
 
 /// Fewer requests have no quantiles worth comparing.

@@ -90,7 +90,7 @@ fn same_size(question: &Question, keep_up: &[&Row], rows: &[&Row]) -> String {
 /// The smallest fleets, in one sentence.
 pub(super) fn least(question: &Question, answer: &Answer) -> String {
     let one = |least: &Least| {
-        let name = named_as(least.policy, &least.arrangement);
+        let name = named_as(&least.policy, &least.arrangement);
         match &least.found {
             Found::Fleet(row) => {
                 let usd = row.usd_per_hour().map(|usd| format!(" ({usd:.2} USD/h)"));
@@ -112,7 +112,7 @@ fn mean(row: &Row) -> f64 {
 }
 
 fn named(row: &Row) -> String {
-    named_as(row.policy, &row.arrangement)
+    named_as(&row.policy, &row.arrangement)
 }
 
 /// A policy, and its pools if it has some.

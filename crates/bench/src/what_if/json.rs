@@ -8,7 +8,7 @@ use super::question::Question;
 use super::rows::Row;
 use super::shadow::Live;
 use super::{headline, table};
-use crate::experiment::table::Table;
+use crate::experiment::flat;
 use crate::load::Quantiles;
 
 /// The whole answer.
@@ -122,34 +122,9 @@ pub(super) fn csv(answer: &Answer) -> String {
         Found::NoneUpTo(_) => None,
     });
     let more = found.filter(|row| !answer.rows.contains(row));
-    let rows: Vec<Vec<(String, String)>> = answer
-        .rows
-        .iter()
-        .chain(more)
-        .map(|row| fields(row).into_iter().flat_map(|(name, value)| flat(name, value)).collect())
-        .collect();
-    let names: Vec<&str> = rows.iter().take(1).flatten().map(|(name, _)| name.as_str()).collect();
-    let mut table = Table::new("", &names);
-    rows.iter().for_each(|row| table.row(row.iter().map(|(_, cell)| cell.clone())));
-    table.csv()
-}
-
-fn flat(name: &str, value: Value) -> Vec<(String, String)> {
-    let nested = ["ttft_ms", "tpot_ms"].contains(&name);
-    match value {
-        _ if nested => {
-            let inner = |part: &str| value.get(part).cloned().unwrap_or(Value::Null);
-            let one = |part: &str| (format!("{name}.{part}"), cell(&inner(part)));
-            ["mean", "p50", "p90", "p95", "p99"].map(one).to_vec()
-        }
-        other => vec![(name.to_owned(), cell(&other))],
-    }
-}
-
-fn cell(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
+    let all = answer.rows.iter().chain(more).map(fields);
+    let named = |row: Vec<(&'static str, Value)>| {
+        row.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    };
+    flat::table(all.map(named)).csv()
 }

@@ -31,7 +31,7 @@ fn of(answer: &Answer) -> Vec<Line> {
         let Some(ttft) = row.ttft_ms else { continue };
         let value = ttft.p90 / 1e3;
         let point = Point { x: f64::from(row.gpus), mean: value, low: value, high: value };
-        let name = named_as(row.policy, &row.arrangement);
+        let name = named_as(&row.policy, &row.arrangement);
         match all.iter_mut().find(|(known, _)| *known == name) {
             Some((_, points)) => points.push(point),
             None => all.push((name, vec![point])),

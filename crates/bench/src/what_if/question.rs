@@ -6,13 +6,13 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use meridian_routing::HeldConfig;
-use meridian_routing::policy::Spec;
 
 use super::fleet::{Arrangement, Gpus};
 use super::places::Places;
 use super::traffic::Traffic;
 use crate::experiment::price;
 use crate::load::Slo;
+use crate::rule::Rule;
 
 /// What to simulate.
 pub struct Question {
@@ -29,7 +29,7 @@ pub struct Question {
     /// The sizes of the fleets, in replicas.
     pub sizes: Vec<u32>,
     /// The policies.
-    pub policies: Vec<&'static Spec>,
+    pub policies: Vec<Rule>,
     /// Whole replicas, and the pools to compare with them.
     pub arrangements: Vec<Arrangement>,
     /// Rate of the network card of a replica in a pool, in 10^9 bits per second.

@@ -13,7 +13,7 @@ use crate::load::Quantiles;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// The policy.
-    pub policy: &'static str,
+    pub policy: String,
     /// `whole`, or `pools` with the share of prefill replicas.
     pub arrangement: String,
     /// Replicas.
@@ -62,7 +62,7 @@ pub struct Row {
 
 impl Row {
     /// The row of a cell with the measurements of its seeds.
-    pub(super) fn of(question: &Question, cell: Cell, runs: &[Measured]) -> Row {
+    pub(super) fn of(question: &Question, cell: Cell<'_>, runs: &[Measured]) -> Row {
         let mean =
             |of: fn(&Measured) -> f64| runs.iter().map(of).sum::<f64>() / runs.len().max(1) as f64;
         let spec = fleet(question, cell.replicas, cell.arrangement);
@@ -72,7 +72,7 @@ impl Row {
         let (met, met_least) = (mean(|run| run.met), mean(|run| run.met_least));
         let judged = if question.each_region { met_least } else { met };
         Row {
-            policy: cell.policy.name,
+            policy: cell.policy.name.clone(),
             arrangement: cell.arrangement.to_string(),
             replicas: cell.replicas,
             gpus: cell.replicas * question.tp,

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use meridian_base::Time;
-use meridian_routing::policy::Spec;
 use meridian_sim as sim;
 
 use super::fleet::{Arrangement, fleet};
@@ -13,11 +12,12 @@ use super::measured::Measured;
 use super::question::Question;
 use super::traffic::{Sent, Stream};
 use crate::experiment::build;
+use crate::rule::Rule;
 
 /// A policy on a fleet.
 #[derive(Clone, Copy)]
-pub(super) struct Cell {
-    pub(super) policy: &'static Spec,
+pub(super) struct Cell<'a> {
+    pub(super) policy: &'a Rule,
     pub(super) arrangement: Arrangement,
     pub(super) replicas: u32,
 }
@@ -64,20 +64,40 @@ impl<'a> Prepared<'a> {
     }
 
     /// Runs a cell under each seed.
-    pub(super) fn run(&self, cell: Cell) -> anyhow::Result<Vec<Measured>> {
+    pub(super) fn run(&self, cell: Cell<'_>) -> anyhow::Result<Vec<Measured>> {
         self.sent.iter().map(|(seed, sent)| self.one(cell, *seed, sent)).collect()
     }
 
-    fn one(&self, cell: Cell, seed: u64, sent: &Sent) -> anyhow::Result<Measured> {
+    fn one(&self, cell: Cell<'_>, seed: u64, sent: &Sent) -> anyhow::Result<Measured> {
+        let question = self.question;
+        let (report, context) = self.simulate(cell, seed, sent)?;
+        let slo = (&question.slo, &question.places);
+        Ok(Measured::of(&report, Time::ZERO + question.warmup, slo, context))
+    }
+
+    /// The requests of a cell under the first seed.
+    #[cfg(test)]
+    pub(super) fn records(&self, cell: Cell<'_>) -> Vec<sim::Record> {
+        let (seed, sent) = self.sent.first_key_value().expect("a seed");
+        self.simulate(cell, *seed, sent).expect("it runs").0.requests
+    }
+
+    /// The report of a cell, and the shortest context of its replicas.
+    fn simulate(
+        &self,
+        cell: Cell<'_>,
+        seed: u64,
+        sent: &Sent,
+    ) -> anyhow::Result<(sim::Report, u32)> {
         let question = self.question;
         let warmup = question.warmup;
         // The last program starts inside.
         let window = sent.last.saturating_sub(warmup) + Duration::from_millis(1);
         let fleet = fleet(question, cell.replicas, cell.arrangement);
-        let mut system = sim::System::usual(cell.policy, question.places.topology);
+        let mut system = cell.policy.system(question.places.topology);
         system.held = question.held;
-        system.shadow = question.traffic.shadow.as_ref().and_then(|live| live.beside(cell.policy));
-        system.news = build::news(cell.policy);
+        system.shadow = question.traffic.shadow.as_ref().and_then(|live| live.beside(cell.policy.spec));
+        system.news = build::news(cell.policy.spec);
         let replicas = build::replicas(&fleet, false)
             .context("use a GPU with more memory, a higher tp, or a smaller model")?;
         let context = replicas.iter().map(|one| one.engine.max_model_len).min().unwrap_or(0);
@@ -97,8 +117,7 @@ impl<'a> Prepared<'a> {
         let report = sim::run(scenario)?;
         let broken = &report.violations;
         ensure!(broken.is_empty(), "the simulation broke its own rules: {}", broken.join("; "));
-        let slo = (&question.slo, &question.places);
-        Ok(Measured::of(&report, Time::ZERO + warmup, slo, context))
+        Ok((report, context))
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) fn fleets(question: &Question, answer: &Answer) -> Table {
     let title = format!("Each policy on each fleet; SLO: {}", question.slo);
     let mut table = Table::new(title, &header);
     for row in &answer.rows {
-        let mut cells = vec![named_as(row.policy, &row.arrangement), row.fleet.clone()];
+        let mut cells = vec![named_as(&row.policy, &row.arrangement), row.fleet.clone()];
         cells.extend(numbers(row));
         cells.extend(several.then(|| percent(row.forwarded)));
         cells.extend(egress.then(|| format!("{:.3}", row.egress_usd_per_hour)));
@@ -44,7 +44,7 @@ pub(super) fn least(question: &Question, answer: &Answer) -> Table {
         format!("The least fleet that keeps up and meets the SLO with {share} % of the requests");
     let mut table = Table::new(title, &header);
     for least in &answer.least {
-        let name = named_as(least.policy, &least.arrangement);
+        let name = named_as(&least.policy, &least.arrangement);
         table.row(match &least.found {
             Found::Fleet(row) => {
                 let replicas = row.replicas.to_string();
@@ -99,7 +99,7 @@ fn percent(share: f64) -> String {
 pub(super) fn overloads(answer: &Answer) -> Vec<String> {
     let line = |row: &Row| {
         let why = row.overloaded.as_ref()?;
-        Some(format!("{} under {}: {why}", row.fleet, named_as(row.policy, &row.arrangement)))
+        Some(format!("{} under {}: {why}", row.fleet, named_as(&row.policy, &row.arrangement)))
     };
     answer.rows.iter().filter_map(line).collect()
 }

@@ -3,11 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use meridian_routing::{HeldConfig, policy};
-use meridian_wire::config::Policy;
+use meridian_routing::HeldConfig;
+use meridian_wire::config::{Policy, Scalar};
 
+use super::run::{Cell, Prepared};
 use super::*;
 use crate::experiment::generator;
+use crate::rule::Rule;
 
 fn made(name: &str, rate: f64) -> Source {
     let generator = generator::build(&Policy { name: name.to_owned(), ..Policy::default() });
@@ -44,7 +46,7 @@ fn question(source: Source, requests: u64) -> Question {
         tp: 1,
         model: "llama-3.1-8b".to_owned(),
         sizes: vec![1, 2],
-        policies: ["meridian", "round_robin"].map(|name| policy::find(name).unwrap()).to_vec(),
+        policies: ["meridian", "round_robin"].map(|name| Rule::given(name).unwrap()).to_vec(),
         arrangements: vec![Arrangement::Whole],
         kv_gbps: 100.0,
         slo: "ttft=1s,tpot=100ms".parse().unwrap(),
@@ -72,7 +74,7 @@ fn refused(question: &Question) -> String {
 fn every_fleet_has_a_row() {
     let question = question(made("sessions", 8.0), 240);
     let answer = answered(&question);
-    let cells: Vec<_> = answer.rows.iter().map(|row| (row.policy, row.replicas)).collect();
+    let cells: Vec<_> = answer.rows.iter().map(|row| (&*row.policy, row.replicas)).collect();
     assert_eq!(cells, [("meridian", 1), ("meridian", 2), ("round_robin", 1), ("round_robin", 2)]);
     for row in &answer.rows {
         assert!((0.0..=1.0).contains(&row.met) && row.hits > 0.5, "{row:?}");
@@ -96,7 +98,7 @@ fn the_least_fleet_is_found() {
         let Found::Fleet(row) = &least.found else { panic!("{least:?}") };
         assert!(row.meets && row.replicas > 1, "{row:?}");
         question.sizes = vec![row.replicas - 1];
-        question.policies = vec![policy::find(least.policy).unwrap()];
+        question.policies = vec![Rule::given(&least.policy).unwrap()];
         assert!(!answered(&question).rows[0].meets, "{least:?}");
     }
 }
@@ -272,7 +274,7 @@ fn impossible_questions_are_refused() {
     };
     for (edit, part) in [
         ((|q| q.policies.clear()) as fn(&mut Question), "policies: the list is empty"),
-        (|q| q.policies.push(q.policies[0]), "policies: `meridian` is there twice"),
+        (|q| q.policies.push(q.policies[0].clone()), "policies: `meridian` is there twice"),
         (|q| q.most = 0, "most: 0 is out of range"),
         (|q| q.seeds = 0, "seeds: 0 runs nothing"),
         (|q| q.arrangements.push(Arrangement::Pools(1.5)), "pools: 1.5 is not a share"),
@@ -281,5 +283,40 @@ fn impossible_questions_are_refused() {
     ] {
         let error = change(edit);
         assert!(error.contains(part), "{part}: {error}");
+    }
+}
+
+// The shipped expressions repeat llm-d's default and ours: on the recorded excerpt, on a fleet so
+// busy that requests queue, each request goes to the same replica at the same time. A change of one
+// weight shows.
+#[test]
+fn expressions_repeat_built_in_policies() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/expressions");
+    let excerpt = meridian_workload::trace::find_excerpt("mooncake").unwrap();
+    let mut question = question(Source::Excerpt(excerpt), 500);
+    question.gpus = "h100".parse().unwrap();
+    for (name, file) in [("llmd_default", "llmd.yaml"), ("meridian", "ours.yaml")] {
+        let built_in = Rule::given(name).unwrap();
+        let written = Rule::given(examples.join(file).to_str().unwrap()).unwrap();
+        let mut other = written.clone();
+        let Some(Scalar::Word(score)) = other.written.policy.params.get_mut("score") else {
+            panic!("{file} has a score")
+        };
+        *score = format!("{score} + running");
+        other.params = other.written.policy.resolve().unwrap().1;
+        question.policies = vec![built_in, written, other];
+        let prepared = Prepared::new(&question).unwrap();
+        let choices = question.policies.iter().map(|policy| {
+            let arrangement = Arrangement::Whole;
+            let records = prepared.records(Cell { policy, arrangement, replicas: 3 });
+            assert!(records.len() > 300, "{} requests", records.len());
+            let queued = records.iter().filter(|record| !record.held.is_zero()).count();
+            assert_eq!(queued > 10, name == "meridian", "{name}: {queued} requests queued");
+            records.iter().map(|r| (r.sent, r.replica, r.held, r.ttft)).collect::<Vec<_>>()
+        });
+        let choices: Vec<_> = choices.collect();
+        let differs = choices[0].iter().zip(&choices[1]).position(|(a, b)| a != b);
+        assert_eq!(differs, None, "{name}: the first request that differs");
+        assert!(choices[0] != choices[2], "{name}: any expression would pass");
     }
 }

@@ -11,6 +11,10 @@ const BEST: usize = 10;
 const EARLIER: usize = 5;
 /// Longest name outside the tables.
 const NAME: usize = 60;
+/// Longest name of a term above its column.
+const HEAD: usize = 16;
+/// The policy whose terms are the summands of any expression, by their text.
+const EXPRESSION: &str = "expression";
 
 /// The decision as text; with every candidate if `all`.
 pub(super) fn text(e: &Explanation, all: bool) -> String {
@@ -134,7 +138,7 @@ fn candidates(e: &Explanation, all: bool) -> String {
     };
     let mut rows: Vec<&Candidate> = e.candidates.iter().collect();
     rows.sort_by(|a, b| {
-        let totals = || total(a).unwrap_or(0.0).total_cmp(&total(b).unwrap_or(0.0));
+        let totals = || total(e, a).unwrap_or(0.0).total_cmp(&total(e, b).unwrap_or(0.0));
         rank(a).cmp(&rank(b)).then_with(totals)
     });
     let picked = rows.iter().filter(|c| is_picked(e, &c.url)).count();
@@ -142,6 +146,9 @@ fn candidates(e: &Explanation, all: bool) -> String {
     let hidden = rows.split_off(shown);
     let (table, left_out) = table::text(columns(e, &rows));
     let mut text = format!("\n{table}");
+    for (nth, name) in names(&rows).iter().enumerate().filter(|(_, name)| is_long(name)) {
+        text += &wrapped(&format!("  {}: {name}", term(nth)), "    ");
+    }
     if !left_out.is_empty() {
         let terms = left_out.join(", ");
         text += &wrapped(&format!("  Left out: {terms}; --json prints all terms."), "    ");
@@ -170,10 +177,12 @@ fn columns(e: &Explanation, rows: &[&Candidate]) -> Vec<Column> {
         Column::text("replica", Need::Name, each(&|c| format!("r{} {}", c.id, short(&c.url)))),
         Column::text(if divides { "role" } else { "" }, Need::Always, each(&role)),
     ];
-    columns.extend(terms(rows));
-    if rows.iter().any(|c| total(c).is_some()) {
-        let cell = |c: &Candidate| total(c).map_or("-".to_owned(), |total| format!("{total:.1}"));
-        columns.push(Column::number("total ms", Need::Always, each(&cell)));
+    columns.extend(terms(e, rows));
+    if rows.iter().any(|c| total(e, c).is_some()) {
+        let cell =
+            |c: &Candidate| total(e, c).map_or("-".to_owned(), |total| format!("{total:.1}"));
+        let head = if e.policy == EXPRESSION { "score" } else { "total ms" };
+        columns.push(Column::number(head, Need::Always, each(&cell)));
     }
     let standing = |c: &Candidate| standing(is_picked(e, &c.url), c.ineligible.as_deref());
     columns.push(Column::text("", Need::Always, each(&standing)));
@@ -189,17 +198,31 @@ fn columns(e: &Explanation, rows: &[&Candidate]) -> Vec<Column> {
     columns
 }
 
-/// A column for each term, by its name at the first candidate that has it. Terms in ms lose their
-/// unit, which is at the total.
-fn terms(rows: &[&Candidate]) -> Vec<Column> {
+/// The names of the terms, in the order of the first candidate that has each.
+fn names<'a>(rows: &[&'a Candidate]) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
     for (name, _) in rows.iter().flat_map(|c| &c.terms) {
         if !names.contains(&name.as_str()) {
             names.push(name);
         }
     }
-    let priced = rows.iter().any(|c| total(c).is_some());
-    let column = |name: &str| {
+    names
+}
+
+/// Whether a name is too long for the head of a column.
+fn is_long(name: &str) -> bool {
+    name.chars().count() > HEAD
+}
+
+/// The head of a term with a long name.
+fn term(nth: usize) -> String {
+    format!("term {}", nth + 1)
+}
+
+/// A column for each term. Terms in ms lose their unit, which is at the total.
+fn terms(e: &Explanation, rows: &[&Candidate]) -> Vec<Column> {
+    let priced = e.policy != EXPRESSION && rows.iter().any(|c| total(e, c).is_some());
+    let column = |(nth, name): (usize, &str)| {
         let value = |c: &Candidate| c.terms.iter().find(|term| term.0 == name).map(|term| term.1);
         let whole = rows.iter().filter_map(|c| value(c)).all(|value| value.fract() == 0.0);
         let digits = match (name.ends_with("_ms"), whole) {
@@ -208,15 +231,19 @@ fn terms(rows: &[&Candidate]) -> Vec<Column> {
             (false, false) => 2,
         };
         let cell = |c: &&Candidate| value(c).map_or("-".to_owned(), |v| format!("{v:.digits$}"));
-        let head = name.strip_suffix("_ms").filter(|_| priced).unwrap_or(name);
-        Column::number(head, Need::Term, rows.iter().map(cell).collect())
+        let head = match is_long(name) {
+            true => term(nth),
+            false => name.strip_suffix("_ms").filter(|_| priced).unwrap_or(name).to_owned(),
+        };
+        Column::number(&head, Need::Term, rows.iter().map(cell).collect())
     };
-    names.into_iter().map(column).collect()
+    names(rows).into_iter().enumerate().map(column).collect()
 }
 
-/// The sum of a candidate's terms, if all of them are times.
-fn total(c: &Candidate) -> Option<f64> {
-    let priced = !c.terms.is_empty() && c.terms.iter().all(|(name, _)| name.ends_with("_ms"));
+/// The sum of a candidate's terms, if it is a time or the value of an expression.
+fn total(e: &Explanation, c: &Candidate) -> Option<f64> {
+    let is_time = |(name, _): &(String, f64)| name.ends_with("_ms");
+    let priced = !c.terms.is_empty() && (e.policy == EXPRESSION || c.terms.iter().all(is_time));
     priced.then(|| c.terms.iter().map(|(_, ms)| ms).sum())
 }
 

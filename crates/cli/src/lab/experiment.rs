@@ -23,7 +23,7 @@ pub(crate) struct Args {
     /// Run real processes instead of the simulation, if the experiment supports it
     #[arg(long)]
     live: bool,
-    /// Folder for the report, the plots and results.json; `all` adds a folder for each
+    /// Folder for the report, the plots, results.json and results.csv; `all` adds a folder for each
     /// [default: target/experiments/NAME]
     #[arg(long)]
     out: Option<PathBuf>,

@@ -7,14 +7,13 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use meridian_bench::load::{Slo, seconds};
+use meridian_bench::rule::Rule;
 use meridian_bench::what_if::{
     Arrangement, Gpus, Places, Prices, Question, Report, Sizes, Traffic, answer,
 };
 use meridian_routing::HeldConfig;
-use meridian_routing::policy::Spec;
-use meridian_wire::config::Policy;
 
 /// Simulate your own traffic on other fleets and under other policies
 #[derive(Debug, clap::Args)]
@@ -75,7 +74,8 @@ struct Fleets {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Gateways")]
 struct Gateways {
-    /// Policies; `meridian policies` lists them, and `default` is meridian
+    /// Policies; `meridian policies` lists them, and `default` is meridian. Or files with the keys
+    /// policy and admission of a gateway's configuration
     #[arg(
         long,
         value_delimiter = ',',
@@ -110,7 +110,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
             .gateways
             .policies
             .iter()
-            .map(|name| policy(name))
+            .map(|given| Rule::given(given).context("--policies"))
             .collect::<Result<_, _>>()?,
         arrangements: std::iter::once(Arrangement::Whole).chain(pools).collect(),
         kv_gbps: *kv_gbps,
@@ -148,15 +148,4 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     // The reader may have closed the pipe; the files are written.
     writeln!(std::io::stdout().lock(), "{}\n{}", report.text(), page.display()).ok();
     Ok(())
-}
-
-/// A policy by its name; `default` is that of a gateway without one.
-fn policy(name: &str) -> anyhow::Result<&'static Spec> {
-    let named = match name.trim() {
-        "default" => Policy::default(),
-        name => Policy { name: name.to_owned(), ..Policy::default() },
-    };
-    let (spec, _) =
-        named.resolve().map_err(|errors| anyhow!("--policies: {}", errors.join("; ")))?;
-    Ok(spec)
 }

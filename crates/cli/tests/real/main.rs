@@ -18,6 +18,7 @@ mod kubernetes;
 mod litellm;
 mod live;
 mod names;
+mod notebook;
 mod page;
 mod peers;
 mod planned;

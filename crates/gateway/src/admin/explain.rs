@@ -261,6 +261,8 @@ fn candidate(
         terms: routing
             .terms(c, decision)
             .into_iter()
+            // JSON has no infinity.
+            .filter(|(_, value)| value.is_finite())
             .map(|(name, value)| (name.to_owned(), value))
             .collect(),
     }

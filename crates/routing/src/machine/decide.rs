@@ -439,8 +439,7 @@ impl Routing {
         View {
             now,
             request: &active.request,
-            common: self.common(active),
-            waited: now.since(active.arrived),
+            common: self.common(now, active),
             may_wait: now < self.held.may_wait_until(active.arrived, active.request.deadline),
             eligible: &scratch.eligible,
             full: &scratch.full,
@@ -459,13 +458,14 @@ impl Routing {
     }
 
     /// The figures that are the same for every candidate.
-    fn common(&self, active: &Active) -> Common {
+    fn common(&self, now: Time, active: &Active) -> Common {
         let others = self.held.len() - u32::from(active.place == Place::Held);
         let replicas = self.serves.get(&active.request.model).map_or(0, Vec::len);
         Common {
             reply_tokens: active.reply,
             queued: others as f32 / replicas.max(1) as f32,
             reused: self.rule.hits.share(),
+            waited_ms: now.since(active.arrived).as_secs_f32() * 1e3,
         }
     }
 
@@ -545,7 +545,7 @@ impl Routing {
 
     /// Adds the candidates of the newest decision, up to a limit, and the picked one.
     fn describe_candidates(&self, active: &Active, most: usize, decision: &mut Decision) {
-        decision.common = self.common(active);
+        decision.common = self.common(decision.at, active);
         let rows = &mut decision.candidates;
         let prefills = self.prefills.get(&active.request.model).filter(|_| active.may_split());
         for ids in [self.serves.get(&active.request.model), prefills].into_iter().flatten() {

@@ -24,7 +24,7 @@
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
-use meridian_base::{Duration, PeerId, ReplicaId, Rng};
+use meridian_base::{PeerId, ReplicaId, Rng};
 
 use super::spec::TOTAL_BLOCKS;
 use super::{Forward, Forwarding, Param, Pick, Policy, Spec, View};
@@ -207,7 +207,7 @@ impl Gorgo {
             let speed = self.ms_per_token.unwrap_or(row.ms_per_token);
             let waiting = speed * mean(row.outstanding_tokens, row.outstanding);
             // A held request that is decided about again is not ahead of itself.
-            let before = view.held - u32::from(view.waited > Duration::ZERO).min(view.held);
+            let before = view.held - u32::from(view.common.waited_ms > 0.0).min(view.held);
             self.cost(row, prompt - view.matched_tokens(*r)).sum() + waiting * before as f32
         };
         let all = view.eligible.iter().chain(view.full);

@@ -11,6 +11,7 @@ mod choose;
 mod chwbl;
 mod consistent_hash;
 mod dynamo_kv;
+mod expression;
 mod forwarding;
 mod gorgo;
 mod least_outstanding;
@@ -34,10 +35,11 @@ mod stargate_wait_and_widen;
 mod view;
 mod window;
 
+pub use expression::{FIGURES, FUNCTIONS, Figure, Known};
 pub use forwarding::Forwarding;
 pub use pick::{Chosen, Forward, Pick};
 pub use rule::{Dispatched, Policy};
-pub use spec::{Given, Param, ParamError, Params, Spec, Value};
+pub use spec::{Check, Given, Param, ParamError, Params, Spec, TextError, Value};
 pub use view::{Common, View};
 
 /// Every policy, in the order the CLI lists them.
@@ -61,6 +63,7 @@ pub static ALL: &[&Spec] = &[
     &dynamo_kv::SPEC,
     &llmd_default::SPEC,
     &stargate_wait_and_widen::SPEC,
+    &expression::SPEC,
 ];
 
 /// The policy called `name`.

@@ -65,7 +65,7 @@ pub trait Policy: Send {
     }
 
     /// The terms of a candidate's score in `decision`, for the explain endpoint. Off the hot path.
-    fn terms(&self, _candidate: &CandidateRow, _decision: &Decision) -> Vec<(&'static str, f64)> {
+    fn terms(&self, _candidate: &CandidateRow, _decision: &Decision) -> Vec<(&str, f64)> {
         Vec::new()
     }
 

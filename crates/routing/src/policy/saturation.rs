@@ -43,9 +43,9 @@ pub(super) struct Tuned {
 impl Saturation {
     pub(super) fn of(params: &Params, name: &str, start: u32) -> Saturation {
         match params.value(name) {
-            Value::Number(n) => Saturation::Fixed(n as u32),
+            Value::Number(n) => Saturation::Fixed(*n as u32),
             Value::Word("auto") => Saturation::Auto { start, tuned: Vec::new() },
-            Value::Word(_) => Saturation::Off,
+            Value::Word(_) | Value::Text(_) => Saturation::Off,
         }
     }
 

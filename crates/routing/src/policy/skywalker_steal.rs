@@ -50,7 +50,7 @@ impl Policy for SkywalkerSteal {
         self
     }
 
-    fn terms(&self, c: &CandidateRow, of: &Decision) -> Vec<(&'static str, f64)> {
+    fn terms(&self, c: &CandidateRow, of: &Decision) -> Vec<(&str, f64)> {
         self.rule.terms(c, of)
     }
 }

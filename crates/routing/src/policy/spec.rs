@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use meridian_base::Duration;
 
@@ -49,17 +50,37 @@ pub struct Param {
     pub default: Value,
     /// Smallest and largest number allowed.
     pub range: (f64, f64),
-    /// Words allowed instead of a number (`off`, `auto`).
+    /// Words allowed instead of a number or a text (`off`, `auto`).
     pub words: &'static [&'static str],
+    /// Whether it takes a text that passes this check.
+    pub check: Option<Check>,
+}
+
+/// Finds the first mistake in a text.
+pub type Check = fn(&str) -> Result<(), TextError>;
+
+/// A mistake in a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TextError {
+    /// Where it is, from 1.
+    pub character: usize,
+    /// What is wrong. With the remedy, unless `known` has words to use instead.
+    pub message: String,
+    /// The wrong word, if there are others to use instead.
+    pub word: String,
+    /// Those.
+    pub known: Vec<&'static str>,
 }
 
 /// A parameter's value.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// A number; whole if the parameter counts something.
     Number(f64),
-    /// One of the parameter's words.
+    /// One of the parameter's words, or the text that is its default.
     Word(&'static str),
+    /// A text that passed the parameter's check.
+    Text(Arc<str>),
 }
 
 /// A policy's parameters, complete: defaults filled in, every value within its range.
@@ -82,6 +103,8 @@ pub enum ParamError {
     Unknown(String),
     /// The value is not allowed; carries the parameter's name.
     Invalid(&'static str),
+    /// The text has a mistake; carries the parameter's name.
+    Text(&'static str, TextError),
 }
 
 impl Params {
@@ -93,14 +116,14 @@ impl Params {
         spec: &'static Spec,
         given: &[(String, Given)],
     ) -> Result<Params, Vec<ParamError>> {
-        let mut values: Vec<_> = spec.params.iter().map(|p| (p.name, p.default)).collect();
+        let Params(mut values) = Params::defaults(spec);
         let mut errors = Vec::new();
         for (name, value) in given {
             match spec.params.iter().position(|p| p.name == name) {
                 None => errors.push(ParamError::Unknown(name.clone())),
                 Some(i) => match spec.params[i].accept(value) {
-                    Some(v) => values[i].1 = v,
-                    None => errors.push(ParamError::Invalid(spec.params[i].name)),
+                    Ok(v) => values[i].1 = v,
+                    Err(error) => errors.push(error),
                 },
             }
         }
@@ -110,7 +133,7 @@ impl Params {
     /// The defaults of `spec`.
     #[must_use]
     pub fn defaults(spec: &'static Spec) -> Params {
-        Params(spec.params.iter().map(|p| (p.name, p.default)).collect())
+        Params(spec.params.iter().map(|p| (p.name, p.default.clone())).collect())
     }
 
     /// The number under `name`, `None` if it is a word.
@@ -121,8 +144,8 @@ impl Params {
     #[must_use]
     pub fn number(&self, name: &str) -> Option<f64> {
         match self.value(name) {
-            Value::Number(n) => Some(n),
-            Value::Word(_) => None,
+            Value::Number(n) => Some(*n),
+            Value::Word(_) | Value::Text(_) => None,
         }
     }
 
@@ -132,9 +155,18 @@ impl Params {
     ///
     /// When the policy declared no such parameter.
     #[must_use]
-    pub fn value(&self, name: &str) -> Value {
+    pub fn value(&self, name: &str) -> &Value {
         let found = self.0.iter().find(|(n, _)| *n == name);
-        found.expect("a policy reads only the knobs that it declares").1
+        &found.expect("a policy reads only the knobs that it declares").1
+    }
+
+    /// The text or the word under `name`, for parameters that take no numbers.
+    pub(super) fn text(&self, name: &str) -> &str {
+        match self.value(name) {
+            Value::Number(_) => "",
+            Value::Word(word) => word,
+            Value::Text(text) => text,
+        }
     }
 
     /// The number under `name`, for parameters that take no words.
@@ -154,12 +186,12 @@ impl Params {
 
     /// Whether the value under `name` is `word`.
     pub(super) fn is(&self, name: &str, word: &str) -> bool {
-        matches!(self.value(name), Value::Word(w) if w == word)
+        matches!(self.value(name), Value::Word(w) if *w == word)
     }
 
     /// All names and values, in the order declared.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, Value)> + '_ {
-        self.0.iter().copied()
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Value)> + '_ {
+        self.0.iter().map(|(name, value)| (*name, value))
     }
 }
 
@@ -172,7 +204,7 @@ impl Param {
         range: (f64, f64),
         doc: &'static str,
     ) -> Param {
-        Param { name, doc, default: Value::Number(default), range, words: &[] }
+        Param::number_or(name, default, range, &[], doc)
     }
 
     /// A parameter that takes a number within a range or one of `words`; the default is the number.
@@ -184,7 +216,7 @@ impl Param {
         words: &'static [&'static str],
         doc: &'static str,
     ) -> Param {
-        Param { name, doc, default: Value::Number(default), range, words }
+        Param { name, doc, default: Value::Number(default), range, words, check: None }
     }
 
     /// A parameter that takes one of `words`; the default is the first, and its range is empty.
@@ -194,7 +226,32 @@ impl Param {
         words: &'static [&'static str],
         doc: &'static str,
     ) -> Param {
-        Param { name, doc, default: Value::Word(words[0]), range: (1.0, 0.0), words }
+        Param::word_or(name, words, (1.0, 0.0), doc)
+    }
+
+    /// A parameter that takes one of `words` or a number within a range; the default is the first
+    /// word.
+    #[must_use]
+    pub const fn word_or(
+        name: &'static str,
+        words: &'static [&'static str],
+        range: (f64, f64),
+        doc: &'static str,
+    ) -> Param {
+        Param { name, doc, default: Value::Word(words[0]), range, words, check: None }
+    }
+
+    /// A parameter that takes a text that passes `check`, or one of `words`.
+    #[must_use]
+    pub const fn text(
+        name: &'static str,
+        default: &'static str,
+        words: &'static [&'static str],
+        check: Check,
+        doc: &'static str,
+    ) -> Param {
+        let (default, range) = (Value::Word(default), (1.0, 0.0));
+        Param { name, doc, default, range, words, check: Some(check) }
     }
 
     /// Whether the parameter accepts numbers.
@@ -203,12 +260,21 @@ impl Param {
         self.range.0 <= self.range.1
     }
 
-    fn accept(&self, given: &Given) -> Option<Value> {
-        match given {
-            Given::Number(n) => {
-                (*n >= self.range.0 && *n <= self.range.1).then_some(Value::Number(*n))
+    fn accept(&self, given: &Given) -> Result<Value, ParamError> {
+        let invalid = ParamError::Invalid(self.name);
+        match (given, self.check) {
+            (Given::Number(n), _) if *n >= self.range.0 && *n <= self.range.1 => {
+                Ok(Value::Number(*n))
             }
-            Given::Word(w) => self.words.iter().find(|x| *x == w).map(|x| Value::Word(x)),
+            (Given::Number(_), _) => Err(invalid),
+            (Given::Word(w), check) => match (self.words.iter().find(|x| *x == w), check) {
+                (Some(word), _) => Ok(Value::Word(word)),
+                (None, None) => Err(invalid),
+                (None, Some(check)) => match check(w) {
+                    Ok(()) => Ok(Value::Text(w.as_str().into())),
+                    Err(error) => Err(ParamError::Text(self.name, error)),
+                },
+            },
         }
     }
 }

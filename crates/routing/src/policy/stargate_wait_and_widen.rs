@@ -92,7 +92,7 @@ impl Policy for WaitAndWiden {
         let each = view.eligible.iter();
         let mut candidates: Vec<Candidate> =
             each.map(|&r| self.candidate(r, view.replicas.row(r), prompt)).collect();
-        let open = self.open(&mut candidates, view.waited.as_secs_f32() * 1000.0);
+        let open = self.open(&mut candidates, view.common.waited_ms);
         candidates.retain(|c| c.ttft_ms <= open && c.free);
         match self.sample(&mut candidates, draw) {
             Some(c) => Pick::scored(c.replica, f64::from(c.ttft_ms)),

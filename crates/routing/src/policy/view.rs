@@ -1,6 +1,6 @@
 //! The policy's view: the state of the region and the request that a pick may read.
 
-use meridian_base::{Duration, PeerId, ReplicaId, Time};
+use meridian_base::{PeerId, ReplicaId, Time};
 
 use crate::index::PrefixIndex;
 use crate::links::Links;
@@ -17,6 +17,8 @@ pub struct Common {
     pub queued: f32,
     /// Share of the region's tokens that are used again, 0 to 1.
     pub reused: f32,
+    /// How long the request has been queued so far, ms; zero on arrival.
+    pub waited_ms: f32,
 }
 
 /// The input of a policy's pick.
@@ -28,8 +30,6 @@ pub struct View<'a> {
     pub request: &'a Request,
     /// The figures that are the same for every candidate.
     pub common: Common,
-    /// How long the request has been queued so far; zero on arrival.
-    pub waited: Duration,
     /// Whether it may be queued although a replica is eligible: there is time left.
     pub may_wait: bool,
     /// The candidates: eligible replicas in ascending id. Never empty in

@@ -3,7 +3,8 @@
 //! `REWRITE=1 cargo test -p meridian-routing --test all policies` rewrites the outputs; read the
 //! diff before you commit it. Commands:
 //!
-//! - `policy NAME [knob=value ...] [seed=N]` builds one and prints its declaration;
+//! - `policy NAME [knob=value ...] [seed=N]` builds one and prints its declaration; further parameters
+//!   are lines below, as `knob: text`;
 //! - `replicas` takes one replica a line, `FIELD=NUMBER ...` (fields of `Row`, and `matched` blocks
 //!   of the request at hand, `slots`, `weight`, `tree` blocks held in the index);
 //! - `pick [prompt=N] [key=N] [head=N] [at=S] [waited=MS] [eligible=(..)] [full=(..)] [dispatch]
@@ -129,11 +130,15 @@ fn build(case: &mut TestCase) -> (Bench, String) {
     let name = case.args.iter().find(|(_, v)| v.is_empty()).map(|(n, _)| n.clone());
     let name = name.expect("a policy's name");
     case.take_flag(&name).expect("a flag");
-    let given: Vec<(String, Given)> = case
+    let mut given: Vec<(String, Given)> = case
         .args
         .drain()
         .map(|(knob, v)| (knob, v[0].parse().map_or(Given::Word(v[0].clone()), Given::Number)))
         .collect();
+    for line in case.input.lines() {
+        let (knob, text) = line.split_once(": ").expect("KNOB: TEXT");
+        given.push((knob.to_owned(), Given::Word(text.to_owned())));
+    }
     let spec = policy::find(&name).expect("a policy of the registry");
     match Params::complete(spec, &given) {
         Ok(params) => (bench(spec, &params, seed), declares(spec, &params)),
@@ -160,6 +165,7 @@ fn declares(spec: &Spec, params: &Params) -> String {
         out += &match value {
             Value::Number(n) => format!("{name} {n}\n"),
             Value::Word(w) => format!("{name} {w}\n"),
+            Value::Text(text) => format!("{name} {text}\n"),
         };
     }
     out
@@ -194,7 +200,6 @@ impl Bench {
         let view = View {
             now,
             request: &request,
-            waited: Duration::from_secs_f64(case.waited_ms / 1000.0),
             may_wait: true,
             eligible: &eligible,
             full: &full,
@@ -268,7 +273,7 @@ impl Bench {
         replica: ReplicaId,
         args: &Args,
         eligible: &[ReplicaId],
-    ) -> Vec<(&'static str, f64)> {
+    ) -> Vec<(&str, f64)> {
         let candidates = eligible.iter().map(|r| self.candidate(*r, args.prompt)).collect();
         let (at, common) = (self.now, args.common);
         let decision = Decision { candidates, at, common, ..Decision::default() };
@@ -323,7 +328,6 @@ struct Args {
     key: u64,
     head: u64,
     at: f64,
-    waited_ms: f64,
     common: Common,
     eligible: Option<Vec<u16>>,
     full: Vec<u16>,
@@ -340,11 +344,11 @@ impl Args {
             key: case.try_take_arg("key").expect("a number").unwrap_or(0),
             head: case.try_take_arg("head").expect("a number").unwrap_or(0),
             at: case.try_take_arg("at").expect("a number").unwrap_or(0.0),
-            waited_ms: case.try_take_arg("waited").expect("a number").unwrap_or(0.0),
             common: Common {
                 reply_tokens: case.try_take_arg("reply").expect("a number").unwrap_or(200.0),
                 queued: case.try_take_arg("queued").expect("a number").unwrap_or(0.0),
                 reused: case.try_take_arg("reused").expect("a number").unwrap_or(0.0),
+                waited_ms: case.try_take_arg("waited").expect("a number").unwrap_or(0.0),
             },
             eligible: eligible.then(|| case.take_args("eligible").expect("ids")),
             full: case.try_take_args("full").expect("ids").unwrap_or_default(),
@@ -438,8 +442,8 @@ fn random_run(spec: &'static Spec, seed: u64) -> Vec<Option<ReplicaId>> {
             key: draw.next_u64(),
             head: draw.next_u64(),
             at: f64::from(step) * draw.unit() * 100.0,
-            waited_ms: [0.0, 7.0, 1e6][draw.below(3)],
             common: Common {
+                waited_ms: [0.0, 7.0, 1e6][draw.below(3)],
                 reply_tokens: [0.0, 20.0, 2000.0][draw.below(3)],
                 queued: [0.0, 3.0][draw.below(2)],
                 reused: draw.unit() as f32,

@@ -24,9 +24,10 @@ fn the_registry_is_well_formed() {
         assert_eq!(knobs.len(), spec.params.len(), "{}: knobs are unique", spec.name);
         for p in spec.params {
             assert!(snake(p.name), "{}.{}", spec.name, p.name);
-            let given = match p.default {
-                Value::Number(n) => Given::Number(n),
-                Value::Word(w) => Given::Word(w.into()),
+            let given = match &p.default {
+                Value::Number(n) => Given::Number(*n),
+                Value::Word(w) => Given::Word((*w).into()),
+                Value::Text(text) => Given::Word((**text).into()),
             };
             let complete = Params::complete(spec, &[(p.name.into(), given)]);
             assert!(complete.is_ok(), "{}.{}: its default is not allowed", spec.name, p.name);

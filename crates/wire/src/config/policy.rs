@@ -8,7 +8,7 @@ use serde::de::{MapAccess, Visitor, value::MapAccessDeserializer};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::suggest;
+use super::{closest, suggest};
 
 /// `policy: meridian` or `policy: {name: chwbl, load_factor: 1.25}`.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,6 +75,14 @@ impl Policy {
                 };
                 format!("{key}.{name}: `{}` has no such parameter; {remedy}", spec.name)
             }
+            ParamError::Text(name, error) => {
+                let remedy = match closest(&error.word, &error.known) {
+                    _ if error.known.is_empty() => String::new(),
+                    Some(one) => format!("; did you mean `{one}`?"),
+                    None => format!("; use one of {}", error.known.join(", ")),
+                };
+                format!("policy.{name}: character {}: {}{remedy}", error.character, error.message)
+            }
             ParamError::Invalid(name) => {
                 let param = spec.params.iter().find(|p| p.name == *name);
                 let given = self.params.get(*name).map(|v| format!("{v}")).unwrap_or_default();
@@ -89,6 +97,7 @@ fn refusal(param: &policy::Param) -> String {
     let words = param.words.join(", ");
     let (least, most) = param.range;
     match (param.takes_numbers(), param.words) {
+        _ if param.check.is_some() => "is not an expression; write one in quotes".to_owned(),
         (false, _) => format!("is unknown; use one of {words}"),
         (true, []) => format!("is out of range; use a number from {least} to {most}"),
         (true, _) => {
@@ -150,6 +159,7 @@ impl From<Value> for Scalar {
         match value {
             Value::Number(n) => Scalar::Number(n),
             Value::Word(w) => Scalar::Word(w.to_owned()),
+            Value::Text(text) => Scalar::Word(text.to_string()),
         }
     }
 }

@@ -30,6 +30,28 @@ fn policy_forms() {
     assert!(error.contains(words), "{error}");
 }
 
+// A text survives printing and reading. A mistake in it has its line, field, character and remedy.
+#[test]
+fn expressions() {
+    let yaml = "version: 1\npolicy:\n  name: expression\n  score: >-\n    running\n    + 2 * queued\n  wait: off\n";
+    let config = Gateway::read(yaml).expect("is valid");
+    let score = Scalar::Word("running + 2 * queued".to_owned());
+    assert_eq!(config.policy.params.get("score"), Some(&score));
+    assert_eq!(Gateway::read(&config.print().unwrap()).expect("reads back"), config);
+    for (score, part) in [
+        ("2 * runing", "policy.score: character 5: `runing` is unknown; did you mean `running`?"),
+        ("q * running", "policy.score: character 1: `q` is unknown; use one of prompt_tokens, "),
+        ("maxof(running)", "character 1: `maxof` is unknown; did you mean `max_of`?"),
+        ("max(running)", "character 1: `max` has 1 argument; write max(a, b, ...)"),
+        ("3", "policy.score: 3 is not an expression; write one in quotes"),
+    ] {
+        let yaml = format!("version: 1\npolicy: {{name: expression, score: \"{score}\"}}\n");
+        let yaml = if score == "3" { yaml.replace('"', "") } else { yaml };
+        let error = Gateway::read(&yaml).expect_err(score).to_string();
+        assert!(error.contains(part), "{error}");
+    }
+}
+
 // Admission modes in the forms of the documentation.
 #[test]
 fn admission_forms() {

@@ -47,7 +47,7 @@ fn the_field_is_whole() {
         let start = format!("{name}{suffix}@");
         plan.systems.iter().filter(|s| s.0.name.starts_with(&start)).count()
     };
-    for policy in meridian_routing::policy::ALL {
+    for policy in field::policies() {
         assert_eq!(count("", policy.name), 6, "{}", policy.name);
         let tuned = experiment::catalogue::tuned();
         if policy.name != marks::OURS && tuned.iter().any(|line| line.policy == policy.name) {

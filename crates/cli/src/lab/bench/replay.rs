@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use meridian_bench::load::{self, Slo};
 use meridian_bench::replay::{self, Fleet};
+use meridian_bench::rule::Rule;
 
 use super::contents::Warming;
 use super::load::verdict;
@@ -46,7 +47,8 @@ struct Replayed {
     /// and a gateway are started for the replay too
     #[arg(long, value_name = "COUNTxMODEL@GPU")]
     fleet: Option<Fleet>,
-    /// Policy of the fleet's gateway
+    /// Policy of the fleet's gateway, or a file with the keys policy and admission of its
+    /// configuration
     #[arg(long, default_value = "meridian", requires = "fleet")]
     policy: String,
     /// File with a line TENANT=KEY for each tenant: the hash in the journal, and its API key
@@ -96,7 +98,7 @@ pub(super) fn run(args: Replay) -> anyhow::Result<()> {
     replayed.warming.set(&mut load);
     let progress =
         progress::bar(recorded.last().map(|r| r.at.since(meridian_base::Time::ZERO)), None);
-    let policy = replayed.policy;
+    let rule = Rule::given(&replayed.policy).context("--policy")?;
     let options = replay::Options {
         load,
         requests: recorded,
@@ -104,7 +106,7 @@ pub(super) fn run(args: Replay) -> anyhow::Result<()> {
         chained: replayed.chained,
         bytes_per_token: bytes,
         keys: replayed.keys.as_deref().map(keys).transpose()?.unwrap_or_default(),
-        fleet: replayed.fleet.map(|fleet| fleet.with_policy(policy)),
+        fleet: replayed.fleet.map(|fleet| fleet.with_policy(rule)),
     };
     let report = runtime.block_on(async { replay::run(options, progress, stop()?).await })?;
     print(&load::render(&report));

@@ -26,7 +26,7 @@ pub(super) fn of(args: &Args, question: &Question) -> String {
     if !question.prices.is_empty() {
         flag("price", question.prices.to_string());
     }
-    let policies: Vec<&str> = question.policies.iter().map(|policy| policy.name).collect();
+    let policies: Vec<&str> = question.policies.iter().map(|rule| &*rule.given).collect();
     flag("policies", policies.join(","));
     if let Some(regions) = &args.gateways.regions {
         flag("regions", regions.display().to_string());
