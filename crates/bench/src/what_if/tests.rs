@@ -308,7 +308,7 @@ fn expressions_repeat_built_in_policies() {
         let prepared = Prepared::new(&question).unwrap();
         let choices = question.policies.iter().map(|policy| {
             let arrangement = Arrangement::Whole;
-            let records = prepared.records(Cell { policy, arrangement, replicas: 3 });
+            let records = prepared.records(Cell { policy, arrangement, replicas: 2 });
             assert!(records.len() > 300, "{} requests", records.len());
             let queued = records.iter().filter(|record| !record.held.is_zero()).count();
             assert_eq!(queued > 10, name == "meridian", "{name}: {queued} requests queued");
