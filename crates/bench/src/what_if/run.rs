@@ -96,7 +96,8 @@ impl<'a> Prepared<'a> {
         let fleet = fleet(question, cell.replicas, cell.arrangement);
         let mut system = cell.policy.system(question.places.topology);
         system.held = question.held;
-        system.shadow = question.traffic.shadow.as_ref().and_then(|live| live.beside(cell.policy.spec));
+        system.shadow =
+            question.traffic.shadow.as_ref().and_then(|live| live.beside(cell.policy.spec));
         system.news = build::news(cell.policy.spec);
         let replicas = build::replicas(&fleet, false)
             .context("use a GPU with more memory, a higher tp, or a smaller model")?;

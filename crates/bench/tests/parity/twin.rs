@@ -85,6 +85,7 @@ fn scenario(policy: &str, load: &Load) -> Scenario {
         wan: Wan { rtt_ms: (0..regions).map(rtt_ms).collect(), jitter: 0.0, loss: 0.0 },
         replicas: (0..regions).flat_map(hardware).collect(),
         system: System {
+            shadow: None,
             name: policy.to_owned(),
             policy: routing.policy,
             params: routing.params,

@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use meridian_bench::load::{Slo, seconds};
 use meridian_bench::rule::Rule;
 use meridian_bench::what_if::{

@@ -24,7 +24,9 @@ async fn region(files: &Files, replicas: [&Replica; 2], shadow: &str) -> (Region
     .await;
     let mut ids = Vec::new();
     for _ in 0..4 {
-        replicas.iter().for_each(|replica| replica.always(Script::json(200, ANSWER)));
+        for replica in &replicas {
+            replica.always(Script::json(200, ANSWER));
+        }
         let answer = call(region.listen, chat(PROMPT)).await;
         assert_eq!(answer.status, 200);
         ids.push(answer.header("x-request-id").to_owned());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, ensure};
-use meridian_routing::{HeldConfig, policy};
+use meridian_routing::HeldConfig;
 use meridian_workload::trace::find_excerpt;
 use meridian_workload::{Diurnal, Generator};
 
@@ -13,6 +13,7 @@ use crate::experiment::catalogue::catalogue;
 use crate::experiment::generator;
 use crate::experiment::skywalker_load::by_hour;
 use crate::experiment::spec::{Capacity, CapacityLoad, Measure, Regions, Topology};
+use crate::rule::Rule;
 use crate::what_if::{
     Arrangement, Cut, Gpus, Made, Places, Prices, Question, Source, TraceFile, Traffic,
 };
@@ -88,11 +89,7 @@ impl Load {
     ) -> anyhow::Result<Question> {
         let places = Places::of(&self.set, self.shares.iter().copied(), topology)?;
         let places = alone.map_or(places.clone(), |region| places.alone(region));
-        let named = |name: &String| {
-            policy::find(name).with_context(|| {
-                format!("capacity.policies: `{name}` is not a policy; see `meridian policies`")
-            })
-        };
+        let named = |name: &String| Rule::given(name).context("capacity.policies");
         let mut question = Question {
             traffic: self.traffic()?,
             places,
