@@ -14,8 +14,9 @@
 use meridian_base::ReplicaId;
 
 use crate::digest::Remote;
-use crate::explain::{CandidateRow, Decision, Target};
+use crate::explain::{CandidateRow, Decision};
 use crate::links::Pace;
+use crate::target::Target;
 
 /// The first token that one placement of a request promises.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -11,6 +11,7 @@ use crate::links::{Links, Pace};
 use crate::policy::Common;
 use crate::replica::Row;
 use crate::shadow::Shadowed;
+use crate::target::Target;
 use crate::why::{Ineligible, Unavailable, Why};
 
 /// A candidate's state at a decision.
@@ -47,15 +48,6 @@ pub struct PeerCandidate {
     pub eligible: u32,
     /// Our forwards that its digest does not include.
     pub since: u32,
-}
-
-/// Where a request was sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// A replica of the region.
-    Replica(ReplicaId),
-    /// Another region's gateway.
-    Peer(PeerId),
 }
 
 /// A complete decision.

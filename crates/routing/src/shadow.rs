@@ -7,30 +7,8 @@
 
 use meridian_base::ReplicaId;
 
-use crate::admission::Admission;
-use crate::explain::Target;
-use crate::policy::{Params, Spec};
+use crate::target::Target;
 use crate::why::Why;
-
-/// The configuration of a shadow policy.
-#[derive(Clone, Debug)]
-pub struct ShadowConfig {
-    /// The policy.
-    pub policy: &'static Spec,
-    /// Complete parameters of it.
-    pub params: Params,
-    /// When a replica may receive another request, by its rule.
-    pub admission: Admission,
-}
-
-impl ShadowConfig {
-    /// `policy` with its published defaults.
-    #[must_use]
-    pub fn new(policy: &'static Spec) -> ShadowConfig {
-        let (params, admission) = (Params::defaults(policy), policy.admission);
-        ShadowConfig { policy, params, admission }
-    }
-}
 
 /// What the shadow would have done, beside what was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

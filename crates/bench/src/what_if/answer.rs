@@ -84,7 +84,7 @@ pub fn answer(question: &Question, progress: &Progress<'_>) -> anyhow::Result<An
     let notes = notes(question, &rows);
     let mut answer = Answer { rows, least, requests, seconds, notes };
     if let Some(live) = &question.traffic.shadow {
-        let verdicts = shadow::verdicts(live, &answer);
+        let verdicts = shadow::verdicts(live, &answer.rows);
         answer.notes.extend(verdicts);
     }
     Ok(answer)

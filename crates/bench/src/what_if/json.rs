@@ -4,9 +4,9 @@ use meridian_routing::{ShadowTotals, Would};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, Found, Least};
+use super::live::Live;
 use super::question::Question;
 use super::rows::Row;
-use super::shadow::Live;
 use super::{headline, table};
 use crate::experiment::flat;
 use crate::load::Quantiles;

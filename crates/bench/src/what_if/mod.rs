@@ -13,6 +13,7 @@ mod fleet;
 mod headline;
 mod json;
 mod least;
+mod live;
 mod made;
 mod measured;
 mod overload;
@@ -29,12 +30,12 @@ mod traffic;
 
 pub use answer::{Answer, Found, Least, Progress, answer};
 pub use fleet::{Arrangement, Gpus, Sizes};
+pub use live::Live;
 pub use made::Made;
 pub use places::Places;
 pub use question::{Prices, Question};
 pub use report::Report;
 pub use rows::Row;
-pub use shadow::Live;
 pub use traffic::{Cut, Source, TraceFile, Traffic};
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ impl Report<'_> {
 
     /// The shadow policy of the journal beside the simulation.
     pub(super) fn shadow(&self) -> Option<Table> {
-        shadow::table(self.question.traffic.shadow.as_ref()?, self.answer)
+        shadow::table(self.question.traffic.shadow.as_ref()?, &self.answer.rows)
     }
 
     /// What was simulated, in one line.

@@ -4,56 +4,14 @@
 //! two differ only by the model and by what a journal leaves out. The third row is the shadow's policy
 //! where it is followed: caches and queues are then its own.
 
-use std::collections::BTreeMap;
+use meridian_routing::ShadowTotals;
 
-use meridian_routing::policy::{self, Spec};
-use meridian_routing::{Compared, ShadowConfig, ShadowTotals, Would};
-use meridian_workload::trace::TraceRequest;
-
-use super::answer::Answer;
+use super::live::Live;
 use super::rows::Row;
 use crate::experiment::table::Table;
 
 /// Difference up to which live and simulated figures agree.
 const CLOSE: f64 = 0.05;
-
-/// The shadow's decisions in a journal.
-#[derive(Clone, Debug)]
-pub struct Live {
-    /// The policy that was followed.
-    pub policy: &'static Spec,
-    /// The policy of the shadow.
-    pub shadow: &'static Spec,
-    /// The sums over the newest decision about each request.
-    pub totals: ShadowTotals,
-}
-
-/// The shadow that decided about the most of the requests, and the policy that it stood beside; `None`
-/// for a journal without one that this program knows.
-pub(super) fn live(requests: &[TraceRequest]) -> Option<Live> {
-    let mut found: BTreeMap<(&str, &str), ShadowTotals> = BTreeMap::new();
-    for request in requests {
-        let (Some(policy), Some(shadow)) = (&request.policy, &request.shadow) else { continue };
-        let Some(would) = Would::of_word(&shadow.would) else { continue };
-        let compared = shadow.compared.map(|figures| Compared {
-            prompt_tokens: figures.prompt_tokens,
-            matched_tokens: figures.matched_tokens,
-            shadow_matched_tokens: figures.shadow_matched_tokens,
-            first_token_ms: figures.first_token.as_secs_f32() * 1e3,
-            shadow_first_token_ms: figures.shadow_first_token.as_secs_f32() * 1e3,
-        });
-        found.entry((&**policy, &*shadow.policy)).or_default().add(would, compared.as_ref());
-    }
-    let ((policy, shadow), totals) = found.into_iter().max_by_key(|(_, totals)| totals.all())?;
-    Some(Live { policy: policy::find(policy)?, shadow: policy::find(shadow)?, totals })
-}
-
-impl Live {
-    /// The shadow of simulated gateways that follow `policy`.
-    pub(super) fn beside(&self, policy: &Spec) -> Option<ShadowConfig> {
-        (policy.name == self.policy.name).then(|| ShadowConfig::new(self.shadow))
-    }
-}
 
 /// The figures of a row.
 #[derive(Clone, Copy, Debug)]
@@ -94,7 +52,7 @@ impl Figures {
 }
 
 /// The table of the live shadow beside the simulated ones; `None` for a journal without a shadow.
-pub(super) fn table(live: &Live, answer: &Answer) -> Option<Table> {
+pub(super) fn table(live: &Live, rows: &[Row]) -> Option<Table> {
     let own = Figures::of(&live.totals)?;
     let title = format!(
         "The shadow {} beside {}, as the gateway recorded it and as it is simulated",
@@ -117,10 +75,10 @@ pub(super) fn table(live: &Live, answer: &Answer) -> Option<Table> {
         [vec![name, compared.to_string()], shares.to_vec(), times.to_vec()].concat()
     };
     table.row(row("live".to_owned(), live.totals.compared, &own));
-    for (at, totals, figures) in simulated(live, answer) {
+    for (at, totals, figures) in simulated(live, rows) {
         table.row(row(format!("simulated on {}", at.fleet), totals.compared, &figures));
     }
-    for at in answer.rows.iter().filter(|at| at.policy == live.shadow.name) {
+    for at in rows.iter().filter(|at| at.policy == live.shadow.name) {
         let cached = format!("{:.1}", at.hits * 100.0);
         let name = format!("{} followed, simulated on {}", at.policy, at.fleet);
         let first = at.ttft_ms.map_or(String::new(), |q| format!("{:.0}", q.mean));
@@ -131,7 +89,7 @@ pub(super) fn table(live: &Live, answer: &Answer) -> Option<Table> {
 }
 
 /// What agrees between the journal and the simulation, a sentence for each fleet.
-pub(super) fn verdicts(live: &Live, answer: &Answer) -> Vec<String> {
+pub(super) fn verdicts(live: &Live, rows: &[Row]) -> Vec<String> {
     let Some(own) = Figures::of(&live.totals) else { return Vec::new() };
     let sentence = |(at, _, figures): (&Row, ShadowTotals, Figures)| {
         let pairs = own.named().into_iter().zip(figures.named());
@@ -151,7 +109,7 @@ pub(super) fn verdicts(live: &Live, answer: &Answer) -> Vec<String> {
             list(&far)
         )
     };
-    let mut all: Vec<String> = simulated(live, answer).map(sentence).collect();
+    let mut all: Vec<String> = simulated(live, rows).map(sentence).collect();
     if all.is_empty() {
         all.push(format!(
             "The journal has a shadow beside {0}, which was not simulated; add {0} to --policies.",
@@ -164,9 +122,9 @@ pub(super) fn verdicts(live: &Live, answer: &Answer) -> Vec<String> {
 /// The rows with the same policy and shadow.
 fn simulated<'a>(
     live: &'a Live,
-    answer: &'a Answer,
+    rows: &'a [Row],
 ) -> impl Iterator<Item = (&'a Row, ShadowTotals, Figures)> {
-    let same = answer.rows.iter().filter(|row| row.policy == live.policy.name);
+    let same = rows.iter().filter(|row| row.policy == live.policy.name);
     same.filter_map(|row| Some((row, row.shadow, Figures::of(&row.shadow)?)))
 }
 
@@ -175,8 +133,10 @@ mod tests {
     use std::time::Duration;
 
     use meridian_base::Time;
-    use meridian_workload::trace::{Compared, Shadowed};
+    use meridian_routing::policy;
+    use meridian_workload::trace::{Compared, Shadowed, TraceRequest};
 
+    use super::super::live::live;
     use super::*;
 
     fn request(policy: &str, would: &str, compared: Option<Compared>) -> TraceRequest {
@@ -213,6 +173,6 @@ mod tests {
         assert_eq!((figures.first_ms, figures.shadow_first_ms), (40.0, 80.0));
         assert!(live.beside(policy::find("meridian").unwrap()).is_some());
         assert!(live.beside(policy::find("random").unwrap()).is_none());
-        assert!(super::live(&lines[4..]).is_none());
+        assert!(super::super::live::live(&lines[4..]).is_none());
     }
 }

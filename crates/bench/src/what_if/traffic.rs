@@ -16,9 +16,9 @@ use meridian_workload::trace::{
     Excerpt, Format, Outcome, ProgramOptions, ReadOptions, Shape, TraceRequest, shape, to_programs,
 };
 
+use super::live::{self, Live};
 use super::made::Made;
 use super::places::Places;
-use super::shadow::{self, Live};
 use crate::{replay::tails, trace_file};
 
 /// Most requests of a question.
@@ -169,7 +169,7 @@ impl Traffic {
                 "The trace shows no shared prefixes, so replicas have nothing cached.".into(),
             );
         }
-        let shadow = shadow::live(&requests);
+        let shadow = live::live(&requests);
         tails::name(&mut requests);
         let kind = Kind::Recorded { requests, spread: cut.spread, speed: cut.speed };
         Ok(Traffic { name, notes, shadow, kind })

@@ -15,13 +15,14 @@ use super::Routing;
 use super::second_layer::Beyond;
 use crate::active::{Active, Place};
 use crate::alternatives::FirstToken;
-use crate::explain::{CandidateRow, Decision, PeerCandidate, Target};
+use crate::explain::{CandidateRow, Decision, PeerCandidate};
 use crate::places::Places;
 use crate::policy::{Chosen, Common, Forward, Pick, View};
 use crate::recall::Recall;
 use crate::replica::Row;
 use crate::request::Request;
 use crate::residency::Residence;
+use crate::target::Target;
 use crate::why::{Closed, Ineligible, RejectWhy, Why};
 
 /// The decision about a request.

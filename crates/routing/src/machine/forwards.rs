@@ -7,10 +7,10 @@ use meridian_base::{PeerId, ReplicaId, Time};
 use super::{Output, Routing};
 use crate::active::{Active, Away, Place};
 use crate::ending::Ending;
-use crate::explain::Target;
 use crate::peer::Sent;
 use crate::policy::Forward;
 use crate::request::{Outcome, Usage};
+use crate::target::Target;
 
 /// The driver's report of the end of an attempt.
 pub(super) struct End {

@@ -9,11 +9,11 @@ use super::shadow::both;
 use super::{Output, RETICK, Routing, Sent};
 use crate::active::{Active, Place};
 use crate::ending::Ending;
-use crate::explain::Target;
 use crate::policy::{Chosen, Dispatched};
 use crate::replica::{State, Work};
 use crate::request::{Outcome, Request, Usage};
 use crate::reuse::Used;
+use crate::target::Target;
 use crate::why::RejectWhy;
 
 impl Routing {

@@ -15,14 +15,36 @@ use super::Routing;
 use super::decide::{Choice, Scratch};
 use super::rule::{Bounds, Rule};
 use crate::active::Active;
+use crate::admission::Admission;
 use crate::alternatives::{FirstToken, handed_over};
-use crate::explain::{CandidateRow, Target};
-use crate::policy::Dispatched;
-use crate::shadow::{Compared, Placed, ShadowConfig, ShadowTotals, Shadowed, Would};
+use crate::explain::CandidateRow;
+use crate::policy::{Dispatched, Params, Spec};
+use crate::shadow::{Compared, Placed, ShadowTotals, Shadowed, Would};
+use crate::target::Target;
 use crate::why::Why;
 
 /// The stream of a shadow's random draws, if it is another policy than the one in force.
 const STREAM: u64 = 0x5348_4144_4F57;
+
+/// The configuration of a shadow policy.
+#[derive(Clone, Debug)]
+pub struct ShadowConfig {
+    /// The policy.
+    pub policy: &'static Spec,
+    /// Complete parameters of it.
+    pub params: Params,
+    /// When a replica may receive another request, by its rule.
+    pub admission: Admission,
+}
+
+impl ShadowConfig {
+    /// `policy` with its published defaults.
+    #[must_use]
+    pub fn new(policy: &'static Spec) -> ShadowConfig {
+        let (params, admission) = (Params::defaults(policy), policy.admission);
+        ShadowConfig { policy, params, admission }
+    }
+}
 
 pub(crate) struct Shadow {
     config: ShadowConfig,

@@ -42,10 +42,11 @@ use super::choose::Least;
 use super::spec::TOTAL_BLOCKS;
 use super::{Common, Forwarding, Param, Pick, Policy, Spec, View};
 use crate::admission::Admission;
-use crate::explain::{CandidateRow, Decision, Target};
+use crate::explain::{CandidateRow, Decision};
 use crate::index::{Evict, IndexSpec, Insert};
 use crate::pool::Role;
 use crate::replica::Row;
+use crate::target::Target;
 
 pub(super) static SPEC: Spec = Spec {
     name: "meridian",

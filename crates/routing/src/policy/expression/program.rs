@@ -6,7 +6,7 @@
 //!
 //! 1. `..shared`: the same for every candidate, without `min_of` and its like;
 //! 2. `..folded`: what these need of each candidate, over all of them;
-//! 3. `..settled`: the results of 2, and what follows from them for every candidate alike;
+//! 3. `..settled`: the results of 2, and what follows from them, the same for every candidate;
 //! 4. `..`: everything else.
 
 use alloc::borrow::ToOwned;
