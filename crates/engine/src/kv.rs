@@ -4,11 +4,11 @@
 //! A block is in one of three states. *Referenced*: it is in some sequence's table. *Cached*: no
 //! sequence references it, but it still holds the keys and values of the prefix that its hash
 //! names, and the next prompt with that prefix can reuse it. *Empty*: neither. Cached and empty
-//! blocks are in one free list, empty ones in front. Its memory grows with the blocks that were ever
-//! used. Taking a block from the front therefore evicts
+//! blocks are in one free list, empty ones in front. Taking a block from the front therefore evicts
 //! the least recently used prefix, and only when no empty block is left. A sequence releases its
 //! last block first, so the tail of a prefix is evicted before its head (vLLM v1's order;
-//! PagedAttention, SOSP'23, and vLLM's automatic prefix caching).
+//! PagedAttention, SOSP'23, and vLLM's automatic prefix caching). Memory grows with the blocks that
+//! were ever used.
 //!
 //! The driver chains the hashes: a block's hash also names all blocks before it. A match is
 //! therefore a walk from the first block to the first miss, and no tree is needed.

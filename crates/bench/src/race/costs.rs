@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
 use super::cases::{self, CASES, Case};
@@ -91,6 +91,17 @@ impl Cost {
 
 /// Counts, prints the table and writes the file.
 pub fn run(options: &Options) -> anyhow::Result<()> {
+    ensure!(options.each >= WARM_UP, "--each: {:?} is too short; use 1s or more", options.each);
+    for (flag, binary) in
+        [("--meridian", Some(&options.meridian)), ("--before", options.before.as_ref())]
+    {
+        let there = binary.is_none_or(|path| path.is_file());
+        ensure!(
+            there,
+            "{flag}: {} is not a file; name a binary",
+            binary.map_or("".into(), |path| path.display().to_string())
+        );
+    }
     let dir = options.json.parent().unwrap_or(Path::new(".")).join("costs");
     std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let dir = dir.canonicalize()?;

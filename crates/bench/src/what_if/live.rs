@@ -38,8 +38,15 @@ pub(super) fn live(requests: &[TraceRequest]) -> Option<Live> {
 }
 
 impl Live {
-    /// The shadow of simulated gateways that follow `policy`.
+    /// The shadow of simulated gateways that follow `policy`. A journal has names, so parameters are the
+    /// defaults, and an expression is not simulated.
     pub(super) fn beside(&self, policy: &Spec) -> Option<ShadowConfig> {
-        (policy.name == self.policy.name).then(|| ShadowConfig::new(self.shadow))
+        let simulated = policy.name == self.policy.name && !self.is_unknown();
+        simulated.then(|| ShadowConfig::new(self.shadow))
+    }
+
+    /// Whether its rule is its parameters, which a journal lacks.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.shadow.name == "expression"
     }
 }

@@ -14,6 +14,8 @@ use crate::load::Quantiles;
 pub struct Row {
     /// The policy.
     pub policy: String,
+    /// The policy's own name; the same, unless it was given as a file.
+    pub spec: &'static str,
     /// `whole`, or `pools` with the share of prefill replicas.
     pub arrangement: String,
     /// Replicas.
@@ -73,6 +75,7 @@ impl Row {
         let judged = if question.each_region { met_least } else { met };
         Row {
             policy: cell.policy.name.clone(),
+            spec: cell.policy.spec.name,
             arrangement: cell.arrangement.to_string(),
             replicas: cell.replicas,
             gpus: cell.replicas * question.tp,

@@ -1,7 +1,7 @@
 //! The gateway's shadow policy, as the journal has it, beside the simulation.
 //!
-//! Under the recorded policy, the simulated gateways run the same shadow on the same requests. So the
-//! two differ only by the model and by what a journal leaves out. The third row is the shadow's policy
+//! Under the recorded policy, the simulated gateways run the same shadow, with default parameters, on the
+//! same requests. So the two differ by the model and by what a journal leaves out. The third row is the shadow's policy
 //! where it is followed: caches and queues are then its own.
 
 use meridian_routing::ShadowTotals;
@@ -78,7 +78,7 @@ pub(super) fn table(live: &Live, rows: &[Row]) -> Option<Table> {
     for (at, totals, figures) in simulated(live, rows) {
         table.row(row(format!("simulated on {}", at.fleet), totals.compared, &figures));
     }
-    for at in rows.iter().filter(|at| at.policy == live.shadow.name) {
+    for at in rows.iter().filter(|at| at.spec == live.shadow.name) {
         let cached = format!("{:.1}", at.hits * 100.0);
         let name = format!("{} followed, simulated on {}", at.policy, at.fleet);
         let first = at.ttft_ms.map_or(String::new(), |q| format!("{:.0}", q.mean));
@@ -110,6 +110,12 @@ pub(super) fn verdicts(live: &Live, rows: &[Row]) -> Vec<String> {
         )
     };
     let mut all: Vec<String> = simulated(live, rows).map(sentence).collect();
+    if live.is_unknown() {
+        return vec![
+            "The journal has an expression as the shadow and not its text, so it is not simulated."
+                .to_owned(),
+        ];
+    }
     if all.is_empty() {
         all.push(format!(
             "The journal has a shadow beside {0}, which was not simulated; add {0} to --policies.",
@@ -124,7 +130,7 @@ fn simulated<'a>(
     live: &'a Live,
     rows: &'a [Row],
 ) -> impl Iterator<Item = (&'a Row, ShadowTotals, Figures)> {
-    let same = rows.iter().filter(|row| row.policy == live.policy.name);
+    let same = rows.iter().filter(|row| row.spec == live.policy.name);
     same.filter_map(|row| Some((row, row.shadow, Figures::of(&row.shadow)?)))
 }
 

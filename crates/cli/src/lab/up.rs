@@ -127,9 +127,10 @@ impl Args {
             self.duration != Some(Duration::ZERO),
             "--for: 0s runs nothing; give a longer time"
         );
-        if let Some(name) = &self.policy {
+        for (flag, name) in [("--policy", &self.policy), ("--shadow", &self.shadow)] {
+            let Some(name) = name else { continue };
             let policy = Policy { name: name.clone(), ..Policy::default() };
-            policy.resolve().map_err(|errors| anyhow!("--policy: {}", errors.join("; ")))?;
+            policy.resolve().map_err(|errors| anyhow!("{flag}: {}", errors.join("; ")))?;
         }
         Ok(())
     }

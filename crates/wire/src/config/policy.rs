@@ -81,7 +81,7 @@ impl Policy {
                     Some(one) => format!("; did you mean `{one}`?"),
                     None => format!("; use one of {}", error.known.join(", ")),
                 };
-                format!("policy.{name}: character {}: {}{remedy}", error.character, error.message)
+                format!("{key}.{name}: character {}: {}{remedy}", error.character, error.message)
             }
             ParamError::Invalid(name) => {
                 let param = spec.params.iter().find(|p| p.name == *name);

@@ -83,38 +83,38 @@ impl Journal {
 /// The fields of a shadow's decision. Older readers skip them as extensions.
 fn shadowed(fields: &mut Fields<'_>) -> Result<Option<Shadowed>, Fault> {
     let names = [SHADOW, WOULD];
-    let [policy, would] = [fields.word(SHADOW)?, fields.word(WOULD)?];
-    let tokens = |name, fields: &mut Fields<'_>| match fields.has(name) {
-        true => fields.tokens(name, 0).map(Some),
-        false => Ok(None),
-    };
-    let [prompt, own, other] =
-        [tokens(PROMPT, fields)?, tokens(MATCHED, fields)?, tokens(SHADOW_MATCHED, fields)?];
-    let [first, other_first] = [millis(fields, FIRST)?, millis(fields, SHADOW_FIRST)?];
-    let compared = match (prompt, own, other, first, other_first) {
-        (
-            Some(prompt_tokens),
-            Some(matched_tokens),
-            Some(other),
-            Some(first_token),
-            Some(later),
-        ) => Some(Compared {
-            prompt_tokens,
-            matched_tokens,
-            shadow_matched_tokens: other,
-            first_token,
-            shadow_first_token: later,
-        }),
-        _ => None,
-    };
-    match (policy, would) {
-        (Some(policy), Some(would)) => Ok(Some(Shadowed { policy, would, compared })),
-        (None, None) => Ok(None),
-        (policy, _) => {
+    match [fields.word(SHADOW)?, fields.word(WOULD)?] {
+        [Some(policy), Some(would)] => {
+            let compared = compared(fields)?;
+            Ok(Some(Shadowed { policy, would, compared }))
+        }
+        // Without a shadow, the other fields are a user's own.
+        [None, None] => Ok(None),
+        [policy, _] => {
             let missing = names[usize::from(policy.is_some())];
             Err(Fault::new(missing, "missing", "give both fields of a shadow, or neither"))
         }
     }
+}
+
+/// The figures of both picks: all, or none.
+fn compared(fields: &mut Fields<'_>) -> Result<Option<Compared>, Fault> {
+    let names = [PROMPT, MATCHED, SHADOW_MATCHED, FIRST, SHADOW_FIRST];
+    if names.iter().all(|name| !fields.has(name)) {
+        return Ok(None);
+    }
+    if let Some(missing) = names.into_iter().find(|name| !fields.has(name)) {
+        return Err(Fault::new(missing, "missing", "give all figures of a shadow, or none"));
+    }
+    let mut time = |name| Ok(millis(fields, name)?.unwrap_or_default());
+    let [first_token, shadow_first_token] = [time(FIRST)?, time(SHADOW_FIRST)?];
+    Ok(Some(Compared {
+        prompt_tokens: fields.tokens(PROMPT, 0)?,
+        matched_tokens: fields.tokens(MATCHED, 0)?,
+        shadow_matched_tokens: fields.tokens(SHADOW_MATCHED, 0)?,
+        first_token,
+        shadow_first_token,
+    }))
 }
 
 fn millis(fields: &mut Fields<'_>, name: &str) -> Result<Option<Duration>, Fault> {

@@ -208,4 +208,13 @@ fn a_shadow() {
     let mut reader = Reader::new(half.as_bytes(), Format::Journal, &ReadOptions::default());
     let error = reader.find_map(Result::err).expect("a line lacks a field").to_string();
     assert!(error.contains("x_shadow_would"), "{error}");
+    let shadow = ",\"x_shadow\":\"p2c\"";
+    let part = half.replace(shadow, &format!("{shadow},\"x_shadow_would\":\"same\""));
+    let part = part.replace(",\"x_matched\":64", "");
+    let mut reader = Reader::new(part.as_bytes(), Format::Journal, &ReadOptions::default());
+    let error = reader.find_map(Result::err).expect("a line lacks a figure").to_string();
+    assert!(error.contains("x_matched"), "{error}");
+    // Without a shadow, the names are the user's own.
+    let own = half.replace(shadow, "").replace("\"x_prompt\":90", "\"x_prompt\":\"mine\"");
+    assert!(read(own.as_bytes(), Format::Journal).iter().all(|request| request.shadow.is_none()));
 }

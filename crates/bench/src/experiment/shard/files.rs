@@ -99,6 +99,8 @@ impl Shards {
             self.of
         );
         if let Some((there, _)) = &self.files[index] {
+            let twice = *there == path;
+            ensure!(!twice, "{shown} is named twice; name each folder once");
             bail!("{shown} and {} are the same shard; remove one of them", there.display());
         }
         self.files[index] = Some((path, file));

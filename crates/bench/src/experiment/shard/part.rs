@@ -9,6 +9,12 @@ use super::{Head, Partial, Rest, Runs, Shard};
 use crate::experiment::runner::{Progress, Simulate};
 use crate::experiment::{Entry, Options, Outcome, find, folder, given, params, run_with};
 
+/// Experiments that can't be divided, and why.
+const WHOLE: [(&str, &str); 2] = [
+    ("capacity", "each size that it tries depends on the one before"),
+    ("limits", "a part of it measures this machine"),
+];
+
 /// Runs a shard's part of the next round and writes its file into `options.out`. Returns the
 /// file's path, or `None` if the shards there have no round left to run.
 ///
@@ -22,6 +28,9 @@ pub fn share(
     progress: &Progress<'_>,
 ) -> anyhow::Result<Option<PathBuf>> {
     ensure!(!options.live, "--shard: processes of this machine can't be divided; leave out --live");
+    if let Some((name, why)) = WHOLE.iter().find(|(name, _)| *name == entry.name) {
+        bail!("--shard: {name} can't be divided: {why}; leave it out");
+    }
     let head = head(entry, &options, build)?;
     let folder = options.out.clone().context("--out: missing; give a folder")?;
     std::fs::create_dir_all(&folder)

@@ -124,7 +124,7 @@ pub static FIGURES: &[Figure] = &[
     shared("reused", "share of the region's tokens that are used again, 0 to 1", |s| {
         s.common.reused
     }),
-    shared("waited_ms", "how long the request has been in the queue, ms", |s| s.common.waited_ms),
+    shared("waited_ms", "how long ago the request arrived, ms", |s| s.common.waited_ms),
     shared("candidates", "number of the eligible replicas", |s| s.candidates as f32),
     own("matched_tokens", "prompt tokens cached there, by the prefix index", |b| b.matched),
     own("unmatched_tokens", "prompt tokens not cached there", |b| {
