@@ -100,6 +100,8 @@ pub struct Options {
     pub time_scale: f64,
     /// Whether several regions have three control planes on an etcd, in place of one on a file.
     pub etcd: bool,
+    /// Whether the first gateway listens at the documented address, if it is free.
+    pub usual_port: bool,
     /// The load.
     pub demand: Demand,
     /// The load's seed.
@@ -145,6 +147,7 @@ impl Default for Options {
             shadow: None,
             time_scale: 1.0,
             etcd: false,
+            usual_port: false,
             demand: Demand::Mixed,
             seed: 1,
             beside: None,

@@ -164,6 +164,7 @@ impl Args {
             replicas: self.replicas,
             policy: self.policy.unwrap_or_else(|| "meridian".to_owned()),
             shadow: self.shadow,
+            usual_port: true,
             time_scale: self.time_scale,
             demand: match self.load {
                 Load::None => Demand::None,

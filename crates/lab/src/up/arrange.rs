@@ -63,7 +63,7 @@ pub(super) fn gateway(
         topology: options.topology.clone(),
         policy: options.policy.clone(),
         shadow: options.shadow.clone(),
-        listen: if at == 0 { USUAL.into() } else { "127.0.0.1:0".into() },
+        listen: if at == 0 && options.usual_port { USUAL.into() } else { "127.0.0.1:0".into() },
         resume: options.resume,
         kv_lease: options.pools.as_ref().map(|_| options.kv_lease),
         further: if tenants::are_there(options) { tenants::config(0) } else { String::new() },
