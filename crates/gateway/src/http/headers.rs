@@ -66,12 +66,10 @@ pub(crate) fn to_replica(headers: &mut HeaderMap, id: &HeaderValue) {
     headers.insert(REQUEST_ID, id.clone());
 }
 
-/// Tells a replica what is left of the request's TTFT objective, in the client's own header: on each
-/// hop it counts from the moment at which the request is sent.
-pub(crate) fn set_budget(headers: &mut HeaderMap, left_ms: Option<u64>) {
-    if let Some(left) = left_ms {
-        headers.insert(TTFT_SLO, HeaderValue::from(left));
-    }
+/// The header that tells a replica what is left of the request's TTFT objective, in milliseconds: the
+/// client's own, which on each hop counts from the moment at which the request is sent.
+pub(crate) fn budget(left_ms: u64) -> (HeaderName, HeaderValue) {
+    (TTFT_SLO, HeaderValue::from(left_ms))
 }
 
 /// Prepares a replica's headers for a client.

@@ -44,6 +44,14 @@ impl Parts {
         Parts::new(Pieces::from_iter([bytes]))
     }
 
+    /// All parts, to be sent now.
+    pub(crate) fn take(&self) -> Pieces {
+        if let Some(Taken(taken)) = &self.taken {
+            taken.store(true, Ordering::Relaxed);
+        }
+        self.parts.clone()
+    }
+
     /// Bytes not sent yet.
     pub(crate) fn left(&self) -> u64 {
         self.parts[self.next..].iter().map(|p| p.len() as u64).sum()

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use http::{HeaderMap, HeaderValue};
+use http::HeaderValue;
 use meridian_base::{Duration, ReplicaId, RequestId, mix};
 use meridian_routing::{Input, Outcome, RejectWhy, Request, Target, Usage};
 
 use crate::machine::driver::{Driver, Inner, Verdict};
+use crate::record::Recording;
 use crate::record::facts::{DONE, Record, Shadowed};
 use crate::record::hops::{Mark, Part};
-use crate::record::{Recording, trace};
 
 /// How a request ended, in the terms of the status page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,12 +117,8 @@ impl Ticket {
         self.recording.mark(mark, at);
     }
 
-    /// Names the request's trace to the receiver of a part of the attempt in progress.
-    pub(crate) fn trace(&self, part: Part, headers: &mut HeaderMap) {
-        trace::pass_on(headers, self.traceparent(part));
-    }
-
-    /// The `traceparent` for the receiver of such a part; none if the request is not traced.
+    /// The `traceparent` for the receiver of a part of the attempt in progress; none if the request
+    /// is not traced.
     pub(crate) fn traceparent(&self, part: Part) -> Option<HeaderValue> {
         self.recording.traceparent(part)
     }

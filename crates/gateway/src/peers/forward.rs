@@ -12,7 +12,7 @@ use meridian_wire::peer::Marks;
 use super::link::Link;
 use crate::error::AttemptError;
 use crate::http::parts::Parts;
-use crate::record::trace;
+use crate::record::trace::TRACEPARENT;
 
 /// A request to forward.
 pub(crate) struct Outgoing<'a> {
@@ -58,7 +58,9 @@ impl Link {
             .map_err(|e| AttemptError::peer(format!("the path cannot be forwarded: {e}")))?;
         *request.headers_mut() = out.headers.clone();
         marks.write(request.headers_mut());
-        trace::pass_on(request.headers_mut(), out.traceparent);
+        if let Some(parent) = out.traceparent {
+            request.headers_mut().insert(TRACEPARENT, parent);
+        }
         self.line.send(request).await.map_err(|e| AttemptError::peer(e.to_string()))
     }
 }

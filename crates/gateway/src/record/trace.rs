@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use meridian_base::mix;
 use meridian_wire::config::Traces;
 
-const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 /// The flag of a trace that is recorded.
 const SAMPLED: u8 = 1;
@@ -98,13 +98,6 @@ fn joined(headers: &HeaderMap) -> Option<HeaderValue> {
     }
     let all: Vec<&[u8]> = headers.get_all(&TRACESTATE).iter().map(HeaderValue::as_bytes).collect();
     HeaderValue::from_bytes(&all.join(&b","[..])).ok()
-}
-
-/// Puts a `traceparent` in the place of the sender's.
-pub(crate) fn pass_on(headers: &mut HeaderMap, parent: Option<HeaderValue>) {
-    if let Some(parent) = parent {
-        headers.insert(TRACEPARENT, parent);
-    }
 }
 
 /// As other samplers decide: by the last eight bytes of the id.

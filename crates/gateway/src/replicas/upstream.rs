@@ -3,7 +3,8 @@
 //! A connection has no task of its own. The reader of an answer polls the connection that delivers
 //! it, so a piece of an answer goes from socket to socket within one poll: no task is woken, and
 //! pieces that arrived together leave together. Compared with a pool that has a task per
-//! connection, this halves the CPU time of a streamed answer.
+//! connection, this halves the CPU time of a streamed answer. [`super::http1`] is what is said on a
+//! connection.
 //!
 //! A pooled connection must be silent. An unsolicited answer would be taken for the next request's,
 //! so the socket is checked before it is used again. A task closes connections that were idle for a
@@ -19,32 +20,28 @@ mod errors;
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, HOST, HeaderValue};
-use http::{HeaderMap, Method, Request, StatusCode, response, uri::Authority};
+use http::{HeaderMap, Method, StatusCode, response, uri::Authority};
 use http_body::Frame;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
-use hyper::client::conn::http1::{Connection, SendRequest, handshake};
-use hyper_util::rt::TokioIo;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::cause;
 use crate::error::{AttemptError, Fault};
-use crate::http::headers::API_KEY;
 use crate::http::parts::Parts;
 use crate::lock::Mutex;
 use crate::patience::Patience;
 use crate::replicas::dial::Dial;
-use crate::replicas::socket::{Look, Wire};
-use errors::{describe, no_head};
-pub(crate) use errors::{is_cut, late};
+pub(crate) use crate::replicas::http1::Request;
+use crate::replicas::http1::{Broken, Host, Line, Unanswered};
+pub(crate) use errors::late;
+use errors::no_head;
 
 /// Idle time after which a connection is closed: below the 5 s of uvicorn (vLLM, SGLang) and
 /// cpp-httplib (llama.cpp), so a request rarely meets a connection that is just being closed.
@@ -84,27 +81,12 @@ struct Idle {
     dial: Arc<Dial>,
 }
 
-/// One connection and its sending handle. Boxed: it is as large as a request's head, and moves with
-/// each answer.
-struct Line {
-    sender: SendRequest<Parts>,
-    connection: Connection<Wire, Parts>,
-    look: Arc<Look>,
-}
-
 /// An answer: its head, and the rest as it streams.
 pub(crate) struct Answered {
     pub(crate) head: response::Parts,
     pub(crate) body: Flow,
     /// When there was a connection for the request.
     pub(crate) connected: std::time::Instant,
-}
-
-/// An exchange without an answer head.
-struct Failed {
-    /// No byte of the request was sent.
-    unsent: bool,
-    error: AttemptError,
 }
 
 pub(crate) struct Page {
@@ -131,32 +113,21 @@ impl Upstream {
     pub(crate) async fn send(
         &self,
         replica: &Arc<Dial>,
-        method: &Method,
-        path: &str,
-        headers: &HeaderMap,
-        body: &Parts,
+        request: Request<'_>,
     ) -> Result<Answered, AttemptError> {
-        let request = || {
-            let mut request = request(replica, method, path, headers, body)?;
-            if let Some(key) = &replica.with.now().key {
-                request.headers_mut().remove(API_KEY);
-                request.headers_mut().insert(AUTHORIZATION, key.clone());
-            }
-            Ok(request)
-        };
         // The replica may be closing a pooled connection at this very moment. If nothing of the
         // request was sent, a new connection gets it. Otherwise the replica may have received it,
         // and the attempt has failed.
         let kept = self.kept(replica).await;
         self.make_ready(replica);
         if let Some(line) = kept {
-            match self.exchange(line, replica, request()?).await {
-                Err(Failed { unsent: true, .. }) => {}
-                result => return result.map_err(|failed| failed.error),
+            match self.exchange(line, replica, request).await {
+                Err(Unanswered { unsent: true, .. }) => {}
+                result => return result.map_err(no_head),
             }
         }
         let line = self.open(replica).await?;
-        self.exchange(line, replica, request()?).await.map_err(|failed| failed.error)
+        self.exchange(line, replica, request).await.map_err(no_head)
     }
 
     /// Gets a small page within `limit`.
@@ -167,9 +138,9 @@ impl Upstream {
         limit: Duration,
     ) -> Result<Page, AttemptError> {
         let whole = async {
-            let nothing = Parts::default();
-            let answered =
-                self.send(replica, &Method::GET, path, &HeaderMap::new(), &nothing).await?;
+            let (headers, body) = (&HeaderMap::new(), &Parts::default());
+            let request = Request { method: &Method::GET, path, headers, added: &[], body };
+            let answered = self.send(replica, request).await?;
             let status = answered.head.status;
             let body = Limited::new(answered.body, MOST_PAGE).collect().await;
             let body =
@@ -194,7 +165,7 @@ impl Upstream {
             let idle = self.of(replica, next)?;
             let mut line = idle.line;
             let is_same = Arc::ptr_eq(&idle.dial, replica) && idle.since.elapsed() < KEEP;
-            if is_same && poll_fn(|cx| Poll::Ready(line.is_usable(cx))).await {
+            if is_same && poll_fn(|cx| Poll::Ready(line.is_silent(cx))).await {
                 return Some(line);
             }
         }
@@ -239,44 +210,22 @@ impl Upstream {
     }
 
     async fn dial(&self, replica: &Dial) -> Result<Box<Line>, AttemptError> {
-        let stream = TokioIo::new(replica.connect(self.connect.get()).await?);
-        let look = Arc::new(Look::default());
-        let opened = handshake(Wire { stream, look: look.clone() }).await;
-        let (sender, connection) =
-            opened.map_err(|e| AttemptError::of(Fault::Unreached, describe(&e)))?;
-        Ok(Box::new(Line { sender, connection, look }))
+        Ok(Box::new(Line::new(replica.connect(self.connect.get()).await?)))
     }
 
-    /// Sends a request over a connection and polls it until the head of the answer has arrived.
+    /// Sends a request over a connection, and waits until the head of its answer has arrived.
     async fn exchange(
         &self,
         mut line: Box<Line>,
         replica: &Arc<Dial>,
-        request: Request<Parts>,
-    ) -> Result<Answered, Failed> {
-        let Line { sender, connection, .. } = &mut *line;
-        let mut answer = std::pin::pin!(sender.try_send_request(request));
+        request: Request<'_>,
+    ) -> Result<Answered, Unanswered> {
+        let given = replica.with.now();
+        let host = Host { authority: replica.at.as_str(), key: given.key.as_ref() };
         let connected = std::time::Instant::now();
-        let mut ended = false;
-        let response = poll_fn(|cx| {
-            loop {
-                if let Poll::Ready(response) = answer.as_mut().poll(cx) {
-                    return Poll::Ready(response);
-                }
-                if ended || Pin::new(&mut *connection).poll(cx).is_pending() {
-                    // This poll may just have delivered the answer.
-                    return answer.as_mut().poll(cx);
-                }
-                ended = true;
-            }
-        });
-        let response = response.await.map_err(|mut e| {
-            let unsent = e.take_message().is_some();
-            Failed { unsent, error: no_head(e.error(), unsent) }
-        })?;
-        let (head, body) = response.into_parts();
+        let head = line.ask(request, host).await?;
         let kept = PooledLine { line, upstream: self.clone(), replica: replica.clone() };
-        Ok(Answered { head, body: Flow { body, kept: Some(kept) }, connected })
+        Ok(Answered { head, body: Flow(Source::Replica(kept)), connected })
     }
 
     /// Returns a connection to the pool.
@@ -301,18 +250,6 @@ async fn sweep(pool: Weak<Pool>) {
     }
 }
 
-impl Line {
-    /// Whether another request can be sent: the connection is open, and nothing has arrived since
-    /// its last answer. Polling reveals a closed one.
-    fn is_usable(&mut self, cx: &mut Context<'_>) -> bool {
-        self.look.wanted.store(true, Ordering::Relaxed);
-        let open = Pin::new(&mut self.connection).poll(cx).is_pending()
-            && matches!(self.sender.poll_ready(cx), Poll::Ready(Ok(())));
-        let looked = !self.look.wanted.swap(false, Ordering::Relaxed);
-        open && looked && !self.look.came.load(Ordering::Relaxed)
-    }
-}
-
 /// A connection, and the pool to return it to after its answer.
 struct PooledLine {
     line: Box<Line>,
@@ -322,20 +259,28 @@ struct PooledLine {
 
 /// The rest of an answer. If dropped early, it closes the connection, which tells the engine that
 /// the client is gone; for a peer's answer it resets the stream.
-pub(crate) struct Flow {
-    body: Incoming,
-    /// None for a peer's connection, which has a task of its own.
-    kept: Option<PooledLine>,
+pub(crate) struct Flow(Source);
+
+enum Source {
+    Replica(PooledLine),
+    /// A peer's connection has a task of its own.
+    Peer(Incoming),
+    /// It ended, and its connection is in the pool or closed.
+    Over,
 }
 
 impl Flow {
     /// The rest of a peer's answer.
     pub(crate) fn of_peer(body: Incoming) -> Flow {
-        Flow { body, kept: None }
+        Flow(Source::Peer(body))
     }
 
-    fn reuse(&mut self) {
-        if let Some(PooledLine { line, upstream, replica }) = self.kept.take() {
+    /// Gives the connection back after the last piece.
+    fn end(&mut self) {
+        if let Source::Replica(PooledLine { line, upstream, replica }) =
+            std::mem::replace(&mut self.0, Source::Over)
+            && line.is_reusable()
+        {
             upstream.keep(replica, line);
         }
     }
@@ -343,50 +288,35 @@ impl Flow {
 
 impl http_body::Body for Flow {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = Broken;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let this = &mut *self;
-        let mut frame = Pin::new(&mut this.body).poll_frame(cx);
-        if frame.is_pending()
-            && let Some(kept) = &mut this.kept
-        {
-            // The body reports its end, with or without an error.
-            let _ = Pin::new(&mut kept.line.connection).poll(cx);
-            frame = Pin::new(&mut this.body).poll_frame(cx);
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        let kept = match &mut self.0 {
+            Source::Replica(kept) => kept,
+            Source::Peer(body) => {
+                return Pin::new(body).poll_frame(cx).map_err(Broken::from);
+            }
+            Source::Over => return Poll::Ready(None),
+        };
+        let piece = ready!(kept.line.poll_piece(cx));
+        if kept.line.is_over() || piece.is_none() {
+            self.end();
         }
-        if matches!(frame, Poll::Ready(None)) || this.body.is_end_stream() {
-            this.reuse();
-        }
-        frame
+        Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
     }
 
     /// For a peer's answer, the last byte may arrive before the stream's end: a client that knows
     /// the length will not poll for more.
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream() || self.body.size_hint().exact() == Some(0)
+        match &self.0 {
+            Source::Replica(kept) => kept.line.is_over(),
+            Source::Peer(body) => body.is_end_stream() || body.size_hint().exact() == Some(0),
+            Source::Over => true,
+        }
     }
-}
-
-fn request(
-    replica: &Dial,
-    method: &Method,
-    path: &str,
-    headers: &HeaderMap,
-    body: &Parts,
-) -> Result<Request<Parts>, AttemptError> {
-    let mut request = Request::new(body.clone());
-    *request.method_mut() = method.clone();
-    *request.uri_mut() = path
-        .parse()
-        .map_err(|e| AttemptError::replica(format!("the path cannot be forwarded: {e}")))?;
-    *request.headers_mut() = headers.clone();
-    let host = HeaderValue::from_str(replica.at.as_str()).expect("an authority is a header value");
-    request.headers_mut().insert(HOST, host);
-    Ok(request)
 }
 
 #[cfg(test)]

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::{HeaderValue, StatusCode, response};
+use http::{HeaderName, HeaderValue, StatusCode, response};
 use http_body_util::BodyExt;
 use meridian_base::{PeerId, ReplicaId};
 use meridian_routing::{Outcome, RejectWhy};
 use meridian_wire::openai::{self, Endpoint, Purpose, RequestInfo};
+use smallvec::SmallVec;
 use tokio::time::timeout;
 
 use crate::error::{AttemptError, Fault};
@@ -25,10 +26,12 @@ use crate::peers::forward::Outgoing;
 use crate::peers::link::Link;
 use crate::peers::traffic::{self, LegEnd};
 use crate::record::hops::{Mark, Part};
+use crate::record::trace::TRACEPARENT;
 use crate::replicas::fleet::{Fleet, Member};
+use crate::replicas::http1::Broken;
 use crate::replicas::name::ReplicaName;
 use crate::replicas::reports;
-use crate::replicas::upstream::{Answered, Flow, Upstream, is_cut};
+use crate::replicas::upstream::{Answered, Flow, Request, Upstream};
 use crate::request::context::{Payload, RequestContext};
 use crate::request::destination::{Attempt, Destination};
 use crate::request::engine_error::{EngineError, Meaning, meaning};
@@ -120,6 +123,9 @@ impl Failure {
         }
     }
 }
+
+/// Header fields that replace a client's of the same name.
+pub(super) type Added = SmallVec<[(HeaderName, HeaderValue); 4]>;
 
 /// Sends the attempts of one thread.
 pub(crate) struct Transport {
@@ -229,17 +235,20 @@ impl Transport {
     ) -> Result<Started, Failure> {
         let (call, Leg { added, taken, part }) = (&context.call, leg);
         let body = leg_body(payload, &payload.splices, added, member).noting(taken.clone());
-        let mut headers = call.headers.clone();
-        headers.extend(added.headers.iter().cloned());
-        headers::set_budget(&mut headers, self.ttft_left_ms(context));
-        ticket.trace(*part, &mut headers);
-        if member.speaks_orca() && !headers.contains_key(headers::ORCA_ASK) {
-            headers.insert(headers::ORCA_ASK, HeaderValue::from_static("TEXT"));
+        let mut headers = self.headers(context, &added.headers, *part, ticket);
+        if member.speaks_orca() && !call.headers.contains_key(headers::ORCA_ASK) {
+            headers.push((headers::ORCA_ASK, HeaderValue::from_static("TEXT")));
         }
+        let request = Request {
+            method: &call.method,
+            path: &call.path,
+            headers: &call.headers,
+            added: &headers,
+            body: &body,
+        };
         let sent = Instant::now();
         ticket.mark(Mark::Sent, Some(sent));
-        let upstream = self.upstream(member);
-        let answered = upstream.send(&member.dial, &call.method, &call.path, &headers, &body);
+        let answered = self.upstream(member).send(&member.dial, request);
         let Answered { head, body: mut flow, connected } = answered.await?;
         ticket.mark(Mark::Connected, Some(connected));
         ticket.mark(Mark::Head, None);
@@ -272,6 +281,19 @@ impl Transport {
         }
         let by = AnsweredBy::Replica(member.clone());
         Ok(Started { head, opened: Opened { flow, first, sent, by } })
+    }
+
+    /// Header fields of a leg, besides the client's.
+    pub(super) fn headers(
+        &self,
+        context: &RequestContext,
+        added: &[(HeaderName, HeaderValue)],
+        part: Part,
+        ticket: &Ticket,
+    ) -> Added {
+        let budget = self.ttft_left_ms(context).map(headers::budget);
+        let trace = ticket.traceparent(part).map(|parent| (TRACEPARENT, parent));
+        added.iter().cloned().chain(budget).chain(trace).collect()
     }
 
     /// Milliseconds left of the request's TTFT objective, if it has one.
@@ -358,7 +380,7 @@ pub(crate) fn undoes(
 /// Why there is no first piece.
 enum NoFirst {
     Empty,
-    Broke(hyper::Error),
+    Broke(Broken),
 }
 
 impl NoFirst {
@@ -374,8 +396,8 @@ impl NoFirst {
 }
 
 /// The end of a replica's answer before its time: the engine died, or sends what cannot be read.
-pub(super) fn broke(error: &hyper::Error) -> AttemptError {
-    let fault = if is_cut(error) { Fault::Died } else { Fault::Replica };
+pub(super) fn broke(error: &Broken) -> AttemptError {
+    let fault = if error.is_cut() { Fault::Died } else { Fault::Replica };
     AttemptError::of(fault, format!("the answer stopped early: {error}"))
 }
 

@@ -20,6 +20,7 @@ use tokio::runtime::Handle;
 
 use crate::http::parts::Parts;
 use crate::replicas::fleet::Member;
+use crate::replicas::upstream::Request;
 use crate::request::attempt::Transport;
 
 /// Time for the refusal.
@@ -47,10 +48,15 @@ impl Transport {
         let other = other.unwrap_or_else(|| to.clone());
         let (upstream, body) = (self.upstream(&other).clone(), refusable(&model, added));
         runtime.spawn(async move {
-            let mut headers = HeaderMap::new();
-            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            let path = "/v1/completions";
-            let refused = upstream.send(&other.dial, &Method::POST, path, &headers, &body);
+            let json = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
+            let request = Request {
+                method: &Method::POST,
+                path: "/v1/completions",
+                headers: &HeaderMap::new(),
+                added: &json,
+                body: &body,
+            };
+            let refused = upstream.send(&other.dial, request);
             match tokio::time::timeout(PATIENCE, refused).await {
                 Ok(Ok(answer)) if answer.head.status.is_client_error() => {}
                 _ => tracing::debug!(replica = %other.name, "KV is kept until its lease ends"),

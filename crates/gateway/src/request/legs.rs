@@ -20,13 +20,13 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use crate::error::{AttemptError, Fault};
-use crate::http::headers;
 use crate::http::parts::{Parts, Taken};
 use crate::machine::ticket::Ticket;
 use crate::record::hops::{Mark, Part};
 use crate::replicas::fleet::Member;
-use crate::replicas::upstream::{Answered, Upstream};
-use crate::request::attempt::{Failure, Started, Transport, broke, late};
+use crate::replicas::http1::Broken;
+use crate::replicas::upstream::{Answered, Request, Upstream};
+use crate::request::attempt::{Added, Failure, Started, Transport, broke, late};
 use crate::request::context::{Payload, RequestContext};
 use crate::request::engine_error::{Meaning, meaning};
 use crate::request::leg::{Leg, leg_body};
@@ -99,6 +99,7 @@ struct Ask {
     method: http::Method,
     path: String,
     headers: HeaderMap,
+    added: Added,
     body: Parts,
     patience: Duration,
     tick: Duration,
@@ -260,16 +261,13 @@ impl Transport {
         let from = legs.from;
         let added = (protocol.prefill)(pair).map_err(|_| self.fall_back("lacks"))?;
         let splices = if protocol.limits_prefill { splices } else { &payload.splices };
-        let mut headers = context.call.headers.clone();
-        headers.extend(added.headers.iter().cloned());
-        headers::set_budget(&mut headers, self.ttft_left_ms(context));
-        ticket.trace(Part::Prefill, &mut headers);
         Ok(Ask {
             upstream: self.upstream(from).clone(),
             member: from.clone(),
             method: context.call.method.clone(),
             path: context.call.path.clone(),
-            headers,
+            headers: context.call.headers.clone(),
+            added: self.headers(context, &added.headers, Part::Prefill, ticket),
             body: leg_body(payload, splices, &added, from),
             patience: context.settings.timeouts.first_byte.0,
             tick: TICK.min(context.settings.kv_fresh / TICKS),
@@ -309,9 +307,9 @@ impl Ask {
     }
 
     async fn exchange(&self) -> Result<Bytes, Unfilled> {
-        let Ask { upstream, member, method, path, headers, body, .. } = self;
-        let Answered { head, body, .. } =
-            upstream.send(&member.dial, method, path, headers, body).await?;
+        let Ask { upstream, member, method, path, headers, added, body, .. } = self;
+        let request = Request { method, path, headers, added, body };
+        let Answered { head, body, .. } = upstream.send(&member.dial, request).await?;
         member.life.answered();
         let status = head.status;
         let outcome = match meaning(status) {
@@ -357,7 +355,7 @@ async fn dated<T>(answer: impl Future<Output = T>, tick: Duration) -> (T, Instan
 /// Why the body of a prefill's answer was not read to its end. A long one is no failure of the
 /// replica: the request stays whole.
 fn unread(error: Box<dyn std::error::Error + Send + Sync>) -> Unfilled {
-    match error.downcast::<hyper::Error>() {
+    match error.downcast::<Broken>() {
         Ok(error) => broke(&error).into(),
         Err(_) => {
             let why = NoParams::TooLarge;

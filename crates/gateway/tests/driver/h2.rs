@@ -154,7 +154,8 @@ async fn answers_that_are_not_taken_end() {
     let mut hangups = 0;
     for window in [0, 60] {
         let mut client = connect_with(&region, window).await;
-        replica.then((0..4).fold(Script::sse(), |said, _| said.event(event)).hang());
+        // Each event is a piece of its own, so that one of them meets a closed window.
+        replica.then(Script::stream(&[event; 4], MS).hang());
         let response = client.send_request(chat(&region, true)).await.unwrap();
         hangups += 1;
         eventually("the replica's connection is closed", async || {

@@ -10,7 +10,7 @@ use meridian_wire::openai::{Answer, Endpoint, Usage};
 
 use crate::http::parts::Parts;
 use crate::replicas::fleet::Member;
-use crate::replicas::upstream::Upstream;
+use crate::replicas::upstream::{Request, Upstream};
 
 /// Time for the answer: the engine may be busy.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -77,7 +77,9 @@ pub(super) async fn send(
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let body = Parts::single(body);
     let whole = async {
-        let sent = upstream.send(&member.dial, &Method::POST, path, &headers, &body).await;
+        let (method, headers, body) = (&Method::POST, &headers, &body);
+        let request = Request { method, path, headers, added: &[], body };
+        let sent = upstream.send(&member.dial, request).await;
         let answered = sent.map_err(|error| error.message)?;
         let apart = apart(&answered.head.headers);
         let body = Limited::new(answered.body, MOST).collect().await;

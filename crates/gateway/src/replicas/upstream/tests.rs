@@ -1,3 +1,4 @@
+use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
@@ -89,9 +90,9 @@ async fn an_answer_from_afar_outlives_the_thread_that_asked() {
     let asked = tokio::task::spawn_blocking(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let replica = dial(&format!("http://{address}"), Arc::default());
-        let nothing = Parts::default();
-        let headers = HeaderMap::new();
-        let answer = far.send(&replica, &Method::GET, "/", &headers, &nothing);
+        let (headers, body) = (&HeaderMap::new(), &Parts::default());
+        let request = Request { method: &Method::GET, path: "/", headers, added: &[], body };
+        let answer = far.send(&replica, request);
         runtime.expect("a runtime").block_on(answer)
     });
     let asked = tokio::time::timeout(SOON, asked).await.expect("it is answered");
