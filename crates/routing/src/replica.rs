@@ -186,6 +186,9 @@ pub(crate) struct Replica {
     slots: Slots,
     /// Own dispatches since the newest report was requested: time and unmatched tokens.
     recent: VecDeque<(Time, f32)>,
+    /// The sum of their tokens. There may be thousands between two reports, so it is not added up for
+    /// each decision.
+    unreported_tokens: f32,
     /// Dispatches by the time their first token is due, and how many are past it.
     pub(crate) due: VecDeque<(Time, RequestId)>,
     pub(crate) overdue: u32,
@@ -274,6 +277,7 @@ impl Replica {
             reuse: Reuse::default(),
             slots: Slots::default(),
             recent: VecDeque::new(),
+            unreported_tokens: 0.0,
             due: VecDeque::new(),
             overdue: 0,
             promised: None,
@@ -296,6 +300,7 @@ impl Replica {
         self.outstanding_tokens += work.prompt;
         self.front_tokens += work.prefill;
         self.recent.push_back((now, work.kv));
+        self.unreported_tokens += work.kv;
         self.totals.dispatched += 1;
         self.breaker.sent(now);
     }
@@ -351,10 +356,6 @@ impl Replica {
 
     fn unreported(&self) -> u32 {
         self.recent.len() as u32
-    }
-
-    fn unreported_tokens(&self) -> f32 {
-        self.recent.iter().map(|(_, tokens)| tokens).sum()
     }
 
     /// Applies an engine's report that was requested at `asked`.
@@ -419,8 +420,12 @@ impl Replica {
 
     /// Drops own dispatches before `asked`: a report from then includes them, or none will.
     pub(crate) fn forget_before(&mut self, asked: Time) {
+        let before = self.recent.len();
         while self.recent.front().is_some_and(|(at, _)| *at < asked) {
             self.recent.pop_front();
+        }
+        if self.recent.len() < before {
+            self.unreported_tokens = self.recent.iter().map(|(_, tokens)| tokens).sum();
         }
     }
 
@@ -430,6 +435,7 @@ impl Replica {
         self.reported = None;
         self.drift = [0; DRIFT_MEMORY];
         self.recent.clear();
+        self.unreported_tokens = 0.0;
     }
 
     /// Records that prefill work of `ms` ended now.
@@ -484,7 +490,7 @@ impl Replica {
         let size = size as f32;
         // Held blocks are in the report of an engine that counts them.
         let used = (size * used).max(self.legs.held_tokens);
-        let taken = used + self.unreported_tokens() + self.legs.coming_tokens;
+        let taken = used + self.unreported_tokens + self.legs.coming_tokens;
         // Others may have requests there, too; their replies count as ours do.
         let there = self.load.running.unwrap_or(0) + self.load.pending.unwrap_or(0);
         let n = (there + self.unreported()).max(self.outstanding) + self.legs.coming;

@@ -2,6 +2,7 @@
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use meridian_base::RequestId;
+use smallvec::SmallVec;
 
 use crate::ids::Ids;
 
@@ -38,7 +39,17 @@ static HOP: [HeaderName; 9] = [
     header::UPGRADE,
 ];
 
-fn strip_hop(headers: &mut HeaderMap) {
+/// Other headers of a request that are not for its replica. The length is set again: a splice may
+/// change it. The gateway scans answers, so they must come uncompressed.
+static NOT_FOR_REPLICAS: [HeaderName; 4] =
+    [header::HOST, header::CONTENT_LENGTH, header::EXPECT, header::ACCEPT_ENCODING];
+
+/// Other headers of an answer that only a gateway may send.
+static NOT_FROM_REPLICAS: [HeaderName; 5] = [REFUSED, PEER, REGION, RESIDENCY, FALLBACK];
+
+/// Removes hop-by-hop headers and `others`. Few are present, and comparing the names that are costs
+/// less than a lookup of each that may be.
+fn strip(headers: &mut HeaderMap, others: &[HeaderName]) {
     // Headers named by Connection are hop-by-hop, too.
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
@@ -47,20 +58,16 @@ fn strip_hop(headers: &mut HeaderMap) {
         .flat_map(|v| v.split(','))
         .filter_map(|name| name.trim().parse().ok())
         .collect();
-    for name in named.iter().chain(&HOP) {
+    let unwanted = |name: &&HeaderName| [&HOP, others, &named].iter().any(|l| l.contains(name));
+    let present: SmallVec<[HeaderName; 4]> = headers.keys().filter(unwanted).cloned().collect();
+    for name in &present {
         headers.remove(name);
     }
 }
 
 /// Prepares a client's headers for a replica.
 pub(crate) fn to_replica(headers: &mut HeaderMap, id: &HeaderValue) {
-    strip_hop(headers);
-    headers.remove(header::HOST);
-    // The length is set again later: a splice may change it.
-    headers.remove(header::CONTENT_LENGTH);
-    headers.remove(header::EXPECT);
-    // The gateway scans answers, so they must come uncompressed.
-    headers.remove(header::ACCEPT_ENCODING);
+    strip(headers, &NOT_FOR_REPLICAS);
     // Exactly one, even if the client sent several: it is unknown which of them an engine would
     // read.
     headers.insert(REQUEST_ID, id.clone());
@@ -77,13 +84,7 @@ pub(crate) fn to_client(headers: &mut HeaderMap, asked_orca: bool, length_change
     // The chunks mark the end of the answer; an additional length would be wrong (RFC 9112 section
     // 6.3).
     let length_changes = length_changes || headers.contains_key(header::TRANSFER_ENCODING);
-    strip_hop(headers);
-    // Only a gateway may send this.
-    headers.remove(&REFUSED);
-    headers.remove(&PEER);
-    headers.remove(&REGION);
-    headers.remove(&RESIDENCY);
-    headers.remove(&FALLBACK);
+    strip(headers, &NOT_FROM_REPLICAS);
     if !asked_orca {
         headers.remove(ORCA);
     }

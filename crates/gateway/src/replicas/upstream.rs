@@ -25,7 +25,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, StatusCode, response, uri::Authority};
+use http::{HeaderMap, Method, StatusCode, response};
 use http_body::Frame;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
@@ -63,11 +63,13 @@ pub(crate) struct Upstream {
     lines: Arc<Pool>,
 }
 
-type Pool = Mutex<HashMap<Authority, Lines>>;
+/// Idle connections by the address in memory of their [`Dial`], which [`Lines`] keep alive. A replica
+/// that was removed and added again may have other credentials, or https, and has another one.
+type Pool = Mutex<HashMap<usize, Lines>>;
 
 /// Idle connections to one replica.
-#[derive(Default)]
 struct Lines {
+    _dial: Arc<Dial>,
     /// The longest idle in front.
     idle: VecDeque<Idle>,
     /// Connections being opened to keep ready.
@@ -77,8 +79,6 @@ struct Lines {
 struct Idle {
     line: Box<Line>,
     since: Instant,
-    /// A replica that was removed and added again may have other credentials, or https.
-    dial: Arc<Dial>,
 }
 
 /// An answer: its head, and the rest as it streams.
@@ -164,8 +164,8 @@ impl Upstream {
         loop {
             let idle = self.of(replica, next)?;
             let mut line = idle.line;
-            let is_same = Arc::ptr_eq(&idle.dial, replica) && idle.since.elapsed() < KEEP;
-            if is_same && poll_fn(|cx| Poll::Ready(line.is_silent(cx))).await {
+            let is_fresh = idle.since.elapsed() < KEEP;
+            if is_fresh && poll_fn(|cx| Poll::Ready(line.is_silent(cx))).await {
                 return Some(line);
             }
         }
@@ -186,18 +186,20 @@ impl Upstream {
                 upstream.of(&replica, |lines| lines.opening -= 1);
                 // If this fails, the next request reports why.
                 if let Ok(line) = line {
-                    upstream.keep(replica, line);
+                    upstream.keep(&replica, line);
                 }
             });
         }
     }
 
-    fn of<T>(&self, replica: &Dial, f: impl FnOnce(&mut Lines) -> T) -> T {
+    fn of<T>(&self, replica: &Arc<Dial>, f: impl FnOnce(&mut Lines) -> T) -> T {
         let mut lines = self.lines.lock();
-        match lines.get_mut(&replica.at) {
-            Some(lines) => f(lines),
-            None => f(lines.entry(replica.at.clone()).or_default()),
-        }
+        let lines = lines.entry(Arc::as_ptr(replica).addr()).or_insert_with(|| Lines {
+            _dial: replica.clone(),
+            idle: VecDeque::new(),
+            opening: 0,
+        });
+        f(lines)
     }
 
     async fn open(&self, replica: &Arc<Dial>) -> Result<Box<Line>, AttemptError> {
@@ -229,10 +231,8 @@ impl Upstream {
     }
 
     /// Returns a connection to the pool.
-    fn keep(&self, dial: Arc<Dial>, line: Box<Line>) {
-        self.of(&dial.clone(), |lines| {
-            lines.idle.push_back(Idle { line, since: Instant::now(), dial });
-        });
+    fn keep(&self, replica: &Arc<Dial>, line: Box<Line>) {
+        self.of(replica, |lines| lines.idle.push_back(Idle { line, since: Instant::now() }));
     }
 }
 
@@ -281,7 +281,7 @@ impl Flow {
             std::mem::replace(&mut self.0, Source::Over)
             && line.is_reusable()
         {
-            upstream.keep(replica, line);
+            upstream.keep(&replica, line);
         }
     }
 }

@@ -17,6 +17,7 @@
 //! event-stream standard, which no engine sends, is not supported.
 
 mod json;
+mod rare;
 mod reader;
 mod rename;
 mod reply;

@@ -5,13 +5,13 @@ use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 
+use super::rare::Found;
 use super::reply::{Reply, string_after};
 use super::sse::{self, Event};
 use crate::openai::endpoint::Endpoint;
 use crate::openai::raw::{Object, owned};
 use crate::openai::usage::Gathered;
 
-static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"usage\""));
 static TIMINGS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"timings\""));
 /// A member of SGLang's choices that no other engine sends.
 static SGLANG: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"matched_stop\""));
@@ -36,13 +36,13 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Reads one event and returns the part of it to remove.
-    pub(super) fn event(&mut self, bytes: &[u8], undo: bool) -> Option<Range<usize>> {
+    /// Reads one event, which may have the members in `found`, and returns the part of it to remove.
+    pub(super) fn event(&mut self, bytes: &[u8], found: Found, undo: bool) -> Option<Range<usize>> {
         let event = sse::parse(bytes);
         match self.endpoint {
             Endpoint::Responses => self.response(&event),
-            Endpoint::Messages => self.message(&event),
-            _ => return self.chunk(&event, bytes.len(), undo),
+            Endpoint::Messages => self.message(&event, found),
+            _ => return self.chunk(&event, bytes.len(), found, undo),
         }
         None
     }
@@ -53,7 +53,13 @@ impl Reader {
         self.pieces = self.pieces.saturating_add(u32::from(is_piece));
     }
 
-    fn chunk(&mut self, event: &Event<'_>, len: usize, undo: bool) -> Option<Range<usize>> {
+    fn chunk(
+        &mut self,
+        event: &Event<'_>,
+        len: usize,
+        found: Found,
+        undo: bool,
+    ) -> Option<Range<usize>> {
         let data = event.data.as_deref()?;
         if data.trim_ascii() == b"[DONE]" {
             self.ended = true;
@@ -63,11 +69,10 @@ impl Reader {
         if let Some(reply) = &mut self.reply {
             reply.chunk(self.endpoint, data);
         }
-        if TIMINGS.find(data).is_some() {
+        if found.timings {
             self.timings(data);
         }
-        USAGE.find(data)?;
-        self.usage(event, data, len, undo)
+        if found.usage { self.usage(event, data, len, undo) } else { None }
     }
 
     /// Reads a chunk that mentions usage, and returns the part that the splice added.
@@ -130,7 +135,7 @@ impl Reader {
         }
     }
 
-    fn message(&mut self, event: &Event<'_>) {
+    fn message(&mut self, event: &Event<'_>, found: Found) {
         let Some(data) = event.data.as_deref() else { return };
         let kind = kind(event.name, data);
         self.piece(kind == b"content_block_delta");
@@ -138,7 +143,7 @@ impl Reader {
         if let Some(reply) = &mut self.reply {
             reply.message(kind, data);
         }
-        if USAGE.find(data).is_none() {
+        if !found.usage {
             return;
         }
         let Ok(json) = std::str::from_utf8(data) else { return };

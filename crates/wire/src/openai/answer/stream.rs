@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 
+use super::rare::RareMembers;
 use super::reader::{Reader, awaits_timings, timings_member};
 use super::rename;
 use super::reply::Reply;
@@ -91,6 +92,7 @@ impl Stream {
     fn events(&mut self, bytes: &[u8], mut scanned: usize, edits: &mut Vec<Edit>) -> usize {
         let mut start = 0;
         let mut awaiting = None;
+        let mut rare = RareMembers::new(bytes);
         while let Some(len) = sse::event_end(&bytes[start..], scanned - start) {
             let end = start + len;
             let event = &bytes[start..end];
@@ -101,7 +103,8 @@ impl Stream {
                 return start;
             }
             let named = if read { self.named(event, start) } else { None };
-            let cut = read.then(|| self.reader.event(event, self.undo)).flatten();
+            let found = rare.within(start..end);
+            let cut = read.then(|| self.reader.event(event, found, self.undo)).flatten();
             if let Some(edit) = awaiting
                 .filter(|_| cut.as_ref().is_some_and(|cut| cut.len() == len))
                 .and_then(|at| Some(Edit { cut: at..at, insert: timings_member(event)? }))
@@ -148,7 +151,8 @@ impl Stream {
         if !self.skipping && !last.is_empty() {
             let done = self.events(&last, 0, &mut edits);
             let named = self.named(&last[done..], done);
-            let cut = self.reader.event(&last[done..], self.undo);
+            let found = RareMembers::new(&last).within(done..last.len());
+            let cut = self.reader.event(&last[done..], found, self.undo);
             add(&mut edits, named, cut.map(|cut| done + cut.start..done + cut.end));
         }
         Summary {

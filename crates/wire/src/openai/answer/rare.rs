@@ -1,0 +1,86 @@
+//! Finds the events of a stream that may have a member that few events have: `usage` and `timings`.
+//!
+//! Pieces with several events are searched once for each member, not once for each event.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
+static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"usage\""));
+static TIMINGS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"timings\""));
+
+/// The search of some bytes, from their start to their end.
+pub(super) struct RareMembers<'a> {
+    bytes: &'a [u8],
+    usage: Place,
+    timings: Place,
+}
+
+/// The members that an event may have. Without one of them it has no such member.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) usage: bool,
+    pub(super) timings: bool,
+}
+
+/// The first place of a member at or after the last event.
+#[derive(Clone, Copy)]
+enum Place {
+    Unknown,
+    At(usize),
+    Nowhere,
+}
+
+impl<'a> RareMembers<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> RareMembers<'a> {
+        RareMembers { bytes, usage: Place::Unknown, timings: Place::Unknown }
+    }
+
+    /// The members in an event. Events come in their order.
+    pub(super) fn within(&mut self, event: Range<usize>) -> Found {
+        let bytes = self.bytes;
+        Found {
+            usage: self.usage.is_within(&USAGE, bytes, &event),
+            timings: self.timings.is_within(&TIMINGS, bytes, &event),
+        }
+    }
+}
+
+impl Place {
+    fn is_within(&mut self, member: &Finder<'_>, bytes: &[u8], event: &Range<usize>) -> bool {
+        let is_old = match *self {
+            Place::Unknown => true,
+            Place::At(at) => at < event.start,
+            Place::Nowhere => false,
+        };
+        if is_old {
+            let found = member.find(&bytes[event.start..]);
+            *self = found.map_or(Place::Nowhere, |at| Place::At(event.start + at));
+        }
+        matches!(*self, Place::At(at) if at < event.end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Each event is judged as if it were searched alone.
+    #[test]
+    fn events_are_judged_apart() {
+        let events = ["a", "\"usage\"", "\"timings\" \"usage\"", "", "usage", "\"usage\"", "b"];
+        let bytes = events.concat();
+        let mut members = RareMembers::new(bytes.as_bytes());
+        let mut start = 0;
+        for event in events {
+            let end = start + event.len();
+            let expected = Found {
+                usage: event.contains("\"usage\""),
+                timings: event.contains("\"timings\""),
+            };
+            assert_eq!(members.within(start..end), expected, "{event}");
+            start = end;
+        }
+    }
+}
