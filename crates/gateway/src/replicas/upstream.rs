@@ -3,8 +3,7 @@
 //! A connection has no task of its own. The reader of an answer polls the connection that delivers
 //! it, so a piece of an answer goes from socket to socket within one poll: no task is woken, and
 //! pieces that arrived together leave together. Compared with a pool that has a task per
-//! connection, this halves the CPU time of a streamed answer. [`super::http1`] is what is said on a
-//! connection.
+//! connection, this halves the CPU time of a streamed answer. [`super::http1`] has the protocol.
 //!
 //! A pooled connection must be silent. An unsolicited answer would be taken for the next request's,
 //! so the socket is checked before it is used again. A task closes connections that were idle for a

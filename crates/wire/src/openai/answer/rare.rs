@@ -1,4 +1,5 @@
-//! Finds the events of a stream that may have a member that few events have: `usage` and `timings`.
+//! Finds the events of a stream that may have a member that few events have: `usage`,
+//! `timings` and `tool_calls`.
 //!
 //! Pieces with several events are searched once for each member, not once for each event.
 
@@ -9,12 +10,14 @@ use memchr::memmem::Finder;
 
 static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"usage\""));
 static TIMINGS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"timings\""));
+static TOOL_CALLS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"tool_calls\""));
 
 /// The search of some bytes, from their start to their end.
 pub(super) struct RareMembers<'a> {
     bytes: &'a [u8],
     usage: Place,
     timings: Place,
+    tool_calls: Place,
 }
 
 /// The members that an event may have. Without one of them it has no such member.
@@ -22,6 +25,7 @@ pub(super) struct RareMembers<'a> {
 pub(super) struct Found {
     pub(super) usage: bool,
     pub(super) timings: bool,
+    pub(super) tool_calls: bool,
 }
 
 /// The first place of a member at or after the last event.
@@ -34,7 +38,8 @@ enum Place {
 
 impl<'a> RareMembers<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> RareMembers<'a> {
-        RareMembers { bytes, usage: Place::Unknown, timings: Place::Unknown }
+        let unknown = Place::Unknown;
+        RareMembers { bytes, usage: unknown, timings: unknown, tool_calls: unknown }
     }
 
     /// The members in an event. Events come in their order.
@@ -43,6 +48,7 @@ impl<'a> RareMembers<'a> {
         Found {
             usage: self.usage.is_within(&USAGE, bytes, &event),
             timings: self.timings.is_within(&TIMINGS, bytes, &event),
+            tool_calls: self.tool_calls.is_within(&TOOL_CALLS, bytes, &event),
         }
     }
 }
@@ -69,7 +75,8 @@ mod tests {
     // Each event is judged as if it were searched alone.
     #[test]
     fn events_are_judged_apart() {
-        let events = ["a", "\"usage\"", "\"timings\" \"usage\"", "", "usage", "\"usage\"", "b"];
+        let events =
+            ["a", "\"usage\"", "\"timings\" \"usage\"", "", "\"tool_calls\"", "\"usage\"", "b"];
         let bytes = events.concat();
         let mut members = RareMembers::new(bytes.as_bytes());
         let mut start = 0;
@@ -78,6 +85,7 @@ mod tests {
             let expected = Found {
                 usage: event.contains("\"usage\""),
                 timings: event.contains("\"timings\""),
+                tool_calls: event.contains("\"tool_calls\""),
             };
             assert_eq!(members.within(start..end), expected, "{event}");
             start = end;

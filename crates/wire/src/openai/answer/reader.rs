@@ -67,7 +67,7 @@ impl Reader {
         }
         self.piece(true);
         if let Some(reply) = &mut self.reply {
-            reply.chunk(self.endpoint, data);
+            reply.chunk(self.endpoint, data, found);
         }
         if found.timings {
             self.timings(data);

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use memchr::memmem::Finder;
 
 use super::MAX_REPLY;
+use super::rare::Found;
 use crate::openai::endpoint::Endpoint;
 use crate::openai::prompt::{ARGUMENTS, CALL};
 use crate::openai::raw::{Object, elements, string};
@@ -26,7 +27,6 @@ keys! {
     NAME b"\"name\""
     PARTIAL b"\"partial_json\""
     INDEX b"\"index\""
-    TOOL_CALLS b"\"tool_calls\""
     CALL_TYPE b"\"function_call\""
     TOOL_USE b"\"tool_use\""
 }
@@ -45,8 +45,8 @@ pub(super) struct Reply {
 }
 
 impl Reply {
-    /// A chunk of a chat or a completion.
-    pub(super) fn chunk(&mut self, endpoint: Endpoint, data: &[u8]) {
+    /// A chunk of a chat or a completion, which may have the members in `found`.
+    pub(super) fn chunk(&mut self, endpoint: Endpoint, data: &[u8], found: Found) {
         if self.full() || other_choice(data) {
             return;
         }
@@ -54,7 +54,7 @@ impl Reply {
         if let Some(text) = string_after(key, data) {
             decode(text, &mut self.bytes);
         }
-        if TOOL_CALLS.find(data).is_some() {
+        if found.tool_calls {
             self.tool_calls(data);
         }
     }

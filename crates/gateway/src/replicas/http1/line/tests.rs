@@ -79,7 +79,7 @@ async fn chunks_are_joined() {
     assert_eq!(piece(&mut line).await.expect("more").expect("well-formed"), "ab");
     far.write_all(b"1\r\nc\r\n1\r\nd\r\n0\r\n\r\n").await.expect("it is open");
     assert_eq!(piece(&mut line).await.expect("more").expect("well-formed"), "cd");
-    // The end came with the last piece: nobody has to ask for it.
+    // The end came with the last piece, so no further poll is needed to see it.
     assert!(line.is_reusable());
 }
 
