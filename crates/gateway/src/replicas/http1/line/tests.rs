@@ -157,8 +157,8 @@ async fn an_answer_before_the_body_is_sent() {
     assert!(line.is_over() && !line.is_reusable());
 }
 
-// Bytes and the end of a connection are seen between two answers, although the runtime has not yet
-// been told of them.
+// Bytes and the end of a connection are seen between two answers, also before the runtime notices
+// them.
 #[tokio::test]
 async fn a_connection_that_is_not_silent() {
     let (mut line, mut far) = pair().await;
