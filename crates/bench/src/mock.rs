@@ -2,9 +2,12 @@
 //!
 //! It is written by hand on sockets, so that on a shared machine it takes little CPU from the
 //! gateway under test. It supports just enough of HTTP/1.1: keep-alive, bodies with a length or in
-//! chunks. A streamed answer has 8 tokens, each in a separate event, HTTP chunk and write, as an
-//! engine would send them. Model list, health and metrics are in vLLM's form, since routers query
-//! them before they send requests.
+//! chunks. A streamed answer has 8 tokens, or 200 if the body asks for them, each in a separate
+//! event, HTTP chunk and write, as an engine would send them. The head goes with the first token and
+//! the end with the last. If the prompt starts with `apart`, the head and every event are writes by
+//! themselves, as of a server in Python; a gateway that lets the kernel collect small writes then
+//! waits for delayed acknowledgements. Model list, health and metrics are in vLLM's form, since
+//! routers query them before they send requests.
 //!
 //! Do not expose it to untrusted clients: it limits only the size of a request.
 
@@ -25,6 +28,11 @@ const MAX_REQUEST: usize = 16 << 20;
 
 /// Tokens of an answer.
 pub const TOKENS: usize = 8;
+/// Tokens of a stream whose request asks for exactly this many.
+pub const MANY_TOKENS: usize = 200;
+/// The first word of a prompt whose stream has its head and events in writes by themselves. Fields of
+/// the body would not do: routers drop some.
+pub const APART: &str = "apart";
 
 /// What the mock plays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,29 +202,34 @@ fn answer(request: &Request<'_>, role: Role) -> Cow<'static, [Vec<u8>]> {
 }
 
 fn completion(body: &[u8], role: Role) -> &'static [Vec<u8>] {
-    match (asks(body, b"\"stream\""), role) {
+    match (asks(body, "\"stream\"", "true"), role) {
         (false, Role::Answers) => &PAGES.whole,
-        (true, Role::Answers) if asks(body, b"\"include_usage\"") => &PAGES.stream_usage,
-        (true, Role::Answers) => &PAGES.stream,
+        (true, Role::Answers) => {
+            let limits = ["\"max_tokens\"", "\"max_completion_tokens\""];
+            let many = usize::from(limits.iter().any(|key| asks(body, key, "200")));
+            let apart = usize::from(asks(body, "\"content\"", "\"apart"));
+            let usage = usize::from(asks(body, "\"include_usage\"", "true"));
+            &PAGES.streams[many][apart][usage]
+        }
         (true, Role::Prefill) => &PAGES.first_token,
-        (false, Role::Prefill) if asks(body, b"\"do_remote_decode\"") => &PAGES.prefilled,
+        (false, Role::Prefill) if asks(body, "\"do_remote_decode\"", "true") => &PAGES.prefilled,
         (false, Role::Prefill) => &PAGES.one_token,
     }
 }
 
-/// Whether `body` has `key` with the value true. A prompt's text cannot match: its quotes are
-/// escaped.
-fn asks(body: &[u8], key: &[u8]) -> bool {
-    memmem::find(body, key).is_some_and(|at| {
+/// Whether `body` has `key` with a value that starts with `value`. A prompt's text cannot match: its
+/// quotes are escaped. A value that looks like the key is passed over.
+fn asks(body: &[u8], key: &str, value: &str) -> bool {
+    memmem::find_iter(body, key).any(|at| {
         let rest = body[at + key.len()..].trim_ascii_start();
-        rest.strip_prefix(b":").is_some_and(|r| r.trim_ascii_start().starts_with(b"true"))
+        rest.strip_prefix(b":").is_some_and(|r| r.trim_ascii_start().starts_with(value.as_bytes()))
     })
 }
 
 struct Pages {
     whole: Vec<Vec<u8>>,
-    stream: Vec<Vec<u8>>,
-    stream_usage: Vec<Vec<u8>>,
+    /// By whether they have many tokens, are written apart, and report the usage.
+    streams: [[[Vec<Vec<u8>>; 2]; 2]; 2],
     one_token: Vec<Vec<u8>>,
     first_token: Vec<Vec<u8>>,
     prefilled: Vec<Vec<u8>>,
@@ -229,8 +242,9 @@ struct Pages {
 
 static PAGES: LazyLock<Pages> = LazyLock::new(|| Pages {
     whole: page("200 OK", "application/json", &whole(TOKENS, "")),
-    stream: stream(TOKENS, false),
-    stream_usage: stream(TOKENS, true),
+    streams: [TOKENS, MANY_TOKENS].map(|tokens| {
+        [stream, stream_apart].map(|made| [false, true].map(|usage| made(tokens, usage)))
+    }),
     one_token: page("200 OK", "application/json", &whole(1, "")),
     first_token: stream(1, false),
     prefilled: page("200 OK", "application/json", &whole(1, KV_PARAMS)),
@@ -272,25 +286,35 @@ fn whole(tokens: usize, more: &str) -> String {
     )
 }
 
-/// One write per token; the last includes the end of the stream.
+/// One write per token; the first includes the head, the last the end of the stream.
 fn stream(tokens: usize, usage: bool) -> Vec<Vec<u8>> {
+    let parts = stream_apart(tokens, usage);
+    let (head, rest) = parts.split_first().expect("a stream has a head");
+    let (events, end) = rest.split_at(tokens);
+    let mut writes = events.to_vec();
+    writes[0].splice(..0, head.iter().copied());
+    writes[tokens - 1].extend(end.concat());
+    writes
+}
+
+/// The head and every event in a write by itself, as a server in Python sends them.
+fn stream_apart(tokens: usize, usage: bool) -> Vec<Vec<u8>> {
     let event = |choices: &str, more: &str| {
         let data = format!(
             r#"data: {{"id":"chatcmpl-mock","object":"chat.completion.chunk","created":1700000000,"model":"mock","choices":[{choices}]{more}}}"#
         );
         chunk(&format!("{data}\n\n"))
     };
-    let token = r#"{"index":0,"delta":{"content":" token"},"finish_reason":null}"#;
-    let mut writes = vec![event(token, ""); tokens];
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n";
-    writes[0].insert_str(0, head);
-    let last = &mut writes[tokens - 1];
-    last.push_str(&event(r#"{"index":0,"delta":{},"finish_reason":"stop"}"#, ""));
+    let token = r#"{"index":0,"delta":{"content":" token"},"finish_reason":null}"#;
+    let mut writes = vec![head.to_owned()];
+    writes.extend(std::iter::repeat_n(event(token, ""), tokens));
+    writes.push(event(r#"{"index":0,"delta":{},"finish_reason":"stop"}"#, ""));
     if usage {
-        last.push_str(&event("", &format!(",{USAGE}")));
+        writes.push(event("", &format!(",{USAGE}")));
     }
-    last.push_str(&chunk("data: [DONE]\n\n"));
-    last.push_str("0\r\n\r\n");
+    writes.push(chunk("data: [DONE]\n\n"));
+    writes.push("0\r\n\r\n".to_owned());
     writes.into_iter().map(String::into_bytes).collect()
 }
 
@@ -318,13 +342,42 @@ mod tests {
         }
     }
 
-    // A body can request a stream with any spacing, and a prompt that mentions one does not.
+    // A body can request a stream with any spacing, and a prompt that mentions one does not, nor does
+    // the word as a value.
     #[test]
     fn streams_are_asked_for() {
-        assert!(asks(br#"{"stream":true}"#, b"\"stream\""));
-        assert!(asks(br#"{"stream" : true}"#, b"\"stream\""));
-        assert!(!asks(br#"{"stream":false}"#, b"\"stream\""));
-        assert!(!asks(br#"{"content":"say \"stream\":true"}"#, b"\"stream\""));
-        assert_eq!(stream(TOKENS, true).len(), TOKENS);
+        let streams = |body: &[u8]| asks(body, "\"stream\"", "true");
+        assert!(streams(br#"{"stream":true}"#));
+        assert!(streams(br#"{"stream" : true}"#));
+        assert!(!streams(br#"{"stream":false}"#));
+        assert!(!streams(br#"{"content":"say \"stream\":true"}"#));
+        assert!(streams(br#"{"x":"stream","stream":true}"#));
+    }
+
+    // A prompt's first word and the limit of tokens, under both of its names, choose the stream.
+    #[test]
+    fn streams_are_chosen() {
+        let writes = |word: &str, limit: &str, tokens: usize| {
+            let messages = format!(r#"[{{"role":"user","content":"{word} more"}}]"#);
+            let body = format!(r#"{{"messages":{messages},"{limit}":{tokens},"stream":true}}"#);
+            completion(body.as_bytes(), Role::Answers).len()
+        };
+        assert_eq!(writes("hello", "max_tokens", TOKENS), TOKENS);
+        assert_eq!(writes(APART, "max_tokens", TOKENS), TOKENS + 4);
+        assert_eq!(writes(APART, "max_tokens", MANY_TOKENS), MANY_TOKENS + 4);
+        assert_eq!(writes("hello", "max_completion_tokens", MANY_TOKENS), MANY_TOKENS);
+    }
+
+    // Both ways to write a stream send the same bytes, and each token is a write of its own.
+    #[test]
+    fn writes_are_cut_in_two_ways() {
+        for (tokens, usage) in [(1, false), (TOKENS, true), (MANY_TOKENS, false)] {
+            let (whole, apart) = (stream(tokens, usage), stream_apart(tokens, usage));
+            assert_eq!(whole.concat(), apart.concat());
+            assert_eq!((whole.len(), apart.len()), (tokens, tokens + 4 + usize::from(usage)));
+            let count =
+                whole.iter().filter(|write| asks(write, "\"content\"", "\" token\"")).count();
+            assert_eq!(count, tokens);
+        }
     }
 }

@@ -5,6 +5,9 @@
 //! machine affects all. After a warm-up, medians and ranges are reported; ratios are taken within a
 //! round. The table is always printed, and a missing peer fails the race.
 //!
+//! A case is a body and a number of connections (`cases.rs`), a system a program in one setting
+//! (`systems.rs`). The usual sets of both take some ten minutes.
+//!
 //! The load is `wrk` on one thread: it also ends a request at the last chunk of the answer, takes
 //! 26 us of CPU per streamed request (our own generator takes 32), and is independent of all
 //! systems. It measures only complete answers, which are compared here; our own generator
@@ -16,11 +19,13 @@
 
 mod cases;
 pub mod costs;
+mod descriptors;
 mod http;
 mod peers;
 pub(crate) mod process;
 mod replicas;
 mod results;
+mod systems;
 mod wrk;
 
 use std::path::{Path, PathBuf};
@@ -29,10 +34,11 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use cases::{CASES, Case};
+use cases::Case;
 use peers::{Binaries, System};
 use replicas::Replicas;
 use results::{Race, Sample};
+use systems::{Choice, Tls};
 
 /// A race.
 #[derive(Clone, Debug)]
@@ -47,8 +53,12 @@ pub struct Options {
     pub each: Duration,
     /// Whether the replicas are one prefill and one decode replica, not one for whole requests.
     pub pools: bool,
-    /// Systems to race; empty for all.
+    /// Systems to race; empty for the usual ones.
     pub only: Vec<String>,
+    /// Cases; empty for the usual ones.
+    pub cases: Vec<String>,
+    /// All systems and cases where none are named.
+    pub full: bool,
     /// Output file.
     pub json: PathBuf,
 }
@@ -60,37 +70,61 @@ const WARM_UP: Duration = Duration::from_secs(1);
 pub fn run(options: Options) -> anyhow::Result<()> {
     ensure!(options.rounds > 0, "rounds is 0: nothing would be measured, use 1 or more");
     ensure!(options.each >= WARM_UP, "each is {:?}: use 1s or more", options.each);
+    let cases = cases::select(&options.cases, options.full)?;
+    let specs = Choice {
+        only: &options.only,
+        all: options.full,
+        pools: options.pools,
+        before: options.before.is_some(),
+    };
+    let specs = specs.systems()?;
+    descriptors::raise();
     let dir = options.json.parent().unwrap_or(Path::new(".")).join("race");
     std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let dir = dir.canonicalize()?;
     cases::write_bodies(&dir)?;
     wrk::write_script(&dir)?;
 
-    let names = peers::names(&options.only, options.pools, options.before.is_some())?;
-    let secured = names.iter().any(|name| peers::has_https(name));
+    let secured = specs.iter().any(|spec| spec.tls != Tls::None);
     let mut replicas = Replicas::start(&options.meridian, options.pools, secured, &dir)?;
     let binaries = Binaries {
         meridian: &options.meridian,
         before: options.before.as_deref(),
         environment: &[],
+        wrapper: &[],
     };
     let mut systems = Vec::new();
-    for name in names {
-        eprintln!("starting {name}");
-        let system = peers::start(name, binaries, &replicas, &dir)?;
+    for spec in specs {
+        eprintln!("starting {}", spec.name);
+        let system = peers::start(spec, binaries, &replicas, &dir)?;
         system.check(&replicas, &dir)?;
         systems.push(system);
     }
-    let mut race = Race::new(systems.iter().map(|s| (s.name, s.version.clone())));
+    let race = measure_all(&mut systems, &cases, &mut replicas, &options, &dir)?;
+    println!("{}", race.render());
+    let json = serde_json::to_vec_pretty(&race.json())?;
+    let path = &options.json;
+    std::fs::write(path, json).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// All rounds.
+fn measure_all(
+    systems: &mut [System],
+    cases: &[&'static Case],
+    replicas: &mut Replicas,
+    options: &Options,
+    dir: &Path,
+) -> anyhow::Result<Race> {
+    let mut race = Race::new(systems.iter().map(|s| (s.name, s.version.clone())), cases);
     let bar =
-        ProgressBar::new(u64::from(options.rounds + 1) * (systems.len() * CASES.len()) as u64);
+        ProgressBar::new(u64::from(options.rounds + 1) * (systems.len() * cases.len()) as u64);
     bar.set_style(ProgressStyle::with_template("{wide_bar} {eta} {msg}")?);
     for round in 0..=options.rounds {
         let each = if round == 0 { WARM_UP } else { options.each };
-        for case in &CASES {
-            for system in &mut systems {
+        for case in cases {
+            for system in &mut *systems {
                 bar.set_message(format!("{} {}", case.name, system.name));
-                let sample = measure(system, case, each, &dir);
+                let sample = measure(system, case, each, dir);
                 // A process's own exit message is more informative than wrk's errors.
                 replicas.alive()?;
                 system.alive()?;
@@ -103,19 +137,16 @@ pub fn run(options: Options) -> anyhow::Result<()> {
         }
     }
     bar.finish_and_clear();
-    for system in &systems {
+    for system in systems.iter() {
         race.memory(system.name, system.memory());
     }
-    println!("{}", race.render());
-    let json = serde_json::to_vec_pretty(&race.json())?;
-    let path = &options.json;
-    std::fs::write(path, json).with_context(|| format!("cannot write {}", path.display()))
+    Ok(race)
 }
 
 /// Measures one system in one case, once.
 fn measure(system: &System, case: &Case, each: Duration, dir: &Path) -> anyhow::Result<Sample> {
     let before = system.cpu();
-    let load = wrk::run(&system.address, case, each, dir)?;
+    let load = wrk::run(&system.server, case, each, dir)?;
     let cpu = system.cpu().saturating_sub(before);
     Ok(Sample {
         p50_us: load.p50_us,

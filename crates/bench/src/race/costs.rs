@@ -1,29 +1,34 @@
-//! What a request costs a gateway: system calls, wake-ups, allocations, copies and CPU time, beside
-//! nginx, in the cases of the race.
+//! What a request costs a gateway: system calls, wake-ups, allocations, copies, instructions and CPU
+//! time, beside nginx, in the cases of the race.
 //!
-//! Each system runs twice. Once untouched, for CPU time and wake-ups, then under strace, for its system
-//! calls, which slows it: with several connections, a slow program finds more events in each wait. The
-//! second time, a library in front of libc counts allocations and copies. Counts per request hardly
-//! depend on the machine or on what else it does; CPU time does.
+//! Each system runs three times. Once untouched, for CPU time and wake-ups, then under strace, for its
+//! system calls, which slows it: with several connections, a slow program finds more events in each
+//! wait. The second time, a library in front of libc counts allocations and copies, the third time its
+//! instructions are counted. Counts per request hardly depend on the machine or on what else it does;
+//! CPU time does. On request perf samples the first run, for the parts of its CPU time.
 
 mod calls;
+mod cost;
 mod counts;
+mod instructions;
+mod profile;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use serde_json::{Value, json};
 
-use super::cases::{self, CASES, Case};
+use super::cases::{self, Case};
 use super::peers::{self, Binaries, System};
 use super::replicas::Replicas;
+use super::systems::{Choice, Program, Spec, Tls};
 use super::wrk;
-use crate::commit::commit;
-use crate::experiment::table::Table;
 use calls::Calls;
+use cost::{Cost, Row};
 use counts::Counter;
+use instructions::Way;
+use profile::Sampling;
 
 /// What to count.
 #[derive(Clone, Debug)]
@@ -36,58 +41,18 @@ pub struct Options {
     pub only: Vec<String>,
     /// Length of a measurement.
     pub each: Duration,
+    /// Whether to sample the parts of the CPU time.
+    pub profile: bool,
     /// Output file.
     pub json: PathBuf,
 }
 
 /// Systems without `only`.
 const USUAL: [&str; 3] = ["nginx", "before", "meridian"];
+/// The cases of the race that are counted.
+const CASES: [&str; 6] = ["plain_c1", "plain_c32", "sse_c1", "sse_c32", "64k_c1", "64k_c32"];
 /// Length of a load that opens the connections and fills the pools.
 const WARM_UP: Duration = Duration::from_secs(1);
-
-/// A request of a case.
-#[derive(Clone, Debug)]
-struct Cost {
-    cpu_us: f64,
-    wake_ups: f64,
-    /// By name.
-    calls: BTreeMap<String, f64>,
-    /// Allocations, their bytes; copies, their bytes.
-    counts: [f64; 4],
-}
-
-/// Kinds of system calls, with the names that belong to them.
-const KINDS: [(&str, &[&str]); 4] = [
-    ("reads", &["read", "readv", "recvfrom", "recvmsg"]),
-    ("writes", &["write", "writev", "sendto", "sendmsg", "sendfile"]),
-    ("waits", &["epoll_wait", "epoll_pwait", "epoll_pwait2"]),
-    ("wakes", &["futex"]),
-];
-
-impl Cost {
-    fn of(&self, names: &[&str]) -> f64 {
-        // The sum of nothing is -0.
-        names.iter().filter_map(|name| self.calls.get(*name)).sum::<f64>() + 0.0
-    }
-
-    fn calls(&self) -> f64 {
-        self.calls.values().sum()
-    }
-
-    /// Calls of no kind.
-    fn others(&self) -> f64 {
-        self.calls() - KINDS.iter().map(|(_, names)| self.of(names)).sum::<f64>()
-    }
-
-    fn json(&self) -> Value {
-        let [allocations, allocated, copies, copied] = self.counts;
-        json!({
-            "cpu_us": self.cpu_us, "wake_ups": self.wake_ups, "system_calls": self.calls(),
-            "by_name": self.calls, "allocations": allocations, "allocated_bytes": allocated,
-            "copies": copies, "copied_bytes": copied,
-        })
-    }
-}
 
 /// Counts, prints the table and writes the file.
 pub fn run(options: &Options) -> anyhow::Result<()> {
@@ -112,66 +77,96 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     let has_before = options.before.is_some();
     let mut only = if options.only.is_empty() { usual } else { options.only.clone() };
     only.retain(|name| name != "before" || has_before || !options.only.is_empty());
-    let names = peers::names(&only, false, has_before)?;
-    let secured = names.iter().any(|name| peers::has_https(name));
+    let choice = Choice { only: &only, all: false, pools: false, before: has_before };
+    let specs = choice.systems()?;
+    let secured = specs.iter().any(|spec| spec.tls != Tls::None);
+    let cases = cases::select(&CASES.map(str::to_owned), false)?;
     let mut replicas = Replicas::start(&options.meridian, false, secured, &dir)?;
+    let counting =
+        Counting { options, cases: &cases, counter: &counter, way: Way::find(), dir: &dir };
     let mut costs = Vec::new();
-    for name in names.into_iter().filter(|name| *name != "direct") {
-        costs.extend(of_system(name, options, &counter, &mut replicas, &dir)?);
+    for spec in specs.into_iter().filter(|spec| spec.program != Program::Direct) {
+        costs.extend(counting.system(spec, &mut replicas)?);
     }
-    println!("{}", table(&costs).text());
-    let rows: Vec<Value> = costs
-        .iter()
-        .map(|(system, case, cost)| json!({"name": system, "case": case.name, "cost": cost.json()}))
-        .collect();
-    let value = json!({"bench": "costs", "commit": commit(), "unit": "each request", "rows": rows});
+    println!("{}", cost::table(&cases, &costs).text());
+    println!("instructions: counted by {}", counting.way.name());
+    if options.profile {
+        println!("\n{}", cost::parts(&cases, &costs).text());
+    }
     let path = &options.json;
-    std::fs::write(path, serde_json::to_vec_pretty(&value)?)
+    let json = cost::json(&costs, counting.way.name());
+    std::fs::write(path, serde_json::to_vec_pretty(&json)?)
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// A system, a case, and the cost.
-type Row = (&'static str, &'static Case, Cost);
+/// Everything that is the same for all systems.
+struct Counting<'a> {
+    options: &'a Options,
+    cases: &'a [&'static Case],
+    counter: &'a Counter,
+    way: Way,
+    dir: &'a Path,
+}
 
-fn of_system(
-    name: &'static str,
-    options: &Options,
-    counter: &Counter,
-    replicas: &mut Replicas,
-    dir: &Path,
-) -> anyhow::Result<Vec<Row>> {
-    let each = options.each;
-    let start = |environment| {
-        let binaries = Binaries {
-            meridian: &options.meridian,
-            before: options.before.as_deref(),
-            environment,
-        };
-        eprintln!("starting {name}");
-        let system = peers::start(name, binaries, replicas, dir)?;
-        system.check(replicas, dir)?;
-        anyhow::Ok(system)
-    };
-    let mut rows = Vec::new();
-    let mut system = start(&[])?;
-    for case in &CASES {
-        wrk::run(&system.address, case, WARM_UP, dir)?;
-        let (cpu_us, wake_ups) = untouched(&system, case, each, dir)?;
-        let calls = traced(&system, case, each, dir)?;
-        system.alive()?;
-        rows.push((name, case, Cost { cpu_us, wake_ups, calls, counts: [0.0; 4] }));
+impl Counting<'_> {
+    fn start(
+        &self,
+        spec: Spec,
+        environment: &[(&'static str, &Path)],
+        wrapper: &[String],
+        replicas: &Replicas,
+    ) -> anyhow::Result<System> {
+        let before = self.options.before.as_deref();
+        let binaries = Binaries { meridian: &self.options.meridian, before, environment, wrapper };
+        eprintln!("starting {}", spec.name);
+        let system = peers::start(spec, binaries, replicas, self.dir)?;
+        system.check(replicas, self.dir)?;
+        Ok(system)
     }
-    drop(system);
-    let mut system = start(&counter.environment())?;
-    for (_, case, cost) in &mut rows {
-        wrk::run(&system.address, case, WARM_UP, dir)?;
-        let before = counter.read()?;
-        let load = wrk::run(&system.address, case, each, dir)?;
-        cost.counts = counter.read()?.each(before, load.requests.max(1) as f64);
-        system.alive()?;
+
+    /// The costs of one system in all cases.
+    fn system(&self, spec: Spec, replicas: &mut Replicas) -> anyhow::Result<Vec<Row>> {
+        let (each, dir) = (self.options.each, self.dir);
+        let mut rows = Vec::new();
+        let mut system = self.start(spec, &[], &[], replicas)?;
+        for &case in self.cases {
+            wrk::run(&system.server, case, WARM_UP, dir)?;
+            let (cpu_us, wake_ups) = untouched(&system, case, each, dir)?;
+            let mut cost = Cost { cpu_us, wake_ups, ..Cost::default() };
+            if self.options.profile {
+                let sampling = Sampling::begin(&system.processes(), dir)?;
+                wrk::run(&system.server, case, each, dir)?;
+                cost.profile = sampling.end()?;
+            }
+            cost.calls = traced(&system, case, each, dir)?;
+            system.alive()?;
+            rows.push((spec.name, case, cost));
+        }
+        drop(system);
+        let mut system = self.start(spec, &self.counter.environment(), &[], replicas)?;
+        for (_, case, cost) in &mut rows {
+            wrk::run(&system.server, case, WARM_UP, dir)?;
+            let before = self.counter.read()?;
+            let load = wrk::run(&system.server, case, each, dir)?;
+            cost.counts = self.counter.read()?.each(before, load.requests.max(1) as f64);
+            system.alive()?;
+        }
+        drop(system);
+        // A package's own script starts such a program: it can't run inside another.
+        if self.way == Way::Callgrind && !spec.program.is_of_machine() {
+            return Ok(rows);
+        }
+        let mut system = self.start(spec, &[], &self.way.wrapper(dir), replicas)?;
+        for (_, case, cost) in &mut rows {
+            wrk::run(&system.server, case, WARM_UP, dir)?;
+            let counting = self.way.begin(&system.processes(), dir)?;
+            let load = wrk::run(&system.server, case, each, dir)?;
+            cost.instructions = Some(counting.end()?.each(load.requests.max(1) as f64));
+            system.alive()?;
+        }
+        replicas.alive()?;
+        Ok(rows)
     }
-    replicas.alive()?;
-    Ok(rows)
 }
 
 /// CPU time, us, and wake-ups of a request.
@@ -182,7 +177,7 @@ fn untouched(
     dir: &Path,
 ) -> anyhow::Result<(f64, f64)> {
     let before = (system.cpu(), system.wake_ups());
-    let load = wrk::run(&system.address, case, each, dir)?;
+    let load = wrk::run(&system.server, case, each, dir)?;
     let requests = load.requests.max(1) as f64;
     let cpu = system.cpu().saturating_sub(before.0).as_secs_f64() * 1e6;
     Ok((cpu / requests, system.wake_ups().saturating_sub(before.1) as f64 / requests))
@@ -196,29 +191,8 @@ fn traced(
     dir: &Path,
 ) -> anyhow::Result<BTreeMap<String, f64>> {
     let calls = Calls::begin(&system.processes(), dir)?;
-    let load = wrk::run(&system.address, case, each, dir)?;
+    let load = wrk::run(&system.server, case, each, dir)?;
     let requests = load.requests.max(1) as f64;
     let all = calls.end()?.into_iter();
     Ok(all.map(|(name, count)| (name, count as f64 / requests)).collect())
-}
-
-fn table(costs: &[Row]) -> Table {
-    let mut header = vec!["case", "system", "CPU, us", "wake-ups", "system calls"];
-    header.extend(KINDS.map(|(kind, _)| kind));
-    header.extend(["others", "allocations", "allocated, B", "copies", "copied, B"]);
-    let mut table = Table::new("What a request costs", &header);
-    for case in &CASES {
-        for (system, _, cost) in costs.iter().filter(|(_, of, _)| of.name == case.name) {
-            let tenth = |value: f64| format!("{value:.1}");
-            let mut row = vec![case.title.to_owned(), (*system).to_owned(), tenth(cost.cpu_us)];
-            row.extend([cost.wake_ups, cost.calls()].map(tenth));
-            row.extend(KINDS.map(|(_, names)| tenth(cost.of(names))));
-            row.push(tenth(cost.others()));
-            let [allocations, allocated, copies, copied] = cost.counts;
-            row.extend([tenth(allocations), format!("{allocated:.0}")]);
-            row.extend([tenth(copies), format!("{copied:.0}")]);
-            table.row(row);
-        }
-    }
-    table
 }

@@ -8,10 +8,10 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use rcgen::{CertificateParams, KeyPair};
 
-use super::http;
+use super::http::{Server, listening};
 use super::process::Process;
 
-/// The certificate of the one with https.
+/// The certificate of the one with https, which systems show to their clients, too.
 pub(super) const CERTIFICATE: &str = "replica.crt";
 
 /// Timeout for the first line of a mock.
@@ -29,19 +29,20 @@ impl Mock {
         let mut command = Command::new(meridian);
         command.args(["bench", "mock"]).args(arguments);
         let mut process = Process::start(command, dir.join(log))?;
-        let address = process.wait(START, http::listening).context("the mock did not start")?;
+        let address = process.wait(START, listening).context("the mock did not start")?;
         Ok(Mock { address, process })
     }
 
     /// Completions that it was asked for.
     fn count(&self) -> anyhow::Result<u64> {
-        let answer = http::get(&self.address, "/count")?;
+        let answer = Server::plain(&*self.address).get("/count")?;
         let count = answer.rsplit("\r\n").next().and_then(|line| line.parse().ok());
         count.with_context(|| format!("the mock does not count: {answer}"))
     }
 }
 
-/// Writes a certificate for this machine, which is its own authority, and its key; their paths.
+/// Writes a certificate for this machine, which is its own authority, its key, and a file with both,
+/// as HAProxy reads them; the paths of the first two.
 fn certify(dir: &Path) -> anyhow::Result<[String; 2]> {
     let key = KeyPair::generate()?;
     let names = ["127.0.0.1", "localhost"].map(str::to_owned);
@@ -50,6 +51,7 @@ fn certify(dir: &Path) -> anyhow::Result<[String; 2]> {
     for (path, text) in paths.iter().zip([certificate.pem(), key.serialize_pem()]) {
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
+    std::fs::write(dir.join("replica.pem"), certificate.pem() + &key.serialize_pem())?;
     Ok(paths.map(|path| path.display().to_string()))
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::cases::{CASES, Case};
+use super::cases::Case;
 use crate::commit;
 use crate::load::table;
 
@@ -49,19 +49,44 @@ const NO_SLOWER: f64 = 1.05;
 /// With pools, who is compared: systems that speak the same protocol to the replicas.
 const PAIRS: [[&str; 2]; 2] = [["meridian-sglang", "smg"], ["meridian-nixl", "vllm-router"]];
 
+/// Comparisons of the latency that a system adds at c=1, and of its CPU time at c=32: the case, the
+/// system, the peer, the system that adds nothing, a note for the name, and both limits.
+type Compared = (&'static str, &'static str, &'static str, &'static str, &'static str, [f64; 2]);
+const COMPARED: [Compared; 7] = [
+    ("sse", "meridian", "smg", "direct", "", [0.5, 0.5]),
+    ("sse", "meridian", "nginx", "direct", "", [1.3, 1.5]),
+    ("apart", "meridian", "nginx", "direct", "", [1.3, 1.5]),
+    ("sse", "meridian-https", "nginx-https", "direct", ", https", [1.3, 1.5]),
+    ("sse", "meridian-tls", "nginx-tls", "direct-tls", ", TLS", [1.3, 1.5]),
+    ("sse", "meridian-sglang", "smg", "direct", ", meridian-sglang", [0.5, 0.5]),
+    ("sse", "meridian-nixl", "vllm-router", "direct", ", meridian-nixl", [0.5, 0.5]),
+];
+
+/// A comparison, its result, the limit, and whether it is met.
+type Target = (String, Spread, f64, bool);
+
 /// Reads one metric from a sample.
 type Field = fn(&Sample) -> f64;
 
 /// All measurements of a race.
 pub(super) struct Race {
+    cases: Vec<&'static Case>,
     systems: Vec<(&'static str, String)>,
     samples: BTreeMap<(&'static str, &'static str), Vec<Sample>>,
     memory: BTreeMap<&'static str, (u64, u64)>,
 }
 
 impl Race {
-    pub(super) fn new(systems: impl Iterator<Item = (&'static str, String)>) -> Race {
-        Race { systems: systems.collect(), samples: BTreeMap::new(), memory: BTreeMap::new() }
+    pub(super) fn new(
+        systems: impl Iterator<Item = (&'static str, String)>,
+        cases: &[&'static Case],
+    ) -> Race {
+        Race {
+            cases: cases.to_vec(),
+            systems: systems.collect(),
+            samples: BTreeMap::new(),
+            memory: BTreeMap::new(),
+        }
     }
 
     pub(super) fn add(&mut self, system: &'static str, case: &Case, sample: Sample) {
@@ -92,86 +117,125 @@ impl Race {
         Spread::of(rounds.map(|((a, b), c)| value([a, b, c])).collect())
     }
 
-    /// The latency that `mine` adds to a stream, relative to the latency that `peer` adds. The
-    /// peer's is a median: in a single round it may be as small as the noise, which makes the ratio
-    /// meaningless.
-    fn added(&self, mine: &'static str, peer: &'static str) -> Option<Spread> {
+    /// The latency that `mine` adds to `base` in a case, relative to the latency that `peer` adds.
+    /// The peer's is a median: in a single round it may be as small as the noise, which makes the
+    /// ratio meaningless.
+    fn added(&self, case: &'static str, [mine, peer, base]: [&'static str; 3]) -> Option<Spread> {
         let added = |s: [&Sample; 3]| s[0].p50_us - s[1].p50_us;
-        let mine = self.paired("sse_c1", [mine, "direct", "direct"], added)?;
-        let theirs = self.paired("sse_c1", [peer, "direct", "direct"], added)?.median.max(1.0);
+        let mine = self.paired(case, [mine, base, base], added)?;
+        let theirs = self.paired(case, [peer, base, base], added)?.median.max(1.0);
         let [median, min, max] = [mine.median, mine.min, mine.max].map(|v| v / theirs);
         Some(Spread { median, min, max })
     }
 
+    /// The ratio of one metric of two systems within a round.
+    fn ratio(
+        &self,
+        case: &'static str,
+        [mine, peer]: [&'static str; 2],
+        field: Field,
+    ) -> Option<Spread> {
+        self.paired(case, [mine, peer, peer], |s| field(s[0]) / field(s[1]))
+    }
+
     /// The targets: the comparison, the result, the limit, and whether it is met.
-    fn targets(&self) -> Vec<(String, Spread, f64, bool)> {
-        let mut out = Vec::new();
-        let mut at_most = |name: &str, value: Option<Spread>, target: f64| {
-            out.extend(value.map(|v| (name.to_owned(), v, target, v.median <= target)));
+    fn targets(&self) -> Vec<Target> {
+        let mut out = self.limits();
+        let mut at_least = |name: String, value: Option<Spread>, target: f64| {
+            out.extend(value.map(|v| (name, v, target, v.median >= target)));
         };
-        let cpu = |s: [&Sample; 3]| s[0].cpu_us / s[1].cpu_us;
-        let rps = |s: [&Sample; 3]| s[0].rps / s[1].rps;
-        let vs = |peer: &'static str| ["meridian", peer, "direct"];
-        at_most("p50 added, SSE c=1, to smg's", self.added("meridian", "smg"), 0.5);
-        at_most("p50 added, SSE c=1, to nginx's", self.added("meridian", "nginx"), 1.3);
-        at_most("CPU a request, SSE c=32, to smg's", self.paired("sse_c32", vs("smg"), cpu), 0.5);
-        at_most(
-            "CPU a request, SSE c=32, to nginx's",
-            self.paired("sse_c32", vs("nginx"), cpu),
-            1.5,
-        );
-        let https = ["meridian-https", "nginx-https", "direct"];
-        at_most("p50 added, SSE c=1, https, to nginx's", self.added(https[0], https[1]), 1.3);
-        let ratio = self.paired("sse_c32", https, cpu);
-        at_most("CPU a request, SSE c=32, https, to nginx's", ratio, 1.5);
-        for (name, case) in [("plain", "plain_c32"), ("SSE", "sse_c32"), ("64 KB", "64k_c32")] {
-            let ratio = self.paired(case, vs("before"), cpu);
-            at_most(&format!("CPU a request, {name} c=32, to before's"), ratio, NO_SLOWER);
-        }
-        let p50 = |s: [&Sample; 3]| s[0].p50_us / s[1].p50_us;
-        at_most("p50, SSE c=1, to before's", self.paired("sse_c1", vs("before"), p50), NO_SLOWER);
-        for [mine, peer] in PAIRS {
-            let name = |what: &str| format!("{what}, {mine} to {peer}'s");
-            at_most(&name("p50 added, SSE c=1"), self.added(mine, peer), 0.5);
-            let ratio = self.paired("sse_c32", [mine, peer, "direct"], cpu);
-            at_most(&name("CPU a request, SSE c=32"), ratio, 0.5);
-        }
-        let memory = self.memory.get("meridian").map(|(_, peak)| *peak as f64 / 1e6);
-        at_most("peak memory, MB", memory.and_then(|mb| Spread::of(vec![mb])), 50.0);
-        let mut at_least = |name: &str, value: Option<Spread>, target: f64| {
-            out.extend(value.map(|v| (name.to_owned(), v, target, v.median >= target)));
-        };
-        at_least("requests/s, SSE c=32, to smg's", self.paired("sse_c32", vs("smg"), rps), 2.0);
-        let recorded = ["recorded", "meridian", "direct"];
-        for (name, case) in [("plain", "plain_c32"), ("SSE", "sse_c32"), ("64 KB", "64k_c32")] {
-            let ratio = self.paired(case, recorded, rps);
-            at_least(&format!("requests/s, {name} c=32, recorded to meridian's"), ratio, 0.9);
+        let rps = |case, systems| self.ratio(case, systems, |s| s.rps);
+        let name = "requests/s, SSE c=32, to smg's".to_owned();
+        at_least(name, rps("sse_c32", ["meridian", "smg"]), 2.0);
+        for case in self.cases.iter().filter(|case| case.connections > 1) {
+            let name = format!("requests/s, {}, recorded to meridian's", case.title());
+            at_least(name, rps(case.name, ["recorded", "meridian"]), 0.9);
         }
         for [mine, peer] in PAIRS {
-            let ratio = self.paired("sse_c32", [mine, peer, "direct"], rps);
-            at_least(&format!("requests/s, SSE c=32, {mine} to {peer}'s"), ratio, 2.0);
+            let name = format!("requests/s, SSE c=32, {mine} to {peer}'s");
+            at_least(name, rps("sse_c32", [mine, peer]), 2.0);
         }
-        let direct = ["meridian", "direct", "direct"];
-        at_least("requests/s, 64 KB c=32, to direct", self.paired("64k_c32", direct, rps), 0.95);
+        let name = "requests/s, 64 KB SSE c=32, to direct".to_owned();
+        at_least(name, rps("64k_c32", ["meridian", "direct"]), 0.95);
         out
     }
 
-    /// The tables.
-    pub(super) fn render(&self) -> String {
-        let p50 = |c: &'static str| move |s| self.spread(s, c, |x| x.p50_us).map(|v| v.show(0));
-        let rps = |c: &'static str| move |s| self.spread(s, c, |x| x.rps).map(|v| v.show(0));
-        let cpu = |c: &'static str| {
-            move |s| self.spread(s, c, |x| x.cpu_us).filter(|_| s != "direct").map(|v| v.show(1))
+    /// The targets that are upper limits.
+    fn limits(&self) -> Vec<Target> {
+        let mut out = Vec::new();
+        let mut at_most = |name: String, value: Option<Spread>, target: f64| {
+            out.extend(value.map(|v| (name, v, target, v.median <= target)));
         };
-        let mut latency = self.table("c=1, p50 us");
-        self.column(&mut latency, "plain", p50("plain_c1"));
-        self.column(&mut latency, "SSE", p50("sse_c1"));
-        let mut rate = self.table("c=32, requests/s");
-        let mut cost = self.table("c=32, CPU us a request");
-        for (name, case) in [("plain", "plain_c32"), ("SSE", "sse_c32"), ("64 KB SSE", "64k_c32")] {
-            self.column(&mut rate, name, rps(case));
-            self.column(&mut cost, name, cpu(case));
+        let cpu = |case, systems| self.ratio(case, systems, |s| s.cpu_us);
+        for (case, mine, peer, base, note, [latency, cost]) in COMPARED {
+            let (c1, c32) = (format!("{case}_c1"), format!("{case}_c32"));
+            let (c1, c32) = (self.case(&c1), self.case(&c32));
+            if let Some(case) = c1 {
+                let name = format!("p50 added, {}{note}, to {peer}'s", case.title());
+                at_most(name, self.added(case.name, [mine, peer, base]), latency);
+            }
+            if let Some(case) = c32 {
+                let name = format!("CPU a request, {}{note}, to {peer}'s", case.title());
+                at_most(name, cpu(case.name, [mine, peer]), cost);
+            }
         }
+        for (mine, before) in [("meridian", "before"), ("meridian-tls", "before-tls")] {
+            for case in &self.cases {
+                let (what, ratio) = if case.connections == 1 {
+                    ("p50", self.ratio(case.name, [mine, before], |s| s.p50_us))
+                } else {
+                    ("CPU a request", cpu(case.name, [mine, before]))
+                };
+                at_most(format!("{what}, {}, to {before}'s", case.title()), ratio, NO_SLOWER);
+            }
+        }
+        let memory = self.memory.get("meridian").map(|(_, peak)| *peak as f64 / 1e6);
+        at_most("peak memory, MB".to_owned(), memory.and_then(|mb| Spread::of(vec![mb])), 50.0);
+        out
+    }
+
+    fn case(&self, name: &str) -> Option<&'static Case> {
+        self.cases.iter().copied().find(|case| case.name == name)
+    }
+
+    /// The tables: of one connection the latency, of more the rate and the CPU time.
+    pub(super) fn render(&self) -> String {
+        let mut counts: Vec<u32> = self.cases.iter().map(|case| case.connections).collect();
+        counts.sort_unstable();
+        counts.dedup();
+        let mut tables = Vec::new();
+        for c in counts {
+            if c == 1 {
+                tables.push(self.figures(c, "p50 us", 0, |x| x.p50_us));
+            } else {
+                tables.push(self.figures(c, "requests/s", 0, |x| x.rps));
+            }
+            tables.push(self.figures(c, "CPU us a request", 1, |x| x.cpu_us));
+        }
+        tables.push(self.rest());
+        let tables: Vec<String> = tables.iter().map(|rows| drawn(rows)).collect();
+        format!("{}\n\n{}", tables.join("\n\n"), self.render_targets())
+    }
+
+    /// A column for each case with so many connections. The mock's CPU time is not measured.
+    fn figures(
+        &self,
+        connections: u32,
+        unit: &str,
+        digits: usize,
+        field: Field,
+    ) -> Vec<Vec<String>> {
+        let mut rows = self.table(&format!("c={connections}, {unit}"));
+        for case in self.cases.iter().filter(|case| case.connections == connections) {
+            self.column(&mut rows, case.body.title, |system| {
+                let spread = self.spread(system, case.name, field)?;
+                (spread.max > 0.0).then(|| spread.show(digits))
+            });
+        }
+        rows
+    }
+
+    fn rest(&self) -> Vec<Vec<String>> {
         let mut rest = self.table("memory MB");
         let mb = |bytes: u64| format!("{:.1}", bytes as f64 / 1e6);
         self.column(&mut rest, "after", |s| self.memory.get(s).map(|m| mb(m.0)));
@@ -180,13 +244,7 @@ impl Race {
         self.column(&mut rest, "version", |s| {
             self.systems.iter().find(|(name, _)| *name == s).map(|(_, v)| v.clone())
         });
-        let tables = [latency, rate, cost, rest].map(|rows| {
-            let header: Vec<&str> = rows[0].iter().map(String::as_str).collect();
-            let mut t = table::table(&header);
-            t.add_rows(rows[1..].to_vec());
-            t.trim_fmt()
-        });
-        format!("{}\n\n{}", tables.join("\n\n"), self.render_targets())
+        rest
     }
 
     /// Rows of text: a header and a row for each system, with only their names so far.
@@ -226,7 +284,7 @@ impl Race {
     pub(super) fn json(&self) -> Value {
         let mut rows = Vec::new();
         for (system, _) in &self.systems {
-            for case in &CASES {
+            for case in &self.cases {
                 let fields: [(&str, &str, Field); 3] = [
                     ("p50", "us", |s| s.p50_us),
                     ("rate", "requests/s", |s| s.rps),
@@ -237,7 +295,7 @@ impl Race {
                     rows.push(json!({
                         "name": format!("{}.{field}.{system}", case.name), "unit": unit,
                         "value": v.median, "min": v.min, "max": v.max, "system": system,
-                        "case": case.title,
+                        "case": case.title(),
                         "rounds": self.of(system, case.name).iter().map(get).collect::<Vec<_>>(),
                     }));
                 }
@@ -260,6 +318,13 @@ impl Race {
         let versions: BTreeMap<_, _> = self.systems.iter().cloned().collect();
         json!({"bench": "gateway", "commit": commit(), "versions": versions, "rows": rows})
     }
+}
+
+fn drawn(rows: &[Vec<String>]) -> String {
+    let header: Vec<&str> = rows[0].iter().map(String::as_str).collect();
+    let mut table = table::table(&header);
+    table.add_rows(rows[1..].to_vec());
+    table.trim_fmt()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 
 use super::cases::Case;
+use super::http::Server;
 
 const SCRIPT: &str = include_str!("../../peers/wrk.lua");
 
@@ -27,17 +28,22 @@ pub(super) fn write_script(dir: &Path) -> anyhow::Result<()> {
     std::fs::write(&path, SCRIPT).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Loads `address` with `case` for `each`.
-pub(super) fn run(address: &str, case: &Case, each: Duration, dir: &Path) -> anyhow::Result<Load> {
+/// Loads `server` with `case` for `each`.
+pub(super) fn run(
+    server: &Server,
+    case: &Case,
+    each: Duration,
+    dir: &Path,
+) -> anyhow::Result<Load> {
     let output = Command::new("wrk")
         .arg("-t1")
         .arg(format!("-c{}", case.connections))
         .arg(format!("-d{}s", each.as_secs()))
         .args(["--timeout", "10s", "-s"])
         .arg(dir.join("wrk.lua"))
-        .arg(format!("http://{address}/v1/chat/completions"))
+        .arg(server.url("/v1/chat/completions"))
         .arg("--")
-        .arg(dir.join(case.body))
+        .arg(dir.join(case.body.file))
         .output()
         .context("cannot start wrk: install it, on Debian by `apt-get install wrk`")?;
     let text = String::from_utf8_lossy(&output.stdout);

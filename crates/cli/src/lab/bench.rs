@@ -56,9 +56,10 @@ enum Command {
         #[arg(long, value_name = "FILE", requires = "certificate")]
         key: Option<PathBuf>,
     },
-    /// Compare this gateway with others, side by side
+    /// Compare this gateway with others, side by side: latency, rate, CPU time, memory
     Gateway(Race),
-    /// Count what a request costs the gateway, beside nginx: CPU time, system calls, allocations, copies
+    /// Count what a request costs the gateway, beside nginx: CPU time, system calls, allocations,
+    /// copies, instructions
     Costs(Costs),
     /// Measure the cost of a decision: hashing, matching, deciding, memory of the index
     Decision(Decision),
@@ -287,17 +288,26 @@ struct Race {
     #[arg(long, default_value_t = 5)]
     rounds: u32,
     /// Length of a measurement
-    #[arg(long, default_value = "3s", value_parser = seconds)]
+    #[arg(long, default_value = "1s", value_parser = seconds)]
     each: Duration,
     /// Compare their modes for one prefill and one decode replica: direct, smg, vllm-router,
     /// meridian-sglang, meridian-nixl
     #[arg(long, conflicts_with = "before")]
     pools: bool,
-    /// Systems to compare: direct, nginx, sglang-router, smg, vllm-router, recorded, meridian,
-    /// nginx-https, meridian-https
-    /// [default: all]
+    /// Systems to compare: direct, nginx, haproxy, envoy, sglang-router, smg, vllm-router, recorded,
+    /// meridian; with https to the replica nginx-https, meridian-https; with TLS to clients, too,
+    /// direct-tls, nginx-tls, haproxy-tls, envoy-tls, meridian-tls
+    /// [default: those without TLS]
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
+    /// Cases: plain, sse, 64k, apart (the replica writes head and events apart) or 200 (tokens), each
+    /// with 1, 32 or 512 connections, as in sse_c1,sse_c32
+    /// [default: nine of them, which take ten minutes with all usual systems]
+    #[arg(long, value_delimiter = ',')]
+    cases: Vec<String>,
+    /// All systems and all cases, unless --only or --cases names some
+    #[arg(long)]
+    full: bool,
     /// Output file
     #[arg(long, default_value = "target/bench/gateway.json")]
     json: PathBuf,
@@ -317,6 +327,9 @@ struct Costs {
     /// Length of a measurement
     #[arg(long, default_value = "3s", value_parser = seconds)]
     each: Duration,
+    /// Also sample the parts of the CPU time: HTTP, JSON, routing, relay, TLS, allocator, kernel
+    #[arg(long)]
+    profile: bool,
     /// Output file
     #[arg(long, default_value = "target/bench/costs.json")]
     json: PathBuf,
@@ -324,8 +337,9 @@ struct Costs {
 
 impl Costs {
     fn options(self) -> anyhow::Result<race::costs::Options> {
-        let Costs { meridian, before, only, each, json } = self;
-        Ok(race::costs::Options { meridian: this_unless(meridian)?, before, only, each, json })
+        let Costs { meridian, before, only, each, profile, json } = self;
+        let meridian = this_unless(meridian)?;
+        Ok(race::costs::Options { meridian, before, only, each, profile, json })
     }
 }
 
@@ -365,6 +379,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
             each: race.each,
             pools: race.pools,
             only: race.only,
+            cases: race.cases,
+            full: race.full,
             json: race.json,
         }),
     }

@@ -336,3 +336,12 @@ fn throughput_and_warm_caches() {
         format!("--url http://{} --system-bytes 0 --turns 1 --programs 4 --warm 4", engine.address);
     assert!(bad(&bench(&alone, &[])).contains("share no prefix"));
 }
+
+// A case or a system that does not exist is refused with the names of those that do.
+#[test]
+fn races_between_unknown_systems() {
+    let error = bad(&bench("gateway --cases sse_c1,sse_c2", &[]));
+    assert!(error.contains("case \"sse_c2\" is unknown: use some of plain_c1, "), "{error}");
+    let error = bad(&bench("gateway --only nginx,apache", &[]));
+    assert!(error.contains("system \"apache\" is unknown: use some of direct, "), "{error}");
+}
