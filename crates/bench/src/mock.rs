@@ -7,9 +7,11 @@
 //! the end with the last. If the prompt starts with `apart`, the head and every event are writes by
 //! themselves, as of a server in Python; a gateway that lets the kernel collect small writes then
 //! waits for delayed acknowledgements. Model list, health and metrics are in vLLM's form, since
-//! routers query them before they send requests.
+//! routers query them before they send requests. Some streams stay open (`open.rs`).
 //!
 //! Do not expose it to untrusted clients: it limits only the size of a request.
+
+mod open;
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -22,6 +24,8 @@ use meridian_tls::Files;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
+
+pub use self::open::{FAST, OPEN};
 
 /// Largest request, head and body.
 const MAX_REQUEST: usize = 16 << 20;
@@ -111,10 +115,15 @@ async fn connection(
                 return Ok(());
             }
         };
-        for write in answer(&request, role).iter() {
-            socket.write_all(write).await?;
-            // TLS may keep a record back.
-            socket.flush().await?;
+        match open::wanted(request.body) {
+            Some(pace) => open::serve(&mut socket, pace).await?,
+            None => {
+                for write in answer(&request, role).iter() {
+                    socket.write_all(write).await?;
+                    // TLS may keep a record back.
+                    socket.flush().await?;
+                }
+            }
         }
         let (end, close) = (request.end, request.close);
         if close {
@@ -186,6 +195,11 @@ fn answer(request: &Request<'_>, role: Role) -> Cow<'static, [Vec<u8>]> {
         b"/count" => {
             let count = COMPLETIONS.load(Ordering::Relaxed).to_string();
             return Cow::Owned(page("200 OK", "text/plain", &count));
+        }
+        b"/open" => return Cow::Owned(page("200 OK", "text/plain", &open::counts())),
+        b"/release" => {
+            open::release();
+            &PAGES.health
         }
         b"/v1/chat/completions" | b"/v1/completions" => {
             COMPLETIONS.fetch_add(1, Ordering::Relaxed);

@@ -25,6 +25,7 @@ mod peers;
 pub(crate) mod process;
 mod replicas;
 mod results;
+pub mod streams;
 mod systems;
 mod wrk;
 

@@ -61,6 +61,8 @@ enum Command {
     /// Count what a request costs the gateway, beside nginx: CPU time, system calls, allocations,
     /// copies, instructions
     Costs(Costs),
+    /// Measure what open streams, idle connections and slow readers cost the gateway
+    Streams(Streams),
     /// Measure the cost of a decision: hashing, matching, deciding, memory of the index
     Decision(Decision),
     /// Measure the cost of a decision of the flow machine
@@ -343,6 +345,46 @@ impl Costs {
     }
 }
 
+#[derive(Debug, clap::Args)]
+struct Streams {
+    /// Binary of the gateway under test [default: this one]
+    #[arg(long)]
+    meridian: Option<PathBuf>,
+    /// Binary of an earlier build, to compare with
+    #[arg(long)]
+    before: Option<PathBuf>,
+    /// Open streams, as far as the limit on open files allows
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u16).range(1..=25_000))]
+    streams: u16,
+    /// Idle connections, as far as the limit on open files allows; 0 for none
+    #[arg(long, default_value_t = 50_000)]
+    idle: u32,
+    /// Slow readers, with 1 KB/s each; 0 for none
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(0..=1000))]
+    slow: u16,
+    /// For how long the streams stay open
+    #[arg(long, default_value = "60s", value_parser = seconds)]
+    hold: Duration,
+    /// Output file
+    #[arg(long, default_value = "target/bench/streams.json")]
+    json: PathBuf,
+}
+
+impl Streams {
+    fn options(self) -> anyhow::Result<race::streams::Options> {
+        let Streams { meridian, before, streams, idle, slow, hold, json } = self;
+        Ok(race::streams::Options {
+            meridian: this_unless(meridian)?,
+            before,
+            streams: usize::from(streams),
+            idle: idle as usize,
+            slow: usize::from(slow),
+            hold,
+            json,
+        })
+    }
+}
+
 /// The given binary, or this one.
 fn this_unless(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     given.map_or_else(|| std::env::current_exe().context("this program's own path is unknown"), Ok)
@@ -371,6 +413,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         Some(Command::Plan { json }) => planspeed::run(&planspeed::Options { json }),
         Some(Command::Flow(flow)) => flowspeed::run(&flow.options()),
         Some(Command::Costs(costs)) => race::costs::run(&costs.options()?),
+        Some(Command::Streams(streams)) => race::streams::run(&streams.options()?),
         Some(Command::Decision(decision)) => decision::run(&decision.options()),
         Some(Command::Gateway(race)) => race::run(race::Options {
             meridian: this_unless(race.meridian)?,

@@ -1,4 +1,4 @@
-//! `meridian bench sweep`, `replay` and `compare` against model engines as processes.
+//! `meridian bench sweep`, `replay` and `compare` against model engines as processes, and `streams`.
 
 use std::io::BufReader;
 use std::process::{Command, Output};
@@ -335,6 +335,32 @@ fn throughput_and_warm_caches() {
     let alone =
         format!("--url http://{} --system-bytes 0 --turns 1 --programs 4 --warm 4", engine.address);
     assert!(bad(&bench(&alone, &[])).contains("share no prefix"));
+}
+
+// Streams, idle connections and slow readers at a real gateway: every stream ends complete, and the
+// replica's and the gateway's counts are those of the clients.
+#[test]
+fn many_connections() {
+    let folder = Folder::new("streams");
+    let out = folder.path("streams.json");
+    let small = "streams --streams 40 --idle 20 --slow 4 --hold 1s";
+    let text = good(&bench(small, &["--json", &out]));
+    assert!(text.contains("memory of an open stream, KB"), "{text}");
+    let report = json(&out);
+    let value = |name: &str| {
+        let rows = report["rows"].as_array().expect("a list");
+        let row = rows.iter().find(|row| row["name"] == format!("{name}.meridian"));
+        row.and_then(|row| row["value"].as_f64()).unwrap_or_else(|| panic!("{name}: {report}"))
+    };
+    assert_eq!(value("idle connections"), 20.0);
+    assert_eq!(value("idle connections that the gateway closed"), 0.0);
+    assert_eq!(value("streams that ended complete"), 40.0);
+    assert_eq!(value("slow streams that ended complete"), 4.0);
+    assert!(value("sent to each by the replica") > 1.0);
+    let lost = ["streams lost", "bytes lost", "requests that the gateway counts differently"];
+    for name in lost.into_iter().chain(["slow readers cut off by the gateway"]) {
+        assert_eq!(value(name), 0.0, "{name}");
+    }
 }
 
 // A case or a system that does not exist is refused with the names of those that do.
