@@ -16,6 +16,8 @@ use crate::policy::TextError;
 
 /// Longest text, in bytes.
 const LONGEST: usize = 2000;
+/// First signs of operators of other languages, and ours.
+const OTHERS: [(&str, &str); 4] = [("=", "=="), ("&", "and"), ("|", "or"), ("!", "not")];
 /// Deepest nesting.
 const DEEPEST: u32 = 32;
 
@@ -132,14 +134,27 @@ impl<'a> Parser<'a> {
     fn name(&mut self, word: &'a str) -> Result<Kind, TextError> {
         let start = self.at.start;
         self.next()?;
-        if self.token != Token::Sign("(") {
-            return match FIGURES.iter().position(|figure| figure.name == word) {
-                Some(at) => Ok(Kind::Figure(at as u8)),
-                None => Err(self.unknown(start, word, FIGURES.iter().map(|f| f.name).collect())),
-            };
-        }
-        let Some(known) = FUNCTIONS.iter().find(|function| function.name == word) else {
-            return Err(self.unknown(start, word, FUNCTIONS.iter().map(|f| f.name).collect()));
+        let figure = FIGURES.iter().position(|figure| figure.name == word);
+        let function = FUNCTIONS.iter().find(|function| function.name == word);
+        let is_call = self.token == Token::Sign("(");
+        let known = match (figure, function) {
+            (Some(at), _) if !is_call => return Ok(Kind::Figure(at as u8)),
+            (_, Some(known)) if is_call => known,
+            (Some(_), _) => {
+                let message = format!("`{word}` is a figure; write it without arguments");
+                return Err(error(self.text, start, message));
+            }
+            (None, Some(known)) => {
+                let message = format!("`{word}` is a function; write {}", known.form);
+                return Err(error(self.text, start, message));
+            }
+            (None, None) => {
+                let names = match is_call {
+                    true => FUNCTIONS.iter().map(|f| f.name).collect(),
+                    false => FIGURES.iter().map(|f| f.name).collect(),
+                };
+                return Err(self.unknown(start, word, names));
+            }
         };
         self.next()?;
         let mut arguments = Vec::new();
@@ -221,7 +236,13 @@ impl<'a> Parser<'a> {
             Some(_) if "( ) , + - * / < > <= >= == !=".split(' ').any(|sign| sign == found) => {
                 Token::Sign(found)
             }
-            Some(_) => return Err(self.expected("a number, a figure or an operator")),
+            Some(_) => {
+                let mut wrong = self.expected("a number, a figure or an operator");
+                if let Some((_, ours)) = OTHERS.iter().find(|(theirs, _)| *theirs == found) {
+                    wrong.message.push_str(&format!("; write `{ours}`"));
+                }
+                return Err(wrong);
+            }
         };
         Ok(())
     }
