@@ -131,7 +131,7 @@ impl Ticket {
     }
 
     /// Reports an attempt that failed before a byte was sent: the machine decides again.
-    pub(crate) fn again(&self, outcome: Outcome) -> Verdict {
+    pub(crate) fn again(&mut self, outcome: Outcome) -> Verdict {
         self.retry(outcome, None)
     }
 
@@ -146,24 +146,35 @@ impl Ticket {
     }
 
     /// Reports a prefill leg that failed: the machine decides again.
-    pub(crate) fn prefill_failed(&self, outcome: Outcome) -> Verdict {
-        let mut inner = self.driver.lock();
-        let input = Input::PrefillFailed { id: self.id, outcome };
-        let verdict = self.driver.turn(&mut inner, self.id, input);
-        self.driver.rearm(inner);
-        verdict
+    pub(crate) fn prefill_failed(&mut self, outcome: Outcome) -> Verdict {
+        self.decide_again(Input::PrefillFailed { id: self.id, outcome })
     }
 
     /// Reports an answer that broke off: the machine decides which replica resumes it. `blocks` are
     /// those of the extended prompt.
-    pub(crate) fn go_on(&self, blocks: Vec<u64>) -> Verdict {
+    pub(crate) fn go_on(&mut self, blocks: Vec<u64>) -> Verdict {
         self.retry(Outcome::ReplicaError, Some(blocks))
     }
 
-    fn retry(&self, outcome: Outcome, extended: Option<Vec<u64>>) -> Verdict {
+    fn retry(&mut self, outcome: Outcome, extended: Option<Vec<u64>>) -> Verdict {
         let (id, retry) = (self.id, true);
-        let input = Input::Finished { id, outcome, retry, usage: None, extended, served: None };
+        self.decide_again(Input::Finished {
+            id,
+            outcome,
+            retry,
+            usage: None,
+            extended,
+            served: None,
+        })
+    }
+
+    /// Lets the machine decide after an attempt. If it refuses, it drops the request together with the
+    /// shadow's decision, which is therefore noted before.
+    fn decide_again(&mut self, input: Input) -> Verdict {
         let mut inner = self.driver.lock();
+        if let Some(shadowed) = inner.shadowed(self.id) {
+            self.recording.note_kept(|record| record.shadow = Some(shadowed));
+        }
         let verdict = self.driver.turn(&mut inner, self.id, input);
         self.driver.rearm(inner);
         verdict

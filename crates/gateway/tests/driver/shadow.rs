@@ -94,3 +94,27 @@ async fn none() {
     stopped(region).await;
     assert!(!format!("{:?}{:?}", files.log(), files.journal()).contains("shadow"));
 }
+
+// A request that no attempt served has the shadow's decision about its last attempt in the access log
+// and the journal, though the machine has dropped it.
+#[tokio::test(start_paused = true)]
+async fn all_attempts_fail() {
+    let files = Files::new("shadow-exhausted");
+    let (a, b) = (Replica::start().await, Replica::start().await);
+    let region = Region::with(&[&a, &b], |config| {
+        files.set(config);
+        config.policy = named("sglang_cache_aware");
+        config.shadow = Some(named("round_robin"));
+    })
+    .await;
+    for replica in [&a, &b] {
+        replica.always(Script::json(500, "{}"));
+    }
+    let answer = call(region.listen, chat(PROMPT)).await;
+    assert_eq!((answer.status, answer.code().as_str()), (502, "retries_exhausted"));
+    stopped(region).await;
+    let (log, journal) = (files.log(), files.journal());
+    assert_eq!(log[0]["shadow"], "round_robin", "{log:?}");
+    assert!(log[0]["shadow_would"].is_string() && log[0]["shadow_replica"].is_string(), "{log:?}");
+    assert_eq!(journal[0]["x_shadow_would"], log[0]["shadow_would"], "{journal:?}");
+}
