@@ -9,10 +9,7 @@ use anyhow::{Context, anyhow};
 use meridian_routing::Admission;
 use meridian_routing::policy::{Params, Spec};
 use meridian_sim::{System, Topology};
-use meridian_wire::config::{AdmissionMode, Policy};
-use serde::Deserialize;
-
-use crate::yaml;
+use meridian_wire::config::{Policy, PolicyFile};
 
 /// A policy with its parameters and its admission mode.
 #[derive(Clone, Debug)]
@@ -28,17 +25,7 @@ pub struct Rule {
     /// When a replica may receive another request.
     pub admission: Admission,
     /// The policy and the mode as a configuration has them.
-    pub written: Written,
-}
-
-/// The policy and the mode as a configuration has them.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Written {
-    /// The policy.
-    pub policy: Policy,
-    /// The admission mode; the policy's own by default.
-    pub admission: Option<AdmissionMode>,
+    pub written: PolicyFile,
 }
 
 impl Rule {
@@ -59,7 +46,7 @@ impl Rule {
             name => Policy { name: name.to_owned(), ..Policy::default() },
         };
         let name = policy.name.clone();
-        Rule::of(Written { policy, admission: None }, name.clone(), name)
+        Rule::of(PolicyFile { policy, admission: None }, name.clone(), name)
             .map_err(|errors| anyhow!("{}", errors.join("; ")))
     }
 
@@ -68,19 +55,14 @@ impl Rule {
     /// # Errors
     /// As [`Rule::given`].
     pub fn read(yaml: &str, file: &str) -> anyhow::Result<Rule> {
-        let written = yaml::read(yaml, "a policy with the keys policy and admission");
-        let written: Written = written.with_context(|| file.to_owned())?;
+        let written = PolicyFile::read(yaml).map_err(|error| anyhow!("{file}: {error}"))?;
         let stem = Path::new(file).file_stem().unwrap_or_default();
         Rule::of(written, stem.to_string_lossy().into_owned(), file.to_owned())
             .map_err(|errors| anyhow!("{file}: {}", errors.join("; ")))
     }
 
-    fn of(written: Written, name: String, given: String) -> Result<Rule, Vec<String>> {
+    fn of(written: PolicyFile, name: String, given: String) -> Result<Rule, Vec<String>> {
         let (spec, params) = written.policy.resolve()?;
-        if written.admission == Some(AdmissionMode::Outstanding(0)) {
-            let problem = "admission.outstanding: 0 would admit no request; use 1 or more";
-            return Err(vec![problem.to_owned()]);
-        }
         let admission = written.admission.map_or(spec.admission, Admission::from);
         Ok(Rule { name, given, spec, params, admission, written })
     }
@@ -123,6 +105,7 @@ mod tests {
             ("policy: {name: expression, score: 5}", "policy.score: 5 is not an expression"),
             ("policy: random\nadmission: {outstanding: 0}", "admission.outstanding: 0 would"),
             ("policy: random\nreplicas: []", "replicas"),
+            ("policy: random\nadmission: blnd", "(line 2)"),
         ] {
             assert!(error(yaml).contains(part), "{}", error(yaml));
         }

@@ -111,10 +111,9 @@ impl Gateway {
         ] {
             check(n <= most, format!("{name}: {n} is too large; use at most {most}"));
         }
-        check(
-            self.admission != Some(AdmissionMode::Outstanding(0)),
-            "admission.outstanding: 0 would admit no request; use 1 or more".to_owned(),
-        );
+        if let Some(problem) = self.admission.and_then(admission_problem) {
+            check(false, problem);
+        }
     }
 
     /// The sections that may be absent.
@@ -282,4 +281,10 @@ fn at_least_one(name: &str, n: usize, check: &mut impl FnMut(bool, String)) {
 fn is_path(path: &str) -> bool {
     let parsed: Option<http::uri::PathAndQuery> = path.parse().ok();
     parsed.is_some_and(|parsed| parsed.as_str() == path && parsed.query().is_none())
+}
+
+/// The problem of an admission mode, if it has one.
+pub(super) fn admission_problem(mode: AdmissionMode) -> Option<String> {
+    let problem = "admission.outstanding: 0 would admit no request; use 1 or more";
+    (mode == AdmissionMode::Outstanding(0)).then(|| problem.to_owned())
 }

@@ -13,6 +13,8 @@ pub enum Format {
     Wan,
     /// A list of replicas.
     Replicas,
+    /// A policy alone, for commands.
+    Policy,
 }
 
 impl Format {
@@ -23,6 +25,7 @@ impl Format {
             Format::Control => "version: 1\nstore: fleet.redb",
             Format::Wan => "version: 1\nroutes:\n  - {from: us, to: eu, target: 127.0.0.1:8082}",
             Format::Replicas => "- url: http://127.0.0.1:8000",
+            Format::Policy => "policy: meridian",
         }
     }
 
@@ -56,6 +59,9 @@ impl Format {
                 "this is a list, as a file of `discovery` has; put it under `replicas:`, and add \
                  `version: 1`"
             }
+            Format::Policy => {
+                "this is a policy for commands; put its fields into a gateway's configuration"
+            }
         }
     }
 }
@@ -85,6 +91,7 @@ pub(super) fn recognise(root: &Node, wanted: Format) -> Option<String> {
         Format::Control => &["store"],
         Format::Wan => &["routes", "links"],
         Format::Replicas => &[],
+        Format::Policy => &["policy"],
     };
     (!ours.iter().any(|name| has(name))).then(|| found.named().to_owned())
 }
