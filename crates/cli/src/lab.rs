@@ -8,6 +8,7 @@ mod calibrate;
 mod chaos;
 mod engine;
 mod experiment;
+mod outputs;
 mod plan;
 mod up;
 mod wan;

@@ -37,6 +37,12 @@ pub fn check(
     let mut found = Problems(Vec::new());
     let remedy = format!("use {PLAN_VERSION}");
     found.unless(file.version == PLAN_VERSION, "version", file.version, remedy);
+    let remedy = format!(
+        "the topology given is {}; give the plan's own, or change the name here if the servers are the \
+         same",
+        topology.name
+    );
+    found.unless(file.topology == topology.name, "topology", &file.topology, remedy);
     if let Err(problems) = task.check() {
         found.0.extend(problems.0);
     }
@@ -84,7 +90,35 @@ fn check_cell(
         let fits = cell.goodput <= goodput * (1.0 + TOLERANCE);
         found.unless(fits, format!("{field}.goodput"), cell.goodput, remedy);
     }
+    check_rates(cell, field, found);
     fleet
+}
+
+/// The requests that the instances of a phase receive are at most those of the cell.
+fn check_rates(cell: &CellFile, field: &str, found: &mut Problems) {
+    for (nth, instance) in cell.instances.iter().enumerate() {
+        let field = format!("{field}.instances[{nth}].rate");
+        let remedy = "give the requests a second that it receives, 0 or more";
+        found.unless(
+            instance.rate >= 0.0 && instance.rate.is_finite(),
+            field,
+            instance.rate,
+            remedy,
+        );
+    }
+    for (name, phase) in [("prefill", Phase::Prefill), ("decode", Phase::Decode)] {
+        let own = cell.instances.iter().filter(|one| one.phase.phase() == phase);
+        let sum: f64 = own.map(|one| one.rate).sum();
+        let remedy =
+            format!("the cell serves {:.4}; share that among its {name} instances", cell.goodput);
+        let fits = sum.is_nan() || sum <= cell.goodput * (1.0 + TOLERANCE);
+        found.unless(
+            fits,
+            format!("{field}.instances"),
+            format!("{name} rates of {sum:.4}"),
+            remedy,
+        );
+    }
 }
 
 fn check_instance(
@@ -230,6 +264,23 @@ mod tests {
         file.cells[0].instances.push(twin);
         let text = check(&file, &topology, &subject).unwrap_err().to_string();
         assert!(text.contains("cells[0].instances[0].stages[0] has it already"), "{text}");
+    }
+
+    // Rates that a cell does not have, and another topology, are refused by name.
+    #[test]
+    fn rates_and_the_topology_fit_the_plan() {
+        let (topology, subject, file) = planned();
+        let said = |change: fn(&mut PlanFile)| {
+            let mut file = file.clone();
+            change(&mut file);
+            check(&file, &topology, &subject).unwrap_err().to_string()
+        };
+        let text = said(|file| file.topology = "elsewhere".to_owned());
+        assert!(text.starts_with("topology: elsewhere; the topology given is heroserve"), "{text}");
+        let text = said(|file| file.cells[0].instances[0].rate = -1.0);
+        assert!(text.contains("cells[0].instances[0].rate: -1; give"), "{text}");
+        let text = said(|file| file.cells[0].instances[0].rate += file.goodput);
+        assert!(text.contains("cells[0].instances: prefill rates of"), "{text}");
     }
 
     // Too little memory, a missing phase and an excessive claim are found.

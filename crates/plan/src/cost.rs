@@ -33,39 +33,12 @@ impl Prices {
         listed: impl Fn(&str) -> Option<f64>,
         topology: &Topology,
     ) -> Result<Prices, Problems> {
-        let known: Vec<&str> = GPUS.iter().map(|gpu| gpu.name).collect();
-        let mut prices = BTreeMap::new();
+        let mut prices = prices_by_kind(given.iter().map(String::as_str))?;
         let mut found = Vec::new();
-        for text in given.iter().filter(|text| *text != LISTED) {
-            let Some((kind, price)) = text.split_once('=') else {
-                let remedy = format!("write KIND=PRICE, as in h100=2.5, or {LISTED}");
-                found.push(Problem::new("price", text, remedy));
-                continue;
-            };
-            let field = format!("price of {kind}");
-            let number = price.parse().ok().filter(|price| (0.0..=MOST).contains(price));
-            match number {
-                _ if !known.contains(&kind) => {
-                    found.push(Problem::new("price", text, one_of(kind, &known)));
-                }
-                None => {
-                    let remedy = format!("give a number from 0 to {MOST:.0}, an hour of one GPU");
-                    found.push(Problem::new(field, price, remedy));
-                }
-                Some(number) => {
-                    if prices.insert(kind.to_owned(), number).is_some() {
-                        found.push(Problem::new(field, price, "give each kind once"));
-                    }
-                }
-            }
-        }
         let listed = |kind: &str| given.iter().any(|text| text == LISTED).then(|| listed(kind));
         let mut kinds: Vec<&str> = topology.servers().iter().map(|one| one.kind.name).collect();
         kinds.sort_unstable();
         kinds.dedup();
-        if !found.is_empty() {
-            return Err(Problems(found));
-        }
         for kind in kinds {
             if prices.contains_key(kind) {
                 continue;
@@ -89,6 +62,46 @@ impl Prices {
         let price = |gpu: &GpuId| self.0.get(topology.kind(*gpu).name).copied().unwrap_or(0.0);
         gpus.iter().map(price).sum()
     }
+}
+
+/// Prices of a GPU's hour by kind, as `h100=2.5`; `listed`, which gives none itself, may stand among
+/// them.
+///
+/// # Errors
+///
+/// All problems at once: text that is not KIND=PRICE, an unknown kind, a kind given twice, and a price
+/// below 0 or that is not a number.
+pub fn prices_by_kind<'a>(
+    given: impl IntoIterator<Item = &'a str>,
+) -> Result<BTreeMap<String, f64>, Problems> {
+    let known: Vec<&str> = GPUS.iter().map(|gpu| gpu.name).collect();
+    let mut prices = BTreeMap::new();
+    let mut found = Vec::new();
+    for text in given.into_iter().map(str::trim).filter(|text| *text != LISTED) {
+        let Some((kind, price)) = text.split_once('=') else {
+            let remedy = format!("write KIND=PRICE, as in h100=2.5, or {LISTED}");
+            found.push(Problem::new("price", text, remedy));
+            continue;
+        };
+        let (kind, price) = (kind.trim(), price.trim());
+        let field = format!("price of {kind}");
+        let number = price.parse().ok().filter(|price| (0.0..=MOST).contains(price));
+        match number {
+            _ if !known.contains(&kind) => {
+                found.push(Problem::new("price", text, one_of(kind, &known)));
+            }
+            None => {
+                let remedy = format!("give a number from 0 to {MOST:.0}, an hour of one GPU");
+                found.push(Problem::new(field, price, remedy));
+            }
+            Some(number) => {
+                if prices.insert(kind.to_owned(), number).is_some() {
+                    found.push(Problem::new(field, price, "give each kind once"));
+                }
+            }
+        }
+    }
+    if found.is_empty() { Ok(prices) } else { Err(Problems(found)) }
 }
 
 /// The cost of some GPUs at a rate.

@@ -58,7 +58,7 @@ pub use advice::{Advice, Step, advice, step_in, step_out};
 pub use aggregated::{Aggregated, Bound, Whole, aggregated, beside, verdict};
 pub use cell::{Found, Ranked, Smallest};
 pub use check::{check, task_of};
-pub use cost::{Bill, Prices};
+pub use cost::{Bill, Prices, prices_by_kind};
 pub use document::{
     CellFile, InstanceFile, LengthsFile, PLAN_VERSION, PhaseName, PlanFile, RowFile, SloFile,
 };

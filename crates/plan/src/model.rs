@@ -50,7 +50,7 @@ impl Subject {
         let shape = Model::named(name).ok_or_else(|| {
             let known = MODELS.iter().map(|model| model.name);
             let known: Vec<&str> = known.chain(CONFIGS.map(|(known, _)| known)).collect();
-            Problems::one("model", name, format!("use a config.json, or {}", one_of(name, &known)))
+            Problems::one("model", name, format!("{}; or give a config.json", one_of(name, &known)))
         })?;
         Ok(Subject { name: name.to_owned(), shape })
     }

@@ -68,13 +68,18 @@ pub fn rates(text: &str) -> Result<Vec<f64>, Problems> {
     Ok((0..count).map(|nth| from + step * nth as f64).collect())
 }
 
-/// Plans every rate.
+/// Plans every rate, and calls `progress` with the number of rates planned, the number of all, and the
+/// newest point.
 ///
 /// # Errors
 ///
 /// If the task is invalid, or no rate can be served in any way; the error is the planner's of the
 /// first rate.
-pub fn sweep(task: &Task<'_>, rates: &[f64]) -> Result<Vec<Point>, Problems> {
+pub fn sweep(
+    task: &Task<'_>,
+    rates: &[f64],
+    progress: &dyn Fn(usize, usize, &Point),
+) -> Result<Vec<Point>, Problems> {
     let all: Vec<GpuId> = task.topology.all_gpus().collect();
     let (mut points, mut why) = (Vec::new(), None);
     for rate in rates {
@@ -98,6 +103,7 @@ pub fn sweep(task: &Task<'_>, rates: &[f64]) -> Result<Vec<Point>, Problems> {
             times: one.times(&task, *rate),
         });
         points.push(Point { rate: *rate, separate, aggregated });
+        progress(points.len(), rates.len(), &points[points.len() - 1]);
     }
     let none = points.iter().all(|one| one.separate.is_none() && one.aggregated.is_none());
     match why {
@@ -163,7 +169,12 @@ mod tests {
         let lengths = Lengths { mean: 300.0, cv: 0.5 };
         let slo = Slo { ttft: 2.5, tpot: 0.15, attainment: 0.9 };
         let task = Task::new(&topology, &subject, (lengths, lengths), slo);
-        let points = sweep(&task, &[1.0, 10.0, 30.0, 1e5]).unwrap();
+        let told = core::cell::RefCell::new(Vec::new());
+        let points = sweep(&task, &[1.0, 10.0, 30.0, 1e5], &|done, of, point| {
+            told.borrow_mut().push((done, of, point.rate));
+        })
+        .unwrap();
+        assert_eq!(*told.borrow(), [(1, 4, 1.0), (2, 4, 10.0), (3, 4, 30.0), (4, 4, 1e5)]);
         for side in [|one: &Point| one.separate.clone(), |one: &Point| one.aggregated.clone()] {
             let gpus: Vec<usize> =
                 points.iter().filter_map(side).map(|side| side.gpus.len()).collect();
@@ -175,6 +186,6 @@ mod tests {
             }
         }
         assert_eq!((&points[3].separate, &points[3].aggregated), (&None, &None));
-        assert!(sweep(&task, &[1e5]).unwrap_err().to_string().starts_with("rate"));
+        assert!(sweep(&task, &[1e5], &|_, _, _| ()).unwrap_err().to_string().starts_with("rate"));
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, ensure};
+use meridian_wire::config::suggest;
 
 use super::fleet::{Arrangement, MOST};
 use super::least::least;
@@ -119,9 +120,9 @@ const FEW: f64 = 100.0;
 
 fn check(question: &Question) -> anyhow::Result<()> {
     let model = &question.model;
-    let known = || meridian_engine::MODELS.map(|model| model.name).join(", ");
-    let is_known = meridian_engine::MODELS.iter().any(|one| one.name == model);
-    ensure!(is_known, "model: `{model}` is unknown; use one of {}", known());
+    let known = meridian_engine::MODELS.map(|model| model.name);
+    let is_known = known.contains(&model.as_str());
+    ensure!(is_known, "model: `{model}` is unknown; {}", suggest(model, &known));
     ensure!(!question.policies.is_empty(), "policies: the list is empty; name one or more");
     for (at, policy) in question.policies.iter().enumerate() {
         let twice = question.policies[..at].iter().any(|other| other.name == policy.name);

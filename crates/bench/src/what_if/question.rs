@@ -5,6 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use meridian_plan::prices_by_kind;
 use meridian_routing::HeldConfig;
 
 use super::fleet::{Arrangement, Gpus};
@@ -102,27 +103,9 @@ impl Prices {
 impl FromStr for Prices {
     type Err = String;
 
-    /// Parses `h100=1.89,l4=0.38`.
+    /// Parses `h100=1.89,l4=0.38`, as `meridian plan` does. A GPU without a price has its listed one.
     fn from_str(text: &str) -> Result<Prices, String> {
-        let one = |part: &str| {
-            let wrong = || format!("`{part}` is not a price; write GPU=USD, as in h100=1.89");
-            let (gpu, usd) = part.split_once('=').ok_or_else(wrong)?;
-            let usd: f64 = usd.trim().parse().map_err(|_| wrong())?;
-            let gpu = super::fleet::known(gpu.trim())?;
-            match (0.0..=1e6).contains(&usd) {
-                true => Ok((gpu, usd)),
-                false => {
-                    Err(format!("{gpu}: {usd} is not a price; use USD an hour from 0 to 1000000"))
-                }
-            }
-        };
-        let all: Vec<_> = text.split(',').map(one).collect::<Result<_, _>>()?;
-        for (at, (gpu, _)) in all.iter().enumerate() {
-            if all[..at].iter().any(|(other, _)| other == gpu) {
-                return Err(format!("{gpu} has two prices; give one"));
-            }
-        }
-        Ok(Prices(all.into_iter().collect()))
+        prices_by_kind(text.split(',')).map(Prices).map_err(|problems| problems.to_string())
     }
 }
 

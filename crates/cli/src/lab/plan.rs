@@ -24,6 +24,8 @@ use meridian_plan::{
 use asked::About;
 use cost::Cost;
 
+use super::outputs;
+
 /// Plan the placement of GPUs and their collectives; see docs/planner.md
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -139,6 +141,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 fn plan(asked: &Asked) -> anyhow::Result<()> {
     let about = &asked.about;
+    outputs::check([("--out", &asked.out)])?;
     let spec = about.spec()?;
     let topology = all(spec.build(), "--topology")?;
     let subject = about.subject()?;

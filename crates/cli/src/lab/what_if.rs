@@ -134,6 +134,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         traffic,
     };
     let command = command::of(&args, &question);
+    std::fs::create_dir_all(&args.out)
+        .with_context(|| format!("--out {}: cannot make this folder", args.out.display()))?;
     let bar = super::experiment::bar("what-if");
     let given = question.policies.len() * question.arrangements.len() * question.sizes.len();
     let answer = answer(&question, &|done, what| {

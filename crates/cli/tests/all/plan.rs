@@ -122,7 +122,8 @@ fn lengths_come_from_a_journal() {
     assert!(!done && stderr.contains("cannot be used with"), "{stderr}");
 }
 
-// A sweep has a row for each rate, and writes figures and a plot.
+// A sweep has a row for each rate, and writes figures and a plot. It shows its progress, and finds out
+// at once that a file can't be written.
 #[test]
 fn a_sweep_writes_its_figures() {
     let files = [
@@ -137,6 +138,11 @@ fn a_sweep_writes_its_figures() {
     ];
     let (done, said, stderr) = plan(&[&["sweep"], &TASK[..], &files].concat());
     assert!(done, "{stderr}");
+    assert!(stderr.contains("plan sweep: 3/3 10.000 requests/s: separate "), "{stderr}");
+    let (done, _, late) =
+        plan(&[&["sweep"], &TASK[..], &["--rates", "2", "--csv", "/nowhere/a.csv"]].concat());
+    let is_early = late.contains("--csv /nowhere/a.csv: cannot write it: make its folder");
+    assert!(!done && is_early && !late.contains("plan sweep: 1"), "{late}");
     assert!(said.lines().any(|line| line.trim_start().starts_with("6.000 ")), "{said}");
     let read = |name: &str| {
         std::fs::read_to_string(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)).unwrap()

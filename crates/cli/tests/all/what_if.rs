@@ -58,13 +58,15 @@ fn mistakes_are_reported() {
         (&["sessions", "--replicas", "8..4"], "write the smaller number first"),
         (&["sessions", "--speed", "2"], "--speed: a generator has none; use --rate"),
         (&["azure", "--rate", "2"], "--rate: a trace has its own; use --speed"),
-        (&["sessions", "--price", "h100"], "write GPU=USD"),
+        (&["sessions", "--price", "h100"], "price: h100; write KIND=PRICE"),
         (&["sessions", "--regions", "nowhere.yaml"], "--regions nowhere.yaml"),
         (&["azure", "--from", "azure"], "--from: is for files"),
         (&["azure", "--price", "h100=1,l4=2"], "--price: no replica has l4"),
         (&["azure", "--pools", "0.5,0.5"], "pools: pools 0.5 is there twice"),
-        (&["azure", "--model", "llama"], "model: `llama` is unknown"),
-        (&["azure", "--out", "/dev/null/x"], "--out /dev/null/x"),
+        (&["azure", "--model", "llama-3.1-8"], "unknown; did you mean `llama-3.1-8b`? Use one of"),
+        (&["azure", "--slo", "ttft=1s,ttft=2s"], "ttft is there twice; give it once"),
+        (&["azure", "--price", "h100=1,h100=2"], "price of h100: 2; give each kind once"),
+        (&["azure", "--out", "/dev/null/x"], "--out /dev/null/x: cannot make this folder"),
         (&["-"], "standard input can't be read again"),
     ] {
         let output = meridian(&[&["what-if"], args].concat());

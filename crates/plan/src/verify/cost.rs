@@ -140,6 +140,9 @@ impl<'a> Judged<'a> {
 fn bare(file: &PlanFile) -> PlanFile {
     let mut bare = file.clone();
     bare.goodput = 0.0;
-    bare.cells.iter_mut().for_each(|cell| cell.goodput = 0.0);
+    for cell in &mut bare.cells {
+        cell.goodput = 0.0;
+        cell.instances.iter_mut().for_each(|one| one.rate = 0.0);
+    }
     bare
 }

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
+use crate::lab::outputs;
+
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Output")]
 pub(super) struct Files {
@@ -27,16 +29,9 @@ pub(super) struct Forms<'a> {
 }
 
 impl Files {
-    /// Fails if a file's folder is missing: better before a long run than after it.
+    /// Fails if a file can't be written.
     pub(super) fn check(&self) -> anyhow::Result<()> {
-        for file in [&self.json, &self.csv, &self.svg].into_iter().flatten() {
-            let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-            if let Some(folder) = folder {
-                let missing = || format!("cannot write {}: make its folder", file.display());
-                std::fs::metadata(folder).with_context(missing)?;
-            }
-        }
-        Ok(())
+        outputs::check([("--json", &self.json), ("--csv", &self.csv), ("--svg", &self.svg)])
     }
 
     /// Writes the files that were asked for.

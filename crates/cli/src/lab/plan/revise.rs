@@ -9,6 +9,7 @@ use meridian_plan::{Averages, Change, Instance, PlanFile, RECENT, Revised, Task,
 
 use super::lengths::Measured;
 use super::{Check, Running, show};
+use crate::lab::outputs;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -34,6 +35,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         args.journal.is_some() || !args.without.is_empty() || args.rate.is_some(),
         "nothing has changed; give --journal, --without or --rate"
     );
+    outputs::check([("--out", &args.out)])?;
     let running = Running::read(&args.running)?;
     let Running { file, topology, subject, fleets } = &running;
     let mut task = meridian_plan::task_of(file, topology, subject);

@@ -11,6 +11,7 @@ use meridian_plan::{Point, Prices, Side, Task};
 
 use super::asked::About;
 use super::cost::{Cost, bill, digits};
+use crate::lab::outputs;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -31,13 +32,14 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let about = &args.about;
+    outputs::check([("--csv", &args.csv), ("--svg", &args.svg)])?;
     let topology = super::all(about.spec()?.build(), "--topology")?;
     let subject = about.subject()?;
     let rates = super::all(meridian_plan::rates(&args.rates), "--rates")?;
     let prices = args.cost.prices(&topology)?;
     let measured = about.measured(&subject)?;
     let task = about.task(&topology, &subject, measured.as_ref())?;
-    let points = super::all(meridian_plan::sweep(&task, &rates), "no plan")?;
+    let points = super::all(meridian_plan::sweep(&task, &rates, &progress), "no plan")?;
     let prices = prices.as_ref();
     let mut said = measured.map_or(String::new(), |measured| measured.text(&task));
     said.push_str(&table(&task, &points, prices).text());
@@ -52,6 +54,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         }
     }
     Ok(std::io::stdout().write_all(said.as_bytes())?)
+}
+
+/// A line for each rate on stderr: a rate may take a minute.
+fn progress(done: usize, of: usize, point: &Point) {
+    let side = |(name, of): (&str, fn(&Point) -> Option<&Side>)| match of(point) {
+        Some(side) => format!("{name} {} GPUs", side.gpus.len()),
+        None => format!("{name} none"),
+    };
+    let sides = SIDES.map(side).join(", ");
+    eprintln!("plan sweep: {done}/{of} {:.3} requests/s: {sides}", point.rate);
 }
 
 fn write(path: &Path, option: &str, text: &str) -> anyhow::Result<()> {

@@ -1,0 +1,35 @@
+//! Output files, checked before the work that they are for: better before a long run than after it.
+
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, ensure};
+
+/// Fails if one of the files can't be written, as far as that can be known without writing it; each
+/// with its option.
+///
+/// # Errors
+/// A folder in place of a file, a file that refuses writing, or a missing folder.
+pub(super) fn check<'a>(
+    files: impl IntoIterator<Item = (&'a str, &'a Option<PathBuf>)>,
+) -> anyhow::Result<()> {
+    for (option, file) in files {
+        if let Some(file) = file {
+            one(option, file)?;
+        }
+    }
+    Ok(())
+}
+
+fn one(option: &str, file: &Path) -> anyhow::Result<()> {
+    let shown = file.display();
+    ensure!(!file.is_dir(), "{option} {shown}: this is a folder; name a file");
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let is_there = folder.is_none_or(Path::is_dir);
+    ensure!(is_there, "{option} {shown}: cannot write it: make its folder");
+    if file.exists() {
+        let opened = OpenOptions::new().append(true).open(file);
+        opened.with_context(|| format!("{option} {shown}: cannot write it; name another file"))?;
+    }
+    Ok(())
+}
