@@ -115,12 +115,12 @@ impl Outcome {
             return live::how(&self.spec, self.quick) + " ";
         }
         if self.spec.regions.is_none() && self.spec.world.is_none() {
-            return String::new();
+            return small.to_owned();
         }
-        let small = if self.quick { "**Small variant: its figures say nothing.** " } else { "" };
         format!(
             "{small}All figures are simulated: {}; values are means over {} with bootstrap 95 % \
              intervals in brackets. ",
+        let small = if self.quick { "**Small variant: its figures say nothing.** " } else { "" };
             self.windows(),
             self.which_seeds(),
         )

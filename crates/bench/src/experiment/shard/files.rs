@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use super::{Head, Known, MOST, Round, Shard};
+use crate::experiment::params;
 
 /// The file of a shard.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -16,13 +18,42 @@ pub(super) struct File {
     pub(super) rounds: Vec<Round>,
 }
 
+/// The text of a file: its contents with a hash of them, as any other number in a damaged file would
+/// be a result too.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sealed {
+    sum: String,
+    contents: Box<RawValue>,
+}
+
 impl File {
+    /// The text to write.
+    fn sealed(&self) -> serde_json::Result<Vec<u8>> {
+        let contents = serde_json::value::to_raw_value(self)?;
+        serde_json::to_vec(&Sealed { sum: params::of_text(contents.get()), contents })
+    }
+
+    fn read(path: &Path) -> anyhow::Result<File> {
+        let shown = path.display();
+        let text = std::fs::read(path).with_context(|| shown.to_string())?;
+        let other = || format!("{shown} is not the file of a shard; remove it");
+        let Sealed { sum, contents } = serde_json::from_slice(&text).with_context(other)?;
+        let own = params::of_text(contents.get());
+        ensure!(
+            sum == own,
+            "{shown}: sum: `{sum}` is not that of its contents, {own}: the file is damaged; remove it \
+             and run this shard again"
+        );
+        serde_json::from_str(contents.get()).with_context(other)
+    }
+
     /// Writes it in one step, so that other shards read all of it or nothing.
     pub(super) fn write(&self, folder: &Path) -> anyhow::Result<PathBuf> {
         let path = folder.join(self.shard.file());
         let part = folder.join(format!(".{}.part", self.shard.file()));
         let cannot = || format!("cannot write {}", path.display());
-        std::fs::write(&part, serde_json::to_vec(self)?).with_context(cannot)?;
+        std::fs::write(&part, self.sealed()?).with_context(cannot)?;
         std::fs::rename(&part, &path).with_context(cannot)?;
         Ok(path)
     }
@@ -44,9 +75,7 @@ pub(super) fn read(folders: &[PathBuf]) -> anyhow::Result<Option<Shards>> {
     let mut all: Option<Shards> = None;
     for path in paths(folders)? {
         let shown = path.display().to_string();
-        let text = std::fs::read(&path).with_context(|| shown.clone())?;
-        let file: File = serde_json::from_slice(&text)
-            .with_context(|| format!("{shown} is not the file of a shard; remove it"))?;
+        let file = File::read(&path)?;
         let Shard { index, of } = file.shard;
         ensure!(index < of && of <= MOST, "{shown}: no shard is {index} of {of}; remove it");
         match &mut all {

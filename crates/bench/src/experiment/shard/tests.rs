@@ -139,7 +139,7 @@ fn shards_belong_together() {
     let text = std::fs::read_to_string(&file).unwrap();
     let changed = |from: &str, to: &str| {
         assert!(text.contains(from), "{from}");
-        std::fs::write(&file, text.replacen(from, to, 1)).unwrap();
+        std::fs::write(&file, sealed(&text.replacen(from, to, 1))).unwrap();
         error(merged(&ENTRY, alone, BUILD))
     };
     let params = changed("\"params\":\"", "\"params\":\"f");
@@ -147,6 +147,38 @@ fn shards_belong_together() {
     let fewer = changed("\"results\":[{", "\"results\":[],\"extra\":[{");
     assert!(fewer.contains("shard-1-of-2.json is not the file of a shard"), "{fewer}");
     both.iter().for_each(|folder| std::fs::remove_dir_all(folder).unwrap());
+}
+
+/// The text with the sum of its contents, as if a shard had written it.
+fn sealed(text: &str) -> String {
+    let (_, contents) = text.split_once("\"contents\":").expect("it has contents");
+    let sum = params::of_text(&contents[..contents.len() - 1]);
+    format!("{{\"sum\":\"{sum}\",\"contents\":{contents}")
+}
+
+// A damaged number is not merged: the error names the file, the sum in it and the remedy. A file that
+// ends early is none.
+#[test]
+fn damaged_files_are_refused() {
+    let out = folder("damaged");
+    let alone = std::slice::from_ref(&out);
+    ["0/2", "1/2"].iter().for_each(|shard| drop(part(&ENTRY, shard, &out, 3).unwrap()));
+    let file = out.join("shard-1-of-2.json");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(sealed(&text), text);
+    let digit = text.rfind(|c: char| ('1'..='8').contains(&c)).expect("it has numbers");
+    let other = char::from(text.as_bytes()[digit] + 1).to_string();
+    let mut damaged = text.clone();
+    damaged.replace_range(digit..=digit, &other);
+    std::fs::write(&file, damaged).unwrap();
+    let said = error(merged(&ENTRY, alone, BUILD));
+    let known =
+        said.contains("shard-1-of-2.json: sum: `") && said.contains("is damaged; remove it");
+    assert!(known, "{said}");
+    std::fs::write(&file, &text[..text.len() / 2]).unwrap();
+    let said = error(merged(&ENTRY, alone, BUILD));
+    assert!(said.contains("shard-1-of-2.json is not the file of a shard; remove it"), "{said}");
+    std::fs::remove_dir_all(out).unwrap();
 }
 
 // Without runs there is nothing to divide, and a shard's number is below their count.
