@@ -284,7 +284,8 @@ impl Compared {
         format!("{}\n{}\n", tables.join("\n"), self.notes.join("\n"))
     }
 
-    /// Writes the tables as a page, the timelines, `results.json` and `results.csv`.
+    /// Writes the tables as a page, the timelines, `results.json`, `results.csv` and
+    /// `results.parquet`.
     ///
     /// # Errors
     /// When a file can't be written.
@@ -309,7 +310,7 @@ impl Compared {
             put(&format!("{}.svg", figure.name), &figure.svg)?;
         }
         let file = results::file("flow-sim", &crate::commit(), seed as u32, self.rows.clone(), "");
-        put("results.csv", &results::csv(&self.rows))?;
+        results::flat(&self.rows).write(dir, "results")?;
         put("results.json", &(serde_json::to_string_pretty(&file)? + "\n"))
     }
 }

@@ -31,6 +31,8 @@ pub mod metric;
 mod mfs;
 pub mod overload;
 pub mod params;
+#[cfg(feature = "parquet")]
+mod parquet;
 pub mod plan;
 mod planner_measured;
 pub mod plot;

@@ -150,7 +150,8 @@ impl Outcome {
         }
     }
 
-    /// Writes the page, the plots, `results.json` and its rows as `results.csv` into `dir`.
+    /// Writes the page, the plots, `results.json`, and its rows as `results.csv` and
+    /// `results.parquet`, into `dir`.
     ///
     /// # Errors
     /// When a file can't be written.
@@ -166,7 +167,7 @@ impl Outcome {
             put(name, text)?;
         }
         put("results.json", &(serde_json::to_string_pretty(&file)? + "\n"))?;
-        put("results.csv", &results::csv(rows))?;
+        results::flat(rows).write(dir, "results")?;
         for figure in figures {
             put(&format!("{}.svg", figure.name), &figure.svg)?;
         }

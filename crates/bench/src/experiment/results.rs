@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::build;
-use super::flat;
+use super::flat::{self, Flat};
 use super::grid::Grid;
 use super::metric;
 
@@ -75,12 +75,12 @@ pub fn bare(system: &str, workload: &str, given: &[(&str, Value)]) -> Value {
     Value::Object(row)
 }
 
-/// The rows as CSV, with a column for each field.
+/// The rows as a table with a column for each field.
 #[must_use]
-pub fn csv(rows: &[Value]) -> String {
+pub fn flat(rows: &[Value]) -> Flat {
     let objects = rows.iter().filter_map(Value::as_object).cloned();
     let first = ["system", "policy", "workload", "fleet", "topology", "admission"];
-    flat::table(objects.map(|row| flat::fields(row, &first))).csv()
+    Flat::new(objects.map(|row| flat::fields(row, &first)))
 }
 
 /// The whole file.

@@ -1,4 +1,4 @@
-//! The answer for programs: `what-if.json`, and every row as CSV with one name a column.
+//! The answer for programs: `what-if.json`, and every row as a table with a column for each field.
 
 use meridian_routing::{ShadowTotals, Would};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::live::Live;
 use super::question::Question;
 use super::rows::Row;
 use super::{headline, table};
-use crate::experiment::flat;
+use crate::experiment::flat::Flat;
 use crate::load::Quantiles;
 
 /// The whole answer.
@@ -115,8 +115,8 @@ fn quantiles(of: Option<Quantiles>) -> Value {
     })
 }
 
-/// Every row, those of the search included, as CSV. A name of a field in another one has a dot.
-pub(super) fn csv(answer: &Answer) -> String {
+/// Every row, those of the search included, as a table.
+pub(super) fn flat(answer: &Answer) -> Flat {
     let found = answer.least.iter().filter_map(|least| match &least.found {
         Found::Fleet(row) => Some(&**row),
         Found::NoneUpTo(_) => None,
@@ -126,5 +126,5 @@ pub(super) fn csv(answer: &Answer) -> String {
     let named = |row: Vec<(&'static str, Value)>| {
         row.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     };
-    flat::table(all.map(named)).csv()
+    Flat::new(all.map(named))
 }

@@ -70,7 +70,8 @@ impl Report<'_> {
         parts.join("\n\n")
     }
 
-    /// Writes `report.html`, `report.txt`, `what-if.json`, `what-if.csv` and `ttft.svg` into `dir`.
+    /// Writes `report.html`, `report.txt`, `what-if.json`, `what-if.csv`, `what-if.parquet` and
+    /// `ttft.svg` into `dir`.
     ///
     /// # Errors
     /// When a file can't be written.
@@ -84,7 +85,7 @@ impl Report<'_> {
         let svg = plot::svg(question, answer)?;
         let value = json::json(question, answer, self.command);
         put("what-if.json", &(serde_json::to_string_pretty(&value)? + "\n"))?;
-        put("what-if.csv", &json::csv(answer))?;
+        json::flat(answer).write(dir, "what-if")?;
         put("ttft.svg", &svg)?;
         put("report.txt", &(self.text() + "\n"))?;
         put("report.html", &page::html(self, &svg))

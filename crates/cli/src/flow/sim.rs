@@ -45,7 +45,8 @@ pub(crate) struct Sim {
     /// Length of the timelines [default: 20ms, or until the last flow]
     #[arg(long, value_parser = humantime::parse_duration)]
     window: Option<Duration>,
-    /// Folder for the report, the timelines, results.json and results.csv
+    /// Folder for the report, the timelines, results.json, results.csv and
+    /// results.parquet
     #[arg(long, default_value = "target/flow-sim")]
     out: PathBuf,
 }

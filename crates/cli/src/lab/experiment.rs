@@ -23,8 +23,10 @@ pub(crate) struct Args {
     /// Run real processes instead of the simulation, if the experiment supports it
     #[arg(long)]
     live: bool,
-    /// Folder for the report, the plots, results.json and results.csv; `all` adds a folder for each
-    /// [default: target/experiments/NAME]
+    #[command(flatten)]
+    servers: Servers,
+    /// Folder for the report, the plots, results.json, results.csv and results.parquet; `all` adds a
+    /// folder for each [default: target/experiments/NAME]
     #[arg(long)]
     out: Option<PathBuf>,
     /// Run a small variant, which only shows that the experiment works

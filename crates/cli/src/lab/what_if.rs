@@ -37,7 +37,8 @@ pub(crate) struct Args {
     /// Simulate the seeds 1 to this, and show the means
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     seeds: u32,
-    /// Folder for report.html, report.txt, what-if.json, what-if.csv and ttft.svg
+    /// Folder for report.html, report.txt, what-if.json, what-if.csv, what-if.parquet and
+    /// ttft.svg
     #[arg(long, default_value = "target/what-if")]
     out: PathBuf,
 }
@@ -133,9 +134,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         each_region: false,
         traffic,
     };
-    let command = command::of(&args, &question);
     std::fs::create_dir_all(&args.out)
         .with_context(|| format!("--out {}: cannot make this folder", args.out.display()))?;
+    let command = command::of(&args, &question);
     let bar = super::experiment::bar("what-if");
     let given = question.policies.len() * question.arrangements.len() * question.sizes.len();
     let answer = answer(&question, &|done, what| {

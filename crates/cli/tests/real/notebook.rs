@@ -9,7 +9,8 @@ use crate::common::must;
 
 const PINS: Pins = Pins { name: "notebook", key: "NOTEBOOK_PIP", module: "nbclient" };
 
-// Every cell runs: tables are tables, and plots are plots. A wrong folder is an error.
+// Every cell runs: tables are tables, and plots are plots. A wrong folder is an error. A reader of
+// Parquet that is not ours finds the table of the CSV, with types.
 #[tokio::test]
 async fn the_notebook_runs() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -32,7 +33,8 @@ async fn the_notebook_runs() {
     let ran = run("target/what-if");
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     let (table, plot) = ("text/html text/plain", "image/png text/plain");
-    let wanted = format!("{table}\n{plot}\n{plot}\n{table}\n");
+    let types = "replicas i\nmeets_slo b\nttft_ms.mean f\npolicy O\n";
+    let wanted = format!("{table}\n{plot}\n{plot}\n{table}\n{types}");
     assert_eq!(String::from_utf8_lossy(&ran.stdout), wanted);
     let failed = run("elsewhere");
     let said = String::from_utf8_lossy(&failed.stderr);

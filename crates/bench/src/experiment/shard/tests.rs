@@ -52,13 +52,13 @@ fn merged(entry: &Entry, folders: &[PathBuf], build: &str) -> anyhow::Result<Out
 }
 
 /// Every file of a folder.
-fn files(outcome: &Outcome, name: &str) -> Vec<(String, String)> {
+fn files(outcome: &Outcome, name: &str) -> Vec<(String, Vec<u8>)> {
     let folder = folder(name);
     outcome.write(&folder).unwrap();
     let list = std::fs::read_dir(&folder).unwrap().flatten();
-    let text = |path: PathBuf| std::fs::read_to_string(path).unwrap();
+    let bytes = |path: PathBuf| std::fs::read(path).unwrap();
     let mut files: Vec<_> =
-        list.map(|f| (f.file_name().to_string_lossy().into_owned(), text(f.path()))).collect();
+        list.map(|f| (f.file_name().to_string_lossy().into_owned(), bytes(f.path()))).collect();
     files.sort();
     std::fs::remove_dir_all(folder).unwrap();
     files
