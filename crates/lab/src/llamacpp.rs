@@ -1,13 +1,20 @@
-//! Real llama.cpp servers, installed on demand.
+//! Real llama.cpp servers: installed on demand, or the user's own.
 //!
-//! The server is llama.cpp's own, embedded in Python by `xllamacpp`. The model is generated here,
+//! The installed server is llama.cpp's own, embedded in Python by `xllamacpp`. The model is generated here,
 //! tiny and random (`llamacpp/model.py`), since the tests are about how a real server schedules,
 //! caches and counts. Everything is in one directory and created once: a virtual environment with
 //! pinned packages, the two tools, and the model.
 //!
+//! A user's own is a `llama-server` with a GGUF file, on whatever hardware it was built for (`own.rs`).
+//!
 //! llama.cpp counts tokens, not requests: computed prompt tokens, cached ones, and generated ones.
 
+mod own;
+
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub use own::Own;
 
 use crate::venv::{self, Pins};
 use crate::{Error, Fleet, Process, Program, Result};
@@ -15,12 +22,27 @@ use crate::{Error, Fleet, Process, Program, Result};
 const MODEL_TOOL: &str = include_str!("../llamacpp/model.py");
 const SERVE_TOOL: &str = include_str!("../llamacpp/serve.py");
 
-/// An installed llama.cpp with a model to serve.
+/// How long a server may take to end after SIGTERM. Then it is killed.
+const END_LIMIT: Duration = Duration::from_secs(10);
+
+/// A llama.cpp with a model to serve.
 #[derive(Debug, Clone)]
-pub struct LlamaCpp {
-    python: PathBuf,
-    serve: PathBuf,
-    model: PathBuf,
+pub enum LlamaCpp {
+    /// The installed one.
+    Installed(Installed),
+    /// The user's own.
+    Own(Own),
+}
+
+/// An installed llama.cpp with its tiny model.
+#[derive(Debug, Clone)]
+pub struct Installed {
+    /// The Python that has it.
+    pub python: PathBuf,
+    /// The program that serves a model: MODEL PORT SLOTS CONTEXT.
+    pub serve: PathBuf,
+    /// The model.
+    pub model: PathBuf,
 }
 
 /// Settings of a llama.cpp server.
@@ -70,7 +92,7 @@ fn install_blocking(home: &Path) -> Result<LlamaCpp> {
             &format!("remove {} and try again", home.display()),
         )?;
     }
-    Ok(LlamaCpp { python, serve, model })
+    Ok(LlamaCpp::Installed(Installed { python, serve, model }))
 }
 
 /// Writes a tool's file, unless it is already there with this text.
@@ -94,9 +116,13 @@ impl Fleet {
     pub async fn llamacpp(
         &self,
         name: &str,
-        installed: &LlamaCpp,
+        server: &LlamaCpp,
         spec: ServerSpec,
     ) -> Result<Process> {
+        let installed = match server {
+            LlamaCpp::Installed(installed) => installed,
+            LlamaCpp::Own(own) => return own.start(self, name, spec).await,
+        };
         let numbers = [u32::from(spec.port), spec.slots, spec.context];
         let program = Program::new(name, &installed.python)
             .args([&installed.serve, &installed.model])
@@ -104,5 +130,17 @@ impl Fleet {
             .args(["--until-stdin-closes"])
             .ready(&["listening on "]);
         self.start(program).await
+    }
+}
+
+/// Ends a server and waits until it has exited: only then is the memory of its GPU free for the next.
+///
+/// # Errors
+/// If it can't be killed.
+pub async fn end(mut server: Process) -> Result<()> {
+    server.terminate();
+    match server.wait(END_LIMIT).await {
+        Ok(_) => Ok(()),
+        Err(_) => server.kill().await,
     }
 }

@@ -188,6 +188,11 @@ impl Process {
         &self.said[nth]
     }
 
+    /// Adds an address that the program does not print, for [`Process::said`].
+    pub(crate) fn say(&mut self, address: String) {
+        self.said.push(address);
+    }
+
     /// The latest line of its stdout.
     pub fn line(&self) -> watch::Receiver<String> {
         self.line.clone()

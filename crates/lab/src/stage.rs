@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 
 use self::world::World;
 use crate::cpu::{Busy, Ticks};
-use crate::llamacpp::{LlamaCpp, ServerSpec};
+use crate::llamacpp::{self, LlamaCpp, ServerSpec};
 use crate::load::Load;
 use crate::{Client, ClientCounts, Counts, EngineSpec, Fleet, GatewaySpec, Result};
 pub use runs::{Killed, OneRun, PlayedRuns, Runs};
@@ -119,6 +119,11 @@ impl Stage {
         let (counts, faults) = world.settle(self, &client, &clients).await?;
         for gateway in &mut world.gateways {
             gateway.process.terminate();
+        }
+        if self.llamacpp.is_some() {
+            for server in std::mem::take(&mut world.engines) {
+                llamacpp::end(server).await?;
+            }
         }
         Ok(Played { counts, faults, records, busy })
     }

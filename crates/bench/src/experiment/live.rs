@@ -50,7 +50,7 @@ pub(super) fn shaped(
     add: impl FnOnce(&Grid<'_>, &mut Findings) -> anyhow::Result<()>,
 ) -> anyhow::Result<Findings> {
     let mut plan = plan(&context.spec, context.quick)?;
-    let (installed, speeds) = servers::prepare(&mut plan)?;
+    let (installed, speeds) = servers::prepare(&mut plan, context.servers.as_ref())?;
     let cells = plan.cells();
     let first = context.spec.first_seed;
     let seeds: Vec<u64> = (first..first + u64::from(context.seeds)).collect();
@@ -64,6 +64,7 @@ pub(super) fn shaped(
         seeds: context.seeds,
         quick: context.quick,
         commit: context.commit.clone(),
+        servers: None,
         runs: context.runs,
         simulate: &simulate,
         progress: context.progress,

@@ -67,7 +67,16 @@ pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     let whole = |scenario: Scenario| (context.simulate)(scenario).map(until_the_end);
     let Context { seeds, quick, runs, progress, .. } = *context;
     let spec = context.spec.clone();
-    let whole = Context { spec, seeds, quick, commit: None, runs, simulate: &whole, progress };
+    let whole = Context {
+        spec,
+        seeds,
+        quick,
+        commit: None,
+        servers: None,
+        runs,
+        simulate: &whole,
+        progress,
+    };
     let grid = cells::simulate(&whole, &plan)?;
     let mut found = cells::findings(&whole, &grid)?;
     let published = published();

@@ -58,6 +58,7 @@ mod versus;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use meridian_lab::llamacpp::Own;
 use serde_json::Value;
 
 use claim::Claim;
@@ -81,6 +82,8 @@ pub struct Options {
     pub file: Option<PathBuf>,
     /// The hash of the commit that is judged, for an experiment that draws its workloads by it.
     pub commit: Option<String>,
+    /// The llama.cpp server of a live run, in place of the one that is installed.
+    pub servers: Option<Own>,
     /// The folder for the results. It is created before anything runs, so that an hour's results
     /// are not lost for lack of it.
     pub out: Option<PathBuf>,
@@ -96,6 +99,8 @@ pub struct Context<'a> {
     pub quick: bool,
     /// The hash of the commit that is judged.
     pub commit: Option<String>,
+    /// The llama.cpp server of a live run, in place of the one that is installed.
+    pub servers: Option<Own>,
     /// Where the results of runs come from.
     pub runs: &'a Runs,
     /// The simulator.
@@ -219,8 +224,8 @@ fn run_with(
         std::fs::create_dir_all(dir)
             .with_context(|| format!("--out {}: cannot make this folder", dir.display()))?;
     }
-    let commit = options.commit.clone();
-    let context = Context { spec, seeds, quick, commit, runs, simulate, progress };
+    let (commit, servers) = (options.commit.clone(), options.servers.clone());
+    let context = Context { spec, seeds, quick, commit, servers, runs, simulate, progress };
     let findings = code(&context).with_context(|| from)?;
     Ok(Outcome {
         name: entry.name,

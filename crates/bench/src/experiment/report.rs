@@ -100,6 +100,11 @@ impl Outcome {
         let quick = if self.quick { " --quick" } else { "" };
         let live = if self.live { " --live" } else { "" };
         let path = |flag: &str, path: &Path| format!(" {flag} {}", quoted(path));
+        let servers = self.given.servers.as_ref().map(|own| {
+            let layers = own.gpu_layers().map(|n| format!(" --gpu-layers {n}")).unwrap_or_default();
+            path("--llama-server", own.program()) + &path("--gguf", own.model()) + &layers
+        });
+        let servers = servers.unwrap_or_default();
         let file = self.given.file.as_deref().map(|file| path("--file", file)).unwrap_or_default();
         let usual = super::folder(self.name);
         let out = self.given.out.as_deref().filter(|out| *out != usual);
@@ -107,20 +112,22 @@ impl Outcome {
         let commit = self.given.commit.as_deref().filter(|_| self.spec.draw.is_some());
         let commit = commit.map(|hash| format!(" --commit {hash}")).unwrap_or_default();
         let (name, seeds) = (self.name, self.seeds);
-        format!("meridian experiment {name} --seeds {seeds}{quick}{live}{file}{out}{commit}")
+        format!(
+            "meridian experiment {name} --seeds {seeds}{quick}{live}{servers}{file}{out}{commit}"
+        )
     }
 
     fn how(&self) -> String {
         if self.live {
             return live::how(&self.spec, self.quick) + " ";
         }
+        let small = if self.quick { "**Small variant: its figures say nothing.** " } else { "" };
         if self.spec.regions.is_none() && self.spec.world.is_none() {
             return small.to_owned();
         }
         format!(
             "{small}All figures are simulated: {}; values are means over {} with bootstrap 95 % \
              intervals in brackets. ",
-        let small = if self.quick { "**Small variant: its figures say nothing.** " } else { "" };
             self.windows(),
             self.which_seeds(),
         )

@@ -44,7 +44,13 @@ pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     plan.workloads.retain(|w| w.0.half == Some(Half::Tuning));
     let mut tables = Vec::new();
     if context.seeds > 1 {
-        let first = Context { seeds: 1, spec: context.spec.clone(), commit: None, ..*context };
+        let first = Context {
+            seeds: 1,
+            spec: context.spec.clone(),
+            commit: None,
+            servers: None,
+            ..*context
+        };
         let grid = simulate(&first, &plan)?;
         let contests = contests(&grid, &candidates);
         tables.push(all(

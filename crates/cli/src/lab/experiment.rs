@@ -8,6 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use meridian_bench::experiment::runner::{Progress, simulate};
 use meridian_bench::experiment::shard::{self, Shard};
 use meridian_bench::experiment::{self, ALL, Entry, Options, Outcome, RELEASE};
+use meridian_lab::llamacpp::Own;
 
 /// Reproduce a published comparison
 #[derive(Debug, clap::Args)]
@@ -44,6 +45,27 @@ pub(crate) struct Args {
     shard: Option<Shard>,
 }
 
+/// llama.cpp servers of the user's choice.
+#[derive(Debug, clap::Args)]
+struct Servers {
+    /// With --live, this llama-server in place of the installed one, on any GPU it was built for
+    #[arg(long, requires_all = ["live", "gguf"], value_name = "PATH")]
+    llama_server: Option<PathBuf>,
+    /// The model that it serves, in GGUF
+    #[arg(long, requires = "llama_server", value_name = "FILE")]
+    gguf: Option<PathBuf>,
+    /// Layers of the model on the GPU [default: llama-server's own]
+    #[arg(long, requires = "llama_server", value_name = "N")]
+    gpu_layers: Option<u32>,
+}
+
+impl Servers {
+    fn read(&self) -> anyhow::Result<Option<Own>> {
+        let both = self.llama_server.clone().zip(self.gguf.clone());
+        Ok(both.map(|(program, gguf)| Own::new(program, gguf, self.gpu_layers)).transpose()?)
+    }
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
@@ -64,6 +86,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             bail!("--commit: only `{RELEASE}` draws its workloads by it; leave it out")
         }
         "all" if args.file.is_some() => bail!("--file: needs one experiment; give its name"),
+        "all" if args.servers.llama_server.is_some() => {
+            bail!("--llama-server: needs one experiment; give its name")
+        }
         "all" if args.shard.is_some() => bail!("--shard: needs one experiment; give its name"),
         "all" => all(args),
         name => {
@@ -103,9 +128,9 @@ fn all(args: &Args) -> anyhow::Result<()> {
 
 /// Runs an experiment, shows and writes its results, and fails if an invariant was broken.
 fn one(args: &Args, entry: &Entry, dir: PathBuf) -> anyhow::Result<()> {
-    let outcome = with_progress(entry.name, |progress| {
-        experiment::run(entry, options(args, dir), &simulate, progress)
-    });
+    let options = Options { servers: args.servers.read()?, ..options(args, dir) };
+    let outcome =
+        with_progress(entry.name, |progress| experiment::run(entry, options, &simulate, progress));
     finish(&outcome?)
 }
 
@@ -154,7 +179,7 @@ fn merge(args: &Args) -> anyhow::Result<()> {
 fn options(args: &Args, dir: PathBuf) -> Options {
     let Args { seeds, live, quick, .. } = *args;
     let commit = args.commit.clone().or_else(|| Some(env!("MERIDIAN_COMMIT").to_owned()));
-    Options { seeds, quick, live, file: args.file.clone(), commit, out: Some(dir) }
+    Options { seeds, quick, live, file: args.file.clone(), commit, servers: None, out: Some(dir) }
 }
 
 /// Shows the progress of the runs while `work` runs them.

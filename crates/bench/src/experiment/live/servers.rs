@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use meridian_base::mix;
-use meridian_lab::llamacpp::{self, LlamaCpp, ServerSpec};
+use meridian_lab::llamacpp::{self, LlamaCpp, Own, ServerSpec};
 use meridian_lab::{Fleet as Processes, Stage};
 use meridian_workload::BYTES_PER_TOKEN;
 use tokio::task::{LocalSet, spawn_local};
@@ -45,11 +45,15 @@ pub(super) fn of(fleet: &Fleet) -> anyhow::Result<Option<ServerSpec>> {
     Ok(Some(ServerSpec { slots, context, port: 0 }))
 }
 
-/// Installs llama.cpp if a fleet needs it, and gives such fleets the step times of real servers.
+/// Installs llama.cpp if a fleet needs it and the user has given none, and gives such fleets the step
+/// times of real servers.
 ///
 /// # Errors
-/// If a server can't be installed, started or measured.
-pub(super) fn prepare(plan: &mut Plan) -> anyhow::Result<(Option<LlamaCpp>, Option<Table>)> {
+/// If a server can't be installed, started or measured, or is given and no fleet has servers.
+pub(super) fn prepare(
+    plan: &mut Plan,
+    own: Option<&Own>,
+) -> anyhow::Result<(Option<LlamaCpp>, Option<Table>)> {
     let mut table = Table::new(
         "Step times of the servers, measured while all were busy, ms",
         &["fleet", "a step", "a sequence in it", "a prompt token of four bytes in it"],
@@ -60,8 +64,10 @@ pub(super) fn prepare(plan: &mut Plan) -> anyhow::Result<(Option<LlamaCpp>, Opti
         let Some(spec) = of(fleet)? else { continue };
         let count = fleet.replicas();
         let (found, speed) = LocalSet::new().block_on(&runtime, async {
-            let home = llamacpp::home(&std::env::current_dir()?);
-            let found = llamacpp::install(&home).await?;
+            let found = match own {
+                Some(own) => LlamaCpp::Own(own.clone()),
+                None => llamacpp::install(&llamacpp::home(&std::env::current_dir()?)).await?,
+            };
             let speed = measure(&found, spec, count).await.context("measuring servers")?;
             anyhow::Ok((found, speed))
         })?;
@@ -72,6 +78,10 @@ pub(super) fn prepare(plan: &mut Plan) -> anyhow::Result<(Option<LlamaCpp>, Opti
         row.extend([step_ms, sequence_ms, token_ms].map(|ms| format!("{ms:.3}")));
         table.row(row);
     }
+    ensure!(
+        own.is_none() || installed.is_some(),
+        "--llama-server: no live fleet of this experiment has llama.cpp servers; leave it out"
+    );
     let table = installed.is_some().then_some(table);
     Ok((installed, table))
 }
@@ -108,6 +118,9 @@ async fn measure(installed: &LlamaCpp, spec: ServerSpec, count: usize) -> anyhow
     let full = all(&urls, 2, (spec.slots, 64, REPLY), gap).await?;
     let short = all(&urls, 3, (1, PROMPTS[0], 1), first).await?;
     let long = all(&urls, 4, (1, PROMPTS[1], 1), first).await?;
+    for server in servers {
+        llamacpp::end(server).await?;
+    }
     Ok(speed([alone, full], spec.slots, [short, long]))
 }
 

@@ -52,6 +52,7 @@ fn run(code: fn(&Context<'_>) -> anyhow::Result<Findings>) -> Findings {
         seeds: 2,
         quick: false,
         commit: None,
+        servers: None,
         runs: &Runs::whole(),
         simulate: &stand_in,
         progress: &|_, _, _| (),
@@ -95,7 +96,16 @@ fn ours_is_needed() {
     let spec: Spec = read("test", &YAML.replace("policy: meridian", "policy: random")).unwrap();
     let (simulate, progress) = (&stand_in as &_, &|_: usize, _: usize, _: &str| ());
     let runs = &Runs::whole();
-    let context = Context { spec, seeds: 1, quick: false, commit: None, runs, simulate, progress };
+    let context = Context {
+        spec,
+        seeds: 1,
+        quick: false,
+        commit: None,
+        servers: None,
+        runs,
+        simulate,
+        progress,
+    };
     for code in [pairs, break_even] {
         let error = code(&context).unwrap_err().to_string();
         assert!(error.starts_with("systems: "), "{error}");

@@ -75,6 +75,7 @@ fn marks_are_against_who_answers() {
         seeds: 2,
         quick: true,
         commit: None,
+        servers: None,
         runs: &Runs::whole(),
         simulate: &stand_in,
         progress: &|_, _, _| (),
