@@ -9,7 +9,7 @@ use meridian_plan::{Aggregated, Task, aggregated};
 use crate::judged::{Seen, error, seen, suite};
 
 /// Cases, of which docs/planner.md has the results of the first hundred.
-const CASES: usize = 15;
+const CASES: u64 = 15;
 /// Share of the goodput at which a deployment is simulated.
 const LOAD: f64 = 0.6;
 /// A smaller error counts as none.
@@ -26,8 +26,7 @@ fn simulated(task: &Task<'_>, one: &meridian_plan::Whole, rate: f64, seed: u64) 
 // prediction is within 15 % in nearly all. `MERIDIAN_CASES` sets their number.
 #[test]
 fn aggregated_predictions_hold_in_simulation() {
-    let given = std::env::var("MERIDIAN_CASES").ok();
-    let cases = given.map_or(CASES, |count| count.parse().expect("MERIDIAN_CASES is a number"));
+    let cases = suite::cases(CASES) as usize;
     let (mut seed, mut count, mut near) = (0, 0, [0_usize; 3]);
     let mut far = Vec::new();
     while count < cases {

@@ -9,7 +9,8 @@ use meridian_plan::{
     GpuId, GroupPolicy, LinkId, PolicyTable, Topology, TopologySpec, collective::choices,
 };
 
-const CASES: u64 = 200;
+/// Cases; docs/planner.md has the figures of 200.
+const CASES: u64 = 100;
 /// Operations of a case.
 const OPERATIONS: usize = 6_000;
 /// Seconds of a case: twenty windows.
@@ -105,19 +106,20 @@ impl Case {
 
 /// How far above the optimum, case by case, least first.
 fn above(fullest: impl Fn(&Case) -> f64) -> Vec<f64> {
-    let mut all: Vec<f64> = (0..CASES)
+    let cases = crate::suite::cases(CASES);
+    let mut all: Vec<f64> = (0..cases)
         .map(case)
         .filter(|case| !case.table.groups.is_empty())
         .map(|case| fullest(&case) / case.least() - 1.0)
         .collect();
     all.sort_by(f64::total_cmp);
-    assert!(all.len() > 150, "{}", all.len());
+    assert!(4 * all.len() > 3 * cases as usize, "{} of {cases}", all.len());
     assert!(all[0] > -1e-6, "no placement is below the optimum: {}", all[0]);
     all
 }
 
-// The corrected scheduler's fullest link is within 5 % of the possible minimum, in all but one of
-// 200 cases (5.7 % there); the paper's equations miss that in two cases of five.
+// The corrected scheduler's fullest link is within 5 % of the possible minimum, in all but one case
+// (5.7 % there); the paper's equations miss that in two cases of five.
 #[test]
 fn correction_12_the_fullest_link_is_near_the_optimum() {
     let ours = above(|case| {

@@ -7,6 +7,12 @@ use meridian_plan::{
     UnitSpec,
 };
 
+/// The number of cases of a comparison: as many as given, unless `MERIDIAN_CASES` says otherwise.
+pub(crate) fn cases(usual: u64) -> u64 {
+    let given = std::env::var("MERIDIAN_CASES").ok();
+    given.map_or(usual, |count| count.parse().expect("MERIDIAN_CASES is a number"))
+}
+
 /// One case.
 pub(crate) struct Case {
     spec: TopologySpec,
