@@ -3,27 +3,28 @@
 //!
 //! A block is in one of three states. *Referenced*: it is in some sequence's table. *Cached*: no
 //! sequence references it, but it still holds the keys and values of the prefix that its hash
-//! names, and the next prompt with that prefix can reuse it. *Empty*: neither. Cached and empty
-//! blocks are in one free list, empty ones in front. Taking a block from the front therefore evicts
+//! names, and the next prompt with that prefix can reuse it. *Empty*: neither. Taking a block evicts
 //! the least recently used prefix, and only when no empty block is left. A sequence releases its
 //! last block first, so the tail of a prefix is evicted before its head (vLLM v1's order;
-//! PagedAttention, SOSP'23, and vLLM's automatic prefix caching). Memory grows with the blocks that
-//! were ever used.
+//! PagedAttention, SOSP'23, and vLLM's automatic prefix caching).
 //!
 //! The driver chains the hashes: a block's hash also names all blocks before it. A match is
-//! therefore a walk from the first block to the first miss, and no tree is needed.
+//! therefore a walk from the first block to the first miss, and no tree is needed. Blocks that one
+//! sequence named after each other are one entry, a *run* (`runs.rs`), until another sequence shares
+//! a part of it. Blocks without a name are only counted: one is as good as another.
 //!
 //! Two sequences that compute the same block at the same time have one copy each; only the first is
 //! in the index. The cache stores no tokens and copies nothing between tiers.
 
-mod free;
+mod runs;
+mod table;
 #[cfg(test)]
 mod tests;
 
 use alloc::vec::Vec;
-use free::FreeList;
-use hashbrown::HashTable;
-use hashbrown::hash_table::Entry;
+use runs::{At, Runs};
+use table::Piece;
+pub use table::Table;
 
 /// Tokens in one block.
 pub const BLOCK_TOKENS: u32 = 16;
@@ -34,151 +35,189 @@ pub const fn blocks_for(tokens: u32) -> u32 {
     tokens.div_ceil(BLOCK_TOKENS)
 }
 
-/// One block, which is looked up by the `hash` of its contents.
-#[derive(Clone, Copy, Debug, Default)]
-struct Block {
-    hash: u64,
-    references: u32,
-    named: bool,
-}
-
 /// All KV blocks of one replica: shared by reference, found by hash, evicted oldest first.
 #[derive(Clone, Debug)]
 pub struct KvCache {
-    /// The blocks that were ever used.
-    blocks: Vec<Block>,
-    /// The named blocks. Only the blocks store the hashes: a simulation runs many replicas, and
-    /// every block of every request is looked up here.
-    index: HashTable<u32>,
-    free: FreeList,
+    runs: Runs,
+    total: u32,
+    /// Blocks that hold nothing.
+    empty: u32,
     evictions: u64,
-}
-
-/// The index position of a block hash.
-fn spread(hash: u64) -> u64 {
-    meridian_base::mix(0, hash)
+    /// Runs of a piece that is released, kept to reuse its memory.
+    released: Vec<u32>,
 }
 
 impl KvCache {
-    /// A cache of `blocks` empty blocks. Allocates nothing: tables grow with the blocks in use.
+    /// A cache of `blocks` empty blocks. Allocates nothing: memory grows with the prefixes cached.
     #[must_use]
     pub fn new(blocks: u32) -> KvCache {
-        KvCache {
-            blocks: Vec::new(),
-            index: HashTable::new(),
-            free: FreeList::full(blocks),
-            evictions: 0,
-        }
+        let (runs, released) = (Runs::default(), Vec::new());
+        KvCache { runs, total: blocks, empty: blocks, evictions: 0, released }
     }
 
-    /// The block that `hash` names, if it is cached.
-    fn find(&self, hash: u64) -> Option<u32> {
-        let is_it = |block: &u32| self.blocks[*block as usize].hash == hash;
-        self.index.find(spread(hash), is_it).copied()
-    }
-
-    /// Counts the leading `hashes` whose blocks are cached. Costs one lookup per match.
+    /// Counts the leading `hashes` whose blocks are cached. Costs one lookup for each run.
     #[must_use]
     pub fn matched(&self, hashes: &[u64]) -> u32 {
-        hashes.iter().take_while(|hash| self.find(**hash).is_some()).count() as u32
+        self.runs.walk(hashes, |_, _| {})
     }
 
     /// References the leading blocks of `hashes` that are cached and appends them to the empty
     /// `table`, if a sequence of `blocks` blocks in all, including these, fits now. Returns how
-    /// many they are; if it does not fit, returns `None` and changes nothing. Costs one lookup per
-    /// match.
+    /// many they are; if it does not fit, returns `None` and changes nothing. Costs one lookup for
+    /// each run.
     #[must_use]
-    pub fn share(&mut self, hashes: &[u64], blocks: u32, table: &mut Vec<u32>) -> Option<u32> {
+    pub fn share(&mut self, hashes: &[u64], blocks: u32, table: &mut Table) -> Option<u32> {
         debug_assert!(table.is_empty(), "a sequence shares its first blocks");
-        table.extend(hashes.iter().map_while(|hash| self.find(*hash)));
-        let shared = table.len() as u32;
-        let idle = |block: &&u32| self.blocks[**block as usize].references == 0;
-        // A matched block that no sequence references is in the free list, and leaves it.
-        let taken = blocks.saturating_sub(shared) + table.iter().filter(idle).count() as u32;
-        if taken > self.free.len() {
-            table.clear();
+        let pieces = &mut table.pieces;
+        let shared = self.runs.walk(hashes, |run, count| pieces.push(Piece { run, count }));
+        let idle = |piece: &&Piece| self.runs.is_idle(piece.run);
+        // A matched block that no sequence references counts as free until now.
+        let idle: u32 = pieces.iter().filter(idle).map(|piece| piece.count).sum();
+        if blocks.saturating_sub(shared) + idle > self.free() {
+            pieces.clear();
             return None;
         }
-        for block in table {
-            let entry = &mut self.blocks[*block as usize];
-            if entry.references == 0 {
-                self.free.remove(*block);
+        let mut end = 0;
+        for Piece { run, count } in pieces {
+            end += *count;
+            if *count < self.runs.len(*run) {
+                self.runs.split(*run, *count, hashes[end as usize - 1]);
             }
-            entry.references += 1;
+            self.runs.reference(*run);
         }
+        (table.blocks, table.offered) = (shared, shared);
         Some(shared)
     }
 
     /// Grows `table` to `blocks` blocks, evicting as needed. If there are too few, returns false
     /// and changes nothing.
     #[must_use]
-    pub fn grow(&mut self, table: &mut Vec<u32>, blocks: u32) -> bool {
-        let fresh = blocks.saturating_sub(table.len() as u32);
-        if fresh > self.free.len() {
+    pub fn grow(&mut self, table: &mut Table, blocks: u32) -> bool {
+        let fresh = blocks.saturating_sub(table.blocks);
+        if fresh > self.free() {
             return false;
         }
-        for _ in 0..fresh {
-            let block = self.free.pop().expect("as many as needed were counted above");
-            if block as usize == self.blocks.len() {
-                self.blocks.push(Block::default());
-            }
-            let entry = &mut self.blocks[block as usize];
-            entry.references = 1;
-            if core::mem::take(&mut entry.named) {
-                let hash = spread(entry.hash);
-                let held = self.index.find_entry(hash, |held| *held == block);
-                held.expect("a named block is in the index").remove();
-                self.evictions += 1;
-            }
-            table.push(block);
-        }
+        let evicted = fresh.saturating_sub(self.empty);
+        self.empty -= fresh - evicted;
+        self.runs.evict(evicted);
+        self.evictions += u64::from(evicted);
+        table.push_unnamed(fresh);
+        table.blocks += fresh;
         true
     }
 
-    /// Names the contents of a referenced block, so that later prompts find it. Does nothing if
-    /// another block already has the same contents.
-    pub fn name(&mut self, block: u32, hash: u64) {
-        let Block { references, named, .. } = self.blocks[block as usize];
-        assert!(references > 0, "only a referenced block has contents to name");
-        let blocks = &self.blocks;
-        let of = |held: &u32| blocks[*held as usize].hash;
-        let place =
-            self.index.entry(spread(hash), |held| of(held) == hash, |held| spread(of(held)));
-        if let (false, Entry::Vacant(place)) = (named, place) {
-            place.insert(block);
-            self.blocks[block as usize] = Block { hash, references, named: true };
+    /// Names the first `until` blocks of `table` by the leading `hashes`, so that later prompts
+    /// find them. A block stays without a name if another one has the same contents, and each block
+    /// is tried once.
+    pub fn name(&mut self, table: &mut Table, hashes: &[u64], until: u32) {
+        let from = table.offered;
+        if until <= from {
+            return;
         }
+        table.offered = until;
+        let (unnamed, rest) = (table.pop_unnamed(), table.blocks - until);
+        table.push_unnamed(unnamed - rest - (until - from));
+        let mut at = self.end(table, hashes, from);
+        for block in from as usize..until as usize {
+            let before = if block == 0 { 0 } else { hashes[block - 1] };
+            at = self.runs.next(at, before, hashes[block]);
+            match at {
+                Some(_) => table.push_unnamed(1),
+                None => at = Some(self.append(table, before, hashes[block])),
+            }
+        }
+        table.push_unnamed(rest);
+    }
+
+    /// Where the block before block `from` of `table` is cached: in its last run, or in that of
+    /// another sequence. Blocks from there on have no piece yet.
+    fn end(&self, table: &Table, hashes: &[u64], from: u32) -> Option<At> {
+        let unnamed = table.last_unnamed();
+        let named = table.pieces.iter().rev().find(|piece| !piece.is_unnamed());
+        let mut at = named.map(|piece| self.runs.last(piece.run, piece.count));
+        for block in (from - unnamed) as usize..from as usize {
+            let before = if block == 0 { 0 } else { hashes[block - 1] };
+            at = self.runs.next(at, before, hashes[block]);
+        }
+        at
+    }
+
+    /// Names the next block of `table`, whose pieces end before it.
+    fn append(&mut self, table: &mut Table, before: u64, hash: u64) -> At {
+        if let Some(piece) = table.pieces.last_mut().filter(|piece| !piece.is_unnamed()) {
+            let last = self.runs.last(piece.run, piece.count);
+            if let Some(at) = self.runs.extend(last, hash) {
+                piece.count += 1;
+                return at;
+            }
+        }
+        let at = self.runs.begin(before, hash);
+        table.pieces.push(Piece { run: at.run, count: 1 });
+        at
     }
 
     /// Releases all blocks of `table` and empties it.
-    pub fn release(&mut self, table: &mut Vec<u32>) {
-        while let Some(block) = table.pop() {
-            let entry = &mut self.blocks[block as usize];
-            entry.references -= 1;
-            match (entry.references, entry.named) {
-                (0, true) => self.free.push_back(block),
-                (0, false) => self.free.push_front(block),
-                _ => {}
+    pub fn release(&mut self, table: &mut Table) {
+        while let Some(piece) = table.pieces.pop() {
+            if piece.is_unnamed() {
+                self.empty += piece.count;
+                continue;
+            }
+            self.released.extend(self.runs.of(piece));
+            while let Some(run) = self.released.pop() {
+                self.runs.release(run);
             }
         }
+        (table.blocks, table.offered) = (0, 0);
+    }
+
+    /// Splits off the blocks of `table` from block `at` on, the first of whose `hashes` name its
+    /// named blocks.
+    #[must_use]
+    pub fn split_off(&mut self, table: &mut Table, at: u32, hashes: &[u64]) -> Table {
+        let mut rest = Table::default();
+        let mut end = table.blocks;
+        while end > at {
+            let piece = table.pieces.pop().expect("the pieces have all blocks of the table");
+            end -= piece.count;
+            let stay = at.saturating_sub(end);
+            if stay > 0 {
+                table.pieces.push(Piece { count: stay, ..piece });
+            }
+            let run = match piece.is_unnamed() || stay == 0 {
+                true => piece.run,
+                false => self.runs.cut(piece, stay, hashes[at as usize - 1]),
+            };
+            rest.pieces.push(Piece { run, count: piece.count - stay });
+        }
+        rest.pieces.reverse();
+        rest.blocks = table.blocks.saturating_sub(at);
+        table.blocks -= rest.blocks;
+        rest.offered = table.offered.saturating_sub(at);
+        table.offered -= rest.offered;
+        rest
     }
 
     /// Total number of blocks.
     #[must_use]
     pub fn total(&self) -> u32 {
-        self.free.total()
+        self.total
+    }
+
+    fn free(&self) -> u32 {
+        self.empty + self.runs.idle()
     }
 
     /// Blocks that some sequence references.
     #[must_use]
     pub fn referenced(&self) -> u32 {
-        self.total() - self.free.len()
+        self.total - self.free()
     }
 
     /// Blocks in the index, referenced or not.
     #[must_use]
     pub fn indexed(&self) -> u32 {
-        self.index.len() as u32
+        self.runs.blocks()
     }
 
     /// Prefix blocks evicted since the start.
@@ -187,35 +226,27 @@ impl KvCache {
         self.evictions
     }
 
-    /// Checks the structure in O(blocks), given how often each block is in the live tables.
+    /// Checks the structure in O(blocks), given the live tables.
     ///
     /// # Panics
     ///
     /// When an invariant does not hold.
-    pub fn check_invariants(&self, references: impl Iterator<Item = u32>) {
-        let total = self.total() as usize;
-        let mut counted = alloc::vec![0u32; total];
-        for block in references {
-            counted[block as usize] += 1;
-        }
-        let mut free = alloc::vec![false; total];
-        for block in self.free.iter() {
-            assert!(!free[block as usize], "block {block} stands twice in the free list");
-            free[block as usize] = true;
-        }
-        assert_eq!(self.free.iter().count() as u32, self.free.len(), "length of the free list");
-        let mut named = 0;
-        for unused in self.blocks.len()..total {
-            assert!(free[unused] && counted[unused] == 0, "block {unused} was never used");
-        }
-        for (id, block) in self.blocks.iter().enumerate() {
-            assert_eq!(block.references, counted[id], "references of block {id}");
-            assert_eq!(block.references == 0, free[id], "block {id} is free when unreferenced");
-            if block.named {
-                named += 1;
-                assert_eq!(self.find(block.hash), Some(id as u32), "block {id} is in the index");
+    pub fn check_invariants<'a>(&self, tables: impl Iterator<Item = &'a Table>) {
+        let mut unnamed = 0;
+        let mut references = Vec::new();
+        for table in tables {
+            let counted: u32 = table.pieces.iter().map(|piece| piece.count).sum();
+            assert_eq!(counted, table.blocks, "the pieces have all blocks of a table");
+            assert!(table.offered <= table.blocks, "only blocks in a table are named");
+            for piece in &table.pieces {
+                assert!(piece.count > 0, "no piece is empty");
+                match piece.is_unnamed() {
+                    true => unnamed += piece.count,
+                    false => references.extend(self.runs.of(*piece)),
+                }
             }
         }
-        assert_eq!(named, self.index.len(), "the index holds no block without a name");
+        let referenced = self.runs.check(references);
+        assert_eq!(referenced + unnamed + self.free(), self.total, "every block is somewhere");
     }
 }

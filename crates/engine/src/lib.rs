@@ -39,7 +39,7 @@ pub use config::{Config, ConfigError, Schedule, TokenOutputs};
 pub use cost::{Terms, Work};
 pub use gpu::{Efficiency, GPUS, Gpu, Source};
 pub use input::{Input, Submission};
-pub use kv::{BLOCK_TOKENS, KvCache, blocks_for};
+pub use kv::{BLOCK_TOKENS, KvCache, Table, blocks_for};
 pub use leg::Leg;
 pub use machine::{Engine, Ranks, Stage, Way};
 pub use model::{Experts, MODELS, Model, WINDOW};

@@ -31,7 +31,7 @@ mod tests;
 
 use crate::config::{Config, ConfigError};
 use crate::input::{Input, Submission};
-use crate::kv::KvCache;
+use crate::kv::{KvCache, Table};
 use crate::leg::Leg;
 use crate::output::{Output, Refusal, StopReason};
 use crate::sequence::{Place, Sequence};
@@ -77,7 +77,7 @@ pub struct Engine {
     later: VecDeque<(Step, Vec<(u32, u32)>)>,
     pipeline: Option<Pipeline>,
     /// Empty block tables, kept to reuse their memory.
-    tables: Vec<Vec<u32>>,
+    tables: Vec<Table>,
     /// When an idle engine may schedule next.
     wake: Time,
     outputs: VecDeque<Output>,
@@ -198,7 +198,7 @@ impl Engine {
     /// When an invariant does not hold.
     pub fn check_invariants(&self) {
         let live = || self.slots.iter().flatten();
-        let in_use = live().flat_map(|s| s.table.iter().copied()).chain(self.held.blocks());
+        let in_use = live().map(|s| &s.table).chain(self.held.tables());
         self.kv.check_invariants(in_use);
         self.held.check_invariants();
         assert_eq!(live().count(), self.by_id.len(), "every sequence has an id");
@@ -212,7 +212,7 @@ impl Engine {
         assert_eq!(at(Place::Fetched), self.fetched.len(), "fetched");
         assert!(self.running.len() <= self.config.max_num_seqs as usize, "max_num_seqs");
         for sequence in live() {
-            let held = sequence.table.len() as u32 * crate::BLOCK_TOKENS;
+            let held = sequence.table.len() * crate::BLOCK_TOKENS;
             assert!(sequence.computed <= held, "computed tokens are held");
             assert!(sequence.generated <= sequence.limit, "no reply beyond its limit");
             if matches!(sequence.place, Place::Arrived | Place::Pending) {
@@ -266,7 +266,6 @@ impl Engine {
             flying: 0,
             hashes: s.blocks,
             table: self.tables.pop().unwrap_or_default(),
-            named: 0,
             arrived: now,
             pending_since: now,
             admitted: None,

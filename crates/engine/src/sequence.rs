@@ -1,5 +1,6 @@
 //! One request inside the engine.
 
+use crate::kv::Table;
 use crate::leg::Leg;
 use crate::output::{StopReason, Timings, Usage};
 use alloc::vec::Vec;
@@ -39,9 +40,7 @@ pub(crate) struct Sequence {
     /// Chained hashes of its blocks, as far as the driver knows them.
     pub(crate) hashes: Vec<u64>,
     /// Its KV blocks.
-    pub(crate) table: Vec<u32>,
-    /// Leading blocks that are in the index or were offered to it.
-    pub(crate) named: u32,
+    pub(crate) table: Table,
     pub(crate) arrived: Time,
     /// Since when it is pending.
     pub(crate) pending_since: Time,

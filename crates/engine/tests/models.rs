@@ -5,7 +5,7 @@
 use meridian_base::{RequestId, Rng, Time, mix};
 use meridian_engine::{
     BLOCK_TOKENS, Config, Engine, Input, KvCache, Leg, Output, Profile, Schedule, StopReason,
-    Submission, TokenOutputs,
+    Submission, Table, TokenOutputs,
 };
 use std::collections::BTreeMap;
 
@@ -81,56 +81,126 @@ fn text(rng: &mut Rng, blocks: usize) -> Vec<u64> {
     (0..blocks).map(|_| next()).collect()
 }
 
-// The cache and its naive twin agree on every answer, for any order of sharing, growing, naming and
-// releasing.
+/// A sequence's blocks in the cache, in its twin, and their hashes.
+#[derive(Default)]
+struct Live {
+    table: Table,
+    twins: Vec<usize>,
+    hashes: Vec<u64>,
+    /// Leading blocks that were shared or named before.
+    named: usize,
+}
+
+/// A cache and its twin with the same sequences.
+struct Pair {
+    cache: KvCache,
+    twin: Twin,
+    live: Vec<Live>,
+}
+
+impl Pair {
+    fn new(blocks: usize) -> Pair {
+        let (cache, twin) = (KvCache::new(blocks as u32), Twin::new(blocks));
+        Pair { cache, twin, live: Vec::new() }
+    }
+
+    /// A new sequence of these blocks. One that fits is shared and can be grown; one that does not
+    /// changes nothing.
+    fn arrive(&mut self, hashes: Vec<u64>) {
+        let Pair { cache, twin, .. } = self;
+        let (length, shared) = (hashes.len(), cache.matched(&hashes) as usize);
+        assert_eq!(shared, twin.matched(&hashes));
+        let mut new = Live { hashes, named: shared, ..Live::default() };
+        if cache.share(&new.hashes, length as u32, &mut new.table).is_some() {
+            twin.share(&new.hashes[..shared], &mut new.twins);
+            assert!(cache.grow(&mut new.table, length as u32));
+            assert!(twin.grow(&mut new.twins, length));
+        } else {
+            let idle = |h: &&u64| twin.references[twin.find(**h).unwrap()] == 0;
+            let idle = new.hashes[..shared].iter().filter(idle).count();
+            assert!(length - shared + idle > twin.free.len());
+            new.named = 0;
+        }
+        self.live.push(new);
+    }
+
+    fn release(&mut self, at: usize) {
+        let mut old = self.live.swap_remove(at);
+        self.cache.release(&mut old.table);
+        self.twin.release(old.twins);
+    }
+
+    fn grow(&mut self, at: usize, by: usize) {
+        let Live { table, twins, .. } = &mut self.live[at];
+        let size = twins.len() + by;
+        assert_eq!(self.cache.grow(table, size as u32), self.twin.grow(twins, size));
+    }
+
+    /// Names the blocks up to a random one; each is tried once.
+    fn name(&mut self, at: usize, rng: &mut Rng) {
+        let Live { table, twins, hashes, named } = &mut self.live[at];
+        let until = rng.below(twins.len().min(hashes.len()) + 1);
+        self.cache.name(table, hashes, until as u32);
+        for block in *named..until {
+            self.twin.name(twins[block], hashes[block]);
+        }
+        *named = until.max(*named);
+    }
+
+    /// Cuts a table in two; what is left of its text ends there.
+    fn cut(&mut self, at: usize, rng: &mut Rng) {
+        let Live { table, twins, hashes, named } = &mut self.live[at];
+        let stay = rng.below(twins.len() + 1);
+        let mut rest = self.cache.split_off(table, stay as u32, hashes);
+        let twin_rest = twins.split_off(stay);
+        hashes.truncate(stay);
+        *named = stay.min(*named);
+        self.cache.check_invariants(self.live.iter().map(|live| &live.table).chain([&rest]));
+        self.cache.release(&mut rest);
+        self.twin.release(twin_rest);
+    }
+
+    fn check(&self, texts: &[Vec<u64>]) {
+        let Pair { cache, twin, live } = self;
+        cache.check_invariants(live.iter().map(|live| &live.table));
+        assert_eq!(cache.referenced() as usize, twin.references.len() - twin.free.len());
+        assert_eq!(cache.indexed() as usize, twin.hashes.iter().flatten().count());
+        assert_eq!(cache.evictions(), twin.evictions);
+        for text in texts {
+            assert_eq!(cache.matched(text) as usize, twin.matched(text));
+        }
+    }
+}
+
+// The cache and its naive twin agree on every answer, for any order of sharing, growing, naming,
+// cutting and releasing: with a few blocks, most of them evicted soon, and with prompts far longer
+// than their distance to the next branch.
 #[test]
 fn kv_blocks_agree_with_a_naive_twin() {
-    for seed in 0..200 {
+    for seed in 0..300 {
         let mut rng = Rng::new(seed);
-        let blocks = 1 + rng.below(24);
-        let (mut cache, mut twin) = (KvCache::new(blocks as u32), Twin::new(blocks));
-        let mut live: Vec<(Vec<u32>, Vec<usize>, Vec<u64>)> = Vec::new();
+        let (most, longest) = [(24, 10), (150, 60)][(seed % 2) as usize];
+        let mut pair = Pair::new(1 + rng.below(most));
+        let mut texts = Vec::new();
         for _ in 0..300 {
-            if !live.is_empty() && rng.below(3) == 0 {
-                let (mut table, twins, _) = live.swap_remove(rng.below(live.len()));
-                cache.release(&mut table);
-                twin.release(twins);
-            } else if !live.is_empty() && rng.below(3) == 0 {
-                let index = rng.below(live.len());
-                let (table, twins, _) = &mut live[index];
-                let size = table.len() + rng.below(3);
-                assert_eq!(cache.grow(table, size as u32), twin.grow(twins, size), "seed {seed}");
-            } else {
-                let length = rng.below(10);
-                let hashes = text(&mut rng, length);
-                let shared = cache.matched(&hashes) as usize;
-                assert_eq!(shared, twin.matched(&hashes), "seed {seed}");
-                let (mut table, mut twins) = (Vec::new(), Vec::new());
-                // A sequence that fits is shared and can be grown; one that does not changes
-                // nothing.
-                if cache.share(&hashes, length as u32, &mut table).is_some() {
-                    twin.share(&hashes[..shared], &mut twins);
-                    assert!(cache.grow(&mut table, length as u32), "seed {seed}");
-                    assert!(twin.grow(&mut twins, length), "seed {seed}");
-                } else {
-                    let idle = |h: &&u64| twin.references[twin.find(**h).unwrap()] == 0;
-                    let idle = hashes[..shared].iter().filter(idle).count();
-                    assert!(length - shared + idle > twin.free.len(), "seed {seed}");
-                }
-                live.push((table, twins, hashes));
-            }
-            if let Some((table, twins, hashes)) = live.last() {
-                let named = rng.below(table.len().min(hashes.len()) + 1);
-                for at in 0..named {
-                    cache.name(table[at], hashes[at]);
-                    twin.name(twins[at], hashes[at]);
+            let any = rng.below(pair.live.len().max(1));
+            match rng.below(9) {
+                0..=2 if !pair.live.is_empty() => pair.release(any),
+                3 | 4 if !pair.live.is_empty() => pair.grow(any, rng.below(3)),
+                5 if !pair.live.is_empty() && rng.below(3) == 0 => pair.cut(any, &mut rng),
+                _ => {
+                    let length = rng.below(longest);
+                    let hashes = text(&mut rng, length);
+                    texts.truncate(8);
+                    texts.insert(0, hashes.clone());
+                    pair.arrive(hashes);
                 }
             }
-            cache.check_invariants(live.iter().flat_map(|(table, ..)| table.iter().copied()));
-            assert_eq!(cache.referenced() as usize, blocks - twin.free.len(), "seed {seed}");
-            let indexed = twin.hashes.iter().flatten().count();
-            assert_eq!(cache.indexed() as usize, indexed, "seed {seed}");
-            assert_eq!(cache.evictions(), twin.evictions, "seed {seed}");
+            if !pair.live.is_empty() {
+                let any = rng.below(pair.live.len());
+                pair.name(any, &mut rng);
+            }
+            pair.check(&texts);
         }
     }
 }

@@ -5,7 +5,7 @@
 //! independently of this code, finds the shares in [`CURVE`].
 
 use meridian_base::mix;
-use meridian_engine::KvCache;
+use meridian_engine::{KvCache, Table};
 
 /// Blocks of the cache, and the percentage of the trace's blocks that an LRU of that size finds.
 pub const CURVE: [(u32, f64); 6] =
@@ -36,16 +36,14 @@ pub fn trace() -> Vec<Vec<u64>> {
 #[must_use]
 pub fn hit_percentage(trace: &[Vec<u64>], blocks: u32) -> f64 {
     let mut cache = KvCache::new(blocks);
-    let (mut found, mut all, mut table) = (0, 0, Vec::new());
+    let (mut found, mut all, mut table) = (0, 0, Table::default());
     for hashes in trace {
         let blocks = hashes.len() as u32;
         let shared = cache.share(hashes, blocks, &mut table);
         found += u64::from(shared.expect("no request is larger than the cache"));
         all += u64::from(blocks);
         assert!(cache.grow(&mut table, blocks), "what fits can be grown");
-        for (block, hash) in table.iter().zip(hashes) {
-            cache.name(*block, *hash);
-        }
+        cache.name(&mut table, hashes, blocks);
         cache.release(&mut table);
     }
     100.0 * found as f64 / all as f64

@@ -14,13 +14,15 @@ use crate::kv::blocks_for;
 use crate::leg::Leg;
 use crate::output::{Output, StopReason};
 use crate::sequence::{Place, Sequence};
+use core::ops::Range;
 use meridian_base::{RequestId, Time};
 
 impl Engine {
-    /// The blocks held under this id, in the order of their tokens.
+    /// Numbers of the blocks held under this id, in the order of their tokens. The model stores no
+    /// KV, so the numbers are only names; those of another request differ.
     #[must_use]
-    pub fn held_blocks(&self, id: RequestId) -> Option<&[u32]> {
-        self.held.table(id)
+    pub fn held_blocks(&self, id: RequestId) -> Option<Range<u32>> {
+        self.held.numbers(id)
     }
 
     /// Holds the blocks of a prefill leg that has ended. The rest of its table stays for release.
@@ -30,9 +32,10 @@ impl Engine {
             return;
         }
         let (id, tokens, until) = (sequence.id, sequence.computed, at + lease);
-        let rest = sequence.table.split_off(blocks_for(tokens) as usize);
-        let table = core::mem::replace(&mut sequence.table, rest);
-        self.held.insert(id, until, table);
+        let (table, hashes) = (&mut sequence.table, &sequence.hashes);
+        let rest = self.kv.split_off(table, blocks_for(tokens), hashes);
+        let table = core::mem::replace(table, rest);
+        self.held.insert(id, until, table, self.kv.total());
         self.outputs.push_back(Output::Held { id, at, until, tokens });
     }
 
@@ -70,7 +73,7 @@ impl Engine {
     /// Defers a decode leg whose cached prefix of `cached` tokens is in its table.
     pub(super) fn defer(&mut self, now: Time, slot: u32, cached: u32) {
         let s = self.slots[slot as usize].as_mut().expect("a queue names slots in use");
-        let (cached_blocks, needed) = (s.table.len() as u32, blocks_for(s.prompt));
+        let (cached_blocks, needed) = (s.table.len(), blocks_for(s.prompt));
         let taken = self.kv.grow(&mut s.table, needed);
         assert!(taken, "take_prefix made sure that the whole prompt fits");
         s.place = Place::Deferred;
@@ -107,7 +110,6 @@ impl Engine {
         s.place = Place::Pending;
         s.leg = Leg::Whole;
         s.computed = 0;
-        s.named = 0;
         self.pending.push_front(slot);
         self.stalled = false;
         self.wake = self.wake.max(now);

@@ -202,7 +202,6 @@ impl Engine {
         let s = self.slots[slot as usize].as_mut().expect("a queue names slots in use");
         let (needed, reusable) = (blocks_for(s.tokens()), s.reusable_blocks());
         let shared = self.kv.share(&s.hashes[..reusable], needed, &mut s.table)?;
-        s.named = shared;
         Some(shared * crate::BLOCK_TOKENS)
     }
 
@@ -228,10 +227,7 @@ impl Engine {
     pub(super) fn kv_name(&mut self, slot: u32, filled: u32) {
         let s = self.slots[slot as usize].as_mut().expect("a queue names slots in use");
         let until = filled.min(s.hashes.len() as u32);
-        for block in s.named..until {
-            self.kv.name(s.table[block as usize], s.hashes[block as usize]);
-        }
-        s.named = s.named.max(until);
+        self.kv.name(&mut s.table, &s.hashes, until);
     }
 
     /// Preempts the latest sequence that is in no step, and returns it; none if all are in one.
@@ -240,7 +236,7 @@ impl Engine {
         let at = self.running.iter().rposition(rests)?;
         let slot = self.running.remove(at);
         let by_sequence = self.sequence(by);
-        let held = by_sequence.table.len() as u32;
+        let held = by_sequence.table.len();
         let needed = blocks_for(by_sequence.tokens()).saturating_sub(held);
         let short_blocks = needed.saturating_sub(self.kv.total() - self.kv.referenced());
         let by = by_sequence.id;
@@ -248,7 +244,6 @@ impl Engine {
         self.kv.release(&mut s.table);
         s.place = Place::Pending;
         s.computed = 0;
-        s.named = 0;
         s.preemptions += 1;
         s.pending_since = now;
         self.outputs.push_back(Output::Preempted { id: s.id, at: now, by, short_blocks });
@@ -321,7 +316,7 @@ impl Engine {
         let stride = shortest.min(most).max(1);
         let blocks = |slot: &u32| {
             let s = self.sequence(*slot);
-            blocks_for(s.computed + stride).saturating_sub(s.table.len() as u32)
+            blocks_for(s.computed + stride).saturating_sub(s.table.len())
         };
         let needed: u32 = self.running.iter().map(blocks).sum();
         if stride == 1 || needed > self.kv.total() - self.kv.referenced() {

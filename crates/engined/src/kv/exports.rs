@@ -3,6 +3,7 @@
 use super::{Denial, Export};
 use meridian_base::RequestId;
 use std::collections::HashMap;
+use std::ops::Range;
 use tokio::time::Instant;
 
 /// Blocks that another engine reads.
@@ -31,8 +32,8 @@ struct Exported {
 
 impl Exports {
     /// The blocks of a prompt are held from now on. A reply's blocks after them are not exported.
-    pub(crate) fn insert(&mut self, id: RequestId, export: &Export, blocks: &[u32]) {
-        let contents = blocks.iter().copied().zip(export.contents.iter().copied()).collect();
+    pub(crate) fn insert(&mut self, id: RequestId, export: &Export, blocks: Range<u32>) {
+        let contents = blocks.zip(export.contents.iter().copied()).collect();
         self.by_name.insert(export.name.clone(), Exported { id, contents, due: export.due });
         self.names.insert(id.0, export.name.clone());
     }

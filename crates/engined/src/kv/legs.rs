@@ -81,8 +81,8 @@ impl Legs {
     pub(crate) fn finished(&self, engine: &Engine, id: RequestId, leg: Running, usage: &mut Usage) {
         match leg {
             Running::Prefill(export, Some(tokens)) => {
-                let blocks = engine.held_blocks(id).unwrap_or_default();
-                let params = self.shared.params(&export.name, blocks, tokens, usage);
+                let blocks: Vec<u32> = engine.held_blocks(id).unwrap_or_default().collect();
+                let params = self.shared.params(&export.name, &blocks, tokens, usage);
                 // The client may have left, or asked for a stream.
                 let _ = export.reply.send(params);
             }
