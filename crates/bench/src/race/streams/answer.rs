@@ -178,7 +178,7 @@ mod tests {
         assert!(none.is_complete());
     }
 
-    // Without a length, and with a size that is no number, the answer is unreadable.
+    // Without a length, and with a size that is not a number, the answer is unreadable.
     #[test]
     fn other_framing_is_unreadable() {
         for bytes in [&b"HTTP/1.1 200 OK\r\n\r\n"[..], b"hello\r\n\r\n"] {
