@@ -25,6 +25,10 @@ pub(crate) struct Parts {
 pub(crate) struct Taken(Arc<AtomicBool>);
 
 impl Taken {
+    pub(crate) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
     pub(crate) fn is_any(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -44,12 +48,9 @@ impl Parts {
         Parts::new(Pieces::from_iter([bytes]))
     }
 
-    /// All parts, to be sent now.
-    pub(crate) fn take(&self) -> Pieces {
-        if let Some(Taken(taken)) = &self.taken {
-            taken.store(true, Ordering::Relaxed);
-        }
-        self.parts.clone()
+    /// All parts, and the note to make when their first byte is sent.
+    pub(crate) fn parts(&self) -> (Pieces, Option<Taken>) {
+        (self.parts.clone(), self.taken.clone())
     }
 
     /// Bytes not sent yet.
@@ -66,8 +67,8 @@ impl http_body::Body for Parts {
         mut self: Pin<&mut Self>,
         _cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if let Some(Taken(taken)) = &self.taken {
-            taken.store(true, Ordering::Relaxed);
+        if let Some(taken) = &self.taken {
+            taken.set();
         }
         while self.next < self.parts.len() {
             let at = self.next;

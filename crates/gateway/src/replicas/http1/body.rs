@@ -11,6 +11,9 @@ use super::Broken;
 /// Most bytes of chunk extensions and trailers in an answer; engines send none.
 const MOST_UNREAD: u16 = 16 << 10;
 
+/// Most digits of a chunk's size, zeros in front included.
+const MOST_DIGITS: u8 = 32;
+
 /// The state of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Body {
@@ -37,7 +40,11 @@ enum At {
         size: u64,
         digits: u8,
     },
-    /// After the size and before the end of its line.
+    /// In white space after the size.
+    Space {
+        size: u64,
+    },
+    /// In an extension, before the end of its line.
     Extension {
         size: u64,
     },
@@ -57,6 +64,8 @@ enum At {
     Trailer,
     /// In a trailer.
     TrailerRest,
+    /// Before the line feed after a trailer.
+    TrailerEnd,
     /// Before the line feed of the last, empty line.
     End,
     Done,
@@ -129,24 +138,31 @@ impl Chunked {
     fn step(&mut self, byte: u8) -> At {
         match (self.at, byte) {
             (At::Size { size, digits }, _) => sized(size, digits, byte),
-            (At::Extension { size }, b'\r') => At::SizeEnd { size },
-            (At::Extension { .. } | At::TrailerRest, _) if byte != b'\n' && byte != b'\r' => {
-                if self.unread == 0 {
-                    return LONG;
-                }
-                self.unread -= 1;
-                self.at
-            }
+            (At::Space { size } | At::Extension { size }, b'\r') => At::SizeEnd { size },
+            (At::Space { .. }, b' ' | b'\t') => self.unread(self.at),
+            (At::Space { size }, b';') => At::Extension { size },
+            (At::Extension { .. }, _) if byte != b'\n' => self.unread(self.at),
             (At::SizeEnd { size: 0 }, b'\n') => At::Trailer,
             (At::SizeEnd { size }, b'\n') => At::Data { left: size },
             (At::DataReturn, b'\r') => At::DataEnd,
             (At::DataEnd, b'\n') => At::Size { size: 0, digits: 0 },
             (At::Trailer, b'\r') => At::End,
-            (At::Trailer, _) if byte != b'\n' => At::TrailerRest,
-            (At::TrailerRest, b'\r') => At::TrailerRest,
-            (At::TrailerRest, b'\n') => At::Trailer,
+            (At::TrailerRest, b'\r') => At::TrailerEnd,
+            (At::Trailer | At::TrailerRest, _) if byte != b'\n' => self.unread(At::TrailerRest),
+            (At::TrailerEnd, b'\n') => At::Trailer,
             (At::End, b'\n') => At::Done,
             _ => MALFORMED,
+        }
+    }
+
+    /// Counts a byte of an extension or a trailer, and goes on to `next`.
+    fn unread(&mut self, next: At) -> At {
+        match self.unread.checked_sub(1) {
+            Some(left) => {
+                self.unread = left;
+                next
+            }
+            None => LONG,
         }
     }
 }
@@ -155,12 +171,12 @@ impl Chunked {
 fn sized(size: u64, digits: u8, byte: u8) -> At {
     let digit = (byte as char).to_digit(16);
     match (digit, byte) {
-        // 2^60 bytes is more than any answer has.
-        (Some(_), _) if digits == 15 => MALFORMED,
+        (Some(_), _) if digits == MOST_DIGITS || size >> 56 > 0 => MALFORMED,
         (Some(digit), _) => At::Size { size: size << 4 | u64::from(digit), digits: digits + 1 },
         _ if digits == 0 => MALFORMED,
         (None, b'\r') => At::SizeEnd { size },
-        (None, b';' | b' ' | b'\t') => At::Extension { size },
+        (None, b' ' | b'\t') => At::Space { size },
+        (None, b';') => At::Extension { size },
         _ => MALFORMED,
     }
 }
@@ -200,7 +216,7 @@ mod tests {
     // left. However the input is cut, the result is the same.
     #[test]
     fn chunks_are_joined() {
-        let input = b"3\r\nabc\r\n0A ;q=\"1\"\r\n0123456789\r\n0\r\nx-a: b\r\nx-c: d\r\n\r\nrest";
+        let input = b"0000000000000000003\r\nabc\r\n0A ;q=\"1\"\r\n0123456789\r\n0\r\nx-a: b\r\nx-c: d\r\n\r\nrest";
         for size in 1..=input.len() {
             let (body, rest, done) = read(Body::chunked(), input, size).expect("well-formed");
             assert_eq!((&body[..], &rest[..], done), (&b"abc0123456789"[..], &b"rest"[..], true));
@@ -230,14 +246,26 @@ mod tests {
             "0x1\r\na\r\n",
             "1000000000000000\r\n",
             "0\r\n\n",
+            "0\r\na\n\r\n",
+            "0\r\na\rb",
+            "5 5\r\n",
             " 1\r\na\r\n",
             ";\r\n",
         ] {
             let result = read(Body::chunked(), input.as_bytes(), 1);
             assert_eq!(result, Err("its chunks are malformed".to_owned()), "{input:?}");
         }
-        let long = [b"0\r\nx: ".as_slice(), &[b'y'; MOST_UNREAD as usize]].concat();
-        assert!(read(Body::chunked(), &long, 1000).expect_err("too long").contains("16 KiB"));
+    }
+
+    // One long trailer, many short ones, and a long extension have the same limit.
+    #[test]
+    fn trailers_are_limited() {
+        let most = MOST_UNREAD as usize;
+        for (start, line) in [("0\r\n", "yyy"), ("0\r\n", "a\r\n"), ("1;", "yyy"), ("1", "   ")] {
+            let long = start.to_owned() + &line.repeat(most + 1);
+            let error = read(Body::chunked(), long.as_bytes(), 1000).expect_err("too long");
+            assert!(error.contains("16 KiB"), "{start:?} {line:?}: {error}");
+        }
     }
 
     // The part before malformed bytes is delivered.

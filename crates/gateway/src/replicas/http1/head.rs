@@ -64,7 +64,8 @@ fn headers(head: &[u8], fields: &[httparse::Header<'_>]) -> Result<HeaderMap, Br
     Ok(headers)
 }
 
-/// The framing of the body. Chunks go before a length, as RFC 9112 says.
+/// The framing of the body. Chunks go before a length, as RFC 9112 says; HTTP/1.0 has none, so an
+/// answer that claims to have is faulty (section 6.1).
 fn framing(method: &Method, parts: &response::Parts, is_old: bool) -> Result<Body, Broken> {
     let status = parts.status;
     let bodiless = [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status);
@@ -72,7 +73,10 @@ fn framing(method: &Method, parts: &response::Parts, is_old: bool) -> Result<Bod
         return Ok(Body::Length(0));
     }
     let coding = parts.headers.get_all(TRANSFER_ENCODING).iter().next_back();
-    if let Some(coding) = coding.filter(|_| !is_old) {
+    if let Some(coding) = coding {
+        if is_old {
+            return Err(Broken::Malformed("transfer-encoding in HTTP/1.0"));
+        }
         let last = coding.as_bytes().rsplit(|byte| *byte == b',').next().unwrap_or_default();
         let chunked = last.trim_ascii().eq_ignore_ascii_case(b"chunked");
         return Ok(if chunked { Body::chunked() } else { Body::UntilClose });
@@ -148,7 +152,6 @@ mod tests {
             ("HTTP/1.1 103 Early Hints", Body::Length(0), true),
             ("HTTP/1.0 200 OK\ncontent-length: 5", Body::Length(5), false),
             ("HTTP/1.0 200 OK\nconnection: keep-alive\ncontent-length: 5", Body::Length(5), true),
-            ("HTTP/1.0 200 OK\ntransfer-encoding: chunked", Body::UntilClose, false),
         ];
         for (lines, body, keeps) in cases {
             assert_eq!(framed(lines), Ok((body, keeps)), "{lines}");
@@ -168,6 +171,7 @@ mod tests {
             ("HTTP/1.1 200 OK\ncontent-length: -1", "invalid content-length"),
             ("HTTP/1.1 200 OK\ncontent-length: +1", "invalid content-length"),
             ("HTTP/1.1 200 OK\ncontent-length: 1\ncontent-length: 2", "invalid content-length"),
+            ("HTTP/1.0 200 OK\ntransfer-encoding: chunked", "transfer-encoding in HTTP/1.0"),
             ("HTTP/1.1 200 OK\nno colon", "invalid header field name"),
         ] {
             assert_eq!(framed(lines), Err(reason.to_owned()), "{lines}");

@@ -164,6 +164,9 @@ impl Line {
         if !self.sending.is_open() {
             return Ok(());
         }
+        if let Socket::Tls(_) = self.socket {
+            self.sending.begins();
+        }
         match self.sending.poll(&mut self.socket, cx) {
             Poll::Ready(sent) => sent,
             Poll::Pending => Ok(()),

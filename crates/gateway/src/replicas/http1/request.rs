@@ -11,7 +11,7 @@ use meridian_wire::openai::Pieces;
 use tokio::io::AsyncWrite;
 
 use crate::http::headers::API_KEY;
-use crate::http::parts::Parts;
+use crate::http::parts::{Parts, Taken};
 
 /// Most pieces given to the kernel at once: a head and the parts of nearly every body.
 const PIECES: usize = 8;
@@ -80,8 +80,10 @@ pub(super) struct Sending {
     /// The first part that is not sent.
     next: usize,
     state: State,
-    /// Whether any byte was given to the connection.
+    /// Whether any byte may have been sent.
     is_any: bool,
+    /// Learns of the first byte.
+    taken: Option<Taken>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,14 +98,14 @@ enum State {
 
 impl Sending {
     pub(super) fn new(request: Request<'_>, host: Host<'_>) -> Sending {
-        let (head, parts) = (request.head(host), request.body.take());
-        Sending { head, parts, next: 0, state: State::Writing, is_any: false }
+        let (head, (parts, taken)) = (request.head(host), request.body.parts());
+        Sending { head, parts, next: 0, state: State::Writing, is_any: false, taken }
     }
 
     /// Nothing to send.
     pub(super) fn nothing() -> Sending {
         let (head, parts) = (Bytes::new(), Pieces::new());
-        Sending { head, parts, next: 0, state: State::Done, is_any: true }
+        Sending { head, parts, next: 0, state: State::Done, is_any: true, taken: None }
     }
 
     /// Whether the whole request was sent.
@@ -116,9 +118,19 @@ impl Sending {
         matches!(self.state, State::Writing | State::Flushing)
     }
 
-    /// Whether no byte was given to the connection.
+    /// Whether no byte was sent.
     pub(super) fn is_unsent(&self) -> bool {
         !self.is_any
+    }
+
+    /// Notes that a byte may have been sent. Called before a connection is written to that may send
+    /// some of the bytes and then fail, as TLS does.
+    pub(super) fn begins(&mut self) {
+        if !std::mem::replace(&mut self.is_any, true)
+            && let Some(taken) = &self.taken
+        {
+            taken.set();
+        }
     }
 
     /// Sends as much as the connection takes. Not called again after an error.
@@ -154,7 +166,7 @@ impl Sending {
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
-            self.is_any = true;
+            self.begins();
             self.advance(written);
         }
         stream.poll_flush(cx)
@@ -165,6 +177,10 @@ impl Sending {
         let of_head = n.min(self.head.len());
         self.head.advance(of_head);
         n -= of_head;
+        // Head and parts are freed as soon as they are sent: an answer may stream for minutes.
+        if self.head.is_empty() {
+            self.head = Bytes::new();
+        }
         while let Some(part) = self.parts.get_mut(self.next) {
             let of_part = n.min(part.len());
             part.advance(of_part);
@@ -172,7 +188,6 @@ impl Sending {
             if !part.is_empty() {
                 break;
             }
-            // Frees the body as soon as it is sent.
             *part = Bytes::new();
             self.next += 1;
         }

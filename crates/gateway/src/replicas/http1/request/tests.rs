@@ -88,12 +88,17 @@ async fn any_pace() {
 // Nothing was sent, so another connection may get the request.
 #[tokio::test]
 async fn a_closed_connection_gets_nothing() {
-    let (headers, body) = (&HeaderMap::new(), &parts(&["body"]));
+    let taken = Taken::default();
+    let (headers, body) = (&HeaderMap::new(), &parts(&["body"]).noting(Some(taken.clone())));
     let request = Request { method: &Method::POST, path: "/", headers, added: &[], body };
     let mut sending = Sending::new(request, HOST);
     let (mut near, far) = tokio::io::duplex(64);
     drop(far);
     let sent = std::future::poll_fn(|cx| sending.poll(&mut near, cx)).await;
     sent.expect_err("it is closed");
-    assert!(sending.is_unsent() && !sending.is_open() && !sending.is_done());
+    assert!(sending.is_unsent() && !sending.is_open() && !sending.is_done() && !taken.is_any());
+    let mut sending = Sending::new(request, HOST);
+    let (mut near, _far) = tokio::io::duplex(1);
+    let sent = std::future::poll_fn(|cx| Poll::Ready(sending.poll(&mut near, cx))).await;
+    assert!(sent.is_pending() && !sending.is_unsent() && taken.is_any());
 }
