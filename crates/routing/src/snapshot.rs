@@ -73,8 +73,12 @@ impl Snapshot {
             return;
         }
         if digest.whole {
-            let by_id = |id: &ReplicaId| digest.replicas.binary_search_by_key(id, |r| r.id);
-            self.forget(peer, |id| by_id(&id).is_err());
+            // Both lists ascend, so one pass over both finds all that are gone.
+            let mut listed = digest.replicas.iter().map(|r| r.id).peekable();
+            self.forget(peer, |id| {
+                while listed.next_if(|listed| *listed < id).is_some() {}
+                listed.peek() != Some(&id)
+            });
         }
         for remote in &digest.replicas {
             let Some(slot) = self.allot(peer, remote.id) else { return };
@@ -100,7 +104,7 @@ impl Snapshot {
         self.forget(peer, |_| true);
     }
 
-    fn forget(&mut self, peer: PeerId, gone: impl Fn(ReplicaId) -> bool) {
+    fn forget(&mut self, peer: PeerId, gone: impl FnMut(ReplicaId) -> bool) {
         let Some(slots) = &mut self.slots else { return };
         slots.free(peer, gone, |slot| self.index.remove_target(slot));
     }

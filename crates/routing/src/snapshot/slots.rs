@@ -38,11 +38,11 @@ impl Slots {
         Some(slot)
     }
 
-    /// Releases the slots of replicas that are gone.
+    /// Releases the slots of replicas that are gone; asks in ascending order.
     pub(super) fn free(
         &mut self,
         peer: PeerId,
-        gone: impl Fn(ReplicaId) -> bool,
+        mut gone: impl FnMut(ReplicaId) -> bool,
         mut freed: impl FnMut(u16),
     ) {
         for (id, slot) in self.of.get_mut(peer.index()).into_iter().flatten().enumerate() {

@@ -42,7 +42,7 @@ impl Forwarding for Meridian {
             Some(Pick::Replica(chosen)) => chosen.score? as f32,
             Some(Pick::Wait) | None => self.bound_waiting(view, draw),
         };
-        let (price, peer, meant) = self.best_remote(view)?;
+        let (price, peer, meant) = self.best_remote(view, bound)?;
         (price < bound).then(|| Forward::scored(peer, f64::from(price), Some(meant)))
     }
 
@@ -86,11 +86,17 @@ impl Meridian {
         open.min(pair).min(self.worth_waiting(view, draw))
     }
 
-    /// The least price among the replicas of the peers that may receive a request.
-    fn best_remote(&self, view: &View<'_>) -> Option<(f32, PeerId, ReplicaId)> {
+    /// The least price among the replicas of the peers that may receive a request, of those whose
+    /// round trip alone costs less than `bound`.
+    fn best_remote(&self, view: &View<'_>, bound: f32) -> Option<(f32, PeerId, ReplicaId)> {
         let mut best: Option<(f32, PeerId, ReplicaId)> = None;
         for &id in view.available {
             let Some(peer) = view.peers.row(id) else { continue };
+            // No other term is negative, so the replicas of a far peer need not be priced.
+            let least = self.rtt_weight * peer.rtt_ms;
+            if least >= bound || best.is_some_and(|(price, ..)| least >= price) {
+                continue;
+            }
             if !self.grants_to(peer) {
                 continue;
             }
