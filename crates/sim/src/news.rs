@@ -6,7 +6,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use meridian_base::Time;
-use meridian_routing::Digest;
+use meridian_routing::{Digest, Load};
+
+use crate::replica::Replica;
 
 /// The news that a gateway has been shown, and its own.
 #[derive(Debug, Default)]
@@ -37,6 +39,22 @@ struct OfReplica {
     asked: Time,
     /// When the next one arrives; zero if not computed yet.
     next: Time,
+    /// The newest report and the time of the state that it describes; none if it failed.
+    said: Option<(Time, Load)>,
+}
+
+/// When a replica's report to probes last changed. Most reports repeat the one before, and this list
+/// is small enough for the processor's cache, unlike the replicas.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Change {
+    at: Time,
+    region: u32,
+}
+
+impl Change {
+    pub(crate) fn new(replica: &Replica) -> Change {
+        Change { at: replica.changed(), region: replica.hardware.region as u32 }
+    }
 }
 
 /// The news shown of a peer.
@@ -55,7 +73,7 @@ impl Shown {
     /// The set of known replicas changed.
     pub(crate) fn replicas_changed(&mut self) {
         self.soonest = Time::ZERO;
-        self.replicas.iter_mut().for_each(|r| r.next = Time::ZERO);
+        self.replicas.iter_mut().for_each(|r| (r.next, r.said) = (Time::ZERO, None));
     }
 
     /// The state of a gateway that restarts.

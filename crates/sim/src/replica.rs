@@ -106,6 +106,11 @@ impl Replica {
         opens
     }
 
+    /// When the report to probes last changed.
+    pub(crate) fn changed(&self) -> Time {
+        self.history.back().map_or(Time::ZERO, |(from, _)| *from)
+    }
+
     /// The report to a probe that arrived at `at`; `None` if the replica did not answer.
     pub(crate) fn load_at(&self, at: Time) -> Option<Load> {
         let known = self.history.iter().rev().find(|(from, _)| *from <= at);

@@ -13,6 +13,7 @@ use crate::gateway::{Gateway, Granularity, Sizes};
 use crate::impossible::{Impossible, validate};
 use crate::legs::Legs;
 use crate::network::Network;
+use crate::news::Change;
 use crate::oracle::Oracle;
 use crate::queue::EventQueue;
 use crate::replica::Replica;
@@ -43,6 +44,8 @@ pub(crate) struct World {
     pub(crate) system: System,
     pub(crate) granularity: Granularity,
     pub(crate) replicas: Vec<Replica>,
+    /// By replica.
+    pub(crate) changes: Vec<Change>,
     pub(crate) gateways: Vec<Gateway>,
     pub(crate) oracle: Option<Oracle>,
     pub(crate) clients: Clients,
@@ -69,7 +72,7 @@ impl World {
             Replica::new(*hardware, twin.is_some(), scenario.seed, at)
                 .map_err(|why| Impossible::Engine { replica: at, why })
         };
-        let replicas =
+        let replicas: Vec<Replica> =
             scenario.replicas.iter().enumerate().map(replica).collect::<Result<_, _>>()?;
         let oracle = match scenario.system.topology {
             Topology::Oracle(objective) => Some(Oracle::new(objective)),
@@ -88,6 +91,7 @@ impl World {
             network: Network::new(scenario.wan, scenario.seed),
             granularity: Granularity::of(&scenario.system),
             system: scenario.system,
+            changes: replicas.iter().map(Change::new).collect(),
             replicas,
             gateways: Vec::new(),
             oracle,

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use meridian_base::{Duration, PeerId, ReplicaId, Time, mix};
 use meridian_routing::Input;
 
-use super::{OfPeer, OfReplica};
+use super::{Change, OfPeer, OfReplica};
 use crate::event::Event;
 use crate::gateway::Gateway;
 use crate::replica::Replica;
@@ -80,9 +80,13 @@ impl World {
     /// Shows a gateway the newest report of a replica, if it is new.
     fn show_report(&mut self, at: usize, own: usize, replica: u32) {
         let every = self.system.probe.busy;
-        let there = &self.replicas[replica as usize];
-        let (from, to) = (self.gateways[at].region, there.hardware.region);
-        if let Some(stopped) = &there.stopped {
+        let change = self.changes[replica as usize];
+        let (from, to) = (self.gateways[at].region, change.region as usize);
+        let said = self.gateways[at].shown.replicas[own].said;
+        let same = said.filter(|(of, _)| change.at < *of).map(|(_, load)| load);
+        if same.is_none()
+            && let Some(stopped) = &self.replicas[replica as usize].stopped
+        {
             let since = stopped.since;
             return self.show_timeout(at, own, since);
         }
@@ -93,7 +97,10 @@ impl World {
         let Some(asked) = asked.filter(|asked| *asked > shown.asked) else { return };
         shown.asked = asked;
         let reachable = self.network.passes(from, to) && self.network.passes(to, from);
-        let load = reachable.then(|| there.load_at(asked + rtt / 2)).flatten();
+        let of = asked + rtt / 2;
+        let there = || same.or_else(|| self.replicas[replica as usize].load_at(of));
+        let load = reachable.then(there).flatten();
+        self.gateways[at].shown.replicas[own].said = load.map(|load| (of, load));
         let id = ReplicaId(own as u16);
         match load {
             Some(load) => {
@@ -212,7 +219,10 @@ impl World {
 
     /// Records a replica's reports from now on, and wakes the gateways that wait for them.
     pub(crate) fn remember(&mut self, replica: u32) {
-        if self.replicas[replica as usize].remember(self.now) {
+        let there = &mut self.replicas[replica as usize];
+        let opens = there.remember(self.now);
+        self.changes[replica as usize] = Change::new(there);
+        if opens {
             self.wake_all_for_news();
         }
     }

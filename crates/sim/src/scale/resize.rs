@@ -4,6 +4,7 @@ use meridian_base::{Duration, Time};
 
 use super::Scaling;
 use crate::event::Event;
+use crate::news::Change;
 use crate::replica::Replica;
 use crate::world::World;
 
@@ -67,6 +68,7 @@ impl World {
             .expect("the same settings were good before");
         replica.up = false;
         replica.since = None;
+        self.changes.push(Change::new(&replica));
         self.replicas.push(replica);
         self.legs.add(&hardware);
         self.queue.push(self.now + after, Event::Provisioned { replica: at as u32 });
