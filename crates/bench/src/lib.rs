@@ -4,7 +4,7 @@
 //! `./x bench gateway`, and [`mock`] the replica at the end of its line, which answers at once.
 //! [`flowspeed`] measures the flow machine, as [`decision`] does the routing machine. [`forward`]
 //! measures the cost of a forward beyond the round trip, [`digests`] the cost of digests between
-//! regions. [`calibrate`] fits a live replica's TTFT. [`simspeed`] measures the simulator itself,
+//! regions. [`calibrate`] fits a live replica's TTFT. [`simspeed`] measures the simulator itself, [`planet`] the same at the size of a planet,
 //! and [`parity`] its accuracy. [`control`] measures a control plane. [`sweep`] finds the rate that an endpoint carries, [`replay`] sends
 //! recorded requests, and [`compare`] compares two runs of the load generator. [`fleet`] runs the planner's fleets under each system. [`cluster`]
 //! runs prefill clusters under flow policies, and [`given`] single flows. [`experiment`] has the
@@ -29,6 +29,7 @@ pub mod given;
 pub mod load;
 pub mod mock;
 pub mod parity;
+pub mod planet;
 pub mod planspeed;
 pub mod race;
 pub mod replay;

@@ -4,6 +4,7 @@ mod compare;
 mod contents;
 mod load;
 mod output;
+mod planet;
 mod progress;
 mod replay;
 mod requests;
@@ -75,6 +76,8 @@ enum Command {
     },
     /// Measure time and memory of a simulated request, next to a simulator in Python
     Sim(Sim),
+    /// Measure time and memory of a simulated request on a planet of regions
+    Planet(planet::Planet),
     /// Measure the cost of a forward beyond the round trip, over kernel TCP between namespaces
     Forward(Forward),
     /// Measure the cost of digests: share of a core, bytes per second
@@ -403,6 +406,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
             mock::run(&listen, role, tls)
         }
         Some(Command::Sim(sim)) => sim.run(),
+        Some(Command::Planet(planet)) => planet.run(),
         Some(Command::Parity(parity)) => parity::measure(&parity.options()),
         Some(Command::Forward(forward)) => forward::measure(&forward.options()),
         Some(Command::Control(control)) => control::measure(&control.options()),
