@@ -3,15 +3,15 @@
 //!
 //! A block is in one of three states. *Referenced*: it is in some sequence's table. *Cached*: no
 //! sequence references it, but it still holds the keys and values of the prefix that its hash
-//! names, and the next prompt with that prefix can reuse it. *Empty*: neither. Taking a block evicts
-//! the least recently used prefix, and only when no empty block is left. A sequence releases its
-//! last block first, so the tail of a prefix is evicted before its head (vLLM v1's order;
+//! names, and the next prompt with that prefix can reuse it. *Empty*: neither. Taking a block
+//! evicts the least recently used prefix, and only when no empty block is left. A sequence releases
+//! its last block first, so the tail of a prefix is evicted before its head (vLLM v1's order;
 //! PagedAttention, SOSP'23, and vLLM's automatic prefix caching).
 //!
 //! The driver chains the hashes: a block's hash also names all blocks before it. A match is
 //! therefore a walk from the first block to the first miss, and no tree is needed. Blocks that one
-//! sequence named after each other are one entry, a *run* (`runs.rs`), until another sequence shares
-//! a part of it. Blocks without a name are only counted: one is as good as another.
+//! sequence named after each other are one entry, a *run* (`runs.rs`), until another sequence
+//! shares a part of it. Blocks without a name are only counted: one is as good as another.
 //!
 //! Two sequences that compute the same block at the same time have one copy each; only the first is
 //! in the index. The cache stores no tokens and copies nothing between tiers.

@@ -147,7 +147,7 @@ impl Pair {
         *named = until.max(*named);
     }
 
-    /// Cuts a table in two; what is left of its text ends there.
+    /// Cuts a table in two; the sequence's text ends at the cut.
     fn cut(&mut self, at: usize, rng: &mut Rng) {
         let Live { table, twins, hashes, named } = &mut self.live[at];
         let stay = rng.below(twins.len() + 1);

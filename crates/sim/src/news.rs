@@ -43,8 +43,8 @@ struct OfReplica {
     said: Option<(Time, Load)>,
 }
 
-/// When a replica's report to probes last changed. Most reports repeat the one before, and this list
-/// is small enough for the processor's cache, unlike the replicas.
+/// When a replica's report to probes last changed. Most reports repeat the one before, and a list
+/// of these is small enough for the processor's cache, unlike the replicas.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Change {
     at: Time,

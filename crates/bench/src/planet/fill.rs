@@ -2,7 +2,7 @@
 //!
 //! Engines alone, without gateways: each serves chats, one after the other, until it has evicted
 //! cached blocks, so that every block was used and nearly all hold a prefix. The chats are those of
-//! the planet. Full tables show what the engine model stores of each block.
+//! the planet.
 
 use std::time::Duration;
 

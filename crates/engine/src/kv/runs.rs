@@ -168,7 +168,8 @@ impl Runs {
         Some(At { block: last.block + 1, ..last })
     }
 
-    /// Splits `run` after `count` blocks, the last of which has the hash `before`. Returns the rest.
+    /// Splits `run` after `count` blocks, the last of which has the hash `before`. Returns the
+    /// rest.
     pub(super) fn split(&mut self, run: u32, count: u32, before: u64) -> u32 {
         let Run { marks, references, rest, .. } = &mut self.runs[run as usize];
         let behind = marks[count as usize..].to_vec();
