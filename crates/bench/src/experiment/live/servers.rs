@@ -169,9 +169,20 @@ async fn all(
     let mut sum = 0.0;
     for run in running {
         let report = run.await??;
-        sum += figure(&report).context("a server answered nothing")?;
+        sum += figure(&report).with_context(|| answered(&report))?;
     }
     Ok(sum / urls.len() as f64)
+}
+
+/// The answers of a server that can't be measured by them, and the errors by kind.
+fn answered(report: &Report) -> String {
+    let load::Counts { ok, sent, .. } = report.counts;
+    let errors = report.errors.iter().filter(|(_, count)| **count > 0);
+    let errors: Vec<String> = errors.map(|(kind, count)| format!("{kind:?} {count}")).collect();
+    format!(
+        "a server answered {ok} of {sent} requests in a form to measure; errors: {}",
+        if errors.is_empty() { "none".to_owned() } else { errors.join(", ") }
+    )
 }
 
 #[cfg(test)]
