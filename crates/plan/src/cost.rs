@@ -88,7 +88,8 @@ pub fn prices_by_kind<'a>(
         let number = price.parse().ok().filter(|price| (0.0..=MOST).contains(price));
         match number {
             _ if !known.contains(&kind) => {
-                found.push(Problem::new("price", text, one_of(kind, &known)));
+                let remedy = format!("use {}", one_of(kind, &known));
+                found.push(Problem::new("price", text, remedy));
             }
             None => {
                 let remedy = format!("give a number from 0 to {MOST:.0}, an hour of one GPU");
@@ -194,7 +195,7 @@ mod tests {
         expect_test::expect![[r#"
             price: 2.5; write KIND=PRICE, as in h100=2.5, or listed
             ---
-            price: a100-80=1; a100; known are l4, l4-slow, l4-fast, a100, a100-40g, v100, l40s, rtx-pro-6000, rtx-4090, h100, h200
+            price: a100-80=1; use a100; known are l4, l4-slow, l4-fast, a100, a100-40g, v100, l40s, rtx-pro-6000, rtx-4090, h100, h200
             ---
             price of a100-40g: -1; give a number from 0 to 1000000, an hour of one GPU
             ---

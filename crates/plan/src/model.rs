@@ -50,7 +50,7 @@ impl Subject {
         let shape = Model::named(name).ok_or_else(|| {
             let known = MODELS.iter().map(|model| model.name);
             let known: Vec<&str> = known.chain(CONFIGS.map(|(known, _)| known)).collect();
-            Problems::one("model", name, format!("{}; or give a config.json", one_of(name, &known)))
+            Problems::one("model", name, format!("use {}; or a config.json", one_of(name, &known)))
         })?;
         Ok(Subject { name: name.to_owned(), shape })
     }
@@ -373,6 +373,6 @@ mod tests {
             assert_eq!(with(more), said);
         }
         let near = Subject::named("meta-llama/Llama-3.1-8B").unwrap_err().to_string();
-        assert!(near.contains("or llama-3.1-8b; known are"), "{near}");
+        assert!(near.contains("use llama-3.1-8b; known are"), "{near}");
     }
 }

@@ -202,7 +202,7 @@ fn wrong_questions_are_answered_with_a_remedy() {
         ([&TASK[..], &["--lengths-from", &long]].concat(), "5 are longer than the model's context"),
         ([&TASK[..], &["--lengths-from", "nothing.jsonl"]].concat(), "it is empty"),
         ([&TASK[..], &["--lengths-from", "none.jsonl"]].concat(), "cannot open none.jsonl"),
-        ([&TASK[..], &["--price", "h1000=2"]].concat(), "price: h1000=2; h100; known are"),
+        ([&TASK[..], &["--price", "h1000=2"]].concat(), "price: h1000=2; use h100; known are"),
         ([&TASK[..], &["--price", "v100=-2"]].concat(), "price of v100: -2; give a number from 0"),
         ([&TASK[..], &["--price", "v100=NaN"]].concat(), "price of v100: NaN; give"),
         (

@@ -50,7 +50,7 @@ mod tests {
             ("admission: {outstanding: 9}", &["policy: is missing"]),
             (
                 "policy: random\nadmision: blind\n",
-                &["admision: is unknown", "did you mean `admission`", "(line 2)"],
+                &["admision: unknown field", "did you mean `admission`", "(line 2)"],
             ),
             (
                 "policy: random\nadmission: {outstanding: -1}\n",
