@@ -13,7 +13,6 @@ pub(crate) mod glibc;
 mod image;
 mod layout;
 pub(crate) mod oldest;
-mod pgo;
 pub(crate) mod place;
 mod sbom;
 mod sums;
@@ -34,9 +33,6 @@ pub(crate) struct Args {
     /// How the binary is compiled; dev is quick, and the tests use it
     #[arg(long, value_enum, default_value_t)]
     profile: Profile,
-    /// Optimise the binary for what a gateway does under load: builds it twice
-    #[arg(long)]
-    pgo: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
@@ -67,7 +63,7 @@ pub(crate) struct Made {
 
 /// Makes the packages and prints their sizes.
 pub(crate) fn run(house: &House, args: &Args) -> anyhow::Result<bool> {
-    let place = make(house, args)?.place;
+    let place = make(house, &args.kinds, args.profile)?.place;
     println!("\npackages in {}", place.out.display());
     for (name, bytes) in sums::sizes(&place)? {
         println!("  {:6.1} MB  {name}", bytes as f64 / 1e6);
@@ -77,19 +73,15 @@ pub(crate) fn run(house: &House, args: &Args) -> anyhow::Result<bool> {
 
 /// Makes all kinds quickly, for the tests.
 pub(crate) fn for_tests(house: &House) -> anyhow::Result<Made> {
-    make(house, &Args { profile: Profile::Dev, ..Args::default() })
+    make(house, &[], Profile::Dev)
 }
 
-fn make(house: &House, args: &Args) -> anyhow::Result<Made> {
-    let Args { kinds, profile, pgo } = args;
-    let profile = *profile;
+fn make(house: &House, kinds: &[Kind], profile: Profile) -> anyhow::Result<Made> {
     let place = Place::open(house)?;
     place.clear()?;
     let wanted = |kind| kinds.is_empty() || kinds.contains(&kind);
     let rustc_args = oldest::rustc_args(house, &place)?;
-    let flags = pgo.then(|| pgo::profiled(house, &place, profile, &rustc_args)).transpose()?;
-    let flags = flags.as_ref();
-    let binary = binary::build(house, &place, profile, &rustc_args, flags)?;
+    let binary = binary::build(house, &place, profile, &rustc_args)?;
     glibc::ensure_runs_on(house, &binary)?;
     let mut made = Made {
         binary,
@@ -113,7 +105,7 @@ fn make(house: &House, args: &Args) -> anyhow::Result<Made> {
         image::make(house, place, binary)?;
     }
     if wanted(Kind::Wheel) {
-        made.wheel = wheel::make(house, place, profile, &rustc_args, flags)?;
+        made.wheel = wheel::make(house, place, profile, &rustc_args)?;
     }
     if wanted(Kind::FlowWheel) {
         made.flow_wheel = flow_wheel::make(house, place, profile, &rustc_args)?;

@@ -9,7 +9,6 @@ mod cmd;
 mod dist;
 mod house;
 mod md;
-mod running;
 mod test;
 
 use std::process::ExitCode;

@@ -11,6 +11,7 @@ mod installed;
 mod oldest;
 mod quickstart;
 mod root;
+mod running;
 mod tarball;
 mod unit;
 mod wheel;
