@@ -54,7 +54,7 @@ mod tests {
             ),
             (
                 "policy: random\nadmission: {outstanding: -1}\n",
-                &["admission.outstanding: -1", "(line 2)"],
+                &["admission.outstanding: `-1` is below 0", "(line 2)"],
             ),
             (
                 "policy: {name: expression, score: running = 2}\nadmission: {outstanding: 0}\n",
