@@ -28,7 +28,6 @@ use calls::Calls;
 use cost::{Cost, Row};
 use counts::Counter;
 use instructions::Way;
-use profile::Sampling;
 
 /// What to count.
 #[derive(Clone, Debug)]
@@ -134,9 +133,9 @@ impl Counting<'_> {
             let (cpu_us, wake_ups) = untouched(&system, case, each, dir)?;
             let mut cost = Cost { cpu_us, wake_ups, ..Cost::default() };
             if self.options.profile {
-                let sampling = Sampling::begin(&system.processes(), dir)?;
-                wrk::run(&system.server, case, each, dir)?;
-                cost.profile = sampling.end()?;
+                let perf = profile::wrapper(&system.processes(), dir);
+                wrk::run_in(&perf, &system.server, case, each, dir)?;
+                cost.profile = profile::read(dir)?;
             }
             cost.calls = traced(&system, case, each, dir)?;
             system.alive()?;
@@ -159,9 +158,11 @@ impl Counting<'_> {
         let mut system = self.start(spec, &[], &self.way.wrapper(dir), replicas)?;
         for (_, case, cost) in &mut rows {
             wrk::run(&system.server, case, WARM_UP, dir)?;
-            let counting = self.way.begin(&system.processes(), dir)?;
-            let load = wrk::run(&system.server, case, each, dir)?;
-            cost.instructions = Some(counting.end()?.each(load.requests.max(1) as f64));
+            let processes = system.processes();
+            let perf = self.way.begin(&processes, dir)?;
+            let load = wrk::run_in(&perf, &system.server, case, each, dir)?;
+            let instructions = self.way.end(&processes, dir)?;
+            cost.instructions = Some(instructions.each(load.requests.max(1) as f64));
             system.alive()?;
         }
         replicas.alive()?;

@@ -35,7 +35,26 @@ pub(super) fn run(
     each: Duration,
     dir: &Path,
 ) -> anyhow::Result<Load> {
-    let output = Command::new("wrk")
+    run_in(&[], server, case, each, dir)
+}
+
+/// The same, with `wrk` started by another program, as perf, with these arguments.
+pub(super) fn run_in(
+    wrapper: &[String],
+    server: &Server,
+    case: &Case,
+    each: Duration,
+    dir: &Path,
+) -> anyhow::Result<Load> {
+    let mut command = match wrapper {
+        [] => Command::new("wrk"),
+        [program, arguments @ ..] => {
+            let mut command = Command::new(program);
+            command.args(arguments).arg("wrk");
+            command
+        }
+    };
+    let output = command
         .arg("-t1")
         .arg(format!("-c{}", case.connections))
         .arg(format!("-d{}s", each.as_secs()))
@@ -45,7 +64,11 @@ pub(super) fn run(
         .arg("--")
         .arg(dir.join(case.body.file))
         .output()
-        .context("cannot start wrk: install it, on Debian by `apt-get install wrk`")?;
+        .context(if wrapper.is_empty() {
+            "cannot start wrk: install it, on Debian by `apt-get install wrk`"
+        } else {
+            "cannot start perf: install it, on Debian by `apt-get install linux-perf`"
+        })?;
     let text = String::from_utf8_lossy(&output.stdout);
     ensure!(output.status.success(), "wrk failed: {}", String::from_utf8_lossy(&output.stderr));
     match parse(&text) {

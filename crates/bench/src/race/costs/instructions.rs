@@ -5,16 +5,14 @@
 //! instructions only. Like strace, it gives a program under load more events in each wait.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
 
 use anyhow::{Context, ensure};
-use rustix::process::{Pid, Signal, kill_process};
 
 /// The counters, in the order of the results.
 const EVENTS: &str = "instructions:u,instructions:k";
-/// For perf to attach to the program's threads.
-const ATTACH: Duration = Duration::from_millis(300);
+/// The file of perf's counts.
+const TABLE: &str = "perf-stat.txt";
 
 /// Instructions since a moment: the user's, and the kernel's if they are counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -70,18 +68,26 @@ impl Way {
         }
     }
 
-    /// Counts from now on.
-    pub(super) fn begin(self, processes: &[u32], dir: &Path) -> anyhow::Result<Counting> {
+    /// Counts from now on. Returns the program to run the load in, with its arguments: perf counts
+    /// until the load ends.
+    pub(super) fn begin(self, processes: &[u32], dir: &Path) -> anyhow::Result<Vec<String>> {
         match self {
             Way::Perf => {
-                let table = dir.join("perf-stat.txt");
                 let pids: Vec<String> = processes.iter().map(u32::to_string).collect();
-                let mut command = Command::new("perf");
-                command.args(["stat", "-x,", "-e", EVENTS, "-p", &pids.join(","), "-o"]);
-                command.arg(&table).stdin(Stdio::null()).stdout(Stdio::null());
-                let child = command.stderr(Stdio::null()).spawn().context("cannot start perf")?;
-                std::thread::sleep(ATTACH);
-                Ok(Counting::Perf { child, table })
+                let table = dir.join(TABLE).display().to_string();
+                let arguments = [
+                    "perf",
+                    "stat",
+                    "-x,",
+                    "-e",
+                    EVENTS,
+                    "-p",
+                    &pids.join(","),
+                    "-o",
+                    &table,
+                    "--",
+                ];
+                Ok(arguments.map(str::to_owned).to_vec())
             }
             Way::Callgrind => {
                 for old in dumps(dir)? {
@@ -89,33 +95,22 @@ impl Way {
                 }
                 control(&["-i", "on"], processes)?;
                 control(&["-z"], processes)?;
-                let (processes, dir) = (processes.to_vec(), dir.to_owned());
-                Ok(Counting::Callgrind { processes, dir })
+                Ok(Vec::new())
             }
         }
     }
-}
 
-/// A running count.
-pub(super) enum Counting {
-    Perf { child: Child, table: PathBuf },
-    Callgrind { processes: Vec<u32>, dir: PathBuf },
-}
-
-impl Counting {
-    pub(super) fn end(self) -> anyhow::Result<Instructions> {
+    /// The instructions since then.
+    pub(super) fn end(self, processes: &[u32], dir: &Path) -> anyhow::Result<Instructions> {
         match self {
-            Counting::Perf { mut child, table } => {
-                let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-                kill_process(pid.context("perf has no process")?, Signal::INT)?;
-                child.wait()?;
-                let text = std::fs::read_to_string(&table)?;
+            Way::Perf => {
+                let text = std::fs::read_to_string(dir.join(TABLE))?;
                 parse_perf(&text).with_context(|| format!("perf counted nothing: {text}"))
             }
-            Counting::Callgrind { processes, dir } => {
-                control(&["-d"], &processes)?;
+            Way::Callgrind => {
+                control(&["-d"], processes)?;
                 let mut user = 0.0;
-                for path in dumps(&dir)? {
+                for path in dumps(dir)? {
                     let text = std::fs::read_to_string(&path)?;
                     user += parse_callgrind(&text)
                         .with_context(|| format!("{} has no total", path.display()))?;

@@ -5,11 +5,10 @@
 //! crate that defines it, not for the one that uses it. So the shares are rough.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, ensure};
-use rustix::process::{Pid, Signal, kill_process};
 
 /// The share of each part, 0 to 1.
 pub(super) type Profile = BTreeMap<&'static str, f64>;
@@ -50,6 +49,8 @@ const PARTS: [(&str, &[&str]); 8] = [
     ),
     ("copies", &["__mem", "mem", "_mem"]),
 ];
+/// The file of samples.
+const DATA: &str = "perf.data";
 const KERNEL: &str = "kernel";
 const STANDARD: &str = "std";
 const REST: &str = "rest";
@@ -60,39 +61,24 @@ pub(super) fn parts() -> Vec<&'static str> {
     named.chain([STANDARD, KERNEL, REST]).collect()
 }
 
-/// A running perf.
-pub(super) struct Sampling {
-    child: Child,
-    data: PathBuf,
+/// The program to run the load in, with its arguments: it samples `processes` until the load ends.
+pub(super) fn wrapper(processes: &[u32], dir: &Path) -> Vec<String> {
+    let pids: Vec<String> = processes.iter().map(u32::to_string).collect();
+    let data = dir.join(DATA).display().to_string();
+    ["perf", "record", "-q", "-F", RATE, "-p", &pids.join(","), "-o", &data, "--"]
+        .map(str::to_owned)
+        .to_vec()
 }
 
-impl Sampling {
-    /// Samples `processes` from now on.
-    pub(super) fn begin(processes: &[u32], dir: &Path) -> anyhow::Result<Sampling> {
-        let data = dir.join("perf.data");
-        let pids: Vec<String> = processes.iter().map(u32::to_string).collect();
-        let mut command = Command::new("perf");
-        command.args(["record", "-q", "-F", RATE, "-p", &pids.join(","), "-o"]).arg(&data);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command
-            .spawn()
-            .context("cannot start perf: on Debian, `apt-get install linux-perf`")?;
-        Ok(Sampling { child, data })
-    }
-
-    /// The shares since then.
-    pub(super) fn end(mut self) -> anyhow::Result<Profile> {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        kill_process(pid.context("perf has no process")?, Signal::INT)?;
-        self.child.wait()?;
-        let mut command = Command::new("perf");
-        command.args(["script", "-F", "ip,sym,dso", "-i"]).arg(&self.data);
-        let output = command.output().context("cannot start perf")?;
-        let profile = shares(&String::from_utf8_lossy(&output.stdout));
-        let error = String::from_utf8_lossy(&output.stderr);
-        ensure!(!profile.is_empty(), "perf took no samples: {error}");
-        Ok(profile)
-    }
+/// The shares under the last load.
+pub(super) fn read(dir: &Path) -> anyhow::Result<Profile> {
+    let mut command = Command::new("perf");
+    command.args(["script", "-F", "ip,sym,dso", "-i"]).arg(dir.join(DATA));
+    let output = command.output().context("cannot start perf")?;
+    let profile = shares(&String::from_utf8_lossy(&output.stdout));
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure!(!profile.is_empty(), "perf took no samples: {error}");
+    Ok(profile)
 }
 
 /// Lines of an address, a function and, in brackets, the file that has it.
