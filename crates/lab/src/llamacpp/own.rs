@@ -133,7 +133,8 @@ impl Own {
         }
     }
 
-    /// The error of a server that ended before it was ready, with its last line.
+    /// The error of a server that ended before it was ready, with the last line of its log. Lines of
+    /// its two outputs may be in another order than it wrote them.
     async fn ended(&self, mut server: Process) -> Error {
         let status = match server.wait(READY_LIMIT).await {
             Ok(status) => status,
@@ -203,7 +204,7 @@ mod tests {
     // A server that ends at once is an error with its status and its last line.
     #[tokio::test]
     async fn the_last_line_of_a_server_is_reported() {
-        let script = "#!/bin/sh\necho loading\necho out of memory >&2\nexit 3\n";
+        let script = "#!/bin/sh\necho loading >&2\necho out of memory >&2\nexit 3\n";
         let (folder, program, model) = files("ended", script);
         let own = Own::new(program, model, Some(99)).unwrap();
         let fleet = Fleet::new("/bin/sh").unwrap();
