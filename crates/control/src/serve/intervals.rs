@@ -75,6 +75,7 @@ impl Observed {
     }
 
     /// Gateways that left in order, as they last were.
+    #[cfg(feature = "route53")]
     pub(super) fn left(&self) -> impl Iterator<Item = &Gateway> {
         self.left.values().map(|(_, gateway)| gateway)
     }
