@@ -54,6 +54,8 @@ mod peers;
 mod plane;
 mod policy_peers;
 mod pools;
+#[path = "../../../control/tests/all/ports.rs"]
+mod ports;
 mod priority;
 mod rates;
 mod recorded;

@@ -19,6 +19,8 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::ports::free_port;
+
 pub(crate) struct Plane {
     /// The folder of its file, if its store is one.
     dir: Option<PathBuf>,
@@ -45,11 +47,11 @@ impl Plane {
 
     /// Starts one with this store.
     pub(crate) async fn on(store: &str, more: &str) -> Plane {
-        let yaml = format!("version: 1\n{store}admin: 127.0.0.1:0\n{more}");
+        // Its clients find it on the same port after a restart.
+        let port = free_port();
+        let yaml = format!("version: 1\n{store}admin: 127.0.0.1:{port}\n{more}");
         let config = Config::read(&yaml).unwrap();
         let (admin, stop, served) = begin(config.clone()).await;
-        // On the same port, so that its clients find it again after a restart.
-        let config = Config { admin, ..config };
         Plane { dir: None, config, admin, stop: Some(stop), served }
     }
 

@@ -10,6 +10,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
+use crate::ports::free_port;
+
 /// The treatment of connections.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Does {
@@ -35,7 +37,7 @@ type Requests = Arc<Mutex<Vec<String>>>;
 impl StandIn {
     /// Of the control plane at this address.
     pub(crate) async fn of(plane: SocketAddr) -> StandIn {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = TcpListener::bind(("127.0.0.1", free_port())).await.unwrap();
         let (address, does) = (listener.local_addr().unwrap(), watch::Sender::new(Does::Serves));
         let mut stand_in =
             StandIn { address, plane, does, requests: Requests::default(), served: None };
