@@ -13,6 +13,7 @@ pub(crate) mod glibc;
 mod image;
 mod layout;
 pub(crate) mod oldest;
+mod pgo;
 pub(crate) mod place;
 mod sbom;
 mod sums;
@@ -33,6 +34,9 @@ pub(crate) struct Args {
     /// How the binary is compiled; dev is quick, and the tests use it
     #[arg(long, value_enum, default_value_t)]
     profile: Profile,
+    /// Optimise the binary for what a gateway does under load: builds it twice
+    #[arg(long)]
+    pgo: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
@@ -63,7 +67,7 @@ pub(crate) struct Made {
 
 /// Makes the packages and prints their sizes.
 pub(crate) fn run(house: &House, args: &Args) -> anyhow::Result<bool> {
-    let place = make(house, &args.kinds, args.profile)?.place;
+    let place = make(house, args)?.place;
     println!("\npackages in {}", place.out.display());
     for (name, bytes) in sums::sizes(&place)? {
         println!("  {:6.1} MB  {name}", bytes as f64 / 1e6);
@@ -73,15 +77,19 @@ pub(crate) fn run(house: &House, args: &Args) -> anyhow::Result<bool> {
 
 /// Makes all kinds quickly, for the tests.
 pub(crate) fn for_tests(house: &House) -> anyhow::Result<Made> {
-    make(house, &[], Profile::Dev)
+    make(house, &Args { profile: Profile::Dev, ..Args::default() })
 }
 
-fn make(house: &House, kinds: &[Kind], profile: Profile) -> anyhow::Result<Made> {
+fn make(house: &House, args: &Args) -> anyhow::Result<Made> {
+    let Args { kinds, profile, pgo } = args;
+    let profile = *profile;
     let place = Place::open(house)?;
     place.clear()?;
     let wanted = |kind| kinds.is_empty() || kinds.contains(&kind);
     let rustc_args = oldest::rustc_args(house, &place)?;
-    let binary = binary::build(house, &place, profile, &rustc_args)?;
+    let flags = pgo.then(|| pgo::profiled(house, &place, profile, &rustc_args)).transpose()?;
+    let flags = flags.as_ref();
+    let binary = binary::build(house, &place, profile, &rustc_args, flags)?;
     glibc::ensure_runs_on(house, &binary)?;
     let mut made = Made {
         binary,
@@ -105,7 +113,7 @@ fn make(house: &House, kinds: &[Kind], profile: Profile) -> anyhow::Result<Made>
         image::make(house, place, binary)?;
     }
     if wanted(Kind::Wheel) {
-        made.wheel = wheel::make(house, place, profile, &rustc_args)?;
+        made.wheel = wheel::make(house, place, profile, &rustc_args, flags)?;
     }
     if wanted(Kind::FlowWheel) {
         made.flow_wheel = flow_wheel::make(house, place, profile, &rustc_args)?;

@@ -9,6 +9,7 @@ mod cmd;
 mod dist;
 mod house;
 mod md;
+mod running;
 mod test;
 
 use std::process::ExitCode;

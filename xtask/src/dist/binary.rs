@@ -2,10 +2,11 @@
 //!
 //! It is the command that maturin runs for the wheel, so cargo has nothing left to do there.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, ensure};
 
+use super::pgo::Flags;
 use super::place::Place;
 use crate::cmd::{self, cargo};
 use crate::house::House;
@@ -52,18 +53,20 @@ pub(super) fn build(
     place: &Place,
     profile: Profile,
     rustc_args: &[String],
+    flags: Option<&Flags>,
 ) -> anyhow::Result<PathBuf> {
     let which = ["rustc", "--locked", "--package", "meridian-cli", "--bin", "meridian"];
     let how = [&["--profile", profile.name()], profile.features(), &["--"]].concat();
     let mut args = [&which[..], &how].concat();
     args.extend(rustc_args.iter().map(String::as_str));
-    ensure!(cmd::ends_well(cargo(&house.root, &args))?, "the binary does not build, see above");
-    let target = house.metadata.target_directory.as_std_path();
-    let (built, kept) = (built(target, profile), place.work.join("meridian"));
+    let mut build = cargo(&house.root, &args);
+    if let Some(flags) = flags {
+        flags.set(&mut build);
+    }
+    ensure!(cmd::ends_well(build)?, "the binary does not build, see above");
+    let usual = house.metadata.target_directory.as_std_path().join(profile.folder());
+    let folder = flags.map_or(usual, |flags| flags.built(profile));
+    let (built, kept) = (folder.join("meridian"), place.work.join("meridian"));
     std::fs::copy(&built, &kept).with_context(|| format!("cannot copy {}", built.display()))?;
     Ok(kept)
-}
-
-fn built(target: &Path, profile: Profile) -> PathBuf {
-    target.join(profile.folder()).join("meridian")
 }

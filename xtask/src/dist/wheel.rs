@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, ensure};
 
 use super::binary::Profile;
+use super::pgo::Flags;
 use super::place::Place;
 use super::sbom;
 use crate::cmd::{self, cmd, stdout_of};
@@ -23,12 +24,16 @@ pub(super) fn make(
     place: &Place,
     profile: Profile,
     rustc_args: &[String],
+    flags: Option<&Flags>,
 ) -> anyhow::Result<PathBuf> {
     let venv = venv(house)?;
     let mut maturin = cmd(&house.root.join(PROJECT), venv.join("maturin"), &["build"]);
     maturin.args(["--profile", profile.name()]).args(profile.features());
     maturin.args(["--auditwheel", "check", "--out"]).arg(&place.out);
     maturin.arg("--sbom-include").arg(sbom::path(place)).arg("--").args(rustc_args);
+    if let Some(flags) = flags {
+        flags.set(&mut maturin);
+    }
     ensure!(cmd::ends_well(maturin)?, "maturin made no wheel, see above");
     find(&place.out, "meridian_llm")
 }

@@ -11,7 +11,6 @@ mod installed;
 mod oldest;
 mod quickstart;
 mod root;
-mod running;
 mod tarball;
 mod unit;
 mod wheel;

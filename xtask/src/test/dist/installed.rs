@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 
-use super::running::Running;
 use crate::cmd::stdout_of;
+use crate::running::Running;
 
 const MODEL: &str = "llama-3.1-8b";
 /// In `packaging/gateway.yaml`: the address of the engine, and those of the gateway.

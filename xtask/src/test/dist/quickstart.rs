@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 
-use super::running::Running;
 use crate::cmd::{cmd, stdout_of};
 use crate::dist::Made;
 use crate::house::House;
+use crate::running::Running;
 
 const PAGE: &str = "docs/quickstart-platform.md";
 /// The page's servers and their model.

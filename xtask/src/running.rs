@@ -1,4 +1,4 @@
-//! A server that a test has started: the address where it listens, and its end.
+//! A server that was started: the address where it listens, and its end.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -11,16 +11,16 @@ use anyhow::{Context as _, bail, ensure};
 /// A server that takes longer to start or to stop hangs.
 const LIMIT: Duration = Duration::from_secs(60);
 
-pub(super) struct Running {
+pub(crate) struct Running {
     child: Child,
     /// From its first line, `listening on http://ADDRESS`.
-    pub(super) address: String,
+    pub(crate) address: String,
     log: PathBuf,
 }
 
 impl Running {
     /// Starts a server whose messages go to the log, and waits until it listens.
-    pub(super) fn start(mut command: Command, log: &Path) -> anyhow::Result<Running> {
+    pub(crate) fn start(mut command: Command, log: &Path) -> anyhow::Result<Running> {
         let file = std::fs::File::create(log).with_context(|| log.display().to_string())?;
         let name = format!("{command:?}");
         command.stdout(Stdio::piped()).stderr(file);
@@ -43,12 +43,12 @@ impl Running {
     }
 
     /// Its log so far.
-    pub(super) fn messages(&self) -> String {
+    pub(crate) fn messages(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
     /// Sends SIGTERM; an error if the server does not end, or reports a failure.
-    pub(super) fn stop(mut self) -> anyhow::Result<()> {
+    pub(crate) fn stop(mut self) -> anyhow::Result<()> {
         let id = self.child.id().to_string();
         let sent = Command::new("kill").args(["-TERM", &id]).status().context("kill")?;
         ensure!(sent.success(), "process {id} ended before SIGTERM: {}", self.messages());
