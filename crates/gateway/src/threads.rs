@@ -8,24 +8,20 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use hyper_util::rt::TokioTimer;
-use hyper_util::server::conn::auto::Builder;
 use rustix::net::sockopt;
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout_at};
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::certificates::ClientTls;
 use crate::error::Error;
 use crate::http::connection::{Serving, converse};
 use crate::http::limits::{Bound, Permit};
-use crate::http::malformed::most_fields;
 use crate::http::service::Service;
-use crate::http::stalled::Streams;
 use crate::plane::DataPlane;
 use crate::replicas::upstream::Upstream;
-use crate::request::settings::Settings;
 
 /// Idle time after which TCP keepalive checks a client.
 const KEEPALIVE: Duration = Duration::from_secs(60);
@@ -68,7 +64,6 @@ impl Server {
         let ip = stream.peer_addr().map(|a| a.ip().to_string()).unwrap_or_default();
         let serving = Serving {
             service: self.service.clone(),
-            builder: builder(&settings),
             closing: self.closing.subscribe(),
             client: self.plane.inputs.reading.hash(Some(ip.as_bytes())),
             first_by: Instant::now() + settings.timeouts.client.0,
@@ -77,11 +72,10 @@ impl Server {
         let over = self.over.clone();
         let tls = in_force.client_tls.as_deref().map(ClientTls::acceptor);
         let served = async move {
-            let Some(tls) = tls else { return converse(stream, serving).await };
-            match timeout_at(serving.first_by, tls.accept(stream)).await {
-                Ok(Ok(stream)) => converse(stream, serving).await,
-                Ok(Err(error)) => tracing::debug!(error = %error, "no TLS"),
-                Err(_) => tracing::debug!("no TLS handshake within timeouts.client"),
+            match tls {
+                // Boxed: the state of TLS is not part of every connection's task.
+                Some(tls) => Box::pin(secured(stream, tls, serving)).await,
+                None => converse(stream, serving).await,
             }
         };
         tokio::spawn(async move {
@@ -104,22 +98,12 @@ impl Server {
     }
 }
 
-fn builder(settings: &Settings) -> Builder<Streams> {
-    let headers = settings.head_bytes;
-    let mut builder = Builder::new(Streams::new(settings.timeouts.idle.0));
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(settings.timeouts.client.0)
-        .max_buf_size(headers)
-        .max_headers(most_fields(headers));
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_header_list_size(u32::try_from(headers).unwrap_or(u32::MAX))
-        .max_concurrent_streams(256)
-        .keep_alive_interval(Some(Duration::from_secs(30)));
-    builder
+async fn secured(stream: TcpStream, tls: TlsAcceptor, serving: Serving) {
+    match timeout_at(serving.first_by, tls.accept(stream)).await {
+        Ok(Ok(stream)) => converse(stream, serving).await,
+        Ok(Err(error)) => tracing::debug!(error = %error, "no TLS"),
+        Err(_) => tracing::debug!("no TLS handshake within timeouts.client"),
+    }
 }
 
 /// The serving threads.

@@ -1,21 +1,25 @@
 //! One client's connection, from its first byte to its last.
+//!
+//! What a connection holds while it is idle counts thousands of times, so its large parts are boxed:
+//! a future has room for every value that it once moved.
 
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
-use hyper_util::server::conn::auto::Builder;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::framing::{Answer, Framing, Turn, unused};
-use super::malformed::{End, last_words};
+use super::framing::{Answer, Framing, Left, Turn, unused};
+use super::malformed::{End, last_words, most_fields};
+use super::opening::Opening;
 use super::service::Service;
 use super::stalled::{self, Streams};
 use crate::request::settings::Settings;
@@ -25,7 +29,6 @@ pub(crate) struct Serving {
     pub(crate) service: Arc<Service>,
     /// The settings at its start.
     pub(crate) settings: Arc<Settings>,
-    pub(crate) builder: Builder<Streams>,
     /// Changes when the gateway shuts down; the shutdown waits until this is dropped.
     pub(crate) closing: watch::Receiver<()>,
     /// The hash of the client's address.
@@ -35,17 +38,45 @@ pub(crate) struct Serving {
 }
 
 /// Serves `stream` until it ends.
-pub(crate) async fn converse<S>(stream: S, serving: Serving)
+pub(crate) async fn converse<S>(mut stream: S, mut serving: Serving)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let Serving { service, settings, builder, closing, client, first_by } = serving;
+    let mut opening = Opening::default();
+    let opened = tokio::select! {
+        biased;
+        opened = timeout_at(serving.first_by, opening.read(&mut stream)) => opened,
+        _ = serving.closing.changed() => return,
+    };
+    let (settings, service) = (serving.settings.clone(), serving.service.clone());
+    let ended = match opened {
+        Ok(Ok(())) => serve(stream, opening, serving).await,
+        Ok(Err(error)) => return tracing::debug!(error = %error, "connection ended"),
+        Err(_) => {
+            tracing::debug!("no request within timeouts.client");
+            let in_head = !opening.is_empty() && !opening.is_like_http2();
+            Some((End::Silent, Left { io: stream, held_back: false, in_head }))
+        }
+    };
+    if let Some((end, left)) = ended {
+        // A boxed future, so its state is not part of every connection's task.
+        Box::pin(last_words(&settings, &service.metrics, left, &end)).await;
+    }
+}
+
+/// Serves requests until the connection's end. Returns how it ended, and the socket if hyper has
+/// returned it.
+async fn serve<S>(stream: S, opening: Opening, serving: Serving) -> Option<(End, Left<S>)>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let Serving { service, settings, closing, client, first_by } = serving;
     let turn = Arc::new(Turn::default());
-    let (framing, mut left) = Framing::new(stream, turn.clone());
-    let (answering, answering_turn) = (service.clone(), turn.clone());
+    let (framing, mut left) = Framing::new(stream, opening, turn.clone());
+    let answering_turn = turn.clone();
     let answer = service_fn(move |request: Request<Incoming>| {
         let served = answering_turn.begin(request.version());
-        let service = answering.clone();
+        let service = service.clone();
         // Boxed: it has the state of a whole request, some 9 KB, which connections without a request
         // and those that stream an answer do not need.
         Box::pin(async move {
@@ -56,53 +87,89 @@ where
             )
         })
     });
-    let http = builder.serve_connection(TokioIo::new(framing), answer).into_owned();
-    let patience = settings.timeouts.client.0;
-    // The branch that is not chosen is dropped here, and the socket comes back.
-    let end = tokio::select! {
-        ended = until_unused(http, closing, &turn, patience) => {
-            // These errors are on the client's side: hang-ups, timeouts, invalid HTTP.
-            if let Err(error) = &ended {
-                tracing::debug!(error = %error, "connection ended");
-            }
-            End::Http(ended)
-        }
-        () = silent(first_by, &turn) => {
-            tracing::debug!("no request within timeouts.client");
-            End::Silent
-        }
+    let io = TokioIo::new(framing);
+    let limits = Limits { closing, turn, first_by, patience: settings.timeouts.client.0 };
+    let end = match opening.is_http2() {
+        true => limits.drive(Box::pin(http2(&settings).serve_connection(io, answer))).await,
+        false => limits.drive(Box::pin(http1(&settings).serve_connection(io, answer))).await,
     };
-    if let Ok(left) = left.try_recv() {
-        // A boxed future, so its state is not part of every connection's task.
-        Box::pin(last_words(&settings, &service.metrics, left, &end)).await;
-    }
+    Some((end, left.try_recv().ok()?))
 }
 
-/// Serves a connection to its end. The connection is closed after its current requests when the
-/// gateway shuts down or when it was idle for `patience`. A client that stays longer than another
-/// `patience` is cut off.
-async fn until_unused<C: GracefulConnection>(
-    http: C,
-    mut closing: watch::Receiver<()>,
-    turn: &Turn,
+fn http1(settings: &Settings) -> http1::Builder {
+    let headers = settings.head_bytes;
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(settings.timeouts.client.0)
+        .max_buf_size(headers)
+        .max_headers(most_fields(headers));
+    builder
+}
+
+fn http2(settings: &Settings) -> http2::Builder<Streams> {
+    let mut builder = http2::Builder::new(Streams::new(settings.timeouts.idle.0));
+    builder
+        .timer(TokioTimer::new())
+        .max_header_list_size(u32::try_from(settings.head_bytes).unwrap_or(u32::MAX))
+        .max_concurrent_streams(256)
+        .keep_alive_interval(Some(Duration::from_secs(30)));
+    builder
+}
+
+/// What else ends a connection.
+struct Limits {
+    closing: watch::Receiver<()>,
+    turn: Arc<Turn>,
+    first_by: Instant,
+    /// How long it may be without a request.
     patience: Duration,
-) -> Result<(), C::Error> {
-    let mut http = pin!(http);
-    let is_unused = tokio::select! {
-        biased;
-        ended = http.as_mut() => return ended,
-        _ = closing.changed() => false,
-        () = unused(turn, patience) => true,
-    };
-    http.as_mut().graceful_shutdown();
-    tokio::select! {
-        ended = http => ended,
-        () = unused(turn, patience), if is_unused => Ok(()),
+}
+
+impl Limits {
+    /// Serves a connection to its end. It is dropped here, so that the socket comes back.
+    async fn drive<C>(mut self, mut http: Pin<Box<C>>) -> End
+    where
+        C: GracefulConnection<Error = hyper::Error>,
+    {
+        let (first_by, turn) = (self.first_by, self.turn.clone());
+        tokio::select! {
+            ended = self.until_unused(http.as_mut()) => {
+                // These errors are on the client's side: hang-ups, timeouts, invalid HTTP.
+                if let Err(error) = &ended {
+                    tracing::debug!(error = %error, "connection ended");
+                }
+                End::Http(ended)
+            }
+            () = silent(first_by, &turn) => {
+                tracing::debug!("no request within timeouts.client");
+                End::Silent
+            }
+        }
+    }
+
+    /// The connection is closed after its current requests when the gateway shuts down or when it was
+    /// idle for `patience`. A client that stays longer than another `patience` is cut off.
+    async fn until_unused<C>(&mut self, mut http: Pin<&mut C>) -> hyper::Result<()>
+    where
+        C: GracefulConnection<Error = hyper::Error>,
+    {
+        let is_unused = tokio::select! {
+            biased;
+            ended = http.as_mut() => return ended,
+            _ = self.closing.changed() => false,
+            () = unused(&self.turn, self.patience) => true,
+        };
+        http.as_mut().graceful_shutdown();
+        tokio::select! {
+            ended = http => ended,
+            () = unused(&self.turn, self.patience), if is_unused => Ok(()),
+        }
     }
 }
 
-/// Completes when a client has not sent its first request in time. hyper limits the time for a
-/// request's head, but not for the bytes before it that tell HTTP/1 from HTTP/2.
+/// Completes when a client has not sent its first request in time. hyper limits the time for each head
+/// of HTTP/1, but not for the frames before HTTP/2's first request.
 async fn silent(first_by: Instant, turn: &Turn) {
     sleep_until(first_by).await;
     if turn.spoke() {

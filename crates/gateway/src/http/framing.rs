@@ -25,6 +25,7 @@ use http_body::{Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::oneshot;
 
+use super::opening::Opening;
 use super::stalled;
 use crate::request::body::AnswerBody;
 use crate::request::incoming::CutShort;
@@ -136,49 +137,33 @@ pub(super) struct Framing<S> {
     io: Option<S>,
     turn: Arc<Turn>,
     back: Option<oneshot::Sender<Left<S>>>,
-    /// How much of [`PREFACE`] has arrived; none once it is clearly HTTP/1.
-    preface: Option<usize>,
+    /// Bytes that hyper has not read.
+    opening: Opening,
+    is_http2: bool,
     /// Bytes have arrived since the last answer.
     heard: bool,
     held_back: bool,
 }
 
-/// The beginning of HTTP/2's preface, which no method starts with.
-const PREFACE: &[u8] = b"PRI";
-
 impl<S: Unpin> Framing<S> {
-    pub(super) fn new(io: S, turn: Arc<Turn>) -> (Framing<S>, oneshot::Receiver<Left<S>>) {
+    pub(super) fn new(
+        io: S,
+        opening: Opening,
+        turn: Arc<Turn>,
+    ) -> (Framing<S>, oneshot::Receiver<Left<S>>) {
         let (back, left) = oneshot::channel();
-        let (io, back, preface) = (Some(io), Some(back), Some(0));
-        (Framing { io, turn, back, preface, heard: false, held_back: false }, left)
+        let (is_http2, heard) = (opening.is_like_http2(), !opening.is_empty());
+        let (io, back) = (Some(io), Some(back));
+        (Framing { io, turn, back, opening, is_http2, heard, held_back: false }, left)
     }
 
     fn io(&mut self) -> Pin<&mut S> {
         Pin::new(self.io.as_mut().expect("the socket is there until this is dropped"))
     }
 
-    fn is_http2(&self) -> bool {
-        self.preface == Some(PREFACE.len())
-    }
-
-    /// Inspects received bytes: at most the first three of a connection.
-    fn hear(&mut self, bytes: &[u8]) {
-        self.heard |= !bytes.is_empty();
-        for byte in bytes {
-            match self.preface {
-                Some(at) if at == PREFACE.len() => return,
-                Some(at) if PREFACE[at] == *byte => self.preface = Some(at + 1),
-                _ => {
-                    self.preface = None;
-                    return;
-                }
-            }
-        }
-    }
-
     /// Whether hyper's current output is its own answer.
     fn holds_back(&mut self) -> bool {
-        self.held_back |= self.turn.is(IDLE) && !self.is_http2();
+        self.held_back |= self.turn.is(IDLE) && !self.is_http2;
         self.held_back
     }
 }
@@ -186,8 +171,7 @@ impl<S: Unpin> Framing<S> {
 impl<S> Drop for Framing<S> {
     fn drop(&mut self) {
         if let (Some(io), Some(back)) = (self.io.take(), self.back.take()) {
-            let http1 = self.preface != Some(PREFACE.len());
-            let in_head = http1 && self.heard && self.turn.is(IDLE);
+            let in_head = !self.is_http2 && self.heard && self.turn.is(IDLE);
             // The receiver is gone when the gateway shuts down.
             let _ = back.send(Left { io, held_back: self.held_back, in_head });
         }
@@ -201,9 +185,19 @@ impl<S: AsyncRead + Unpin> AsyncRead for Framing<S> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
-        let read = self.io().poll_read(cx, buf);
-        self.hear(&buf.filled()[before..]);
-        read
+        let this = &mut *self;
+        // The first bytes and those that follow them are one read to hyper.
+        this.opening.take(buf);
+        let taken = buf.filled().len() > before;
+        let read = match buf.remaining() {
+            0 if taken => Poll::Ready(Ok(())),
+            _ => this.io().poll_read(cx, buf),
+        };
+        this.heard |= buf.filled().len() > before;
+        match read {
+            Poll::Pending if taken => Poll::Ready(Ok(())),
+            read => read,
+        }
     }
 }
 

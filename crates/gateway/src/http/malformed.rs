@@ -18,7 +18,7 @@ use crate::request::settings::Settings;
 /// How hyper's part of a connection ended.
 pub(super) enum End {
     /// In the normal course of HTTP, or with an error of hyper's.
-    Http(Result<(), Box<dyn std::error::Error + Send + Sync>>),
+    Http(hyper::Result<()>),
     /// Its first request did not come within `timeouts.client`.
     Silent,
 }
@@ -75,7 +75,7 @@ fn refusal(settings: &Settings, end: &End) -> Option<Refusal> {
     let error = match end {
         End::Silent => return Some(Refusal::too_slow("head", settings.timeouts.client.0)),
         End::Http(Ok(())) => return None,
-        End::Http(Err(error)) => error.downcast_ref::<hyper::Error>()?,
+        End::Http(Err(error)) => error,
     };
     if error.is_timeout() {
         return Some(Refusal::too_slow("head", settings.timeouts.client.0));

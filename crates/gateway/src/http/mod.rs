@@ -15,6 +15,7 @@ pub(crate) mod headers;
 pub(crate) mod health;
 pub(crate) mod limits;
 pub(crate) mod malformed;
+mod opening;
 pub(crate) mod parts;
 pub(crate) mod refusal;
 pub(crate) mod service;
