@@ -71,14 +71,15 @@ impl Server {
         };
         let over = self.over.clone();
         let tls = in_force.client_tls.as_deref().map(ClientTls::acceptor);
-        let served = async move {
-            match tls {
-                // Boxed: the state of TLS is not part of every connection's task.
-                Some(tls) => Box::pin(secured(stream, tls, serving)).await,
-                None => converse(stream, serving).await,
-            }
-        };
         tokio::spawn(async move {
+            // In the task itself, which would have room twice for a future that it is given.
+            let served = async {
+                match tls {
+                    // Boxed: the state of TLS is not part of every connection's task.
+                    Some(tls) => Box::pin(secured(stream, tls, serving)).await,
+                    None => converse(stream, serving).await,
+                }
+            };
             tokio::select! {
                 () = served => {}
                 () = over.cancelled() => {}
