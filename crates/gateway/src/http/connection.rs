@@ -50,10 +50,13 @@ where
     };
     let (settings, service) = (serving.settings.clone(), serving.service.clone());
     let ended = match opened {
+        // Many health checks only connect.
+        Ok(Ok(())) if opening.is_empty() => return,
         Ok(Ok(())) => serve(stream, opening, serving).await,
         Ok(Err(error)) => return tracing::debug!(error = %error, "connection ended"),
         Err(_) => {
             tracing::debug!("no request within timeouts.client");
+            drop(serving);
             let in_head = !opening.is_empty() && !opening.is_like_http2();
             Some((End::Silent, Left { io: stream, held_back: false, in_head }))
         }
@@ -71,7 +74,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let Serving { service, settings, closing, client, first_by } = serving;
-    let turn = Arc::new(Turn::default());
+    let (turn, is_http2) = (Arc::new(Turn::default()), opening.is_http2());
     let (framing, mut left) = Framing::new(stream, opening, turn.clone());
     let answering_turn = turn.clone();
     let answer = service_fn(move |request: Request<Incoming>| {
@@ -89,7 +92,7 @@ where
     });
     let io = TokioIo::new(framing);
     let limits = Limits { closing, turn, first_by, patience: settings.timeouts.client.0 };
-    let end = match opening.is_http2() {
+    let end = match is_http2 {
         true => limits.drive(Box::pin(http2(&settings).serve_connection(io, answer))).await,
         false => limits.drive(Box::pin(http1(&settings).serve_connection(io, answer))).await,
     };
@@ -103,6 +106,8 @@ fn http1(settings: &Settings) -> http1::Builder {
         .timer(TokioTimer::new())
         .header_read_timeout(settings.timeouts.client.0)
         .max_buf_size(headers)
+        // The buffer alone does not limit a head that arrives in one read.
+        .max_header_size(headers)
         .max_headers(most_fields(headers));
     builder
 }

@@ -195,7 +195,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Framing<S> {
         };
         this.heard |= buf.filled().len() > before;
         match read {
-            Poll::Pending if taken => Poll::Ready(Ok(())),
+            // The next read returns the error.
+            Poll::Pending | Poll::Ready(Err(_)) if taken => Poll::Ready(Ok(())),
             read => read,
         }
     }
@@ -240,6 +241,53 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Framing<S> {
         match self.held_back {
             true => Poll::Ready(Ok(())),
             false => self.io().poll_shutdown(cx),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use super::*;
+
+    /// A socket that has nothing, or has failed.
+    struct Socket(Option<io::ErrorKind>);
+
+    impl AsyncRead for Socket {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            _: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            self.0.map_or(Poll::Pending, |kind| Poll::Ready(Err(kind.into())))
+        }
+    }
+
+    /// The next read with this much space; none if there is nothing.
+    async fn read(framing: &mut Framing<Socket>, space: usize) -> Option<io::Result<Vec<u8>>> {
+        let mut space = vec![0; space];
+        poll_fn(|cx| {
+            let mut buf = ReadBuf::new(&mut space);
+            Poll::Ready(match Pin::new(&mut *framing).poll_read(cx, &mut buf) {
+                Poll::Pending => None,
+                Poll::Ready(read) => Some(read.map(|()| buf.filled().to_vec())),
+            })
+        })
+        .await
+    }
+
+    // The opening is read before anything that the socket says, and only once.
+    #[tokio::test]
+    async fn the_opening_comes_first() {
+        for failed in [None, Some(io::ErrorKind::ConnectionReset)] {
+            let mut opening = Opening::default();
+            opening.read(&mut &b"GET /"[..]).await.unwrap();
+            let (mut framing, _left) = Framing::new(Socket(failed), opening, Arc::default());
+            assert_eq!(read(&mut framing, 1).await.unwrap().unwrap(), b"G");
+            assert_eq!(read(&mut framing, 8).await.unwrap().unwrap(), b"ET /");
+            let after = read(&mut framing, 8).await;
+            assert_eq!(after.map(|read| read.map_err(|e| e.kind())), failed.map(Err));
         }
     }
 }

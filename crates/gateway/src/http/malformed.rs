@@ -2,6 +2,7 @@
 //! and the remedy, as JSON like every other refusal. It also closes connections in a way that lets
 //! the client still read the answer.
 
+use std::error::Error as _;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,6 +22,14 @@ pub(super) enum End {
     Http(hyper::Result<()>),
     /// Its first request did not come within `timeouts.client`.
     Silent,
+}
+
+impl End {
+    /// The socket itself failed: nothing more can be read from it.
+    fn is_of_socket(&self) -> bool {
+        let End::Http(Err(error)) = self else { return false };
+        error.source().is_some_and(|source| source.is::<std::io::Error>())
+    }
 }
 
 /// Bytes of `limits.headers` per allowed header field.
@@ -54,7 +63,9 @@ where
         let _ = timeout(LINGER, io.write_all(&answer)).await;
         let _ = timeout(LINGER, io.shutdown()).await;
     }
-    let _ = timeout(LINGER, read_on(io)).await;
+    if !end.is_of_socket() {
+        let _ = timeout(LINGER, read_on(io)).await;
+    }
 }
 
 /// Reads and discards until the client hangs up.

@@ -13,7 +13,7 @@ const PREFACE: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const PRI: &[u8] = b"PRI";
 
 /// Received bytes that nothing has parsed: at most as many as the preface.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Opening {
     bytes: [u8; PREFACE.len()],
     len: usize,

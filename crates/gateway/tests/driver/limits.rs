@@ -130,6 +130,16 @@ async fn headers() {
     assert!(said.starts_with("HTTP/1.1 431 "), "{said}");
     assert!(said.contains("limits.headers") && said.contains("16384 bytes"), "{said}");
     assert!(raw(&region, with(10 << 10).as_bytes()).await.starts_with("HTTP/1.1 200 "));
+    // The limit is exact, also for a head that arrives at once, and behind another request.
+    let longest = (16 << 10) - with(0).len();
+    let first = "GET /v1/models HTTP/1.1\r\nhost: x\r\n\r\n";
+    for before in ["", first] {
+        for (n, status) in [(longest, "200"), (longest + 1, "431")] {
+            let said = raw(&region, [before, &with(n)].concat().as_bytes()).await;
+            let last = said.rfind("HTTP/1.1 ").map(|at| &said[at + 9..at + 12]);
+            assert_eq!(last, Some(status), "{n} bytes after {before:?}: {said}");
+        }
+    }
 }
 
 // A full queue refuses with 429, a request queued too long gets 503; both name a time to retry.

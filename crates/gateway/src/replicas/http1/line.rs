@@ -46,7 +46,11 @@ pub(in crate::replicas) struct Unanswered {
 
 /// The bytes of a head that is not complete.
 #[derive(Default)]
-struct Partial(Vec<u8>);
+struct Partial {
+    bytes: Vec<u8>,
+    /// How many of them have been read in vain.
+    tried: usize,
+}
 
 /// The beginning of an answer: its head, and the part of its body that arrived in the same read.
 struct Begun {
@@ -187,16 +191,18 @@ fn decode(body: &mut Body, keeps: &mut bool, bytes: &[u8]) -> Bytes {
 impl Partial {
     /// Adds bytes to the head. Returns the beginning of the answer once its head is complete.
     fn take(&mut self, bytes: &[u8], method: &Method) -> Result<Option<Begun>, Broken> {
-        if !self.0.is_empty() {
-            self.0.extend_from_slice(bytes);
-            // A head ends at a line's end, so one that trickles in is not read again for each byte.
-            if !bytes.contains(&b'\n') && self.0.len() < head::MOST_BYTES {
+        if !self.bytes.is_empty() {
+            self.bytes.extend_from_slice(bytes);
+            // A head that trickles in is not read again for each byte: its lines are, and so is what
+            // makes it longer by a sixteenth, which may show that it is no head.
+            let worthwhile = bytes.contains(&b'\n') || self.bytes.len() >= self.tried / 16 * 17;
+            if !worthwhile {
                 return Ok(None);
             }
         }
         let mut at = 0;
         loop {
-            let all = if self.0.is_empty() { bytes } else { &self.0[..] };
+            let all = if self.bytes.is_empty() { bytes } else { &self.bytes[..] };
             let Some(head) = head::read(&all[at..], method)? else { break };
             let Head { parts, mut body, mut keeps, len } = head;
             at += len;
@@ -206,10 +212,11 @@ impl Partial {
                 return Ok(Some(Begun { parts, body, keeps, ahead }));
             }
         }
-        match self.0.is_empty() {
-            true => self.0.extend_from_slice(&bytes[at..]),
-            false => drop(self.0.drain(..at)),
+        match self.bytes.is_empty() {
+            true => self.bytes.extend_from_slice(&bytes[at..]),
+            false => drop(self.bytes.drain(..at)),
         }
+        self.tried = self.bytes.len();
         Ok(None)
     }
 }

@@ -145,6 +145,31 @@ async fn broken_answers() {
     }
 }
 
+// What cannot become a head is refused before its line or the connection ends.
+#[tokio::test]
+async fn a_head_that_is_none() {
+    for (text, at) in [("Hello", 1), ("HTTP/9.9 200 OK", 5), ("HTTP/1.1 200 OK\r\nab\x01cd ", 19)] {
+        let (mut line, mut far) = pair().await;
+        let nothing = Parts::default();
+        let (head, ()) =
+            tokio::join!(ask(&mut line, &nothing), answer(&mut far, text.as_bytes(), at));
+        let error = head.err().expect("it is no head").error;
+        assert!(!error.is_cut(), "{text:?}: {error}");
+    }
+}
+
+// A long head that arrives byte by byte is read.
+#[tokio::test]
+async fn a_head_in_single_bytes() {
+    let text = format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "y".repeat(1000));
+    let (mut partial, mut begun) = (Partial::default(), None);
+    for (at, byte) in text.bytes().enumerate() {
+        assert!(begun.is_none(), "complete after {at} bytes");
+        begun = partial.take(&[byte], &Method::GET).expect("it is a head");
+    }
+    assert_eq!(begun.expect("it is complete").parts.headers["x"].len(), 1000);
+}
+
 // A replica may refuse a body that it has not read. The connection is not used again.
 #[tokio::test]
 async fn an_answer_before_the_body_is_sent() {
