@@ -29,6 +29,7 @@ use http_body::Frame;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use tokio::runtime::Handle;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::cause;
@@ -73,6 +74,8 @@ struct Lines {
     idle: VecDeque<Idle>,
     /// Connections being opened to keep ready.
     opening: usize,
+    /// Notified of each connection that comes back.
+    back: Arc<Notify>,
 }
 
 struct Idle {
@@ -117,16 +120,39 @@ impl Upstream {
         // The replica may be closing a pooled connection at this very moment. If nothing of the
         // request was sent, a new connection gets it. Otherwise the replica may have received it,
         // and the attempt has failed.
-        let kept = self.kept(replica).await;
+        let mut kept = self.kept(replica).await;
         self.make_ready(replica);
-        if let Some(line) = kept {
+        loop {
+            let (line, is_new) = match kept.take() {
+                Some(line) => (line, false),
+                None => self.next(replica).await?,
+            };
             match self.exchange(line, replica, request).await {
-                Err(Unanswered { unsent: true, .. }) => {}
+                Err(Unanswered { unsent: true, .. }) if !is_new => {}
                 result => return result.map_err(no_head),
             }
         }
-        let line = self.open(replica).await?;
-        self.exchange(line, replica, request).await.map_err(no_head)
+    }
+
+    /// A new connection, or one that comes back before that is open: in a burst, handshakes of TLS
+    /// take longer than short answers. True if it is new.
+    async fn next(&self, replica: &Arc<Dial>) -> Result<(Box<Line>, bool), AttemptError> {
+        tokio::select! {
+            biased;
+            line = self.open(replica) => Ok((line?, true)),
+            line = self.back(replica) => Ok((line, false)),
+        }
+    }
+
+    /// The next connection that comes back and that no other request takes first.
+    async fn back(&self, replica: &Arc<Dial>) -> Box<Line> {
+        let back = self.of(replica, |lines| lines.back.clone());
+        loop {
+            back.notified().await;
+            if let Some(line) = self.kept(replica).await {
+                return line;
+            }
+        }
     }
 
     /// Gets a small page within `limit`.
@@ -197,6 +223,7 @@ impl Upstream {
             _dial: replica.clone(),
             idle: VecDeque::new(),
             opening: 0,
+            back: Arc::default(),
         });
         f(lines)
     }
@@ -231,7 +258,10 @@ impl Upstream {
 
     /// Returns a connection to the pool.
     fn keep(&self, replica: &Arc<Dial>, line: Box<Line>) {
-        self.of(replica, |lines| lines.idle.push_back(Idle { line, since: Instant::now() }));
+        self.of(replica, |lines| {
+            lines.idle.push_back(Idle { line, since: Instant::now() });
+            lines.back.notify_one();
+        });
     }
 }
 

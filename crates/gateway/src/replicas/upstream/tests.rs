@@ -141,6 +141,25 @@ async fn futures<T>(all: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T
     all.into_iter().filter_map(|(_, done)| done).collect()
 }
 
+// While a new connection opens, a request takes one that comes back.
+#[tokio::test]
+async fn a_connection_that_comes_back_is_taken() {
+    // It accepts connections, and no handshake ends.
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+    let address = silent.local_addr().expect("it is bound");
+    let hung = dial(&format!("https://{address}"), Arc::default());
+    let works = replica().await;
+    let near = Upstream::new(Patience::new(SOON));
+    let back = async {
+        let connected = silent.accept().await.expect("it is asked for a connection");
+        let other = works.connect(SOON.into()).await.expect("it accepts");
+        near.keep(&hung, Box::new(Line::new(other)));
+        connected
+    };
+    let (page, _connected) = tokio::join!(near.get(&hung, "/health", SOON), back);
+    assert_eq!(page.expect("it answers").status, StatusCode::OK);
+}
+
 // An unsolicited answer is in the kernel, and the runtime was not notified: the connection is still
 // not used again. The same holds for one that has just been closed.
 #[tokio::test]
