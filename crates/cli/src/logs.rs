@@ -7,8 +7,8 @@ use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
 
 /// What is logged without `MERIDIAN_LOG`. Warnings of AWS's SDK contain whole responses; the control plane
-/// logs its failures itself.
-const USUAL: &str = "info,aws_config=error";
+/// logs its failures itself. rustls warns of every client that connects by IP address.
+const USUAL: &str = "info,aws_config=error,rustls=error";
 
 /// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
