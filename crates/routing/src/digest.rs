@@ -81,3 +81,17 @@ pub struct Remote {
     /// Requests that it can run besides those it has; `u32::MAX` if no limit is known.
     pub free_slots: u32,
 }
+
+/// KV tokens assumed free at a replica that reports neither its free KV nor its size.
+const FREE_UNKNOWN: f32 = 64_000.0;
+
+impl Remote {
+    /// KV tokens free for new work, by assumption if unknown.
+    pub(crate) fn free_tokens(&self) -> f32 {
+        match (self.kv_free.is_finite(), self.kv_tokens > 0.0) {
+            (true, _) => self.kv_free.max(0.0),
+            (false, true) => self.kv_tokens,
+            (false, false) => FREE_UNKNOWN,
+        }
+    }
+}

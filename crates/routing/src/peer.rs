@@ -48,6 +48,11 @@ pub struct PeerRow {
     pub since_tokens: f32,
     /// Its replicas that answer requests, as far as its digest lists them.
     pub remotes: Vec<RemoteRow>,
+    /// Free slots at those of them that may receive another request. Decisions read this and the next
+    /// one for every peer, so they are added up once for each digest.
+    pub free_slots: u32,
+    /// KV tokens free there.
+    pub free_tokens: f32,
     /// Of its replicas, those that only prefill.
     pub prefills: Vec<Remote>,
     /// Mean pace of KV between its replicas, if they form pairs.
@@ -186,6 +191,9 @@ impl Peer {
                 false => row.prefills.push(*told),
             }
         }
+        let with_room = row.remotes.iter().map(|remote| &remote.told).filter(|told| told.eligible);
+        row.free_slots = with_room.clone().fold(0, |sum, told| sum.saturating_add(told.free_slots));
+        row.free_tokens = with_room.map(Remote::free_tokens).sum();
         row.pace = digest.pace;
         let rtt = self.rtt;
         while self.since.front().is_some_and(|s| s.at + rtt <= now) {

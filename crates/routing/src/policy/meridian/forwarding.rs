@@ -20,9 +20,6 @@ use crate::digest::Remote;
 use crate::peer::{PeerRow, RemoteRow};
 use crate::policy::{Forward, Forwarding, Pick, View};
 
-/// KV tokens assumed free at a replica that reports neither its free KV nor its size.
-const FREE_UNKNOWN: f32 = 64_000.0;
-
 impl Forwarding for Meridian {
     // Whether a peer could beat the local choice if it were idle with the whole prompt cached: then
     // only its round trip counts.
@@ -55,13 +52,7 @@ impl Forwarding for Meridian {
     }
 
     fn credit(&self, peer: &PeerRow) -> Option<f32> {
-        let free = |r: &RemoteRow| match (r.told.kv_free.is_finite(), r.told.kv_tokens > 0.0) {
-            (true, _) => r.told.kv_free.max(0.0),
-            (false, true) => r.told.kv_tokens,
-            (false, false) => FREE_UNKNOWN,
-        };
-        let with_room = peer.remotes.iter().filter(|r| r.told.eligible);
-        Some(with_room.map(free).sum::<f32>() * self.credit_share?)
+        Some(peer.free_tokens * self.credit_share?)
     }
 
     // A request that fits nowhere goes back: the peer that sent it may know of another region.
@@ -73,9 +64,8 @@ impl Forwarding for Meridian {
 impl Meridian {
     /// Whether a peer has credit left, and a slot.
     fn grants_to(&self, peer: &PeerRow) -> bool {
-        let with_room = peer.remotes.iter().filter(|r| r.told.eligible);
-        let slots = with_room.fold(0_u32, |sum, r| sum.saturating_add(r.told.free_slots));
-        self.credit(peer).is_none_or(|credit| peer.since_tokens < credit && peer.since < slots)
+        self.credit(peer)
+            .is_none_or(|credit| peer.since_tokens < credit && peer.since < peer.free_slots)
     }
 
     /// The price below which a peer gets a request that would otherwise be held here. Ties don't
