@@ -137,11 +137,21 @@ impl Upstream {
     /// A new connection, or one that comes back before that is open: in a burst, handshakes of TLS
     /// take longer than short answers. True if it is new.
     async fn next(&self, replica: &Arc<Dial>) -> Result<(Box<Line>, bool), AttemptError> {
-        tokio::select! {
+        let (upstream, to) = (self.clone(), replica.clone());
+        let mut opening = Box::pin(async move { upstream.open(&to).await });
+        let line = tokio::select! {
             biased;
-            line = self.open(replica) => Ok((line?, true)),
-            line = self.back(replica) => Ok((line, false)),
-        }
+            line = &mut opening => return Ok((line?, true)),
+            line = self.back(replica) => line,
+        };
+        // The handshake was paid for, and there are more requests than connections.
+        let (upstream, to) = (self.clone(), replica.clone());
+        tokio::spawn(async move {
+            if let Ok(line) = opening.await {
+                upstream.keep(&to, line);
+            }
+        });
+        Ok((line, false))
     }
 
     /// The next connection that comes back and that no other request takes first.

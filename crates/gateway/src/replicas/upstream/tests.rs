@@ -152,7 +152,7 @@ async fn a_connection_that_comes_back_is_taken() {
     let near = Upstream::new(Patience::new(SOON));
     let back = async {
         let connected = silent.accept().await.expect("it is asked for a connection");
-        let other = works.connect(SOON.into()).await.expect("it accepts");
+        let other = works.connect(SOON).await.expect("it accepts");
         near.keep(&hung, Box::new(Line::new(other)));
         connected
     };

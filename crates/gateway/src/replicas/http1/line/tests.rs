@@ -153,7 +153,7 @@ async fn a_head_that_is_none() {
         let nothing = Parts::default();
         let (head, ()) =
             tokio::join!(ask(&mut line, &nothing), answer(&mut far, text.as_bytes(), at));
-        let error = head.err().expect("it is no head").error;
+        let error = head.expect_err("it is no head").error;
         assert!(!error.is_cut(), "{text:?}: {error}");
     }
 }
