@@ -141,23 +141,33 @@ async fn futures<T>(all: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T
     all.into_iter().filter_map(|(_, done)| done).collect()
 }
 
-// While a new connection opens, a request takes one that comes back.
+// While a new connection opens, a request takes one that comes back. The new one is there for the next
+// request.
 #[tokio::test]
 async fn a_connection_that_comes_back_is_taken() {
-    // It accepts connections, and no handshake ends.
-    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
-    let address = silent.local_addr().expect("it is bound");
-    let hung = dial(&format!("https://{address}"), Arc::default());
+    // Its queue is full with one connection, so the kernel drops the next until that one is accepted.
+    let slow = tokio::net::TcpSocket::new_v4().expect("there are sockets");
+    slow.bind("127.0.0.1:0".parse().expect("an address")).expect("a port is free");
+    let slow = slow.listen(0).expect("it is bound");
+    let address = slow.local_addr().expect("it is bound");
+    let _first = tokio::net::TcpStream::connect(address).await.expect("there is room for one");
+    let slow_one = dial(&format!("http://{address}"), Arc::default());
     let works = replica().await;
     let near = Upstream::new(Patience::new(SOON));
     let back = async {
-        let connected = silent.accept().await.expect("it is asked for a connection");
         let other = works.connect(SOON).await.expect("it accepts");
-        near.keep(&hung, Box::new(Line::new(other)));
-        connected
+        near.keep(&slow_one, Box::new(Line::new(other)));
     };
-    let (page, _connected) = tokio::join!(near.get(&hung, "/health", SOON), back);
+    let (page, ()) = tokio::join!(near.get(&slow_one, "/health", SOON), back);
     assert_eq!(page.expect("it answers").status, StatusCode::OK);
+    assert_eq!(idle(&near, &slow_one), 1, "the other one is not open");
+    let opened = async {
+        let _accepted = slow.accept().await.expect("one is queued");
+        while idle(&near, &slow_one) != 2 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(SOON, opened).await.expect("it is in the pool");
 }
 
 // An unsolicited answer is in the kernel, and the runtime was not notified: the connection is still
