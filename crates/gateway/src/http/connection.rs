@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::framing::{Answer, Framing, Left, Turn, unused};
-use super::malformed::{End, last_words, most_fields};
+use super::malformed::{Client, End, last_words, most_fields};
 use super::opening::Opening;
 use super::service::Service;
 use super::stalled::{self, Streams};
@@ -40,7 +40,7 @@ pub(crate) struct Serving {
 /// Serves `stream` until it ends.
 pub(crate) async fn converse<S>(mut stream: S, mut serving: Serving)
 where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: AsyncRead + AsyncWrite + Client + Unpin + Send + 'static,
 {
     let mut opening = Opening::default();
     let opened = tokio::select! {

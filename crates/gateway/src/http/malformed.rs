@@ -2,14 +2,15 @@
 //! and the remedy, as JSON like every other refusal. It also closes connections in a way that lets
 //! the client still read the answer.
 
-use std::error::Error as _;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use meridian_wire::openai::Endpoint;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tokio_rustls::server::TlsStream;
 
 use super::framing::Left;
 use crate::http::refusal::Refusal;
@@ -24,11 +25,21 @@ pub(super) enum End {
     Silent,
 }
 
-impl End {
-    /// The socket itself failed: nothing more can be read from it.
-    fn is_of_socket(&self) -> bool {
-        let End::Http(Err(error)) = self else { return false };
-        error.source().is_some_and(|source| source.is::<std::io::Error>())
+/// A client's connection.
+pub(crate) trait Client {
+    /// Its socket, below TLS.
+    fn tcp(&mut self) -> &mut TcpStream;
+}
+
+impl Client for TcpStream {
+    fn tcp(&mut self) -> &mut TcpStream {
+        self
+    }
+}
+
+impl Client for TlsStream<TcpStream> {
+    fn tcp(&mut self) -> &mut TcpStream {
+        self.get_mut().0
     }
 }
 
@@ -52,7 +63,7 @@ pub(crate) fn most_fields(head_bytes: usize) -> usize {
 /// closes.
 pub(super) async fn last_words<S>(settings: &Settings, metrics: &Metrics, left: Left<S>, end: &End)
 where
-    S: AsyncRead + AsyncWrite + Unpin,
+    S: AsyncWrite + Unpin + Client,
 {
     let Left { mut io, held_back, in_head } = left;
     let refusal = (held_back || in_head).then(|| refusal(settings, end)).flatten();
@@ -63,18 +74,17 @@ where
         let _ = timeout(LINGER, io.write_all(&answer)).await;
         let _ = timeout(LINGER, io.shutdown()).await;
     }
-    if !end.is_of_socket() {
-        let _ = timeout(LINGER, read_on(io)).await;
-    }
+    let _ = timeout(LINGER, read_on(io.tcp())).await;
 }
 
-/// Reads and discards until the client hangs up.
-async fn read_on(mut io: impl AsyncRead + Unpin) {
+/// Reads and discards until the client hangs up. Below TLS: what was encrypted does not matter, and a
+/// session that is closed or has failed must not be read.
+async fn read_on(tcp: &mut TcpStream) {
     let mut read = 0;
     // On the heap, since on the stack it would be part of every connection's task.
     let mut sink = vec![0; 8192];
     while read < MOST_LINGER {
-        match io.read(&mut sink).await {
+        match tcp.read(&mut sink).await {
             Ok(n) if n > 0 => read += n,
             _ => return,
         }
