@@ -35,8 +35,11 @@ impl From<Vec<String>> for ConfigError {
     }
 }
 
-/// Reads a configuration and checks it.
-pub(crate) fn read<T: DeserializeOwned>(
+/// Reads a file strictly, and checks it with `problems`, whose messages start with the path of a field.
+///
+/// # Errors
+/// Every mistake, with its line, field, value and remedy.
+pub fn read<T: DeserializeOwned>(
     yaml: &str,
     format: Format,
     problems: impl FnOnce(&T) -> Vec<String>,

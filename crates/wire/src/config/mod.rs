@@ -50,7 +50,7 @@ pub use cors::Cors;
 pub use credentials::{Credentials, unknown_credentials};
 pub use dns::Dns;
 pub use etcd::{Etcd, EtcdTls};
-pub use file::{ConfigError, changed_sections, locate};
+pub use file::{ConfigError, changed_sections, locate, read};
 pub use keys::{Key, keys};
 pub use models::{ModelLimits, ModelSettings, Models};
 pub use oidc::{Claims, Issuer, TokenAlgorithm, UnknownTenants, issuer_url};

@@ -71,12 +71,20 @@ struct Repaired {
     found: Vec<Problem>,
     /// Paths in the file of parts that were taken out or added.
     wrong: Vec<Path>,
+    /// Fields at the top that were missing.
+    added: Vec<&'static str>,
 }
 
 impl Repaired {
     fn new(document: Document) -> Repaired {
         let whole = document.root;
-        Repaired { root: whole.clone(), whole, found: document.twice, wrong: Vec::new() }
+        Repaired {
+            root: whole.clone(),
+            whole,
+            found: document.twice,
+            wrong: Vec::new(),
+            added: Vec::new(),
+        }
     }
 
     /// Reads the tree until it is a configuration; none if it cannot become one.
@@ -113,10 +121,12 @@ impl Repaired {
             return self.root.take_out(&at);
         }
         let Kind::Section(fields) = &mut self.root.kind else { return false };
-        let known = fields.iter().any(|field| field.name == name);
+        // A text is no help where a list or a section is missing: it is taken out again.
+        let tried = self.added.contains(&name) || fields.iter().any(|field| field.name == name);
         let value = Node::text(1, if name == "version" { "1" } else { "" });
         fields.push(Field { name: name.to_owned(), line: 1, value, merged: false });
-        !known
+        self.added.push(name);
+        !tried
     }
 
     fn report(&mut self, path: &Path, text: &str) {

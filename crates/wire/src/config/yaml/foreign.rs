@@ -15,6 +15,8 @@ pub enum Format {
     Replicas,
     /// A policy alone, for commands.
     Policy,
+    /// Regions of a simulation, for commands.
+    Regions,
 }
 
 impl Format {
@@ -26,6 +28,7 @@ impl Format {
             Format::Wan => "version: 1\nroutes:\n  - {from: us, to: eu, target: 127.0.0.1:8082}",
             Format::Replicas => "- url: http://127.0.0.1:8000",
             Format::Policy => "policy: meridian",
+            Format::Regions => "regions:\n  - {name: us, traffic: 1}\nrtt_ms: [[1]]",
         }
     }
 
@@ -35,6 +38,8 @@ impl Format {
             Some(Format::Control)
         } else if has("routes") || has("links") {
             Some(Format::Wan)
+        } else if has("rtt_ms") {
+            Some(Format::Regions)
         } else if ["replicas", "listen", "policy", "peers", "tenants"].into_iter().any(has) {
             Some(Format::Gateway)
         } else {
@@ -61,6 +66,9 @@ impl Format {
             }
             Format::Policy => {
                 "this is a policy for commands; put its fields into a gateway's configuration"
+            }
+            Format::Regions => {
+                "this is a file of regions; use it in `meridian what-if --regions FILE`"
             }
         }
     }
@@ -92,6 +100,7 @@ pub(super) fn recognise(root: &Node, wanted: Format) -> Option<String> {
         Format::Wan => &["routes", "links"],
         Format::Replicas => &[],
         Format::Policy => &["policy"],
+        Format::Regions => &["regions", "rtt_ms"],
     };
     (!ours.iter().any(|name| has(name))).then(|| found.named().to_owned())
 }

@@ -102,6 +102,19 @@ fn valid_files_have_no_problems() {
     }
 }
 
+// A list that is missing is reported, once: no text stands in for it.
+#[test]
+fn a_missing_list() {
+    #[derive(serde::Deserialize)]
+    struct File {
+        #[serde(rename = "rows")]
+        _rows: Vec<u32>,
+    }
+    let none: fn(&File) -> Vec<String> = |_| Vec::new();
+    let found = diagnose("name: a\n", Format::Regions, none);
+    assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), ["rows: is missing; add `rows: ...`"]);
+}
+
 // Messages of the other formats have the places of their lists and sections.
 #[test]
 fn other_formats() {
