@@ -17,7 +17,14 @@ use crate::policy::TextError;
 /// Longest text, in bytes.
 const LONGEST: usize = 2000;
 /// First signs of operators of other languages, and ours.
-const OTHERS: [(&str, &str); 4] = [("=", "=="), ("&", "and"), ("|", "or"), ("!", "not")];
+const OTHERS: [(&str, &str); 6] = [
+    ("=", "=="),
+    ("&", "and"),
+    ("|", "or"),
+    ("!", "not"),
+    ("^", "pow(a, b)"),
+    ("?", "if(condition, a, b)"),
+];
 /// Deepest nesting.
 const DEEPEST: u32 = 32;
 
@@ -95,7 +102,8 @@ impl<'a> Parser<'a> {
             let at = left.at.start..right.at.end;
             left = Node { at, kind: Kind::Binary(operator, Box::new(left), Box::new(right)) };
             if operator.compares() && Binary::of(self.word()).is_some_and(|next| next.compares()) {
-                return Err(self.expected("`and`, because comparisons do not chain,"));
+                let message = "comparisons do not chain; join two of them with `and`".to_owned();
+                return Err(error(self.text, self.at.start, message));
             }
         }
         self.depth -= 1;
@@ -201,7 +209,7 @@ impl<'a> Parser<'a> {
     fn expected(&self, wanted: &str) -> TextError {
         let found = match &self.text[self.at.clone()] {
             "" => "the text ends".to_owned(),
-            found => format!("`{found}` stands"),
+            found => format!("`{}` stands", found.escape_debug()),
         };
         error(self.text, self.at.start, format!("{found} where {wanted} should be"))
     }
@@ -227,6 +235,10 @@ impl<'a> Parser<'a> {
             None => Token::End,
             Some(first) if first.is_ascii_digit() || first == '.' => match found.parse() {
                 Ok(number) if f32::is_finite(number) => Token::Number(number),
+                Ok(number) if !f32::is_nan(number) => {
+                    let message = format!("`{found}` is too large; use at most {:e}", f32::MAX);
+                    return Err(error(self.text, start, message));
+                }
                 _ => {
                     let message = format!("`{found}` is not a number; write it as 0.5 or 1e3");
                     return Err(error(self.text, start, message));
