@@ -35,6 +35,7 @@ pub mod race;
 pub mod replay;
 pub mod rule;
 pub mod simspeed;
+mod staged;
 pub mod sweep;
 pub mod trace_file;
 pub mod what_if;

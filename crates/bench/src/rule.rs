@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, ensure};
 use meridian_routing::Admission;
 use meridian_routing::policy::{Params, Spec};
 use meridian_sim::{System, Topology};
@@ -41,6 +41,10 @@ impl Rule {
                 std::fs::read_to_string(text).with_context(|| format!("cannot read {text}"))?;
             return Rule::read(&yaml, text);
         }
+        ensure!(
+            !text.contains('/'),
+            "`{text}` is not a policy; the name of a policy's file ends in .yaml"
+        );
         let policy = match text {
             "default" => Policy::default(),
             name => Policy { name: name.to_owned(), ..Policy::default() },

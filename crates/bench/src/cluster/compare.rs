@@ -15,6 +15,7 @@ use super::timeline::{Timeline, who};
 use crate::experiment::runner::parallel;
 use crate::experiment::table::Table;
 use crate::experiment::{plot::Figure, results};
+use crate::staged::staged;
 
 /// Options of a comparison.
 #[derive(Clone, Debug)]
@@ -290,7 +291,10 @@ impl Compared {
     /// # Errors
     /// When a file can't be written.
     pub fn write(&self, dir: &Path, seed: u64) -> anyhow::Result<()> {
-        std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        staged(dir, |dir| self.write_files(dir, seed))
+    }
+
+    fn write_files(&self, dir: &Path, seed: u64) -> anyhow::Result<()> {
         let put = |name: &str, text: &str| {
             let path = dir.join(name);
             std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))

@@ -57,7 +57,7 @@ mod versus;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use meridian_lab::llamacpp::Own;
 use serde_json::Value;
 
@@ -186,6 +186,9 @@ pub fn run(
     run_with(entry, options, &Runs::whole(), simulate, progress)
 }
 
+/// Most seeds of an experiment.
+const MOST_SEEDS: u32 = 10_000;
+
 /// The experiment's file and the number of seeds.
 fn given(entry: &Entry, options: &Options) -> anyhow::Result<(Spec, u32)> {
     let spec: Spec = match &options.file {
@@ -194,9 +197,10 @@ fn given(entry: &Entry, options: &Options) -> anyhow::Result<(Spec, u32)> {
     };
     let few = options.quick || options.live;
     let seeds = options.seeds.unwrap_or(if few { 1 } else { spec.seeds });
-    if seeds == 0 {
-        bail!("seeds: 0 runs nothing; use 1 or more");
-    }
+    ensure!(
+        (1..=MOST_SEEDS).contains(&seeds),
+        "seeds: {seeds} is out of range; use 1 to {MOST_SEEDS}"
+    );
     Ok((spec, seeds))
 }
 

@@ -9,6 +9,7 @@ use meridian_wire::config::Span;
 use super::spec::Measure;
 use super::{Findings, Outcome, claim, live, results};
 use crate::commit;
+use crate::staged::staged;
 
 /// The note about overloaded systems.
 const OVERLOAD: &str = "These systems got more requests than they could answer. Their times grow \
@@ -163,7 +164,10 @@ impl Outcome {
     /// # Errors
     /// When a file can't be written.
     pub fn write(&self, dir: &Path) -> anyhow::Result<()> {
-        std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        staged(dir, |dir| self.write_files(dir))
+    }
+
+    fn write_files(&self, dir: &Path) -> anyhow::Result<()> {
         let put = |name: &str, text: &str| {
             let path = dir.join(name);
             std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))

@@ -146,8 +146,10 @@ fn options_are_kept() {
     let seeds = |options| outcome(options).map(|o| o.seeds).map_err(|e| format!("{e:#}"));
     assert_eq!(seeds(Options { seeds: Some(2), ..Options::default() }), Ok(2));
     assert_eq!(seeds(Options { quick: true, ..Options::default() }), Ok(1));
-    let none = seeds(Options { seeds: Some(0), ..Options::default() }).unwrap_err();
-    assert!(none.contains("use 1 or more"), "{none}");
+    for wrong in [0, u32::MAX] {
+        let said = seeds(Options { seeds: Some(wrong), ..Options::default() }).unwrap_err();
+        assert!(said.contains("is out of range; use 1 to 10000"), "{said}");
+    }
     let file = seeds(Options { file: Some("no/such.yaml".into()), ..Options::default() });
     assert!(file.clone().unwrap_err().starts_with("--file no/such.yaml"), "{file:?}");
     let live = seeds(Options { live: true, ..Options::default() }).unwrap_err();

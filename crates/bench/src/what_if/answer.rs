@@ -82,7 +82,8 @@ pub fn answer(question: &Question, progress: &Progress<'_>) -> anyhow::Result<An
     });
     let least: Vec<Least> = least.into_iter().collect::<Result<_, _>>()?;
     let (requests, seconds) = prepared.size();
-    let notes = notes(question, &rows);
+    let mut notes = notes(question, &rows);
+    notes.extend_from_slice(&prepared.notes);
     let mut answer = Answer { rows, least, requests, seconds, notes };
     if let Some(live) = &question.traffic.shadow {
         let verdicts = shadow::verdicts(live, &answer.rows);
@@ -126,7 +127,11 @@ fn check(question: &Question) -> anyhow::Result<()> {
     ensure!(!question.policies.is_empty(), "policies: the list is empty; name one or more");
     for (at, policy) in question.policies.iter().enumerate() {
         let twice = question.policies[..at].iter().any(|other| other.name == policy.name);
-        ensure!(!twice, "policies: `{}` is there twice; name it once", policy.name);
+        ensure!(
+            !twice,
+            "policies: `{}` is there twice; name each once, and give files names of their own",
+            policy.name
+        );
     }
     ensure!(!question.sizes.is_empty(), "replicas: the list is empty; use a range as in 4..8");
     let most = question.most;
@@ -141,8 +146,8 @@ fn check(question: &Question) -> anyhow::Result<()> {
         ensure!(!twice, "pools: {arrangement} is there twice; give each share once");
         if let Arrangement::Pools(share) = arrangement {
             ensure!(
-                *share > 0.0 && *share < 1.0,
-                "pools: {share} is not a share of prefill replicas; use a number between 0 and 1"
+                (0.01..=0.99).contains(share),
+                "pools: {share} is not a share of prefill replicas; use 0.01 to 0.99"
             );
         }
         let fewest = question.fewest(*arrangement);
@@ -156,7 +161,10 @@ fn check(question: &Question) -> anyhow::Result<()> {
         }
     }
     let gbps = question.kv_gbps;
-    ensure!(gbps > 0.0 && gbps.is_finite(), "kv-gbps: {gbps} is not a rate; use a number above 0");
+    ensure!(
+        (0.1..=10_000.0).contains(&gbps),
+        "kv-gbps: {gbps} is not the rate of a network card; use 0.1 to 10000 Gb/s"
+    );
     Ok(())
 }
 
@@ -183,8 +191,8 @@ fn notes(question: &Question, rows: &[Row]) -> Vec<String> {
     let counted = rows.iter().map(|row| row.requests).fold(f64::INFINITY, f64::min);
     if counted < FEW {
         notes.push(format!(
-            "Only {counted:.0} requests count, so P90 and P99 are those of a few: use a longer trace or more \
-             --seeds."
+            "Requests that count: {counted:.0}. So P90 and P99 are those of a few: use a longer \
+             trace or more --seeds."
         ));
     }
     for gpu in question.gpus.names().filter(|gpu| question.prices.of(gpu).is_none()) {

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use meridian_engine::GPUS;
 use meridian_routing::Role;
 use meridian_wire::admin::RoleName;
+use meridian_wire::config::suggest;
 
 use super::question::Question;
 use crate::experiment::spec::{self, Group, Pool};
@@ -32,10 +33,10 @@ pub enum Arrangement {
 
 /// The name of a GPU with a profile.
 pub(super) fn known(gpu: &str) -> Result<String, String> {
-    let names = || GPUS.map(|gpu| gpu.name).join(", ");
-    match GPUS.iter().any(|known| known.name == gpu) {
-        true => Ok(gpu.to_owned()),
-        false => Err(format!("`{gpu}` is not a GPU with a profile; use one of {}", names())),
+    let (names, lower) = (GPUS.map(|gpu| gpu.name), gpu.to_ascii_lowercase());
+    match names.contains(&&*lower) {
+        true => Ok(lower),
+        false => Err(format!("`{gpu}` is not a GPU with a profile; {}", suggest(&lower, &names))),
     }
 }
 
@@ -271,6 +272,7 @@ mod tests {
         }
         for (text, part) in [
             ("abacus", "use one of l4"),
+            ("H10", "did you mean `h100`?"),
             ("h100=0", "use a whole number"),
             ("h100,h100=2", "is there twice"),
         ] {

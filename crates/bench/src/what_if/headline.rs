@@ -72,13 +72,19 @@ fn same_size(question: &Question, keep_up: &[&Row], rows: &[&Row]) -> String {
     let worst = rows.iter().filter(same).max_by(by).expect("the first is one");
     let (fleet, policy) = (fleet(question, best), named(best));
     let has = if best.gpus == 1 { "has" } else { "have" };
-    match worst.policy == best.policy && worst.arrangement == best.arrangement {
-        true => format!(
+    if worst.policy == best.policy && worst.arrangement == best.arrangement {
+        return format!(
             "{fleet} under {policy} {has} a TTFT of {} in P90 and {} in the mean.",
             time(p90(best)),
             time(mean(best))
-        ),
+        );
+    }
+    match p90(best) < LEVEL * p90(worst) {
         false => format!(
+            "{fleet} {has} a P90 TTFT of {} under every policy, to within a twentieth.",
+            time(p90(best))
+        ),
+        true => format!(
             "{fleet} under {policy} {has} a P90 TTFT of {}, and of {} under {}.",
             time(p90(best)),
             time(p90(worst)),
@@ -96,7 +102,9 @@ pub(super) fn least(question: &Question, answer: &Answer) -> String {
                 let usd = row.usd_per_hour().map(|usd| format!(" ({usd:.2} USD/h)"));
                 format!("{} under {name}{}", row.fleet, usd.unwrap_or_default())
             }
-            Found::NoneUpTo(most) => format!("none of up to {most} replicas under {name}"),
+            Found::NoneUpTo(most) => {
+                format!("none of up to {} under {name}", counted(*most, "replica"))
+            }
         }
     };
     let all: Vec<String> = answer.least.iter().map(one).collect();
@@ -137,6 +145,11 @@ const NUMBERS: [&str; 13] = [
     "twelve",
 ];
 
+/// A number of things: `1 replica`, `2 replicas`.
+pub(super) fn counted(count: u32, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+}
+
 /// A number as a word, up to twelve.
 fn number(count: u32) -> String {
     NUMBERS.get(count as usize).map_or(count.to_string(), |word| (*word).to_owned())
@@ -149,7 +162,10 @@ fn fleet(question: &Question, row: &Row) -> String {
     let kinds: Vec<String> = question.gpus.names().map(str::to_ascii_uppercase).collect();
     match kinds.as_slice() {
         [kind] => format!("{start}{} {kind}", &word[1..]),
-        kinds => format!("{start}{} GPUs ({})", &word[1..], kinds.join(" and ")),
+        _ => {
+            let s = if row.gpus == 1 { "" } else { "s" };
+            format!("{start}{} GPU{s} ({})", &word[1..], row.fleet)
+        }
     }
 }
 

@@ -152,14 +152,23 @@ impl Made {
             };
             next.extend(at(&first, region));
             requests += program.nodes.len() as u64;
-            let may = places.may(region, program.tenant, None);
-            all.push(((region, may), (start, program)));
+            let rules = places.rules.matching(region, program.tenant, None);
+            all.push(((region, rules), (start, program)));
         }
-        ensure!(
-            !all.is_empty(),
-            "there are no arrivals between --after and --before; choose another part"
-        );
-        Ok(Sent::of(all.into_iter()))
+        ensure!(!all.is_empty(), "{}", self.nothing());
+        Ok(Sent::of(places, all.into_iter()))
+    }
+
+    /// Why no request arrives, in words.
+    fn nothing(&self) -> String {
+        match &self.rhythm {
+            Rhythm::Clients(Rates { file, .. }) => format!(
+                "{file}: there are no arrivals between --after and --before; choose another part"
+            ),
+            Rhythm::Even | Rhythm::Day(_) => {
+                format!("rate: with {:?} a second no request arrives; use a higher rate", self.rate)
+            }
+        }
     }
 
     /// The programs of a region that has this share of the requests.

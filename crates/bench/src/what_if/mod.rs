@@ -22,6 +22,7 @@ mod places;
 mod plot;
 mod question;
 mod report;
+mod residency;
 mod rows;
 mod run;
 mod shadow;

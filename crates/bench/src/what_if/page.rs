@@ -80,13 +80,17 @@ fn html_table(table: &Table) -> String {
             let cell = escape(cell);
             let _ = match at {
                 0 => write!(out, "<th scope=\"row\">{cell}</th>"),
-                1 => write!(out, "<td class=\"words\">{cell}</td>"),
+                1 | 2 if !is_number(&cell) => write!(out, "<td class=\"words\">{cell}</td>"),
                 _ => write!(out, "<td>{cell}</td>"),
             };
         }
         out += "</tr>\n";
     }
     out + "</tbody>\n</table>\n</div>\n"
+}
+
+fn is_number(cell: &str) -> bool {
+    cell.parse::<f64>().is_ok()
 }
 
 fn escape(text: &str) -> String {

@@ -5,10 +5,15 @@ use std::path::Path;
 
 use anyhow::{Context, ensure};
 use meridian_sim as sim;
+use meridian_wire::config::{self, Format};
 use serde::Deserialize;
 
+use super::residency::{self, Rules};
 use crate::experiment::build;
 use crate::experiment::spec::{Place, Regions, Topology};
+
+/// The longest round trip between two regions, ms: a minute.
+const MOST_RTT_MS: f64 = 60_000.0;
 
 /// The file of `--regions`.
 #[derive(Debug, Deserialize)]
@@ -19,7 +24,7 @@ struct File {
     #[serde(default = "two_layer")]
     topology: Topology,
     #[serde(default)]
-    residency: Vec<Rule>,
+    residency: Vec<residency::Rule>,
 }
 
 /// One region.
@@ -40,33 +45,6 @@ pub struct Region {
     pub egress_usd_per_gb: f64,
 }
 
-/// Where requests may be served, as in a gateway's `residency.rules`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Rule {
-    name: String,
-    /// Regions in which they entered; any if empty.
-    #[serde(default)]
-    from: Vec<String>,
-    /// Hashes of tenants, as in the journal; any if empty.
-    #[serde(default)]
-    tenants: Vec<String>,
-    /// Models asked for; any if empty.
-    #[serde(default)]
-    models: Vec<String>,
-    /// Regions that may serve them.
-    run_in: Vec<String>,
-}
-
-/// A rule with its names resolved.
-#[derive(Clone, Debug)]
-struct Resolved {
-    from: Vec<usize>,
-    tenants: Vec<u64>,
-    models: Vec<String>,
-    run_in: Vec<usize>,
-}
-
 /// Regions, and the network between them.
 #[derive(Clone, Debug)]
 pub struct Places {
@@ -74,7 +52,7 @@ pub struct Places {
     pub regions: Vec<Region>,
     pub(super) wan: sim::Wan,
     pub(super) topology: sim::Topology,
-    rules: Vec<Resolved>,
+    pub(super) rules: Rules,
     /// The only region with clients and replicas.
     only: Option<usize>,
 }
@@ -94,7 +72,7 @@ impl Places {
             regions: vec![region],
             wan: sim::Wan { rtt_ms: vec![vec![0.0]], jitter: 0.0, loss: 0.0 },
             topology: sim::Topology::RegionLocal,
-            rules: Vec::new(),
+            rules: Rules::default(),
             only: None,
         }
     }
@@ -118,7 +96,7 @@ impl Places {
             regions: set.regions.iter().zip(shares).map(region).collect(),
             wan: sim::Wan { rtt_ms, jitter, loss },
             topology: build::topology(&set.regions, topology)?,
-            rules: Vec::new(),
+            rules: Rules::default(),
             only: None,
         })
     }
@@ -149,18 +127,28 @@ impl Places {
     }
 
     pub(super) fn parse(yaml: &str) -> anyhow::Result<Places> {
-        let file: File = serde_saphyr::from_str(yaml)?;
-        check(&file)?;
+        let made = |file: &File| Places::made(file).map_err(|error| format!("{error:#}"));
+        let file =
+            config::read(yaml, Format::Regions, |file| made(file).err().into_iter().collect())?;
+        Places::made(&file)
+    }
+
+    fn made(file: &File) -> anyhow::Result<Places> {
+        check(file)?;
         let places: Vec<Place> = file.regions.iter().map(place).collect();
-        let topology = build::topology(&places, &file.topology)?;
-        ensure!(
-            !matches!(topology, sim::Topology::Oracle(_)),
-            "topology: an oracle runs no policy; use two_layer, region_local, flat or central"
+        let simulated = matches!(
+            file.topology,
+            Topology::TwoLayer | Topology::RegionLocal | Topology::Flat | Topology::Central(_)
         );
-        let wan = sim::Wan { rtt_ms: file.rtt_ms, jitter: 0.0, loss: 0.0 };
-        let resolved = |(at, rule)| resolve(at, rule, &file.regions);
-        let rules = file.residency.iter().enumerate().map(resolved).collect::<Result<_, _>>()?;
-        Ok(Places { regions: file.regions, wan, topology, rules, only: None })
+        ensure!(
+            simulated,
+            "topology: {} is for experiments; use two_layer, region_local, flat or central",
+            build::topology_name(&file.topology)
+        );
+        let topology = build::topology(&places, &file.topology)?;
+        let wan = sim::Wan { rtt_ms: file.rtt_ms.clone(), jitter: 0.0, loss: 0.0 };
+        let rules = Rules::resolve(&file.residency, &file.regions)?;
+        Ok(Places { regions: file.regions.clone(), wan, topology, rules, only: None })
     }
 
     /// Replicas of each region: its share of them, and at least one where there are any.
@@ -181,22 +169,29 @@ impl Places {
         shares().map(|share| Some(share? / sum)).collect()
     }
 
-    /// The regions that may serve a request; `None` for all, if no rule matches it.
-    pub(super) fn may(
-        &self,
-        region: usize,
-        tenant: u64,
-        model: Option<&str>,
-    ) -> Option<Vec<usize>> {
-        let matches = |rule: &&Resolved| {
-            (rule.from.is_empty() || rule.from.contains(&region))
-                && (rule.tenants.is_empty() || rule.tenants.contains(&tenant))
-                && (rule.models.is_empty()
-                    || model.is_some_and(|m| rule.models.iter().any(|r| r == m)))
-        };
-        let rules: Vec<&Resolved> = self.rules.iter().filter(matches).collect();
-        let permitted = |region: &usize| rules.iter().all(|rule| rule.run_in.contains(region));
-        (!rules.is_empty()).then(|| (0..self.regions.len()).filter(permitted).collect())
+    /// The regions that may serve requests that match these residency rules; `None` for all.
+    pub(super) fn may(&self, rules: &[usize]) -> Option<Vec<usize>> {
+        self.rules.permitted(rules, self.regions.len())
+    }
+
+    /// Why requests that enter in `region` and match these rules can be served nowhere; `None` if
+    /// they can be.
+    pub(super) fn nowhere(&self, region: usize, rules: &[usize]) -> Option<String> {
+        let (may, name) = (self.may(rules)?, &self.regions[region].name);
+        let rules = self.rules.names(rules);
+        if may.is_empty() {
+            return Some(format!(
+                "those that enter in {name} match {rules}, which have no region of `run_in` in \
+                 common; widen one of them"
+            ));
+        }
+        let alone = self.topology == sim::Topology::RegionLocal && !may.contains(&region);
+        alone.then(|| {
+            format!(
+                "those that enter in {name} match {rules}, which does not permit {name}, and the \
+                 topology region_local forwards nothing; add {name} to `run_in`, or use two_layer"
+            )
+        })
     }
 
     /// The regions for the simulator.
@@ -233,6 +228,8 @@ fn check(file: &File) -> anyhow::Result<()> {
     ensure!(!regions.is_empty(), "regions: the list is empty; add one with a name");
     for (at, region) in regions.iter().enumerate() {
         let (name, field) = (&region.name, format!("regions[{at}]"));
+        let plain = !name.is_empty() && !name.contains(char::is_control);
+        ensure!(plain, "{field}.name: {name:?} is not a name; use letters and digits");
         let twice = regions[..at].iter().any(|other| other.name == *name);
         ensure!(
             !twice,
@@ -259,44 +256,23 @@ fn check(file: &File) -> anyhow::Result<()> {
          recorded regions",
         regions.len()
     );
-    let square = file.rtt_ms.len() == regions.len()
-        && file.rtt_ms.iter().all(|row| row.len() == regions.len());
-    ensure!(
-        square,
-        "rtt_ms: {} rows for {} regions; give a row and a column for each region",
-        file.rtt_ms.len(),
-        regions.len()
-    );
-    let bad = file.rtt_ms.iter().flatten().find(|rtt| !(**rtt >= 0.0 && rtt.is_finite()));
-    ensure!(bad.is_none(), "rtt_ms: {} is not a time; use ms from 0", bad.copied().unwrap_or(0.0));
+    let count = regions.len();
+    let rows = file.rtt_ms.len();
+    ensure!(rows == count, "rtt_ms: {rows} rows for {count} regions; give each region a row");
+    for (at, row) in file.rtt_ms.iter().enumerate() {
+        let columns = row.len();
+        ensure!(
+            columns == count,
+            "rtt_ms[{at}]: {columns} round trips for {count} regions; give one to each region"
+        );
+        let bad = row.iter().find(|rtt| !(0.0..=MOST_RTT_MS).contains(*rtt));
+        ensure!(
+            bad.is_none(),
+            "rtt_ms[{at}]: {} is not a round trip; use 0 to {MOST_RTT_MS} ms",
+            bad.copied().unwrap_or_default()
+        );
+    }
     Ok(())
-}
-
-fn resolve(at: usize, rule: &Rule, regions: &[Region]) -> anyhow::Result<Resolved> {
-    let field = format!("residency[{at}] ({})", rule.name);
-    let find = |key: &str, names: &[String]| -> anyhow::Result<Vec<usize>> {
-        let one = |name: &String| {
-            let found = regions.iter().position(|region| region.name == *name);
-            found.with_context(|| {
-                let known: Vec<&str> = regions.iter().map(|region| region.name.as_str()).collect();
-                format!("{field}.{key}: `{name}` is not a region; use {}", known.join(", "))
-            })
-        };
-        names.iter().map(one).collect()
-    };
-    ensure!(!rule.run_in.is_empty(), "{field}.run_in: is empty; name the regions that may serve");
-    let tenant = |text: &String| {
-        let hash = u64::from_str_radix(text, 16).ok().filter(|_| text.len() <= 16);
-        hash.with_context(|| {
-            format!("{field}.tenants: `{text}` is not a hash; use the 16 hexadecimal digits of the journal")
-        })
-    };
-    Ok(Resolved {
-        from: find("from", &rule.from)?,
-        tenants: rule.tenants.iter().map(tenant).collect::<Result<_, _>>()?,
-        models: rule.models.clone(),
-        run_in: find("run_in", &rule.run_in)?,
-    })
 }
 
 fn one() -> f64 {
@@ -322,23 +298,46 @@ residency:
   - {name: one-tenant, tenants: ['ff'], run_in: [eu, asia]}
 ";
 
+    fn may(places: &Places, region: usize, tenant: u64, model: Option<&str>) -> Option<Vec<usize>> {
+        places.may(&places.rules.matching(region, tenant, model))
+    }
+
     // The shipped example is read.
     #[test]
     fn the_example_is_read() {
         let yaml = include_str!("../../../../examples/what-if/regions.yaml");
         let places = Places::parse(yaml).unwrap();
-        assert_eq!((places.counts(4), places.may(1, 0, None)), (vec![2, 1, 1], Some(vec![1])));
+        assert_eq!((places.counts(4), may(&places, 1, 0, None)), (vec![2, 1, 1], Some(vec![1])));
     }
 
     // Several rules permit what each of them permits; a request that none matches is free.
     #[test]
     fn rules_intersect() {
         let places = Places::parse(FILE).unwrap();
-        assert_eq!(places.may(0, 1, None), None);
-        assert_eq!(places.may(1, 1, None), Some(vec![0, 1]));
-        assert_eq!(places.may(1, 0xff, None), Some(vec![1]));
-        assert_eq!(places.may(0, 0xff, Some("m")), Some(vec![1, 2]));
+        assert_eq!(may(&places, 0, 1, None), None);
+        assert_eq!(may(&places, 1, 1, None), Some(vec![0, 1]));
+        assert_eq!(may(&places, 1, 0xff, None), Some(vec![1]));
+        assert_eq!(may(&places, 0, 0xff, Some("m")), Some(vec![1, 2]));
         assert!(places.charges());
+    }
+
+    // Requests that no region may serve are found, and so are rules that have no request.
+    #[test]
+    fn requests_without_a_region() {
+        let two = FILE.replace("tenants: ['ff'], run_in: [eu, asia]", "from: [eu], run_in: [asia]");
+        let places = Places::parse(&two).unwrap();
+        assert_eq!((places.nowhere(0, &[]), places.nowhere(1, &[0])), (None, None));
+        let why = places.nowhere(1, &[0, 1]).expect("they have no region in common");
+        assert!(why.contains("enter in eu match eu-keeps and one-tenant"), "{why}");
+        let alone = Places::parse(&(two + "topology: region_local\n")).unwrap();
+        assert_eq!(alone.nowhere(1, &[0]), None);
+        let why = alone.nowhere(1, &[1]).expect("it does not forward");
+        assert!(why.contains("add eu to `run_in`"), "{why}");
+        let idle = places.rules.idle(|rule| rule == 0);
+        assert_eq!(
+            idle,
+            ["The residency rule one-tenant matches no request, so it changes nothing."]
+        );
     }
 
     // Each region has a replica, and the rest follows the shares.
@@ -362,11 +361,25 @@ residency:
             ("replicas: 2", "replicas: 0", "replicas: 0 is not a share"),
             ("0.02", "-1", "-1 is not a price"),
             ("[92, 1, 230], ", "", "2 rows for 3 regions"),
-            ("167, 230, 1", "167, -230, 1", "-230 is not a time"),
+            ("[92, 1, 230]", "[92, 1]", "rtt_ms[1]: 2 round trips for 3 regions"),
+            ("167, 230, 1", "167, -230, 1", "rtt_ms[2]: -230 is not a round trip"),
+            ("name: asia", "name: ''", "regions[2].name: \"\" is not a name"),
             ("from: [eu]", "from: [mars]", "`mars` is not a region; use us, eu, asia"),
             ("run_in: [eu, us]", "run_in: []", "run_in: is empty"),
             ("['ff']", "[acme]", "`acme` is not a hash"),
-            ("residency:", "topology: {oracle: {ttft: 1}}\nresidency:", "an oracle runs no policy"),
+            (
+                "residency:",
+                "topology: {oracle: {ttft: 1}}\nresidency:",
+                "oracle is for experiments",
+            ),
+            (
+                "from: [eu], ",
+                "",
+                "residency[0]: matches no request; add tenants, models or from (line",
+            ),
+            ("rtt_ms: [[1, 92, 167], [92, 1, 230], [167, 230, 1]]", "", "rtt_ms: is missing"),
+            ("residency:", "rtt_ms: []\nresidency:", "rtt_ms: is given on line 6 already"),
+            ("residency:", "topology: two_layers\nresidency:", "did you mean `two_layer`"),
             ("residency:", "topology: {central: mars}\nresidency:", "no region mars"),
             ("residency:", "residenz:", "residenz"),
         ] {

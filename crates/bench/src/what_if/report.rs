@@ -8,6 +8,7 @@ use super::answer::Answer;
 use super::question::Question;
 use super::{headline, json, page, plot, shadow, table};
 use crate::experiment::table::Table;
+use crate::staged::staged;
 
 /// A note about overloaded fleets.
 pub(super) const OVERLOAD: &str = "These fleets get more than they can answer. Their times grow with \
@@ -39,10 +40,13 @@ impl Report<'_> {
     pub(super) fn traffic(&self) -> String {
         let Answer { requests, seconds, .. } = self.answer;
         format!(
-            "{}: {requests:.0} requests in {seconds:.0} s ({:.2} a second), the first {:.0} s of \
-             which warm the caches and do not count.",
+            "{}: {requests:.0} requests in {seconds:.0} s ({}), the first {:.0} s of which warm the \
+             caches and do not count.",
             self.question.traffic.name,
-            requests / seconds.max(1e-9),
+            match requests / seconds.max(1e-9) {
+                rate if rate < 0.01 => format!("one in {:.0} s", 1.0 / rate),
+                rate => format!("{rate:.2} a second"),
+            },
             self.question.warmup.as_secs_f64(),
         )
     }
@@ -76,7 +80,10 @@ impl Report<'_> {
     /// # Errors
     /// When a file can't be written.
     pub fn write(&self, dir: &Path) -> anyhow::Result<()> {
-        std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        staged(dir, |dir| self.write_files(dir))
+    }
+
+    fn write_files(&self, dir: &Path) -> anyhow::Result<()> {
         let put = |name: &str, text: &str| {
             let path = dir.join(name);
             std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))

@@ -24,11 +24,16 @@ pub(super) struct Cell<'a> {
 
 /// Requests of all seeds at most, as they are kept in memory.
 const MOST_REQUESTS: u64 = 4 << 20;
+const DAY_S: u64 = 86_400;
+/// The longest traffic. Probes and digests are simulated too, so that idle time is not free.
+const LONGEST: Duration = Duration::from_secs(366 * DAY_S);
 
 /// A question with the programs of its seeds.
 pub(super) struct Prepared<'a> {
     pub(super) question: &'a Question,
     sent: BTreeMap<u64, Sent>,
+    /// What the reader has to know about them.
+    pub(super) notes: Vec<String>,
 }
 
 impl<'a> Prepared<'a> {
@@ -38,7 +43,20 @@ impl<'a> Prepared<'a> {
         let mut all = 0;
         let sent = question.seeds().map(|seed| {
             let sent = question.traffic.sent(&question.places, seed)?.kept(&question.places);
+            sent.check(&question.places)?;
             let (warmup, last) = (question.warmup, sent.last);
+            ensure!(
+                !last.is_zero(),
+                "all requests arrive at once, so there is no time to measure; use more of them, or \
+                 a lower --speed or --rate"
+            );
+            ensure!(
+                last <= LONGEST,
+                "the requests take {:.0} days, and at most {} are simulated; use a higher --speed \
+                 or --rate, a smaller --spread, or fewer --requests",
+                last.as_secs_f64() / DAY_S as f64,
+                LONGEST.as_secs() / DAY_S
+            );
             ensure!(
                 warmup < last,
                 "warmup: {warmup:?} is not shorter than the requests' {last:.1?}; use less"
@@ -52,7 +70,13 @@ impl<'a> Prepared<'a> {
             );
             Ok((seed, sent))
         });
-        Ok(Prepared { sent: sent.collect::<anyhow::Result<_>>()?, question })
+        let sent = sent.collect::<anyhow::Result<BTreeMap<u64, Sent>>>()?;
+        let matched = |rule| {
+            let mut streams = sent.values().flat_map(|sent| &sent.streams);
+            streams.any(|stream| stream.rules.contains(&rule))
+        };
+        let notes = question.places.rules.idle(matched);
+        Ok(Prepared { question, sent, notes })
     }
 
     /// Requests of a seed, and the seconds in which they arrive, in the mean.

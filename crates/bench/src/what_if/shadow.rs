@@ -98,6 +98,7 @@ pub(super) fn verdicts(live: &Live, rows: &[Row]) -> Vec<String> {
             let quotient = simulated / live;
             match (quotient - 1.0).abs() <= CLOSE || live == simulated {
                 true => close.push(name.to_owned()),
+                false if live == 0.0 => far.push(format!("{name} (0 live)")),
                 false => far.push(format!("{name} ({quotient:.2} times the live one)")),
             }
         }

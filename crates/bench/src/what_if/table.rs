@@ -1,7 +1,7 @@
 //! The tables of the answer.
 
 use super::answer::{Answer, Found};
-use super::headline::named_as;
+use super::headline::{counted, named_as};
 use super::question::Question;
 use super::rows::Row;
 use crate::experiment::table::Table;
@@ -12,25 +12,24 @@ pub(super) fn fleets(question: &Question, answer: &Answer) -> Table {
     let egress = question.places.charges();
     let several = question.places.regions.len() > 1;
     let pools = answer.rows.iter().any(|row| row.split > 0.0);
-    let mut header = [&["policy", "fleet"][..], &NUMBERS].concat();
+    let mut header = [&["policy", "fleet", "load"][..], &NUMBERS].concat();
     header.extend(several.then_some("forwarded, %"));
     header.extend(egress.then_some("of it egress, USD/h"));
     header.extend(pools.then_some("split, %"));
-    header.push("load");
     let title = format!("Each policy on each fleet; SLO: {}", question.slo);
     let mut table = Table::new(title, &header);
     for row in &answer.rows {
-        let mut cells = vec![named_as(&row.policy, &row.arrangement), row.fleet.clone()];
-        cells.extend(numbers(row));
-        cells.extend(several.then(|| percent(row.forwarded)));
-        cells.extend(egress.then(|| format!("{:.3}", row.egress_usd_per_hour)));
-        cells.extend(pools.then(|| percent(row.split)));
         let load = match (row.overloaded.is_some(), row.met > 0.0) {
             (true, _) => "overloaded",
             (false, true) => "keeps up",
             (false, false) => "meets nothing",
         };
-        cells.push(load.to_owned());
+        let name = named_as(&row.policy, &row.arrangement);
+        let mut cells = vec![name, row.fleet.clone(), load.to_owned()];
+        cells.extend(numbers(row));
+        cells.extend(several.then(|| percent(row.forwarded)));
+        cells.extend(egress.then(|| format!("{:.3}", row.egress_usd_per_hour)));
+        cells.extend(pools.then(|| percent(row.split)));
         table.row(cells);
     }
     table
@@ -51,7 +50,7 @@ pub(super) fn least(question: &Question, answer: &Answer) -> Table {
                 [vec![name, row.fleet.clone(), replicas], numbers(row)].concat()
             }
             Found::NoneUpTo(most) => {
-                let none = format!("none of up to {most} replicas");
+                let none = format!("none of up to {}", counted(*most, "replica"));
                 [vec![name, none], vec![String::new(); header.len() - 2]].concat()
             }
         });

@@ -3,8 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
+use meridian_base::Time;
 use meridian_routing::HeldConfig;
 use meridian_wire::config::{Policy, Scalar};
+use meridian_workload::trace::{Outcome, TraceRequest};
 
 use super::run::{Cell, Prepared};
 use super::*;
@@ -14,6 +16,10 @@ use crate::rule::Rule;
 fn made(name: &str, rate: f64) -> Source {
     let generator = generator::build(&Policy { name: name.to_owned(), ..Policy::default() });
     Source::Made(Made::poisson(generator.unwrap(), name, rate).unwrap())
+}
+
+fn traffic(rate: f64) -> Traffic {
+    Traffic::read(made("sessions", rate), &cut(60)).unwrap()
 }
 
 fn cut(requests: u64) -> Cut {
@@ -150,7 +156,7 @@ fn overloads_are_named() {
     let report = Report { question: &question, answer: &answer, command };
     let text = report.text();
     assert!(text.starts_with("Every fleet is overloaded"), "{text}");
-    assert!(text.contains("OVERLOADED: ") && text.contains("none of up to 1 replicas"), "{text}");
+    assert!(text.contains("OVERLOADED: ") && text.contains("none of up to 1 replica "), "{text}");
     assert!(answer.least.iter().all(|least| matches!(least.found, Found::NoneUpTo(1))));
 }
 
@@ -226,6 +232,42 @@ fn regions_forward_unless_a_rule_keeps_requests() {
     assert_eq!((kept.forwarded, kept.egress_usd_per_hour), (0.0, 0.0), "{kept:?}");
 }
 
+// Rules that leave some requests without a region are refused: no fleet would be large enough. Rules
+// that match no request are named.
+#[test]
+fn residency_that_cannot_be_kept() {
+    let mut question = question(made("wildchat", 1.2), 120);
+    question.policies.truncate(1);
+    (question.sizes, question.most) = (vec![2], 2);
+    let with = |rules: &str| Places::parse(&format!("{REGIONS}residency: [{rules}]\n")).unwrap();
+    question.places = with(
+        "{name: eu-keeps, from: [eu], run_in: [eu]}, {name: all-to-us, from: [eu, us], run_in: [us]}",
+    );
+    let error = refused(&question);
+    let part = "may be served nowhere: those that enter in eu match eu-keeps and all-to-us";
+    assert!(error.starts_with("residency: ") && error.contains(part), "{error}");
+    question.places = with("{name: one-model, models: [m], run_in: [us]}");
+    let notes = answered(&question).notes;
+    let part = "The residency rule one-model matches no request, so it changes nothing";
+    assert!(notes.iter().any(|note| note.starts_with(part)), "{notes:?}");
+}
+
+// Requests without a recorded reply are counted.
+#[test]
+fn cancelled_requests_are_counted() {
+    let request = |ms, outcome| TraceRequest {
+        outcome: Some(outcome),
+        ..TraceRequest::new(Time::from_millis(ms), 100, 1)
+    };
+    let requests = vec![
+        request(0, Outcome::Done),
+        request(1000, Outcome::Cancelled),
+        request(2000, Outcome::Failed),
+    ];
+    let traffic = Traffic::recorded("journal".to_owned(), requests, Vec::new(), &cut(10)).unwrap();
+    assert!(traffic.notes[0].starts_with("2 of 3 requests were cancelled or failed"));
+}
+
 // A trace is read up to the limit, and the report says that it is cut. A trace without regions can't
 // be split over several by the recorded ones.
 #[test]
@@ -278,7 +320,12 @@ fn impossible_questions_are_refused() {
         (|q| q.most = 0, "most: 0 is out of range"),
         (|q| q.seeds = 0, "seeds: 0 runs nothing"),
         (|q| q.arrangements.push(Arrangement::Pools(1.5)), "pools: 1.5 is not a share"),
-        (|q| q.kv_gbps = f64::NAN, "kv-gbps: NaN is not a rate"),
+        (|q| q.arrangements.push(Arrangement::Pools(1e-300)), "use 0.01 to 0.99"),
+        (|q| q.kv_gbps = f64::NAN, "kv-gbps: NaN is not the rate of a network card"),
+        (|q| q.kv_gbps = 1e300, "use 0.1 to 10000 Gb/s"),
+        (|q| q.traffic = traffic(1e-9), "days, and at most 366 are simulated; use a higher"),
+        (|q| q.traffic = traffic(1e-300), "rate: with 1e-300 a second no request arrives"),
+        (|q| q.traffic = traffic(1e300), "arrive at once"),
         (|q| q.model = "llama-3.1-70b".to_owned(), "use a GPU with more memory"),
     ] {
         let error = change(edit);

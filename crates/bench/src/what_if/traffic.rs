@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use meridian_base::Time;
 use meridian_workload::Program;
 use meridian_workload::trace::{
@@ -83,9 +83,11 @@ enum Kind {
     Made { made: Made, requests: u64 },
 }
 
-/// Programs that enter in one region and may be served in the same regions.
+/// Programs that enter in one region and match the same residency rules.
 pub(super) struct Stream {
     pub(super) region: usize,
+    pub(super) rules: Vec<usize>,
+    /// The regions that may serve them; `None` for all.
     pub(super) may: Option<Vec<usize>>,
     pub(super) programs: Arc<Vec<(Time, Program)>>,
 }
@@ -129,7 +131,7 @@ impl Traffic {
         Traffic { name, notes: Vec::new(), shadow: None, kind }
     }
 
-    fn recorded(
+    pub(super) fn recorded(
         name: String,
         mut requests: Vec<TraceRequest>,
         mut notes: Vec<String>,
@@ -150,6 +152,17 @@ impl Traffic {
             notes.push(format!(
                 "{} requests that the recorded gateway refused as client errors are left out.",
                 read - requests.len()
+            ));
+        }
+        let unanswered = |request: &&TraceRequest| {
+            matches!(request.outcome, Some(Outcome::Failed | Outcome::Cancelled))
+        };
+        let unanswered = requests.iter().filter(unanswered).count();
+        if unanswered > 0 {
+            notes.push(format!(
+                "{unanswered} of {} requests were cancelled or failed when they were recorded. \
+                 Their replies are unknown, so they are simulated with one token each.",
+                requests.len()
             ));
         }
         ensure!(
@@ -186,7 +199,7 @@ impl Traffic {
         }
     }
 
-    /// The programs under `seed`, by region and by the regions that may serve them.
+    /// The programs under `seed`, by region and by the residency rules that they match.
     ///
     /// # Errors
     /// When the trace's regions are not those of the question.
@@ -219,12 +232,13 @@ fn from_file(file: &TraceFile, cut: &Cut) -> anyhow::Result<(Vec<TraceRequest>, 
         ..ReadOptions::default()
     };
     let input = trace_file::open(&file.path).context("cannot open it")?;
-    let mut reader =
-        trace_file::reader(input, file.format, &options).context("--from names a format")?;
+    let mut reader = trace_file::reader(input, file.format, &options)?;
     let requests = shape(&mut reader, &window(cut))?;
-    let requests = requests.collect::<Result<Vec<_>, _>>().context("--lenient skips bad lines")?;
+    let requests = requests.collect::<Result<Vec<_>, _>>();
+    let requests = requests.map_err(|error| anyhow!("{error}; --lenient skips bad lines"))?;
     let skipped = reader.skipped();
-    let note = |first| format!("{} bad lines were skipped; the first: {first}", skipped.lines);
+    let note =
+        |first| format!("Bad lines that were skipped: {}; the first: {first}", skipped.lines);
     Ok((requests, skipped.first.as_ref().map(note).into_iter().collect()))
 }
 
@@ -257,19 +271,26 @@ fn recorded(
     let class = |request: &TraceRequest| {
         let region = place(request)?;
         let tenant = request.tenant.unwrap_or(0);
-        anyhow::Ok((region, places.may(region, tenant, request.model.as_deref())))
+        anyhow::Ok((region, places.rules.matching(region, tenant, request.model.as_deref())))
     };
     let classes: Vec<_> = shaped.iter().map(class).collect::<Result<_, _>>()?;
     let options = ProgramOptions { seed, regions: names.clone(), chained: None, replies: true };
     let programs =
         to_programs(shaped.into_iter().map(Ok), &options).collect::<Result<Vec<_>, _>>()?;
-    Ok(Sent::of(classes.into_iter().zip(programs)))
+    Ok(Sent::of(places, classes.into_iter().zip(programs)))
+}
+
+impl Stream {
+    fn requests(&self) -> u64 {
+        self.programs.iter().map(|(_, program)| program.nodes.len() as u64).sum()
+    }
 }
 
 impl Sent {
-    /// Programs by time, each with its region and the regions that may serve it.
+    /// Programs by time, each with its region and the residency rules that it matches.
     pub(super) fn of(
-        all: impl Iterator<Item = ((usize, Option<Vec<usize>>), (Time, Program))>,
+        places: &Places,
+        all: impl Iterator<Item = ((usize, Vec<usize>), (Time, Program))>,
     ) -> Sent {
         let mut streams: BTreeMap<_, Vec<(Time, Program)>> = BTreeMap::new();
         let (mut requests, mut last) = (0, Duration::ZERO);
@@ -278,16 +299,30 @@ impl Sent {
             last = last.max(at.since(Time::ZERO));
             streams.entry(class).or_default().push((at, program));
         }
-        let stream =
-            |((region, may), programs)| Stream { region, may, programs: Arc::new(programs) };
+        let stream = |((region, rules), programs): ((usize, Vec<usize>), _)| Stream {
+            region,
+            may: places.may(&rules),
+            rules,
+            programs: Arc::new(programs),
+        };
         Sent { streams: streams.into_iter().map(stream).collect(), requests, last }
     }
 
     /// Without the streams of regions that have no clients.
     pub(super) fn kept(mut self, places: &Places) -> Sent {
         self.streams.retain(|stream| places.serves(stream.region));
-        let programs = || self.streams.iter().flat_map(|stream| stream.programs.iter());
-        self.requests = programs().map(|(_, program)| program.nodes.len() as u64).sum();
+        self.requests = self.streams.iter().map(Stream::requests).sum();
         self
+    }
+
+    /// Fails if some of the requests can be served nowhere: no fleet is large enough for them.
+    pub(super) fn check(&self, places: &Places) -> anyhow::Result<()> {
+        let nowhere = |stream: &Stream| places.nowhere(stream.region, &stream.rules);
+        let stuck: Vec<_> =
+            self.streams.iter().filter_map(|stream| Some((stream, nowhere(stream)?))).collect();
+        let Some((_, why)) = stuck.first() else { return Ok(()) };
+        let count: u64 = stuck.iter().map(|(stream, _)| stream.requests()).sum();
+        let share = count as f64 / self.requests as f64;
+        bail!("residency: {:.1} % of the requests may be served nowhere: {why}", share * 100.0)
     }
 }

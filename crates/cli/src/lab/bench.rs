@@ -11,7 +11,7 @@ mod requests;
 mod sweep;
 mod target;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -22,6 +22,7 @@ use meridian_bench::{
 pub(crate) use meridian_bench::load::seconds;
 
 use self::load::Load;
+use super::outputs;
 
 /// Load an OpenAI endpoint and measure at the client
 #[derive(Debug, clap::Args)]
@@ -394,7 +395,36 @@ fn this_unless(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
 }
 
 /// Runs the command.
+impl Command {
+    /// The output file of a measurement.
+    fn json(&self) -> Option<&Path> {
+        Some(match self {
+            Command::Sim(sim) => &sim.json,
+            Command::Planet(planet) => return planet.json(),
+            Command::Parity(parity) => &parity.json,
+            Command::Forward(forward) => &forward.json,
+            Command::Control(control) => &control.json,
+            Command::Digests(digests) => &digests.json,
+            Command::Plan { json } => json,
+            Command::Flow(flow) => &flow.json,
+            Command::Costs(costs) => &costs.json,
+            Command::Streams(streams) => &streams.json,
+            Command::Decision(decision) => &decision.json,
+            Command::Gateway(race) => &race.json,
+            Command::Sweep(_)
+            | Command::Replay(_)
+            | Command::Compare(_)
+            | Command::Mock { .. }
+            | Command::Bridge { .. } => return None,
+        })
+    }
+}
+
+/// Runs the command.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    if let Some(json) = args.command.as_ref().and_then(Command::json) {
+        outputs::prepare("--json", json)?;
+    }
     match args.command {
         None => load::run(args.load),
         Some(Command::Sweep(args)) => sweep::run(*args),

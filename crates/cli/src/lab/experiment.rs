@@ -148,7 +148,12 @@ fn part(args: &Args, entry: &Entry, dir: PathBuf, shard: Shard) -> anyhow::Resul
     let merge = format!("meridian experiment merge {}", dir.display());
     let mut out = std::io::stdout().lock();
     match written? {
-        Some(path) => writeln!(out, "{}\nWhen all shards have run: {merge}", path.display())?,
+        Some(path) => writeln!(
+            out,
+            "{}\nWhen all shards have run, {merge} makes the report, or says that another round is \
+             left",
+            path.display()
+        )?,
         None => writeln!(out, "All shards have run all rounds: {merge}")?,
     }
     Ok(())

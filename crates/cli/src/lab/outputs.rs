@@ -21,6 +21,18 @@ pub(super) fn check<'a>(
     Ok(())
 }
 
+/// Makes the folder of an output file, and checks the file.
+///
+/// # Errors
+/// A folder that can't be made, a folder in place of the file, and a file that refuses writing.
+pub(super) fn prepare(option: &str, file: &Path) -> anyhow::Result<()> {
+    if let Some(folder) = file.parent() {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("{option} {}: cannot make its folder", file.display()))?;
+    }
+    one(option, file)
+}
+
 fn one(option: &str, file: &Path) -> anyhow::Result<()> {
     let shown = file.display();
     ensure!(!file.is_dir(), "{option} {shown}: this is a folder; name a file");

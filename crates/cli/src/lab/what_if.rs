@@ -27,8 +27,8 @@ pub(crate) struct Args {
     fleets: Fleets,
     #[command(flatten)]
     gateways: Gateways,
-    /// Objective, as ttft=2s,tpot=80ms,share=0.95; the share of the requests that must meet it is
-    /// 0.95 by default
+    /// Objective, as ttft=2s,tpot=80ms,share=0.95; `e2e` limits the whole answer. The share of the
+    /// requests that must meet it is 0.95 by default
     #[arg(long, default_value = "ttft=2s,tpot=80ms")]
     slo: Slo,
     /// Time in which requests only warm the caches [default: a tenth of the trace, at most 2m]

@@ -68,8 +68,12 @@ impl Load {
             "share: {} of {regions} regions; give one for each, or five regions for a day",
             shares.len()
         );
-        let good = shares.iter().all(|(share, _)| *share > 0.0 && share.is_finite());
-        ensure!(good, "share: {:?} are not shares; use numbers above 0", spec.share);
+        let bad = shares.iter().map(|(share, _)| *share).find(|s| !(*s > 0.0 && s.is_finite()));
+        ensure!(
+            bad.is_none(),
+            "share: {} is not a share; use numbers above 0",
+            bad.unwrap_or_default()
+        );
         let (name, equal, spec) = (spec.name.clone(), spec.equal, spec.clone());
         Ok(Load { name, equal, spec, generator, set, shares, day, measure })
     }

@@ -37,7 +37,12 @@ impl File {
     fn read(path: &Path) -> anyhow::Result<File> {
         let shown = path.display();
         let text = std::fs::read(path).with_context(|| shown.to_string())?;
-        let other = || format!("{shown} is not the file of a shard; remove it");
+        let other = || {
+            format!(
+                "{shown} is not the file of a shard, or it is damaged; remove it, and run this \
+                 shard again"
+            )
+        };
         let Sealed { sum, contents } = serde_json::from_slice(&text).with_context(other)?;
         let own = params::of_text(contents.get());
         ensure!(

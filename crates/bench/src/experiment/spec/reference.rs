@@ -68,7 +68,7 @@ impl<T: Clone> Ref<T> {
 pub fn read_file<T: DeserializeOwned>(file: &Path) -> anyhow::Result<T> {
     let shown = || format!("--file {}", file.display());
     let yaml = std::fs::read_to_string(file).with_context(shown)?;
-    serde_saphyr::from_str(&yaml).with_context(shown)
+    crate::yaml::read(&yaml, "an experiment").with_context(shown)
 }
 
 /// Reads a YAML file of experiments, strictly.

@@ -1,6 +1,6 @@
 //! `meridian bench planet`: the cost of a simulated request at size.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use meridian_bench::planet;
@@ -34,6 +34,11 @@ pub(super) struct Planet {
 }
 
 impl Planet {
+    /// The output file; none for one run.
+    pub(super) fn json(&self) -> Option<&Path> {
+        self.one.is_none().then_some(&*self.json)
+    }
+
     pub(super) fn run(self) -> anyhow::Result<()> {
         let Planet { requests, regions, replicas, warmup, fill, json, one } = self;
         let size = planet::Size { regions, replicas };

@@ -10,7 +10,11 @@ use super::source::Kind;
 
 /// The command.
 pub(super) fn of(args: &Args, question: &Question) -> String {
-    let mut words = vec!["meridian".to_owned(), "what-if".to_owned(), args.source.trace.clone()];
+    let trace = match args.source.trace.starts_with('-') {
+        true => format!("./{}", args.source.trace),
+        false => args.source.trace.clone(),
+    };
+    let mut words = vec!["meridian".to_owned(), "what-if".to_owned(), trace];
     let mut flag = |name: &str, value: String| words.extend([format!("--{name}"), value]);
     requests(args, &mut flag);
     flag("gpu", question.gpus.to_string());

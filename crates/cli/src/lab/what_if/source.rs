@@ -34,7 +34,7 @@ pub(super) struct Requests {
     #[arg(long, value_parser = files::format)]
     pub(super) from: Option<Format>,
     /// Tokens in a block of the trace, if not the format's default
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub(super) from_block_tokens: Option<u32>,
     /// Skip bad lines and report their number
     #[arg(long)]
@@ -210,7 +210,13 @@ impl Requests {
             let (key, number) = number.with_context(wrong)?;
             anyhow::Ok((key.to_owned(), Scalar::Number(number)))
         };
-        let params = self.set.iter().map(parameter).collect::<Result<_, _>>()?;
+        let params: Vec<(String, Scalar)> =
+            self.set.iter().map(parameter).collect::<Result<_, _>>()?;
+        for (at, (key, _)) in params.iter().enumerate() {
+            let twice = params[..at].iter().any(|(other, _)| other == key);
+            ensure!(!twice, "--set: `{key}` is there twice; give it once");
+        }
+        let params = params.into_iter().collect();
         generator::build(&Policy { name: name.to_owned(), params })
             .map_err(|errors| anyhow!("{}", errors.join("; ")))
     }
