@@ -112,7 +112,10 @@ fn a_missing_list() {
     }
     let none: fn(&File) -> Vec<String> = |_| Vec::new();
     let found = diagnose("name: a\n", Format::Regions, none);
-    assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), ["rows: is missing; add `rows: ...`"]);
+    assert_eq!(
+        found.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["rows: is missing; add `rows: ...`"]
+    );
 }
 
 // Messages of the other formats have the places of their lists and sections.
