@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use meridian_base::Time;
 use meridian_sim as sim;
 
@@ -123,8 +123,7 @@ impl<'a> Prepared<'a> {
         system.shadow =
             question.traffic.shadow.as_ref().and_then(|live| live.beside(cell.policy.spec));
         system.news = build::news(cell.policy.spec);
-        let replicas = build::replicas(&fleet, false)
-            .context("use a GPU with more memory, a higher tp, or a smaller model")?;
+        let replicas = build::replicas(&fleet, false)?;
         let context = replicas.iter().map(|one| one.engine.max_model_len).min().unwrap_or(0);
         let scenario = sim::Scenario {
             seed,

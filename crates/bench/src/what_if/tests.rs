@@ -326,7 +326,8 @@ fn impossible_questions_are_refused() {
         (|q| q.traffic = traffic(1e-9), "days, and at most 366 are simulated; use a higher"),
         (|q| q.traffic = traffic(1e-300), "rate: with 1e-300 a second no request arrives"),
         (|q| q.traffic = traffic(1e300), "arrive at once"),
-        (|q| q.model = "llama-3.1-70b".to_owned(), "use a GPU with more memory"),
+        (|q| q.model = "llama-3.1-70b".to_owned(), "does not fit l4 with tp 1"),
+        (|q| q.tp = 3, "choose 1, 2, 4 or 8"),
     ] {
         let error = change(edit);
         assert!(error.contains(part), "{part}: {error}");
