@@ -68,8 +68,12 @@ fn html_table(table: &Table) -> String {
         "<div class=\"table\" role=\"region\" aria-label=\"{title}\" tabindex=\"0\">\n<table>\n\
          <caption>{title}</caption>\n<thead><tr>"
     );
-    for name in &table.header {
-        let _ = write!(out, "<th scope=\"col\">{}</th>", escape(name));
+    let words = |at: usize| {
+        at < 3 && table.rows.first().is_some_and(|row| row.get(at).is_some_and(|c| !is_number(c)))
+    };
+    for (at, name) in table.header.iter().enumerate() {
+        let class = if words(at) { " class=\"words\"" } else { "" };
+        let _ = write!(out, "<th scope=\"col\"{class}>{}</th>", escape(name));
     }
     out += "</tr></thead>\n<tbody>\n";
     for row in &table.rows {
@@ -80,7 +84,7 @@ fn html_table(table: &Table) -> String {
             let cell = escape(cell);
             let _ = match at {
                 0 => write!(out, "<th scope=\"row\">{cell}</th>"),
-                1 | 2 if !is_number(&cell) => write!(out, "<td class=\"words\">{cell}</td>"),
+                _ if words(at) => write!(out, "<td class=\"words\">{cell}</td>"),
                 _ => write!(out, "<td>{cell}</td>"),
             };
         }
