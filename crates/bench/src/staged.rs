@@ -1,16 +1,14 @@
-//! Writes the files of a report together: a run that is killed, or a full disk, leaves the files of the
-//! run before.
+//! Writes the files of a report together: all of them are complete before the first one is put in its
+//! place. A full disk, or a run that is killed while it writes, leaves the files of the run before.
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, process};
 
 use anyhow::{Context, ensure};
 
-/// The folder for files that are not complete.
-const PART: &str = ".report.part";
-
-/// Calls `write` with an empty folder inside `dir`, and moves the files that it wrote into `dir`.
+/// Calls `write` with an empty folder inside `dir`, and moves the files that it wrote into `dir`. The
+/// folder is this process's own, so two runs may end at the same time.
 ///
 /// # Errors
 /// Those of `write`, and when `dir` can't be made or has a folder with the name of a file.
@@ -18,10 +16,10 @@ pub(crate) fn staged(
     dir: &Path,
     write: impl FnOnce(&Path) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let part = dir.join(PART);
-    // Of a run that was killed.
-    let _ = fs::remove_dir_all(&part);
-    fs::create_dir_all(&part).with_context(|| format!("cannot make {}", part.display()))?;
+    let part = dir.join(format!(".report.part-{}", process::id()));
+    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    fs::create_dir(&part)
+        .with_context(|| format!("cannot make {}; remove it if it is there", part.display()))?;
     let written = write(&part).and_then(|()| place(&part, dir));
     let removed = fs::remove_dir_all(&part);
     written.and_then(|()| removed.with_context(|| format!("cannot remove {}", part.display())))
@@ -71,7 +69,11 @@ mod tests {
         let error = staged(&dir, put("second")).unwrap_err().to_string();
         assert!(error.contains("b: a folder is in the way; remove it"), "{error}");
         assert_eq!(text(dir.join("a")), "first");
-        assert!(!dir.join(PART).exists());
+        let names = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(
+            names.collect::<std::collections::BTreeSet<_>>(),
+            ["a", "b"].map(Into::into).into()
+        );
         fs::remove_dir_all(dir).unwrap();
     }
 }

@@ -42,7 +42,10 @@ pub fn reader(
             ensure!(!head.is_empty(), "it is empty: use a file with requests");
             let all = || Format::ALL.map(Format::name).join(", ");
             known.with_context(|| {
-                format!("the format of its first line is unknown: use {}", all())
+                format!(
+                    "the format of its first line is unknown; name it with --from, as one of {}",
+                    all()
+                )
             })?
         }
     };

@@ -19,7 +19,9 @@ const NUMBERS: [(&str, &str); 6] = [
 /// # Errors
 /// Syntax, an unknown key, a wrong type, with its line.
 pub(crate) fn read<T: DeserializeOwned>(yaml: &str, what: &str) -> anyhow::Result<T> {
-    let empty = yaml.lines().all(|line| line.trim().is_empty() || line.starts_with('#'));
+    let empty = yaml
+        .lines()
+        .all(|line| matches!(line.trim(), "" | "---") || line.trim_start().starts_with('#'));
     ensure!(!empty, "not {what}: the file is empty");
     serde_saphyr::from_str(yaml)
         .map_err(|error| anyhow!("not {what}: {}", said(&error.to_string())))
@@ -41,7 +43,7 @@ mod tests {
     fn messages_are_for_users() {
         type File = std::collections::BTreeMap<String, u32>;
         let error = |yaml: &str| read::<File>(yaml, "a file").unwrap_err().to_string();
-        assert_eq!(error("# nothing\n\n"), "not a file: the file is empty");
+        assert_eq!(error("---\n  # nothing\n\n"), "not a file: the file is empty");
         let twice = error("a: 1\na: 2\n");
         assert!(twice.contains("this key is there twice; keep one of them: a"), "{twice}");
         assert!(!twice.contains("Policy"), "{twice}");

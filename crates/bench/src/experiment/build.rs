@@ -184,7 +184,10 @@ pub fn topology(regions: &[Place], topology: &Topology) -> anyhow::Result<sim::T
         Topology::Central(name) if name == "first" => sim::Topology::Central { region: 0 },
         Topology::Central(name) => {
             let region = regions.iter().position(|r| r.name == *name);
-            let region = region.with_context(|| format!("topology.central: no region {name}"))?;
+            let region = region.with_context(|| {
+                let names: Vec<&str> = regions.iter().map(|r| r.name.as_str()).collect();
+                format!("topology.central: `{name}` is not a region; use {}", names.join(", "))
+            })?;
             sim::Topology::Central { region }
         }
         Topology::RegionLocal => sim::Topology::RegionLocal,

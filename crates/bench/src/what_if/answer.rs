@@ -129,7 +129,7 @@ fn check(question: &Question) -> anyhow::Result<()> {
         let twice = question.policies[..at].iter().any(|other| other.name == policy.name);
         ensure!(
             !twice,
-            "policies: `{}` is there twice; name each once, and give files names of their own",
+            "policies: `{}` is there twice; name each policy once, and give files different names",
             policy.name
         );
     }
@@ -191,8 +191,7 @@ fn notes(question: &Question, rows: &[Row]) -> Vec<String> {
     let counted = rows.iter().map(|row| row.requests).fold(f64::INFINITY, f64::min);
     if counted < FEW {
         notes.push(format!(
-            "Requests that count: {counted:.0}. So P90 and P99 are those of a few: use a longer \
-             trace or more --seeds."
+            "Too few requests count for P90 and P99 ({counted:.0}): use a longer trace or more --seeds."
         ));
     }
     for gpu in question.gpus.names().filter(|gpu| question.prices.of(gpu).is_none()) {

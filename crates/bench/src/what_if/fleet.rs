@@ -27,7 +27,7 @@ pub struct Sizes(pub Vec<u32>);
 pub enum Arrangement {
     /// Each serves whole requests.
     Whole,
-    /// This share of them, above 0 and below 1, computes prompts; the others write the answers.
+    /// This share of them, from 0.01 to 0.99, computes prompts; the others write the answers.
     Pools(f64),
 }
 

@@ -81,8 +81,9 @@ fn same_size(question: &Question, keep_up: &[&Row], rows: &[&Row]) -> String {
     }
     match p90(best) < LEVEL * p90(worst) {
         false => format!(
-            "{fleet} {has} a P90 TTFT of {} under every policy, to within a twentieth.",
-            time(p90(best))
+            "{fleet} {has} a P90 TTFT of {} to {} under every policy.",
+            time(p90(best)),
+            time(p90(worst))
         ),
         true => format!(
             "{fleet} under {policy} {has} a P90 TTFT of {}, and of {} under {}.",

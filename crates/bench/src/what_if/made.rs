@@ -163,7 +163,9 @@ impl Made {
     fn nothing(&self) -> String {
         match &self.rhythm {
             Rhythm::Clients(Rates { file, .. }) => format!(
-                "{file}: there are no arrivals between --after and --before; choose another part"
+                "{file}: at {:?} a second no request arrives between --after and --before; use a \
+                 higher --rate, or another part",
+                self.rate
             ),
             Rhythm::Even | Rhythm::Day(_) => {
                 format!("rate: with {:?} a second no request arrives; use a higher rate", self.rate)

@@ -68,8 +68,9 @@ fn html_table(table: &Table) -> String {
         "<div class=\"table\" role=\"region\" aria-label=\"{title}\" tabindex=\"0\">\n<table>\n\
          <caption>{title}</caption>\n<thead><tr>"
     );
+    // Columns of words among the first ones; the rest are numbers.
     let words = |at: usize| {
-        at < 3 && table.rows.first().is_some_and(|row| row.get(at).is_some_and(|c| !is_number(c)))
+        at < 3 && table.rows.iter().any(|row| row.get(at).is_some_and(|cell| is_word(cell)))
     };
     for (at, name) in table.header.iter().enumerate() {
         let class = if words(at) { " class=\"words\"" } else { "" };
@@ -77,13 +78,12 @@ fn html_table(table: &Table) -> String {
     }
     out += "</tr></thead>\n<tbody>\n";
     for row in &table.rows {
-        let class =
-            if row.iter().any(|cell| cell == "overloaded") { " class=\"over\"" } else { "" };
-        let _ = write!(out, "<tr{class}>");
+        out += "<tr>";
         for (at, cell) in row.iter().enumerate() {
             let cell = escape(cell);
             let _ = match at {
                 0 => write!(out, "<th scope=\"row\">{cell}</th>"),
+                _ if cell == "overloaded" => write!(out, "<td class=\"words over\">{cell}</td>"),
                 _ if words(at) => write!(out, "<td class=\"words\">{cell}</td>"),
                 _ => write!(out, "<td>{cell}</td>"),
             };
@@ -93,8 +93,8 @@ fn html_table(table: &Table) -> String {
     out + "</tbody>\n</table>\n</div>\n"
 }
 
-fn is_number(cell: &str) -> bool {
-    cell.parse::<f64>().is_ok()
+fn is_word(cell: &str) -> bool {
+    !cell.is_empty() && cell.parse::<f64>().is_err()
 }
 
 fn escape(text: &str) -> String {

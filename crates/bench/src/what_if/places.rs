@@ -1,9 +1,10 @@
 //! The regions of a question: shares of traffic and replicas, round trips, egress prices and
 //! residency rules.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use meridian_sim as sim;
 use meridian_wire::config::{self, Format};
 use serde::Deserialize;
@@ -12,6 +13,8 @@ use super::residency::{self, Rules};
 use crate::experiment::build;
 use crate::experiment::spec::{Place, Regions, Topology};
 
+/// Shares of traffic and replicas, relative to each other.
+const SHARES: RangeInclusive<f64> = 1e-6..=1e6;
 /// The longest round trip between two regions, ms: a minute.
 const MOST_RTT_MS: f64 = 60_000.0;
 
@@ -119,7 +122,8 @@ impl Places {
     /// Reads a file of regions.
     ///
     /// # Errors
-    /// When the file can't be read, and everything wrong in it, with field, value and remedy.
+    /// When the file can't be read, every mistake of form, or else the first one of meaning, with
+    /// field, value and remedy.
     pub fn read(path: &Path) -> anyhow::Result<Places> {
         let shown = || format!("--regions {}", path.display());
         let yaml = std::fs::read_to_string(path).with_context(shown)?;
@@ -178,18 +182,19 @@ impl Places {
     /// they can be.
     pub(super) fn nowhere(&self, region: usize, rules: &[usize]) -> Option<String> {
         let (may, name) = (self.may(rules)?, &self.regions[region].name);
-        let rules = self.rules.names(rules);
         if may.is_empty() {
+            let rules = self.rules.names(rules);
             return Some(format!(
-                "those that enter in {name} match {rules}, which have no region of `run_in` in \
-                 common; widen one of them"
+                "those from {name} match {rules}, whose `run_in` have no region in common; widen \
+                 one of them"
             ));
         }
         let alone = self.topology == sim::Topology::RegionLocal && !may.contains(&region);
         alone.then(|| {
+            let rules = self.rules.names(&self.rules.without(rules, region));
             format!(
-                "those that enter in {name} match {rules}, which does not permit {name}, and the \
-                 topology region_local forwards nothing; add {name} to `run_in`, or use two_layer"
+                "those from {name} match {rules}, and the topology region_local forwards nothing; \
+                 add {name} to `run_in`, or use two_layer"
             )
         })
     }
@@ -236,12 +241,10 @@ fn check(file: &File) -> anyhow::Result<()> {
             "{field}.name: `{name}` is there twice; give each region a name of its own"
         );
         for (key, share) in [("traffic", region.traffic), ("replicas", Some(region.replicas))] {
-            let good = share.is_none_or(|share| share > 0.0 && share.is_finite());
-            ensure!(
-                good,
-                "{field}.{key}: {} is not a share; use a number above 0",
-                share.unwrap_or_default()
-            );
+            if let Some(bad) = share.filter(|share| !SHARES.contains(share)) {
+                let (least, most) = (SHARES.start(), SHARES.end());
+                bail!("{field}.{key}: {bad} is not a share; use {least} to {most}");
+            }
         }
         let usd = region.egress_usd_per_gb;
         ensure!(
@@ -265,12 +268,9 @@ fn check(file: &File) -> anyhow::Result<()> {
             columns == count,
             "rtt_ms[{at}]: {columns} round trips for {count} regions; give one to each region"
         );
-        let bad = row.iter().find(|rtt| !(0.0..=MOST_RTT_MS).contains(*rtt));
-        ensure!(
-            bad.is_none(),
-            "rtt_ms[{at}]: {} is not a round trip; use 0 to {MOST_RTT_MS} ms",
-            bad.copied().unwrap_or_default()
-        );
+        if let Some(bad) = row.iter().find(|rtt| !(0.0..=MOST_RTT_MS).contains(*rtt)) {
+            bail!("rtt_ms[{at}]: {bad} is not a round trip; use 0 to {MOST_RTT_MS} ms");
+        }
     }
     Ok(())
 }
@@ -328,15 +328,13 @@ residency:
         let places = Places::parse(&two).unwrap();
         assert_eq!((places.nowhere(0, &[]), places.nowhere(1, &[0])), (None, None));
         let why = places.nowhere(1, &[0, 1]).expect("they have no region in common");
-        assert!(why.contains("enter in eu match eu-keeps and one-tenant"), "{why}");
+        assert!(why.contains("from eu match eu-keeps and one-tenant"), "{why}");
         let alone = Places::parse(&(two + "topology: region_local\n")).unwrap();
         assert_eq!(alone.nowhere(1, &[0]), None);
         let why = alone.nowhere(1, &[1]).expect("it does not forward");
-        assert!(why.contains("add eu to `run_in`"), "{why}");
-        let idle = places.rules.idle(|rule| rule == 0);
-        assert_eq!(
-            idle,
-            ["The residency rule one-tenant matches no request, so it changes nothing."]
+        assert!(
+            why.contains("match one-tenant, and") && why.contains("add eu to `run_in`"),
+            "{why}"
         );
     }
 
@@ -364,6 +362,7 @@ residency:
             ("[92, 1, 230]", "[92, 1]", "rtt_ms[1]: 2 round trips for 3 regions"),
             ("167, 230, 1", "167, -230, 1", "rtt_ms[2]: -230 is not a round trip"),
             ("name: asia", "name: ''", "regions[2].name: \"\" is not a name"),
+            ("traffic: 0.3", "traffic: 1e308", "is not a share; use 0.000001 to 1000000"),
             ("from: [eu]", "from: [mars]", "`mars` is not a region; use us, eu, asia"),
             ("run_in: [eu, us]", "run_in: []", "run_in: is empty"),
             ("['ff']", "[acme]", "`acme` is not a hash"),
@@ -380,7 +379,11 @@ residency:
             ("rtt_ms: [[1, 92, 167], [92, 1, 230], [167, 230, 1]]", "", "rtt_ms: is missing"),
             ("residency:", "rtt_ms: []\nresidency:", "rtt_ms: is given on line 6 already"),
             ("residency:", "topology: two_layers\nresidency:", "did you mean `two_layer`"),
-            ("residency:", "topology: {central: mars}\nresidency:", "no region mars"),
+            (
+                "residency:",
+                "topology: {central: mars}\nresidency:",
+                "`mars` is not a region; use us, eu, asia",
+            ),
             ("residency:", "residenz:", "residenz"),
         ] {
             let yaml = FILE.replacen(from, to, 1);

@@ -72,6 +72,12 @@ impl Rules {
         matching.iter().map(|at| self.0[*at].name.as_str()).collect::<Vec<_>>().join(" and ")
     }
 
+    /// Those of some rules that do not permit `region`.
+    pub(super) fn without(&self, matching: &[usize], region: usize) -> Vec<usize> {
+        let forbids = |at: &&usize| !self.0[**at].run_in.contains(&region);
+        matching.iter().filter(forbids).copied().collect()
+    }
+
     /// A note for each rule that no request matches.
     pub(super) fn idle(&self, matched: impl Fn(usize) -> bool) -> Vec<String> {
         let idle = (0..self.0.len()).filter(|at| !matched(*at));
@@ -101,6 +107,7 @@ impl Rule {
             };
             names.iter().map(one).collect()
         };
+        ensure!(!self.name.is_empty(), "{field}.name: is empty; give the rule a name");
         let matches_none =
             self.from.is_empty() && self.tenants.is_empty() && self.models.is_empty();
         ensure!(!matches_none, "{field}: matches no request; add tenants, models or from");

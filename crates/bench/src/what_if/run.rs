@@ -48,14 +48,16 @@ impl<'a> Prepared<'a> {
             ensure!(
                 !last.is_zero(),
                 "all requests arrive at once, so there is no time to measure; use more of them, or \
-                 a lower --speed or --rate"
+                 a lower {}",
+                question.traffic.pace()
             );
             ensure!(
                 last <= LONGEST,
-                "the requests take {:.0} days, and at most {} are simulated; use a higher --speed \
-                 or --rate, a smaller --spread, or fewer --requests",
+                "the requests take {:.0} days, and at most {} are simulated; use a higher {}, or \
+                 fewer --requests",
                 last.as_secs_f64() / DAY_S as f64,
-                LONGEST.as_secs() / DAY_S
+                LONGEST.as_secs() / DAY_S,
+                question.traffic.pace()
             );
             ensure!(
                 warmup < last,

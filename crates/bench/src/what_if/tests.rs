@@ -244,8 +244,11 @@ fn residency_that_cannot_be_kept() {
         "{name: eu-keeps, from: [eu], run_in: [eu]}, {name: all-to-us, from: [eu, us], run_in: [us]}",
     );
     let error = refused(&question);
-    let part = "may be served nowhere: those that enter in eu match eu-keeps and all-to-us";
-    assert!(error.starts_with("residency: ") && error.contains(part), "{error}");
+    let part = "of the requests: those from eu match eu-keeps and all-to-us";
+    assert!(
+        error.starts_with("residency: no region may serve ") && error.contains(part),
+        "{error}"
+    );
     question.places = with("{name: one-model, models: [m], run_in: [us]}");
     let notes = answered(&question).notes;
     let part = "The residency rule one-model matches no request, so it changes nothing";

@@ -13,7 +13,8 @@ use anyhow::{Context, anyhow, bail, ensure};
 use meridian_base::Time;
 use meridian_workload::Program;
 use meridian_workload::trace::{
-    Excerpt, Format, Outcome, ProgramOptions, ReadOptions, Shape, TraceRequest, shape, to_programs,
+    Excerpt, Format, Outcome, ProgramOptions, ReadOptions, Shape, TraceError, TraceRequest, shape,
+    to_programs,
 };
 
 use super::live::{self, Live};
@@ -160,8 +161,8 @@ impl Traffic {
         let unanswered = requests.iter().filter(unanswered).count();
         if unanswered > 0 {
             notes.push(format!(
-                "{unanswered} of {} requests were cancelled or failed when they were recorded. \
-                 Their replies are unknown, so they are simulated with one token each.",
+                "{unanswered} of {} requests were cancelled or failed when they were recorded. They are \
+                 simulated with the part of the reply that was delivered, at least one token.",
                 requests.len()
             ));
         }
@@ -196,6 +197,14 @@ impl Traffic {
                 requests.last().map_or(0.0, |last| last.at.as_secs_f64() / speed)
             }
             Kind::Made { made, requests } => *requests as f64 / made.rate,
+        }
+    }
+
+    /// The option that changes how fast the requests arrive.
+    pub(super) fn pace(&self) -> &'static str {
+        match &self.kind {
+            Kind::Recorded { .. } => "--speed",
+            Kind::Made { .. } => "--rate",
         }
     }
 
@@ -235,10 +244,15 @@ fn from_file(file: &TraceFile, cut: &Cut) -> anyhow::Result<(Vec<TraceRequest>, 
     let mut reader = trace_file::reader(input, file.format, &options)?;
     let requests = shape(&mut reader, &window(cut))?;
     let requests = requests.collect::<Result<Vec<_>, _>>();
-    let requests = requests.map_err(|error| anyhow!("{error}; --lenient skips bad lines"))?;
+    let requests = requests.map_err(|error| match error {
+        TraceError::Line { .. } if !file.lenient => anyhow!("{error}; --lenient skips bad lines"),
+        other => other.into(),
+    })?;
     let skipped = reader.skipped();
-    let note =
-        |first| format!("Bad lines that were skipped: {}; the first: {first}", skipped.lines);
+    let note = |first| match skipped.lines {
+        1 => format!("One bad line was skipped: {first}"),
+        lines => format!("{lines} bad lines were skipped; the first: {first}"),
+    };
     Ok((requests, skipped.first.as_ref().map(note).into_iter().collect()))
 }
 
@@ -323,6 +337,6 @@ impl Sent {
         let Some((_, why)) = stuck.first() else { return Ok(()) };
         let count: u64 = stuck.iter().map(|(stream, _)| stream.requests()).sum();
         let share = count as f64 / self.requests as f64;
-        bail!("residency: {:.1} % of the requests may be served nowhere: {why}", share * 100.0)
+        bail!("residency: no region may serve {:.1} % of the requests: {why}", share * 100.0)
     }
 }

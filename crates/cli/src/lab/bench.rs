@@ -394,12 +394,12 @@ fn this_unless(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     given.map_or_else(|| std::env::current_exe().context("this program's own path is unknown"), Ok)
 }
 
-/// Runs the command.
 impl Command {
     /// The output file of a measurement.
     fn json(&self) -> Option<&Path> {
         Some(match self {
-            Command::Sim(sim) => &sim.json,
+            // A cell reports to the command that started it.
+            Command::Sim(sim) => return sim.cell.is_none().then_some(&*sim.json),
             Command::Planet(planet) => return planet.json(),
             Command::Parity(parity) => &parity.json,
             Command::Forward(forward) => &forward.json,

@@ -150,8 +150,8 @@ fn part(args: &Args, entry: &Entry, dir: PathBuf, shard: Shard) -> anyhow::Resul
     match written? {
         Some(path) => writeln!(
             out,
-            "{}\nWhen all shards have run, {merge} makes the report, or says that another round is \
-             left",
+            "{}\nWhen all shards have run, `{merge}` makes the report, or says that another round \
+             is left.",
             path.display()
         )?,
         None => writeln!(out, "All shards have run all rounds: {merge}")?,

@@ -39,7 +39,8 @@ fn one(option: &str, file: &Path) -> anyhow::Result<()> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     let is_there = folder.is_none_or(Path::is_dir);
     ensure!(is_there, "{option} {shown}: cannot write it: make its folder");
-    if file.exists() {
+    // Not /dev/stdout or a pipe.
+    if file.is_file() {
         let opened = OpenOptions::new().append(true).open(file);
         opened.with_context(|| format!("{option} {shown}: cannot write it; name another file"))?;
     }

@@ -146,9 +146,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     })?;
     bar.finish_and_clear();
     let report = Report { question: &question, answer: &answer, command: &command };
+    // The answer is shown even if it can't be written, and the reader may have closed the pipe.
+    writeln!(std::io::stdout().lock(), "{}", report.text()).ok();
     report.write(&args.out).with_context(|| format!("--out {}", args.out.display()))?;
-    let page = args.out.join("report.html");
-    // The reader may have closed the pipe; the files are written.
-    writeln!(std::io::stdout().lock(), "{}\n{}", report.text(), page.display()).ok();
+    writeln!(std::io::stdout().lock(), "{}", args.out.join("report.html").display()).ok();
     Ok(())
 }

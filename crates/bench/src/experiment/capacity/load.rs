@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use meridian_routing::HeldConfig;
 use meridian_workload::trace::find_excerpt;
 use meridian_workload::{Diurnal, Generator};
@@ -69,11 +69,9 @@ impl Load {
             shares.len()
         );
         let bad = shares.iter().map(|(share, _)| *share).find(|s| !(*s > 0.0 && s.is_finite()));
-        ensure!(
-            bad.is_none(),
-            "share: {} is not a share; use numbers above 0",
-            bad.unwrap_or_default()
-        );
+        if let Some(bad) = bad {
+            bail!("share: {bad} is not a share; use numbers above 0");
+        }
         let (name, equal, spec) = (spec.name.clone(), spec.equal, spec.clone());
         Ok(Load { name, equal, spec, generator, set, shares, day, measure })
     }

@@ -209,7 +209,10 @@ impl<'a> Parser<'a> {
     fn expected(&self, wanted: &str) -> TextError {
         let found = match &self.text[self.at.clone()] {
             "" => "the text ends".to_owned(),
-            found => format!("`{}` stands", found.escape_debug()),
+            found if found.contains(char::is_control) => {
+                format!("`{}` stands", found.escape_debug())
+            }
+            found => format!("`{found}` stands"),
         };
         error(self.text, self.at.start, format!("{found} where {wanted} should be"))
     }

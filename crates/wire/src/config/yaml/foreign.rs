@@ -93,6 +93,9 @@ pub(super) fn recognise(root: &Node, wanted: Format) -> Option<String> {
         );
     }
     let found = Format::of(root).filter(|found| *found != wanted)?;
+    if (found, wanted) == (Format::Replicas, Format::Regions) {
+        return Some("this is a list; put it under `regions:`, and add `rtt_ms`".to_owned());
+    }
     // A gateway's file may have a field of another format by mistake.
     let ours = match wanted {
         Format::Gateway => ["replicas", "listen", "policy", "peers"].as_slice(),
