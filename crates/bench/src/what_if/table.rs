@@ -9,13 +9,8 @@ use crate::load::Quantiles;
 
 /// Each policy on each fleet.
 pub(super) fn fleets(question: &Question, answer: &Answer) -> Table {
-    let egress = question.places.charges();
-    let several = question.places.regions.len() > 1;
-    let pools = answer.rows.iter().any(|row| row.split > 0.0);
-    let mut header = [&["policy", "fleet", "load"][..], &NUMBERS].concat();
-    header.extend(several.then_some("forwarded, %"));
-    header.extend(egress.then_some("of it egress, USD/h"));
-    header.extend(pools.then_some("split, %"));
+    let extra = Extra::of(question, answer);
+    let header = [&["policy", "fleet", "load"][..], &NUMBERS, &extra.header()].concat();
     let title = format!("Each policy on each fleet; SLO: {}", question.slo);
     let mut table = Table::new(title, &header);
     for row in &answer.rows {
@@ -25,19 +20,16 @@ pub(super) fn fleets(question: &Question, answer: &Answer) -> Table {
             (false, false) => "meets nothing",
         };
         let name = named_as(&row.policy, &row.arrangement);
-        let mut cells = vec![name, row.fleet.clone(), load.to_owned()];
-        cells.extend(numbers(row));
-        cells.extend(several.then(|| percent(row.forwarded)));
-        cells.extend(egress.then(|| format!("{:.3}", row.egress_usd_per_hour)));
-        cells.extend(pools.then(|| percent(row.split)));
-        table.row(cells);
+        let first = vec![name, row.fleet.clone(), load.to_owned()];
+        table.row([first, numbers(row), extra.cells(row)].concat());
     }
     table
 }
 
 /// The smallest fleet of each policy.
 pub(super) fn least(question: &Question, answer: &Answer) -> Table {
-    let header = [&["policy", "least fleet", "replicas"][..], &NUMBERS].concat();
+    let extra = Extra::of(question, answer);
+    let header = [&["policy", "least fleet", "replicas"][..], &NUMBERS, &extra.header()].concat();
     let share = question.slo.share * 100.0;
     let title =
         format!("The least fleet that keeps up and meets the SLO with {share} % of the requests");
@@ -47,7 +39,7 @@ pub(super) fn least(question: &Question, answer: &Answer) -> Table {
         table.row(match &least.found {
             Found::Fleet(row) => {
                 let replicas = row.replicas.to_string();
-                [vec![name, row.fleet.clone(), replicas], numbers(row)].concat()
+                [vec![name, row.fleet.clone(), replicas], numbers(row), extra.cells(row)].concat()
             }
             Found::NoneUpTo(most) => {
                 let none = format!("none of up to {}", counted(*most, "replica"));
@@ -56,6 +48,41 @@ pub(super) fn least(question: &Question, answer: &Answer) -> Table {
         });
     }
     table
+}
+
+/// The columns that only some questions need.
+struct Extra {
+    forwarded: bool,
+    egress: bool,
+    split: bool,
+}
+
+impl Extra {
+    fn of(question: &Question, answer: &Answer) -> Extra {
+        Extra {
+            forwarded: question.places.regions.len() > 1,
+            egress: question.places.charges(),
+            split: answer.rows.iter().any(|row| row.split > 0.0),
+        }
+    }
+
+    fn header(&self) -> Vec<&'static str> {
+        let all = [
+            self.forwarded.then_some("forwarded, %"),
+            self.egress.then_some("egress, USD/h"),
+            self.split.then_some("split, %"),
+        ];
+        all.into_iter().flatten().collect()
+    }
+
+    fn cells(&self, row: &Row) -> Vec<String> {
+        let all = [
+            self.forwarded.then(|| percent(row.forwarded)),
+            self.egress.then(|| format!("{:.3}", row.egress_usd_per_hour)),
+            self.split.then(|| percent(row.split)),
+        ];
+        all.into_iter().flatten().collect()
+    }
 }
 
 /// The columns of [`numbers`].

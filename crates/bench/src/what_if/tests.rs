@@ -223,8 +223,13 @@ fn regions_forward_unless_a_rule_keeps_requests() {
     question.policies.truncate(1);
     (question.sizes, question.most) = (vec![2], 2);
     question.places = Places::parse(REGIONS).unwrap();
-    let free = answered(&question).rows.remove(0);
-    assert!(free.forwarded > 0.01 && free.egress_usd_per_hour > 0.0, "{free:?}");
+    let free = answered(&question);
+    let row = &free.rows[0];
+    assert!(row.forwarded > 0.01 && row.egress_usd_per_hour > 0.0, "{row:?}");
+    for table in [table::fleets(&question, &free), table::least(&question, &free)] {
+        let text = table.text();
+        assert!(text.contains("forwarded, %") && text.contains("egress, USD/h"), "{text}");
+    }
     let rules = "residency: [{name: us-keeps, from: [us], run_in: [us]}, \
                  {name: eu-keeps, from: [eu], run_in: [eu]}]\n";
     question.places = Places::parse(&format!("{REGIONS}{rules}")).unwrap();
