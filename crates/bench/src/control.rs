@@ -17,7 +17,7 @@ use meridian_wire::registry::Status;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::decision;
+use crate::json_file;
 use crate::load::table;
 use crate::race::process::{cpu_of, memory_of};
 use fleet::{Gateways, LEASE};
@@ -96,7 +96,7 @@ pub fn measure(options: &Options) -> anyhow::Result<()> {
         rows,
     };
     print(&report);
-    decision::write(&report, &options.json)
+    json_file::write(&report, &options.json)
 }
 
 async fn row(options: &Options, name: &'static str, members: usize) -> anyhow::Result<Row> {

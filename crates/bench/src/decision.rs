@@ -26,6 +26,7 @@ use meridian_base::{Fingerprinter, Rng, Time};
 use meridian_routing::{Evict, Input, Output, PrefixIndex, Request, Routing, ShadowConfig, policy};
 use serde::Serialize;
 
+use crate::json_file;
 use world::{BLOCK, Fleet, PROMPT};
 
 /// Sizes of the measurement, and the path of its results.
@@ -98,7 +99,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     let (replicas, seed) = (options.replicas, options.seed);
     let report = Report { bench: "decision", commit: crate::commit(), replicas, seed, rows };
     print(&report.rows);
-    write(&report, &options.json)
+    json_file::write(&report, &options.json)
 }
 
 /// Fingerprints of 32 KB prompts, one after another.
@@ -316,14 +317,4 @@ pub(crate) fn print(rows: &[Row]) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     println!("{table}");
-}
-
-/// Writes the results file, creating its folder if needed.
-pub(crate) fn write(report: &impl Serialize, path: &std::path::Path) -> anyhow::Result<()> {
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    }
-    let json = serde_json::to_string_pretty(report)?;
-    std::fs::write(path, json + "\n").with_context(|| format!("cannot write {}", path.display()))
 }

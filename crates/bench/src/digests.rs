@@ -19,7 +19,8 @@ use meridian_wire::peer::{Hearing, Page, Tell, Telling};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
-use crate::decision::{self, world::Fleet};
+use crate::decision::world::Fleet;
+use crate::json_file;
 use crate::load::table;
 
 /// Sizes of the measurement, and the path of its results.
@@ -92,7 +93,7 @@ pub fn measure(options: &Options) -> anyhow::Result<()> {
     let Options { peers, replicas, .. } = *options;
     let report = Report { bench: "digests", commit: crate::commit(), peers, replicas, rows };
     print(&report);
-    decision::write(&report, &options.json)
+    json_file::write(&report, &options.json)
 }
 
 /// Bytes of a region's digest for one peer, in the mean of a second, if the figures of all its replicas

@@ -23,7 +23,8 @@ use meridian_flow::{Config, Input, Output, policy};
 use serde::Serialize;
 
 use self::cluster::Cluster;
-use crate::decision::{Quantiles, Row, bounded, print, row, sample, write};
+use crate::decision::{Quantiles, Row, bounded, print, row, sample};
+use crate::json_file;
 
 /// Sizes of the measurement, and the path of its results.
 #[derive(Clone, Debug)]
@@ -75,7 +76,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     let Options { policy, flows, seed, json, .. } = options;
     let (commit, policy) = (crate::commit(), policy.clone());
     let report = Report { bench: "flow", commit, policy, flows: *flows, seed: *seed, rows };
-    write(&report, json)
+    json_file::write(&report, json)
 }
 
 fn config(options: &Options) -> anyhow::Result<Config> {

@@ -19,7 +19,7 @@ use anyhow::{Context as _, ensure};
 use meridian_lab::{Fleet, GatewaySpec, LoadSpec, PeersSpec};
 use serde::Serialize;
 
-use crate::decision;
+use crate::json_file;
 use crate::load::{Record, table};
 use ground::{Spaces, THERE};
 
@@ -76,7 +76,7 @@ pub fn measure(options: &Options) -> anyhow::Result<()> {
     let delay_ms = options.delay.as_secs_f64() * 1e3;
     let report = Report { bench: "forward", commit: crate::commit(), delay_ms, rows };
     print(&report);
-    decision::write(&report, &options.json)
+    json_file::write(&report, &options.json)
 }
 
 /// Namespace and gateway, 0 near and 1 far: a short prompt directly and from the near namespace;

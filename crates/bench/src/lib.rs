@@ -26,6 +26,7 @@ pub mod fleet;
 pub mod flowspeed;
 pub mod forward;
 pub mod given;
+mod json_file;
 pub mod load;
 pub mod mock;
 pub mod parity;

@@ -14,13 +14,13 @@ mod live;
 mod shape;
 mod simulated;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context;
 use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
 use serde::Serialize;
 
+use crate::json_file;
 use shape::Shape;
 
 /// Options of the comparison, and the path of its results.
@@ -124,7 +124,7 @@ pub fn measure(options: &Options) -> anyhow::Result<()> {
         rows: rows.collect(),
     };
     print(&report);
-    write(&report, &options.json)
+    json_file::write(&report, &options.json)
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
@@ -151,13 +151,4 @@ fn print(report: &Report) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     println!("{table}");
-}
-
-fn write(report: &Report, path: &Path) -> anyhow::Result<()> {
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    }
-    let json = serde_json::to_string_pretty(report)?;
-    std::fs::write(path, json + "\n").with_context(|| format!("cannot write {}", path.display()))
 }

@@ -22,8 +22,8 @@ use meridian_base::Time;
 use meridian_sim::{Fate, Record, Report, Running, Sample};
 use serde::{Deserialize, Serialize};
 
-use crate::decision::write;
 use crate::experiment::stats::quantile;
+use crate::json_file;
 use crate::simspeed::{processor, resident};
 
 /// How large the planet is.
@@ -94,7 +94,7 @@ pub fn measure(options: &Options) -> anyhow::Result<()> {
     if options.fill {
         let rows = fill::measure(size.replicas)?;
         fill::print(&rows);
-        return write(&Results { bench, commit, size, rows }, &options.json);
+        return json_file::write(&Results { bench, commit, size, rows }, &options.json);
     }
     // An impossible planet is reported once, not by each process.
     world::scenario(size, options.warmup, 1)?;
@@ -102,7 +102,7 @@ pub fn measure(options: &Options) -> anyhow::Result<()> {
         .map(|requests| apart(options, *requests))
         .collect::<anyhow::Result<_>>()?;
     print(&rows);
-    write(&Results { bench, commit, size, rows }, &options.json)
+    json_file::write(&Results { bench, commit, size, rows }, &options.json)
 }
 
 /// One run in this process, reported as a line of JSON.

@@ -20,7 +20,8 @@ use meridian_plan::{
 };
 use serde::Serialize;
 
-use crate::decision::{Quantiles, Row, bounded, print, row, sample, write};
+use crate::decision::{Quantiles, Row, bounded, print, row, sample};
+use crate::json_file;
 use crate::simspeed::{processor, resident};
 
 /// Output file.
@@ -77,7 +78,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     let memory = resident("VmHWM")? as f64 / f64::from(1 << 30);
     rows.push(bounded("peak of memory", "GiB", memory, GIBIBYTES));
     print(&rows);
-    write(&Report { bench: "plan", commit: crate::commit(), rows }, &options.json)
+    json_file::write(&Report { bench: "plan", commit: crate::commit(), rows }, &options.json)
 }
 
 /// The time of a choice among all groups of a unit, each with half of its ranks on either of two

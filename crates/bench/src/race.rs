@@ -35,6 +35,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::json_file;
 use cases::Case;
 use peers::{Binaries, System};
 use replicas::Replicas;
@@ -106,9 +107,7 @@ pub fn run(options: Options) -> anyhow::Result<()> {
     }
     let race = measure_all(&mut systems, &cases, &mut replicas, &options, &dir)?;
     println!("{}", race.render());
-    let json = serde_json::to_vec_pretty(&race.json())?;
-    let path = &options.json;
-    std::fs::write(path, json).with_context(|| format!("cannot write {}", path.display()))
+    json_file::write(&race.json(), &options.json)
 }
 
 /// All rounds.

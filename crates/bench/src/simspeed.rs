@@ -17,11 +17,12 @@ pub use world::SYSTEMS;
 
 use std::fmt;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::json_file;
 use anyhow::{Context, bail, ensure};
 use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
 use meridian_base::Time;
@@ -142,7 +143,7 @@ pub fn measure(options: &Options) -> anyhow::Result<()> {
     }
     let report = Report { bench: "sim", commit: crate::commit(), rows, runs };
     print(&report);
-    write(&report, &options.json)
+    json_file::write(&report, &options.json)
 }
 
 /// Requests a second over several workloads that are simulated for the same time, like the
@@ -314,15 +315,6 @@ fn print(report: &Report) {
     for (name, why) in report.rows.iter().filter_map(|r| Some((&r.name, r.why.as_ref()?))) {
         println!("{name}: {why}");
     }
-}
-
-fn write(report: &Report, path: &Path) -> anyhow::Result<()> {
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    }
-    let json = serde_json::to_string_pretty(report)?;
-    std::fs::write(path, json + "\n").with_context(|| format!("cannot write {}", path.display()))
 }
 
 #[cfg(test)]

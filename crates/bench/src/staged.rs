@@ -25,6 +25,15 @@ pub(crate) fn staged(
     written.and_then(|()| removed.with_context(|| format!("cannot remove {}", part.display())))
 }
 
+/// Writes a file of a report.
+///
+/// # Errors
+/// When it can't be written.
+pub(crate) fn put(dir: &Path, name: &str, text: &str) -> anyhow::Result<()> {
+    let path = dir.join(name);
+    fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
 /// Moves all files of `part` into `dir`, after a look at what is there.
 fn place(part: &Path, dir: &Path) -> anyhow::Result<()> {
     let names = fs::read_dir(part)?.map(|entry| entry.map(|entry| entry.file_name()));
@@ -54,19 +63,19 @@ mod tests {
     #[test]
     fn all_or_nothing() {
         let dir = std::env::temp_dir().join(format!("meridian-staged-{}", std::process::id()));
-        let put = |says: &'static str| {
+        let with = |says: &'static str| {
             move |part: &Path| -> anyhow::Result<()> {
-                fs::write(part.join("a"), says)?;
-                fs::write(part.join("b"), says)?;
+                put(part, "a", says)?;
+                put(part, "b", says)?;
                 if says == "half" { bail!("the disk is full") } else { Ok(()) }
             }
         };
-        staged(&dir, put("first")).unwrap();
-        staged(&dir, put("half")).unwrap_err();
+        staged(&dir, with("first")).unwrap();
+        staged(&dir, with("half")).unwrap_err();
         assert_eq!((text(dir.join("a")), text(dir.join("b"))), ("first".into(), "first".into()));
         fs::remove_file(dir.join("b")).unwrap();
         fs::create_dir(dir.join("b")).unwrap();
-        let error = staged(&dir, put("second")).unwrap_err().to_string();
+        let error = staged(&dir, with("second")).unwrap_err().to_string();
         assert!(error.contains("b: a folder is in the way; remove it"), "{error}");
         assert_eq!(text(dir.join("a")), "first");
         let names = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name());

@@ -15,7 +15,7 @@ use super::timeline::{Timeline, who};
 use crate::experiment::runner::parallel;
 use crate::experiment::table::Table;
 use crate::experiment::{plot::Figure, results};
-use crate::staged::staged;
+use crate::staged::{put, staged};
 
 /// Options of a comparison.
 #[derive(Clone, Debug)]
@@ -295,10 +295,7 @@ impl Compared {
     }
 
     fn write_files(&self, dir: &Path, seed: u64) -> anyhow::Result<()> {
-        let put = |name: &str, text: &str| {
-            let path = dir.join(name);
-            std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
-        };
+        let put = |name: &str, text: &str| put(dir, name, text);
         let tables: Vec<String> = self.tables.iter().map(Table::markdown).collect();
         let plots = self.figures.iter().map(|f| format!("![{}]({}.svg)", f.title, f.name));
         let plots: Vec<String> = plots.collect();

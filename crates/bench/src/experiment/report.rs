@@ -2,14 +2,12 @@
 
 use std::path::Path;
 
-use anyhow::Context as _;
-
 use meridian_wire::config::Span;
 
 use super::spec::Measure;
 use super::{Findings, Outcome, claim, live, results};
 use crate::commit;
-use crate::staged::staged;
+use crate::staged::{put, staged};
 
 /// The note about overloaded systems.
 const OVERLOAD: &str = "These systems got more requests than they could answer. Their times grow \
@@ -168,10 +166,7 @@ impl Outcome {
     }
 
     fn write_files(&self, dir: &Path) -> anyhow::Result<()> {
-        let put = |name: &str, text: &str| {
-            let path = dir.join(name);
-            std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
-        };
+        let put = |name: &str, text: &str| put(dir, name, text);
         let Findings { rows, params, figures, .. } = &self.findings;
         let file = results::file(self.name, &commit(), self.seeds, rows.clone(), params);
         for (name, text) in &self.findings.files {

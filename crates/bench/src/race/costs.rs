@@ -24,6 +24,7 @@ use super::peers::{self, Binaries, System};
 use super::replicas::Replicas;
 use super::systems::{Choice, Program, Spec, Tls};
 use super::wrk;
+use crate::json_file;
 use calls::Calls;
 use cost::{Cost, Row};
 use counts::Counter;
@@ -92,10 +93,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     if options.profile {
         println!("\n{}", cost::parts(&cases, &costs).text());
     }
-    let path = &options.json;
-    let json = cost::json(&costs, counting.way.name());
-    std::fs::write(path, serde_json::to_vec_pretty(&json)?)
-        .with_context(|| format!("cannot write {}", path.display()))
+    json_file::write(&cost::json(&costs, counting.way.name()), &options.json)
 }
 
 /// Everything that is the same for all systems.

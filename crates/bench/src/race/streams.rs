@@ -28,6 +28,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 
 use super::descriptors;
+use crate::json_file;
 use crate::mock;
 use clients::{Reader, Streams};
 use figures::{Figures, kb_each, quantile};
@@ -83,9 +84,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         builds.push((name, runtime.block_on(measure(&options, binary, &dir))?));
     }
     println!("{}", figures::table(&builds).text());
-    let path = &options.json;
-    std::fs::write(path, serde_json::to_vec_pretty(&figures::json(&builds))?)
-        .with_context(|| format!("cannot write {}", path.display()))
+    json_file::write(&figures::json(&builds), &options.json)
 }
 
 /// No more connections than the open files of a process allow: a gateway reserves two for each.

@@ -261,12 +261,12 @@ fn check(file: &File) -> anyhow::Result<()> {
     );
     let count = regions.len();
     let rows = file.rtt_ms.len();
-    ensure!(rows == count, "rtt_ms: {rows} rows for {count} regions; give each region a row");
+    ensure!(rows == count, "rtt_ms: has {rows} rows; write one for each region, {count} in all");
     for (at, row) in file.rtt_ms.iter().enumerate() {
         let columns = row.len();
         ensure!(
             columns == count,
-            "rtt_ms[{at}]: {columns} round trips for {count} regions; give one to each region"
+            "rtt_ms[{at}]: has {columns} round trips; write one for each region, {count} in all"
         );
         if let Some(bad) = row.iter().find(|rtt| !(0.0..=MOST_RTT_MS).contains(*rtt)) {
             bail!("rtt_ms[{at}]: {bad} is not a round trip; use 0 to {MOST_RTT_MS} ms");
@@ -358,8 +358,8 @@ residency:
             ("traffic: 0.3, ", "", "2 of 3 have a share"),
             ("replicas: 2", "replicas: 0", "replicas: 0 is not a share"),
             ("0.02", "-1", "-1 is not a price"),
-            ("[92, 1, 230], ", "", "2 rows for 3 regions"),
-            ("[92, 1, 230]", "[92, 1]", "rtt_ms[1]: 2 round trips for 3 regions"),
+            ("[92, 1, 230], ", "", "rtt_ms: has 2 rows; write one for each region, 3 in all"),
+            ("[92, 1, 230]", "[92, 1]", "rtt_ms[1]: has 2 round trips; write"),
             ("167, 230, 1", "167, -230, 1", "rtt_ms[2]: -230 is not a round trip"),
             ("name: asia", "name: ''", "regions[2].name: \"\" is not a name"),
             ("traffic: 0.3", "traffic: 1e308", "is not a share; use 0.000001 to 1000000"),

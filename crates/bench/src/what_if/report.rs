@@ -2,13 +2,11 @@
 
 use std::path::Path;
 
-use anyhow::Context;
-
 use super::answer::Answer;
 use super::question::Question;
 use super::{headline, json, page, plot, shadow, table};
 use crate::experiment::table::Table;
-use crate::staged::staged;
+use crate::staged::{put, staged};
 
 /// A note about overloaded fleets.
 pub(super) const OVERLOAD: &str = "These fleets get more than they can answer. Their times grow with \
@@ -84,10 +82,7 @@ impl Report<'_> {
     }
 
     fn write_files(&self, dir: &Path) -> anyhow::Result<()> {
-        let put = |name: &str, text: &str| {
-            let path = dir.join(name);
-            std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
-        };
+        let put = |name: &str, text: &str| put(dir, name, text);
         let (question, answer) = (self.question, self.answer);
         let svg = plot::svg(question, answer)?;
         let value = json::json(question, answer, self.command);
