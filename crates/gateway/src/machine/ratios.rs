@@ -1,23 +1,31 @@
 //! Tokens per byte of prompt, by model: a quarter at first, then learned from engines' counts.
+//!
+//! It is the sum of the counted tokens over that of the bytes, in which older answers fade. A mean of
+//! each answer's own ratio would be too high: a chat template adds the same tokens to a prompt of 50
+//! as to one of 5,000, and what a long prompt shares with the cache would look longer than it is.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use meridian_base::ModelId;
 
-pub(crate) struct Ratios(Vec<AtomicU32>);
+/// The sums of each model.
+pub(crate) struct Ratios(Vec<AtomicU64>);
 
 /// Models with their own ratio; further ones share one.
 const RATIOS: usize = 256;
-/// Weight of one answer.
-const GAIN: f32 = 0.05;
+/// The weight of an answer when the next one arrives.
+const KEEP: f32 = 0.95;
+/// Bytes of the first guess.
+const GUESSED: f32 = 1024.0;
 
 impl Ratios {
     pub(crate) fn new() -> Ratios {
-        Ratios((0..RATIOS).map(|_| AtomicU32::new(0.25f32.to_bits())).collect())
+        Ratios((0..RATIOS).map(|_| AtomicU64::new(pack(GUESSED / 4.0, GUESSED))).collect())
     }
 
     pub(crate) fn get(&self, model: ModelId) -> f32 {
-        f32::from_bits(self.slot(model).load(Ordering::Relaxed))
+        let (tokens, bytes) = unpack(self.slot(model).load(Ordering::Relaxed));
+        tokens / bytes
     }
 
     /// Learns that an engine counted `tokens` in a prompt of `bytes`.
@@ -25,15 +33,25 @@ impl Ratios {
         if bytes < 64 || tokens == 0 {
             return;
         }
-        let seen = (tokens as f32 / bytes as f32).clamp(0.05, 1.5);
-        let old = self.get(model);
+        let seen = bytes as f32;
+        let counted = (tokens as f32).clamp(seen * 0.05, seen * 1.5);
+        let (tokens, bytes) = unpack(self.slot(model).load(Ordering::Relaxed));
         // Two racing updates lose one sample of many.
-        self.slot(model).store((old + GAIN * (seen - old)).to_bits(), Ordering::Relaxed);
+        let next = pack(tokens * KEEP + counted, bytes * KEEP + seen);
+        self.slot(model).store(next, Ordering::Relaxed);
     }
 
-    fn slot(&self, model: ModelId) -> &AtomicU32 {
+    fn slot(&self, model: ModelId) -> &AtomicU64 {
         &self.0[usize::from(model.0) % RATIOS]
     }
+}
+
+fn pack(tokens: f32, bytes: f32) -> u64 {
+    u64::from(tokens.to_bits()) << 32 | u64::from(bytes.to_bits())
+}
+
+fn unpack(sums: u64) -> (f32, f32) {
+    (f32::from_bits((sums >> 32) as u32), f32::from_bits(sums as u32))
 }
 
 #[cfg(test)]
@@ -44,10 +62,22 @@ mod tests {
     #[test]
     fn ratios_learn() {
         let ratios = Ratios::new();
+        assert!((ratios.get(ModelId(3)) - 0.25).abs() < 1e-6);
         (0..500).for_each(|_| ratios.learn(ModelId(3), 1000, 500));
         assert!((ratios.get(ModelId(3)) - 0.5).abs() < 0.01);
         ratios.learn(ModelId(3), 10, 10_000);
         assert!((ratios.get(ModelId(3)) - 0.5).abs() < 0.01);
         assert!((ratios.get(ModelId(4)) - 0.25).abs() < 1e-6);
+    }
+
+    // A template of 20 tokens hardly counts where most of the text is in long prompts.
+    #[test]
+    fn short_prompts_weigh_less() {
+        let ratios = Ratios::new();
+        for bytes in [200, 200, 200, 8000].into_iter().cycle().take(400) {
+            ratios.learn(ModelId(0), bytes, bytes as u32 / 4 + 20);
+        }
+        let ratio = ratios.get(ModelId(0));
+        assert!((0.25..0.27).contains(&ratio), "{ratio}");
     }
 }
