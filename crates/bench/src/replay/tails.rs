@@ -1,10 +1,10 @@
 //! Ends of prompts, which have no block id in a journal.
 //!
-//! A journal names whole blocks of 512 tokens; the rest of a prompt has no id and would share
-//! nothing. In a conversation it does share: the next turn starts with the whole prompt of the turn
-//! before it. So requests of one session with the same whole blocks get the same text at their ends,
-//! as far as the shorter one reaches. In a tree of requests, siblings then share a little more than
-//! they did: the text in which they differ, if it is within the last block.
+//! A journal names whole blocks; the rest of a prompt has no id and would share nothing. In a
+//! conversation it does share: the next turn starts with the whole prompt of the turn before it. So
+//! requests of one session with the same ids get the same text at their ends, as far as the shorter
+//! one reaches. In a tree of requests, siblings then share a little more than they did: the text in
+//! which they differ, if it has no id.
 
 use meridian_base::mix;
 use meridian_workload::trace::TraceRequest;
@@ -17,16 +17,14 @@ pub(crate) fn name(requests: &mut [TraceRequest]) {
     let block = requests.iter().map(|request| request.block_tokens).max().unwrap_or(0);
     for request in requests {
         let Some(session) = request.session else { continue };
-        // A prompt shorter than a block has no ids, and so no size of its own.
-        if request.hash_ids.is_empty() && request.input_tokens < block {
+        // A prompt without ids has no size of its own.
+        if request.hash_ids.is_empty() {
             request.block_tokens = block;
         }
-        let whole = request.input_tokens.checked_div(request.block_tokens);
-        let rest = request.input_tokens.checked_rem(request.block_tokens);
-        if whole == Some(request.hash_ids.len() as u32) && rest > Some(0) {
+        let named = request.hash_ids.len() as u32 * request.block_tokens;
+        if request.block_tokens > 0 && named < request.input_tokens {
             let start = mix(TAIL, session);
-            let tail = request.hash_ids.iter().fold(start, |hash, id| mix(hash, *id));
-            request.hash_ids.push(tail);
+            request.tail = Some(request.hash_ids.iter().fold(start, |hash, id| mix(hash, *id)));
         }
     }
 }
@@ -42,8 +40,8 @@ mod tests {
         TraceRequest { session, block_tokens, hash_ids: ids.to_vec(), ..request }
     }
 
-    // Turns of a session that end in the same block get the same id there; other sessions, other
-    // blocks, and ends that already have an id do not change. A prompt of less than a block counts.
+    // Turns of a session that end after the same ids get the same end; other sessions, other blocks,
+    // and ends that already have an id do not change. A prompt without ids counts.
     #[test]
     fn turns_share_their_ends() {
         let mut all = [
@@ -58,11 +56,10 @@ mod tests {
             request(Some(3), 6, &[]),
         ];
         name(&mut all);
-        let ids = |at: usize| &all[at].hash_ids;
-        assert_eq!((ids(0).len(), ids(0)), (2, ids(1)));
-        assert_eq!(ids(2).len(), 3);
-        assert!(ids(0)[1] != ids(3)[1] && ids(0)[1] != ids(2)[2]);
-        assert_eq!((ids(4).len(), ids(5).len(), ids(6)[1]), (1, 2, 9));
-        assert_eq!((ids(7), all[7].block_tokens), (ids(8), 8));
+        let tail = |at: usize| all[at].tail;
+        assert!(tail(0).is_some() && tail(0) == tail(1));
+        assert!(tail(2).is_some() && tail(0) != tail(3) && tail(0) != tail(2));
+        assert_eq!((tail(4), tail(5), tail(6)), (None, None, None));
+        assert!(tail(7).is_some() && tail(7) == tail(8) && all[7].block_tokens == 8);
     }
 }

@@ -4,15 +4,16 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Serialize, Serializer};
 
-use super::blocks::{BLOCK_TOKENS, Spans};
+use super::blocks::{SPAN_TOKENS, Spans};
 use super::facts::{DONE, Record};
 
 /// Most tokens that the format allows for a prompt or a reply.
 const MOST_TOKENS: u32 = 1 << 24;
 
-/// The first line of each file.
+/// The first line of each file. Lines with blocks of another size say so themselves, since the file may
+/// be older than the configuration.
 pub(super) fn header() -> String {
-    format!("{{\"meridian_journal\":1,\"block_tokens\":{BLOCK_TOKENS}}}\n")
+    format!("{{\"meridian_journal\":1,\"block_tokens\":{SPAN_TOKENS}}}\n")
 }
 
 #[derive(Serialize)]
@@ -21,6 +22,8 @@ struct Row<'a> {
     timestamp: Duration,
     input_length: u32,
     output_length: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    block_tokens: Option<u32>,
     hash_ids: Vec<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     region: Option<&'a str>,
@@ -97,6 +100,7 @@ pub(super) fn write(
         timestamp: record.at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default(),
         input_length: input,
         output_length: output.min(MOST_TOKENS),
+        block_tokens: Some(blocks.tokens).filter(|tokens| *tokens != SPAN_TOKENS),
         hash_ids: spans.ids(asked.model, blocks, input),
         region: Some(region).filter(|name| is_name(name)),
         tenant: Some(asked.tenant).filter(|tenant| *tenant != 0).map(hash),

@@ -90,6 +90,9 @@ impl Records {
     pub(super) fn uses(&self, sections: &Sections) {
         self.has_log.store(sections.access_log.is_some(), Ordering::Relaxed);
         self.has_journal.store(sections.journal.is_some(), Ordering::Relaxed);
+        if let Some(journal) = &sections.journal {
+            self.spans.cut_at(journal.block_tokens);
+        }
     }
 
     fn has_log(&self) -> bool {

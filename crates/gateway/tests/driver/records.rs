@@ -43,7 +43,8 @@ impl Files {
     pub(crate) fn set(&self, config: &mut Config) {
         let format = LogFormat::Json;
         config.access_log = Some(AccessLog { to: self.path("access.log"), format, rotate: None });
-        config.journal = Some(Journal { to: self.path("journal.jsonl"), rotate: None });
+        config.journal =
+            Some(Journal { to: self.path("journal.jsonl"), rotate: None, block_tokens: 512 });
         config.probe.down_after = 1_000_000;
     }
 
@@ -374,6 +375,29 @@ async fn turns_share_ids() {
     assert_eq!((ids(0).len(), ids(1).len(), ids(2).len()), (2, 4, 4));
     assert_eq!(ids(0), ids(1)[..2]);
     assert!(ids(2).iter().all(|id| !ids(1).contains(id)), "another beginning");
+}
+
+// With blocks of 16 tokens, a prompt has an id for each, and the line says so.
+#[tokio::test(start_paused = true)]
+async fn smaller_blocks() {
+    let files = Files::new("blocks");
+    let replica = Replica::start().await;
+    let region = Region::with(&[&replica], |config| {
+        files.set(config);
+        config.journal.as_mut().unwrap().block_tokens = 16;
+    })
+    .await;
+    let text: String = (0..600).map(|n| format!("{n:03} ")).collect();
+    for (prompt, tokens) in [(&text[..2400], 600), (&text[..400], 100), (&text[..800], 200)] {
+        replica.then(Script::json(200, &ANSWER.replace("12", &tokens.to_string())));
+        assert_eq!(call(region.listen, chat(prompt)).await.status, 200);
+    }
+    stopped(region).await;
+    let journal = files.journal();
+    let ids = |n: usize| journal[n]["hash_ids"].as_array().unwrap().clone();
+    assert!(journal.iter().all(|line| line["block_tokens"] == 16), "{}", journal[0]);
+    assert_eq!((ids(0).len(), ids(1).len(), ids(2).len()), (37, 6, 12));
+    assert_eq!((&ids(0)[..6], &ids(0)[..12]), (&ids(1)[..], &ids(2)[..]));
 }
 
 // After logrotate has renamed a file, a reload opens the new one; no line is lost.

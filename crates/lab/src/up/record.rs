@@ -51,7 +51,7 @@ impl Record {
         let [log, journal] = self.files(region);
         let address = self.collector.address;
         format!(
-            "access_log: {{to: {log:?}}}\njournal: {{to: {journal:?}}}\n\
+            "access_log: {{to: {log:?}}}\njournal: {{to: {journal:?}, block_tokens: 16}}\n\
              traces: {{endpoint: \"http://{address}\", protocol: http}}\n"
         )
     }

@@ -9,6 +9,9 @@ use super::Size;
 const STDOUT: &str = "stdout";
 /// The smallest file that is rotated: the gateway writes lines in batches of up to this size.
 const LEAST_SIZE: Size = Size::kib(64);
+/// Tokens of a prompt for which the journal has one id. The least are those of one block of a policy's
+/// prefix index.
+const BLOCK_TOKENS: std::ops::RangeInclusive<u32> = 16..=512;
 /// Most rotated files to keep: each rotation renames all of them.
 const MOST_KEPT: u32 = 1000;
 
@@ -46,6 +49,14 @@ pub struct Journal {
     /// When to start a new file; never if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotate: Option<Rotate>,
+    /// Tokens of a prompt for which a line has one id. Fewer show more of what prompts share, in longer
+    /// lines.
+    #[serde(default = "block_tokens")]
+    pub block_tokens: u32,
+}
+
+fn block_tokens() -> u32 {
+    *BLOCK_TOKENS.end()
 }
 
 /// When the gateway starts a new file.
@@ -93,6 +104,11 @@ impl Journal {
                 .to_owned(),
         );
         check_rotate("journal", self.rotate, check);
+        let (tokens, least, most) = (self.block_tokens, BLOCK_TOKENS.start(), BLOCK_TOKENS.end());
+        check(
+            BLOCK_TOKENS.contains(&tokens),
+            format!("journal.block_tokens: {tokens} is out of range; use {least} to {most}"),
+        );
     }
 }
 
@@ -148,6 +164,7 @@ mod tests {
         assert_eq!((log.format, log.is_stdout()), (LogFormat::Logfmt, false));
         assert_eq!(log.rotate, Some(Rotate { size: Size(100_000_000), keep: 3 }));
         assert_eq!(journal.rotate.map(|rotate| rotate.keep), Some(5));
+        assert_eq!(journal.block_tokens, 512);
         assert_eq!(Gateway::read(&config.print().unwrap()).unwrap(), config);
         let stdout = read("access_log: {to: stdout}").unwrap().access_log.unwrap();
         assert_eq!((stdout.is_stdout(), stdout.format), (true, LogFormat::Json));
@@ -177,6 +194,10 @@ mod tests {
             (
                 "journal: {to: a, rotate: {size: 1MiB, keep: 0}}",
                 "journal.rotate.keep: 0 is out of range; use 1 to 1000",
+            ),
+            (
+                "journal: {to: a, block_tokens: 8}",
+                "journal.block_tokens: 8 is out of range; use 16 to 512",
             ),
             ("journal: {to: ''}", "journal.to: is empty; name a file"),
             ("journal: {to: stdout}", "journal.to: `stdout` is for the access log only"),

@@ -20,9 +20,10 @@ pub struct TraceRequest {
     pub output_tokens: u32,
     /// Tokens of a block; 0 if the trace has no block ids.
     pub block_tokens: u32,
-    /// One id per block, with or without a partial last block; empty if unknown, and the prompt
-    /// then shares nothing.
+    /// The ids of its first blocks, the partial last block with or without one; empty if unknown.
     pub hash_ids: Vec<u64>,
+    /// The id of the text after those blocks; `None` if that shares nothing.
+    pub tail: Option<u64>,
     /// The conversation it belongs to.
     pub session: Option<u64>,
     /// The request that it follows, in the trace's own numbers.
@@ -121,6 +122,7 @@ impl TraceRequest {
             output_tokens,
             block_tokens: 0,
             hash_ids: Vec::new(),
+            tail: None,
             session: None,
             parent: None,
             turn: None,
@@ -146,11 +148,25 @@ impl TraceRequest {
             left -= tokens;
             segments.push(text(id, tokens));
         }
-        if left > 0 {
-            segments.push(text(mix(unique, 0x55_4E49_5155), left));
-        }
+        segments.extend(self.end(left, mix(unique, 0x55_4E49_5155)));
         segments.retain(|segment| segment.bytes > 0);
         segments
+    }
+
+    /// The last `left` tokens of its prompt: those of its tail, cut at blocks, or else `unique` ones.
+    pub(crate) fn end(&self, left: u32, unique: u64) -> impl Iterator<Item = Segment> {
+        let (tail, block) = match self.tail {
+            Some(tail) => (tail, self.block_tokens.max(1)),
+            None => (unique, left.max(1)),
+        };
+        let id = move |at: u32| if at == 0 { tail } else { mix(tail, u64::from(at)) };
+        (0..left.div_ceil(block)).map(move |at| text(id(at), block.min(left - at * block)))
+    }
+
+    /// Number of its whole blocks that have an id.
+    pub(crate) fn whole_blocks(&self) -> usize {
+        let whole = self.input_tokens / self.block_tokens.max(1);
+        self.hash_ids.len().min(whole as usize)
     }
 
     /// The chained hash of each block: equal hashes mean equal prefixes, whatever the format's ids.

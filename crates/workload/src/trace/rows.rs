@@ -17,7 +17,7 @@ const CHATS: usize = 1 << 20;
 
 /// Parses a line of Mooncake's.
 pub(crate) fn mooncake(line: &str, block_tokens: u32) -> Result<TraceRequest, Fault> {
-    common(&mut Fields::of(line)?, 1e6, block_tokens)
+    complete(common(&mut Fields::of(line)?, 1e6, block_tokens)?)
 }
 
 /// The fields that all JSON formats have in common; `nanos` is the unit of the time.
@@ -30,18 +30,32 @@ pub(crate) fn common(
     let input_tokens = fields.tokens("input_length", 1)?;
     let output_tokens = fields.tokens("output_length", 0)?;
     let hash_ids = fields.ids("hash_ids")?;
-    let (whole, all) = (input_tokens / block_tokens, input_tokens.div_ceil(block_tokens));
-    let n = hash_ids.len();
-    if n > 0 && n != whole as usize && n != all as usize {
-        return Err(Fault::new(
-            "hash_ids",
-            format!("{n} long, where {input_tokens} tokens make {all} blocks of {block_tokens}"),
-            "give the trace's own block size",
-        ));
+    let (n, all) = (hash_ids.len(), input_tokens.div_ceil(block_tokens));
+    if n > all as usize {
+        return Err(other_blocks(n, input_tokens, block_tokens));
     }
     let block_tokens = if hash_ids.is_empty() { 0 } else { block_tokens };
     let request = TraceRequest::new(at, input_tokens, output_tokens);
     Ok(TraceRequest { block_tokens, hash_ids, ..request })
+}
+
+/// A request with an id for each whole block, or with none at all.
+fn complete(request: TraceRequest) -> Result<TraceRequest, Fault> {
+    let TraceRequest { input_tokens, block_tokens, .. } = request;
+    let (n, whole) = (request.hash_ids.len(), input_tokens.checked_div(block_tokens));
+    match whole.is_some_and(|whole| n < whole as usize) {
+        true => Err(other_blocks(n, input_tokens, block_tokens)),
+        false => Ok(request),
+    }
+}
+
+fn other_blocks(n: usize, input_tokens: u32, block_tokens: u32) -> Fault {
+    let all = input_tokens.div_ceil(block_tokens);
+    Fault::new(
+        "hash_ids",
+        format!("{n} long, where {input_tokens} tokens make {all} blocks of {block_tokens}"),
+        "give the trace's own block size",
+    )
 }
 
 /// The chats of a Qwen-Bailian trace and their sessions.
@@ -56,7 +70,7 @@ impl Chats {
     /// A line of the trace.
     pub(crate) fn line(&mut self, line: &str, block_tokens: u32) -> Result<TraceRequest, Fault> {
         let mut fields = Fields::of(line)?;
-        let request = common(&mut fields, 1e9, block_tokens)?;
+        let request = complete(common(&mut fields, 1e9, block_tokens)?)?;
         let chat = fields.whole("chat_id")?;
         let parent = fields.whole("parent_chat_id")?.filter(|&parent| parent >= 0);
         let turn = fields.whole("turn")?.and_then(|turn| u32::try_from(turn).ok());

@@ -56,8 +56,8 @@ struct Writer<'a> {
     waiting: HashMap<(u64, u64), usize>,
     /// Every prefix seen so far.
     seen: HashSet<u64>,
-    /// The request whose prompt ends in the block that ends this prefix.
-    cuts: HashMap<u64, usize>,
+    /// The request in whose end the block lies that ends this prefix, and which block of it.
+    cuts: HashMap<u64, (usize, u32)>,
 }
 
 impl Writer<'_> {
@@ -66,7 +66,7 @@ impl Writer<'_> {
         let chain: Vec<u64> = request.chain().collect();
         let before = self.carries_on_from(request, &chain);
         if let Some(before) = before {
-            self.cuts.insert(chain[whole(&self.requests[before])], before);
+            self.cut(before, &chain);
         }
         let text = self.text(at, &chain);
         if let Some(before) = before {
@@ -75,7 +75,7 @@ impl Writer<'_> {
         }
         self.texts.push(text);
         if let Some(session) = request.session {
-            self.waiting.insert((session, prefix(request, &chain, whole(request))), at);
+            self.waiting.insert((session, prefix(request, &chain, request.whole_blocks())), at);
         }
         self.seen.extend(chain);
     }
@@ -85,7 +85,7 @@ impl Writer<'_> {
     fn carries_on_from(&mut self, request: &TraceRequest, chain: &[u64]) -> Option<usize> {
         let session = request.session?;
         let last = chain.len().checked_sub(1)?;
-        (0..=last.min(whole(request))).rev().find_map(|blocks| {
+        (0..=last.min(request.whole_blocks())).rev().find_map(|blocks| {
             let key = (session, prefix(request, chain, blocks));
             let before = *self.waiting.get(&key)?;
             let earlier = &self.requests[before];
@@ -97,29 +97,45 @@ impl Writer<'_> {
         })
     }
 
+    /// Cuts the blocks of `chain` in which the prompt of `before` ends.
+    fn cut(&mut self, before: usize, chain: &[u64]) {
+        let earlier = &self.requests[before];
+        let whole = earlier.whole_blocks();
+        let end = earlier.input_tokens - whole as u32 * earlier.block_tokens;
+        let blocks = end.div_ceil(earlier.block_tokens.max(1)).max(1);
+        for (part, prefix) in (0..blocks).zip(&chain[whole..]) {
+            self.cuts.insert(*prefix, (before, part));
+        }
+    }
+
     fn text(&self, at: usize, chain: &[u64]) -> Text {
         let request = &self.requests[at];
         let (mut left, mut text) = (request.input_tokens, Text::default());
         for (i, (id, prefix)) in request.hash_ids.iter().zip(chain).enumerate() {
-            if i == whole(request) {
+            if i == request.whole_blocks() {
                 text.end = text.prompt.len();
             }
             let tokens = left.min(request.block_tokens);
             left -= tokens;
             match self.cuts.get(prefix) {
                 None => text.prompt.push(segment(mix(self.seed, *id), tokens)),
-                Some(&earlier) => {
+                Some(&(earlier, part)) => {
                     let end = &self.texts[earlier];
                     let rest = segment(mix(mix(self.seed, *prefix), REST), tokens);
                     let cut = end.prompt[end.end..].iter().copied().chain([rest]);
-                    text.prompt.extend(piece(cut, 0, tokens));
+                    text.prompt.extend(piece(cut, part * request.block_tokens, tokens));
                 }
             }
         }
-        if request.hash_ids.len() <= whole(request) {
+        if request.hash_ids.len() <= request.whole_blocks() {
             text.end = text.prompt.len();
         }
-        text.prompt.push(segment(mix(mix(self.seed, at as u64), END), left));
+        let unique = mix(mix(self.seed, at as u64), END);
+        let end = request.end(left, unique).map(|end| match request.tail {
+            Some(_) => Segment { id: mix(self.seed, end.id), ..end },
+            None => end,
+        });
+        text.prompt.extend(end);
         text.prompt.retain(|segment| segment.bytes > 0);
         text
     }
@@ -133,11 +149,6 @@ impl Writer<'_> {
         let rest = piece([own], 0, output_tokens - known);
         reply.into_iter().chain(rest).map(|s| Segment { role: Role::Assistant, ..s }).collect()
     }
-}
-
-/// Whole blocks of a prompt.
-fn whole(request: &TraceRequest) -> usize {
-    (request.input_tokens / request.block_tokens.max(1)) as usize
 }
 
 /// The hash of the first `blocks` blocks.
@@ -230,6 +241,18 @@ mod tests {
         assert_eq!(shared(&texts, 0, 1), 33);
         let reply = texts[0].reply.as_ref().expect("it is carried on");
         assert_eq!(reply.iter().map(|s| s.bytes / 4).sum::<u32>(), 30);
+    }
+
+    // A prompt with fewer ids than blocks ends in text that its session shares, over several blocks:
+    // a next turn continues from it although it has ids there.
+    #[test]
+    fn a_long_end() {
+        let long = TraceRequest { tail: Some(77), ..request(1, 21, 6, &[1]) };
+        let turns = [long.clone(), request(1, 33, 1, &[1, 2, 3, 4]), long];
+        let texts = texts(&turns, 1);
+        assert_eq!((shared(&texts, 0, 1), shared(&texts, 0, 2)), (27, 21));
+        let reply = texts[0].reply.as_ref().expect("it is carried on");
+        assert_eq!(reply.iter().map(|s| s.bytes / 4).sum::<u32>(), 6);
     }
 
     // A request does not continue another session, a prompt of the same length, an empty prompt, or
