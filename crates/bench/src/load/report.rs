@@ -27,6 +27,25 @@ impl Quantiles {
         let at = |share| sorted_quantile(&values, share);
         Some(Quantiles { mean, p50: at(0.5)?, p90: at(0.9)?, p95: at(0.95)?, p99: at(0.99)? })
     }
+
+    /// Each figure of several runs as one: `one` gets that figure of every run. `None` without runs.
+    #[must_use]
+    pub fn each(runs: &[Quantiles], one: impl Fn(&[f64]) -> f64) -> Option<Quantiles> {
+        let of = |figure: fn(&Quantiles) -> f64| one(&runs.iter().map(figure).collect::<Vec<_>>());
+        (!runs.is_empty()).then(|| Quantiles {
+            mean: of(|q| q.mean),
+            p50: of(|q| q.p50),
+            p90: of(|q| q.p90),
+            p95: of(|q| q.p95),
+            p99: of(|q| q.p99),
+        })
+    }
+
+    /// The mean of each figure of several runs; `None` without runs.
+    #[must_use]
+    pub fn mean_of(runs: &[Quantiles]) -> Option<Quantiles> {
+        Quantiles::each(runs, |all| all.iter().sum::<f64>() / all.len() as f64)
+    }
 }
 
 /// TTFT of the same requests elsewhere: as recorded, or in the simulator.
@@ -34,15 +53,25 @@ impl Quantiles {
 pub struct Beside {
     /// Where.
     pub name: String,
-    /// TTFT there.
+    /// TTFT there; of several runs, the mean of each figure.
     pub ttft_ms: Quantiles,
+    /// The least and the most of each figure, if there were several runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range_ms: Option<[Quantiles; 2]>,
 }
 
 impl Beside {
-    /// TTFT at `name`.
+    /// TTFT of `runs` at `name`; `None` without any.
     #[must_use]
-    pub fn of(name: &str, ttft_ms: Quantiles) -> Beside {
-        Beside { name: name.to_owned(), ttft_ms }
+    pub fn of(name: &str, runs: &[Quantiles]) -> Option<Beside> {
+        let least = |all: &[f64]| all.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = |all: &[f64]| all.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let range = [Quantiles::each(runs, least)?, Quantiles::each(runs, most)?];
+        Some(Beside {
+            name: name.to_owned(),
+            ttft_ms: Quantiles::mean_of(runs)?,
+            range_ms: (runs.len() > 1).then_some(range),
+        })
     }
 }
 

@@ -117,7 +117,9 @@ fn beside(report: &Report) -> Option<String> {
     let live = report.rows.first()?.ttft_ms.filter(|_| !report.beside.is_empty())?;
     let mut header = vec!["TTFT, ms".to_owned(), "live".to_owned()];
     for other in &report.beside {
-        header.extend([other.name.clone(), format!("live / {}", other.name)]);
+        header.push(other.name.clone());
+        header.extend(other.range_ms.map(|_| "from - to".to_owned()));
+        header.push(format!("live / {}", other.name));
     }
     let simulated = report.beside.iter().find(|other| other.name == "simulated");
     header.extend(simulated.map(|_| "within 10 %".to_owned()));
@@ -128,11 +130,20 @@ fn beside(report: &Report) -> Option<String> {
         let mut row = vec![name.to_owned(), format!("{here:.1}")];
         for other in &report.beside {
             let there = all(&other.ttft_ms)[at];
-            row.extend([format!("{there:.1}"), format!("{:.3}", here / there)]);
+            row.push(format!("{there:.1}"));
+            let range = other.range_ms.map(|ends| ends.map(|end| format!("{:.0}", all(&end)[at])));
+            row.extend(range.map(|ends| ends.join(" - ")));
+            row.push(format!("{:.3}", here / there));
         }
         row.extend(simulated.map(|other| {
             let is_near = (here / all(&other.ttft_ms)[at] - 1.0).abs() <= WITHIN;
-            if is_near { "yes" } else { "NO" }.to_owned()
+            let range = other.range_ms.map(|[least, most]| all(&least)[at]..=all(&most)[at]);
+            let verdict = match (is_near, range.is_some_and(|range| range.contains(&here))) {
+                (true, _) => "yes",
+                (false, true) => "no, in range",
+                (false, false) => "NO",
+            };
+            verdict.to_owned()
         }));
         t.add_row(row);
     }

@@ -4,12 +4,10 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use meridian_base::Time;
 use meridian_engine::{Config, Profile};
 use meridian_lab::{EngineSpec, Fleet as Processes, Gateway, GatewaySpec, Process};
-use meridian_workload::Program;
 
-use super::simulated;
+use super::simulated::{self, Sent};
 use crate::load::Quantiles;
 use crate::rule::Rule;
 
@@ -110,11 +108,11 @@ impl Fleet {
         Ok(Started { url, _gateway: gateway, _engines: engines, _processes: processes })
     }
 
-    /// TTFT of the programs in the simulator.
-    pub(super) fn simulate(&self, programs: Vec<(Time, Program)>) -> anyhow::Result<Quantiles> {
+    /// TTFT of the requests in the simulator, of each run.
+    pub(super) fn simulate(&self, sent: &Sent) -> anyhow::Result<Vec<Quantiles>> {
         let profile = |group: &Group| Profile::named(&group.model, &group.gpu, 1).map(Config::new);
         let engines: Result<Vec<_>, _> = self.engines().map(profile).collect();
-        simulated::run(&self.rule, engines.map_err(|error| anyhow!("{error}"))?, programs)
+        simulated::run(&self.rule, &engines.map_err(|error| anyhow!("{error}"))?, sent)
     }
 }
 

@@ -21,7 +21,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
-use meridian_base::Time;
 use meridian_workload::trace::{Answers, TraceRequest};
 
 use crate::load::{self, Beside, Progress, Quantiles, Report};
@@ -48,7 +47,7 @@ pub struct Options {
 }
 
 /// Times of answers for chained requests whose trace does not record them.
-const ANSWERS: Answers =
+pub(crate) const ANSWERS: Answers =
     Answers { ttft: Duration::from_millis(200), tpot: Duration::from_millis(30) };
 
 /// Replays the requests until the last one has ended, or until `stop` resolves.
@@ -84,10 +83,10 @@ pub async fn run(
         // A simulation that fails must not cost the replay that would follow it.
         let simulated = match fleet {
             Some(fleet) => {
-                let programs = plan.programs.clone();
-                Some(tokio::task::spawn_blocking(move || fleet.simulate(programs)).await??)
+                let sent = plan.for_simulator(speed);
+                tokio::task::spawn_blocking(move || fleet.simulate(&sent)).await??
             }
-            None => None,
+            None => Vec::new(),
         };
         let recorded = plan.for_endpoint(&mut load, bytes_per_token).await?;
         anyhow::Ok((simulated, recorded))
@@ -105,14 +104,10 @@ pub async fn run(
     load.recorded = Some(recorded.into());
     let mut report = load::run(load, progress, stop).await?;
     drop(started);
-    report.beside.extend(plan.recorded_ttft().map(|ttft| Beside::of("recorded", ttft)));
-    report.beside.extend(simulated.map(|simulated| Beside::of("simulated", simulated)));
+    let recorded = plan.recorded_ttft();
+    report.beside.extend(recorded.and_then(|ttft| Beside::of("recorded", &[ttft])));
+    report.beside.extend(Beside::of("simulated", &simulated));
     Ok(report)
-}
-
-/// When the last program starts.
-fn last(programs: &[(Time, meridian_workload::Program)]) -> Duration {
-    programs.last().map_or(Duration::ZERO, |(at, _)| at.since(Time::ZERO))
 }
 
 fn quantiles(ttft: Vec<Duration>) -> Option<Quantiles> {

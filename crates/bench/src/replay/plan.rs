@@ -9,6 +9,7 @@ use meridian_base::{Time, mix};
 use meridian_workload::Program;
 use meridian_workload::trace::{Answers, Outcome, ProgramOptions, TraceRequest, to_programs};
 
+use super::simulated::Sent;
 use super::{tails, tokens};
 use crate::load::{self, Quantiles, Recorded, http};
 
@@ -23,6 +24,8 @@ const HASH: u64 = (1 << 53) - 1;
 pub(super) struct Plan {
     /// The programs, by time.
     pub(super) programs: Vec<(Time, Program)>,
+    /// When the last request was sent.
+    last: Duration,
     /// A hash of the requests.
     pub(super) hash: u64,
     /// The recorded model of each program.
@@ -53,6 +56,7 @@ impl Plan {
             *tenants.entry(tenant).or_default() += 1;
         }
         let options = ProgramOptions { seed, chained, replies: true, ..ProgramOptions::default() };
+        let last = requests.iter().map(|request| request.at).max().unwrap_or_default();
         let (models, hash) = (models(&requests, chained.is_some()), hash(&requests));
         tails::name(&mut requests);
         let ttft = requests.iter().filter_map(|request| request.ttft).collect();
@@ -61,7 +65,7 @@ impl Plan {
         // The engine writes replies of its own.
         let nodes = programs.iter_mut().flat_map(|(_, program)| &mut program.nodes);
         nodes.for_each(|node| node.reply = None);
-        Ok(Plan { programs, hash, models, tenants, ttft })
+        Ok(Plan { programs, last: last.since(Time::ZERO), hash, models, tenants, ttft })
     }
 
     /// Checks that every tenant has a key.
@@ -84,6 +88,14 @@ impl Plan {
     /// Recorded TTFT, if the trace has it.
     pub(super) fn recorded_ttft(&self) -> Option<Quantiles> {
         super::quantiles(self.ttft.clone())
+    }
+
+    /// The requests for the simulator, at a multiple of the recorded speed.
+    pub(super) fn for_simulator(&self, speed: f64) -> Sent {
+        let faster = |at: Duration| at.div_f64(speed);
+        let at = |at: Time| Time::ZERO + faster(at.since(Time::ZERO));
+        let programs = self.programs.iter().map(|(when, one)| (at(*when), one.clone())).collect();
+        Sent { programs, last: faster(self.last) }
     }
 
     /// The programs for the endpoint of `load`: each model is the recorded one, if the endpoint

@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 use meridian_base::Time;
 use meridian_workload::trace::{Outcome, TraceRequest};
 
+use super::ANSWERS;
 use super::plan::Plan;
-use super::{ANSWERS, last};
 
 /// A request at a second, with the tokens and blocks of its prompt.
 fn request(at: u64, tokens: u32, ids: &[u64], session: u64, tenant: u64) -> TraceRequest {
@@ -33,7 +33,8 @@ fn requests_become_programs() {
     ];
     let open = plan(requests.clone(), false).unwrap();
     assert_eq!(open.programs.len(), 3);
-    assert_eq!(last(&open.programs).as_secs(), 5);
+    let sent = open.for_simulator(2.0);
+    assert_eq!((sent.last.as_millis(), sent.programs[1].0), (2500, Time::from_millis(1000)));
     let tokens = |at: usize| {
         let node = &open.programs[at].1.nodes[0];
         node.adds.iter().map(|segment| segment.bytes / 4).sum::<u32>()

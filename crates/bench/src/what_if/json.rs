@@ -55,8 +55,8 @@ fn shadow(live: &Live, answer: &Answer) -> Value {
             "shadow_first_token_ms": totals.shadow_first_token_ms,
         })
     };
-    let rows = answer.rows.iter().filter(|row| row.shadow.all() > 0);
-    let simulated = rows.map(|row| json!({"fleet": row.fleet, "sums": figures(&row.shadow)}));
+    let rows = answer.rows.iter().map(|row| (row, row.shadow())).filter(|(_, sums)| sums.all() > 0);
+    let simulated = rows.map(|(row, sums)| json!({"fleet": row.fleet, "sums": figures(&sums)}));
     json!({
         "policy": live.policy.name,
         "shadow": live.shadow.name,

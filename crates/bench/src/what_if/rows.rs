@@ -10,7 +10,7 @@ use super::run::Cell;
 use crate::load::Quantiles;
 
 /// A policy on a fleet: means over the seeds.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Row {
     /// The policy.
     pub policy: String,
@@ -56,8 +56,8 @@ pub struct Row {
     pub egress_usd_per_hour: f64,
     /// Why the fleet is overloaded, in words; `None` if it keeps up.
     pub overloaded: Option<String>,
-    /// Decisions of a shadow policy, of all seeds and with the warm-up.
-    pub shadow: ShadowTotals,
+    /// Decisions of a shadow policy under each seed, with the warm-up.
+    pub shadows: Vec<ShadowTotals>,
     /// Whether it keeps up and the objective's share of the requests met it.
     pub meets: bool,
 }
@@ -67,6 +67,9 @@ impl Row {
     pub(super) fn of(question: &Question, cell: Cell<'_>, runs: &[Measured]) -> Row {
         let mean =
             |of: fn(&Measured) -> f64| runs.iter().map(of).sum::<f64>() / runs.len().max(1) as f64;
+        let quantiles = |of: fn(&Measured) -> Option<Quantiles>| {
+            Quantiles::mean_of(&runs.iter().filter_map(of).collect::<Vec<_>>())
+        };
         let spec = fleet(question, cell.replicas, cell.arrangement);
         let waiting = Waiting::mean(&runs.iter().map(|run| run.waiting).collect::<Vec<_>>());
         let refused = mean(|run| run.refused);
@@ -91,17 +94,23 @@ impl Row {
             hits: mean(|run| run.hits),
             forwarded: mean(|run| run.forwarded),
             split: mean(|run| run.split),
-            ttft_ms: quantiles(runs.iter().filter_map(|run| run.ttft_ms)),
-            tpot_ms: quantiles(runs.iter().filter_map(|run| run.tpot_ms)),
+            ttft_ms: quantiles(|run| run.ttft_ms),
+            tpot_ms: quantiles(|run| run.tpot_ms),
             gpu_usd_per_hour: usd_per_hour(question, &spec),
             egress_usd_per_hour: mean(|run| run.egress_usd),
-            shadow: runs.iter().fold(ShadowTotals::default(), |mut all, run| {
-                all.merge(&run.shadow);
-                all
-            }),
+            shadows: runs.iter().map(|run| run.shadow).collect(),
             meets: overloaded.is_none() && judged >= question.slo.share,
             overloaded,
         }
+    }
+
+    /// Decisions of a shadow policy, of all seeds and with the warm-up.
+    #[must_use]
+    pub fn shadow(&self) -> ShadowTotals {
+        self.shadows.iter().fold(ShadowTotals::default(), |mut all, one| {
+            all.merge(one);
+            all
+        })
     }
 
     /// USD an hour for everything; `None` if a price is unknown.
@@ -109,17 +118,4 @@ impl Row {
     pub fn usd_per_hour(&self) -> Option<f64> {
         Some(self.gpu_usd_per_hour? + self.egress_usd_per_hour)
     }
-}
-
-/// The mean of several seeds' quantiles.
-fn quantiles(all: impl Iterator<Item = Quantiles>) -> Option<Quantiles> {
-    let all: Vec<Quantiles> = all.collect();
-    let mean = |of: fn(&Quantiles) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
-    (!all.is_empty()).then(|| Quantiles {
-        mean: mean(|q| q.mean),
-        p50: mean(|q| q.p50),
-        p90: mean(|q| q.p90),
-        p95: mean(|q| q.p95),
-        p99: mean(|q| q.p99),
-    })
 }

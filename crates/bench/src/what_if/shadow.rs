@@ -1,8 +1,10 @@
 //! The gateway's shadow policy, as the journal has it, beside the simulation.
 //!
 //! Under the recorded policy, the simulated gateways run the same shadow, with default parameters, on the
-//! same requests. So the two differ by the model and by what a journal leaves out. The third row is the shadow's policy
-//! where it is followed: caches and queues are then its own.
+//! same requests. So the two differ by the model, by what a journal leaves out, and by chance: where
+//! round robin begins its turns, or which replica first gets a long prefix, lasts for minutes. The live
+//! figures are one draw too, so the seeds show by how much they may differ. The last row is the shadow's
+//! policy where it is followed: caches and queues are then its own.
 
 use meridian_routing::ShadowTotals;
 
@@ -12,6 +14,10 @@ use crate::experiment::table::Table;
 
 /// Difference up to which live and simulated figures agree.
 const CLOSE: f64 = 0.05;
+/// Standard deviations that chance explains.
+const BY_CHANCE: f64 = 2.0;
+/// Number of the figures.
+const FIGURES: usize = 5;
 
 /// The figures of a row.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +46,7 @@ impl Figures {
     }
 
     /// Each figure by its name.
-    pub(super) fn named(&self) -> [(&'static str, f64); 5] {
+    fn named(&self) -> [(&'static str, f64); FIGURES] {
         [
             ("the same decisions", self.same),
             ("expected in the cache", self.matched),
@@ -48,6 +54,85 @@ impl Figures {
             ("predicted first token", self.first_ms),
             ("predicted first token at the shadow's picks", self.shadow_first_ms),
         ]
+    }
+
+    fn values(&self) -> [f64; FIGURES] {
+        self.named().map(|(_, value)| value)
+    }
+
+    /// As cells: shares in percent, and times in ms.
+    fn cells(&self) -> Vec<String> {
+        let shares = [self.same, self.matched, self.shadow_matched].map(|share| share * 100.0);
+        let shares = shares.map(|percent| format!("{percent:.1}"));
+        let times = [self.first_ms, self.shadow_first_ms].map(|ms| format!("{ms:.0}"));
+        [shares.to_vec(), times.to_vec()].concat()
+    }
+}
+
+/// A fleet that was simulated under the recorded policy.
+struct Simulated<'a> {
+    row: &'a Row,
+    totals: ShadowTotals,
+    figures: Figures,
+    /// The standard deviation of a seed's figures; `None` for one seed.
+    spread: Option<Figures>,
+}
+
+impl<'a> Simulated<'a> {
+    fn of(row: &'a Row) -> Option<Simulated<'a>> {
+        let totals = row.shadow();
+        let seeds: Vec<Figures> = row.shadows.iter().filter_map(Figures::of).collect();
+        let spread = (seeds.len() > 1).then(|| spread(&seeds));
+        Some(Simulated { row, totals, figures: Figures::of(&totals)?, spread })
+    }
+
+    /// A sentence on what agrees with the live figures.
+    fn verdict(&self, live: &Figures) -> String {
+        let spread = self.spread.map(|spread| spread.values());
+        let (mut close, mut chance, mut far) = (Vec::new(), Vec::new(), Vec::new());
+        for (at, (name, live)) in live.named().into_iter().enumerate() {
+            let simulated = self.figures.values()[at];
+            let quotient = simulated / live;
+            let differs = spread.map_or(0.0, |spread| spread[at]);
+            if (quotient - 1.0).abs() <= CLOSE || live == simulated {
+                close.push(name.to_owned());
+            } else if live == 0.0 {
+                far.push(format!("{name} (0 live)"));
+            } else if (simulated - live).abs() <= BY_CHANCE * differs {
+                let percent = differs / simulated * 100.0;
+                chance.push(format!("{name} ({quotient:.2}, and seeds differ by {percent:.0} %)"));
+            } else {
+                far.push(format!("{name} ({quotient:.2} times the live one)"));
+            }
+        }
+        let list = |all: &[String]| if all.is_empty() { "none".to_owned() } else { all.join(", ") };
+        let chance = match (spread, far.is_empty()) {
+            (Some(_), _) => format!("beyond by chance: {}; ", list(&chance)),
+            (None, true) => String::new(),
+            (None, false) => "by chance: --seeds 8 shows it; ".to_owned(),
+        };
+        format!(
+            "Shadow on {}: within 5 %: {}; {chance}beyond: {}. docs/shadow.md names the causes.",
+            self.row.fleet,
+            list(&close),
+            list(&far)
+        )
+    }
+}
+
+/// The standard deviation of each figure.
+fn spread(seeds: &[Figures]) -> Figures {
+    let of = |figure: fn(&Figures) -> f64| {
+        let mean = seeds.iter().map(figure).sum::<f64>() / seeds.len() as f64;
+        let squares = seeds.iter().map(|seed| (figure(seed) - mean).powi(2)).sum::<f64>();
+        (squares / (seeds.len() - 1) as f64).sqrt()
+    };
+    Figures {
+        same: of(|f| f.same),
+        matched: of(|f| f.matched),
+        shadow_matched: of(|f| f.shadow_matched),
+        first_ms: of(|f| f.first_ms),
+        shadow_first_ms: of(|f| f.shadow_first_ms),
     }
 }
 
@@ -68,15 +153,16 @@ pub(super) fn table(live: &Live, rows: &[Row]) -> Option<Table> {
         "at the shadow's, ms",
     ];
     let mut table = Table::new(title, &header);
-    let row = |name: String, compared: u64, f: &Figures| {
-        let percent = |share: f64| format!("{:.1}", share * 100.0);
-        let shares = [f.same, f.matched, f.shadow_matched].map(percent);
-        let times = [f.first_ms, f.shadow_first_ms].map(|ms| format!("{ms:.0}"));
-        [vec![name, compared.to_string()], shares.to_vec(), times.to_vec()].concat()
+    let row = |name: &str, compared: String, figures: &Figures| {
+        [vec![name.to_owned(), compared], figures.cells()].concat()
     };
-    table.row(row("live".to_owned(), live.totals.compared, &own));
-    for (at, totals, figures) in simulated(live, rows) {
-        table.row(row(format!("simulated on {}", at.fleet), totals.compared, &figures));
+    table.row(row("live", live.totals.compared.to_string(), &own));
+    for at in simulated(live, rows) {
+        let name = format!("simulated on {}", at.row.fleet);
+        table.row(row(&name, at.totals.compared.to_string(), &at.figures));
+        if let Some(spread) = &at.spread {
+            table.row(row("a seed differs by", String::new(), spread));
+        }
     }
     for at in rows.iter().filter(|at| at.spec == live.shadow.name) {
         let cached = format!("{:.1}", at.hits * 100.0);
@@ -91,26 +177,7 @@ pub(super) fn table(live: &Live, rows: &[Row]) -> Option<Table> {
 /// What agrees between the journal and the simulation, a sentence for each fleet.
 pub(super) fn verdicts(live: &Live, rows: &[Row]) -> Vec<String> {
     let Some(own) = Figures::of(&live.totals) else { return Vec::new() };
-    let sentence = |(at, _, figures): (&Row, ShadowTotals, Figures)| {
-        let pairs = own.named().into_iter().zip(figures.named());
-        let (mut close, mut far) = (Vec::new(), Vec::new());
-        for ((name, live), (_, simulated)) in pairs {
-            let quotient = simulated / live;
-            match (quotient - 1.0).abs() <= CLOSE || live == simulated {
-                true => close.push(name.to_owned()),
-                false if live == 0.0 => far.push(format!("{name} (0 live)")),
-                false => far.push(format!("{name} ({quotient:.2} times the live one)")),
-            }
-        }
-        let list = |all: &[String]| if all.is_empty() { "none".to_owned() } else { all.join(", ") };
-        format!(
-            "Shadow on {}: within 5 %: {}; beyond: {}. docs/shadow.md names the causes.",
-            at.fleet,
-            list(&close),
-            list(&far)
-        )
-    };
-    let mut all: Vec<String> = simulated(live, rows).map(sentence).collect();
+    let mut all: Vec<String> = simulated(live, rows).map(|at| at.verdict(&own)).collect();
     if live.is_unknown() {
         return vec![
             "The journal has an expression as the shadow and not its text, so it is not simulated."
@@ -126,13 +193,9 @@ pub(super) fn verdicts(live: &Live, rows: &[Row]) -> Vec<String> {
     all
 }
 
-/// The rows with the same policy and shadow.
-fn simulated<'a>(
-    live: &'a Live,
-    rows: &'a [Row],
-) -> impl Iterator<Item = (&'a Row, ShadowTotals, Figures)> {
-    let same = rows.iter().filter(|row| row.spec == live.policy.name);
-    same.filter_map(|row| Some((row, row.shadow, Figures::of(&row.shadow)?)))
+/// The fleets with the same policy and shadow.
+fn simulated<'a>(live: &'a Live, rows: &'a [Row]) -> impl Iterator<Item = Simulated<'a>> {
+    rows.iter().filter(|row| row.spec == live.policy.name).filter_map(Simulated::of)
 }
 
 #[cfg(test)]
@@ -153,6 +216,34 @@ mod tests {
             shadow: Some(shadow),
             ..TraceRequest::new(Time::ZERO, 100, 10)
         }
+    }
+
+    // A figure within twice the standard deviation of a seed is a matter of chance; one seed
+    // can't tell.
+    #[test]
+    fn chance_is_told_apart() {
+        let seed = |same: u64, matched: u64| ShadowTotals {
+            compared: 100,
+            compared_same: same,
+            prompt_tokens: 1000,
+            matched_tokens: matched,
+            shadow_matched_tokens: 500,
+            first_token_ms: 100.0,
+            shadow_first_token_ms: 200.0,
+            ..ShadowTotals::default()
+        };
+        let live = Figures::of(&seed(20, 900)).unwrap();
+        let seeds = [seed(20, 700), seed(26, 701)];
+        let figures = Figures { same: 0.23, matched: 0.7005, ..live };
+        let row = Row::default();
+        let of = |spread| Simulated { row: &row, totals: seeds[0], figures, spread };
+        let known = Figures::of(&seeds[0]).zip(Figures::of(&seeds[1]));
+        let said = of(known.map(|(a, b)| spread(&[a, b]))).verdict(&live);
+        let chance = "beyond by chance: the same decisions (1.15, and seeds differ by 18 %); beyond: \
+                      expected in the cache (0.78 times the live one).";
+        assert!(said.contains(chance), "{said}");
+        let said = of(None).verdict(&live);
+        assert!(said.contains("--seeds 8 shows it; beyond: the same decisions (1.15"), "{said}");
     }
 
     // The sums of a journal are those of its lines, for the policies that most of them name.

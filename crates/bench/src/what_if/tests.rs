@@ -28,6 +28,7 @@ fn cut(requests: u64) -> Cut {
         before: None,
         speed: 1.0,
         spread: Duration::ZERO,
+        chained: false,
         sessions_beyond: 1,
         requests,
     }
@@ -374,5 +375,41 @@ fn expressions_repeat_built_in_policies() {
         let differs = choices[0].iter().zip(&choices[1]).position(|(a, b)| a != b);
         assert_eq!(differs, None, "{name}: the first request that differs");
         assert!(choices[0] != choices[2], "{name}: any expression would pass");
+    }
+}
+
+// A turn that had waited for an answer waits for the simulated one if it is chained, and thinks as
+// long; a branch that overlapped leaves when it did. Other sessions start at their own time, at the
+// given speed.
+#[test]
+fn chained_turns_wait() {
+    let one = |ms: u64, session: u64| TraceRequest {
+        session: Some(session),
+        e2e: Some(Duration::from_millis(150)),
+        ..TraceRequest::new(Time::from_millis(ms), 400, 100)
+    };
+    let trace = vec![one(3000, 1), one(3040, 1), one(3290, 1), one(20_000, 2)];
+    let sent = |chained: bool, speed: f64| {
+        let cut = Cut { chained, speed, ..cut(10) };
+        let mut question = question(made("sessions", 1.0), 10);
+        question.traffic = Traffic::recorded("t".into(), trace.clone(), Vec::new(), &cut).unwrap();
+        question.warmup = Duration::ZERO;
+        let prepared = Prepared::new(&question).unwrap();
+        let policy = &question.policies[1];
+        let cell = Cell { policy, arrangement: Arrangement::Whole, replicas: 1 };
+        let mut all = prepared.records(cell);
+        all.sort_by_key(|record| record.sent);
+        all
+    };
+    let ms = |record: &meridian_sim::Record| record.sent.since(Time::ZERO).as_millis();
+    let open: Vec<_> = sent(false, 1.0).iter().map(ms).collect();
+    assert_eq!(open, [3000, 3040, 3290, 20_000]);
+    for (speed, first, last) in [(1.0, 3000, 20_000), (2.0, 1500, 10_000)] {
+        let all = sent(true, speed);
+        let times: Vec<_> = all.iter().map(ms).collect();
+        assert_eq!((times[0], times[1], times[3]), (first, first + 40, last));
+        let ended = all[..2].iter().map(|record| record.sent + record.e2e).max().unwrap();
+        assert!(ended > all[0].sent + Duration::from_secs(1), "an L4 is not that fast");
+        assert_eq!(all[2].sent, ended + Duration::from_millis(100));
     }
 }

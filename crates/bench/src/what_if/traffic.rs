@@ -4,7 +4,7 @@
 //! their regions. Replies are taken from later turns, so that replicas have them cached as the
 //! recorded engine did ([`meridian_workload::trace::ProgramOptions`]).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,8 @@ use meridian_workload::trace::{
 use super::live::{self, Live};
 use super::made::Made;
 use super::places::Places;
-use crate::{replay::tails, trace_file};
+use crate::replay::{ANSWERS, tails};
+use crate::trace_file;
 
 /// Most requests of a question.
 pub(super) const MOST: u64 = 1 << 20;
@@ -66,6 +67,8 @@ pub struct Cut {
     pub sessions_beyond: usize,
     /// Stops after this many requests.
     pub requests: u64,
+    /// Sends a turn only after the answers that its session had before it.
+    pub chained: bool,
 }
 
 /// Requests that can be simulated.
@@ -80,8 +83,16 @@ pub struct Traffic {
 }
 
 enum Kind {
-    Recorded { requests: Vec<TraceRequest>, spread: Duration, speed: f64 },
+    Recorded(Recorded),
     Made { made: Made, requests: u64 },
+}
+
+/// A trace, and how it is sent.
+struct Recorded {
+    requests: Vec<TraceRequest>,
+    spread: Duration,
+    speed: f64,
+    chained: bool,
 }
 
 /// Programs that enter in one region and match the same residency rules.
@@ -185,7 +196,8 @@ impl Traffic {
         }
         let shadow = live::live(&requests);
         tails::name(&mut requests);
-        let kind = Kind::Recorded { requests, spread: cut.spread, speed: cut.speed };
+        let Cut { spread, speed, chained, .. } = *cut;
+        let kind = Kind::Recorded(Recorded { requests, spread, speed, chained });
         Ok(Traffic { name, notes, shadow, kind })
     }
 
@@ -193,7 +205,7 @@ impl Traffic {
     #[must_use]
     pub fn seconds(&self) -> f64 {
         match &self.kind {
-            Kind::Recorded { requests, speed, .. } => {
+            Kind::Recorded(Recorded { requests, speed, .. }) => {
                 requests.last().map_or(0.0, |last| last.at.as_secs_f64() / speed)
             }
             Kind::Made { made, requests } => *requests as f64 / made.rate,
@@ -203,7 +215,7 @@ impl Traffic {
     /// The option that changes how fast the requests arrive.
     pub(super) fn pace(&self) -> &'static str {
         match &self.kind {
-            Kind::Recorded { .. } => "--speed",
+            Kind::Recorded(_) => "--speed",
             Kind::Made { .. } => "--rate",
         }
     }
@@ -214,9 +226,7 @@ impl Traffic {
     /// When the trace's regions are not those of the question.
     pub(super) fn sent(&self, places: &Places, seed: u64) -> anyhow::Result<Sent> {
         match &self.kind {
-            Kind::Recorded { requests, spread, speed } => {
-                recorded(requests, (*spread, *speed), places, seed)
-            }
+            Kind::Recorded(recorded) => recorded.sent(places, seed),
             Kind::Made { made, requests } => made.sent(places, seed, *requests),
         }
     }
@@ -256,42 +266,60 @@ fn from_file(file: &TraceFile, cut: &Cut) -> anyhow::Result<(Vec<TraceRequest>, 
     Ok((requests, skipped.first.as_ref().map(note).into_iter().collect()))
 }
 
-fn recorded(
-    requests: &[TraceRequest],
-    (spread, rate): (Duration, f64),
+impl Recorded {
+    fn sent(&self, places: &Places, seed: u64) -> anyhow::Result<Sent> {
+        let names: Vec<Arc<str>> = places.regions.iter().map(|r| r.name.as_str().into()).collect();
+        let shares = places.traffic();
+        let regions =
+            shares.into_iter().flat_map(|shares| names.iter().cloned().zip(shares)).collect();
+        // Which requests of a session overlap shows at the recorded speed only.
+        let rate = if self.chained { 1.0 } else { self.speed };
+        let spread = self.spread;
+        let to = Shape { seed, order_within: ORDER, spread, rate, regions, ..Shape::default() };
+        let shaped = shape(self.requests.iter().cloned().map(Ok), &to)?;
+        let shaped = shaped.collect::<Result<Vec<_>, _>>()?;
+        let mut sessions = HashSet::new();
+        let mut is_first = |request: &&TraceRequest| {
+            !self.chained || request.session.is_none_or(|session| sessions.insert(session))
+        };
+        let firsts = shaped.iter().filter(|request| is_first(request));
+        let classes = firsts.map(|request| class(request, &names, places));
+        let classes: Vec<_> = classes.collect::<Result<_, _>>()?;
+        let last = shaped.last().map_or(Duration::ZERO, |last| last.at.since(Time::ZERO));
+        let chained = self.chained.then_some(ANSWERS);
+        let options = ProgramOptions { seed, regions: names, chained, replies: true };
+        let programs = to_programs(shaped.into_iter().map(Ok), &options);
+        let later = |at: Duration| at.div_f64(self.speed / rate);
+        let programs = programs.map(|program| {
+            program.map(|(at, program)| (Time::ZERO + later(at.since(Time::ZERO)), program))
+        });
+        let programs = programs.collect::<Result<Vec<_>, _>>()?;
+        let sent = Sent::of(places, classes.into_iter().zip(programs));
+        Ok(Sent { last: later(last), ..sent })
+    }
+}
+
+/// The region of a request and the residency rules that it matches.
+fn class(
+    request: &TraceRequest,
+    names: &[Arc<str>],
     places: &Places,
-    seed: u64,
-) -> anyhow::Result<Sent> {
-    let names: Vec<Arc<str>> = places.regions.iter().map(|r| r.name.as_str().into()).collect();
-    let shares = places.traffic();
-    let regions = shares.into_iter().flat_map(|shares| names.iter().cloned().zip(shares)).collect();
-    let to = Shape { seed, order_within: ORDER, spread, rate, regions, ..Shape::default() };
-    let shaped = shape(requests.iter().cloned().map(Ok), &to)?.collect::<Result<Vec<_>, _>>()?;
-    let place = |request: &TraceRequest| {
-        let name = request.region.as_deref();
-        let found = names.iter().position(|known| Some(&**known) == name);
-        found.with_context(|| {
-            let known = names.iter().map(|name| &**name).collect::<Vec<_>>().join(", ");
-            let remedy = "give each region its share with `traffic`";
-            match name {
-                Some(name) => format!(
-                    "regions: the trace has requests of `{name}`, and the file has {known}; add it, \
-                     or {remedy}"
-                ),
-                None => format!("regions: the trace does not name the regions of requests; {remedy}"),
-            }
-        })
-    };
-    let class = |request: &TraceRequest| {
-        let region = place(request)?;
-        let tenant = request.tenant.unwrap_or(0);
-        anyhow::Ok((region, places.rules.matching(region, tenant, request.model.as_deref())))
-    };
-    let classes: Vec<_> = shaped.iter().map(class).collect::<Result<_, _>>()?;
-    let options = ProgramOptions { seed, regions: names.clone(), chained: None, replies: true };
-    let programs =
-        to_programs(shaped.into_iter().map(Ok), &options).collect::<Result<Vec<_>, _>>()?;
-    Ok(Sent::of(places, classes.into_iter().zip(programs)))
+) -> anyhow::Result<(usize, Vec<usize>)> {
+    let name = request.region.as_deref();
+    let found = names.iter().position(|known| Some(&**known) == name);
+    let region = found.with_context(|| {
+        let known = names.iter().map(|name| &**name).collect::<Vec<_>>().join(", ");
+        let remedy = "give each region its share with `traffic`";
+        match name {
+            Some(name) => format!(
+                "regions: the trace has requests of `{name}`, and the file has {known}; add it, or \
+                 {remedy}"
+            ),
+            None => format!("regions: the trace does not name the regions of requests; {remedy}"),
+        }
+    })?;
+    let tenant = request.tenant.unwrap_or(0);
+    Ok((region, places.rules.matching(region, tenant, request.model.as_deref())))
 }
 
 impl Stream {

@@ -4,8 +4,9 @@
 //! is exactly the recorded one, whatever the engine under test answers. The text of its reply is
 //! inferred from the next turn ([`super::texts`]). By default every request is a separate program
 //! that starts at its recorded time, an open loop. If chained, the requests of a session are one
-//! program: each waits for the answer to the previous one, and then for the client's recorded think
-//! time.
+//! program: one that was sent after all earlier answers of the session waits for those answers, and
+//! then for the client's recorded think time. Requests that overlapped, such as an agent's branches,
+//! still do.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,6 +20,9 @@ use crate::{Node, Program, ProgramKey};
 
 /// Most regions that a trace may name.
 const MOST_REGIONS: usize = 1024;
+/// A request that arrives this long before the end of an answer waited for it: recorded times are
+/// rounded.
+const SOON: Duration = Duration::from_millis(10);
 
 /// How requests become programs.
 #[derive(Clone, Debug, Default)]
@@ -66,7 +70,8 @@ where
         None => Box::new(requests.enumerate().map(move |(number, request)| {
             let request = request?;
             let at = request.at;
-            Ok((at, maker.program(vec![Turn { number, think: Duration::ZERO, request }])?))
+            let turn = Turn { number, level: 0, think: Duration::ZERO, request };
+            Ok((at, maker.program(vec![turn])?))
         })),
         Some(answers) => match chains(requests, answers) {
             Ok(chains) => Box::new(chains.into_iter().map(move |chain| {
@@ -78,9 +83,11 @@ where
     }
 }
 
-/// A request of a program: its number in the trace, and the time to think before it.
+/// A request of a program: its number in the trace, the answers that it waits for, and the time to
+/// think after them.
 struct Turn {
     number: usize,
+    level: u32,
     think: Duration,
     request: TraceRequest,
 }
@@ -88,31 +95,60 @@ struct Turn {
 /// The requests of one program.
 type Chain = Vec<Turn>;
 
+/// The recorded times of a session.
+struct Level {
+    chain: usize,
+    level: u32,
+    /// When the level began: at the end of the one before.
+    began: Time,
+    /// The end of the latest answer, recorded or assumed.
+    ended: Time,
+    /// The latest of the recorded ends.
+    known: Time,
+}
+
 /// The requests of each session, by the time of its first.
 fn chains(
     requests: impl Iterator<Item = Result<TraceRequest, TraceError>>,
     answers: Answers,
 ) -> Result<Vec<Chain>, TraceError> {
     let mut chains: Vec<Chain> = Vec::new();
-    let mut of_session: HashMap<u64, usize> = HashMap::new();
+    let mut sessions: HashMap<u64, Level> = HashMap::new();
     for (number, request) in requests.enumerate() {
         let request = request?;
-        let known = request.session.and_then(|session| of_session.get(&session).copied());
-        match known {
-            Some(at) => {
-                let before = &chains[at].last().expect("a chain has a first request").request;
-                let ended = before.at + before.e2e.unwrap_or(answers.e2e(before.output_tokens));
-                chains[at].push(Turn { number, think: request.at.since(ended), request });
-            }
-            None => {
-                if let Some(session) = request.session {
-                    of_session.insert(session, chains.len());
-                }
-                chains.push(vec![Turn { number, think: Duration::ZERO, request }]);
-            }
+        let e2e = request.e2e.unwrap_or_else(|| answers.e2e(request.output_tokens));
+        let (at, ended) = (request.at, request.at + e2e);
+        let known = if request.e2e.is_some() { ended } else { at };
+        let first = |chain| Level { chain, level: 0, began: at, ended, known };
+        let Some(session) = request.session else {
+            chains.push(vec![first(chains.len()).turn(number, request)]);
+            continue;
+        };
+        let now = sessions.entry(session).or_insert_with(|| {
+            chains.push(Vec::new());
+            first(chains.len() - 1)
+        });
+        if !chains[now.chain].is_empty() {
+            now.next(at, (ended, known));
         }
+        chains[now.chain].push(now.turn(number, request));
     }
     Ok(chains)
+}
+
+impl Level {
+    /// A further request of the session begins the next level, unless an answer is known to have been
+    /// on its way.
+    fn next(&mut self, at: Time, (ended, known): (Time, Time)) {
+        if at + SOON >= self.known {
+            (self.level, self.began) = (self.level + 1, self.ended);
+        }
+        (self.ended, self.known) = (self.ended.max(ended), self.known.max(known));
+    }
+
+    fn turn(&self, number: usize, request: TraceRequest) -> Turn {
+        Turn { number, level: self.level, think: request.at.since(self.began), request }
+    }
 }
 
 struct Maker {
@@ -137,7 +173,7 @@ impl Maker {
         let region = self.region(region)?;
         let key = ProgramKey { seed: self.seed, region, client: 0, ordinal: self.made };
         self.made += 1;
-        let nodes = chain.into_iter().enumerate().map(|(i, turn)| self.node(key, i, turn));
+        let nodes = chain.into_iter().enumerate().map(|(at, turn)| self.node(key, at, turn));
         let mut program = Program::new(key, nodes.collect());
         program.session = session.map_or(program.session, |session| mix(session, 0x53_4553));
         program.tenant = tenant;
@@ -154,7 +190,7 @@ impl Maker {
         };
         Node {
             parent: None,
-            level: u32::try_from(place).unwrap_or(u32::MAX),
+            level: turn.level,
             adds: prompt,
             // An engine answers with one token at least.
             max_tokens: turn.request.output_tokens.max(1),

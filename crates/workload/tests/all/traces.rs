@@ -169,9 +169,11 @@ fn programs(case: &mut TestCase, out: &mut String) {
             Ok((at, program)) => {
                 let Program { key, tenant, .. } = &program;
                 writeln!(out, "{at} region {} tenant {tenant:x}", key.region).unwrap();
-                for node in &program.nodes {
+                for (n, node) in program.nodes.iter().enumerate() {
                     assert_eq!(node.parent, None, "a recorded prompt is whole");
-                    write!(out, "  think {:?}:", node.think).unwrap();
+                    let beside = n > 0 && program.nodes[n - 1].level == node.level;
+                    let how = if beside { "beside it, think" } else { "think" };
+                    write!(out, "  {how} {:?}:", node.think).unwrap();
                     for segment in &node.adds {
                         let next = char::from_u32('A' as u32 + letters.len() as u32).unwrap();
                         let letter = letters.entry(segment.id).or_insert(next);

@@ -142,6 +142,7 @@ impl Load {
             speed: 1.0,
             spread: self.spec.spread.0,
             sessions_beyond: 1,
+            chained: false,
             requests,
         };
         Traffic::read(source, &cut)

@@ -41,8 +41,8 @@ pub(super) fn of(args: &Args, question: &Question) -> String {
     flag("warmup", time(question.warmup));
     flag("seeds", question.seeds.to_string());
     flag("out", args.out.display().to_string());
-    if args.source.lenient {
-        words.push("--lenient".to_owned());
+    for (word, given) in [("--lenient", args.source.lenient), ("--chained", args.source.chained)] {
+        words.extend(given.then(|| word.to_owned()));
     }
     let quoted = |word: &String| {
         shlex::try_quote(word).map_or_else(|_| word.clone(), std::borrow::Cow::into_owned)

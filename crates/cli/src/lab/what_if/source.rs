@@ -20,6 +20,8 @@ use crate::lab::workload::files;
 const SERVEGEN: &str = "client,window_start_s,";
 /// Mooncake's traces have arrivals on this grid.
 const GRID: Duration = Duration::from_secs(3);
+/// Others are spread by as much as tells seeds apart.
+const APART: Duration = Duration::from_millis(1);
 /// Requests a second of a generator without a rate.
 const RATE: f64 = 4.0;
 
@@ -51,10 +53,14 @@ pub(super) struct Requests {
     /// Speed of a trace, as a multiple of the recorded one [default: 1]
     #[arg(long)]
     pub(super) speed: Option<f64>,
-    /// Grid of a trace's arrivals, which are spread over its steps [default: 3s for Mooncake's, 0s
-    /// for others]
+    /// Grid of a trace's arrivals, which are spread over its steps [default: 3s for Mooncake's, 1ms
+    /// for others, so that seeds differ]
     #[arg(long, value_parser = seconds)]
     pub(super) spread: Option<Duration>,
+    /// Send a turn of a trace only after the answers that its session had before it, and the recorded
+    /// time to think
+    #[arg(long)]
+    pub(super) chained: bool,
     /// Treat a request without a session as a later turn if it shares more leading blocks than this
     /// with an earlier one [default: 1]
     #[arg(long)]
@@ -153,10 +159,11 @@ impl Requests {
             spread: self.spread.unwrap_or(match self.kind()? {
                 Kind::File(Some(Format::Mooncake)) => GRID,
                 Kind::Excerpt if self.trace == Format::Mooncake.name() => GRID,
-                _ => Duration::ZERO,
+                _ => APART,
             }),
             sessions_beyond: self.sessions_beyond.unwrap_or(1),
             requests: self.requests,
+            chained: self.chained,
         })
     }
 
@@ -166,6 +173,7 @@ impl Requests {
         let of_traces = [
             ("--speed", self.speed.is_some(), "use --rate"),
             ("--spread", self.spread.is_some(), "leave it out"),
+            ("--chained", self.chained, "leave it out: its turns always wait"),
             ("--sessions-beyond", self.sessions_beyond.is_some(), "leave it out"),
             ("--from", self.from.is_some(), "leave it out"),
             ("--from-block-tokens", self.from_block_tokens.is_some(), "leave it out"),
