@@ -39,6 +39,16 @@ impl Time {
         self.0 as f64 / 1e9
     }
 
+    /// This many times as far from the epoch, at most [`Time::MAX`].
+    #[must_use]
+    pub fn scaled(self, by: f64) -> Time {
+        match by == 1.0 {
+            true => self,
+            // The conversion saturates.
+            false => Time((self.0 as f64 * by + 0.5) as u64),
+        }
+    }
+
     /// The time from `earlier` to `self`, zero when `earlier` is the later one.
     #[must_use]
     pub const fn since(self, earlier: Time) -> Duration {

@@ -162,3 +162,32 @@ fn check(check: &Check) -> String {
     }
     t.trim_fmt()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::Beside;
+
+    // A figure within 10 % of the simulated mean is near; one outside may still be in the range of the
+    // simulations. Of one run there is no range.
+    #[test]
+    fn a_range_is_shown() {
+        let of = |mean: f64, p99: f64| Quantiles { mean, p50: 50.0, p90: 90.0, p95: 95.0, p99 };
+        let mut report = Report::blank();
+        report.rows[0].ttft_ms = Some(Quantiles { p90: 120.0, ..of(100.0, 150.0) });
+        let runs = [of(98.0, 80.0), of(104.0, 160.0)];
+        report.beside = vec![
+            Beside::of("recorded", &runs[..1]).unwrap(),
+            Beside::of("simulated", &runs).unwrap(),
+        ];
+        let table = beside(&report).unwrap();
+        assert_eq!(table.matches("from - to").count(), 1, "{table}");
+        let line = |name: &str| {
+            let words = table.lines().find(|line| line.trim().starts_with(name)).unwrap();
+            words.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(line("mean"), "mean 100.0 98.0 1.020 101.0 98 - 104 0.990 yes");
+        assert_eq!(line("p90"), "p90 120.0 90.0 1.333 90.0 90 - 90 1.333 NO");
+        assert_eq!(line("p99"), "p99 150.0 80.0 1.875 120.0 80 - 160 1.250 no, in range");
+    }
+}

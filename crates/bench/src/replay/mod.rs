@@ -26,6 +26,7 @@ use meridian_workload::trace::{Answers, TraceRequest};
 use crate::load::{self, Beside, Progress, Quantiles, Report};
 pub use fleet::Fleet;
 use plan::Plan;
+pub(crate) use simulated::WAITS;
 
 /// Options of a replay.
 #[derive(Debug)]
@@ -36,7 +37,8 @@ pub struct Options {
     pub requests: Vec<TraceRequest>,
     /// Speed of the requests' times, as a multiple of the recorded ones.
     pub speed: f64,
-    /// Sends a turn only after the answer to the one before, and the recorded time to think.
+    /// Sends a turn only after the answers that its session had before it, and the recorded time to
+    /// think.
     pub chained: bool,
     /// Bytes of a token; `None` to measure them at the endpoint.
     pub bytes_per_token: Option<f64>,
@@ -64,7 +66,7 @@ pub async fn run(
         !load.url.is_empty() || fleet.is_some(),
         "url is missing: give --url with the endpoint, or --fleet to start one here"
     );
-    let plan = Plan::of(requests, chained.then_some(ANSWERS), load.seed)?;
+    let plan = Plan::of(requests, (speed, chained.then_some(ANSWERS)), load.seed)?;
     if !keys.is_empty() && load.api_keys.is_empty() {
         plan.tenants_have(&keys)?;
     }
@@ -83,7 +85,7 @@ pub async fn run(
         // A simulation that fails must not cost the replay that would follow it.
         let simulated = match fleet {
             Some(fleet) => {
-                let sent = plan.for_simulator(speed);
+                let sent = plan.for_simulator();
                 tokio::task::spawn_blocking(move || fleet.simulate(&sent)).await??
             }
             None => Vec::new(),

@@ -36,11 +36,11 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// The plan of `requests`, without those that the recorded gateway refused as client errors:
-    /// they would fail again.
+    /// The plan of `requests`, whose times are already at `speed`, without those that the recorded
+    /// gateway refused as client errors: they would fail again.
     pub(super) fn of(
         mut requests: Vec<TraceRequest>,
-        chained: Option<Answers>,
+        (speed, chained): (f64, Option<Answers>),
         seed: u64,
     ) -> anyhow::Result<Plan> {
         requests.retain(|request| request.outcome != Some(Outcome::ClientError));
@@ -60,8 +60,12 @@ impl Plan {
         let (models, hash) = (models(&requests, chained.is_some()), hash(&requests));
         tails::name(&mut requests);
         let ttft = requests.iter().filter_map(|request| request.ttft).collect();
+        // Which requests of a session overlap shows at the recorded speed only.
+        let recorded = if chained.is_some() { speed } else { 1.0 };
+        requests.iter_mut().for_each(|request| request.at = request.at.scaled(recorded));
         let programs = to_programs(requests.into_iter().map(Ok), &options);
         let mut programs: Vec<(Time, Program)> = programs.collect::<Result<_, _>>()?;
+        programs.iter_mut().for_each(|(at, _)| *at = at.scaled(1.0 / recorded));
         // The engine writes replies of its own.
         let nodes = programs.iter_mut().flat_map(|(_, program)| &mut program.nodes);
         nodes.for_each(|node| node.reply = None);
@@ -90,12 +94,9 @@ impl Plan {
         super::quantiles(self.ttft.clone())
     }
 
-    /// The requests for the simulator, at a multiple of the recorded speed.
-    pub(super) fn for_simulator(&self, speed: f64) -> Sent {
-        let faster = |at: Duration| at.div_f64(speed);
-        let at = |at: Time| Time::ZERO + faster(at.since(Time::ZERO));
-        let programs = self.programs.iter().map(|(when, one)| (at(*when), one.clone())).collect();
-        Sent { programs, last: faster(self.last) }
+    /// The requests for the simulator.
+    pub(super) fn for_simulator(&self) -> Sent {
+        Sent { programs: self.programs.clone(), last: self.last }
     }
 
     /// The programs for the endpoint of `load`: each model is the recorded one, if the endpoint

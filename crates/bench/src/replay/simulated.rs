@@ -18,16 +18,15 @@ use meridian_workload::Program;
 use crate::load::Quantiles;
 use crate::rule::Rule;
 
-/// Most runs of a replay, and requests of all of them: longer traces differ less.
+/// Most runs of a replay, and requests of all of them, about: longer traces differ less.
 const RUNS: usize = 8;
 const REQUESTS: usize = 20_000;
 /// Arrivals of a run are later by up to this.
 const LATER: Duration = Duration::from_millis(1);
 /// Programs that wait for answers may end later than they were recorded.
-const WAITS: Duration = Duration::from_secs(60);
+pub(crate) const WAITS: Duration = Duration::from_secs(600);
 
 /// The requests of a simulation.
-#[derive(Clone)]
 pub(super) struct Sent {
     /// Programs, by time.
     pub(super) programs: Vec<(Time, Program)>,
@@ -38,7 +37,7 @@ pub(super) struct Sent {
 /// TTFT of `sent` on these engines behind a gateway with this policy, in one region, of each run.
 pub(super) fn run(rule: &Rule, engines: &[Config], sent: &Sent) -> anyhow::Result<Vec<Quantiles>> {
     let requests: usize = sent.programs.iter().map(|(_, program)| program.nodes.len()).sum();
-    let runs = (REQUESTS / requests.max(1)).clamp(1, RUNS);
+    let runs = REQUESTS.div_ceil(requests.max(1)).min(RUNS);
     (1..=runs as u64).map(|seed| one(rule, engines, sent, seed)).collect()
 }
 

@@ -6,23 +6,34 @@
 //! one reaches. In a tree of requests, siblings then share a little more than they did: the text in
 //! which they differ, if it has no id.
 
+use std::collections::HashMap;
+
 use meridian_base::mix;
 use meridian_workload::trace::TraceRequest;
 
 /// Tag of the ids.
 const TAIL: u64 = 0x5441_494C;
+/// Most blocks of an end that is named. Only prompts of a journal's first seconds have more than a few
+/// blocks without an id.
+const MOST: u32 = 1024;
 
 /// Names the end of each prompt that belongs to a session and has none.
+///
+/// A prompt without any id is such an end if it is shorter than a block, or if it came before the
+/// gateway knew the bytes of one: then a later request of its session has ids.
 pub(crate) fn name(requests: &mut [TraceRequest]) {
-    let block = requests.iter().map(|request| request.block_tokens).max().unwrap_or(0);
+    let with_ids = requests.iter().filter(|request| !request.hash_ids.is_empty());
+    let blocks: HashMap<u64, u32> =
+        with_ids.filter_map(|request| Some((request.session?, request.block_tokens))).collect();
     for request in requests {
         let Some(session) = request.session else { continue };
-        // A prompt without ids has no size of its own.
-        if request.hash_ids.is_empty() {
-            request.block_tokens = block;
+        if request.hash_ids.is_empty() && request.input_tokens >= request.block_tokens {
+            let Some(block) = blocks.get(&session) else { continue };
+            request.block_tokens = *block;
         }
-        let named = request.hash_ids.len() as u32 * request.block_tokens;
-        if request.block_tokens > 0 && named < request.input_tokens {
+        let block = request.block_tokens;
+        let rest = request.input_tokens.saturating_sub(request.hash_ids.len() as u32 * block);
+        if block > 0 && rest > 0 && rest.div_ceil(block) <= MOST {
             let start = mix(TAIL, session);
             request.tail = Some(request.hash_ids.iter().fold(start, |hash, id| mix(hash, *id)));
         }
@@ -35,13 +46,13 @@ mod tests {
     use meridian_base::Time;
 
     fn request(session: Option<u64>, tokens: u32, ids: &[u64]) -> TraceRequest {
-        let block_tokens = if ids.is_empty() { 0 } else { 8 };
         let request = TraceRequest::new(Time::ZERO, tokens, 5);
-        TraceRequest { session, block_tokens, hash_ids: ids.to_vec(), ..request }
+        TraceRequest { session, block_tokens: 8, hash_ids: ids.to_vec(), ..request }
     }
 
     // Turns of a session that end after the same ids get the same end; other sessions, other blocks,
-    // and ends that already have an id do not change. A prompt without ids counts.
+    // and ends that already have an id do not change. A prompt without ids counts if it is shorter than
+    // a block or its session has ids.
     #[test]
     fn turns_share_their_ends() {
         let mut all = [
@@ -54,12 +65,18 @@ mod tests {
             request(Some(1), 10, &[7, 9]),
             request(Some(3), 5, &[]),
             request(Some(3), 6, &[]),
+            request(Some(2), 12, &[]),
+            request(Some(4), 12, &[]),
+            TraceRequest { block_tokens: 1, ..request(Some(4), 1 << 24, &[1]) },
         ];
         name(&mut all);
         let tail = |at: usize| all[at].tail;
         assert!(tail(0).is_some() && tail(0) == tail(1));
         assert!(tail(2).is_some() && tail(0) != tail(3) && tail(0) != tail(2));
         assert_eq!((tail(4), tail(5), tail(6)), (None, None, None));
-        assert!(tail(7).is_some() && tail(7) == tail(8) && all[7].block_tokens == 8);
+        assert!(tail(7).is_some() && tail(7) == tail(8));
+        assert!(tail(9).is_some() && tail(9) != tail(3), "its session has ids elsewhere");
+        assert_eq!(all[10].block_tokens, 1, "the size of its session");
+        assert_eq!((tail(10).is_some(), tail(11)), (true, None), "too long an end");
     }
 }

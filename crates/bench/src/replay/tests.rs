@@ -18,7 +18,7 @@ fn request(at: u64, tokens: u32, ids: &[u64], session: u64, tenant: u64) -> Trac
 }
 
 fn plan(requests: Vec<TraceRequest>, chained: bool) -> anyhow::Result<Plan> {
-    Plan::of(requests, chained.then_some(ANSWERS), 1)
+    Plan::of(requests, (1.0, chained.then_some(ANSWERS)), 1)
 }
 
 // Each request is a program at its own time with the recorded tokens, its session and its tenant;
@@ -33,8 +33,7 @@ fn requests_become_programs() {
     ];
     let open = plan(requests.clone(), false).unwrap();
     assert_eq!(open.programs.len(), 3);
-    let sent = open.for_simulator(2.0);
-    assert_eq!((sent.last.as_millis(), sent.programs[1].0), (2500, Time::from_millis(1000)));
+    assert_eq!(open.for_simulator().last.as_secs(), 5);
     let tokens = |at: usize| {
         let node = &open.programs[at].1.nodes[0];
         node.adds.iter().map(|segment| segment.bytes / 4).sum::<u32>()
@@ -49,6 +48,28 @@ fn requests_become_programs() {
     let chained = plan(requests, true).unwrap();
     let sizes: Vec<usize> = chained.programs.iter().map(|(_, p)| p.nodes.len()).collect();
     assert_eq!(sizes, [2, 1]);
+}
+
+// At twice the speed, sessions start in half the time, and a turn still waits for the answer that it
+// waited for when it was recorded.
+#[test]
+fn chained_turns_wait_at_any_speed() {
+    let e2e = Some(std::time::Duration::from_millis(1500));
+    let at = |at, session| TraceRequest { e2e, ..request(at, 12, &[1, 2], session, 3) };
+    let recorded = vec![at(0, 7), at(2, 7), at(4, 8)];
+    let mut faster = recorded.clone();
+    faster.iter_mut().for_each(|request| request.at = request.at.scaled(0.5));
+    let plans = [(1.0, recorded), (2.0, faster)]
+        .map(|(speed, requests)| Plan::of(requests, (speed, Some(ANSWERS)), 1).unwrap());
+    for (plan, start) in plans.iter().zip([4000, 2000]) {
+        let [(_, first), (other, _)] = &plan.programs[..] else { panic!("two sessions") };
+        let levels: Vec<_> = first.nodes.iter().map(|n| (n.level, n.think.as_millis())).collect();
+        assert_eq!(levels, [(0, 0), (1, 500)]);
+        assert_eq!(
+            (*other, plan.for_simulator().last.as_millis()),
+            (Time::from_millis(start), start.into())
+        );
+    }
 }
 
 // Requests that the gateway refused as client errors are left out; a trace of nothing else is

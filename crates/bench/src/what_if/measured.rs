@@ -49,21 +49,25 @@ pub(super) struct Measured {
     pub(super) egress_usd: f64,
     /// Requests that wait for their first token.
     pub(super) waiting: Waiting,
+    /// Requests that still waited for earlier answers at the end, and were never sent.
+    pub(super) unsent: f64,
     /// Decisions of a shadow policy, warm-up included.
     pub(super) shadow: ShadowTotals,
 }
 
 impl Measured {
-    /// Measures a report whose window starts at `start`; prompt and reply are at most `context` tokens.
+    /// Measures the requests that were sent in a window from `start` on; prompt and reply are at most
+    /// `context` tokens.
     pub(super) fn of(
         report: &Report,
-        start: Time,
+        (start, window): (Time, Duration),
         (slo, places): (&Slo, &Places),
         context: u32,
     ) -> Measured {
         let all = &report.requests;
         let times = |r: &Record| times(r, produced(r, context));
-        let seconds = report.window.as_secs_f64();
+        let seconds = window.as_secs_f64();
+        let done_by = |r: &&Record| r.sent + r.e2e <= start + window;
         let count =
             |which: &dyn Fn(&Record) -> bool| all.iter().filter(|r| which(r)).count() as f64;
         let share = |which: &dyn Fn(&Record) -> bool| count(which) / (all.len() as f64).max(1.0);
@@ -74,7 +78,10 @@ impl Measured {
         Measured {
             requests: all.len() as f64,
             goodput_rps: count(&good) / seconds,
-            throughput_rps: report.done_in_window as f64 / seconds,
+            throughput_rps: match window == report.window {
+                true => report.done_in_window as f64,
+                false => done().filter(done_by).count() as f64,
+            } / seconds,
             met: share(&good),
             met_least: least_by_region(all, &good),
             refused: share(&|r| matches!(r.fate, Fate::Rejected | Fate::Lost)),
@@ -88,7 +95,8 @@ impl Measured {
             egress_usd: all.iter().map(|r| egress(r, produced(r, context), places)).sum::<f64>()
                 / seconds
                 * 3600.0,
-            waiting: Waiting::of(all, start, report.window),
+            waiting: Waiting::of(all, start, window),
+            unsent: 0.0,
             shadow: report.shadow,
         }
     }

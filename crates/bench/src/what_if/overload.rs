@@ -83,6 +83,16 @@ pub(super) fn words(waiting: &Waiting, refused: f64) -> Option<String> {
     (!says.is_empty()).then(|| says.join("; "))
 }
 
+/// The same about requests that were never sent, as earlier answers of their sessions took too long.
+pub(super) fn waited(unsent: f64) -> Option<String> {
+    (unsent > 0.0).then(|| {
+        format!(
+            "{unsent:.0} requests still waited for earlier answers ten minutes after the last recorded \
+             one, and are not counted"
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -73,7 +73,10 @@ impl Row {
         let spec = fleet(question, cell.replicas, cell.arrangement);
         let waiting = Waiting::mean(&runs.iter().map(|run| run.waiting).collect::<Vec<_>>());
         let refused = mean(|run| run.refused);
-        let overloaded = overload::words(&waiting, refused);
+        let waited = overload::waited(mean(|run| run.unsent));
+        let says: Vec<String> =
+            overload::words(&waiting, refused).into_iter().chain(waited).collect();
+        let overloaded = (!says.is_empty()).then(|| says.join("; "));
         let (met, met_least) = (mean(|run| run.met), mean(|run| run.met_least));
         let judged = if question.each_region { met_least } else { met };
         Row {

@@ -12,6 +12,7 @@ use super::measured::Measured;
 use super::question::Question;
 use super::traffic::{Sent, Stream};
 use crate::experiment::build;
+use crate::replay::WAITS;
 use crate::rule::Rule;
 
 /// A policy on a fleet.
@@ -98,7 +99,14 @@ impl<'a> Prepared<'a> {
         let question = self.question;
         let (report, context) = self.simulate(cell, seed, sent)?;
         let slo = (&question.slo, &question.places);
-        Ok(Measured::of(&report, Time::ZERO + question.warmup, slo, context))
+        let start = Time::ZERO + question.warmup;
+        let window = match sent.waits {
+            true => until_the_last(&report, start),
+            false => report.window,
+        };
+        let unsent = if sent.waits { sent.requests - report.total_requests } else { 0 };
+        let measured = Measured::of(&report, (start, window), slo, context);
+        Ok(Measured { unsent: unsent as f64, ..measured })
     }
 
     /// The requests of a cell under the first seed.
@@ -117,8 +125,9 @@ impl<'a> Prepared<'a> {
     ) -> anyhow::Result<(sim::Report, u32)> {
         let question = self.question;
         let warmup = question.warmup;
-        // The last program starts inside.
-        let window = sent.last.saturating_sub(warmup) + Duration::from_millis(1);
+        // The last request is sent inside, unless it waits for an answer still longer.
+        let later = if sent.waits { WAITS } else { Duration::from_millis(1) };
+        let window = sent.last.saturating_sub(warmup) + later;
         let fleet = fleet(question, cell.replicas, cell.arrangement);
         let mut system = cell.policy.system(question.places.topology);
         system.held = question.held;
@@ -145,6 +154,12 @@ impl<'a> Prepared<'a> {
         ensure!(broken.is_empty(), "the simulation broke its own rules: {}", broken.join("; "));
         Ok((report, context))
     }
+}
+
+/// From `start` to the last request: requests that wait are sent later than they were recorded.
+fn until_the_last(report: &sim::Report, start: Time) -> Duration {
+    let last = report.requests.iter().map(|request| request.sent).max();
+    last.map_or(report.window, |last| last.since(start)).max(Duration::from_millis(1))
 }
 
 fn load(stream: &Stream) -> sim::Load {

@@ -14,8 +14,9 @@ use crate::experiment::table::Table;
 
 /// Difference up to which live and simulated figures agree.
 const CLOSE: f64 = 0.05;
-/// Standard deviations that chance explains.
+/// Standard deviations that chance explains, and the seeds that it takes to know one.
 const BY_CHANCE: f64 = 2.0;
+const SEEDS: usize = 4;
 /// Number of the figures.
 const FIGURES: usize = 5;
 
@@ -74,7 +75,7 @@ struct Simulated<'a> {
     row: &'a Row,
     totals: ShadowTotals,
     figures: Figures,
-    /// The standard deviation of a seed's figures; `None` for one seed.
+    /// The standard deviation of a seed's figures; `None` for too few seeds.
     spread: Option<Figures>,
 }
 
@@ -82,7 +83,7 @@ impl<'a> Simulated<'a> {
     fn of(row: &'a Row) -> Option<Simulated<'a>> {
         let totals = row.shadow();
         let seeds: Vec<Figures> = row.shadows.iter().filter_map(Figures::of).collect();
-        let spread = (seeds.len() > 1).then(|| spread(&seeds));
+        let spread = (seeds.len() >= SEEDS).then(|| spread(&seeds));
         Some(Simulated { row, totals, figures: Figures::of(&totals)?, spread })
     }
 
@@ -96,11 +97,11 @@ impl<'a> Simulated<'a> {
             let differs = spread.map_or(0.0, |spread| spread[at]);
             if (quotient - 1.0).abs() <= CLOSE || live == simulated {
                 close.push(name.to_owned());
-            } else if live == 0.0 {
-                far.push(format!("{name} (0 live)"));
             } else if (simulated - live).abs() <= BY_CHANCE * differs {
                 let percent = differs / simulated * 100.0;
                 chance.push(format!("{name} ({quotient:.2}, and seeds differ by {percent:.0} %)"));
+            } else if live == 0.0 {
+                far.push(format!("{name} (0 live)"));
             } else {
                 far.push(format!("{name} ({quotient:.2} times the live one)"));
             }

@@ -29,7 +29,7 @@ fn cut(requests: u64) -> Cut {
         speed: 1.0,
         spread: Duration::ZERO,
         chained: false,
-        sessions_beyond: 1,
+        sessions_beyond: None,
         requests,
     }
 }
@@ -412,4 +412,53 @@ fn chained_turns_wait() {
         assert!(ended > all[0].sent + Duration::from_secs(1), "an L4 is not that fast");
         assert_eq!(all[2].sent, ended + Duration::from_millis(100));
     }
+}
+
+// Clients of a slow fleet send later, and all of their requests count; those that wait for too long are
+// named. One L4 for turns of 20 s each, recorded at one of 5 s.
+#[test]
+fn late_turns_count() {
+    let turn = |at: u64| TraceRequest {
+        session: Some(at / 1_000_000),
+        e2e: Some(Duration::from_secs(4)),
+        ..TraceRequest::new(Time::from_millis(at % 1_000_000), 400, 300)
+    };
+    let sessions = (0..2).flat_map(|s| (0..60).map(move |n| s * 1_000_000 + n * 5000 + s));
+    let mut trace: Vec<_> = sessions.map(turn).collect();
+    trace.sort_by_key(|request| request.at);
+    let answer = |requests: &[TraceRequest]| {
+        let mut question = question(made("sessions", 1.0), 10);
+        let cut = Cut { chained: true, ..cut(1000) };
+        let requests = requests.to_vec();
+        question.traffic = Traffic::recorded("t".into(), requests, Vec::new(), &cut).unwrap();
+        question.sizes = vec![1];
+        question.most = 1;
+        answered(&question).rows[0].clone()
+    };
+    let short = answer(&trace[..60]);
+    assert_eq!((short.requests, short.overloaded), (58.0, None));
+    let long = answer(&trace);
+    let says = long.overloaded.expect("it is too slow");
+    assert!(says.contains("still waited for earlier answers ten minutes after"), "{says}");
+}
+
+// Requests of a session in several regions are chained in each of them alone.
+#[test]
+fn sessions_are_chained_by_region() {
+    let regions = "regions: [{name: us}, {name: eu}]\nrtt_ms: [[0, 80], [80, 0]]\n";
+    let places = Places::parse(regions).unwrap();
+    let turn = |at: u64, region: &str| TraceRequest {
+        session: Some(1),
+        e2e: Some(Duration::from_secs(1)),
+        region: Some(region.into()),
+        ..TraceRequest::new(Time::from_millis(at), 400, 10)
+    };
+    let trace = vec![turn(0, "us"), turn(3000, "eu"), turn(6000, "us"), turn(9000, "eu")];
+    let cut = Cut { chained: true, ..cut(10) };
+    let traffic = Traffic::recorded("t".into(), trace, Vec::new(), &cut).unwrap();
+    let sent = traffic.sent(&places, 1).unwrap();
+    let streams: Vec<_> = sent.streams.iter().map(|s| (s.region, s.programs.len())).collect();
+    assert_eq!(streams, [(0, 1), (1, 1)]);
+    let sizes = sent.streams.iter().map(|s| s.programs[0].1.nodes.len());
+    assert_eq!(sizes.collect::<Vec<_>>(), [2, 2]);
 }

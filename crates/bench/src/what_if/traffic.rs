@@ -4,13 +4,13 @@
 //! their regions. Replies are taken from later turns, so that replicas have them cached as the
 //! recorded engine did ([`meridian_workload::trace::ProgramOptions`]).
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail, ensure};
-use meridian_base::Time;
+use meridian_base::{Time, mix};
 use meridian_workload::Program;
 use meridian_workload::trace::{
     Excerpt, Format, Outcome, ProgramOptions, ReadOptions, Shape, TraceError, TraceRequest, shape,
@@ -25,6 +25,8 @@ use crate::trace_file;
 
 /// Most requests of a question.
 pub(super) const MOST: u64 = 1 << 20;
+/// Tokens at the start of a prompt that different conversations share: a system prompt.
+const OPENING: u32 = 1024;
 /// Lines may be out of order by less than this.
 const ORDER: Duration = Duration::from_secs(600);
 
@@ -63,8 +65,8 @@ pub struct Cut {
     /// The grid of the arrivals, which are spread over its steps.
     pub spread: Duration,
     /// A request without a session that shares more leading blocks than this with an earlier one is
-    /// a later turn of its session.
-    pub sessions_beyond: usize,
+    /// a later turn of its session; `None` for those of 1,024 tokens.
+    pub sessions_beyond: Option<usize>,
     /// Stops after this many requests.
     pub requests: u64,
     /// Sends a turn only after the answers that its session had before it.
@@ -108,8 +110,10 @@ pub(super) struct Stream {
 pub(super) struct Sent {
     pub(super) streams: Vec<Stream>,
     pub(super) requests: u64,
-    /// The start of the last program.
+    /// When the last request was sent, as it was recorded.
     pub(super) last: Duration,
+    /// Whether requests of a trace wait for answers, so that they may be sent later.
+    pub(super) waits: bool,
 }
 
 impl Traffic {
@@ -195,6 +199,7 @@ impl Traffic {
             );
         }
         let shadow = live::live(&requests);
+        let mut requests = with_sessions(requests, cut)?;
         tails::name(&mut requests);
         let Cut { spread, speed, chained, .. } = *cut;
         let kind = Kind::Recorded(Recorded { requests, spread, speed, chained });
@@ -232,6 +237,15 @@ impl Traffic {
     }
 }
 
+/// The requests, each with a session: its own, or else that of the one which it continues.
+fn with_sessions(requests: Vec<TraceRequest>, cut: &Cut) -> anyhow::Result<Vec<TraceRequest>> {
+    let block = requests.iter().map(|request| request.block_tokens).max().unwrap_or(0).max(1);
+    let usual = (OPENING / block).saturating_sub(1).max(1) as usize;
+    let sessions_beyond = Some(cut.sessions_beyond.unwrap_or(usual));
+    let to = Shape { order_within: ORDER, sessions_beyond, ..Shape::default() };
+    Ok(shape(requests.into_iter().map(Ok), &to)?.collect::<Result<_, _>>()?)
+}
+
 fn window(cut: &Cut) -> Shape {
     Shape {
         order_within: ORDER,
@@ -239,7 +253,6 @@ fn window(cut: &Cut) -> Shape {
         to: cut.before.map_or(Time::MAX, |before| Time::ZERO + before),
         // One more shows that there are more.
         limit: cut.requests + 1,
-        sessions_beyond: Some(cut.sessions_beyond),
         ..Shape::default()
     }
 }
@@ -278,33 +291,54 @@ impl Recorded {
         let to = Shape { seed, order_within: ORDER, spread, rate, regions, ..Shape::default() };
         let shaped = shape(self.requests.iter().cloned().map(Ok), &to)?;
         let shaped = shaped.collect::<Result<Vec<_>, _>>()?;
-        let mut sessions = HashSet::new();
-        let mut is_first = |request: &&TraceRequest| {
-            !self.chained || request.session.is_none_or(|session| sessions.insert(session))
-        };
-        let firsts = shaped.iter().filter(|request| is_first(request));
-        let classes = firsts.map(|request| class(request, &names, places));
-        let classes: Vec<_> = classes.collect::<Result<_, _>>()?;
-        let last = shaped.last().map_or(Duration::ZERO, |last| last.at.since(Time::ZERO));
+        let classes = shaped.iter().map(|request| class(request, &names, places));
+        let mut classes: Vec<Class> = classes.collect::<Result<_, _>>()?;
+        let last = shaped.last().map_or(Time::ZERO, |last| last.at);
+        let mut shaped = shaped;
+        if self.chained {
+            classes = apart(&mut shaped, classes);
+        }
         let chained = self.chained.then_some(ANSWERS);
         let options = ProgramOptions { seed, regions: names, chained, replies: true };
         let programs = to_programs(shaped.into_iter().map(Ok), &options);
-        let later = |at: Duration| at.div_f64(self.speed / rate);
-        let programs = programs.map(|program| {
-            program.map(|(at, program)| (Time::ZERO + later(at.since(Time::ZERO)), program))
-        });
+        let starts = rate / self.speed;
+        let programs =
+            programs.map(|program| program.map(|(at, program)| (at.scaled(starts), program)));
         let programs = programs.collect::<Result<Vec<_>, _>>()?;
         let sent = Sent::of(places, classes.into_iter().zip(programs));
-        Ok(Sent { last: later(last), ..sent })
+        let last = last.scaled(starts).since(Time::ZERO);
+        Ok(Sent { last, waits: self.chained, ..sent })
     }
 }
 
+/// A region, and the residency rules that a request matches.
+type Class = (usize, Vec<usize>);
+
+/// Parts the sessions whose requests have several classes, since a program has one. Returns the class of
+/// each program, in the order of their first requests.
+fn apart(requests: &mut [TraceRequest], classes: Vec<Class>) -> Vec<Class> {
+    let mut seen: HashMap<u64, Vec<Class>> = HashMap::new();
+    let mut of_programs = Vec::new();
+    for (request, class) in requests.iter_mut().zip(classes) {
+        let Some(session) = request.session else {
+            of_programs.push(class);
+            continue;
+        };
+        let parts = seen.entry(session).or_default();
+        let part = parts.iter().position(|known| *known == class).unwrap_or_else(|| {
+            of_programs.push(class.clone());
+            parts.push(class);
+            parts.len() - 1
+        });
+        if part > 0 {
+            request.session = Some(mix(session, part as u64));
+        }
+    }
+    of_programs
+}
+
 /// The region of a request and the residency rules that it matches.
-fn class(
-    request: &TraceRequest,
-    names: &[Arc<str>],
-    places: &Places,
-) -> anyhow::Result<(usize, Vec<usize>)> {
+fn class(request: &TraceRequest, names: &[Arc<str>], places: &Places) -> anyhow::Result<Class> {
     let name = request.region.as_deref();
     let found = names.iter().position(|known| Some(&**known) == name);
     let region = found.with_context(|| {
@@ -347,7 +381,8 @@ impl Sent {
             rules,
             programs: Arc::new(programs),
         };
-        Sent { streams: streams.into_iter().map(stream).collect(), requests, last }
+        let streams = streams.into_iter().map(stream).collect();
+        Sent { streams, requests, last, waits: false }
     }
 
     /// Without the streams of regions that have no clients.

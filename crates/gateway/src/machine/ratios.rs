@@ -15,6 +15,9 @@ pub(crate) struct Ratios(Vec<AtomicU64>);
 const RATIOS: usize = 256;
 /// The weight of an answer when the next one arrives.
 const KEEP: f32 = 0.95;
+/// Most bytes that one answer counts for, so that a single long prompt of another kind, or a lie, does
+/// not decide for long.
+const MOST: f32 = 65_536.0;
 /// Bytes of the first guess.
 const GUESSED: f32 = 1024.0;
 
@@ -33,8 +36,8 @@ impl Ratios {
         if bytes < 64 || tokens == 0 {
             return;
         }
-        let seen = bytes as f32;
-        let counted = (tokens as f32).clamp(seen * 0.05, seen * 1.5);
+        let seen = (bytes as f32).min(MOST);
+        let counted = seen * (tokens as f32 / bytes as f32).clamp(0.05, 1.5);
         let (tokens, bytes) = unpack(self.slot(model).load(Ordering::Relaxed));
         // Two racing updates lose one sample of many.
         let next = pack(tokens * KEEP + counted, bytes * KEEP + seen);
@@ -79,5 +82,15 @@ mod tests {
         }
         let ratio = ratios.get(ModelId(0));
         assert!((0.25..0.27).contains(&ratio), "{ratio}");
+    }
+
+    // A megabyte at a token a byte is forgotten after some tens of usual prompts.
+    #[test]
+    fn one_long_prompt_is_forgotten() {
+        let ratios = Ratios::new();
+        ratios.learn(ModelId(0), 1 << 20, 1 << 20);
+        (0..60).for_each(|_| ratios.learn(ModelId(0), 4000, 1000));
+        let ratio = ratios.get(ModelId(0));
+        assert!((0.25..0.3).contains(&ratio), "{ratio}");
     }
 }

@@ -7,8 +7,9 @@
 //! least 512 tokens fixes it for its model, until the process ends; shorter ones have too much of the
 //! chat template in them.
 //!
-//! A prompt whose tokens are shorter than usual has fewer ids than the blocks that the engine counted;
-//! its end has none then.
+//! Blocks do not end where hashes do, so a block takes the hash that ends nearest: equal ids mean equal
+//! prefixes but for half a hash. A prompt whose tokens are shorter than usual has fewer ids than the
+//! blocks that the engine counted; its end has none then.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -46,6 +46,7 @@ fn reloading(folder: &str) -> Vec<(&'static str, Value)> {
         ("journal.to", json!(file("journal.jsonl"))),
         ("journal.rotate.size", json!("2MiB")),
         ("journal.rotate.keep", json!(9)),
+        ("journal.block_tokens", json!(64)),
         ("keys.headers", json!(["x-other"])),
         ("keys.tenant_header", json!("x-other-tenant")),
         ("kv_lease", json!("1m")),

@@ -53,6 +53,8 @@ impl Journal {
         let block_tokens = fields.block_tokens("block_tokens")?.unwrap_or(default);
         let request = common(&mut fields, 1e6, block_tokens)?;
         let request = TraceRequest {
+            // Also of a prompt without ids: its end may still be known by its session.
+            block_tokens,
             session: fields.hash("session")?,
             region: fields.word("region")?,
             tenant: fields.hash("tenant")?,

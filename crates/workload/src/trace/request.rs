@@ -18,7 +18,7 @@ pub struct TraceRequest {
     pub input_tokens: u32,
     /// Tokens of the reply; 0 if there was none.
     pub output_tokens: u32,
-    /// Tokens of a block; 0 if the trace has no block ids.
+    /// Tokens of a block; 0 if the trace has none.
     pub block_tokens: u32,
     /// The ids of its first blocks, the partial last block with or without one; empty if unknown.
     pub hash_ids: Vec<u64>,
@@ -178,12 +178,13 @@ impl TraceRequest {
         })
     }
 
-    /// The same request with its prompt cut into blocks of `block_tokens`; tokens without an id are
-    /// drawn from `unique`. A prompt without ids stays so.
+    /// The same request with its prompt cut into blocks of `block_tokens`, each with an id; tokens
+    /// without one are drawn from `unique`. A prompt without ids stays so.
     #[must_use]
     pub fn in_blocks(mut self, block_tokens: u32, unique: u64) -> TraceRequest {
         let block_tokens = block_tokens.clamp(1, MAX_BLOCK_TOKENS);
-        if !self.hash_ids.is_empty() && self.block_tokens != block_tokens {
+        let lacks = self.hash_ids.len() < (self.input_tokens / block_tokens) as usize;
+        if !self.hash_ids.is_empty() && (self.block_tokens != block_tokens || lacks) {
             let (_, ids) = prompt_ids(self.segments(unique), block_tokens);
             self.hash_ids = ids;
             self.block_tokens = block_tokens;

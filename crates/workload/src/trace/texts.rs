@@ -120,10 +120,11 @@ impl Writer<'_> {
             match self.cuts.get(prefix) {
                 None => text.prompt.push(segment(mix(self.seed, *id), tokens)),
                 Some(&(earlier, part)) => {
-                    let end = &self.texts[earlier];
+                    let before = &self.texts[earlier];
                     let rest = segment(mix(mix(self.seed, *prefix), REST), tokens);
-                    let cut = end.prompt[end.end..].iter().copied().chain([rest]);
-                    text.prompt.extend(piece(cut, part * request.block_tokens, tokens));
+                    // An end of several blocks has a segment for each.
+                    let end = before.prompt[before.end + part as usize..].iter().copied();
+                    text.prompt.extend(piece(end.chain([rest]), 0, tokens));
                 }
             }
         }
@@ -170,7 +171,10 @@ fn piece(of: impl IntoIterator<Item = Segment>, from: u32, tokens: u32) -> Vec<S
     let from = u64::from(from) * u64::from(BYTES_PER_TOKEN);
     let mut found = Vec::new();
     for segment in of {
-        if at >= from && at < end {
+        if at >= end {
+            break;
+        }
+        if at >= from {
             let bytes = u64::from(segment.bytes).min(end - at) as u32;
             found.push(Segment { bytes, ..segment });
         }

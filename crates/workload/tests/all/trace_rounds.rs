@@ -197,8 +197,7 @@ fn a_shadow() {
     let shadow = |compared| Shadowed { policy: "p2c".into(), would: "same".into(), compared };
     let one = |shadow| TraceRequest {
         shadow,
-        // Without blocks their size is not read back.
-        block_tokens: 0,
+        block_tokens: BLOCK,
         ..TraceRequest::new(Time::ZERO, 100, 5)
     };
     let made = [one(None), one(Some(shadow(None))), one(Some(shadow(Some(compared))))];

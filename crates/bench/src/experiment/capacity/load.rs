@@ -141,7 +141,7 @@ impl Load {
             before: Some(length),
             speed: 1.0,
             spread: self.spec.spread.0,
-            sessions_beyond: 1,
+            sessions_beyond: Some(1),
             chained: false,
             requests,
         };

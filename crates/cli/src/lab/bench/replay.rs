@@ -54,7 +54,8 @@ struct Replayed {
     /// File with a line TENANT=KEY for each tenant: the hash in the journal, and its API key
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
-    /// Send a turn only after the answer to the one before
+    /// Send a turn only after the answers that its session had before it, and the recorded time to
+    /// think
     #[arg(long)]
     chained: bool,
     /// Bytes of a token of the endpoint [default: measured with two prompts]

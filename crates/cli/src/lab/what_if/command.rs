@@ -70,7 +70,9 @@ fn requests(args: &Args, flag: &mut impl FnMut(&str, String)) {
     if matches!(kind, Kind::Excerpt | Kind::File(_)) {
         flag("speed", cut.speed.to_string());
         flag("spread", time(cut.spread));
-        flag("sessions-beyond", cut.sessions_beyond.to_string());
+        if let Some(blocks) = cut.sessions_beyond {
+            flag("sessions-beyond", blocks.to_string());
+        }
         return;
     }
     if let Some(generator) = &source.generator {

@@ -62,7 +62,7 @@ pub(super) struct Requests {
     #[arg(long)]
     pub(super) chained: bool,
     /// Treat a request without a session as a later turn if it shares more leading blocks than this
-    /// with an earlier one [default: 1]
+    /// with an earlier one [default: those of 1,024 tokens]
     #[arg(long)]
     pub(super) sessions_beyond: Option<usize>,
     /// Generator of the prompts, if TRACE has ServeGen's rates
@@ -161,7 +161,7 @@ impl Requests {
                 Kind::Excerpt if self.trace == Format::Mooncake.name() => GRID,
                 _ => APART,
             }),
-            sessions_beyond: self.sessions_beyond.unwrap_or(1),
+            sessions_beyond: self.sessions_beyond,
             requests: self.requests,
             chained: self.chained,
         })
