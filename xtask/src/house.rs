@@ -17,6 +17,14 @@ pub(crate) struct House {
     pub(crate) files: Vec<File>,
 }
 
+/// The trees of crates: what an operator runs, the scheduler of transfers, and the laboratory.
+pub(crate) const TREES: [&str; 3] = ["product", "flow", "lab"];
+
+/// Whether a path from the root is in one of the trees.
+pub(crate) fn in_a_tree(path: &str) -> bool {
+    path.split_once('/').is_some_and(|(tree, _)| TREES.contains(&tree))
+}
+
 /// One file of the repository.
 pub(crate) struct File {
     /// From the root, with forward slashes.
@@ -59,6 +67,13 @@ impl House {
     /// The packages of the workspace.
     pub(crate) fn packages(&self) -> Vec<&Package> {
         self.metadata.workspace_packages()
+    }
+
+    /// The folder of a package, from the root.
+    pub(crate) fn folder(&self, package: &Package) -> String {
+        let folder = package.manifest_path.parent().expect("a manifest is in a folder");
+        let inside = folder.strip_prefix(&self.metadata.workspace_root);
+        inside.map_or_else(|_| folder.to_string(), ToString::to_string)
     }
 
     /// The `meridian` binary from `build`.

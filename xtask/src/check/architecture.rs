@@ -4,7 +4,7 @@
 //! in docs/decisions, with a page for each decision that the index there links.
 
 use super::{Broken, Rule, at, of};
-use crate::house::{File, House};
+use crate::house::{File, House, in_a_tree};
 use crate::md;
 
 pub(crate) const RULE: Rule = Rule {
@@ -36,7 +36,7 @@ fn too_long(text: &str) -> Option<Broken> {
 /// Code spans that name a missing file or folder. `request/admit.rs` matches the end of a path.
 fn lost_paths(text: &str, files: &[File]) -> Vec<Broken> {
     let is_path = |span: &str| {
-        let named = span.ends_with(".rs") || span.ends_with('/') || span.starts_with("crates/");
+        let named = span.ends_with(".rs") || span.ends_with('/') || in_a_tree(span);
         named && !span.contains([' ', '*'])
     };
     let exists = |span: &str| {
@@ -102,10 +102,10 @@ mod tests {
     // A span that looks like a path must be a file or folder, or the end of a file's path.
     #[test]
     fn a_lost_path_is_found() {
-        let files = [File::of("crates/a/src/m/b.rs", "")];
-        let text = "`crates/a` `m/b.rs` `src/m/` `crates/a/src/m/b.rs`\n`crates/gone` `b/m/` `x y/`\n`n/b.rs`";
+        let files = [File::of("product/a/src/m/b.rs", "")];
+        let text = "`product/a` `m/b.rs` `src/m/` `product/a/src/m/b.rs`\n`product/gone` `b/m/` `x y/`\n`n/b.rs`";
         let said: Vec<_> = lost_paths(text, &files).into_iter().map(|one| one.what).collect();
-        let lost = ["crates/gone is not there", "b/m/ is not there", "n/b.rs is not there"];
+        let lost = ["product/gone is not there", "b/m/ is not there", "n/b.rs is not there"];
         assert_eq!(said, lost);
     }
 

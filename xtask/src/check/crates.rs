@@ -15,7 +15,7 @@ pub(crate) const RULE: Rule = Rule {
 };
 
 /// The crate that has to read its callers' memory, and has the workspace's other lints itself.
-const OWN_LINTS: &str = "crates/flow-abi/Cargo.toml";
+const OWN_LINTS: &str = "flow/flow-abi/Cargo.toml";
 
 fn broken(path: &str, manifest: &str) -> Vec<Broken> {
     let mut found = Vec::new();

@@ -117,9 +117,9 @@ mod tests {
     use super::*;
 
     fn found(files: &[(&str, &str)], known: &[(&str, usize)]) -> Vec<Broken> {
-        let mut house = vec![File::of("crates/a/Cargo.toml", "")];
+        let mut house = vec![File::of("product/a/Cargo.toml", "")];
         house.extend(
-            files.iter().map(|(path, text)| File::of(&format!("crates/a/src/{path}"), text)),
+            files.iter().map(|(path, text)| File::of(&format!("product/a/src/{path}"), text)),
         );
         broken(&measure(&house), known)
     }
@@ -136,12 +136,12 @@ mod tests {
     fn three_files_in_a_circle_are_found() {
         let found = found(&THREE, &[]);
         assert_eq!(found.len(), 1);
-        assert_eq!(found[0].place, "crates/a");
+        assert_eq!(found[0].place, "product/a");
         let lines: Vec<_> = found[0].what.lines().map(str::trim).collect();
         assert!(lines[0].starts_with("3 files import each other in a cycle, over 2. Move"));
-        assert_eq!(lines[1], "crates/a/src/a.rs:1 imports B from crates/a/src/b.rs");
-        assert_eq!(lines[2], "crates/a/src/b.rs:2 imports run from crates/a/src/c.rs");
-        assert_eq!(lines[3], "crates/a/src/c.rs:2 imports A from crates/a/src/a.rs");
+        assert_eq!(lines[1], "product/a/src/a.rs:1 imports B from product/a/src/b.rs");
+        assert_eq!(lines[2], "product/a/src/b.rs:2 imports run from product/a/src/c.rs");
+        assert_eq!(lines[3], "product/a/src/c.rs:2 imports A from product/a/src/a.rs");
     }
 
     // A type and its `impl` in a second file may import each other.

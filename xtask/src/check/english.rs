@@ -10,7 +10,7 @@
 
 use super::tokens::{Kind, Token, tokens};
 use super::{Broken, Rule, at, of};
-use crate::house::File;
+use crate::house::{File, in_a_tree};
 use crate::md;
 
 pub(crate) const RULE: Rule = Rule {
@@ -145,7 +145,7 @@ fn comments<'a>(
 
 /// The string literals of a crate's source, without its tests.
 fn messages(path: &str, text: &str) -> Vec<(usize, String)> {
-    let inner = path.strip_prefix("crates/").and_then(|path| path.split_once("/src/"));
+    let inner = path.split_once("/src/").filter(|_| in_a_tree(path));
     let is_test = |path: &str| path.ends_with("tests.rs") || path.contains("tests/");
     if !path.ends_with(".rs") || inner.is_none_or(|(_, path)| is_test(path)) {
         return Vec::new();
@@ -202,9 +202,9 @@ mod tests {
     fn sources() {
         let text = "//! Sent\n//! on.\n// `nobody`\nfn nobody() { f(\"ends\\\n  well\") }\n\
                     #[cfg(test)]\nmod tests { const A: &str = \"nobody\"; }\n";
-        assert_eq!(words("crates/wire/src/a.rs", text), ["`sent on`", "`ends well`"]);
-        assert_eq!(words("crates/cli/src/certs/tests.rs", text), ["`sent on`"]);
-        assert_eq!(words("crates/cli/tests/all/a.rs", text), ["`sent on`"]);
+        assert_eq!(words("product/wire/src/a.rs", text), ["`sent on`", "`ends well`"]);
+        assert_eq!(words("product/cli/src/certs/tests.rs", text), ["`sent on`"]);
+        assert_eq!(words("product/cli/tests/all/a.rs", text), ["`sent on`"]);
     }
 
     // Comments of scripts and configurations are checked; their values are not.

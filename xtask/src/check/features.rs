@@ -38,7 +38,7 @@ fn broken(tests: &str, packages: &str) -> Vec<Broken> {
     let again: BTreeSet<&str> = packages.lines().filter(|line| !built.contains(line)).collect();
     let again = again.into_iter().filter(|line| line.split(' ').next() != Some(CLI));
     let remedy = "tests have other features; name the test library that turns them on in \
-                  the feature, in crates/cli/Cargo.toml";
+                  the feature, in product/cli/Cargo.toml";
     again.map(|line| of(AS_TESTS, format!("{line}: {remedy}"))).collect()
 }
 

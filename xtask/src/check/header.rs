@@ -12,8 +12,8 @@ pub(crate) const RULE: Rule = Rule {
     run: |house| Ok(broken(house.text(HEADER).unwrap_or_default(), &made(house)?)),
 };
 
-const HEADER: &str = "crates/flow-abi/include/meridian_flow.h";
-const SOURCES: [&str; 2] = ["crates/flow-abi/src/codes.rs", "crates/flow-abi/src/exports.rs"];
+const HEADER: &str = "flow/flow-abi/include/meridian_flow.h";
+const SOURCES: [&str; 2] = ["flow/flow-abi/src/codes.rs", "flow/flow-abi/src/exports.rs"];
 const HEAD: &str =
     "/* Meridian's flow gate, for connectors in engines. Made by ./x docs; see docs/kv-gate.md.
  *

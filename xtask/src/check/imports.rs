@@ -51,7 +51,7 @@ const TABLE: &[Line] = &[
     line("engined", &["base", "cards", "engine", "fabric", "flow", "gate", "wire"]),
     line("control", &["base", "wire", "tls", "dns"]),
     line("ina", &["base", "wire"]),
-    line("lab", &["base", "wire", "tls", "page"]),
+    line("fleet", &["base", "wire", "tls", "page"]),
     line("bench", EVERYTHING),
     line("cli", EVERYTHING),
     line("xtask", &[]),
@@ -89,7 +89,7 @@ fn short(package: &str) -> String {
 }
 
 fn broken(edges: &[Edge]) -> Vec<Broken> {
-    edges.iter().filter_map(|edge| Some(of(format!("crates/{}", edge.from), why(edge)?))).collect()
+    edges.iter().filter_map(|edge| Some(of(edge.from.clone(), why(edge)?))).collect()
 }
 
 fn why(Edge { from, to, in_tests }: &Edge) -> Option<String> {
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn machines_do_not_import_each_other() {
         let found = judged("routing", "engine", false);
-        assert_eq!(found[0].place, "crates/routing");
+        assert_eq!(found[0].place, "routing");
         assert!(found[0].what.starts_with("routing imports engine, and may import base."));
         assert_eq!(judged("routing", "base", false), []);
     }

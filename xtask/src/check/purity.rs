@@ -17,15 +17,15 @@ pub(crate) const RULE: Rule = Rule {
     run: |house| run(house),
 };
 
-/// The project's pure crates, existing or planned.
+/// The project's pure crates.
 const PURE: [&str; 5] = ["base", "routing", "engine", "flow", "fabric"];
 
 fn run(house: &House) -> anyhow::Result<Vec<Broken>> {
     let mut found = Vec::new();
     for name in PURE {
         let package = format!("meridian-{name}");
-        if house.packages().iter().any(|one| one.name.as_str() == package) {
-            let path = format!("crates/{name}/src/lib.rs");
+        if let Some(one) = house.packages().iter().find(|one| one.name.as_str() == package) {
+            let path = format!("{}/src/lib.rs", house.folder(one));
             found.extend(of_source(&path, house.text(&path).unwrap_or_default()));
             for library in libraries(house, &package)? {
                 found.extend(of_library(&package, &library));

@@ -1,4 +1,4 @@
-//! The wheel of the KV gate: the Python package in `python/` with the flow scheduler's library inside.
+//! The wheel of the KV gate: the Python package in `flow/python/` with the flow scheduler's library inside.
 //!
 //! setuptools packs it. The library is linked against the same old glibc as the binary, and its
 //! wheel carries that version in its name.
@@ -14,7 +14,7 @@ use super::{glibc, wheel};
 use crate::cmd::{self, cargo, cmd, stdout_of};
 use crate::house::House;
 
-const PROJECT: &str = "python";
+const PROJECT: &str = "flow/python";
 const MODULES: &str = "meridian_flow";
 /// The library's name in the package, where its modules look for it.
 const INSIDE: &str = "libmeridian_flow.so";

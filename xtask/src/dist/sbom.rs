@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(library["purl"], "pkg:cargo/a@1.2.3");
         assert_eq!(library["licenses"][0]["expression"], "MIT OR Apache-2.0");
         assert_eq!(library["hashes"][0]["content"], "abc");
-        let own = "meridian-base v0.1.0 (a/crates/base)|Apache-2.0";
+        let own = "meridian-base v0.1.0 (a/product/base)|Apache-2.0";
         assert_eq!(component(own, &BTreeMap::new()), None);
     }
 }

@@ -78,7 +78,7 @@ fn llamacpp(house: &House, made: &Made, folder: &Path, port: &str) -> anyhow::Re
     }
     let model = model(&home).with_context(|| format!("no model in {}", home.display()))?;
     let mut serve = cmd(&house.root, home.join("venv/bin/python"), &[]);
-    serve.arg("crates/lab/llamacpp/serve.py").arg(model);
+    serve.arg("lab/fleet/llamacpp/serve.py").arg(model);
     serve.args([port, "4", "8192", "--alias", MODEL]);
     Running::start(serve, &folder.join(format!("llamacpp-{port}.log")))
         .with_context(|| format!("is port {port} in use? {PAGE} names it"))
