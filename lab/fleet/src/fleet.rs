@@ -30,10 +30,12 @@ impl Fleet {
         Ok(Fleet { binary: binary.into(), clocks: None, namespace: None, keeper, dir })
     }
 
-    /// A fleet that runs the executable of this process.
+    /// A fleet that runs the `meridian` beside this program, which runs the laboratory's commands.
+    ///
+    /// # Errors
+    /// If it is not there.
     pub fn of_this_program() -> Result<Fleet> {
-        let binary = std::env::current_exe().map_err(Error::file("finding", "this program"))?;
-        Fleet::new(binary)
+        Fleet::new(meridian()?)
     }
 
     /// Starts a program and waits until it is ready.
@@ -94,4 +96,21 @@ impl Fleet {
     pub fn keep_logs(&self) {
         self.dir.keep();
     }
+}
+
+/// The `meridian` beside this program.
+///
+/// # Errors
+/// If it is not there.
+pub fn meridian() -> Result<PathBuf> {
+    let own = std::env::current_exe().map_err(Error::file("finding", "this program"))?;
+    let beside = own.with_file_name("meridian");
+    if beside.is_file() {
+        return Ok(beside);
+    }
+    Err(Error::Missing {
+        what: beside.display().to_string(),
+        remedy: "install it beside this program; from source: cargo build --package meridian-cli"
+            .into(),
+    })
 }

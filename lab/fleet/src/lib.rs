@@ -49,7 +49,7 @@ pub use cpu::Busy;
 pub use distance::Distance;
 pub use engine::{EngineSpec, PlannedInstance};
 pub use error::{Error, Result};
-pub use fleet::Fleet;
+pub use fleet::{Fleet, meridian};
 pub use gateway::{Gateway, GatewaySpec, PeersSpec};
 pub use load::{ClientCounts, Live, LoadSpec, Report};
 pub use operator::Operator;

@@ -8,9 +8,9 @@ use anyhow::anyhow;
 use meridian_wire::config::{Problem, locate};
 
 /// A configuration file as text.
-pub(crate) struct ConfigFile {
+pub struct ConfigFile {
     path: PathBuf,
-    pub(crate) yaml: String,
+    pub yaml: String,
 }
 
 impl ConfigFile {
@@ -18,7 +18,7 @@ impl ConfigFile {
     ///
     /// # Errors
     /// If the file cannot be read; the error has the reason and the remedy.
-    pub(crate) fn read(path: &Path) -> anyhow::Result<ConfigFile> {
+    pub fn read(path: &Path) -> anyhow::Result<ConfigFile> {
         let shown = path.display();
         if path.is_dir() {
             return Err(anyhow!("{shown} is a directory; name a file, as in {}", example(path)));
@@ -33,7 +33,7 @@ impl ConfigFile {
     }
 
     /// The error that lists problems, each with the file and its line.
-    pub(crate) fn refused(&self, problems: &[Problem]) -> anyhow::Error {
+    pub fn refused(&self, problems: &[Problem]) -> anyhow::Error {
         if let [problem] = problems {
             return anyhow!("{}", self.line(problem));
         }
@@ -45,7 +45,7 @@ impl ConfigFile {
     }
 
     /// The error that a start failed with, with lines for the fields that it names.
-    pub(crate) fn cannot_start(&self, error: &str) -> anyhow::Error {
+    pub fn cannot_start(&self, error: &str) -> anyhow::Error {
         let problems = locate(&self.yaml, error.lines().map(str::to_owned).collect());
         self.refused(&problems)
     }

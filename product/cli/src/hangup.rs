@@ -16,7 +16,7 @@ fn hangups() -> anyhow::Result<Signal> {
 }
 
 /// Notified at each SIGHUP from now on. Several before the next wait count as one.
-pub(crate) fn reloads() -> anyhow::Result<Arc<Notify>> {
+pub fn reloads() -> anyhow::Result<Arc<Notify>> {
     let mut hangups = hangups()?;
     let reload = Arc::new(Notify::new());
     let notify = reload.clone();
@@ -29,7 +29,7 @@ pub(crate) fn reloads() -> anyhow::Result<Arc<Notify>> {
 }
 
 /// Keeps the process alive at SIGHUP from now on, and says that `what` has nothing to reload.
-pub(crate) fn survive(what: &'static str) -> anyhow::Result<()> {
+pub fn survive(what: &'static str) -> anyhow::Result<()> {
     let mut hangups = hangups()?;
     tokio::spawn(async move {
         while hangups.recv().await.is_some() {

@@ -32,7 +32,7 @@ impl fmt::Display for BrokenOff {
 }
 
 /// Whether the request may have reached the server before this error: a change may have been made.
-pub(crate) fn may_have_arrived(error: &anyhow::Error) -> bool {
+pub fn may_have_arrived(error: &anyhow::Error) -> bool {
     let failed = error.downcast_ref::<legacy::Error>();
     failed.is_some_and(|error| !error.is_connect())
         || error.is::<Elapsed>()
@@ -40,7 +40,7 @@ pub(crate) fn may_have_arrived(error: &anyhow::Error) -> bool {
 }
 
 /// How the server of an https address is verified.
-pub(crate) enum Secured<'a> {
+pub enum Secured<'a> {
     /// The control plane of the fleet in our own certificate, at any address.
     Control(&'a Files),
     /// A gateway, whose certificate names the host of the address.
@@ -48,7 +48,7 @@ pub(crate) enum Secured<'a> {
 }
 
 /// Sends a request with a JSON body to `url`; returns the status and the body of the answer.
-pub(crate) fn ask(
+pub fn ask(
     method: &str,
     url: &str,
     token: Option<&str>,
@@ -127,7 +127,7 @@ fn tcp() -> HttpConnector {
 }
 
 /// The message of an error in OpenAI's form.
-pub(crate) fn message(body: &str) -> String {
+pub fn message(body: &str) -> String {
     let value: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
     value["error"]["message"].as_str().unwrap_or(body).to_owned()
 }

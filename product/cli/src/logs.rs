@@ -12,7 +12,7 @@ const USUAL: &str = "info,aws_config=error,rustls=error";
 
 /// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
-pub(crate) enum Format {
+pub enum Format {
     /// Text for terminals.
     #[default]
     Text,
@@ -21,7 +21,7 @@ pub(crate) enum Format {
 }
 
 /// Starts logging. `MERIDIAN_LOG` overrides the level (`debug`, `meridian_gateway=trace`).
-pub(crate) fn start(format: Format) {
+pub fn start(format: Format) {
     let filter = EnvFilter::try_from_env("MERIDIAN_LOG").unwrap_or_else(|_| EnvFilter::new(USUAL));
     let logs = tracing_subscriber::fmt()
         .with_env_filter(filter)

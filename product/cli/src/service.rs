@@ -8,26 +8,26 @@ use anyhow::Context;
 use crate::logs;
 
 #[derive(clap::Args)]
-pub(crate) struct Options {
+pub struct Options {
     /// Configuration file
     #[arg(short, long, value_name = "FILE")]
-    pub(crate) config: PathBuf,
+    pub config: PathBuf,
     /// Check the configuration, print it with all defaults, and exit
     #[arg(long)]
-    pub(crate) check: bool,
+    pub check: bool,
     /// Format of log lines
     #[arg(long, value_enum, default_value_t)]
-    pub(crate) log_format: logs::Format,
+    pub log_format: logs::Format,
 }
 
 /// The runtime of a process that needs one thread.
-pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+pub fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_all().build().context("cannot start the runtime")
 }
 
 /// Returns on SIGTERM or Ctrl-C.
-pub(crate) async fn stopped() {
+pub async fn stopped() {
     use tokio::signal::unix::{SignalKind, signal};
     let mut term = signal(SignalKind::terminate()).expect("a runtime with signals is running");
     tokio::select! {

@@ -5,6 +5,7 @@
 use std::io::{BufRead, Read};
 
 use anyhow::bail;
+use meridian_wire::config::KeyHash;
 
 /// Make the hash of a tenant's API key, for `tenants` in a gateway's configuration
 #[derive(clap::Args)]
@@ -22,7 +23,7 @@ const MOST: usize = 1024;
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if args.new {
         let key = meridian_gateway::new_key()?;
-        println!("key  {key}\nhash {}", meridian_gateway::hash_key(key.as_bytes()));
+        println!("key  {key}\nhash {}", KeyHash::of(key.as_bytes()));
         return Ok(());
     }
     println!("{}", hash(std::io::stdin().lock())?);
@@ -44,7 +45,7 @@ fn hash(input: impl BufRead) -> anyhow::Result<String> {
             "stdin: is not a key; give one line of at most {MOST} printable characters without spaces"
         );
     }
-    Ok(meridian_gateway::hash_key(key.as_bytes()))
+    Ok(KeyHash::of(key.as_bytes()).to_string())
 }
 
 #[cfg(test)]

@@ -36,6 +36,6 @@ pub use check::{Live, check, check_live};
 pub use descriptors::raise_descriptors;
 pub use error::Error;
 pub use in_force::Given;
-pub use inputs::tenants::{NoChance, hash_key, new_key};
+pub use inputs::tenants::{NoChance, new_key};
 pub use peers::tls::TlsError;
 pub use serve::{Ready, serve};

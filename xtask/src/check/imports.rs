@@ -53,7 +53,9 @@ const TABLE: &[Line] = &[
     line("ina", &["base", "wire"]),
     line("fleet", &["base", "wire", "tls", "page"]),
     line("bench", EVERYTHING),
+    line("import", &["wire"]),
     line("cli", EVERYTHING),
+    line("lab", EVERYTHING),
     line("xtask", &[]),
 ];
 

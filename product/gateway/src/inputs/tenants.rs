@@ -51,12 +51,6 @@ pub(crate) struct Identified {
     pub(crate) priority: Priority,
 }
 
-/// The SHA-256 of a key in the configuration's form: `sha256:` and hex digits.
-#[must_use]
-pub fn hash_key(key: &[u8]) -> String {
-    config::KeyHash(Some(hashed(key))).to_string()
-}
-
 /// The system provides no randomness.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the system has no source of random numbers; make a key on another machine")]
@@ -211,7 +205,7 @@ mod tests {
     use super::*;
 
     fn tenants() -> Tenants {
-        let key = |key: &str| config::KeyHash::from(hash_key(key.as_bytes()));
+        let key = |key: &str| config::KeyHash::of(key.as_bytes());
         let tenant = |name: &str, keys: &[&str]| config::Tenant {
             name: name.to_owned(),
             keys: keys.iter().map(|k| key(k)).collect(),
@@ -238,7 +232,7 @@ mod tests {
     #[test]
     fn hash_is_sha256() {
         let known = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert_eq!(hash_key(b"abc"), known);
+        assert_eq!(config::KeyHash::of(b"abc").to_string(), known);
     }
 
     // Each key identifies its tenant, in either header. Without a key, with two, or with an unknown

@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
-use meridian_gateway::{Given, hash_key};
+use meridian_gateway::Given;
 use meridian_tls::{Files, client, open_client};
 use meridian_wire::config::{AdminTls, Gateway as Config, KeyHash};
 use meridian_wire::peer::{Identity, Party};
@@ -26,7 +26,7 @@ const BEARER: (&str, &str) = ("authorization", "Bearer mk-0123456789abcdefghij")
 const JSON: (&str, &str) = ("content-type", "application/json");
 
 fn tokens(tokens: &[&str]) -> Vec<KeyHash> {
-    tokens.iter().map(|token| KeyHash::from(hash_key(token.as_bytes()))).collect()
+    tokens.iter().map(|token| KeyHash::of(token.as_bytes())).collect()
 }
 
 async fn guarded(replica: &Replica) -> Region {

@@ -17,7 +17,7 @@ const PAGE: &str = "https://app.example.org";
 
 /// Configures a tenant whose key is `sixteen letters and more`.
 fn name_tenant(config: &mut Config) {
-    let key = meridian_gateway::hash_key(b"sixteen letters and more");
+    let key = meridian_wire::config::KeyHash::of(b"sixteen letters and more");
     let yaml = format!("version: 1\ntenants:\n  - {{name: acme, keys: [\"{key}\"]}}\n");
     config.tenants = Config::read(&yaml).unwrap().tenants;
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use meridian_gateway::{Given, hash_key};
+use meridian_gateway::Given;
 use meridian_wire::admin::{Explanation, Level, Snapshot};
 use meridian_wire::config::KeyHash;
 
@@ -49,7 +49,7 @@ async fn the_page_and_its_files() {
 async fn the_page_needs_a_login() {
     let replica = Replica::start().await;
     let mut config = config(&[&replica]);
-    config.admin_access.tokens = vec![KeyHash::from(hash_key(TOKEN.as_bytes()))];
+    config.admin_access.tokens = vec![KeyHash::of(TOKEN.as_bytes())];
     let region = Region::start(config).await;
     let host = region.admin.to_string();
     let host = ("host", host.as_str());

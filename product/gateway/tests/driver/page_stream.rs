@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use http::Request;
 use http_body_util::Full;
-use meridian_gateway::hash_key;
 use meridian_wire::admin::Snapshot;
 use meridian_wire::config::KeyHash;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -53,7 +52,7 @@ async fn events_bring_the_newest_points() {
 async fn a_log_out_ends_the_stream() {
     let replica = Replica::start().await;
     let mut config = config(&[&replica]);
-    config.admin_access.tokens = vec![KeyHash::from(hash_key(TOKEN.as_bytes()))];
+    config.admin_access.tokens = vec![KeyHash::of(TOKEN.as_bytes())];
     let region = Region::start(config).await;
     let host = region.admin.to_string();
     let (host, json) = (("host", host.as_str()), ("content-type", "application/json"));

@@ -2,7 +2,6 @@
 
 use http::{HeaderValue, Request};
 use http_body_util::Full;
-use meridian_gateway::hash_key;
 use meridian_wire::config::{Gateway as Config, Isolation, KeyHash, TellClients, Tenant};
 
 use crate::common::{Region, Replica, call, chat, request};
@@ -11,7 +10,7 @@ const KEY: &str = "mk-0123456789abcdefghij";
 const OTHER: &str = "mk-zyxwvutsrqponmlkjihg";
 
 pub(crate) fn tenant(name: &str, key: &str) -> Tenant {
-    let keys = vec![KeyHash::from(hash_key(key.as_bytes()))];
+    let keys = vec![KeyHash::of(key.as_bytes())];
     Tenant { name: name.to_owned(), keys, ..Tenant::default() }
 }
 

@@ -97,6 +97,15 @@ impl From<PriorityClass> for Priority {
 #[serde(from = "String", into = "String")]
 pub struct KeyHash(pub Option<[u8; 32]>);
 
+impl KeyHash {
+    /// The hash of a key.
+    #[must_use]
+    pub fn of(key: &[u8]) -> KeyHash {
+        let hash = ring::digest::digest(&ring::digest::SHA256, key);
+        KeyHash(Some(hash.as_ref().try_into().expect("SHA-256 has 32 bytes")))
+    }
+}
+
 impl From<String> for KeyHash {
     fn from(text: String) -> KeyHash {
         KeyHash(read(&text))

@@ -1,0 +1,19 @@
+//! `meridian-lab`: what measures, simulates and plans around the product.
+
+mod bench;
+mod calibrate;
+mod chaos;
+mod command;
+mod engine;
+mod experiment;
+mod flow;
+mod outputs;
+mod plan;
+mod up;
+mod wan;
+mod what_if;
+mod workload;
+
+fn main() -> std::process::ExitCode {
+    command::run()
+}
