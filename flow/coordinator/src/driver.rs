@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use meridian_base::{RequestId, Time};
 use meridian_flow::{Config, ConfigError, Coordinator, Report, Ruling};
-use meridian_wire::flow::{Batch, Port, ToCoordinator, ToNode, Verdict};
+use meridian_messages::{Batch, Port, ToCoordinator, ToNode, Verdict};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 

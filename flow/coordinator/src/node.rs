@@ -4,7 +4,7 @@ use std::io::{Error, ErrorKind, Result};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use meridian_wire::flow::{LONGEST, Port, ToCoordinator, ToNode, VERSION};
+use meridian_messages::{LONGEST, Port, ToCoordinator, ToNode, VERSION};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};

@@ -2,7 +2,7 @@
 
 use meridian_flow::Stage;
 use meridian_gate::{Clock, Gate, Handle, NewBatch, NewFlow, Permit};
-use meridian_wire::flow::Settings;
+use meridian_messages::Settings;
 
 use crate::codes::Failure;
 use crate::gates;

@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 
 use meridian_base::{BatchId, PortId, Time};
 use meridian_flow::Batch;
-use meridian_wire::flow;
+use meridian_messages as flow;
 
 use crate::error::GateError;
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
 use meridian_flow::Input;
-use meridian_wire::flow;
+use meridian_messages as flow;
 
 use crate::clock::Clock;
 use crate::error::SettingsError;

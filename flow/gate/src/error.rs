@@ -1,7 +1,7 @@
 //! Why a gate refuses.
 
 use meridian_flow::{ConfigError, Refusal};
-use meridian_wire::flow::BatchError;
+use meridian_messages::BatchError;
 
 /// Why a gate can't be opened.
 #[derive(Debug, thiserror::Error)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use meridian_base::{BatchId, PortId, RequestId, Time};
 use meridian_flow::{Flow, Input, Owner, Ports, Refusal, Stage};
-use meridian_wire::flow::Settings;
+use meridian_messages::Settings;
 
 use crate::batches::NewBatch;
 use crate::clock::Clock;

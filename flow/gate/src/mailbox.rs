@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, OnceLock};
 
-use meridian_wire::flow;
+use meridian_messages as flow;
 
 /// A report of the gate.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use meridian_base::{PortId, Time};
 use meridian_flow::{Config, Flows, Input, Limits, policy};
-use meridian_wire::flow::Settings;
+use meridian_messages::Settings;
 
 use crate::error::SettingsError;
 

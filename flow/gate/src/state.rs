@@ -4,7 +4,7 @@ use std::task::Waker;
 
 use meridian_base::{BatchId, FlowId, PortId, RequestId, Time};
 use meridian_flow::{Flow, Flows, Input, Output, PermitWhy, Refusal};
-use meridian_wire::flow;
+use meridian_messages as flow;
 
 use crate::batches::Batches;
 use crate::counts::Status;

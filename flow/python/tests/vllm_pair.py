@@ -28,7 +28,7 @@ from typing import Any
 
 from tests.real import require_in_new_process
 
-TOOL = Path(__file__).parents[2] / "lab/cli/tests/vllm_pd/model.py"
+TOOL = Path(__file__).parents[3] / "lab/cli/tests/vllm_pd/model.py"
 START = 900.0
 """The longest start of an engine, in seconds."""
 PORTS = [{"name": "lo/out", "gbps": 1.0}, {"name": "lo/in", "gbps": 1.0}]

@@ -19,7 +19,7 @@ use meridian_routing::policy;
 use meridian_sim::{
     Fate, Hardware, Load, Measure, Record, Region, Scenario, Source, System, Topology, Wan, run,
 };
-use meridian_wire::wan::known_delay;
+use meridian_wan::config::known_delay;
 use meridian_workload::{Day, Generator, Program, ProgramKey};
 
 use crate::load::Workload;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use meridian_fleet::etcd::Etcd;
 use meridian_fleet::{Client, Control, ControlSpec, Fleet};
-use meridian_wire::registry::Status;
+use meridian_protocol::registry::Status;
 use serde::Serialize;
 use tokio::time::Instant;
 

@@ -14,8 +14,8 @@ use std::time::Duration;
 use anyhow::ensure;
 use bytes::BytesMut;
 use meridian_base::{PeerId, ReplicaId, Rng, Time};
+use meridian_protocol::peer::{Hearing, Page, Tell, Telling};
 use meridian_routing::{Input, Load, PeerSpec, Routing};
-use meridian_wire::peer::{Hearing, Page, Tell, Telling};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 

@@ -6,10 +6,11 @@
 use std::path::Path;
 
 use anyhow::{Context, anyhow, ensure};
+use meridian_config::PolicyFile;
+use meridian_protocol::policy::Policy;
 use meridian_routing::Admission;
 use meridian_routing::policy::{Params, Spec};
 use meridian_sim::{System, Topology};
-use meridian_wire::config::{Policy, PolicyFile};
 
 /// A policy with its parameters and its admission mode.
 #[derive(Clone, Debug)]
@@ -66,7 +67,7 @@ impl Rule {
     }
 
     fn of(written: PolicyFile, name: String, given: String) -> Result<Rule, Vec<String>> {
-        let (spec, params) = written.policy.resolve()?;
+        let (spec, params) = meridian_config::resolve(&written.policy)?;
         let admission = written.admission.map_or(spec.admission, Admission::from);
         Ok(Rule { name, given, spec, params, admission, written })
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail, ensure};
 use meridian_fleet::up::{self, Demand, Engines, Options, Pools};
-use meridian_wire::config::Policy;
+use meridian_protocol::policy::Policy;
 
 /// Start regions on this machine, with a load and a page that shows it
 #[derive(Debug, clap::Args)]
@@ -130,7 +130,8 @@ impl Args {
         for (flag, name) in [("--policy", &self.policy), ("--shadow", &self.shadow)] {
             let Some(name) = name else { continue };
             let policy = Policy { name: name.clone(), ..Policy::default() };
-            policy.resolve().map_err(|errors| anyhow!("{flag}: {}", errors.join("; ")))?;
+            meridian_config::resolve(&policy)
+                .map_err(|errors| anyhow!("{flag}: {}", errors.join("; ")))?;
         }
         Ok(())
     }

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::net::SocketAddr;
 
-use meridian_fleet::wan::Relay;
-use meridian_wire::wan::Wan;
+use meridian_wan::Relay;
+use meridian_wan::config::Wan;
 
 use meridian_cli::config_file::ConfigFile;
 use meridian_cli::service::{self, Options};

@@ -11,7 +11,8 @@ use std::mem::discriminant;
 
 const SQL: &str = r#"{"lora_name":"sql","lora_path":"/adapters/sql"}"#;
 /// What vLLM answered; `signals/fixtures/README.md` says how it was recorded.
-const RECORDED: &str = include_str!("../../../product/wire/src/signals/fixtures/vllm/lora.json");
+const RECORDED: &str =
+    include_str!("../../../product/protocol/src/signals/fixtures/vllm/lora.json");
 const PROMPT: &str = "one prompt of sixty-four bytes and more, so that it fills a whole block here";
 
 async fn engine(max_loras: Option<u32>) -> (Service, Client) {

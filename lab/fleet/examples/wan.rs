@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use meridian_fleet::wan::Relay;
-use meridian_wire::wan::Wan;
+use meridian_wan::Relay;
+use meridian_wan::config::Wan;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};

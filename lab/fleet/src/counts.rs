@@ -5,7 +5,7 @@
 //! empty: llama.cpp counts tokens but not requests, and a gateway reads cached tokens from the
 //! answers and does not count output. Cached tokens are compared, too, if each party reports them.
 
-use meridian_wire::admin::Status;
+use meridian_protocol::admin::Status;
 
 use crate::{Client, ClientCounts, Result, Scrape};
 

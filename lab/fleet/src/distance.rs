@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use meridian_wire::wan::{LinkSpec, RouteSpec, SetLink, SetRoute, State, VERSION, Wan as Config};
+use meridian_wan::config::{LinkSpec, RouteSpec, SetLink, SetRoute, State, VERSION, Wan as Config};
 
 use crate::{Client, Error, Fleet, Process, Result};
 
@@ -43,7 +43,7 @@ impl Fleet {
             links,
             routes: routes.iter().map(route).collect(),
             window: Default::default(),
-            buffer: meridian_wire::config::Size::mib(4),
+            buffer: meridian_protocol::units::Size::mib(4),
             connections: 4096,
             seed: 0,
         };

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use meridian_wire::admin::Role;
+use meridian_protocol::admin::Role;
 
 use crate::{Fleet, Process, Result};
 

@@ -39,7 +39,6 @@ mod stage;
 mod total;
 pub mod up;
 pub mod venv;
-pub mod wan;
 
 pub use certs::Certificates;
 pub use client::{Answer, Client, Stream};

@@ -10,8 +10,8 @@ use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilde
 use hyper_util::client::legacy::Client as Hyper;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use meridian_protocol::peer::control_name;
 use meridian_tls::Files;
-use meridian_wire::peer::control_name;
 use rustls::pki_types::ServerName;
 
 use crate::{Answer, Error, Result};

@@ -7,7 +7,7 @@ use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use comfy_table::{CellAlignment, Table, presets};
-use meridian_wire::admin::{Peer, Status};
+use meridian_protocol::admin::{Peer, Status};
 
 use crate::legs::LegCounts;
 use crate::{Counts, Live, Report};
@@ -275,7 +275,7 @@ pub(crate) fn percent(part: u64, whole: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use meridian_wire::admin::{Prefix, Replica, Requests};
+    use meridian_protocol::admin::{Prefix, Replica, Requests};
 
     // A line and a table show the values of the status, and a dash for unknown ones.
     #[test]

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use std::pin::pin;
 use std::time::Duration;
 
-use meridian_wire::config::Span;
-use meridian_wire::wan::LinkSpec;
+use meridian_protocol::units::Span;
+use meridian_wan::config::LinkSpec;
 use tokio::time::{Instant, timeout_at};
 
 use self::world::World;

@@ -4,7 +4,7 @@
 //! from its peers are left out here. Tokens are those of the replicas, each of which counts an
 //! answer's tokens once.
 
-use meridian_wire::admin::{Prefix, Residency, RuleCounts, Status};
+use meridian_protocol::admin::{Prefix, Residency, RuleCounts, Status};
 
 use crate::page::Seen;
 
@@ -87,7 +87,7 @@ fn add(sum: &mut Residency, one: &Residency) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use meridian_wire::admin::{Forwards, Peer, Replica, Requests};
+    use meridian_protocol::admin::{Forwards, Peer, Replica, Requests};
 
     fn seen(accepted: u64, taken: u64, tokens: u64) -> Seen {
         let requests = Requests { accepted, done: accepted, ..Requests::default() };

@@ -30,7 +30,7 @@ mod world;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use meridian_wire::wan::KNOWN_RTT_MS;
+use meridian_wan::config::KNOWN_RTT_MS;
 
 use crate::{Error, Result, page};
 pub use beside::{Beside, Figures, Second};
@@ -238,7 +238,7 @@ fn validate(options: &Options) -> Result<()> {
         return setting("--regions", names.join(","), "name each region once, as in us,eu,asia");
     }
     for name in names {
-        if let Err(wrong) = meridian_wire::peer::label("region", name) {
+        if let Err(wrong) = meridian_protocol::peer::label("region", name) {
             return setting("--regions", format!("{name:?}"), &wrong.to_string());
         }
     }

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context, bail};
-use meridian_wire::peer::{Identity, Party, label};
+use meridian_protocol::peer::{Identity, Party, label};
 
 use authority::Authority;
 use facts::Facts;

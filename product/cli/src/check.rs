@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use meridian_wire::config::{Control, Gateway, Key, keys, replica_list_schema};
+use meridian_config::{Control, Gateway, Key, keys, replica_list_schema};
 
 use crate::config_file::ConfigFile;
 

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
-use meridian_wire::config::{Problem, locate};
+use meridian_config::{Problem, locate};
 
 /// A configuration file as text.
 pub struct ConfigFile {

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use meridian_wire::config::Control;
+use meridian_config::Control;
 
 use crate::config_file::ConfigFile;
 use crate::service::{self, Options};

@@ -1,6 +1,6 @@
 //! `meridian engines`
 
-use meridian_wire::engines::{ALL, Engine};
+use meridian_protocol::engines::{ALL, Engine};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

@@ -13,7 +13,7 @@ mod tests;
 use std::io::{self, Write};
 
 use anyhow::Context;
-use meridian_wire::admin::Times;
+use meridian_protocol::admin::Times;
 use serde::de::DeserializeOwned;
 
 #[derive(clap::Args)]

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use meridian_config::Gateway;
 use meridian_gateway::{Given, Ready};
-use meridian_wire::config::Gateway;
 
 use crate::config_file::ConfigFile;
 use crate::{hangup, logs, service};

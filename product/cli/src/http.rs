@@ -11,8 +11,8 @@ use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilde
 use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use hyper_util::client::legacy::{self, Client};
 use hyper_util::rt::TokioExecutor;
+use meridian_protocol::peer::control_name;
 use meridian_tls::Files;
-use meridian_wire::peer::control_name;
 use rustls::pki_types::ServerName;
 use tokio::time::error::Elapsed;
 

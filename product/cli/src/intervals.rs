@@ -5,7 +5,7 @@ use std::io::Write;
 use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Context;
-use meridian_wire::intervals::{History, Intervals};
+use meridian_protocol::intervals::{History, Intervals};
 
 use crate::registry::table;
 
@@ -40,7 +40,7 @@ pub(crate) fn print(all: &[&History], now_ms: u64) {
 }
 
 fn rows(history: &History, now_ms: u64) -> Vec<Vec<String>> {
-    let one = |interval: &meridian_wire::intervals::Interval| {
+    let one = |interval: &meridian_protocol::intervals::Interval| {
         let begin = UNIX_EPOCH + Duration::from_millis(interval.begin_ms);
         let length = interval.end_ms.unwrap_or(now_ms).saturating_sub(interval.begin_ms);
         let lasts = if interval.end_ms.is_none() { " so far" } else { "" };

@@ -5,7 +5,7 @@
 use std::io::{BufRead, Read};
 
 use anyhow::bail;
-use meridian_wire::config::KeyHash;
+use meridian_config::KeyHash;
 
 /// Make the hash of a tenant's API key, for `tenants` in a gateway's configuration
 #[derive(clap::Args)]

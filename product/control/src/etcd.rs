@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use etcd_client::GetOptions;
 use meridian_base::Duration;
-use meridian_wire::config;
+use meridian_config as config;
 
 use self::convert::{entry, lease_id, revision, ttl};
 use self::members::Members;

@@ -13,8 +13,8 @@ mod living;
 mod name;
 mod view;
 
-use meridian_wire::config::Policy;
-use meridian_wire::registry::{Region, Replica, Wanted};
+use meridian_protocol::policy::Policy;
+use meridian_protocol::registry::{Region, Replica, Wanted};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -350,7 +350,7 @@ impl<S: Store> Registry<S> {
 /// If it is not a DNS label in lower case.
 pub fn region_name(name: &str) -> Result<(), Refused> {
     let shown = || name.chars().take(64).collect();
-    meridian_wire::peer::label("region", name).map_err(|_| Refused::Region(shown()))
+    meridian_protocol::peer::label("region", name).map_err(|_| Refused::Region(shown()))
 }
 
 fn good_replica(replica: &Replica) -> Result<(), Refused> {
@@ -371,7 +371,9 @@ fn works(problems: Vec<String>) -> Result<(), Refused> {
 }
 
 fn sound(policy: &Policy) -> Result<(), Refused> {
-    policy.resolve().map(|_| ()).map_err(|errors| Refused::Policy(errors.join("; ")))
+    meridian_config::resolve(policy)
+        .map(|_| ())
+        .map_err(|errors| Refused::Policy(errors.join("; ")))
 }
 
 fn json(record: &impl Serialize) -> Vec<u8> {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use meridian_config as config;
 use meridian_tls::{FileError, Files, Look, Reread, server};
-use meridian_wire::config;
 use tokio_rustls::TlsAcceptor;
 
 /// Protocols offered to clients.

@@ -11,8 +11,8 @@ mod pools;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use meridian_config::Gateway as Config;
 use meridian_tls::Files;
-use meridian_wire::config::Gateway as Config;
 
 use crate::admin::tls::{self as admin, AdminTls};
 use crate::certificates::{self, ClientTls};

@@ -3,7 +3,7 @@
 //! A shell usually sets a low soft limit, which a process may raise itself, and a hard limit, which
 //! only root may raise. So every server raises the soft limit first, and the hard limit decides.
 
-use meridian_wire::config::Gateway as Config;
+use meridian_config::Gateway as Config;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::error::Error;

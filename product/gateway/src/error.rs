@@ -4,8 +4,8 @@
 use std::io;
 use std::net::SocketAddr;
 
+use meridian_config::cannot_listen;
 use meridian_routing::Outcome;
-use meridian_wire::config::cannot_listen;
 
 use crate::cause;
 
@@ -14,7 +14,7 @@ use crate::cause;
 pub enum Error {
     /// The configuration is invalid.
     #[error("{0}")]
-    Config(#[from] meridian_wire::config::ConfigError),
+    Config(#[from] meridian_config::ConfigError),
     /// The gateway can't listen on an address.
     #[error("{}", cannot_listen(field, *addr, source))]
     Listen {

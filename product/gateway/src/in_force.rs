@@ -6,8 +6,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use meridian_config::{self as config, ConfigError, Gateway as Config, TellClients};
 use meridian_tls::FileError;
-use meridian_wire::config::{self, ConfigError, Gateway as Config, TellClients};
 use tokio::sync::Notify;
 
 use crate::admin::door::Door;

@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use meridian_wire::config::{ConfigError, Gateway};
+use meridian_config::{ConfigError, Gateway};
 
 use super::key::Key;
 use super::note::{Found, Note};

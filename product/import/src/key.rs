@@ -1,6 +1,6 @@
 //! API keys in files to import; only their hashes are printed.
 
-use meridian_wire::config::KeyHash;
+use meridian_config::KeyHash;
 
 /// An API key for clients in another program's file.
 pub(super) enum Key {

@@ -1,6 +1,6 @@
 //! Damaged files: an import gives a working configuration or an error, and shows no secret.
 
-use meridian_wire::config::Gateway;
+use meridian_config::Gateway;
 
 use super::draft::Draft;
 use super::source::Source;

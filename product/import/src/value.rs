@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use meridian_wire::config::{Size, Span, base_url};
+use meridian_protocol::address::base_url;
+use meridian_protocol::units::{Size, Span};
 
 /// A string in YAML, in double quotes, with escapes for characters that YAML cannot contain.
 pub(super) fn quoted(text: &str) -> String {

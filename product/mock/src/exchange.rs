@@ -63,7 +63,7 @@ macro_rules! recorded {
         json(include_str!(concat!("../recordings/", $name)))
     };
     ($name:literal) => {
-        json(include_str!(concat!("../../wire/src/legs/tests/recorded/", $name, ".json")))
+        json(include_str!(concat!("../../protocol/src/legs/tests/recorded/", $name, ".json")))
     };
 }
 

@@ -1,6 +1,6 @@
 //! The identity in a certificate.
 
-use meridian_wire::peer::{Identity, Party};
+use meridian_protocol::peer::{Identity, Party};
 use rustls::pki_types::CertificateDer;
 use x509_parser::extensions::GeneralName;
 

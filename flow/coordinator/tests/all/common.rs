@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use meridian_flow::{Config, policy};
 use meridian_gate::{Clock, Gate, Status};
-use meridian_wire::flow::{Batch, Port, PortBytes, Request, Settings};
+use meridian_messages::{Batch, Port, PortBytes, Request, Settings};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;

@@ -1,6 +1,6 @@
 //! Clients that are no nodes, and nodes that misbehave.
 
-use meridian_wire::flow::{LONGEST, Port, ToCoordinator, ToNode};
+use meridian_messages::{LONGEST, Port, ToCoordinator, ToNode};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 

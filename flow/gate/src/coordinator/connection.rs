@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use meridian_wire::flow;
+use meridian_messages as flow;
 
 use super::session::Session;
 use crate::gate::{Gate, Shared};

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use meridian_wire::flow::{LONGEST, ToCoordinator, ToNode, VERSION};
+use meridian_messages::{LONGEST, ToCoordinator, ToNode, VERSION};
 
 use super::connection::Node;
 use crate::gate::{Gate, Shared};

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use meridian_base::Time;
 use meridian_flow::Stage;
 use meridian_gate::{Clock, Gate, Handle, NewFlow};
-use meridian_wire::flow::{Batch, Port, Request, Settings};
+use meridian_messages::{Batch, Port, Request, Settings};
 
 /// The time of a test.
 #[derive(Clone, Default)]

@@ -2,7 +2,7 @@
 
 use meridian_flow::Stage;
 use meridian_gate::{Gate, GateError, NewFlow};
-use meridian_wire::flow::{Batch, PortPlan, Settings};
+use meridian_messages::{Batch, PortPlan, Settings};
 
 use crate::common::{CHUNK, Hand, batch, gate, handoff, permitted, settings};
 
@@ -142,7 +142,7 @@ fn a_used_up_budget_is_no_error() {
 // Settings that are not valid name the field.
 #[test]
 fn wrong_settings_are_refused() {
-    let port = |name: &str, gbps| meridian_wire::flow::Port { name: name.to_owned(), gbps };
+    let port = |name: &str, gbps| meridian_messages::Port { name: name.to_owned(), gbps };
     let right = settings();
     let known = "mfs, fair, sjf, edf, karuna, two_class, two_class_floor, tent, edf_drop";
     let cases = [

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use meridian_flow::Stage;
 use meridian_gate::{Clock, Gate, GateError, NewFlow};
-use meridian_wire::flow::{Batch, PortPlan};
+use meridian_messages::{Batch, PortPlan};
 
 use crate::common::{CHUNK, batch, gate, handoff, permitted, settings};
 
@@ -53,7 +53,7 @@ fn a_client_keeps_its_place_between_two_chunks() {
 // itself.
 #[test]
 fn a_completion_wakes_the_thread_that_waits() {
-    let patient = meridian_wire::flow::Settings { hold_ms: 600_000.0, ..settings() };
+    let patient = meridian_messages::Settings { hold_ms: 600_000.0, ..settings() };
     let gate = Gate::new(&patient, Clock::default()).unwrap();
     gate.batch(&batch(1, &[(1, 1000.0), (2, 1000.0)])).unwrap();
     let (one, two) = (handoff(&gate, 1, 2), handoff(&gate, 2, 2));

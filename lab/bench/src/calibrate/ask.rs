@@ -8,7 +8,7 @@ use http::{Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use meridian_base::mix;
-use meridian_wire::engines::{self, Answers, Engine};
+use meridian_protocol::engines::{self, Answers, Engine};
 use meridian_workload::write_text;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use meridian_wire::config::{Policy, Span};
+use meridian_protocol::policy::Policy;
+use meridian_protocol::units::Span;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 use crate::yaml;

@@ -7,11 +7,11 @@ use std::time::Duration;
 use anyhow::ensure;
 use meridian_base::Rng;
 use meridian_fleet::Client;
-use meridian_wire::admin::AddReplica;
-use meridian_wire::config::Span;
-use meridian_wire::registry::{
+use meridian_protocol::admin::AddReplica;
+use meridian_protocol::registry::{
     Announce, Export, Gateway, Leased, Load, Region, Renew, Replica, Seen, Snapshot,
 };
+use meridian_protocol::units::Span;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 

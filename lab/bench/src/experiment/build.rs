@@ -7,9 +7,9 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow};
 use meridian_base::{Duration, Rng, mix};
 use meridian_engine::{BLOCK_TOKENS, Config, Profile, Terms};
+use meridian_protocol::units::Span;
 use meridian_routing::{Admission, HeldConfig, ProbeConfig};
 use meridian_sim as sim;
-use meridian_wire::config::Span;
 use meridian_workload::{Bursts, Generator, Poisson, open_loop};
 
 use super::plan::{Cell, Feed, Plan};

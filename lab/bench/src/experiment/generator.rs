@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use meridian_wire::config::{Policy, Scalar};
+use meridian_protocol::policy::{Policy, Scalar};
 use meridian_workload::{GENERATORS, Generator, find_generator};
 
 /// Makes the generator that `named` names; it is written as a policy is.

@@ -18,8 +18,8 @@ mod servers;
 mod stage;
 
 use anyhow::Context as _;
+use meridian_protocol::units::Span;
 use meridian_sim::Report;
-use meridian_wire::config::Span;
 
 use super::grid::Grid;
 use super::plan::Plan;

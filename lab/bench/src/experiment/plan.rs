@@ -132,7 +132,7 @@ impl Plan {
             let system =
                 one.resolve(&known.systems, |s| &s.name, field).map_err(|e| vec![e.to_string()])?;
             let name = format!("{field} ({})", system.name);
-            let resolved = system.policy.resolve();
+            let resolved = meridian_config::resolve(&system.policy);
             let (policy, params) = resolved.map_err(|errors| {
                 errors.iter().map(|e| format!("{name}.{e}")).collect::<Vec<_>>()
             })?;

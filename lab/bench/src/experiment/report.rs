@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use meridian_wire::config::Span;
+use meridian_protocol::units::Span;
 
 use super::spec::Measure;
 use super::{Findings, Outcome, claim, live, results};

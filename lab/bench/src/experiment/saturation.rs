@@ -8,7 +8,7 @@
 //! not recover from a bad state.
 
 use anyhow::Context as _;
-use meridian_wire::config::Span;
+use meridian_protocol::units::Span;
 
 use super::catalogue::catalogue;
 use super::cells::simulate;

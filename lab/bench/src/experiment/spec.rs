@@ -23,7 +23,9 @@ mod trace;
 
 use std::collections::BTreeMap;
 
-use meridian_wire::config::{AdmissionMode, Held, Policy, Probe, Span};
+use meridian_config::{AdmissionMode, Held, Probe};
+use meridian_protocol::policy::Policy;
+use meridian_protocol::units::Span;
 use serde::{Deserialize, Serialize};
 
 pub use capacity::{Capacity, CapacityLoad, Saving};

@@ -159,8 +159,8 @@ mod tests {
 
     const TRACE: &str = "{name: mooncake, share: [0.5, 0, 0.5], spread: 3s, sessions_beyond: 1}";
     const MEASURE: Measure = Measure {
-        warmup: meridian_wire::config::Span::secs(10),
-        window: meridian_wire::config::Span::secs(590),
+        warmup: meridian_protocol::units::Span::secs(10),
+        window: meridian_protocol::units::Span::secs(590),
     };
 
     fn places() -> Vec<Place> {

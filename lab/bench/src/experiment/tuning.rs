@@ -13,8 +13,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use meridian_config::AdmissionMode;
+use meridian_protocol::policy::{Policy, Scalar};
 use meridian_routing::policy;
-use meridian_wire::config::{AdmissionMode, Policy, Scalar};
 
 use super::ablation::halves;
 use super::cells::simulate;
@@ -140,7 +141,8 @@ fn combinations(sweep: &Sweep) -> Vec<BTreeMap<String, Scalar>> {
 
 /// Whether a parameter's value is the published one: omitting it gives the same.
 fn is_default(policy: &str, name: &str, value: &Scalar) -> bool {
-    let resolve = |params| Policy { name: policy.to_owned(), params }.resolve().ok();
+    let resolve =
+        |params| meridian_config::resolve(&Policy { name: policy.to_owned(), params }).ok();
     let with = BTreeMap::from([(name.to_owned(), value.clone())]);
     match (resolve(BTreeMap::new()), resolve(with)) {
         (Some((_, published)), Some((_, given))) => {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::Context as _;
 use meridian_flow::Stage;
 use meridian_gate::{Clock, Gate, NewBatch, NewFlow};
-use meridian_wire::flow::{Port, Request, Settings};
+use meridian_messages::{Port, Request, Settings};
 
 use super::Options;
 use crate::decision::{Quantiles, Row, bounded};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use meridian_wire::config::Span;
+use meridian_protocol::units::Span;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 use crate::cluster::file::{Flow as Settings, Rate};

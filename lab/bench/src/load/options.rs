@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail, ensure};
-use meridian_wire::config::Policy;
+use meridian_protocol::policy::Policy;
 use meridian_workload::{Chat, Day, Generator, Mixed, Sessions, Tree};
 use rustix::process::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};

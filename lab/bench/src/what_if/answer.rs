@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, ensure};
-use meridian_wire::config::suggest;
+use meridian_protocol::suggest;
 
 use super::fleet::{Arrangement, MOST};
 use super::least::least;

@@ -4,9 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use meridian_engine::GPUS;
+use meridian_protocol::admin::RoleName;
+use meridian_protocol::suggest;
 use meridian_routing::Role;
-use meridian_wire::admin::RoleName;
-use meridian_wire::config::suggest;
 
 use super::question::Question;
 use crate::experiment::spec::{self, Group, Pool};

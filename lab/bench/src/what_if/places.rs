@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
+use meridian_config::{self as config, Format};
 use meridian_sim as sim;
-use meridian_wire::config::{self, Format};
 use serde::Deserialize;
 
 use super::residency::{self, Rules};

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use meridian_base::Time;
+use meridian_protocol::policy::{Policy, Scalar};
 use meridian_routing::HeldConfig;
-use meridian_wire::config::{Policy, Scalar};
 use meridian_workload::trace::{Outcome, TraceRequest};
 
 use super::run::{Cell, Prepared};
@@ -360,7 +360,7 @@ fn expressions_repeat_built_in_policies() {
             panic!("{file} has a score")
         };
         *score = format!("{score} + running");
-        other.params = other.written.policy.resolve().unwrap().1;
+        other.params = meridian_config::resolve(&other.written.policy).unwrap().1;
         question.policies = vec![built_in, written, other];
         let prepared = Prepared::new(&question).unwrap();
         let choices = question.policies.iter().map(|policy| {

@@ -7,7 +7,7 @@ use crate::support::{Act, Endpoint};
 use meridian_bench::load::{
     Arrivals, ErrorKind, Options, Place, Record, Report, Site, Workload, run,
 };
-use meridian_wire::config::{Policy, Scalar};
+use meridian_protocol::policy::{Policy, Scalar};
 
 fn options(endpoint: &Endpoint, clients: u32, turns: u32) -> Options {
     Options {

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use meridian_wire::config::{Gateway, Peer};
-use meridian_wire::peer::{Identity, Party};
+use meridian_config::{Gateway, Peer};
+use meridian_protocol::peer::{Identity, Party};
 use rcgen::{
     BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, SanType,

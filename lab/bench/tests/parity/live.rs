@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use meridian_engined::{Network, Options};
 use meridian_gateway::{Ready, serve};
-use meridian_wire::admin::{AddReplica, RoleName};
+use meridian_protocol::admin::{AddReplica, RoleName};
 use meridian_workload::{Generator, Program, Walk};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meridian_base::{Time, keyed, mix};
+use meridian_config::Gateway;
 use meridian_engine::{Config, Profile, Terms};
 use meridian_routing::Role;
-use meridian_wire::config::Gateway;
 use meridian_workload::{Generator, Poisson, Program, ProgramKey, open_loop};
 
 /// The replicas of a region without pools.

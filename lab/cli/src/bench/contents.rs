@@ -1,7 +1,7 @@
 //! The options of the prompts: a workload, and the caches to warm for it.
 
 use meridian_bench::load::{Options, Warm, Workload};
-use meridian_wire::config::{Policy, Scalar};
+use meridian_protocol::policy::{Policy, Scalar};
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Prompts")]

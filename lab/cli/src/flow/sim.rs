@@ -8,7 +8,7 @@ use meridian_base::Duration;
 use meridian_bench::cluster::compare::{self, Compare};
 use meridian_bench::{cluster::File, given};
 use meridian_flow::policy;
-use meridian_wire::config::Policy;
+use meridian_protocol::policy::Policy;
 
 /// Simulate a prefill cluster, or single flows, under flow policies
 #[derive(Debug, clap::Args)]

@@ -9,7 +9,7 @@ use meridian_fleet::{
     EngineSpec, Fleet, GatewaySpec, PlannedInstance, Post, Runs, Stage, StageLoad,
 };
 use meridian_plan::{GATEWAY, KvWays, Phase, Started, Task, kv_ways, one_of, started};
-use meridian_wire::admin::Role;
+use meridian_protocol::admin::Role;
 
 use super::measured::Window;
 use super::{Args, report};

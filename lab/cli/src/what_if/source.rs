@@ -10,7 +10,7 @@ use meridian_bench::experiment::generator;
 use meridian_bench::load::seconds;
 use meridian_bench::trace_file;
 use meridian_bench::what_if::{Cut, Made, Source, TraceFile};
-use meridian_wire::config::{Policy, Scalar};
+use meridian_protocol::policy::{Policy, Scalar};
 use meridian_workload::trace::{Format, find_excerpt};
 use meridian_workload::{Generator, find_generator};
 

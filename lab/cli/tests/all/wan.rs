@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use meridian_fleet::{Client, Error, Fleet, Process};
-use meridian_wire::wan::{LinkState, State};
+use meridian_wan::config::{LinkState, State};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 

@@ -42,7 +42,7 @@ impl Region {
         let answer = must(self.client.post(&url, body.to_string()).await);
         assert_eq!(answer.status, 200, "{:?}", answer.body);
         let url = self.engines[engine].said(0);
-        let is_seen = |s: &meridian_wire::admin::Status| {
+        let is_seen = |s: &meridian_protocol::admin::Status| {
             let there = s.replicas.iter().find(|r| r.url == url).expect("the replica is there");
             there.models.iter().any(|model| model == adapter) == (verb == "load")
         };
@@ -121,7 +121,7 @@ async fn the_replica_with_the_adapter_in_use_is_preferred() {
     let url = region.completions(region.engines[2].said(0));
     let long = must(region.client.open(&url, body.to_string(), &[]).await);
     assert_eq!(long.status, 200);
-    let busy = |s: &meridian_wire::admin::Status| s.replicas[2].running == 1;
+    let busy = |s: &meridian_protocol::admin::Status| s.replicas[2].running == 1;
     status_when(&region.client, &region.gateway, "it runs", busy).await;
     for _ in 0..REQUESTS {
         assert_eq!(region.answered("law").await, "r2");

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::{LIMIT, chat, fleet, must, status_when, text, up};
 use meridian_fleet::{Client, EngineSpec, Fleet, Gateway, Process};
-use meridian_wire::admin::Status;
-use meridian_wire::registry::Kept;
+use meridian_protocol::admin::Status;
+use meridian_protocol::registry::Kept;
 
 /// A loopback address that only this test uses, so a restarted process can have the same port.
 fn host(part: u8) -> Ipv4Addr {

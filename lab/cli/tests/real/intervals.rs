@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::common::{fleet, must, status_when, up};
 use meridian_fleet::{Client, EngineSpec, Gateway, GatewaySpec, Process};
-use meridian_wire::intervals::{History, Intervals};
+use meridian_protocol::intervals::{History, Intervals};
 
 /// The output of `meridian intervals`.
 fn printed(gateway: &Gateway, args: &[&str]) -> String {
@@ -23,7 +23,7 @@ fn said(read: &Intervals, url: &str) -> Vec<String> {
     history.intervals.iter().map(|one| format!("{} {}", one.state, one.cause)).collect()
 }
 
-fn is_down(url: &str) -> impl Fn(&meridian_wire::admin::Status) -> bool {
+fn is_down(url: &str) -> impl Fn(&meridian_protocol::admin::Status) -> bool {
     let url = url.to_owned();
     move |status| status.replicas.iter().any(|one| one.url == url && one.state == "down")
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::common::{LIMIT, chat, fleet, llamacpp, must, status, status_when, text, up};
 use meridian_fleet::llamacpp::ServerSpec;
 use meridian_fleet::{Client, GatewaySpec};
-use meridian_wire::admin::Replica;
+use meridian_protocol::admin::Replica;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 

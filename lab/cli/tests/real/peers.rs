@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::common::{fleet, must, status_when};
 use meridian_fleet::{Client, EngineSpec, Fleet, Gateway};
-use meridian_wire::admin::Status;
+use meridian_protocol::admin::Status;
 
 /// A loopback address that only this test uses, so a restarted gateway can have the same port.
 fn host(part: u8) -> Ipv4Addr {

@@ -16,7 +16,7 @@ use hyper_rustls::HttpsConnectorBuilder;
 use hyper_util::client::legacy::Client as Hyper;
 use hyper_util::rt::TokioExecutor;
 use meridian_fleet::{Client, EngineSpec, Fleet, Gateway, Process};
-use meridian_wire::admin::Status;
+use meridian_protocol::admin::Status;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};

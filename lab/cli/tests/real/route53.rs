@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use crate::common::{LIMIT, fleet, must};
 use meridian_fleet::venv::{self, Pins};
 use meridian_fleet::{Client, Fleet, Gateway, Process, Program};
-use meridian_wire::registry::Hosted;
+use meridian_protocol::registry::Hosted;
 use serde_json::{Value, json};
 
 const PINS: Pins = Pins { name: "moto", key: "MOTO_PIP", module: "moto.server" };

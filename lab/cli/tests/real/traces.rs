@@ -19,7 +19,7 @@ use meridian_fleet::{
     Certificates, Client, EngineSpec, Fleet, Gateway, GatewaySpec, PeersSpec, Process, Program,
     free_port,
 };
-use meridian_wire::admin::Role;
+use meridian_protocol::admin::Role;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;

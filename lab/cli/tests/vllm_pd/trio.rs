@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use meridian_fleet::{Answer, Client, Fleet, Gateway, GatewaySpec};
-use meridian_wire::admin::Status;
+use meridian_protocol::admin::Status;
 use serde_json::{Value, json};
 
 use super::ask::{Asked, COMPLETION, Said};

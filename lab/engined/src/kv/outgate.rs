@@ -3,7 +3,7 @@
 use meridian_base::Time;
 use meridian_flow::Stage;
 use meridian_gate::{Clock, Gate, NewBatch, NewFlow, Permit, SettingsError, Transfer};
-use meridian_wire::flow::{Port, PortPlan, Request, Settings};
+use meridian_messages::{Port, PortPlan, Request, Settings};
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

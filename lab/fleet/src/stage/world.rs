@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use meridian_wire::admin::{Role, Status};
+use meridian_protocol::admin::{Role, Status};
 use tokio::time::Instant;
 
 use super::{LIMIT, Post, Stage, StageLoad, gateway, to_gateway, to_peer, to_replica};

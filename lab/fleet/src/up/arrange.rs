@@ -8,8 +8,8 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use meridian_wire::admin::Role;
-use meridian_wire::wan::KNOWN_RTT_MS;
+use meridian_protocol::admin::Role;
+use meridian_wan::config::KNOWN_RTT_MS;
 
 use super::planes::Planes;
 use super::region::{Region, Replica, USUAL};

@@ -4,8 +4,8 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use meridian_wire::config::Span;
-use meridian_wire::wan::{LinkState, Rate, SetLink, known_delay};
+use meridian_protocol::units::Span;
+use meridian_wan::config::{LinkState, Rate, SetLink, known_delay};
 
 use super::Options;
 use super::acts::{again, end, signalled, unknown};

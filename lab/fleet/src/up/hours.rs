@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use meridian_wire::admin::Point;
+use meridian_protocol::admin::Point;
 
 /// Points kept for each region: an hour of 10 s.
 pub(super) const KEPT: usize = 360;

@@ -4,9 +4,9 @@
 
 use std::net::SocketAddr;
 
-use meridian_wire::admin::Role;
-use meridian_wire::config::Span;
-use meridian_wire::wan::{LinkSpec, Rate, SetLink};
+use meridian_protocol::admin::Role;
+use meridian_protocol::units::Span;
+use meridian_wan::config::{LinkSpec, Rate, SetLink};
 
 use super::Options;
 use crate::{Distance, Fleet, Process, Result};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use meridian_wire::admin::Role;
+use meridian_protocol::admin::Role;
 
 use super::Options;
 

@@ -1,6 +1,6 @@
 //! One region of a run: its replicas, its gateway, its clients.
 
-use meridian_wire::admin::{self, Role, Status};
+use meridian_protocol::admin::{self, Role, Status};
 
 use super::paths::Paths;
 use super::start::{Maker, load_args};

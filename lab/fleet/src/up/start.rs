@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use meridian_wire::admin::Role;
+use meridian_protocol::admin::Role;
 
 use super::paths::Paths;
 use super::{DRAIN, Demand, Engines, Options};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use meridian_wire::admin::Status;
+use meridian_protocol::admin::Status;
 
 use crate::load::ReportQuantiles;
 use crate::page::{self, Seen};
@@ -125,7 +125,7 @@ fn measured(report: &Report) -> Option<String> {
 mod tests {
     use super::*;
     use crate::{ClientCounts, EngineCounts};
-    use meridian_wire::admin::{Prefix, Requests, Residency};
+    use meridian_protocol::admin::{Prefix, Requests, Residency};
 
     /// Five successful requests, as counted by the gateway.
     fn gateway() -> Status {

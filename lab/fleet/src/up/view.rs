@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use meridian_wire::admin::{PageState, Point, Snapshot};
-use meridian_wire::wan;
+use meridian_protocol::admin::{PageState, Point, Snapshot};
+use meridian_wan::config as wan;
 use serde::Serialize;
 
 use super::Options;

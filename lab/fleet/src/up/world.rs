@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use meridian_wire::admin::Role;
+use meridian_protocol::admin::Role;
 use tokio::time::Instant;
 
 use super::acts::end;

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
-use meridian_wire::peer::Party;
+use meridian_protocol::peer::Party;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::pem::Pem;

@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, bail};
 use rcgen::{KeyPair, PublicKeyData};
 
-use meridian_wire::peer::Party;
+use meridian_protocol::peer::Party;
 
 use super::authority::{Authority, Pair};
 use super::facts::Facts;

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
-use meridian_wire::peer::Party;
+use meridian_protocol::peer::Party;
 use rcgen::{
     CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair,
     KeyUsagePurpose, SanType,

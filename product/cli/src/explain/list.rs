@@ -1,6 +1,6 @@
 //! The newest decisions, a line each.
 
-use meridian_wire::admin::Decided;
+use meridian_protocol::admin::Decided;
 
 use super::table::{self, Column, Need};
 use super::words::{outcome, short};

@@ -1,6 +1,6 @@
 //! One decision: what was picked, how it ended, and the candidates as a table.
 
-use meridian_wire::admin::{Candidate, Decided, Explanation, Pair, PeerCandidate};
+use meridian_protocol::admin::{Candidate, Decided, Explanation, Pair, PeerCandidate};
 
 use super::table::{self, Column, Need, wrapped};
 use super::words::{cut, outcome_and_times, short};

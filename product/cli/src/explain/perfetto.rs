@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use meridian_wire::admin::{RequestTimes, SpanTimes, Times};
+use meridian_protocol::admin::{RequestTimes, SpanTimes, Times};
 use serde_json::{Map, Value, json};
 
 /// The number of the gateway's process; those of replicas and peers follow.

@@ -1,7 +1,7 @@
 //! The text of whole explanations.
 
 use expect_test::expect;
-use meridian_wire::admin::{
+use meridian_protocol::admin::{
     Candidate, Decided, Ending, Explanation, Pair, PeerCandidate, ShadowPick,
 };
 

@@ -1,6 +1,6 @@
 //! Outcomes, times and names as text.
 
-use meridian_wire::admin::Ending;
+use meridian_protocol::admin::Ending;
 
 /// How a decision ended, without times.
 pub(super) fn outcome(ending: &Ending) -> String {

@@ -7,9 +7,9 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
+use meridian_protocol::intervals::Intervals;
+use meridian_protocol::registry::Snapshot;
 use meridian_tls::Files;
-use meridian_wire::intervals::Intervals;
-use meridian_wire::registry::Snapshot;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

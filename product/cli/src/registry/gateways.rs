@@ -27,7 +27,7 @@ impl Gateways {
             crate::intervals::print(&read.gateways.iter().collect::<Vec<_>>(), read.now_ms);
             return Ok(());
         }
-        let row = |(name, one): (String, meridian_wire::registry::Gateway)| {
+        let row = |(name, one): (String, meridian_protocol::registry::Gateway)| {
             vec![name, one.region, one.address, one.peer_address.unwrap_or_default(), one.version]
         };
         let gateways = self.control.snapshot()?.gateways;

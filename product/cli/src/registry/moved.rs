@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::path::PathBuf;
 
 use anyhow::Context;
-use meridian_wire::registry::Imported;
+use meridian_protocol::registry::Imported;
 
 use super::ask::Control;
 

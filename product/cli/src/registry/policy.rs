@@ -1,6 +1,6 @@
 //! `meridian policy`
 
-use meridian_wire::config::{Policy, Scalar};
+use meridian_protocol::policy::{Policy, Scalar};
 
 use super::ask::Control;
 use super::{forced, pair, table};
@@ -62,7 +62,7 @@ impl Policies {
     }
 
     fn show(&self) -> anyhow::Result<()> {
-        let row = |(name, one): (String, meridian_wire::registry::Region)| {
+        let row = |(name, one): (String, meridian_protocol::registry::Region)| {
             vec![name, one.policy.as_ref().map_or_else(|| "(the gateways' own)".into(), text)]
         };
         let regions = self.control.snapshot()?.regions;

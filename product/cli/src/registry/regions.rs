@@ -1,7 +1,7 @@
 //! `meridian regions`
 
 use anyhow::{Context, bail};
-use meridian_wire::registry::{NameRow, Names, Region, Status};
+use meridian_protocol::registry::{NameRow, Names, Region, Status};
 
 use super::ask::Control;
 use super::{forced, pair, table};
@@ -102,7 +102,7 @@ impl Regions {
 
     fn list(&self) -> anyhow::Result<()> {
         let status: Status = self.control.get("/admin/status")?;
-        let row = |(name, one): (String, meridian_wire::registry::RegionStatus)| {
+        let row = |(name, one): (String, meridian_protocol::registry::RegionStatus)| {
             let needed = one.needed.map_or_else(|| "?".to_owned(), |n| n.to_string());
             let replicas = format!("{} of {}", one.up, one.replicas);
             let advice = one.advice();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use datadriven::{TestCase, TestFile};
-use meridian_wire::config::Gateway;
+use meridian_config::Gateway;
 
 /// Part of every secret in the scenarios.
 const SECRET: &str = "s3cret";

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use meridian_wire::registry::{Export, Imported};
+use meridian_protocol::registry::{Export, Imported};
 use serde::Serialize;
 
 use super::living::AT_ONCE;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use meridian_base::{Duration, Time};
-use meridian_wire::registry::{Gateway, Report, Seen};
+use meridian_protocol::registry::{Gateway, Report, Seen};
 
 use super::{Key, Refused, Registry, json, read};
 use crate::Error;

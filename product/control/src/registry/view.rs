@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use meridian_wire::registry::{Gateway, Region, Replica, Report, Seen, Wanted};
+use meridian_protocol::registry::{Gateway, Region, Replica, Report, Seen, Wanted};
 use serde::de::DeserializeOwned;
 
 use super::{Key, Kind};

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use meridian_wire::config::Route53;
+use meridian_config::Route53;
 
 use super::{Body, Key, Kind, Probe};
 

@@ -9,7 +9,7 @@ mod model;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use meridian_wire::config::Control;
+use meridian_config::Control;
 use proptest::prelude::*;
 
 use self::model::Model;

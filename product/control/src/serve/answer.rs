@@ -6,8 +6,8 @@ use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
-use meridian_wire::admin::{BadQuery, Barred};
-use meridian_wire::openai::error_json;
+use meridian_protocol::admin::{BadQuery, Barred};
+use meridian_protocol::openai::error_json;
 
 use crate::Error;
 use crate::registry::Refused;

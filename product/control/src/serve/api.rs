@@ -9,10 +9,10 @@ use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::{Body as _, Incoming};
-use meridian_wire::admin::{Query, check_json};
-use meridian_wire::config::Policy;
-use meridian_wire::peer::Party;
-use meridian_wire::registry::{Export, Region, Replica, Snapshot, Status, Wanted};
+use meridian_protocol::admin::{Query, check_json};
+use meridian_protocol::peer::Party;
+use meridian_protocol::policy::Policy;
+use meridian_protocol::registry::{Export, Region, Replica, Snapshot, Status, Wanted};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -271,7 +271,7 @@ fn listed<R>(records: BTreeMap<String, Kept<R>>) -> Vec<Listed<R>> {
 struct ListedReplica {
     #[serde(flatten)]
     replica: Listed<Replica>,
-    seen: BTreeMap<String, meridian_wire::registry::Seen>,
+    seen: BTreeMap<String, meridian_protocol::registry::Seen>,
 }
 
 fn replicas(view: View) -> Vec<ListedReplica> {

@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 use std::time::SystemTime;
 
-use meridian_wire::config::Control as Config;
+use meridian_config::Control as Config;
 
 use super::ServeError;
 use super::dns::Dns;
@@ -43,12 +43,12 @@ pub fn check(config: &Config) -> Vec<String> {
 
 /// Checks the certificates for etcd. Only a start can tell whether etcd answers.
 #[cfg(feature = "etcd")]
-fn shared(etcd: &meridian_wire::config::Etcd) -> Option<ServeError> {
+fn shared(etcd: &meridian_config::Etcd) -> Option<ServeError> {
     crate::etcd::Etcd::new(etcd, Limits::of_etcd()).err().map(ServeError::Tls)
 }
 
 #[cfg(not(feature = "etcd"))]
-fn shared(_: &meridian_wire::config::Etcd) -> Option<ServeError> {
+fn shared(_: &meridian_config::Etcd) -> Option<ServeError> {
     Some(ServeError::NoEtcd(super::open::NO_ETCD))
 }
 

@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use meridian_config as config;
 use meridian_dns::{
     ClientMap, Counters, Entry, Fleet, Limits, Place, Problem, Region, Settings, Sockets, State,
     Zone, entries_of_text, serve, warnings,
 };
+use meridian_protocol::registry::{Wanted, distances, public_addresses};
 use meridian_tls::{LOOK, Look, Reread};
-use meridian_wire::config;
-use meridian_wire::registry::{Wanted, distances, public_addresses};
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::watch;
 use tokio::time::interval;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use meridian_base::Duration;
-use meridian_wire::config::public_problems;
-use meridian_wire::peer::Party;
-use meridian_wire::registry::{Announce, Leased, Renew};
+use meridian_config::public_problems;
+use meridian_protocol::peer::Party;
+use meridian_protocol::registry::{Announce, Leased, Renew};
 
 use super::Shared;
 use super::answer::{Answered, Refusal, page, status_page};

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use meridian_wire::intervals::{DOWN, History, Intervals, REMOVED, UP};
-use meridian_wire::registry::{Gateway, Seen, public_addresses};
+use meridian_protocol::intervals::{DOWN, History, Intervals, REMOVED, UP};
+use meridian_protocol::registry::{Gateway, Seen, public_addresses};
 
 use super::Shared;
 use super::reports::Stored;
@@ -217,7 +217,7 @@ fn enter(
 
 #[cfg(test)]
 mod tests {
-    use meridian_wire::registry::Replica;
+    use meridian_protocol::registry::Replica;
     use serde::Serialize;
 
     use super::*;
@@ -241,7 +241,7 @@ mod tests {
     }
 
     fn said(history: &History) -> Vec<String> {
-        let one = |i: &meridian_wire::intervals::Interval| {
+        let one = |i: &meridian_protocol::intervals::Interval| {
             format!("{} {} {}", i.begin_ms, i.state, i.cause)
         };
         history.intervals.iter().map(one).collect()

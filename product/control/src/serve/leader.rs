@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use meridian_base::Time;
-use meridian_wire::config::Control as Config;
+use meridian_config::Control as Config;
 use tokio::time::{Instant, sleep};
 
 use super::Shared;

@@ -4,8 +4,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use meridian_dns::Counters;
-use meridian_wire::intervals::{History, Intervals, REMOVED};
-use meridian_wire::registry::{RegionStatus, RoleStatus, Status};
+use meridian_protocol::intervals::{History, Intervals, REMOVED};
+use meridian_protocol::registry::{RegionStatus, RoleStatus, Status};
 use prometheus_client::encoding::{EncodeLabelSet, text::encode};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;

@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use meridian_wire::registry::{Load, RegionStatus, Wanted, Work};
+use meridian_protocol::registry::{Load, RegionStatus, Wanted, Work};
 
 use super::reports::Reported;
 use crate::registry::View;
@@ -138,7 +138,7 @@ impl Sum {
 
 #[cfg(test)]
 mod tests {
-    use meridian_wire::registry::{self, Gateway, Region, Replica, Report};
+    use meridian_protocol::registry::{self, Gateway, Region, Replica, Report};
 
     use super::*;
     use crate::registry::Kept;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use meridian_wire::config::Control as Config;
+use meridian_config::Control as Config;
 use tokio::time::Instant;
 
 use super::{ServeError, check, since};
@@ -28,12 +28,12 @@ pub(super) fn store(config: &Config, start: Instant) -> Result<Chosen, ServeErro
 }
 
 #[cfg(feature = "etcd")]
-fn shared(etcd: &meridian_wire::config::Etcd) -> Result<Chosen, ServeError> {
+fn shared(etcd: &meridian_config::Etcd) -> Result<Chosen, ServeError> {
     Ok(Chosen::Etcd(crate::etcd::Etcd::new(etcd, Limits::of_etcd())?))
 }
 
 #[cfg(not(feature = "etcd"))]
-fn shared(_: &meridian_wire::config::Etcd) -> Result<Chosen, ServeError> {
+fn shared(_: &meridian_config::Etcd) -> Result<Chosen, ServeError> {
     Err(ServeError::NoEtcd(NO_ETCD))
 }
 

@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use meridian_config::{Control as Config, changed_sections};
 use meridian_tls::{LOOK, Look};
-use meridian_wire::config::{Control as Config, changed_sections};
 use tokio::sync::Notify;
 
 use super::Shared;

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use meridian_base::{Duration, Time};
-use meridian_wire::registry::{Load, Renew, Report, Seen};
+use meridian_protocol::registry::{Load, Renew, Report, Seen};
 
 use crate::store::LeaseId;
 

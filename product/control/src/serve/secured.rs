@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
+use meridian_config::MutualTls;
+use meridian_protocol::peer::Party;
 use meridian_tls::{FileError, Files, Look, Reread, Revoked, mutual_server, party};
-use meridian_wire::config::MutualTls;
-use meridian_wire::peer::Party;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::CertificateDer;

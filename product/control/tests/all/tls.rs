@@ -8,10 +8,10 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
+use meridian_config::Control;
 use meridian_control::serve::serve;
+use meridian_protocol::peer::{Identity, Party, control_name};
 use meridian_tls::{Files, client};
-use meridian_wire::config::Control;
-use meridian_wire::peer::{Identity, Party, control_name};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, ExtendedKeyUsagePurpose,
     IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SanType, SerialNumber,

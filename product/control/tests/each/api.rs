@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::plane::{Plane, Watching};
 use crate::stores;
-use meridian_wire::registry::Snapshot;
+use meridian_protocol::registry::Snapshot;
 use serde_json::{Value, json};
 
 fn replica(region: &str, port: u16) -> Value {

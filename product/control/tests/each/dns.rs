@@ -122,7 +122,7 @@ async fn bad_settings_are_reported() {
          nameservers: {{ns1: []}}\n  clients_file: {}\n",
         file.display()
     );
-    let config = meridian_wire::config::Control::read(&yaml).unwrap();
+    let config = meridian_config::Control::read(&yaml).unwrap();
     let problems = meridian_control::serve::check(&config).join("; ");
     for part in ["dns.zone: a b: not a name", "dns.nameservers.ns1:", ":1: 10.1.2.3/16"] {
         assert!(problems.contains(part), "{part}: {problems}");

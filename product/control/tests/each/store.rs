@@ -4,8 +4,8 @@ use meridian_control::Error;
 use meridian_control::limits::Limits;
 use meridian_control::registry::{Key, Refused, Registry, View};
 use meridian_control::store::{Batch, Change, Event, Guard, Keys, Revision, Store, Txn, Watch};
-use meridian_wire::config::Policy;
-use meridian_wire::registry::{Gateway, Region, Replica, Seen, Wanted};
+use meridian_protocol::policy::Policy;
+use meridian_protocol::registry::{Gateway, Region, Replica, Seen, Wanted};
 
 use crate::stores::{self, FIRST};
 

@@ -4,11 +4,11 @@ use std::cell::RefCell;
 use std::ops::RangeInclusive;
 
 use meridian_base::Duration;
+use meridian_config::Control as Config;
 use meridian_control::Error;
 use meridian_control::etcd::Etcd;
 use meridian_control::limits::Limits;
 use meridian_control::store::{Change, Txn};
-use meridian_wire::config::Control as Config;
 use tokio::time::{Instant, sleep};
 
 use crate::etcd::{Cluster, LIMIT};

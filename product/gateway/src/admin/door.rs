@@ -5,9 +5,9 @@
 
 use http::header::{AUTHORIZATION, COOKIE, HeaderMap};
 use http::{Method, StatusCode};
-use meridian_wire::admin::Guard;
-use meridian_wire::config::AdminAccess;
-use meridian_wire::peer::Party;
+use meridian_config::AdminAccess;
+use meridian_protocol::admin::Guard;
+use meridian_protocol::peer::Party;
 use subtle::ConstantTimeEq;
 
 use super::sessions::{Session, Sessions};

@@ -6,9 +6,10 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Either, Limited};
 use hyper::body::{Body as _, Incoming};
-use meridian_wire::admin::{AddReplica, Added, Query, Times, check_json};
-use meridian_wire::config::{TellClients, authority};
-use meridian_wire::openai::Endpoint;
+use meridian_config::TellClients;
+use meridian_protocol::address::authority;
+use meridian_protocol::admin::{AddReplica, Added, Query, Times, check_json};
+use meridian_protocol::openai::Endpoint;
 
 use super::explain::Explain;
 use super::login;

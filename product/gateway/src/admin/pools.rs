@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 
+use meridian_config::TARGET;
+use meridian_protocol::admin::{Pool, Replica};
+use meridian_protocol::engines;
+use meridian_protocol::registry::{Work, advice_for};
 use meridian_routing::Role;
-use meridian_wire::admin::{Pool, Replica};
-use meridian_wire::config::TARGET;
-use meridian_wire::engines;
-use meridian_wire::registry::{Work, advice_for};
 
 /// A pool while its replicas are added up.
 #[derive(Default)]

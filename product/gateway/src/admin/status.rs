@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use meridian_base::Time;
+use meridian_config::Gateway as Config;
+use meridian_protocol::admin::{Certificate, CutPair, Links, Replica, Shadow, Status};
+use meridian_protocol::intervals::Intervals;
 use meridian_routing::{Role, Routing, Would};
-use meridian_wire::admin::{Certificate, CutPair, Links, Replica, Shadow, Status};
-use meridian_wire::config::Gateway as Config;
-use meridian_wire::intervals::Intervals;
 
 use super::pools::{advice, pools};
 use super::tls::AdminTls;

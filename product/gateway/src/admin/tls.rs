@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use meridian_config as config;
+use meridian_protocol::peer::Party;
 use meridian_tls::{FileError, Files, Look, Reread, Revoked, open_server, party};
-use meridian_wire::config;
-use meridian_wire::peer::Party;
 use rustls::pki_types::CertificateDer;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;

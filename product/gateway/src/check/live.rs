@@ -11,8 +11,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use meridian_wire::config::{Gateway as Config, cannot_listen};
-use meridian_wire::engines::{self, Engine};
+use meridian_config::{Gateway as Config, cannot_listen};
+use meridian_protocol::engines::{self, Engine};
 use tokio_util::sync::CancellationToken;
 
 use self::pairs::Partner;

@@ -1,10 +1,10 @@
 //! Roles that form no pair, as far as the configuration alone shows it. A gateway starts with them:
 //! a decode replica then serves whole requests, and a prefill replica none.
 
+use meridian_config::Gateway as Config;
+use meridian_protocol::admin::{AddReplica, EngineName};
+use meridian_protocol::legs::Protocol;
 use meridian_routing::Role;
-use meridian_wire::admin::{AddReplica, EngineName};
-use meridian_wire::config::Gateway as Config;
-use meridian_wire::legs::Protocol;
 
 /// Problems of `replicas` with a role.
 pub(super) fn doubts(config: &Config) -> Vec<String> {

@@ -7,7 +7,7 @@
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
-use meridian_wire::config;
+use meridian_config as config;
 
 use crate::http::refusal::Refusal;
 

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use http::{Method, Response, StatusCode};
-use meridian_wire::openai::Endpoint;
+use meridian_protocol::openai::Endpoint;
 
 use crate::draining::Draining;
 use crate::http::refusal::{Refusal, text};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use meridian_wire::config;
+use meridian_config as config;
 
 use crate::draining::Draining;
 

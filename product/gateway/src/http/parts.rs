@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use meridian_wire::openai::Pieces;
+use meridian_protocol::openai::Pieces;
 
 /// The body sent to a replica: slices of the client's bytes, around the splices' insertions. Cheap
 /// to make again for another attempt.

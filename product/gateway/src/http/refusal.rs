@@ -7,9 +7,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Response, StatusCode};
+use meridian_protocol::admin::{BadQuery, Barred};
+use meridian_protocol::openai::{BadRequest, Endpoint, error_body};
 use meridian_routing::{Closed, RejectWhy};
-use meridian_wire::admin::{BadQuery, Barred};
-use meridian_wire::openai::{BadRequest, Endpoint, error_body};
 
 use crate::http::headers::REFUSED;
 

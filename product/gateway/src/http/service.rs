@@ -62,7 +62,7 @@ impl Service {
             let preflight = preflight.map(|answer| answer.map(|()| AnswerBody::Whole(None)));
             return Some(preflight.unwrap_or_else(|refusal| {
                 self.metrics.refused(&refusal);
-                refusal.response(meridian_wire::openai::Endpoint::Other)
+                refusal.response(meridian_protocol::openai::Endpoint::Other)
             }));
         }
         let asked = (request.method(), request.uri().path());

@@ -1,13 +1,13 @@
 //! Handles fields and headers that only engines and their routers may send: removed and counted, or
-//! refused. The list comes from each engine's file (`meridian_wire::engines`).
+//! refused. The list comes from each engine's file (`meridian_protocol::engines`).
 
 use std::sync::LazyLock;
 
 use http::StatusCode;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use meridian_wire::config::EngineFields;
-use meridian_wire::engines::private;
-use meridian_wire::openai::Splices;
+use meridian_config::EngineFields;
+use meridian_protocol::engines::private;
+use meridian_protocol::openai::Splices;
 
 use crate::http::headers::REQUEST_ID;
 use crate::http::refusal::Refusal;

@@ -2,9 +2,9 @@
 //! requests arrive; a request in flight keeps the settings of its arrival.
 
 use meridian_base::keyed;
+use meridian_protocol::openai::Reading;
 use meridian_routing::policy::{Params, Spec};
 use meridian_routing::{Config, Insert, ShadowConfig};
-use meridian_wire::openai::Reading;
 
 use crate::lock::RwLock;
 

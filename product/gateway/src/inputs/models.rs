@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::StatusCode;
-use meridian_wire::config::{self, TenantLimits};
+use meridian_config::{self as config, TenantLimits};
 
 use crate::http::limits::{Bound, Permit};
 use crate::http::refusal::Refusal;
@@ -117,7 +117,7 @@ impl UseOfModels {
 
 #[cfg(test)]
 mod tests {
-    use meridian_wire::config::Gateway;
+    use meridian_config::Gateway;
 
     use super::*;
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use meridian_wire::config::{self, TenantLimits};
+use meridian_config::{self as config, TenantLimits};
 
 use self::bucket::{Bucket, Over};
 pub(crate) use self::charge::Charge;

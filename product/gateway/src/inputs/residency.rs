@@ -17,10 +17,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use http::HeaderValue;
 use meridian_base::{ModelId, PeerId, ReplicaId};
+use meridian_config::{self as config, ConfigError};
+use meridian_protocol::registry::Snapshot;
 use meridian_routing::Input;
 use meridian_routing::residency::{Residence, Rule, Subject};
-use meridian_wire::config::{self, ConfigError};
-use meridian_wire::registry::Snapshot;
 
 use crate::inputs::pins::Home;
 use crate::machine::driver::Driver;

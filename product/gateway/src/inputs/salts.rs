@@ -4,7 +4,7 @@
 //! cache space of another tenant. All gateways with one secret compute the same salt, so a tenant
 //! finds its prefixes again at any gateway.
 
-use meridian_wire::config::{Gateway as Config, Isolation};
+use meridian_config::{Gateway as Config, Isolation};
 use ring::hmac::{Context, HMAC_SHA256, Key};
 
 #[derive(Debug)]

@@ -9,10 +9,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use meridian_base::{Duration, PeerId, ReplicaId, RequestId, Time};
+use meridian_protocol::admin;
 use meridian_routing::{
     Digest, Holdings, Input, Output, RejectWhy, ReplicaSpec, Routing, State, Why,
 };
-use meridian_wire::admin;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::lock::{Mutex, MutexGuard};

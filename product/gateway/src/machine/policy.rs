@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use meridian_config::{ConfigError, Gateway as Config};
+use meridian_protocol::policy::Policy;
 use meridian_routing::{Config as Routing, Input};
-use meridian_wire::config::{ConfigError, Gateway as Config, Policy};
 
 use crate::inputs::fingerprint::ReadingNow;
 use crate::lock::Mutex;

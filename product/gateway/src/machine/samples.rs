@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use meridian_wire::admin;
+use meridian_protocol::admin;
 
 /// A bounded window of samples.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! Metrics of the certificates in force.
 
-use meridian_wire::admin::Status;
+use meridian_protocol::admin::Status;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;

@@ -1,6 +1,6 @@
 //! Metrics of the issuers of tokens. The label is an issuer's URL from the configuration.
 
-use meridian_wire::admin::Status;
+use meridian_protocol::admin::Status;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;

@@ -19,8 +19,8 @@ mod sources;
 use std::sync::Arc;
 use std::time::Duration;
 
+use meridian_protocol::admin::Status;
 use meridian_routing::{Outcome, Why};
-use meridian_wire::admin::Status;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -211,9 +211,11 @@ impl Metrics {
 
 #[cfg(test)]
 mod tests {
-    use meridian_wire::admin::{Control, Issuer, Peer, Residency, RuleCounts, Shadow, Transfers};
+    use meridian_protocol::admin::{
+        Control, Issuer, Peer, Residency, RuleCounts, Shadow, Transfers,
+    };
 
-    use meridian_wire::intervals::History;
+    use meridian_protocol::intervals::History;
 
     use super::*;
     use crate::record::facts::tests::answered;

@@ -1,6 +1,6 @@
 //! Metrics that a scrape copies from the status page.
 
-use meridian_wire::admin::Status;
+use meridian_protocol::admin::Status;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;

@@ -1,7 +1,7 @@
 //! Metrics of peers. A peer's label is `region/name` from the configuration, so there are as many
 //! as configured peers, plus one for all others.
 
-use meridian_wire::admin::{Forwards, Peer, Status};
+use meridian_protocol::admin::{Forwards, Peer, Status};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;

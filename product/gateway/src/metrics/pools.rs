@@ -1,6 +1,6 @@
 //! Metrics of the pools of prefill and decode replicas, which a scrape copies from the status page.
 
-use meridian_wire::admin::{Pool, Replica, Status};
+use meridian_protocol::admin::{Pool, Replica, Status};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;

@@ -1,6 +1,6 @@
 //! Metrics of residency. A rule's label is its name in the configuration, or `others`.
 
-use meridian_wire::admin::Status;
+use meridian_protocol::admin::Status;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;

@@ -2,7 +2,7 @@
 //! its kind and name from the configuration, so there are as many as configured sources, and one for
 //! the control plane.
 
-use meridian_wire::admin::Status;
+use meridian_protocol::admin::Status;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;

@@ -6,10 +6,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use meridian_base::{ModelId, PeerId};
-use meridian_wire::config::Gateway as Config;
-use meridian_wire::intervals::History;
-use meridian_wire::peer::{Hello, Identity};
-use meridian_wire::{admin, config};
+use meridian_config as config;
+use meridian_config::Gateway as Config;
+use meridian_protocol::admin;
+use meridian_protocol::intervals::History;
+use meridian_protocol::peer::{Hello, Identity};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use meridian_protocol::peer::Page;
 use meridian_routing::Digest;
-use meridian_wire::peer::Page;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 

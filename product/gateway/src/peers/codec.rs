@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use bytes::Buf;
-use meridian_wire::peer::{Ask, PeerError, Tell};
+use meridian_protocol::peer::{Ask, PeerError, Tell};
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use meridian_wire::peer::Identity;
+use meridian_protocol::peer::Identity;
 use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;

@@ -8,8 +8,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use meridian_base::PeerId;
+use meridian_protocol::peer::{Ask, Hello, Identity, MOST_MODELS, Tell, Telling};
 use meridian_routing::Input;
-use meridian_wire::peer::{Ask, Hello, Identity, MOST_MODELS, Tell, Telling};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;

@@ -14,8 +14,8 @@ use http::header::CONTENT_LENGTH;
 use http::{Request, Response, StatusCode};
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
-use meridian_wire::openai::Endpoint;
-use meridian_wire::peer::{Identity, Marks, usage_trailers};
+use meridian_protocol::openai::Endpoint;
+use meridian_protocol::peer::{Identity, Marks, usage_trailers};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::all::Peers;

@@ -18,7 +18,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use meridian_base::Rng;
-use meridian_wire::peer::WARM;
+use meridian_protocol::peer::WARM;
 use tokio::time::{Instant, timeout};
 
 use super::all::Peers;

@@ -9,8 +9,8 @@
 use std::collections::BTreeSet;
 use std::sync::RwLockReadGuard;
 
-use meridian_wire::config;
-use meridian_wire::peer::Identity;
+use meridian_config as config;
+use meridian_protocol::peer::Identity;
 
 use crate::lock::RwLock;
 

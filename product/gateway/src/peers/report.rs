@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use meridian_wire::openai::Usage;
+use meridian_protocol::openai::Usage;
 
 /// The report on one answer.
 #[derive(Debug, Default)]

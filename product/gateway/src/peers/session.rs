@@ -18,11 +18,11 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use meridian_base::{Rng, Time};
-use meridian_routing::residency::Place;
-use meridian_routing::{Holdings, Input};
-use meridian_wire::peer::{
+use meridian_protocol::peer::{
     Agreement, Ask, FOLLOW, Hearing, MOST_MESSAGE, News, PLACES_SINCE, PeerError, RULES_SINCE, Tell,
 };
+use meridian_routing::residency::Place;
+use meridian_routing::{Holdings, Input};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 use tokio_stream::wrappers::ReceiverStream;
@@ -52,7 +52,7 @@ enum Broken {
     #[error("{0}")]
     Http(#[from] hyper::Error),
     #[error("{0}")]
-    Refused(#[from] meridian_wire::peer::Refused),
+    Refused(#[from] meridian_protocol::peer::Refused),
     #[error("the peer sent an invalid message: {0}")]
     News(#[from] PeerError),
     #[error("{message}")]

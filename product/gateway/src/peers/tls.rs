@@ -8,9 +8,9 @@
 
 use std::sync::Arc;
 
+use meridian_config as config;
+use meridian_protocol::peer::{Identity, IdentityError};
 use meridian_tls::{FileError, Files, Look, Reread, Revoked, client, identity, mutual_server};
-use meridian_wire::config;
-use meridian_wire::peer::{Identity, IdentityError};
 use rustls::pki_types::CertificateDer;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use meridian_wire::admin::Forwards;
+use meridian_protocol::admin::Forwards;
 
 /// The counts of one direction.
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
-use meridian_wire::config::Traces as Target;
+use meridian_config::Traces as Target;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prometheus_client::metrics::counter::Counter;
 

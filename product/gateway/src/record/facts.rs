@@ -4,8 +4,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use http::{HeaderValue, StatusCode};
 use meridian_base::ModelId;
+use meridian_protocol::openai::Endpoint;
 use meridian_routing::{Priority, Usage};
-use meridian_wire::openai::Endpoint;
 
 use super::blocks::Blocks;
 use super::hops::Hops;

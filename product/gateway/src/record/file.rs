@@ -9,7 +9,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use meridian_wire::config::Rotate;
+use meridian_config::Rotate;
 use rustix::fs::{Access, access};
 
 /// Bytes read at a time, from the end, in search of the last complete line.
@@ -174,7 +174,7 @@ pub(super) fn problem(path: &str, rotates: bool) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use meridian_wire::config::Size;
+    use meridian_protocol::units::Size;
 
     use super::*;
 

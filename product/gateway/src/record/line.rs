@@ -8,7 +8,7 @@ use std::io::Write;
 use std::time::{Duration, SystemTime};
 
 use http::HeaderValue;
-use meridian_wire::config::LogFormat;
+use meridian_config::LogFormat;
 
 use super::facts::{Record, Shadowed};
 
@@ -196,7 +196,7 @@ fn quoted(text: &str, out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use meridian_wire::openai::Endpoint;
+    use meridian_protocol::openai::Endpoint;
 
     use super::*;
     use crate::record::facts::tests::answered;

@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 
 use http::HeaderValue;
 use meridian_base::Fingerprinter;
-use meridian_wire::openai::Endpoint;
+use meridian_protocol::openai::Endpoint;
 
 use self::facts::{Asked, Record};
 use self::hops::{Mark, Part};

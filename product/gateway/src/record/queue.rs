@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
+use meridian_config as config;
+use meridian_protocol::openai::Endpoint;
 use meridian_tls::{Look, Unread};
-use meridian_wire::config;
-use meridian_wire::openai::Endpoint;
 use prometheus_client::metrics::counter::Counter;
 
 use super::blocks::Spans;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-use meridian_wire::admin::{RequestTimes, SpanTimes};
+use meridian_protocol::admin::{RequestTimes, SpanTimes};
 use serde_json::Value as Json;
 
 use super::facts::Record;

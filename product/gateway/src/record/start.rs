@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use meridian_wire::config::{ConfigError, Gateway as Config};
+use meridian_config::{ConfigError, Gateway as Config};
 use prometheus_client::metrics::counter::Counter;
 
 use super::export::Traces;

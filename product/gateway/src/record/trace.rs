@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use meridian_base::mix;
-use meridian_wire::config::Traces;
+use meridian_config::Traces;
 
 pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
@@ -153,7 +153,7 @@ fn hex(text: &[u8], digits: usize) -> Option<(u128, &[u8])> {
 
 #[cfg(test)]
 mod tests {
-    use meridian_wire::config::OtlpProtocol;
+    use meridian_config::OtlpProtocol;
 
     use super::*;
 

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use http::uri::Authority;
 use http::{HeaderValue, StatusCode};
-use meridian_wire::openai::Endpoint;
+use meridian_protocol::openai::Endpoint;
 
 use super::facts::Record;
 use super::hops::{Hop, Mark, Part, span_number};

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use meridian_wire::config::{self, AccessLog, LogFormat};
+use meridian_config::{self as config, AccessLog, LogFormat};
 use prometheus_client::metrics::counter::Counter;
 
 use super::blocks::Spans;

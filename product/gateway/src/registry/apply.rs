@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use meridian_wire::registry::{Snapshot, Wanted};
+use meridian_protocol::registry::{Snapshot, Wanted};
 use tokio::time::sleep;
 
 use super::following::{Following, State};

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use meridian_config as config;
+use meridian_protocol::admin;
+use meridian_protocol::registry::{Kept, Snapshot};
 use meridian_tls::{FileError, Look};
-use meridian_wire::registry::{Kept, Snapshot};
-use meridian_wire::{admin, config};
 use tokio::sync::watch as channel;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -121,7 +122,9 @@ impl Following {
     pub(crate) fn decided(&self) -> BTreeSet<String> {
         let view = self.view.borrow().clone();
         let replicas = view.iter().flat_map(|view| view.replicas.values());
-        replicas.filter_map(|record| config::authority(&record.spec.url)).collect()
+        replicas
+            .filter_map(|record| meridian_protocol::address::authority(&record.spec.url))
+            .collect()
     }
 
     fn revision(&self) -> u64 {

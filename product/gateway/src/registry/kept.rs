@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use meridian_wire::registry::{Kept, Snapshot};
+use meridian_protocol::registry::{Kept, Snapshot};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::following::Following;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
-use meridian_wire::registry::{Announce, Gateway, Leased, Load, Renew, Seen};
+use meridian_protocol::registry::{Announce, Gateway, Leased, Load, Renew, Seen};
 
 use super::following::{Following, Task};
 use super::lost::Lost;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Method;
-use meridian_wire::registry::Status;
+use meridian_protocol::registry::Status;
 use tokio::task::JoinSet;
 
 use super::following::Following;

@@ -9,7 +9,8 @@
 //! are few, and a connection that moves without need can only get worse.
 
 use http::uri::Authority;
-use meridian_wire::{admin, config};
+use meridian_config as config;
+use meridian_protocol::admin;
 use tokio::sync::watch;
 use tokio::time::Instant;
 

@@ -4,9 +4,9 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use meridian_config::MutualTls;
+use meridian_protocol::peer::{Party, control_name};
 use meridian_tls::{FileError, Files, Look, Reread, Revoked, client, party};
-use meridian_wire::config::MutualTls;
-use meridian_wire::peer::{Party, control_name};
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -93,7 +93,7 @@ fn side(files: &Files) -> Result<(Side, Party), FileError> {
 
 #[cfg(test)]
 mod tests {
-    use meridian_wire::peer::Identity;
+    use meridian_protocol::peer::Identity;
 
     use super::*;
 

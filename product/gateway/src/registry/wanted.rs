@@ -6,10 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use meridian_protocol::address::authority;
+use meridian_protocol::admin::AddReplica;
+use meridian_protocol::registry::{Replica, Snapshot, Wanted};
 use meridian_routing::assign::{Serving, assign};
-use meridian_wire::admin::AddReplica;
-use meridian_wire::config::authority;
-use meridian_wire::registry::{Replica, Snapshot, Wanted};
 
 /// A replica that this gateway should have.
 #[derive(Clone, Debug, PartialEq)]

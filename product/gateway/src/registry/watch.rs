@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::Method;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use meridian_wire::registry::{Beat, Snapshot, Update};
+use meridian_protocol::registry::{Beat, Snapshot, Update};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 

@@ -9,9 +9,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use meridian_config::{Gateway as Config, changed_keys};
 use meridian_routing::Input;
 use meridian_tls::{Look, Reread, Unread};
-use meridian_wire::config::{Gateway as Config, changed_keys};
 
 use crate::descriptors::check_descriptors;
 use crate::error::Error;

@@ -6,7 +6,7 @@
 //! findings. So does an engine that does not serve a model of its list.
 
 use meridian_base::Time;
-use meridian_wire::openai;
+use meridian_protocol::openai;
 
 use crate::machine::driver::Driver;
 use crate::replicas::discovery::{MODELS, page};

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use http::HeaderValue;
+use meridian_config::{self as config, Gateway as Config};
 use meridian_tls::{FileError, Files, Look, Reread, of_machine, open_client, open_client_as};
-use meridian_wire::config::{self, Gateway as Config};
 use rustls::ClientConfig;
 
 use crate::lock::RwLock;

@@ -7,10 +7,10 @@
 use bytes::Bytes;
 use http::StatusCode;
 use meridian_base::Duration;
-use meridian_wire::admin::EngineName;
-use meridian_wire::engines::{self, Answers, Engine};
-use meridian_wire::openai;
-use meridian_wire::signals;
+use meridian_protocol::admin::EngineName;
+use meridian_protocol::engines::{self, Answers, Engine};
+use meridian_protocol::openai;
+use meridian_protocol::signals;
 
 use crate::error::{AttemptError, Fault};
 use crate::machine::driver::Driver;

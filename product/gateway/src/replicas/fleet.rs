@@ -11,15 +11,14 @@ use bytes::Bytes;
 use http::HeaderValue;
 use http::uri::Authority;
 use meridian_base::{Duration, ModelId, ReplicaId, Time};
+use meridian_protocol::admin::AddReplica;
+use meridian_protocol::engines::Engine;
+use meridian_protocol::intervals::{DOWN, History, REMOVED, Standing, UP};
+use meridian_protocol::legs::{Protocol, Rank};
+use meridian_protocol::peer::{IdentityError, label};
+use meridian_protocol::signals::Transfers;
 use meridian_routing::residency::Place;
 use meridian_routing::{MOST_REPLICA_IDS, Role, State};
-use meridian_wire::admin::AddReplica;
-use meridian_wire::config;
-use meridian_wire::engines::Engine;
-use meridian_wire::intervals::{DOWN, History, REMOVED, Standing, UP};
-use meridian_wire::legs::{Protocol, Rank};
-use meridian_wire::peer::{IdentityError, label};
-use meridian_wire::signals::Transfers;
 use tokio_util::sync::CancellationToken;
 
 use crate::cause;
@@ -227,7 +226,7 @@ impl Member {
 
     /// Host and port of its bootstrap server, for a protocol with one.
     pub(crate) fn bootstrap(&self, protocol: &Protocol) -> Option<(&str, u16)> {
-        let given = self.spec.bootstrap.as_deref().and_then(config::bootstrap);
+        let given = self.spec.bootstrap.as_deref().and_then(meridian_protocol::admin::bootstrap);
         let host = self.authority.host().trim_matches(['[', ']']);
         given.or(protocol.bootstrap_port.map(|port| (host, port)))
     }
@@ -593,14 +592,14 @@ pub(crate) fn check(spec: &AddReplica) -> Result<(), JoinError> {
     if spec.weight == 0 {
         return Err(JoinError::Weight);
     }
-    match config::pool_problems(spec).into_iter().next() {
+    match meridian_protocol::admin::pool_problems(spec).into_iter().next() {
         Some(problem) => Err(JoinError::Pool(problem)),
         None => Ok(()),
     }
 }
 
 fn dial(url: &str, with: &Arc<Credential>) -> Result<Arc<Dial>, JoinError> {
-    let uri = config::base_url(url).map_err(JoinError::Url)?;
+    let uri = meridian_protocol::address::base_url(url).map_err(JoinError::Url)?;
     let dial = Dial::new(&uri, with.clone());
     dial.ok_or_else(|| JoinError::Url(format!("`{url}` has no host name for a certificate")))
 }

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use http::uri::Authority;
 use meridian_base::PeerId;
+use meridian_protocol::peer::{Tell, parts};
 use meridian_routing::Holdings;
-use meridian_wire::peer::{Tell, parts};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 

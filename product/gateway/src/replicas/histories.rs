@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use http::uri::Authority;
-use meridian_wire::intervals::History;
+use meridian_protocol::intervals::History;
 
 use crate::lock::Mutex;
 

@@ -1,8 +1,8 @@
 //! Facts about a replica of a pool, which other replicas do not need: its version, and for some
 //! protocols the ids of its engines.
 
-use meridian_wire::engines::{self, Engine};
-use meridian_wire::legs::{self, Rank};
+use meridian_protocol::engines::{self, Engine};
+use meridian_protocol::legs::{self, Rank};
 
 use crate::error::AttemptError;
 use crate::replicas::discovery::page;

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::StatusCode;
 use meridian_base::{Duration, ReplicaId};
+use meridian_protocol::engines::{self, LoadPage};
+use meridian_protocol::signals;
 use meridian_routing::{AdapterReport, Input, Load};
-use meridian_wire::engines::{self, LoadPage};
-use meridian_wire::signals;
 use tokio::sync::mpsc;
 
 use crate::cause;

@@ -2,8 +2,8 @@
 
 use http::HeaderMap;
 use meridian_base::Duration;
+use meridian_protocol::signals;
 use meridian_routing::{Input, Load};
-use meridian_wire::signals;
 
 use crate::http::headers;
 use crate::machine::driver::Driver;

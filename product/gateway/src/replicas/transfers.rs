@@ -4,7 +4,7 @@
 //! and answers without an error. The prefill engine's counters of expired leases and of reports that
 //! came too late are the only signs of it.
 
-use meridian_wire::signals::Transfers;
+use meridian_protocol::signals::Transfers;
 
 use crate::metrics::{KvAlarm, Metrics};
 use crate::replicas::fleet::Member;

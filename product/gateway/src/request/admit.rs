@@ -8,9 +8,9 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, request};
 use hyper::body::Incoming;
 use meridian_base::{Duration, ModelId, RequestId, Time};
+use meridian_protocol::openai::{self, Endpoint, RequestInfo, Splices};
 use meridian_routing::residency::{Labels, Residence, Subject};
 use meridian_routing::{self as routing, RejectWhy};
-use meridian_wire::openai::{self, Endpoint, RequestInfo, Splices};
 
 use crate::http::collect::{Collected, collect};
 use crate::http::headers;

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::HeaderMap;
+use meridian_protocol::openai::{Answer, Summary, Usage};
+use meridian_protocol::peer::usage_of;
 use meridian_routing::Outcome;
-use meridian_wire::openai::{Answer, Summary, Usage};
-use meridian_wire::peer::usage_of;
 
 use crate::machine::ticket::{Details, Ticket};
 use crate::request::attempt::{AnsweredBy, Opened};

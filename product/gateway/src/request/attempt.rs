@@ -9,8 +9,8 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode, response};
 use http_body_util::BodyExt;
 use meridian_base::{PeerId, ReplicaId};
+use meridian_protocol::openai::{self, Endpoint, Purpose, RequestInfo};
 use meridian_routing::{Outcome, RejectWhy};
-use meridian_wire::openai::{self, Endpoint, Purpose, RequestInfo};
 use smallvec::SmallVec;
 use tokio::time::timeout;
 

@@ -5,8 +5,8 @@
 use bytes::Bytes;
 use http::HeaderValue;
 use meridian_base::ModelId;
+use meridian_protocol::openai::{self, Endpoint, Reading, RequestInfo};
 use meridian_routing as routing;
-use meridian_wire::openai::{self, Endpoint, Reading, RequestInfo};
 
 use crate::http::refusal::Refusal;
 use crate::in_force::InForce;

@@ -9,9 +9,9 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method};
 use meridian_base::{ModelId, Time};
+use meridian_protocol::openai::{Endpoint, RequestInfo, Splices};
 use meridian_routing::Priority;
 use meridian_routing::residency::Residence;
-use meridian_wire::openai::{Endpoint, RequestInfo, Splices};
 
 use crate::peers::report::Report;
 use crate::request::settings::Settings;

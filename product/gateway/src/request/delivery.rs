@@ -7,8 +7,8 @@ use std::time::Instant;
 use bytes::Bytes;
 use http_body::Frame;
 use meridian_base::{Fingerprinter, ModelId};
+use meridian_protocol::openai::{self, Endpoint, error_event};
 use meridian_routing::{Outcome, Usage};
-use meridian_wire::openai::{self, Endpoint, error_event};
 
 use crate::inputs::pins::ResponseKey;
 use crate::machine::ticket::Ticket;

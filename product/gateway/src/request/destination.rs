@@ -104,10 +104,10 @@ impl Destinations {
 #[cfg(test)]
 mod tests {
     use meridian_base::ReplicaId;
+    use meridian_config as config;
+    use meridian_protocol::admin::AddReplica;
     use meridian_routing::residency::{Labels, Subject};
     use meridian_routing::{Config, Routing, policy};
-    use meridian_wire::admin::AddReplica;
-    use meridian_wire::config;
     use tokio::sync::mpsc;
     use tokio_util::sync::CancellationToken;
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
-use meridian_wire::config::Gateway as Config;
-use meridian_wire::openai::{self, Endpoint};
-use meridian_wire::peer::Marks;
+use meridian_config::Gateway as Config;
+use meridian_protocol::openai::{self, Endpoint};
+use meridian_protocol::peer::Marks;
 
 use crate::admin::explain::Explain;
 use crate::http::refusal::{Refusal, json};

@@ -15,7 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
 use meridian_base::ModelId;
-use meridian_wire::legs::Added;
+use meridian_protocol::legs::Added;
 use tokio::runtime::Handle;
 
 use crate::http::parts::Parts;

@@ -1,8 +1,8 @@
 //! The request to one replica: the client's body, with the splices for that replica and what a
 //! protocol adds.
 
-use meridian_wire::legs::Added;
-use meridian_wire::openai::{Purpose, Splices};
+use meridian_protocol::legs::Added;
+use meridian_protocol::openai::{Purpose, Splices};
 
 use crate::http::parts::{Parts, Taken};
 use crate::record::hops::Part;

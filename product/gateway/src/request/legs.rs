@@ -1,7 +1,7 @@
 //! An attempt with two legs: one replica computes the prompt, another one answers with its KV.
 //!
 //! The two requests, their order and what each says of the other replica come from the protocol
-//! ([`meridian_wire::legs`]). Dropping the attempt drops both connections, which cancels both legs.
+//! ([`meridian_protocol::legs`]). Dropping the attempt drops both connections, which cancels both legs.
 //! A prefill leg that fails, or hands over nothing that is safe to use, is reported to the machine,
 //! which decides again; nothing has been sent to the client by then.
 
@@ -13,9 +13,9 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http_body_util::{BodyExt, Limited};
 use meridian_base::{ModelId, mix};
+use meridian_protocol::legs::{Finish, Handed, MAX_ANSWER, NoParams, Order, Pair, Protocol};
+use meridian_protocol::openai::Splices;
 use meridian_routing::Outcome;
-use meridian_wire::legs::{Finish, Handed, MAX_ANSWER, NoParams, Order, Pair, Protocol};
-use meridian_wire::openai::Splices;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 

@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+use meridian_protocol::openai::Endpoint;
+use meridian_protocol::peer::{Identity, Marks};
 use meridian_routing::Priority;
-use meridian_wire::openai::Endpoint;
-use meridian_wire::peer::{Identity, Marks};
 
 use crate::http::refusal::Refusal;
 use crate::in_force::InForce;

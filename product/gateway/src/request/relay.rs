@@ -9,8 +9,8 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::Frame;
+use meridian_protocol::openai::Answer;
 use meridian_routing::Outcome;
-use meridian_wire::openai::Answer;
 
 use crate::request::answering::{Answering, Step, join};
 use crate::request::attempt::undoes;

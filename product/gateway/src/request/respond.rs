@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use http::{HeaderMap, Response, response};
 use meridian_base::Duration;
+use meridian_protocol::openai::Answer;
 use meridian_routing::{Outcome, RejectWhy};
-use meridian_wire::openai::Answer;
 
 use crate::error::Fault;
 use crate::http::headers;

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use meridian_base::{ModelId, RequestId};
+use meridian_config as config;
+use meridian_protocol::openai::{self, Counts, Endpoint, Lost, Thread, Usage};
 use meridian_routing::Outcome;
-use meridian_wire::config;
-use meridian_wire::openai::{self, Counts, Endpoint, Lost, Thread, Usage};
 
 use crate::http::headers;
 use crate::ids::Ids;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use http::HeaderName;
-use meridian_wire::config::{self, EngineFields, Gateway as Config, Isolation, Timeouts};
+use meridian_config::{self as config, EngineFields, Gateway as Config, Isolation, Timeouts};
 
 /// What requests and connections need of the configuration.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use meridian_wire::config::Timeouts;
+use meridian_config::Timeouts;
 use tokio::time::Instant;
 
 use crate::replicas::fleet::Member;

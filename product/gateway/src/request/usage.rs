@@ -1,7 +1,7 @@
 //! An engine's token counts, as the routing machine takes them.
 
+use meridian_protocol::openai;
 use meridian_routing::Usage;
-use meridian_wire::openai;
 
 /// The counts in the machine's width.
 pub(super) fn narrow(usage: openai::Usage) -> Usage {

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use meridian_base::{ReplicaId, keyed};
+use meridian_config::Gateway as Config;
 use meridian_routing::Routing;
-use meridian_wire::config::Gateway as Config;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -300,7 +300,7 @@ fn warn(config: &Config) {
         );
     }
     if !config.identifies_clients()
-        && config.cors.as_ref().is_some_and(meridian_wire::config::Cors::is_open)
+        && config.cors.as_ref().is_some_and(meridian_config::Cors::is_open)
     {
         tracing::warn!(
             "cors.origins is `*` and no tenants are configured: every page that a browser in this network opens can use the gateway; list the origins, or add tenants"

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use meridian_config::replica_list;
+use meridian_protocol::admin::AddReplica;
 use meridian_tls::{Look, Unread};
-use meridian_wire::admin::AddReplica;
-use meridian_wire::config::replica_list;
 
 use super::source::{Read, Source};
 

@@ -16,9 +16,9 @@ pub(crate) mod source;
 use std::sync::Arc;
 use std::time::Duration;
 
+use meridian_config as config;
+use meridian_protocol::admin::{self, AddReplica};
 use meridian_tls::Look;
-use meridian_wire::admin::{self, AddReplica};
-use meridian_wire::config;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 

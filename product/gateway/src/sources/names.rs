@@ -15,8 +15,8 @@ use hickory_resolver::config::{
 };
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::RData;
-use meridian_wire::admin::AddReplica;
-use meridian_wire::config::name_and_port;
+use meridian_config::name_and_port;
+use meridian_protocol::admin::AddReplica;
 
 use super::source::Source;
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use meridian_wire::admin::{self, AddReplica};
-use meridian_wire::config;
+use meridian_config as config;
+use meridian_protocol::admin::{self, AddReplica};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -166,7 +166,7 @@ impl Source {
             .retain(|address, member| !member.gone.is_cancelled() && !decided.contains(address));
         let (mut found, mut problems, mut left_out) = (BTreeSet::new(), BTreeSet::new(), 0);
         for spec in replicas {
-            let Some(address) = config::authority(&spec.url) else { continue };
+            let Some(address) = meridian_protocol::address::authority(&spec.url) else { continue };
             if !decided.contains(&address)
                 && let Err(problem) = self.take(&address, spec, state)
             {

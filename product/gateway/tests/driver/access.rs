@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use meridian_config::{Gateway as Config, TenantLimits};
 use meridian_gateway::Given;
-use meridian_wire::config::{Gateway as Config, TenantLimits};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use meridian_wire::config::Span;
+use meridian_protocol::units::Span;
 
 use crate::common::{Region, Replica, Script, call, chat, get, post};
 
@@ -73,8 +73,9 @@ async fn lists_are_read_rarely() {
 async fn no_extra_requests() {
     let (llama, given) = (Replica::start().await, Replica::start().await);
     let region = Region::with(&[&llama, &given], |c| {
-        c.replicas[0].engine =
-            meridian_wire::admin::EngineName::Is(meridian_wire::engines::find("llamacpp").unwrap());
+        c.replicas[0].engine = meridian_protocol::admin::EngineName::Is(
+            meridian_protocol::engines::find("llamacpp").unwrap(),
+        );
         c.replicas[1].models = vec!["m".to_owned()];
     })
     .await;

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use meridian_wire::admin::{Explanation, Replica as Row};
+use meridian_protocol::admin::{Explanation, Replica as Row};
 
 use crate::common::{Region, Replica, Script, call, chat, get, open, post, stream_chat};
 
@@ -377,7 +377,7 @@ async fn logs_keep_secrets() {
     let lines = Lines::default();
     let writer = lines.clone();
     let subscriber = tracing_subscriber::fmt()
-        .with_env_filter("meridian_gateway=trace,meridian_wire=trace,meridian_routing=trace")
+        .with_env_filter("meridian_gateway=trace,meridian_protocol=trace,meridian_routing=trace")
         .with_writer(move || writer.clone())
         .finish();
     let _guard = tracing::subscriber::set_default(subscriber);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use meridian_wire::config::{Gateway as Config, ModelSettings, Resume};
+use meridian_config::{Gateway as Config, ModelSettings, Resume};
 use serde_json::Value;
 
 use crate::common::{Region, Replica, Script, call, events, get, post, request};

@@ -9,8 +9,9 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Request, Version};
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use meridian_config::{AdmissionMode, Gateway as Config, Resume};
 use meridian_gateway::Given;
-use meridian_wire::config::{AdmissionMode, Gateway as Config, Resume, Span};
+use meridian_protocol::units::Span;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

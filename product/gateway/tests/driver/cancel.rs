@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use meridian_wire::admin::Status;
-use meridian_wire::config::AdmissionMode;
+use meridian_config::AdmissionMode;
+use meridian_protocol::admin::Status;
 
 use crate::common::{Region, Replica, Script, chat, eventually, open, stream_chat};
 

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hickory_resolver::proto::op::ResponseCode;
+use meridian_config::Source;
 use meridian_gateway::Given;
-use meridian_wire::admin::{Source as SourceStatus, Status};
-use meridian_wire::config::Source;
+use meridian_protocol::admin::{Source as SourceStatus, Status};
 
 use crate::common::{Dns, Region, Replica, Script, call, chat, config, get, open, stream_chat};
 

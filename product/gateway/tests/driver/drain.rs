@@ -8,7 +8,7 @@ use http::Request;
 use http_body_util::Full;
 use hyper::client::conn::http1::SendRequest;
 use hyper_util::rt::TokioIo;
-use meridian_wire::config::Span;
+use meridian_protocol::units::Span;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
-use meridian_wire::config::{EngineFields, Gateway as Config, Resume};
+use meridian_config::{EngineFields, Gateway as Config, Resume};
 use serde_json::Value;
 
 use crate::common::{Region, Replica, Script, call, chat, get, post, request};

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use meridian_wire::admin::Status;
-use meridian_wire::config::Gateway as Config;
-use meridian_wire::intervals::Intervals;
-use meridian_wire::peer::Party;
-use meridian_wire::registry::{Kept, Snapshot};
+use meridian_config::Gateway as Config;
+use meridian_protocol::admin::Status;
+use meridian_protocol::intervals::Intervals;
+use meridian_protocol::peer::Party;
+use meridian_protocol::registry::{Kept, Snapshot};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -88,7 +88,7 @@ fn serves(status: &Status, count: usize) -> bool {
     up.count() == count
 }
 
-fn control(status: &Status) -> &meridian_wire::admin::Control {
+fn control(status: &Status) -> &meridian_protocol::admin::Control {
     status.control.as_ref().unwrap()
 }
 

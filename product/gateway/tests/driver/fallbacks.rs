@@ -3,10 +3,9 @@
 
 use std::time::Duration;
 
-use meridian_wire::admin::Status;
-use meridian_wire::config::{
-    AdmissionMode, Gateway as Config, ModelLimits, ModelSettings, Span, TellClients,
-};
+use meridian_config::{AdmissionMode, Gateway as Config, ModelLimits, ModelSettings, TellClients};
+use meridian_protocol::admin::Status;
+use meridian_protocol::units::Span;
 use serde_json::Value;
 
 use crate::aliases::aliased;

@@ -5,8 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
-use meridian_wire::admin::{Explanation, Forwards, Status};
-use meridian_wire::config::{AdmissionMode, Gateway as Config, Size, Span};
+use meridian_config::{AdmissionMode, Gateway as Config};
+use meridian_protocol::admin::{Explanation, Forwards, Status};
+use meridian_protocol::units::{Size, Span};
 
 use crate::common::{
     Fleet, Open, Region, Replica, Script, call, chat, events, eventually, follow, open, peers,
@@ -50,8 +51,8 @@ impl World {
         for (region, config) in regions.iter().zip(&self.configs) {
             let own = config.replicas.len();
             let known = |s: &Status| {
-                let up = |r: &meridian_wire::admin::Replica| r.state == "up";
-                let seen = |p: &meridian_wire::admin::Peer| {
+                let up = |r: &meridian_protocol::admin::Replica| r.state == "up";
+                let seen = |p: &meridian_protocol::admin::Peer| {
                     let others = self.configs.iter().find(|c| c.region == p.region);
                     let all = others.map_or(0, |c| c.replicas.len()) as u32;
                     p.state == "up" && p.eligible == all && p.models.is_some()
@@ -104,7 +105,7 @@ async fn taken(region: &Region, from: &str) -> Forwards {
 fn counts(
     status: &Status,
     peer: &str,
-    of: impl Fn(&meridian_wire::admin::Peer) -> Forwards,
+    of: impl Fn(&meridian_protocol::admin::Peer) -> Forwards,
 ) -> Forwards {
     let row = status.peers.iter().find(|p| p.region == peer).map(of).unwrap_or_default();
     let ended = row.done + row.client_error + row.refused + row.failed + row.cancelled;

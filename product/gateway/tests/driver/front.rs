@@ -6,7 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
-use meridian_wire::config::{Gateway as Config, Size};
+use meridian_config::Gateway as Config;
+use meridian_protocol::units::Size;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -17,7 +18,7 @@ const PAGE: &str = "https://app.example.org";
 
 /// Configures a tenant whose key is `sixteen letters and more`.
 fn name_tenant(config: &mut Config) {
-    let key = meridian_wire::config::KeyHash::of(b"sixteen letters and more");
+    let key = meridian_config::KeyHash::of(b"sixteen letters and more");
     let yaml = format!("version: 1\ntenants:\n  - {{name: acme, keys: [\"{key}\"]}}\n");
     config.tenants = Config::read(&yaml).unwrap().tenants;
 }

@@ -9,7 +9,7 @@ use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
 
-use meridian_wire::config::Span;
+use meridian_protocol::units::Span;
 
 use crate::common::{Region, Replica, Script, eventually, get};
 

@@ -4,9 +4,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use meridian_protocol::admin::RoleName;
+use meridian_protocol::units::Span;
 use meridian_routing::Role;
-use meridian_wire::admin::RoleName;
-use meridian_wire::config::Span;
 use serde_json::Value;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
@@ -56,7 +56,7 @@ async fn not_what_may_be_read() {
     while !stalled.seen().iter().any(names_kv) {
         assert_eq!(pools.ask().await.text(), GOOD);
     }
-    let down = |s: &meridian_wire::admin::Status| s.replicas[1].state == "down";
+    let down = |s: &meridian_protocol::admin::Status| s.replicas[1].state == "down";
     pools.region.until("the stalled one is down", down).await;
     tokio::time::sleep(10 * S).await;
     assert!(!pools.decode[1].seen().iter().any(is_refusable));

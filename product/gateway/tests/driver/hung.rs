@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use meridian_wire::config::Span;
+use meridian_protocol::units::Span;
 use tokio::time::Instant;
 
 use crate::common::{Region, Replica, Script, call, chat, events, open, stream_chat};
@@ -95,7 +95,7 @@ async fn begun_goes_on_elsewhere() {
     let region = Region::with(&[&hung, &good], |c| {
         c.timeouts.probe = Span::millis(200);
         c.timeouts.down = Span::secs(2);
-        c.resume = Some(meridian_wire::config::Resume::default());
+        c.resume = Some(meridian_config::Resume::default());
     })
     .await;
     hung.then(Script::sse().event(EVENT).hang());

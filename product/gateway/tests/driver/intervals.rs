@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use meridian_wire::config::Span;
-use meridian_wire::intervals::{History, Intervals};
+use meridian_protocol::intervals::{History, Intervals};
+use meridian_protocol::units::Span;
 
 use crate::common::{Region, Replica, Script, call, chat, eventually, get};
 use crate::forwards::World;

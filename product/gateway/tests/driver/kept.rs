@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use meridian_wire::admin::Status;
-use meridian_wire::config::Gateway as Config;
-use meridian_wire::registry::Kept;
+use meridian_config::Gateway as Config;
+use meridian_protocol::admin::Status;
+use meridian_protocol::registry::Kept;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::time::{Instant, sleep};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use meridian_wire::config::Span;
+use meridian_protocol::units::Span;
 
 use crate::common::{Script, eventually};
 use crate::legs::{GOOD, MS, Pools, body, params, prefilled};

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
+use meridian_config::Gateway as Config;
+use meridian_protocol::admin::{RoleName, Status, TransferName};
 use meridian_routing::Role;
-use meridian_wire::admin::{RoleName, Status, TransferName};
-use meridian_wire::config::Gateway as Config;
 use serde_json::{Value, json};
 
 use crate::common::{

@@ -1,6 +1,6 @@
 //! An answer of two legs that breaks in mid-stream and resumes.
 
-use meridian_wire::config::Resume;
+use meridian_config::Resume;
 use serde_json::Value;
 
 use crate::common::{Script, post};

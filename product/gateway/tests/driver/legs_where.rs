@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use meridian_protocol::admin::{EngineName, RoleName};
+use meridian_protocol::engines::NONE;
 use meridian_routing::Role;
-use meridian_wire::admin::{EngineName, RoleName};
-use meridian_wire::engines::NONE;
 
 use crate::common::{Region, Replica, Script, call, chat, eventually, get, post};
 use crate::forwards::World;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Request;
-use meridian_wire::config::{AdmissionMode, Size, Span};
+use meridian_config::AdmissionMode;
+use meridian_protocol::units::{Size, Span};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

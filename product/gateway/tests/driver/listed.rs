@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use meridian_wire::admin::Status;
-use meridian_wire::config::{Accept, Gateway as Config};
+use meridian_config::{Accept, Gateway as Config};
+use meridian_protocol::admin::Status;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -111,12 +111,12 @@ async fn the_registry_lists_gateways() {
     let (mut us, mut eu) = one_way(&fleet, &replica);
     let control = format!("version: 1\ncontrol: {{url: '{}', name: x, lease: 3s}}\n", plane.url());
     let control = Config::read(&control).unwrap().control.unwrap();
-    us.control = Some(meridian_wire::config::Registry { name: None, ..control.clone() });
+    us.control = Some(meridian_config::Registry { name: None, ..control.clone() });
     let us = Region::start(us).await;
     let other = Region::start(eu.clone()).await;
     other.until("eu is refused", refused("does not list eu/eu-1")).await;
     drop(other);
-    eu.control = Some(meridian_wire::config::Registry { name: None, ..control });
+    eu.control = Some(meridian_config::Registry { name: None, ..control });
     peers(&mut eu).listen = fleet.address(3);
     let eu = Region::start(eu).await;
     eu.until("eu follows us", is_up).await;

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
+use meridian_config::Gateway as Config;
 use meridian_gateway::{Live, check_live};
-use meridian_wire::admin::AddReplica;
-use meridian_wire::config::Gateway as Config;
+use meridian_protocol::admin::AddReplica;
 
 use crate::common::{Fleet, Region, Replica, Script, StandIn, config, follow};
 use crate::plane::Plane;

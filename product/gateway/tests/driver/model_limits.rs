@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use meridian_wire::config::{Gateway as Config, ModelLimits, ModelSettings};
+use meridian_config::{Gateway as Config, ModelLimits, ModelSettings};
 
 use crate::aliases::aliased;
 use crate::common::{Region, Replica, Script, call, chat, get, open, post, stream_chat};

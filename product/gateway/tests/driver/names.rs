@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use meridian_wire::admin::AddReplica;
+use meridian_protocol::admin::AddReplica;
 
 use crate::common::{Region, Replica, Script, call, chat, eventually, get};
 
@@ -44,7 +44,7 @@ async fn names_are_not_given_again() {
 async fn trouble(url: &str, is: impl Fn(&str) -> bool) -> String {
     let mut config = crate::common::config(&[]);
     config.replicas = vec![AddReplica::at(url)];
-    config.timeouts.probe = meridian_wire::config::Span::millis(500);
+    config.timeouts.probe = meridian_protocol::units::Span::millis(500);
     let region = Region::start(config).await;
     eventually("it says why", async || {
         let said = region.status().await.replicas[0].trouble.clone()?;
@@ -108,9 +108,9 @@ async fn trouble_passes() {
 async fn why_no_replica_took_it() {
     let (a, b) = (Replica::start().await, Replica::start().await);
     let region = Region::with(&[&a, &b], |c| {
-        c.admission = Some(meridian_wire::config::AdmissionMode::Pending);
-        c.timeouts.probe = meridian_wire::config::Span::millis(200);
-        c.held.max_wait = meridian_wire::config::Span::secs(2);
+        c.admission = Some(meridian_config::AdmissionMode::Pending);
+        c.timeouts.probe = meridian_protocol::units::Span::millis(200);
+        c.held.max_wait = meridian_protocol::units::Span::secs(2);
     })
     .await;
     let refused = async |code: &str, says: &[&str]| {

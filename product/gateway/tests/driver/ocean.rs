@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use meridian_wire::config::{AdmissionMode, Size};
+use meridian_config::AdmissionMode;
+use meridian_protocol::units::Size;
 use tokio::time::Instant;
 
 use crate::common::{Fleet, Ocean, Region, Replica, Script, call, chat, follow, open, peers};
@@ -21,7 +22,7 @@ async fn crossing(warm: u64) -> Duration {
     let mut eu = fleet.gateway("eu", 2, &[&there]);
     eu.admission = Some(AdmissionMode::Blind);
     let (_eu, us) = (Region::start(eu).await, Region::start(us).await);
-    let known = |s: &meridian_wire::admin::Status| s.peers[0].eligible == 1;
+    let known = |s: &meridian_protocol::admin::Status| s.peers[0].eligible == 1;
     let status = us.until("us is connected to eu", known).await;
     assert!(status.peers[0].rtt_ms >= 200.0, "it is far away: {:?}", status.peers[0]);
     // The first request may arrive while the connection is still being warmed.

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use meridian_config::{Gateway as Config, TenantLimits};
 use meridian_gateway::Given;
-use meridian_wire::admin::{Issuer as IssuerStatus, Status};
-use meridian_wire::config::{Gateway as Config, TenantLimits};
+use meridian_protocol::admin::{Issuer as IssuerStatus, Status};
 use rcgen::{CertificateParams, KeyPair};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivatePkcs8KeyDer;
@@ -60,7 +60,7 @@ async fn a_token_opens_and_stays() {
     let lines = Lines::default();
     let writer = lines.clone();
     let subscriber = tracing_subscriber::fmt()
-        .with_env_filter("meridian_gateway=trace,meridian_wire=trace")
+        .with_env_filter("meridian_gateway=trace,meridian_protocol=trace")
         .with_writer(move || writer.clone())
         .finish();
     let _guard = tracing::subscriber::set_default(subscriber);

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use meridian_config::KeyHash;
 use meridian_gateway::Given;
-use meridian_wire::admin::{Explanation, Level, Snapshot};
-use meridian_wire::config::KeyHash;
+use meridian_protocol::admin::{Explanation, Level, Snapshot};
 
 use crate::admin_browser::raw;
 use crate::common::{Region, Replica, Script, call, chat, config, stream_chat};

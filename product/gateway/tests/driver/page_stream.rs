@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use http::Request;
 use http_body_util::Full;
-use meridian_wire::admin::Snapshot;
-use meridian_wire::config::KeyHash;
+use meridian_config::KeyHash;
+use meridian_protocol::admin::Snapshot;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

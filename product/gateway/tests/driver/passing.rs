@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use meridian_wire::admin::Status;
+use meridian_protocol::admin::Status;
 
 use crate::common::{Region, Replica, call, chat, config};
 use crate::residency::{KEY, World, ask, kept};

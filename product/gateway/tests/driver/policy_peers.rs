@@ -1,7 +1,7 @@
 //! Policy changes by the control plane at gateways with peers.
 
-use meridian_wire::admin::Status;
-use meridian_wire::config::Gateway as Config;
+use meridian_config::Gateway as Config;
+use meridian_protocol::admin::Status;
 use serde_json::{Value, json};
 
 use crate::common::{Fleet, Region, Replica, call, chat, follow};

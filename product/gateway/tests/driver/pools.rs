@@ -1,8 +1,8 @@
 //! What an operator sees of prefill and decode replicas: pools and advice in the status, both legs in
 //! explanations and headers, counters and alarms of KV transfers in the metrics.
 
-use meridian_wire::admin::{Decided, Explanation, RoleName};
-use meridian_wire::config::{Gateway as Config, TellClients};
+use meridian_config::{Gateway as Config, TellClients};
+use meridian_protocol::admin::{Decided, Explanation, RoleName};
 
 use crate::common::{Region, Replica, Script, call, chat, open, stream_chat};
 
@@ -167,7 +167,7 @@ async fn expired_leases_are_alarms() {
     decode.page("/metrics", page(0, 1_572_864));
     let region = Region::with(&[&prefill, &decode], roles).await;
     let seen = |expired| {
-        move |s: &meridian_wire::admin::Status| {
+        move |s: &meridian_protocol::admin::Status| {
             s.replicas[0].transfers.is_some_and(|t| t.expired == Some(expired))
         }
     };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use meridian_wire::config::{AdmissionMode, Gateway as Config, PriorityClass};
+use meridian_config::{AdmissionMode, Gateway as Config, PriorityClass};
 use tokio::task::JoinHandle;
 
 use crate::common::{Answer, Region, Replica, call, chat};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use meridian_wire::config::{AdmissionMode, Gateway as Config, TenantLimits};
+use meridian_config::{AdmissionMode, Gateway as Config, TenantLimits};
 
 use crate::common::{Answer, Region, Replica, Script, call, open, request};
 use crate::forwards::{World, occupy_with};

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use meridian_mock::Fleet;
+use meridian_protocol::admin::{AddReplica, RoleName};
 use meridian_routing::Role;
-use meridian_wire::admin::{AddReplica, RoleName};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -29,7 +29,7 @@ impl Recording {
         let read = |path: &str| -> Value {
             serde_json::from_str(&std::fs::read_to_string(crates.join(path)).unwrap()).unwrap()
         };
-        let file = read(&format!("wire/src/legs/tests/recorded/{name}.json"));
+        let file = read(&format!("protocol/src/legs/tests/recorded/{name}.json"));
         let mut answers = read("mock/recordings/answers.json");
         let rest = answers.as_array_mut().unwrap().iter_mut().find(|one| one["name"] == name);
         let rest = rest.unwrap();
@@ -59,7 +59,7 @@ async fn region(fleet: &Fleet, decode: SocketAddr) -> Region {
     config.replicas[0].role = RoleName(Role::Prefill);
     config.replicas[1].role = RoleName(Role::Decode);
     let region = Region::start(config).await;
-    let ready = |s: &meridian_wire::admin::Status| {
+    let ready = |s: &meridian_protocol::admin::Status| {
         s.replicas.iter().all(|r| r.state == "up" && r.version.is_some())
     };
     region.until("both are up", ready).await;

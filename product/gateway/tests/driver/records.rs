@@ -3,11 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use meridian_config::{AccessLog, AdmissionMode, Gateway as Config, Journal, LogFormat, Resume};
 use meridian_gateway::Given;
-use meridian_wire::admin::Requests;
-use meridian_wire::config::{
-    AccessLog, AdmissionMode, Gateway as Config, Journal, LogFormat, Resume,
-};
+use meridian_protocol::admin::Requests;
 use serde_json::Value;
 
 use crate::common::{
@@ -168,7 +166,7 @@ async fn not_admitted() {
     let region = Region::with(&[&replica], |c| {
         files.set(c);
         c.tenants = vec![tenant("acme", "mk-0123456789abcdefghij")];
-        c.tell_clients = Some(meridian_wire::config::TellClients::All);
+        c.tell_clients = Some(meridian_config::TellClients::All);
     })
     .await;
     let with_key = |request| bearing(request, "mk-0123456789abcdefghij");
@@ -213,7 +211,7 @@ async fn failures() {
     let (a, b) = (Replica::start().await, Replica::start().await);
     let region = Region::with(&[&a, &b], |c| {
         files.set(c);
-        c.held.max_wait = meridian_wire::config::Span::millis(300);
+        c.held.max_wait = meridian_protocol::units::Span::millis(300);
     })
     .await;
     a.then(Script::json(422, "{}"));
@@ -452,7 +450,7 @@ async fn cut_off_by_the_drain() {
     let replica = Replica::start().await;
     let mut region = Region::with(&[&replica], |c| {
         files.set(c);
-        c.timeouts.drain = meridian_wire::config::Span::millis(500);
+        c.timeouts.drain = meridian_protocol::units::Span::millis(500);
     })
     .await;
     replica.then(Script::sse().event(WORD).hang());

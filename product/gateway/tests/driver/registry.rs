@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use meridian_wire::admin::Status;
-use meridian_wire::config::Gateway as Config;
+use meridian_config::Gateway as Config;
+use meridian_protocol::admin::Status;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 

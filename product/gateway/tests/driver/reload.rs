@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use meridian_config::{Gateway as Config, keys};
 use meridian_gateway::Given;
-use meridian_wire::admin::Status;
-use meridian_wire::config::{Gateway as Config, keys};
+use meridian_protocol::admin::Status;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use meridian_wire::config::{AdmissionMode, Resume};
+use meridian_config::{AdmissionMode, Resume};
 use serde_json::Value;
 
 use crate::common::{Region, Replica, Script, call, chat, get, open, post, request, stream_chat};
@@ -144,7 +144,7 @@ async fn a_mixed_load() {
     let region = Region::with(&[&a, &b], |c| {
         files.set(c);
         c.tenants = vec![tenant("acme", KEYS[0]), tenant("zoo", KEYS[1])];
-        c.held.max_wait = meridian_wire::config::Span::millis(300);
+        c.held.max_wait = meridian_protocol::units::Span::millis(300);
         c.resume = Some(Resume::default());
         c.breaker.failures = 1000;
     })

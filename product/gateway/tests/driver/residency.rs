@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use meridian_config::{AdmissionMode, Gateway as Config, ResidencyRule, TellClients, Topology};
 use meridian_gateway::Given;
-use meridian_wire::admin::{Explanation, Status};
-use meridian_wire::config::{
-    AdmissionMode, Gateway as Config, ResidencyRule, Span, TellClients, Topology,
-};
+use meridian_protocol::admin::{Explanation, Status};
+use meridian_protocol::units::Span;
 
 use crate::common::{
     Answer, Fleet, Region, Replica, Script, call, chat, config, eventually, follow, open, peers,
@@ -73,7 +72,7 @@ impl World {
         for region in &regions {
             let known = |s: &Status| {
                 let up = s.replicas.iter().all(|r| r.state == "up");
-                let seen = |p: &meridian_wire::admin::Peer| p.state == "up" && p.eligible > 0;
+                let seen = |p: &meridian_protocol::admin::Peer| p.state == "up" && p.eligible > 0;
                 up && s.peers.iter().all(seen)
             };
             region.until("all regions are connected", known).await;

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use meridian_wire::admin::{EngineName, Status};
-use meridian_wire::config::{Gateway as Config, Resume, Size};
-use meridian_wire::engines::NONE;
+use meridian_config::{Gateway as Config, Resume};
+use meridian_protocol::admin::{EngineName, Status};
+use meridian_protocol::engines::NONE;
+use meridian_protocol::units::Size;
 use serde_json::Value;
 
 use crate::common::{Answer, Region, Replica, Script, events, get, open, post, request};

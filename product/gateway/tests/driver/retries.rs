@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use meridian_wire::admin::Status;
+use meridian_protocol::admin::Status;
 
 use crate::common::{Region, Replica, Script, call, chat, events, post, request, stream_chat};
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use meridian_config::Gateway as Config;
 use meridian_gateway::Given;
-use meridian_wire::admin::Status;
-use meridian_wire::config::Gateway as Config;
+use meridian_protocol::admin::Status;
 use tokio::sync::Notify;
 
 use crate::common::{Fleet, Region, Replica, call, chat, follow, peers};

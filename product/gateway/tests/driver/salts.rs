@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use meridian_wire::admin::EngineName;
-use meridian_wire::config::{Gateway as Config, Isolation, Resume};
-use meridian_wire::engines::ALL;
+use meridian_config::{Gateway as Config, Isolation, Resume};
+use meridian_protocol::admin::EngineName;
+use meridian_protocol::engines::ALL;
 use serde_json::Value;
 
 use crate::common::{Region, Replica, Script, call, post, request};

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use meridian_config::{Credentials, Gateway as Config};
+use meridian_protocol::admin::AddReplica;
 use meridian_tls::{Files, mutual_server, server};
-use meridian_wire::admin::AddReplica;
-use meridian_wire::config::{Credentials, Gateway as Config};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, date_time_ymd,

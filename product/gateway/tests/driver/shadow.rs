@@ -1,7 +1,7 @@
 //! A shadow policy: what it would have done shows everywhere, and nothing else changes.
 
-use meridian_wire::admin::{Explanation, Shadow};
-use meridian_wire::config::Policy;
+use meridian_protocol::admin::{Explanation, Shadow};
+use meridian_protocol::policy::Policy;
 use serde_json::Value;
 
 use crate::common::{Region, Replica, Script, call, chat};

@@ -40,7 +40,7 @@ async fn picks_follow_pending() {
 async fn admission_follows_pending() {
     let (a, b) = (Replica::start().await, Replica::start().await);
     let region = Region::with(&[&a, &b], |c| {
-        c.admission = Some(meridian_wire::config::AdmissionMode::Pending);
+        c.admission = Some(meridian_config::AdmissionMode::Pending);
     })
     .await;
     // Traffic keeps the probes at their busy interval.
@@ -70,7 +70,7 @@ async fn admission_follows_pending() {
 async fn admission_follows_kv() {
     let (a, b) = (Replica::start().await, Replica::start().await);
     let region = Region::with(&[&a, &b], |c| {
-        c.admission = Some(meridian_wire::config::AdmissionMode::PendingKv);
+        c.admission = Some(meridian_config::AdmissionMode::PendingKv);
     })
     .await;
     // An empty replica always has capacity, so each has one running request.
@@ -101,7 +101,7 @@ async fn admission_follows_kv() {
 async fn news_releases_the_held() {
     let replica = Replica::start().await;
     let region = Region::with(&[&replica], |c| {
-        c.admission = Some(meridian_wire::config::AdmissionMode::Pending);
+        c.admission = Some(meridian_config::AdmissionMode::Pending);
     })
     .await;
     replica.load(5, 5, 0.5);
@@ -125,7 +125,7 @@ async fn down_and_up() {
     let (a, b) = (Replica::start().await, Replica::start().await);
     let region = Region::with(&[&a, &b], |c| {
         c.probe.down_after = 3;
-        c.timeouts.probe = meridian_wire::config::Span::millis(200);
+        c.timeouts.probe = meridian_protocol::units::Span::millis(200);
     })
     .await;
     a.answers_probes(false);

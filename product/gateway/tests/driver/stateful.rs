@@ -1,7 +1,7 @@
 //! Stateful responses: a request that continues one is sent to its replica, if it is of the same
 //! tenant.
 
-use meridian_wire::config::Gateway as Config;
+use meridian_config::Gateway as Config;
 
 use crate::common::{Answer, Region, Replica, Script, call, chat, get, open, post, request};
 use crate::forwards::{World, occupy_with};

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use meridian_wire::config::Span;
+use meridian_protocol::units::Span;
 
 use crate::common::{Region, Replica, Script, call, chat, get, open, stream_chat};
 

@@ -1,7 +1,8 @@
 //! Information for clients about other tenants and the fleet: none if tenants are configured,
 //! unless the configuration says otherwise.
 
-use meridian_wire::config::{AdmissionMode, Gateway as Config, Span, TellClients};
+use meridian_config::{AdmissionMode, Gateway as Config, TellClients};
+use meridian_protocol::units::Span;
 
 use crate::common::{Answer, Region, Replica, Script, call, chat};
 use crate::forwards::{World, occupy_with};

@@ -2,7 +2,7 @@
 
 use http::{HeaderValue, Request};
 use http_body_util::Full;
-use meridian_wire::config::{Gateway as Config, Isolation, KeyHash, TellClients, Tenant};
+use meridian_config::{Gateway as Config, Isolation, KeyHash, TellClients, Tenant};
 
 use crate::common::{Region, Replica, call, chat, request};
 

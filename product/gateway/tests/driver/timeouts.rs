@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use meridian_wire::config::Span;
+use meridian_protocol::units::Span;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::Instant;

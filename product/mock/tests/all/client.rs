@@ -76,7 +76,7 @@ pub(crate) fn recording(name: &str) -> Value {
         let path = format!("{}/{path}", env!("CARGO_MANIFEST_DIR"));
         serde_json::from_str::<Value>(&std::fs::read_to_string(path).unwrap()).unwrap()
     };
-    let mut whole = read(&format!("../wire/src/legs/tests/recorded/{name}.json"));
+    let mut whole = read(&format!("../protocol/src/legs/tests/recorded/{name}.json"));
     let answers = read("recordings/answers.json");
     let own = answers.as_array().unwrap().iter().find(|one| one["name"] == name).unwrap();
     whole.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());

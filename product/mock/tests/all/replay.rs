@@ -1,9 +1,9 @@
 //! Recorded requests get the recorded answers.
 
 use meridian_mock::Fleet;
-use meridian_wire::engines::{Answers, detect};
-use meridian_wire::legs::{self, Handed, Pair};
-use meridian_wire::openai::{Endpoint, Reading, prefill_leg, read};
+use meridian_protocol::engines::{Answers, detect};
+use meridian_protocol::legs::{self, Handed, Pair};
+use meridian_protocol::openai::{Endpoint, Reading, prefill_leg, read};
 use serde_json::Value;
 
 use super::client::NAMES;
@@ -70,7 +70,7 @@ async fn the_gateway_s_legs_are_covered() {
         body.as_object_mut().unwrap().remove("kv_transfer_params");
         let (endpoint, client) = (Endpoint::of(path), bytes::Bytes::from(body.to_string()));
         let usual = read(endpoint, &client, &reading).unwrap().splices;
-        let bytes = |splices: &meridian_wire::openai::Splices, members: &[bytes::Bytes]| {
+        let bytes = |splices: &meridian_protocol::openai::Splices, members: &[bytes::Bytes]| {
             let pieces = splices.with_members(&client, members).apply(&client, |_| true);
             serde_json::from_slice::<Value>(&pieces.concat()).unwrap()
         };

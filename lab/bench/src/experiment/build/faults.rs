@@ -1,8 +1,8 @@
 //! The faults of a run: replicas of the fleet that are slow for a while, and the workload's outages.
 
 use meridian_base::Time;
+use meridian_protocol::units::Span;
 use meridian_sim as sim;
-use meridian_wire::config::Span;
 
 use crate::experiment::plan::{Cell, Plan};
 use crate::experiment::spec::{Fleet, Lost, Measure};

@@ -8,11 +8,11 @@
 use std::time::Duration;
 
 use meridian_engine::{Config, Profile};
+use meridian_protocol::policy::Policy;
 use meridian_routing::policy;
 use meridian_sim::{
     Hardware, Load, Measure, News, Region, Scenario, Source, System, Topology, Wan,
 };
-use meridian_wire::config::Policy;
 use serde_json::{Value, json};
 
 use crate::digests;
@@ -24,7 +24,8 @@ use crate::experiment::{Context, generator, results, runner};
 const SIZES: [(usize, usize); 5] = [(3, 4), (3, 32), (10, 8), (10, 32), (30, 8)];
 /// Bytes of the page of a busy vLLM (`signals/fixtures/vllm`).
 const PAGE: usize =
-    include_bytes!("../../../../../product/wire/src/signals/fixtures/vllm/metrics-load.prom").len();
+    include_bytes!("../../../../../product/protocol/src/signals/fixtures/vllm/metrics-load.prom")
+        .len();
 /// Clients of a replica: none is ever idle.
 const CLIENTS: u32 = 4;
 const SECONDS: u64 = 5;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use meridian_engine::BLOCK_TOKENS;
 use meridian_fleet::{EngineSpec, GatewaySpec, Post, Stage, StageLoad};
-use meridian_wire::admin::Role;
-use meridian_wire::config::{Policy, Scalar};
+use meridian_protocol::admin::Role;
+use meridian_protocol::policy::{Policy, Scalar};
 
 use crate::experiment::build;
 use crate::experiment::plan::{Cell, Plan};

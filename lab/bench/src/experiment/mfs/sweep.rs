@@ -157,7 +157,7 @@ fn file(spec: &FlowSweep, (case, rate, system): At) -> File {
 mod tests {
     use super::*;
     use crate::cluster::file::{Coordinator, Enforce, Rate};
-    use meridian_wire::config::Span;
+    use meridian_protocol::units::Span;
 
     const SWEEP: &str = "
 cluster: {card: 50Gbps, models: [], enforce: host}

@@ -3,8 +3,8 @@
 mod places;
 mod pools;
 
+use meridian_config::AdmissionMode;
 use meridian_engine::Profile;
-use meridian_wire::config::AdmissionMode;
 
 use super::{Feed, Plan};
 use crate::experiment::metric;

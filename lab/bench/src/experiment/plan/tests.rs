@@ -278,7 +278,7 @@ fn quick_is_smaller() {
     let plan = Plan::new(&spec, true).unwrap();
     assert_eq!(plan.fleets[0].groups[0].count, [1]);
     assert_eq!(plan.workloads[0].0.loads[0].clients, Some(vec![1]));
-    assert_eq!(plan.measure.window, meridian_wire::config::Span::secs(2));
+    assert_eq!(plan.measure.window, meridian_protocol::units::Span::secs(2));
 }
 
 // A workload with a capacity runs at each level: its rates are capacity x level, divided by the

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use meridian_base::{Rng, mix};
 use meridian_engine::BLOCK_TOKENS;
-use meridian_wire::config::{Policy, Scalar, Span};
+use meridian_protocol::policy::{Policy, Scalar};
+use meridian_protocol::units::Span;
 use meridian_workload::find_generator;
 
 use crate::experiment::build;

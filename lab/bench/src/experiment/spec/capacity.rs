@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use meridian_wire::config::{Policy, Span};
+use meridian_protocol::policy::Policy;
+use meridian_protocol::units::Span;
 use serde::{Deserialize, Deserializer};
 
 use super::{Ref, Regions, Topology};

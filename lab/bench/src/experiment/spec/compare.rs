@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use meridian_wire::config::{AdmissionMode, Policy, Probe, Scalar, Span};
+use meridian_config::{AdmissionMode, Probe};
+use meridian_protocol::policy::{Policy, Scalar};
+use meridian_protocol::units::Span;
 use serde::{Deserialize, Serialize};
 
 use super::{Digests, System, Topology, unbounded};

@@ -1,6 +1,6 @@
 //! Experiments with planned fleets: HeroServe's systems in three modes.
 
-use meridian_wire::config::Span;
+use meridian_protocol::units::Span;
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::{Layout, System};

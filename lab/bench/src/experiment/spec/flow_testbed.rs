@@ -1,7 +1,7 @@
 //! Flow scheduling on real sockets: a prefill replica of two hosts, a KV store and a decode host, and
 //! the flows between them.
 
-use meridian_wire::config::Span;
+use meridian_protocol::units::Span;
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::file::Rate;

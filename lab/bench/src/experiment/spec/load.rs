@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use meridian_wire::config::{Policy, Span};
+use meridian_protocol::policy::Policy;
+use meridian_protocol::units::Span;
 use serde::{Deserialize, Serialize};
 
 use super::{Half, Measure, Outage, Trace};

@@ -1,6 +1,6 @@
 //! Pools: groups of replicas that compute prompts or write answers, and the network between them.
 
-use meridian_wire::admin::RoleName;
+use meridian_protocol::admin::RoleName;
 use serde::{Deserialize, Serialize};
 
 /// The part of requests that a group's replicas take, and how they move KV.

@@ -1,6 +1,6 @@
 //! Fleets: groups of equal replicas, and replicas that are slow for a while.
 
-use meridian_wire::config::Span;
+use meridian_protocol::units::Span;
 use serde::{Deserialize, Serialize};
 
 use super::Pool;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use meridian_wire::config::Span;
+use meridian_protocol::units::Span;
 use serde::{Deserialize, Serialize};
 
 /// Recorded requests: an excerpt by its name, or a file.

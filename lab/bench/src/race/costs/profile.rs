@@ -19,7 +19,7 @@ const RATE: &str = "1999";
 /// Parts, in the order of the table, with the prefixes of their functions.
 const PARTS: [(&str, &[&str]); 8] = [
     ("HTTP", &["hyper", "httparse", "http", "h2", "ngx_http", "Envoy::Http"]),
-    ("JSON and wire", &["meridian_wire", "serde", "memchr", "itoa", "ryu"]),
+    ("JSON and wire", &["meridian_protocol", "serde", "memchr", "itoa", "ryu"]),
     ("routing", &["meridian_routing", "meridian_base"]),
     ("relay", &["meridian_gateway", "meridian", "bytes", "futures"]),
     ("TLS", &["rustls", "tokio_rustls", "ring", "meridian_tls", "webpki", "untrusted", "gcm_"]),
@@ -118,7 +118,7 @@ mod tests {
         let of = |function| part("55d0c0de", function, "/bin/meridian)");
         assert_eq!(of("hyper::proto::h1::conn::Conn<I,B,T>::poll_read_head"), "HTTP");
         assert_eq!(of("<hyper_util::rt::tokio::TokioIo<T> as hyper::rt::io::Read>::poll"), "HTTP");
-        assert_eq!(of("meridian_wire::openai::scan::scan"), "JSON and wire");
+        assert_eq!(of("meridian_protocol::openai::scan::scan"), "JSON and wire");
         assert_eq!(of("meridian_routing::machine::Machine::handle"), "routing");
         assert_eq!(of("<meridian_gateway::request::relay::Relay as Body>::poll_frame"), "relay");
         assert_eq!(of("tokio_rustls::common::Stream<IO,C>::write_io"), "TLS");

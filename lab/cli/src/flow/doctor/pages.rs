@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{anyhow, bail};
-use meridian_wire::signals::{EngineTotals, GatewayTotals, engine_totals, gateway_totals};
+use meridian_protocol::signals::{EngineTotals, GatewayTotals, engine_totals, gateway_totals};
 
 use super::report::{EngineReport, GatewayReport};
 use meridian_cli::http::{self, Secured};

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use meridian_base::Rng;
 use meridian_fleet::llamacpp::{self, LlamaCpp};
 use meridian_fleet::{Client, Fleet, Gateway, Result};
-use meridian_wire::admin::Status;
+use meridian_protocol::admin::Status;
 use serde_json::json;
 
 /// The limit of every wait, far longer than any step takes.

@@ -5,7 +5,7 @@
 //! difference that it can explain. A killed process loses its counts, so for it only the bound from
 //! the others' counts remains.
 
-use meridian_wire::admin::{Forwards, Requests, Status};
+use meridian_protocol::admin::{Forwards, Requests, Status};
 
 use super::super::region::Region;
 use super::super::verdict;

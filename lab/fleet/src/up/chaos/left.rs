@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use meridian_wire::admin::Status;
+use meridian_protocol::admin::Status;
 use tokio::time::Instant;
 
 use super::super::order::What;

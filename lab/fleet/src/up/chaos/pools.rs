@@ -12,7 +12,7 @@ mod moment;
 use std::time::Duration;
 
 use meridian_base::Rng;
-use meridian_wire::admin::Role;
+use meridian_protocol::admin::Role;
 use tokio::time::Instant;
 
 use super::super::order::{Act, Order, What};

@@ -13,7 +13,7 @@ mod operators;
 mod owners;
 
 use meridian_base::Rng;
-use meridian_wire::registry::Snapshot;
+use meridian_protocol::registry::Snapshot;
 
 use super::super::planes::Planes;
 use super::super::world::World;

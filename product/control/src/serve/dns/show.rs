@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use meridian_dns::{Answer, Decision, Family, Home, PassedOver, Serves, State, answer, nearest};
-use meridian_wire::admin::Query;
-use meridian_wire::registry::{NameRow, Names};
+use meridian_protocol::admin::Query;
+use meridian_protocol::registry::{NameRow, Names};
 
 use super::super::Shared;
 use super::super::answer::{Answered, Refusal, page};

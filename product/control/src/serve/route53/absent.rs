@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use meridian_wire::config;
-use meridian_wire::registry::Hosted;
+use meridian_config as config;
+use meridian_protocol::registry::Hosted;
 
 use super::super::metrics::HostedFigures;
 use super::super::{ServeError, Shared};

@@ -11,7 +11,7 @@ use aws_sdk_route53::Client;
 use aws_sdk_route53::config::Region;
 use aws_sdk_route53::types::{ChangeStatus, HealthCheck, ResourceRecordSet, RrType};
 use aws_smithy_http_client::{Builder, tls};
-use meridian_wire::config::Route53 as Config;
+use meridian_config::Route53 as Config;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
 

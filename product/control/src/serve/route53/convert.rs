@@ -7,7 +7,7 @@ use aws_sdk_route53::types::{
     AliasTarget, Change as SdkChange, ChangeAction, ChangeBatch, HealthCheckConfig,
     HealthCheckType, ResourceRecord, ResourceRecordSet, ResourceRecordSetRegion, RrType,
 };
-use meridian_wire::config::{Route53 as Config, Scheme};
+use meridian_config::{Route53 as Config, Scheme};
 
 use super::aws::Found;
 use super::failure::Failure;

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use aws_sdk_route53::config::http::HttpResponse;
 use aws_sdk_route53::error::{ProvideErrorMetadata, SdkError};
-use meridian_wire::config::Route53 as Config;
+use meridian_config::Route53 as Config;
 
 /// Longest text of Route 53 that is shown.
 const MOST: usize = 600;

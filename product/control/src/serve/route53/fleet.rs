@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use meridian_wire::config;
-use meridian_wire::registry::{Gateway, Wanted, public_addresses};
+use meridian_config as config;
+use meridian_protocol::registry::{Gateway, Wanted, public_addresses};
 
 use crate::registry::View;
 use crate::route53::Fleet;
@@ -75,7 +75,7 @@ fn is_public(address: IpAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use meridian_wire::registry::Region;
+    use meridian_protocol::registry::Region;
 
     use super::*;
     use crate::registry::Kept;

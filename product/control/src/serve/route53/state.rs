@@ -2,8 +2,8 @@
 
 use std::sync::{Mutex, MutexGuard};
 
-use meridian_wire::config;
-use meridian_wire::registry::{Hosted, HostedRecord};
+use meridian_config as config;
+use meridian_protocol::registry::{Hosted, HostedRecord};
 use tokio::time::Instant;
 
 use super::super::ServeError;

@@ -2,7 +2,7 @@
 //!
 //! It has no memory: a problem is listed as long as it lasts.
 
-use meridian_wire::admin::{Health, Level, Peer, Point, Problem, Replica, Status};
+use meridian_protocol::admin::{Health, Level, Peer, Point, Problem, Replica, Status};
 
 /// Certificates that expire sooner are a problem, s.
 const SOON: f64 = 7.0 * 86400.0;
@@ -111,7 +111,7 @@ fn breaches(status: &Status) -> Option<Problem> {
 
 #[cfg(test)]
 mod tests {
-    use meridian_wire::admin::{Certificate, Control, Residency, Source};
+    use meridian_protocol::admin::{Certificate, Control, Residency, Source};
 
     use super::*;
 

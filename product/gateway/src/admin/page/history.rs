@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use meridian_wire::admin::{self, Point};
+use meridian_protocol::admin::{self, Point};
 
 use super::latency::Latencies;
 use super::saved::Sums;

@@ -12,7 +12,7 @@ mod stream;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use meridian_wire::admin::{PageState, Snapshot};
+use meridian_protocol::admin::{PageState, Snapshot};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::MissedTickBehavior;
 

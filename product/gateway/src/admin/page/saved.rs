@@ -1,8 +1,8 @@
 //! Sums of decisions beside their alternatives: what they saved against keeping each request in its
 //! region, and against round robin.
 
+use meridian_protocol::admin;
 use meridian_routing::{Decision, Target};
-use meridian_wire::admin;
 
 /// Sums over some decisions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

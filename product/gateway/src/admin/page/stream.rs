@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame};
-use meridian_wire::admin::{PageState, Point, Snapshot};
+use meridian_protocol::admin::{PageState, Point, Snapshot};
 use tokio::sync::mpsc;
 
 use super::{Feed, SECOND};

@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
-use meridian_wire::engines::Engine;
-use meridian_wire::openai::{Answer, Endpoint, Usage};
+use meridian_protocol::engines::Engine;
+use meridian_protocol::openai::{Answer, Endpoint, Usage};
 
 use crate::http::parts::Parts;
 use crate::replicas::fleet::Member;

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::StatusCode;
+use meridian_protocol::engines;
+use meridian_protocol::legs::{Handed, Pair, Protocol};
+use meridian_protocol::openai::Endpoint;
 use meridian_routing::Role;
-use meridian_wire::engines;
-use meridian_wire::legs::{Handed, Pair, Protocol};
-use meridian_wire::openai::Endpoint;
 
 use super::one_token::send;
 use crate::replicas::fleet::{Found, Member};

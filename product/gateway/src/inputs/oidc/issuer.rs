@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use meridian_wire::{admin, config};
+use meridian_config as config;
+use meridian_protocol::admin;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 

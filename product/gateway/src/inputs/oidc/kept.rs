@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use meridian_wire::{admin, config};
+use meridian_config as config;
+use meridian_protocol::admin;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};

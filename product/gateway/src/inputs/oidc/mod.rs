@@ -20,8 +20,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use http::HeaderValue;
+use meridian_config as config;
 use meridian_routing::Priority;
-use meridian_wire::config;
 
 use self::issuer::Issuer;
 pub(crate) use self::kept::{KeptIssuers, keep};

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use meridian_wire::config::Gateway as Config;
+use meridian_config::Gateway as Config;
 use ring::hmac;
 use serde_json::{Value, json};
 
@@ -306,7 +306,7 @@ fn files_are_checked() {
 // Refusals name the cause, the status and the challenge, and repeat nothing of the token.
 #[test]
 fn refusals() {
-    use meridian_wire::openai::Endpoint;
+    use meridian_protocol::openai::Endpoint;
     let of = |wrong: Wrong| {
         let response = Refusal::from(wrong).response::<bytes::Bytes>(Endpoint::ChatCompletions);
         let header =

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use http::HeaderValue;
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, Header, Validation, dangerous, decode, decode_header};
+use meridian_config::{self as config, TokenAlgorithm, UnknownTenants};
 use meridian_routing::Priority;
-use meridian_wire::config::{self, TokenAlgorithm, UnknownTenants};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
+use meridian_protocol::peer::shown;
 use meridian_routing::residency::{Residence, Rule};
 use meridian_routing::{Closed, RejectWhy};
-use meridian_wire::peer::shown;
 
 use crate::http::refusal::Refusal;
 

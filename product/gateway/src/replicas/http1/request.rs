@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes};
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use meridian_wire::openai::Pieces;
+use meridian_protocol::openai::Pieces;
 use tokio::io::AsyncWrite;
 
 use crate::http::headers::API_KEY;

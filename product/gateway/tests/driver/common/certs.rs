@@ -4,9 +4,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use meridian_config::{Gateway as Config, Peer, Peers};
+use meridian_protocol::peer::{Identity, Party};
 use meridian_tls::Files;
-use meridian_wire::config::{Gateway as Config, Peer, Peers};
-use meridian_wire::peer::{Identity, Party};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, ExtendedKeyUsagePurpose,
     IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SanType, SerialNumber,

@@ -2,9 +2,9 @@
 
 use std::net::SocketAddr;
 
+use meridian_config::Gateway as Config;
 use meridian_gateway::{Error, Given, Ready, serve};
-use meridian_wire::admin::Status;
-use meridian_wire::config::Gateway as Config;
+use meridian_protocol::admin::Status;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 

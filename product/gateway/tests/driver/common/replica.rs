@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use meridian_wire::admin::AddReplica;
-use meridian_wire::engines::own_pages;
+use meridian_protocol::admin::AddReplica;
+use meridian_protocol::engines::own_pages;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;

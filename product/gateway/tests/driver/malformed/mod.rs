@@ -12,7 +12,7 @@ use std::time::Duration;
 use datadriven::TestCase;
 
 use crate::common::{Region, Replica, call, chat, get};
-use meridian_wire::config::Size;
+use meridian_protocol::units::Size;
 
 /// Silence after which no more output is expected; time is paused.
 const QUIET: Duration = Duration::from_millis(50);

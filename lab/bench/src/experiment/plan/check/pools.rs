@@ -1,6 +1,6 @@
 //! Checks a fleet's pools and racks.
 
-use meridian_wire::admin::Role;
+use meridian_protocol::admin::Role;
 
 use crate::experiment::spec::{Fleet, Pool};
 

@@ -1,6 +1,6 @@
 //! Prefill legs between two readings of a gateway's page.
 
-use meridian_wire::signals::GatewayTotals;
+use meridian_protocol::signals::GatewayTotals;
 use serde::Serialize;
 
 use super::transfers::{RESTARTED, grown, per};

@@ -1,6 +1,6 @@
 //! Transfers of KV between two readings of an engine's page.
 
-use meridian_wire::signals::EngineTotals;
+use meridian_protocol::signals::EngineTotals;
 use serde::Serialize;
 
 /// An engine's transfers. Each rank of a tensor-parallel engine makes and counts its own.

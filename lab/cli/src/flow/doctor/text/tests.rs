@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use meridian_cards::counters::{Host, Sysfs, Use, find};
 use meridian_cards::worth::Layers;
-use meridian_wire::signals::{EngineTotals, GatewayTotals};
+use meridian_protocol::signals::{EngineTotals, GatewayTotals};
 
 use super::super::report::{EngineReport, GatewayReport, Report, report};
 use super::text;

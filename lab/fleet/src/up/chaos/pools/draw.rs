@@ -4,7 +4,7 @@
 //! next one starts.
 
 use meridian_base::Rng;
-use meridian_wire::admin::Role;
+use meridian_protocol::admin::Role;
 
 /// The moment of a request for which a fault waits, by the state of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use http::Method;
-use meridian_wire::registry::Snapshot;
+use meridian_protocol::registry::Snapshot;
 use tokio::time::Instant;
 
 use super::super::super::world::World;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use http::Method;
 use meridian_base::Rng;
-use meridian_wire::registry::{Region, Replica, Snapshot, Wanted};
+use meridian_protocol::registry::{Region, Replica, Snapshot, Wanted};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::task::JoinSet;

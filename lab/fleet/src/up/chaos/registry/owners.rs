@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use meridian_wire::registry::{Seen, Snapshot};
+use meridian_protocol::registry::{Seen, Snapshot};
 use serde::Deserialize;
 use tokio::task::JoinSet;
 

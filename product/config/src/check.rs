@@ -1,0 +1,291 @@
+//! Checks a gateway's configuration, one function for each section. Sections with a file of their
+//! own are checked there.
+
+use super::policy::resolve;
+use super::{
+    AdmissionMode, Breaker, Gateway, Held, Keys, Limits, Probe, Resume, Span, Timeouts, VERSION,
+    credentials, models, oidc, record, sources, tenants, unknown_credentials,
+};
+use meridian_protocol::peer::label;
+
+/// Most decisions that can be kept; each takes some hundred bytes.
+const MOST_EXPLAINED: usize = 1_000_000;
+/// Most serving threads: more than any machine has cores.
+const MOST_THREADS: usize = 1024;
+/// The shortest lease of KV: half of it has to be enough to connect and to send a request.
+const LEAST_LEASE: Span = Span::secs(1);
+/// The smallest limit of a request's head that usual requests fit into.
+const LEAST_HEADERS: usize = 8192;
+
+impl Gateway {
+    /// Every problem of the configuration.
+    #[must_use]
+    pub fn problems(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut check = |ok: bool, text: String| {
+            if !ok {
+                found.push(text);
+            }
+        };
+        self.check_identity(&mut check);
+        self.check_paths(&mut check);
+        self.keys.check(&mut check);
+        self.check_secrets(&mut check);
+        self.check_numbers(&mut check);
+        self.timeouts.check(&mut check);
+        self.limits.check(&mut check);
+        self.held.check(&mut check);
+        self.breaker.check(&mut check);
+        self.probe.check(&mut check);
+        self.check_options(&mut check);
+        self.check_lists(&mut check);
+        match resolve(&self.policy) {
+            Ok((policy, params)) => {
+                found.extend(self.shadow_beside(policy, &params).err().into_iter().flatten())
+            }
+            Err(errors) => found.extend(errors),
+        }
+        found
+    }
+
+    fn check_identity(&self, check: &mut impl FnMut(bool, String)) {
+        check(
+            self.version == VERSION,
+            format!("version: {} is unknown; use {VERSION}", self.version),
+        );
+        if let Err(error) = label("region", &self.region) {
+            check(false, error.to_string());
+        }
+        let same = self.listen == self.admin && self.listen.port() != 0;
+        check(!same, format!("admin: {} is the address of `listen`; use another port", self.admin));
+    }
+
+    fn check_paths(&self, check: &mut impl FnMut(bool, String)) {
+        for (i, path) in self.paths.iter().enumerate() {
+            check(
+                path.starts_with('/'),
+                format!("paths[{i}]: `{path}` is not a path; start it with /"),
+            );
+            check(
+                !path.starts_with('/') || is_path(path),
+                format!(
+                    "paths[{i}]: `{path}` matches no request; write the path as clients send it, without a query"
+                ),
+            );
+        }
+    }
+
+    fn check_secrets(&self, check: &mut impl FnMut(bool, String)) {
+        check(
+            self.secret.as_deref() != Some(""),
+            "secret: is empty; use a long random text, or remove the line".to_owned(),
+        );
+        check(
+            self.engine_key.as_deref().is_none_or(credentials::is_sendable),
+            "engine_key: is empty or has spaces; use printable characters without spaces"
+                .to_owned(),
+        );
+        credentials::check_all(&self.credentials, check);
+        self.admin_access.check(self.admin, check);
+    }
+
+    /// The numbers that belong to no section.
+    fn check_numbers(&self, check: &mut impl FnMut(bool, String)) {
+        check(self.attempts >= 1, "attempts: 0 would send no request; use 1 or more".to_owned());
+        check(
+            self.ms_per_token > 0.0 && self.ms_per_token.is_finite(),
+            format!(
+                "ms_per_token: {} is not a prefill time; use a number above 0",
+                self.ms_per_token
+            ),
+        );
+        check(
+            self.kv_lease >= LEAST_LEASE,
+            format!(
+                "kv_lease: {} ms leaves no time to use KV; use the engines' kv_lease_duration, 1s or more",
+                self.kv_lease.0.as_millis()
+            ),
+        );
+        for (name, n, most) in [
+            ("explain_keep", self.explain_keep, MOST_EXPLAINED),
+            ("threads", self.threads, MOST_THREADS),
+        ] {
+            check(n <= most, format!("{name}: {n} is too large; use at most {most}"));
+        }
+        if let Some(problem) = self.admission.and_then(admission_problem) {
+            check(false, problem);
+        }
+    }
+
+    /// The sections that may be absent.
+    fn check_options(&self, check: &mut impl FnMut(bool, String)) {
+        if let Some(resume) = &self.resume {
+            resume.check(check);
+        }
+        if let Some(peers) = &self.peers {
+            peers.check(check);
+        }
+        if let Some(control) = &self.control {
+            control.check(self.peers.is_some(), check);
+        }
+        self.topology.check(self.peers.as_ref(), check);
+        if let Some(tls) = &self.tls {
+            tls.check("tls", check);
+        }
+        if let Some(cors) = &self.cors {
+            cors.check(check);
+        }
+        record::check(self.access_log.as_ref(), self.journal.as_ref(), check);
+        if let Some(traces) = &self.traces {
+            traces.check(check);
+        }
+    }
+
+    /// The lists of replicas, their sources, models, tenants, issuers, and residency rules.
+    fn check_lists(&self, check: &mut impl FnMut(bool, String)) {
+        let long = sources::beyond_limit(self.replicas.len(), self.limits.replicas);
+        check(long.is_none(), format!("replicas: {}", long.unwrap_or_default()));
+        sources::check_list("replicas", &self.replicas, check);
+        let replicas = self.replicas.iter().map(|one| ("replicas", &one.credentials)).enumerate();
+        let sources = self.discovery.iter().map(|one| ("discovery", &one.credentials)).enumerate();
+        for (i, (list, name)) in replicas.chain(sources) {
+            let unknown =
+                name.as_ref().and_then(|name| unknown_credentials(name, &self.credentials));
+            check(unknown.is_none(), format!("{list}[{i}].{}", unknown.unwrap_or_default()));
+        }
+        sources::check_all(&self.discovery, check);
+        models::check(&self.models, check);
+        tenants::check(&self.tenants, check);
+        oidc::check(&self.oidc, &self.tenants, check);
+        self.residency.check(&self.tenants, check);
+        self.check_rules_of_aliases(check);
+    }
+
+    /// Rules see the model that engines serve, so a rule for an alias would match nothing.
+    fn check_rules_of_aliases(&self, check: &mut impl FnMut(bool, String)) {
+        for (i, rule) in self.residency.rules.iter().enumerate() {
+            for (n, name) in rule.models.iter().enumerate() {
+                let target = self.models.get(name).and_then(|model| model.alias.as_deref());
+                check(
+                    target.is_none(),
+                    format!(
+                        "residency.rules[{i}].models[{n}]: `{name}` is an alias; write `{}`",
+                        target.unwrap_or_default()
+                    ),
+                );
+            }
+        }
+    }
+}
+
+impl Keys {
+    fn check(&self, check: &mut impl FnMut(bool, String)) {
+        let listed = self.headers.iter().enumerate();
+        let listed = listed.map(|(i, name)| (format!("headers[{i}]"), name));
+        let tenant = Some(&self.tenant_header).filter(|name| !name.is_empty());
+        let tenant = tenant.map(|name| ("tenant_header".to_owned(), name));
+        for (key, name) in listed.chain(tenant) {
+            check(
+                http::HeaderName::from_bytes(name.as_bytes()).is_ok(),
+                format!(
+                    "keys.{key}: `{name}` is not a header name; use letters, digits and hyphens"
+                ),
+            );
+        }
+    }
+}
+
+impl Timeouts {
+    /// `drain` may be 0: then a shutdown waits for no request.
+    fn check(&self, check: &mut impl FnMut(bool, String)) {
+        let Timeouts { connect, first_byte, idle, down, client, drain: _, probe } = *self;
+        above_zero("timeouts.connect", connect, check);
+        above_zero("timeouts.first_byte", first_byte, check);
+        above_zero("timeouts.idle", idle, check);
+        above_zero("timeouts.down", down, check);
+        above_zero("timeouts.client", client, check);
+        above_zero("timeouts.probe", probe, check);
+    }
+}
+
+impl Limits {
+    fn check(&self, check: &mut impl FnMut(bool, String)) {
+        let Limits { body, headers, connections, requests, bodies, replicas } = *self;
+        at_least_one("limits.connections", connections, check);
+        at_least_one("limits.requests", requests, check);
+        at_least_one("limits.body", body.bytes(), check);
+        at_least_one("limits.headers", headers.bytes(), check);
+        at_least_one("limits.bodies", bodies.bytes(), check);
+        at_least_one("limits.replicas", usize::from(replicas), check);
+        check(
+            headers.bytes() >= LEAST_HEADERS,
+            format!(
+                "limits.headers: {} bytes is too small for usual requests; use 8KiB or more",
+                headers.0
+            ),
+        );
+    }
+}
+
+impl Held {
+    fn check(&self, check: &mut impl FnMut(bool, String)) {
+        above_zero("held.max_wait", self.max_wait, check);
+        at_least_one("held.look_ahead", self.look_ahead as usize, check);
+    }
+}
+
+impl Breaker {
+    fn check(&self, check: &mut impl FnMut(bool, String)) {
+        let Breaker { failures, open, open_max } = *self;
+        at_least_one("breaker.failures", failures as usize, check);
+        above_zero("breaker.open", open, check);
+        check(
+            open <= open_max,
+            "breaker.open_max: is shorter than breaker.open; use the same time or a longer one"
+                .to_owned(),
+        );
+    }
+}
+
+impl Probe {
+    fn check(&self, check: &mut impl FnMut(bool, String)) {
+        let Probe { busy, idle, down_after, stale } = *self;
+        above_zero("probe.busy", busy, check);
+        above_zero("probe.idle", idle, check);
+        above_zero("probe.stale", stale, check);
+        at_least_one("probe.down_after", down_after as usize, check);
+    }
+}
+
+impl Resume {
+    fn check(&self, check: &mut impl FnMut(bool, String)) {
+        check(
+            self.text.bytes() > 0,
+            "resume.text: 0 would keep no text to resume from; use 1KiB or more, or remove `resume`"
+                .to_owned(),
+        );
+    }
+}
+
+fn above_zero(name: &str, span: Span, check: &mut impl FnMut(bool, String)) {
+    check(
+        !span.0.is_zero(),
+        format!("{name}: 0 would end every request at once; use a time above 0"),
+    );
+}
+
+fn at_least_one(name: &str, n: usize, check: &mut impl FnMut(bool, String)) {
+    check(n > 0, format!("{name}: 0 would refuse every request; use 1 or more"));
+}
+
+/// Whether this can be the path of a request.
+fn is_path(path: &str) -> bool {
+    let parsed: Option<http::uri::PathAndQuery> = path.parse().ok();
+    parsed.is_some_and(|parsed| parsed.as_str() == path && parsed.query().is_none())
+}
+
+/// The problem of an admission mode, if it has one.
+pub(super) fn admission_problem(mode: AdmissionMode) -> Option<String> {
+    let problem = "admission.outstanding: 0 would admit no request; use 1 or more";
+    (mode == AdmissionMode::Outstanding(0)).then(|| problem.to_owned())
+}

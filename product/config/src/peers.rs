@@ -1,0 +1,227 @@
+//! The peers of a gateway: their names, addresses and certificates.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use meridian_routing::Peering;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{MutualTls, Size, Span};
+use meridian_protocol::peer::label;
+
+/// Most peers of a gateway: the routing machine keeps a request's permissions as one bit per peer.
+pub const MOST_PEERS: usize = 64;
+
+/// The peer port, and the peers that this gateway follows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Peers {
+    /// Address for peers. Port 0: any free one.
+    #[serde(default = "listen", deserialize_with = "super::listening")]
+    pub listen: SocketAddr,
+    /// Certificates of the fleet's CA, as PEM.
+    pub ca: PathBuf,
+    /// Revocation lists of that CA, as PEM; if absent, no certificate counts as revoked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crl: Option<PathBuf>,
+    /// This gateway's certificate, as PEM. It contains the gateway's name and region.
+    pub certificate: PathBuf,
+    /// Its key, as PEM.
+    pub key: PathBuf,
+    /// The continent of this region. Peers on the same continent count as near.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continent: Option<String>,
+    /// Peers whose digests this gateway follows.
+    #[serde(default)]
+    pub gateways: Vec<Peer>,
+    /// Further gateways that may connect, though this one does not follow them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accept: Vec<Accept>,
+    /// Interval between two digests while something changes.
+    #[serde(default = "push")]
+    pub push: Span,
+    /// Interval between two digests while nothing changes, and between heartbeats.
+    #[serde(default = "beat")]
+    pub beat: Span,
+    /// A peer that was silent for so long counts as gone until it sends something again.
+    #[serde(default = "gone")]
+    pub gone: Span,
+    /// A digest older than this is ignored: no request is forwarded there until a newer one
+    /// arrives.
+    #[serde(default = "stale")]
+    pub stale: Span,
+    /// SkyWalker's tau: a peer with more queued requests than this gets none.
+    #[serde(default = "tau")]
+    pub tau: u32,
+    /// Whether to also exclude a peer with more queued requests than this gateway has.
+    #[serde(default = "tau_own")]
+    pub tau_own: bool,
+    /// Bytes sent over a new connection to open its congestion window before the first request. 0
+    /// for none.
+    #[serde(default = "warm")]
+    pub warm: Size,
+}
+
+/// `REGION/NAME`, or `REGION/*` for every gateway of a region.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Accept(pub String);
+
+impl Accept {
+    /// Whether it names the gateway `name` of `region`.
+    #[must_use]
+    pub fn covers(&self, region: &str, name: &str) -> bool {
+        let parts = self.0.split_once('/');
+        parts.is_some_and(|(r, n)| r == region && (n == "*" || n == name))
+    }
+
+    fn problem(&self) -> Option<String> {
+        let Some((region, name)) = self.0.split_once('/') else {
+            return Some(format!(
+                "`{}` is not a gateway; write region and name, as in eu/eu-1, or eu/*",
+                self.0
+            ));
+        };
+        let name = if name == "*" { Ok(()) } else { label("name", name) };
+        label("region", region).and(name).err().map(|error| error.to_string())
+    }
+}
+
+/// One peer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Peer {
+    /// Its name, as in its certificate.
+    pub name: String,
+    /// Its region, as in its certificate.
+    pub region: String,
+    /// The continent of its region.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continent: Option<String>,
+    /// Its address for peers, `host:port`.
+    pub address: String,
+}
+
+fn listen() -> SocketAddr {
+    (std::net::Ipv4Addr::LOCALHOST, 8082).into()
+}
+fn push() -> Span {
+    Span::millis(20)
+}
+fn beat() -> Span {
+    Span::millis(100)
+}
+fn gone() -> Span {
+    Span::secs(2)
+}
+fn stale() -> Span {
+    Span(Peering::default().stale)
+}
+fn tau() -> u32 {
+    Peering::default().tau
+}
+fn tau_own() -> bool {
+    Peering::default().tau_own
+}
+fn warm() -> Size {
+    Size::mib(2)
+}
+
+/// Most bytes sent ahead: beyond this the window is open for any request.
+const MOST_WARM: Size = Size::mib(16);
+
+impl Peers {
+    /// Whether a peer's region is on this gateway's continent, if both are configured.
+    #[must_use]
+    pub fn is_near(&self, peer: &Peer) -> bool {
+        self.continent.is_some() && self.continent == peer.continent
+    }
+
+    /// This gateway's certificate files and its trusted CA.
+    #[must_use]
+    pub fn files(&self) -> MutualTls {
+        MutualTls {
+            ca: self.ca.clone(),
+            crl: self.crl.clone(),
+            certificate: self.certificate.clone(),
+            key: self.key.clone(),
+        }
+    }
+
+    /// The routing machine's settings for peers.
+    pub(super) fn peering(&self) -> Peering {
+        Peering { tau: self.tau, tau_own: self.tau_own, stale: self.stale.0, ..Peering::default() }
+    }
+
+    pub(super) fn check(&self, check: &mut impl FnMut(bool, String)) {
+        self.files().check("peers", check);
+        let spans =
+            [("push", self.push), ("beat", self.beat), ("gone", self.gone), ("stale", self.stale)];
+        for (name, span) in spans {
+            check(!span.0.is_zero(), format!("peers.{name}: 0 is too short; use a time above 0"));
+        }
+        check(
+            self.push <= self.beat,
+            "peers.push: is longer than peers.beat; use the same time or a shorter one".to_owned(),
+        );
+        check(
+            self.beat < self.gone,
+            "peers.gone: is not longer than peers.beat, so every peer would count as gone; use a longer time".to_owned(),
+        );
+        check(
+            self.beat < self.stale,
+            "peers.stale: is not longer than peers.beat, so every digest would count as stale; use a longer time".to_owned(),
+        );
+        check(
+            self.warm <= MOST_WARM,
+            format!("peers.warm: {} bytes is too large; use 16MiB or less", self.warm.0),
+        );
+        check(
+            self.gateways.len() <= MOST_PEERS,
+            format!("peers.gateways: {} are listed; use at most {MOST_PEERS}", self.gateways.len()),
+        );
+        self.check_gateways(check);
+        for (i, accept) in self.accept.iter().enumerate() {
+            if let Some(problem) = accept.problem() {
+                check(false, format!("peers.accept[{i}]: {problem}"));
+            }
+        }
+    }
+
+    fn check_gateways(&self, check: &mut impl FnMut(bool, String)) {
+        for (i, peer) in self.gateways.iter().enumerate() {
+            for (part, value) in [("name", &peer.name), ("region", &peer.region)] {
+                if let Err(error) = label(part, value) {
+                    check(false, format!("peers.gateways[{i}].{error}"));
+                }
+            }
+            if let Err(problem) = host_port(&peer.address) {
+                check(false, format!("peers.gateways[{i}].address: {problem}"));
+            }
+            let same = |p: &Peer| p.name == peer.name && p.region == peer.region;
+            if let Some(j) = self.gateways[..i].iter().position(same) {
+                check(
+                    false,
+                    format!(
+                        "peers.gateways[{i}]: {}/{} is peers.gateways[{j}] already; remove one",
+                        peer.region, peer.name
+                    ),
+                );
+            }
+        }
+    }
+}
+
+/// Checks that an address has a host and a port.
+fn host_port(address: &str) -> Result<(), String> {
+    let authority: Option<http::uri::Authority> = address.parse().ok();
+    let has =
+        |a: &http::uri::Authority| !a.host().is_empty() && a.port_u16().is_some_and(|p| p > 0);
+    match authority.filter(|a| has(a) && !address.contains('@')) {
+        Some(_) => Ok(()),
+        None => Err(format!(
+            "`{address}` is not an address; write host and port, as in eu.example.org:8082"
+        )),
+    }
+}
