@@ -14,11 +14,18 @@ mod target;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use meridian_bench::{
-    control, decision, digests, flowspeed, forward, mock, parity, planspeed, race, simspeed,
-};
+use meridian_perf::control;
+use meridian_perf::decision;
+use meridian_perf::digests;
+use meridian_perf::flowspeed;
+use meridian_perf::forward;
+use meridian_perf::mock;
+use meridian_perf::parity;
+use meridian_perf::planspeed;
+use meridian_perf::race;
+use meridian_perf::simspeed;
 
-pub(crate) use meridian_bench::load::seconds;
+pub(crate) use meridian_tools::load::seconds;
 
 use self::load::Load;
 use super::outputs;

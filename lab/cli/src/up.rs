@@ -100,7 +100,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         return planned::run(args);
     }
     let mut options = args.options()?;
-    options.beside = meridian_bench::beside::begin(&options);
+    options.beside = meridian_tools::beside::begin(&options);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

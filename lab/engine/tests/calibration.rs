@@ -1,5 +1,5 @@
 //! Compares the default profiles with figures from two papers. The measured points are in
-//! `meridian-bench`, which runs the same comparisons over all of the data.
+//! `meridian-tools`, which runs the same comparisons over all of the data.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use meridian_base::{RequestId, Rng, Time};

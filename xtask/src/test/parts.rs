@@ -187,7 +187,7 @@ fn kills(house: &House, tally: &mut Tally) -> anyhow::Result<()> {
 fn reference(house: &House, tally: &mut Tally) -> anyhow::Result<()> {
     let to = house.root.join("target/reference");
     let to = to.to_str().context("the checkout's path is not text")?;
-    let args = ["lab/bench/reference/record_all.py", to];
+    let args = ["lab/rivals/reference/record_all.py", to];
     let record = cmd(&house.root, "python3", &args);
     let status = limit::run(record, LIMIT, |line| println!("{line}"))?;
     ensure!(status.success(), "the routers could not be recorded, see above");

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use meridian_bench::compare;
+use meridian_tools::compare;
 
 use super::output::{Files, Forms, print};
 

@@ -4,7 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
-use meridian_bench::load::{self, Arrivals, Options, Report, Slo};
+use meridian_tools::load;
+use meridian_tools::load::Arrivals;
+use meridian_tools::load::Options;
+use meridian_tools::load::Report;
+use meridian_tools::load::Slo;
 use meridian_workload::Day;
 
 use super::contents::Contents;

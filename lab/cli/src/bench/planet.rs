@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use meridian_bench::planet;
+use meridian_perf::planet;
 
 use super::seconds;
 

@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use meridian_bench::load::{self, Slo};
-use meridian_bench::replay::{self, Fleet};
-use meridian_bench::rule::Rule;
+use meridian_tools::load;
+use meridian_tools::load::Slo;
+use meridian_tools::replay;
+use meridian_tools::replay::Fleet;
+use meridian_tools::rule::Rule;
 
 use super::contents::Warming;
 use super::load::verdict;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use meridian_bench::load::Options;
+use meridian_tools::load::Options;
 use tokio::runtime::{Builder, Runtime};
 
 use super::seconds;

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use anyhow::bail;
-use meridian_bench::load::{self, Slo};
-use meridian_bench::sweep::{self, Ended};
+use meridian_tools::load;
+use meridian_tools::load::Slo;
+use meridian_tools::sweep;
+use meridian_tools::sweep::Ended;
 
 use super::contents::Contents;
 use super::output::{Files, Forms, print};

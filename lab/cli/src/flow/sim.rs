@@ -5,10 +5,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use meridian_base::Duration;
-use meridian_bench::cluster::compare::{self, Compare};
-use meridian_bench::{cluster::File, given};
 use meridian_flow::policy;
 use meridian_protocol::policy::Policy;
+use meridian_tools::cluster::File;
+use meridian_tools::cluster::compare;
+use meridian_tools::cluster::compare::Compare;
+use meridian_tools::given;
 
 /// Simulate a prefill cluster, or single flows, under flow policies
 #[derive(Debug, clap::Args)]

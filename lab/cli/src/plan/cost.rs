@@ -1,6 +1,6 @@
 //! Prices and GPU-hours.
 
-use meridian_bench::experiment::price::usd_per_hour;
+use meridian_papers::experiment::price::usd_per_hour;
 use meridian_plan::{Bill, GpuId, Prices, Task, Topology};
 
 #[derive(Debug, clap::Args)]

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::Context;
-use meridian_bench::trace_file;
 use meridian_plan::{Averages, Subject, Task};
+use meridian_tools::trace_file;
 use meridian_workload::trace::{
     Outcome, ReadOptions, Shape, Stats, StatsOptions, TraceRequest, shape,
 };

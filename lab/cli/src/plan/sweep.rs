@@ -4,10 +4,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use meridian_bench::experiment::plot;
-use meridian_bench::experiment::table::Table;
 use meridian_plan::units::Span;
 use meridian_plan::{Point, Prices, Side, Task};
+use meridian_tools::plot;
+use meridian_tools::table::Table;
 
 use super::asked::About;
 use super::cost::{Cost, bill, digits};

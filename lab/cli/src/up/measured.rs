@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use meridian_bench::experiment::stats;
-use meridian_bench::load::Record;
 use meridian_plan::Slo;
+use meridian_tools::load::Record;
+use meridian_tools::stats;
 
 /// The times of a run.
 #[derive(Clone, Copy, Debug)]
@@ -111,7 +111,7 @@ mod tests {
             Window { warmup: Duration::from_secs(1), length: Duration::from_secs(2), scale: 2.0 };
         let slo = Slo { ttft: 1.0, tpot: 0.1, attainment: 0.5 };
         let mut failed = record(2_500.0, 1.0, 1.0);
-        failed.error = Some(meridian_bench::load::ErrorKind::Timeout);
+        failed.error = Some(meridian_tools::load::ErrorKind::Timeout);
         let records = [
             record(500.0, 9_000.0, 9.0),
             record(1_000.0, 200.0, 20.0),

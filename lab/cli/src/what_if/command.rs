@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use meridian_bench::load::Slo;
-use meridian_bench::what_if::{Arrangement, Question};
+use meridian_papers::what_if::Arrangement;
+use meridian_papers::what_if::Question;
+use meridian_tools::load::Slo;
 
 use super::Args;
 use super::source::Kind;
@@ -118,7 +119,7 @@ mod tests {
     fn spelled_values_are_read_back() {
         for ms in [0, 80, 1500, 120_000] {
             let given = Duration::from_millis(ms);
-            assert_eq!(meridian_bench::load::seconds(&time(given)), Ok(given));
+            assert_eq!(meridian_tools::load::seconds(&time(given)), Ok(given));
         }
         let given: Slo = "ttft=2s,tpot=80ms".parse().unwrap();
         assert_eq!(slo(&given), "ttft=2s,tpot=80ms,share=0.95");

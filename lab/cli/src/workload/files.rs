@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use meridian_bench::trace_file::{self, TraceReader};
+use meridian_tools::trace_file;
+use meridian_tools::trace_file::TraceReader;
 use meridian_workload::find_generator;
 use meridian_workload::trace::{Format, ReadOptions};
 

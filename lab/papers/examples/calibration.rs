@@ -1,0 +1,15 @@
+//! Prints every comparison of the engine model with measurements:
+//!
+//! ```text
+//! cargo run --release -p meridian-tools --example calibration [-- EVERY]
+//! ```
+//! EVERY selects every EVERY-th of the colocated points. All of them take about half a minute.
+
+use meridian_papers::calibration::run;
+use meridian_papers::calibration::text;
+
+fn main() {
+    let every = std::env::args().nth(1).and_then(|word| word.parse().ok()).unwrap_or(1);
+    let (rows, silicon, disaggregated) = run(every);
+    print!("{}", text(&rows, &silicon, &disaggregated));
+}

@@ -1,0 +1,43 @@
+//! The plot: GPUs against P90 TTFT, a line for each policy.
+
+use super::answer::Answer;
+use super::headline::named_as;
+use super::question::Question;
+use meridian_tools::plot::Line;
+use meridian_tools::plot::Point;
+use meridian_tools::plot::lines;
+
+/// The title of the plot.
+pub(super) const TITLE: &str = "P90 TTFT by the number of GPUs";
+
+/// The plot as SVG.
+///
+/// # Errors
+/// Those of the library.
+pub(super) fn svg(question: &Question, answer: &Answer) -> anyhow::Result<String> {
+    let kinds: Vec<String> = question.gpus.names().map(str::to_ascii_uppercase).collect();
+    let x = format!("GPUs ({})", kinds.join(" and "));
+    let drawn = lines(TITLE, [&x, "P90 TTFT, s (logarithmic)"], &of(answer), true)?;
+    let words = format!("<title>{TITLE}</title>");
+    // A screen reader reads the title; the figures are in the table.
+    let svg = drawn.replacen("<svg ", "<svg role=\"img\" ", 1);
+    Ok(match svg.find('>') {
+        Some(end) => format!("{}\n{words}{}", &svg[..=end], &svg[end + 1..]),
+        None => svg,
+    })
+}
+
+fn of(answer: &Answer) -> Vec<Line> {
+    let mut all: Vec<Line> = Vec::new();
+    for row in &answer.rows {
+        let Some(ttft) = row.ttft_ms else { continue };
+        let value = ttft.p90 / 1e3;
+        let point = Point { x: f64::from(row.gpus), mean: value, low: value, high: value };
+        let name = named_as(&row.policy, &row.arrangement);
+        match all.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, points)) => points.push(point),
+            None => all.push((name, vec![point])),
+        }
+    }
+    all
+}

@@ -1,0 +1,37 @@
+//! What a decision costs under a policy that is an expression, beside the built-in one with the same
+//! rule.
+//!
+//! The rules are the shipped examples, on the same replicas, index and requests.
+
+use meridian_base::{Rng, Time};
+use meridian_routing::Config;
+
+use super::world::Fleet;
+use super::{Options, Row, decide, row};
+use meridian_tools::rule::Rule;
+
+const LLMD: &str = include_str!("../../../../examples/expressions/llmd.yaml");
+const OURS: &str = include_str!("../../../../examples/expressions/ours.yaml");
+
+/// The median time of a decision under each.
+pub(super) fn deciding(options: &Options) -> anyhow::Result<Vec<Row>> {
+    let fleet = Fleet::new(options.seed, options.replicas, options.blocks);
+    let rules = [
+        ("decision, llmd_default, p50", Rule::given("llmd_default")?),
+        ("the same as an expression, p50", Rule::read(LLMD, "llmd.yaml")?),
+        ("decision, meridian, p50", Rule::given("meridian")?),
+        ("the same as an expression, p50", Rule::read(OURS, "ours.yaml")?),
+    ];
+    let rows = rules.into_iter().map(|(name, rule)| {
+        let Rule { params, admission, .. } = rule;
+        let config = Config { params, admission, ..Config::new(rule.spec) };
+        let mut routing = fleet.routing_of(options.seed, config)?;
+        let mut rng = Rng::new(options.seed).fork(2);
+        let now = Time::from_millis(1_000_000);
+        let decided = decide(&mut routing, now, options.samples, |_, _| {
+            fleet.request(fleet.returning(&mut rng))
+        })?;
+        Ok(row(name, "us", decided.decision.p50))
+    });
+    rows.collect()
+}
