@@ -1,7 +1,7 @@
 //! Prints every comparison of the engine model with measurements:
 //!
 //! ```text
-//! cargo run --release -p meridian-tools --example calibration [-- EVERY]
+//! cargo run --release -p meridian-papers --example calibration [-- EVERY]
 //! ```
 //! EVERY selects every EVERY-th of the colocated points. All of them take about half a minute.
 

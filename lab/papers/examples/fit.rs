@@ -1,9 +1,9 @@
 //! Fits the engine model's coefficients and prints them as rows of its tables.
 //!
 //! ```text
-//! cargo run --release -p meridian-tools --example fit -- points [GROUP]
-//! cargo run --release -p meridian-tools --example fit -- gpus
-//! cargo run --release -p meridian-tools --example fit -- disaggregated
+//! cargo run --release -p meridian-papers --example fit -- points [GROUP]
+//! cargo run --release -p meridian-papers --example fit -- gpus
+//! cargo run --release -p meridian-papers --example fit -- disaggregated
 //! ```
 //! `points` fits each group of measured points (GPU, engine, model, format) on its odd rows, for
 //! lab/engine/src/tuned/table.rs; GROUP is a part of its name. It takes about ten minutes on one

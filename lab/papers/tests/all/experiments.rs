@@ -1,6 +1,6 @@
 //! A small run of every experiment, compared with its recorded tables.
 //!
-//! `REWRITE=1 cargo test -p meridian-tools --test all experiments` updates the files; read the diff
+//! `REWRITE=1 cargo test -p meridian-papers --test all experiments` updates the files; read the diff
 //! before you commit it. A change of numbers means that the engine model, a workload, a policy or
 //! the simulator behaves differently.
 
