@@ -4,6 +4,7 @@
 //! even after one has failed, so that one run shows everything.
 
 mod architecture;
+mod code;
 mod commands;
 mod crates;
 mod cycles;
