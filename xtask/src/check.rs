@@ -5,6 +5,7 @@
 //! numbers, which may only improve (`ratchet`).
 
 mod architecture;
+mod asserts;
 mod code;
 mod commands;
 mod crates;
@@ -19,6 +20,7 @@ mod functions;
 mod header;
 mod imports;
 mod keys;
+mod length;
 mod links;
 mod lints;
 mod made;
@@ -29,8 +31,10 @@ mod purity;
 mod ratchet;
 mod rustdoc;
 mod size;
+mod sources;
 mod tests_exist;
 mod tokens;
+mod type_names;
 mod versions;
 mod words;
 
@@ -71,6 +75,9 @@ const RULES: &[Rule] = &[
     crates::RULE,
     cycles::RULE,
     folder_cycles::RULE,
+    type_names::RULE,
+    asserts::RULE,
+    length::RULE,
     words::RULE,
     english::RULE,
     paths::RULE,
@@ -97,6 +104,9 @@ const RULES: &[Rule] = &[
 /// The recorded numbers.
 const RATCHETS: &[&Ratchet] = &[
     &folder_cycles::RATCHET,
+    &type_names::RATCHET,
+    &asserts::RATCHET,
+    &length::RATCHET,
 ];
 
 /// Runs the rules and prints the violations; true if there are none.
