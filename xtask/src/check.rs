@@ -32,6 +32,7 @@ mod ratchet;
 mod rustdoc;
 mod size;
 mod sources;
+mod terms;
 mod tests_exist;
 mod tokens;
 mod type_names;
@@ -76,6 +77,7 @@ const RULES: &[Rule] = &[
     cycles::RULE,
     folder_cycles::RULE,
     type_names::RULE,
+    terms::RULE,
     asserts::RULE,
     length::RULE,
     words::RULE,
@@ -105,6 +107,7 @@ const RULES: &[Rule] = &[
 const RATCHETS: &[&Ratchet] = &[
     &folder_cycles::RATCHET,
     &type_names::RATCHET,
+    &terms::RATCHET,
     &asserts::RATCHET,
     &length::RATCHET,
 ];
