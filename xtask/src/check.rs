@@ -8,6 +8,7 @@ mod architecture;
 mod asserts;
 mod code;
 mod commands;
+mod counts;
 mod crates;
 mod cycles;
 mod dependencies;
@@ -100,6 +101,7 @@ const RULES: &[Rule] = &[
     policies::RULE,
     engines::RULE,
     keys::RULE,
+    counts::RULE,
     header::RULE,
 ];
 
@@ -110,6 +112,7 @@ const RATCHETS: &[&Ratchet] = &[
     &terms::RATCHET,
     &asserts::RATCHET,
     &length::RATCHET,
+    &counts::RATCHET,
 ];
 
 /// Runs the rules and prints the violations; true if there are none.
