@@ -11,6 +11,7 @@ mod commands;
 mod counts;
 mod crates;
 mod cycles;
+pub(crate) mod deny;
 mod dependencies;
 mod engines;
 mod english;
@@ -92,6 +93,7 @@ const RULES: &[Rule] = &[
     links::RULE,
     architecture::RULE,
     dependencies::RULE,
+    deny::RULE,
     purity::RULE,
     features::RULE,
     format::RULE,
