@@ -24,7 +24,7 @@ pub(super) struct Ratchet {
     pub(super) moves: bool,
     /// What to do when a number got worse.
     pub(super) remedy: &'static str,
-    /// Only what is over the limit, if there is one.
+    /// Only what is over the limit, if there is one, and no zeros.
     pub(super) measure: fn(&House) -> anyhow::Result<Numbers>,
 }
 
@@ -128,6 +128,10 @@ impl Ratchet {
             (None, Some(new)) => Some(format!(
                 "{new}, and {path} has no line for it; run {write}, or write there: {key} {new}"
             )),
+            (Some(old), None) if self.better == Better::More => Some(format!(
+                "none, under the {old} in {path}; {remedy}. If it is gone, or has another name, run \
+                 {write}, or take its line out: {key} {old}"
+            )),
             (Some(old), None) => Some(format!(
                 "is gone or within the limit; run {write}, or take its line out of {path}: {key} \
                  {old}"
@@ -193,6 +197,7 @@ mod tests {
         assert!(less[1].starts_with("x: 3, over the 2 in xtask/ratchets/a.txt; split it."));
         assert!(less[1].ends_with("write there: x 3\nabout x"), "{less:?}");
         assert!(whats(&MORE, "x 2\n", "x 1\n")[0].starts_with("x: 1, under the 2"));
+        assert!(whats(&MORE, "x 2\n", "")[0].starts_with("x: none, under the 2"));
     }
 
     // A better number is recorded at once; a line that is no longer needed is taken out.
