@@ -1,21 +1,28 @@
 //! `./x check`: the house rules as a program.
 //!
 //! A rule is one file with one function that lists violations and their remedies. All rules run,
-//! even after one has failed, so that one run shows everything.
+//! even after one has failed, so that one run shows everything. Some rules compare with recorded
+//! numbers, which may only improve (`ratchet`).
 
 mod architecture;
+mod asserts;
+mod code;
 mod commands;
+mod counts;
 mod crates;
 mod cycles;
+pub(crate) mod deny;
 mod dependencies;
 mod engines;
 mod english;
 mod features;
+mod folder_cycles;
 mod format;
 mod functions;
 mod header;
 mod imports;
 mod keys;
+mod length;
 mod links;
 mod lints;
 mod made;
@@ -23,21 +30,29 @@ mod named_tests;
 mod paths;
 mod policies;
 mod purity;
+mod ratchet;
 mod rustdoc;
 mod size;
+mod sources;
+mod terms;
 mod tests_exist;
 mod tokens;
+mod type_names;
 mod versions;
 mod words;
 
 use std::time::Instant;
 
 use crate::house::House;
+use ratchet::Ratchet;
 
 #[derive(Default, clap::Args)]
 pub(crate) struct Args {
     /// Only these rules; all of them by default
     rules: Vec<String>,
+    /// Do not check; record the numbers that may only improve, where none got worse
+    #[arg(long)]
+    write: bool,
 }
 
 /// One house rule.
@@ -62,6 +77,11 @@ const RULES: &[Rule] = &[
     imports::RULE,
     crates::RULE,
     cycles::RULE,
+    folder_cycles::RULE,
+    type_names::RULE,
+    terms::RULE,
+    asserts::RULE,
+    length::RULE,
     words::RULE,
     english::RULE,
     paths::RULE,
@@ -73,6 +93,7 @@ const RULES: &[Rule] = &[
     links::RULE,
     architecture::RULE,
     dependencies::RULE,
+    deny::RULE,
     purity::RULE,
     features::RULE,
     format::RULE,
@@ -82,13 +103,28 @@ const RULES: &[Rule] = &[
     policies::RULE,
     engines::RULE,
     keys::RULE,
+    counts::RULE,
     header::RULE,
+];
+
+/// The recorded numbers.
+const RATCHETS: &[&Ratchet] = &[
+    &folder_cycles::RATCHET,
+    &type_names::RATCHET,
+    &terms::RATCHET,
+    &asserts::RATCHET,
+    &length::RATCHET,
+    &counts::RATCHET,
 ];
 
 /// Runs the rules and prints the violations; true if there are none.
 pub(crate) fn run(house: &House, args: &Args) -> anyhow::Result<bool> {
+    let rules = chosen(&args.rules)?;
+    if args.write {
+        return write_numbers(house, &rules);
+    }
     let mut broken_rules = Vec::new();
-    for rule in chosen(&args.rules)? {
+    for rule in rules {
         let start = Instant::now();
         // A rule that can't be checked counts as broken, and does not stop the others.
         let unable = |error: anyhow::Error| vec![of("not checked", format!("{error:#}"))];
@@ -107,6 +143,15 @@ pub(crate) fn run(house: &House, args: &Args) -> anyhow::Result<bool> {
         println!("broken: {}", broken_rules.join(", "));
     }
     Ok(broken_rules.is_empty())
+}
+
+/// Records the numbers of these rules; false if some got worse.
+fn write_numbers(house: &House, rules: &[&Rule]) -> anyhow::Result<bool> {
+    let mut all_written = true;
+    for ratchet in RATCHETS.iter().filter(|one| rules.iter().any(|rule| rule.name == one.name)) {
+        all_written &= ratchet.write(house)?;
+    }
+    Ok(all_written)
 }
 
 /// Writes every page that is generated from the binary's output, and the C header; false if the build fails.

@@ -61,7 +61,7 @@ fn names_of_x(help: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The list under "Commands:" as clap prints it.
-fn names_of_clap(help: &str) -> impl Iterator<Item = &str> {
+pub(super) fn names_of_clap(help: &str) -> impl Iterator<Item = &str> {
     let list = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let names = list.take_while(|line| !line.is_empty()).filter_map(|line| {
         let line = line.strip_prefix("  ").filter(|line| !line.starts_with(' '))?;

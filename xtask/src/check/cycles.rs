@@ -14,68 +14,97 @@ mod read;
 mod resolve;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
 
 use super::{Broken, Rule, of};
-use crate::house::File;
-use resolve::Edge;
+use crate::house::{File, House};
+pub(super) use circle::circles;
+pub(super) use resolve::Edge;
 
 pub(crate) const RULE: Rule = Rule {
     name: "cycles",
     holds: "no import cycle of more than two files inside a crate",
     run: |house| {
-        let crates = measure(&house.files);
-        println!("       largest import cycle: {}", largest(&crates));
-        Ok(broken(&crates, KNOWN))
+        let crates = crates(house);
+        println!("       largest import cycle: {}", largest(crates));
+        Ok(broken(crates, KNOWN))
     },
 };
 
 /// Two files may import each other.
-const LIMIT: usize = 2;
+pub(super) const LIMIT: usize = 2;
 
 /// Crates with a larger cycle, and how many files it may have. A number here only gets smaller, and
 /// the line is removed when the crate keeps the rule.
 const KNOWN: &[(&str, usize)] = &[];
 
-/// One crate: the files of each cycle, the largest cycle first, and the imports inside it.
-struct Crate {
-    folder: String,
+/// One crate, without its tests.
+pub(super) struct Crate {
+    /// The package without the project's prefix: `gateway`.
+    pub(super) name: String,
+    pub(super) folder: String,
+    /// The files that its root leads to.
+    pub(super) files: BTreeSet<String>,
+    /// Which file imports which.
+    pub(super) edges: Vec<Edge>,
+    /// The largest first.
     cycles: Vec<Cycle>,
 }
 
+/// The files of a cycle and the imports inside it.
 struct Cycle {
     files: BTreeSet<String>,
     edges: Vec<Edge>,
 }
 
-fn measure(files: &[File]) -> Vec<Crate> {
+/// The crates of the repository, read once for all rules.
+pub(super) fn crates(house: &House) -> &'static [Crate] {
+    static CRATES: OnceLock<Vec<Crate>> = OnceLock::new();
+    CRATES.get_or_init(|| measure(&house.files))
+}
+
+pub(super) fn measure(files: &[File]) -> Vec<Crate> {
     let sources: BTreeMap<&str, &str> = files
         .iter()
         .filter(|file| file.path.ends_with(".rs"))
         .filter_map(|file| Some((file.path.as_str(), file.text.as_deref()?)))
         .collect();
-    let manifests = files.iter().filter_map(|file| file.path.strip_suffix("/Cargo.toml"));
-    let folders = manifests.filter(|folder| sources.keys().any(|path| path.starts_with(folder)));
-    folders.map(|folder| of_crate(folder, &sources)).collect()
+    let manifests = files.iter().filter_map(|file| {
+        Some((file.path.strip_suffix("/Cargo.toml")?, file.text.as_deref().unwrap_or_default()))
+    });
+    let holds_code = |folder: &str| sources.keys().any(|path| path.starts_with(folder));
+    let crates = manifests.filter(|(folder, _)| holds_code(folder));
+    crates.map(|(folder, manifest)| of_crate(folder, manifest, &sources)).collect()
 }
 
-fn of_crate(folder: &str, sources: &BTreeMap<&str, &str>) -> Crate {
+fn of_crate(folder: &str, manifest: &str, sources: &BTreeMap<&str, &str>) -> Crate {
     let roots = ["lib.rs", "main.rs"].map(|root| format!("{folder}/src/{root}"));
-    let mut edges = Vec::new();
+    let (mut files, mut edges) = (BTreeSet::new(), Vec::new());
     for root in roots.iter().filter(|root| sources.contains_key(root.as_str())) {
-        edges.extend(resolve::edges(&read::modules(root, sources)));
+        let modules = read::modules(root, sources);
+        edges.extend(resolve::edges(&modules));
+        files.extend(modules.into_iter().map(|module| module.file));
     }
-    let cycles = circle::circles(&edges).into_iter().map(|files| {
+    let cycles = circles(&edges).into_iter().map(|files| {
         let inside = |edge: &&Edge| files.contains(&edge.from) && files.contains(&edge.to);
         let edges = edges.iter().filter(inside).cloned().collect();
         Cycle { files, edges }
     });
-    Crate { folder: folder.to_owned(), cycles: cycles.collect() }
+    let cycles = cycles.collect();
+    Crate { name: name(folder, manifest), folder: folder.to_owned(), files, edges, cycles }
+}
+
+/// The package's name, without the project's prefix.
+fn name(folder: &str, manifest: &str) -> String {
+    let stated = manifest.lines().find_map(|line| line.strip_prefix("name = \""));
+    let package = stated.map(|rest| rest.trim_end_matches('"'));
+    let package = package.or_else(|| folder.rsplit('/').next()).unwrap_or(folder);
+    package.strip_prefix("meridian-").unwrap_or(package).to_owned()
 }
 
 /// `gateway 27, routing 10; 2 or none elsewhere`.
 fn largest(crates: &[Crate]) -> String {
-    let name = |one: &Crate| one.folder.rsplit('/').next().unwrap_or_default().to_owned();
-    let sized = |one: &Crate| one.cycles.first().map(|cycle| (cycle.files.len(), name(one)));
+    let sized = |one: &Crate| one.cycles.first().map(|cycle| (cycle.files.len(), one.name.clone()));
     let mut large: Vec<_> =
         crates.iter().filter_map(sized).filter(|(size, _)| *size > LIMIT).collect();
     large.sort_by(|a, b| b.cmp(a));
@@ -88,7 +117,7 @@ fn largest(crates: &[Crate]) -> String {
 fn broken(crates: &[Crate], known: &[(&str, usize)]) -> Vec<Broken> {
     let mut found = Vec::new();
     for one in crates {
-        let bound = known.iter().find(|(name, _)| one.folder.ends_with(&format!("/{name}")));
+        let bound = known.iter().find(|(name, _)| one.name == *name);
         let bound = bound.map_or(LIMIT, |(_, bound)| *bound);
         let too_large = one.cycles.iter().filter(|cycle| cycle.files.len() > bound);
         found.extend(too_large.map(|cycle| of(&one.folder, describe(cycle, bound))));

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::resolve::Edge;
 
 /// The largest first; ties by name.
-pub(super) fn circles(edges: &[Edge]) -> Vec<BTreeSet<String>> {
+pub(in crate::check) fn circles(edges: &[Edge]) -> Vec<BTreeSet<String>> {
     let mut next: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for edge in edges {
         next.entry(&edge.from).or_default().push(&edge.to);

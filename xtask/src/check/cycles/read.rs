@@ -4,7 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::check::tokens::{Kind, Token, tokens};
+use crate::check::code::{DEFINES, code};
+use crate::check::tokens::{Kind, Token};
 
 /// A module: a file, or an inline `mod` of one.
 #[derive(Default)]
@@ -50,7 +51,7 @@ fn file(
 ) -> usize {
     let id = modules.len();
     modules.push(Module { file: path.to_owned(), parent, ..Module::default() });
-    let tokens = tokens(sources.get(path).copied().unwrap_or_default());
+    let tokens = code(sources.get(path).copied().unwrap_or_default());
     let mut reader = Reader { tokens: &tokens, at: 0, modules, sources };
     reader.items(id, folder);
     id
@@ -84,7 +85,6 @@ impl<'a> Reader<'a, '_> {
         let mut depth = 0;
         while let Some(kind) = self.kind(0) {
             match kind {
-                Kind::Mark('#') => self.attribute(),
                 Kind::Mark('{') => (depth, self.at) = (depth + 1, self.at + 1),
                 Kind::Mark('}') if depth == 0 => return self.at += 1,
                 Kind::Mark('}') => (depth, self.at) = (depth - 1, self.at + 1),
@@ -99,69 +99,14 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// Skips an attribute, and the item under it if that is only compiled for tests.
-    fn attribute(&mut self) {
-        let start = self.at;
-        self.at += 1;
-        while self.kind(0).is_some() && !self.is(0, '[') {
-            self.at += 1;
-        }
-        self.group();
-        let kinds: Vec<_> = self.tokens[start..self.at].iter().map(|token| token.kind).collect();
-        let (mark, word) = (Kind::Mark, Kind::Word);
-        let of_tests = [mark('['), word("cfg"), mark('('), word("test"), mark(')'), mark(']')];
-        if kinds.ends_with(&of_tests) {
-            let whole_file = kinds.get(1) == Some(&mark('!'));
-            if whole_file { self.at = self.tokens.len() } else { self.skip_item() }
-        }
-    }
-
-    /// Skips one bracketed group, which starts here.
-    fn group(&mut self) {
-        let mut depth = 0;
-        while let Some(kind) = self.kind(0) {
-            self.at += 1;
-            match kind {
-                Kind::Mark('(' | '[' | '{') => depth += 1,
-                Kind::Mark(')' | ']' | '}') => depth -= 1,
-                _ => {}
-            }
-            if depth <= 0 {
-                return;
-            }
-        }
-    }
-
-    /// Skips an item, a statement, a field or an arm with the attributes above it.
-    fn skip_item(&mut self) {
-        while self.is(0, '#') {
-            self.at += 1;
-            self.group();
-        }
-        let mut is_item = false;
-        let mut is_import = false;
-        while let Some(kind) = self.kind(0) {
-            match kind {
-                Kind::Mark(';') => return self.at += 1,
-                Kind::Mark(',') if !is_item => return self.at += 1,
-                Kind::Mark('}' | ')' | ']') => return,
-                Kind::Mark('{') if !is_import => return self.group(),
-                Kind::Mark('(' | '[' | '{') => self.group(),
-                Kind::Word(word) => {
-                    is_item |= DEFINES.contains(&word) || ["mod", "impl", "use"].contains(&word);
-                    is_import |= word == "use";
-                    self.at += 1;
-                }
-                _ => self.at += 1,
-            }
-        }
-    }
-
     /// `pub` or `pub(crate)`: the next item may be a re-export.
     fn public(&mut self, id: usize) {
         self.at += 1;
         if self.is(0, '(') {
-            self.group();
+            while self.kind(0).is_some() && !self.is(0, ')') {
+                self.at += 1;
+            }
+            self.at += 1;
         }
         if self.word(0) == Some("use") {
             self.import(id, true);
@@ -265,10 +210,6 @@ impl<'a> Reader<'a, '_> {
         }
     }
 }
-
-/// Keywords in front of a name that is defined.
-const DEFINES: [&str; 8] =
-    ["fn", "struct", "enum", "trait", "type", "const", "static", "macro_rules"];
 
 #[cfg(test)]
 mod tests {

@@ -9,12 +9,12 @@ use super::read::{Import, Module};
 
 /// One file uses a name of another.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Edge {
-    pub(super) from: String,
-    pub(super) to: String,
+pub(in crate::check) struct Edge {
+    pub(in crate::check) from: String,
+    pub(in crate::check) to: String,
     /// The line of the first use, in `from`.
-    pub(super) line: usize,
-    pub(super) name: String,
+    pub(in crate::check) line: usize,
+    pub(in crate::check) name: String,
 }
 
 /// The meaning of a name.
