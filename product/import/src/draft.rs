@@ -17,7 +17,7 @@ use super::note::{Found, Note};
 use super::value;
 
 /// The sections of the file, in order. Settings inside a section keep the order of their discovery.
-const SECTIONS: [&str; 18] = [
+const SECTIONS: [&str; 16] = [
     "listen",
     "admin",
     "tls",
@@ -26,7 +26,6 @@ const SECTIONS: [&str; 18] = [
     "admission",
     "replicas",
     "discovery",
-    "paths",
     "keys",
     "tenants",
     "attempts",
@@ -35,7 +34,6 @@ const SECTIONS: [&str; 18] = [
     "held",
     "breaker",
     "probe",
-    "threads",
 ];
 /// Column at which comments start, unless the line is longer.
 const COMMENTS: usize = 36;
@@ -140,16 +138,38 @@ impl Draft {
         }
     }
 
-    /// Adds a setting that is a number from 1 to `most`.
-    pub(super) fn count(&mut self, path: &'static str, n: Option<u64>, most: u64, from: &Found) {
+    /// Adds a setting that is a number above 0.
+    pub(super) fn count(&mut self, path: &'static str, n: Option<u64>, from: &Found) {
+        const MOST: u64 = u32::MAX as u64;
         match n {
-            Some(n) if (1..=most).contains(&n) => self.set(path, n, from),
+            Some(n @ 1..=MOST) => self.set(path, n, from),
             _ => self.note(
                 from,
-                format!("it is not a number from 1 to {most}"),
+                format!("it is not a number from 1 to {MOST}"),
                 format!("set {path}"),
             ),
         }
+    }
+
+    /// Adds the largest body. All bodies together have at least as much.
+    pub(super) fn body(&mut self, bytes: Option<u64>, from: &Found) {
+        const BODIES: u64 = 1 << 30;
+        let Some(bytes) = bytes.filter(|bytes| *bytes > 0) else {
+            return self.note(from, "it is not a size above 0", "set limits.body, as in 64MiB");
+        };
+        self.set("limits.body", value::size(bytes), from);
+        if bytes > BODIES {
+            self.set("limits.bodies", value::size(bytes), from);
+        }
+    }
+
+    /// Adds the name of a file.
+    pub(super) fn file(&mut self, path: &'static str, file: &str, from: &Found) {
+        if std::fs::File::open(file).is_err() {
+            let remedy = format!("make it readable, or change {path}");
+            self.note(from, "the file cannot be read here", remedy);
+        }
+        self.set(path, value::quoted(file), from);
     }
 
     /// Adds the time that a breaker stays open, and raises the limit of that time if necessary.
@@ -178,13 +198,9 @@ impl Draft {
         self.listen.as_ref().is_some_and(|(address, _)| address.port() == port)
     }
 
-    /// Adds a server of the OpenAI API, unless the draft has it already.
-    pub(super) fn replica(&mut self, url: &str, weight: u32, from: &Found) -> bool {
-        self.replica_of(url, weight, None, from)
-    }
-
-    /// The same, with the engine's name if it is known.
-    pub(super) fn replica_of(
+    /// Adds a server of the OpenAI API, with its engine if that is known, unless the draft has it
+    /// already.
+    pub(super) fn replica(
         &mut self,
         url: &str,
         weight: u32,
@@ -208,9 +224,9 @@ impl Draft {
         true
     }
 
-    /// Adds a DNS name with the replicas' addresses; `kind` is `dns` or `srv`.
-    pub(super) fn source(&mut self, kind: &str, name: &str, from: &Found) {
-        let line = format!("{kind}: {}", value::quoted(name));
+    /// Adds a DNS name with the replicas' addresses.
+    pub(super) fn dns(&mut self, name: &str, from: &Found) {
+        let line = format!("dns: {}", value::quoted(name));
         if !self.sources.iter().any(|(known, _)| *known == line) {
             self.sources.push((line, from.clone()));
         }
@@ -256,7 +272,7 @@ impl Draft {
         self.weigh();
         if self.replicas.len() > 1024 {
             let from = Found::new("replicas", &self.replicas.len().to_string(), "");
-            self.count("limits.replicas", Some(self.replicas.len() as u64), 65_535, &from);
+            self.count("limits.replicas", Some(self.replicas.len() as u64), &from);
         }
         let file: String = file.chars().filter(|c| !c.is_control()).collect();
         let mut yaml = format!("# From {file} by `meridian import {format}`.\nversion: 1\n");

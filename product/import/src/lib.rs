@@ -38,7 +38,7 @@ const FORMATS: [Format; 3] = [
     Format {
         name: "nginx",
         aliases: &[],
-        about: "a configuration of nginx, with the files that it includes",
+        about: "servers, timeouts and TLS of nginx: one file, or the output of `nginx -T`",
         read: nginx::read,
     },
     Format {
@@ -58,7 +58,8 @@ const FORMATS: [Format; 3] = [
 
 const EXAMPLES: &str = "\
 Examples:
-  meridian import nginx /etc/nginx/nginx.conf > gateway.yaml
+  nginx -T > all.conf
+  meridian import nginx all.conf > gateway.yaml
   meridian import litellm config.yaml > gateway.yaml
   meridian import smg start-router.sh > gateway.yaml
   systemctl cat vllm-router | meridian import vllm-router - > gateway.yaml

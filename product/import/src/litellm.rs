@@ -15,13 +15,9 @@ use super::note::Found;
 use super::source::Source;
 
 type Section = Map<String, Value>;
-type Read = fn(&Section, &mut Draft);
 
-const SECTIONS: [(&str, Read); 3] = [
-    ("router_settings", settings::router),
-    ("litellm_settings", settings::litellm),
-    ("general_settings", settings::general),
-];
+/// If several sections have the same setting, the router's counts, as in LiteLLM.
+const SECTIONS: [&str; 3] = ["router_settings", "litellm_settings", "general_settings"];
 
 /// Reads LiteLLM's config.yaml.
 pub(super) fn read(source: &Source, draft: &mut Draft) -> anyhow::Result<()> {
@@ -36,16 +32,15 @@ pub(super) fn read(source: &Source, draft: &mut Draft) -> anyhow::Result<()> {
     let default = Found::new("litellm", "port 4000, its default", "");
     draft.listen(([0, 0, 0, 0], 4000).into(), &default);
     deployment::read(models, draft);
-    // If several sections have the same setting, the router's counts, as in LiteLLM.
-    for (name, read) in SECTIONS {
+    for name in SECTIONS {
         if let Some(section) = config.get(name).and_then(Value::as_object) {
-            read(section, draft);
+            settings::read(name, section, draft);
         }
     }
     for name in config.keys() {
         match name.as_str() {
             "model_list" => {}
-            name if SECTIONS.iter().any(|(known, _)| *known == name) => {}
+            name if SECTIONS.contains(&name) => {}
             "environment_variables" => draft.needless(name),
             "include" => {
                 let found = Found::hidden(name, "");
@@ -54,7 +49,7 @@ pub(super) fn read(source: &Source, draft: &mut Draft) -> anyhow::Result<()> {
             }
             _ => {
                 let found = Found::hidden(name, "");
-                draft.note(&found, "the import does not know it", KEEP);
+                draft.note(&found, UNKNOWN.0, UNKNOWN.1);
             }
         }
     }
@@ -63,29 +58,18 @@ pub(super) fn read(source: &Source, draft: &mut Draft) -> anyhow::Result<()> {
 
 /// The remedy for everything that LiteLLM does better.
 const KEEP: &str = "keep LiteLLM in front for it: docs/migration.md";
+const UNKNOWN: (&str, &str) = ("the import does not know it", KEEP);
 
 /// A reference to the environment, as in `os.environ/NAME`.
 fn variable(text: &str) -> Option<&str> {
     text.strip_prefix("os.environ/")
 }
 
-/// A scalar as text, for a note.
+/// A scalar as text.
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Number(_) | Value::Bool(_) => value.to_string(),
         _ => String::new(),
     }
-}
-
-/// A number, possibly written as a string.
-fn number(value: &Value) -> Option<f64> {
-    let text = value.as_str().and_then(|text| text.trim().parse().ok());
-    value.as_f64().or(text)
-}
-
-/// A whole number that is not negative.
-fn whole(value: &Value) -> Option<u64> {
-    let n = number(value)?;
-    (n >= 0.0 && n.fract() == 0.0 && n < 1e15).then_some(n as u64)
 }

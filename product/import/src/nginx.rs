@@ -1,285 +1,196 @@
-//! nginx: the server with a `proxy_pass` to engines, and the upstreams behind it.
+//! nginx: servers, timeouts and TLS of the `server` with a `proxy_pass` to engines.
 //!
 //! A gateway has one address and one set of replicas, so one `server` is converted: the first with
-//! TLS among those that proxy the engines' API, or else the first. Its locations are converted if
-//! they cover `/`, a path with `/v1`, or another path of an engine. Directives are inherited as in
-//! nginx: a location's come before its server's, and those before the ones of `http`.
+//! TLS among those that proxy `/` or a path with `v1`, or else the first. Directives are inherited as
+//! in nginx: a location's come before its server's, and those before the ones of `http`. Only the
+//! directives of a short table are converted. Each other name is noted once.
 
 mod directives;
-mod include;
+mod files;
 mod tokens;
 mod units;
 mod upstream;
+
+use std::collections::BTreeSet;
+use std::path::Path;
 
 use anyhow::ensure;
 
 use super::draft::Draft;
 use super::note::Found;
 use super::source::Source;
-use directives::act;
-use include::Includes;
+use directives::TABLE;
 use tokens::Directive;
 
-/// Reads a configuration of nginx, or a part of it with `server` and `upstream`.
+/// Why directives outside the table are not converted, and the remedy.
+const OTHERS: (&str, &str) =
+    ("the import reads servers, timeouts and TLS", "look for its counterpart in docs/migration.md");
+/// How to import a configuration of several files.
+const WHOLE: &str = "import all files as one: `nginx -T > all.conf`";
+
+/// Reads a configuration of nginx, a part of it with `server` and `upstream`, or the output of
+/// `nginx -T`.
 pub(super) fn read(source: &Source, draft: &mut Draft) -> anyhow::Result<()> {
-    let directives = tokens::parse(&source.text, &source.name)?;
-    let folder = source.folder.as_deref();
-    let tree = Includes::new(folder).expand(directives, draft);
-    let mut http: Vec<&Directive> = Vec::new();
-    for directive in &tree {
-        match (directive.name.as_str(), &directive.block) {
-            ("http", Some(block)) => http.extend(block),
-            ("events", Some(_)) => draft.needless("events"),
-            _ => http.push(directive),
-        }
-    }
+    let (tree, folder) = files::read(source)?;
+    let (blocks, mut http): (Vec<&Directive>, Vec<&Directive>) =
+        tree.iter().partition(|d| d.name == "http" && d.block.is_some());
+    http.extend(blocks.iter().flat_map(|block| block.inside()));
     let servers: Vec<Server<'_>> =
         http.iter().filter(|d| d.name == "server").map(|d| Server::of(d)).collect();
     ensure!(
         servers.iter().any(|server| !server.routes.is_empty()),
-        "no server has a location with proxy_pass, so there is nothing to convert; name the file that has it"
+        "no server has a location with proxy_pass, so there is nothing to convert; name the file that has it, or {WHOLE}"
     );
-    let chosen = choose(&servers);
+    let rank = |s: &&Server<'_>| (s.serves_engines(), !s.routes.is_empty(), s.has_tls());
+    // Reversed, because max_by_key returns the last of several equal servers.
+    let chosen = servers.iter().rev().max_by_key(rank).unwrap_or(&servers[0]);
     for other in servers.iter().filter(|server| !std::ptr::eq(*server, chosen)) {
-        other.leave(draft);
+        let listen = other.directive.inside().iter().find(|d| d.name == "listen");
+        let listen = listen.map_or("80", Directive::first);
+        let found = Found::new("server with listen", listen, &other.directive.place);
+        let why = "a gateway has one address, and another server is converted";
+        draft.note(&found, why, "keep nginx for it, or import it from a file of its own");
     }
-    let mut reading = Reading { http: &http, folder, draft };
-    reading.server(chosen);
+    convert(chosen, &http, &folder, draft);
     Ok(())
 }
 
-/// A `server` with the locations that proxy.
+/// A `server` with its locations.
 struct Server<'a> {
     directive: &'a Directive,
+    /// The locations that proxy.
     routes: Vec<Route<'a>>,
+    /// The others, which nginx answers itself.
+    plain: Vec<&'a Directive>,
 }
 
-/// A location that proxies, or one that does something else.
+/// A location that proxies.
 struct Route<'a> {
     location: &'a Directive,
-    /// The path, or the regular expression with `~`.
-    path: String,
     pass: &'a Directive,
+    /// The directives of the location, and of those around it.
+    inside: Vec<&'a Directive>,
 }
 
 impl<'a> Server<'a> {
     fn of(directive: &'a Directive) -> Server<'a> {
-        let mut routes = Vec::new();
-        find_routes(directive, &mut routes);
-        Server { directive, routes }
+        let mut server = Server { directive, routes: Vec::new(), plain: Vec::new() };
+        server.find(directive, &[]);
+        server
     }
 
-    fn block(&self) -> &'a [Directive] {
-        self.directive.block.as_deref().unwrap_or_default()
+    fn find(&mut self, parent: &'a Directive, around: &[&'a Directive]) {
+        for location in parent.inside().iter().filter(|d| d.name == "location") {
+            let inside: Vec<_> = location.inside().iter().chain(around.iter().copied()).collect();
+            self.find(location, &inside);
+            match location.inside().iter().find(|d| d.name == "proxy_pass") {
+                Some(pass) => self.routes.push(Route { location, pass, inside }),
+                None if location.inside().iter().any(|d| d.name == "location") => {}
+                None => self.plain.push(location),
+            }
+        }
     }
 
     fn has_tls(&self) -> bool {
-        self.block().iter().any(|d| d.name == "listen" && d.args.iter().any(|a| a == "ssl"))
+        let is_tls = |d: &Directive| d.name == "listen" && d.args.iter().any(|arg| arg == "ssl");
+        self.directive.inside().iter().any(is_tls)
     }
 
     fn serves_engines(&self) -> bool {
-        self.routes.iter().any(|route| is_engine_path(&route.path))
-    }
-
-    /// Notes a server that is not converted.
-    fn leave(&self, draft: &mut Draft) {
-        let listen = self.block().iter().find(|d| d.name == "listen");
-        let listen = listen.and_then(|d| d.args.first()).map_or("80", String::as_str);
-        let found = Found::new("server with listen", listen, &self.directive.place);
-        match self.routes.is_empty() {
-            true => draft.note(
-                &found,
-                "it proxies nothing (a redirect, files)",
-                "keep nginx for it where clients need it",
-            ),
-            false => draft.note(
-                &found,
-                "a gateway has one address, and another server is converted",
-                "import that server from a file of its own and run a second gateway",
-            ),
-        }
+        self.routes.iter().any(Route::is_api)
     }
 }
 
-fn find_routes<'a>(parent: &'a Directive, routes: &mut Vec<Route<'a>>) {
-    for location in parent.block.iter().flatten().filter(|d| d.name == "location") {
-        let pass = location.block.iter().flatten().find(|d| d.name == "proxy_pass");
-        let path = match location.args.as_slice() {
-            [mark, path] if mark.starts_with('~') => format!("~{path}"),
-            [.., path] => path.clone(),
-            [] => String::new(),
-        };
-        routes.extend(pass.map(|pass| Route { location, path, pass }));
-        find_routes(location, routes);
+impl Route<'_> {
+    /// Whether it covers the engines' API: `/`, or a path or regular expression with `v1`.
+    fn is_api(&self) -> bool {
+        path(self.location).trim_end_matches('/').is_empty() || path(self.location).contains("v1")
     }
 }
 
-fn choose<'s, 'a>(servers: &'s [Server<'a>]) -> &'s Server<'a> {
-    let rank = |server: &&Server<'_>| {
-        (server.serves_engines(), !server.routes.is_empty(), server.has_tls())
-    };
-    // Reversed, because max_by_key returns the last of several equal servers.
-    servers.iter().rev().max_by_key(rank).unwrap_or(&servers[0])
+/// The path of a location, or its regular expression.
+fn path(location: &Directive) -> &str {
+    location.args.last().map_or("", String::as_str)
 }
 
-/// Paths that engines serve besides those of OpenAI.
-const ENGINE_PATHS: [&str; 8] = [
-    "/generate",
-    "/tokenize",
-    "/detokenize",
-    "/completion",
-    "/chat/completions",
-    "/completions",
-    "/embeddings",
-    "/generate_stream",
-];
-
-fn is_engine_path(path: &str) -> bool {
-    let bare = path.trim_end_matches('/');
-    let expression = path.starts_with('~') && path.contains("v1");
-    bare.is_empty() || path.contains("/v1") || expression || ENGINE_PATHS.contains(&bare)
+fn convert(server: &Server<'_>, http: &[&Directive], folder: &Path, draft: &mut Draft) {
+    let mut scopes: Vec<Vec<&Directive>> = vec![Vec::new()];
+    let all = !server.serves_engines();
+    for route in &server.routes {
+        let path = path(route.location);
+        if !route.is_api() {
+            leave(route.location, draft);
+        } else if !matches!(path, "/" | "/v1" | "/v1/") && !path.starts_with("/v1/") {
+            let found = Found::new("location", path, &route.location.place);
+            let why = "the gateway serves /v1 and chooses by the model in the request";
+            draft.note(&found, why, "let clients call /v1/... and name the model");
+        }
+        if all || route.is_api() {
+            pass(route.pass, http, draft);
+            scopes[0].extend(&route.inside);
+        }
+    }
+    server.plain.iter().for_each(|location| leave(location, draft));
+    let mut listens: Vec<&Directive> =
+        server.directive.inside().iter().filter(|d| d.name == "listen").collect();
+    listens.sort_by_key(|d| !d.args.iter().any(|arg| arg == "ssl"));
+    listens.iter().for_each(|listen| directives::listen(listen, draft));
+    if listens.is_empty() {
+        let place = &server.directive.place;
+        let found = Found::new("server", "without listen, nginx's default", place);
+        draft.listen(([0, 0, 0, 0], 80).into(), &found);
+    }
+    scopes.extend([server.directive.inside().iter().collect(), http.to_vec()]);
+    apply(&scopes, server.has_tls(), folder, draft);
 }
 
-/// The conversion of one server.
-struct Reading<'a, 'd> {
-    http: &'a [&'a Directive],
-    folder: Option<&'a std::path::Path>,
-    draft: &'d mut Draft,
+/// Notes a location that is not converted.
+fn leave(location: &Directive, draft: &mut Draft) {
+    let found = Found::new("location", path(location), &location.place);
+    let why = "only proxies of / and /v1 are converted";
+    draft.note(&found, why, "name it in `paths` if the engines serve it, or keep nginx for it");
 }
 
-impl Reading<'_, '_> {
-    fn server(&mut self, server: &Server<'_>) {
-        let all = !server.serves_engines();
-        let (engines, others): (Vec<&Route<'_>>, Vec<&Route<'_>>) =
-            server.routes.iter().partition(|route| all || is_engine_path(&route.path));
-        for route in &engines {
-            self.path(route);
-            self.pass(route);
-        }
-        for route in others {
-            let found = Found::new("location", &route.path, &route.location.place);
-            let remedy = "keep nginx for it, on another port or host name";
-            self.draft.note(&found, "it is not a path of an engine's API", remedy);
-        }
-        for location in server.block().iter().filter(|d| d.name == "location") {
-            self.plain_location(location, server);
-        }
-        self.listen(server);
-        self.scopes(server, &engines);
+/// Converts the target of a location.
+fn pass(directive: &Directive, http: &[&Directive], draft: &mut Draft) {
+    let (target, found) = (directive.first(), directive.found());
+    if target.contains(['$', '@']) || target.contains("unix:") {
+        let found = if target.contains('@') { found.hide() } else { found };
+        let why = "it has a variable or a user name, or is a socket";
+        return draft.note(&found, why, "add the address to `replicas`, a password to engine_key");
     }
-
-    /// Notes a location without proxy_pass, which nginx answers itself.
-    fn plain_location(&mut self, location: &Directive, server: &Server<'_>) {
-        let path = location.args.last().map_or("", String::as_str);
-        let proxies = server.routes.iter().any(|route| std::ptr::eq(route.location, location));
-        let nested = location.block.iter().flatten().any(|d| d.name == "location");
-        if proxies || nested {
-            return;
-        }
-        if ["/health", "/ready"].contains(&path) {
-            self.draft.needless(&format!("location {path}"));
-            return;
-        }
-        let found = Found::new("location", path, &location.place);
-        let remedy = "keep nginx for it, on another port or host name";
-        self.draft.note(&found, "it has no proxy_pass", remedy);
+    let (scheme, rest) = target.split_once("://").unwrap_or(("", target));
+    let (host, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
+    if !matches!(path, "" | "/" | "/v1" | "/v1/") {
+        let why = "paths are not rewritten";
+        draft.note(&found, why, "let the engine serve its API at /v1");
     }
-
-    /// Converts a location's path.
-    fn path(&mut self, route: &Route<'_>) {
-        let found = Found::new("location", &route.path, &route.location.place);
-        let bare = route.path.trim_end_matches('/');
-        if route.path.starts_with('~') {
-            let why = "regular expressions are not evaluated";
-            let remedy = "nothing to do where it covers /v1: the gateway serves OpenAI's paths; others go into `paths`";
-            self.draft.note(&found, why, remedy);
-        } else if ["/generate", "/completion", "/generate_stream"].contains(&bare) {
-            self.draft.set("paths", super::value::list([bare]), &found);
-        } else if !(bare.is_empty() || bare.starts_with("/v1")) {
-            let why = "the gateway chooses by the model in the request, not by the path";
-            self.draft.note(&found, why, "let clients call /v1/... and name the model");
-        }
+    match http.iter().find(|d| d.name == "upstream" && d.first() == host) {
+        Some(upstream) => upstream::read(upstream, scheme, draft),
+        None => drop(draft.replica(&format!("{scheme}://{host}"), 1, None, &found)),
     }
+}
 
-    /// Converts the target of a location.
-    fn pass(&mut self, route: &Route<'_>) {
-        let target = route.pass.args.first().map_or("", String::as_str);
-        let found = Found::new("proxy_pass", target, &route.pass.place);
-        if target.contains('$') {
-            let why = "variables are not evaluated";
-            self.draft.note(&found, why, "add the addresses that it takes to `replicas`");
-            return;
-        }
-        if target.contains('@') {
-            let found = Found::hidden("proxy_pass", &route.pass.place);
-            let remedy = "add the address to `replicas`, and the password to engine_key";
-            self.draft.note(&found, "it contains a user name", remedy);
-            return;
-        }
-        let (scheme, rest) = target.split_once("://").unwrap_or(("", target));
-        if rest.starts_with("unix:") {
-            let remedy = "let the engine listen on a port";
-            self.draft.note(&found, "replicas are reached over TCP", remedy);
-            return;
-        }
-        let (host, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
-        if !matches!(path, "" | "/" | "/v1" | "/v1/") {
-            let why = "paths are not rewritten";
-            self.draft.note(&found, why, "let the engine serve its API at /v1");
-        }
-        let upstream = self
-            .http
-            .iter()
-            .find(|d| d.name == "upstream" && d.args.first().is_some_and(|name| name == host));
-        match upstream {
-            Some(upstream) => upstream::read(upstream, scheme, self.draft),
-            None => drop(self.draft.replica(&format!("{scheme}://{host}"), 1, &found)),
-        }
-    }
-
-    fn listen(&mut self, server: &Server<'_>) {
-        let mut listens: Vec<&Directive> =
-            server.block().iter().filter(|d| d.name == "listen").collect();
-        listens.sort_by_key(|d| !d.args.iter().any(|arg| arg == "ssl"));
-        for directive in &listens {
-            directives::listen(directive, self.draft);
-        }
-        if listens.is_empty() {
-            let found =
-                Found::new("server", "without listen, nginx's default", &server.directive.place);
-            self.draft.listen(([0, 0, 0, 0], 80).into(), &found);
-        }
-    }
-
-    /// Converts the directives in force at the locations, the nearest first.
-    fn scopes(&mut self, server: &Server<'_>, engines: &[&Route<'_>]) {
-        let mut done: Vec<&str> = Vec::new();
-        for route in engines {
-            for directive in route.location.block.iter().flatten() {
-                self.apply(directive, server.has_tls());
-                done.push(&directive.name);
+/// Converts the directives in force, the nearest first. One that is repeated in an outer scope has
+/// no effect there, as in nginx.
+fn apply(scopes: &[Vec<&Directive>], has_tls: bool, folder: &Path, draft: &mut Draft) {
+    let (mut outer, mut noted) = (BTreeSet::new(), BTreeSet::new());
+    for scope in scopes {
+        for directive in scope.iter().filter(|d| !outer.contains(d.label())) {
+            let (name, place) = (directive.label(), &directive.place);
+            if name.starts_with("ssl_certificate") && !has_tls {
+                let why = "the server listens without ssl";
+                draft.note(&Found::hidden(name, place), why, "nothing to do");
+            } else if TABLE.converts(name) || noted.insert(name) {
+                TABLE.apply(
+                    (name, &directive.args.join(" "), place),
+                    draft,
+                    |convert, _, draft| {
+                        convert(directive, folder, draft);
+                    },
+                );
             }
         }
-        let outer = [server.block().iter().collect::<Vec<_>>(), self.http.to_vec()];
-        for scope in &outer {
-            let names: Vec<&str> = scope.iter().map(|d| d.name.as_str()).collect();
-            for directive in scope {
-                if !done.contains(&directive.name.as_str()) {
-                    self.apply(directive, server.has_tls());
-                }
-            }
-            done.extend(names);
-        }
-    }
-
-    fn apply(&mut self, directive: &Directive, has_tls: bool) {
-        let Directive { name, args, place, .. } = directive;
-        if name.starts_with("ssl_certificate") && !has_tls {
-            return self.draft.needless(name);
-        }
-        let (value, folder) = (args.join(" "), self.folder);
-        act(name).apply((name, &value, place), self.draft, |convert, _, draft| {
-            convert(directive, folder, draft);
-        });
+        outer.extend(scope.iter().map(|d| d.label()).filter(|name| *name != "include"));
     }
 }

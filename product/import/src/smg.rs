@@ -42,8 +42,7 @@ pub(super) fn read(source: &Source, draft: &mut Draft) -> anyhow::Result<()> {
     convert::listen(&given, draft);
     policy::policy(&given, draft);
     for (flag, values) in &given.flags {
-        let first = values.first().map_or("", String::as_str);
-        flags::act(flag).apply((flag, first, ""), draft, |convert, found, draft| {
+        flags::TABLE.apply((flag, given.shown(flag), ""), draft, |convert, found, draft| {
             convert(&given, values, found, draft);
         });
     }

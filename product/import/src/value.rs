@@ -44,11 +44,18 @@ fn plain(value: &impl serde::Serialize) -> String {
 }
 
 /// Seconds, possibly with a fraction; none for any other number.
-pub(super) fn seconds(seconds: f64) -> Option<Duration> {
+pub(super) fn seconds(text: &str) -> Option<Duration> {
+    let seconds: f64 = text.trim().parse().ok()?;
     // Longer than any timeout, and small enough to keep milliseconds exact.
     const MOST: f64 = 1e8;
     let fits = (0.0..=MOST).contains(&seconds);
     fits.then(|| Duration::from_millis((seconds * 1e3).round() as u64))
+}
+
+/// A whole number that is not negative, below the numbers that a float cannot hold.
+pub(super) fn whole(text: &str) -> Option<u64> {
+    let n: f64 = text.trim().parse().ok()?;
+    ((0.0..1e15).contains(&n) && n.fract() == 0.0).then_some(n as u64)
 }
 
 /// The address of an OpenAI-compatible server as a replica's URL, without the API's path.

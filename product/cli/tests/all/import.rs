@@ -95,18 +95,13 @@ fn scenarios(name: &str) {
         let dir = Dir::new(&format!("import-{name}"));
         certs(&dir);
         file.run(|case| match case.directive.as_str() {
-            "file" => {
-                let name = &case.args.get("name").expect("has a name")[0];
-                std::fs::write(dir.0.join(name), &case.input).expect("writes");
-                String::new()
-            }
             "import" => import(&dir, case),
-            other => panic!("{other} is not a command; use import or file"),
+            other => panic!("{other} is not a command; use import"),
         });
     });
 }
 
-// nginx: upstreams, locations, inclusions, TLS and access control.
+// nginx: upstreams, locations, timeouts, TLS, access control, and the output of `nginx -T`.
 #[test]
 fn nginx() {
     scenarios("nginx");

@@ -2,48 +2,37 @@
 
 use serde_json::Value;
 
+use super::super::act::{Act, Table};
 use super::super::draft::Draft;
 use super::super::note::Found;
-use super::{KEEP, Section, shown, variable, whole};
+use super::super::value;
+use super::{KEEP, Section, UNKNOWN, shown, variable};
 
 /// Providers of the OpenAI API at an address that the file sets.
-const OPENAI: &[&str] = &[
-    "openai",
-    "hosted_vllm",
-    "text-completion-openai",
-    "custom_openai",
-    "openai_like",
-    "llamafile",
-    "lm_studio",
-    "litellm_proxy",
-    "xinference",
-    "huggingface",
-    "ollama",
-    "ollama_chat",
-];
+const OPENAI: &str = "openai hosted_vllm text-completion-openai custom_openai openai_like \
+llamafile lm_studio litellm_proxy xinference huggingface ollama ollama_chat";
+/// Placeholders for no key; engines without a key ignore them.
+const NO_KEYS: &str =
+    "none empty dummy fake fake-key not-needed sk-no-key-required sk-none anything";
 
-/// Keys that are read here or have no meaning for Meridian.
-const NEEDLESS: &[&str] = &[
-    "model",
-    "api_base",
-    "base_url",
-    "weight",
-    "max_parallel_requests",
-    "rpm",
-    "tpm",
-    "timeout",
-    "stream_timeout",
-    "max_retries",
-    "api_key",
-    "drop_params",
-    "input_cost_per_token",
-    "output_cost_per_token",
-    "input_cost_per_second",
-    "custom_llm_provider",
-    "organization",
-    "tags",
-    "order",
-];
+const TABLE: Table<fn(&str, &str, &mut Draft)> = Table {
+    acts: &[
+        ("max_parallel_requests", Act::Count("admission.outstanding", 0)),
+        ("api_key", Act::Do(key)),
+    ],
+    notes: "\
+rpm: limits count for a client, and a replica is filled by its own load; set tenants[].limits.requests_per_minute
+tpm: limits count for a client, and a replica is filled by its own load; set tenants[].limits.tokens_per_minute
+timeout stream_timeout max_retries: \
+times and attempts are the same for all replicas; set timeouts.first_byte and attempts",
+    hidden: "",
+    guards: "",
+    needless: "",
+    elsewhere: "\
+model api_base base_url weight drop_params input_cost_per_token output_cost_per_token \
+input_cost_per_second custom_llm_provider organization tags order",
+    unknown: UNKNOWN,
+};
 
 /// Reads all deployments.
 pub(super) fn read(models: &[Value], draft: &mut Draft) {
@@ -60,7 +49,7 @@ fn one(place: &str, name: &str, params: &Section, draft: &mut Draft) {
     let (provider, served) = model.split_once('/').unwrap_or(("", model.as_str()));
     let base = params.get("api_base").or_else(|| params.get("base_url")).map(shown);
     let found = Found::new("model", &model, place);
-    let Some(base) = base.filter(|base| !base.is_empty() && OPENAI.contains(&provider)) else {
+    let Some(base) = base.filter(|base| !base.is_empty() && listed(OPENAI, provider)) else {
         let why = "it is served by a cloud or by LiteLLM itself";
         return draft.note(&found, why, KEEP);
     };
@@ -76,11 +65,11 @@ fn one(place: &str, name: &str, params: &Section, draft: &mut Draft) {
         },
     };
     let from = Found::new("model", &format!("{name} at {}", cleaned(&base)), place);
-    let weight = params.get("weight").and_then(whole).filter(|n| *n > 0);
+    let weight = params.get("weight").and_then(|n| value::whole(&shown(n)));
     let weight = weight.and_then(|n| u32::try_from(n).ok()).unwrap_or(1);
     // Ollama has the OpenAI API under /v1, and no load page that the gateway can read.
     let engine = provider.starts_with("ollama").then_some("none");
-    if !draft.replica_of(&base, weight, engine, &from) {
+    if !draft.replica(&base, weight, engine, &from) {
         return;
     }
     if name.contains('*') || served.contains('*') {
@@ -92,8 +81,11 @@ fn one(place: &str, name: &str, params: &Section, draft: &mut Draft) {
             format!("write models.{name}.alias: {served}, or let clients ask for {served}");
         draft.note(&found, why, remedy);
     }
-    limits(place, params, draft);
-    key(place, params, draft);
+    for (name, value) in params {
+        let value = shown(value);
+        TABLE
+            .apply((name, &value, place), draft, |convert, _, draft| convert(&value, place, draft));
+    }
 }
 
 /// An address for a comment, without a user name.
@@ -101,53 +93,13 @@ fn cleaned(base: &str) -> &str {
     if base.contains('@') { "its api_base" } else { base }
 }
 
-fn limits(place: &str, params: &Section, draft: &mut Draft) {
-    for (name, value) in params {
-        let found = Found::new(name, &shown(value), place);
-        match name.as_str() {
-            "max_parallel_requests" => {
-                draft.count("admission.outstanding", whole(value), u64::from(u32::MAX), &found);
-            }
-            "rpm" | "tpm" => {
-                let what = if name == "rpm" { "requests" } else { "tokens" };
-                let why = "limits count for a client, and a replica is filled by its own load";
-                let remedy = format!("set tenants[].limits.{what}_per_minute");
-                draft.note(&found, why, remedy);
-            }
-            "timeout" | "stream_timeout" | "max_retries" => {
-                let why = "times and attempts are the same for all replicas";
-                draft.note(&found, why, "set timeouts.first_byte and attempts");
-            }
-            known if NEEDLESS.contains(&known) => {}
-            _ => {
-                let found = Found::hidden(&format!("litellm_params.{name}"), place);
-                draft.note(&found, "the import does not know it", KEEP);
-            }
-        }
+fn key(key: &str, place: &str, draft: &mut Draft) {
+    if !key.is_empty() && !listed(NO_KEYS, &key.to_ascii_lowercase()) {
+        let remedy = "set engine_key if the engines check it, in `credentials` if only some do";
+        draft.note(&Found::hidden("api_key", place), "the import prints no key", remedy);
     }
 }
 
-/// Placeholders for no key; engines without a key ignore them.
-const NO_KEYS: [&str; 10] = [
-    "",
-    "none",
-    "empty",
-    "dummy",
-    "fake",
-    "fake-key",
-    "not-needed",
-    "sk-no-key-required",
-    "sk-none",
-    "anything",
-];
-
-fn key(place: &str, params: &Section, draft: &mut Draft) {
-    let Some(key) = params.get("api_key").map(shown) else { return };
-    if NO_KEYS.contains(&key.to_ascii_lowercase().as_str()) {
-        return;
-    }
-    let found = Found::hidden("api_key", place);
-    let why = "the import prints no key";
-    let remedy = "set engine_key if the engines check it, in `credentials` if only some do";
-    draft.note(&found, why, remedy);
+fn listed(names: &str, name: &str) -> bool {
+    names.split(' ').any(|known| known == name)
 }

@@ -4,10 +4,16 @@
 //! word, `${` starts a variable, and a backslash escapes the next character. Blocks of Lua are
 //! skipped. Errors name the line and show no word of the file, which may be a secret.
 
+use std::iter::Peekable;
+use std::str::Chars;
+
 use anyhow::{bail, ensure};
+
+use super::super::note::Found;
 
 /// The deepest nesting. nginx itself needs six levels.
 const DEEPEST: usize = 16;
+const UNCLOSED: &str = "the block that opens here is not closed; add a } at its end";
 
 /// A directive: `name args;` or `name args { block }`.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,25 +25,35 @@ pub(super) struct Directive {
     pub(super) place: String,
 }
 
-/// Reads a file. The place of each directive starts with `name`.
-pub(super) fn parse(text: &str, name: &str) -> anyhow::Result<Vec<Directive>> {
-    let mut reader = Reader { rest: text.chars().collect(), at: 0, line: 1, name };
-    let directives = reader.block(0)?;
-    Ok(directives)
+impl Directive {
+    /// The first word after the name.
+    pub(super) fn first(&self) -> &str {
+        self.args.first().map_or("", String::as_str)
+    }
+
+    /// Its name. A word that is no name may be a secret in a damaged file.
+    pub(super) fn label(&self) -> &str {
+        let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+        if self.name.bytes().all(fits) { &self.name } else { "directive" }
+    }
+
+    pub(super) fn found(&self) -> Found {
+        Found::new(self.label(), &self.args.join(" "), &self.place)
+    }
+
+    /// The directives in its block.
+    pub(super) fn inside(&self) -> &[Directive] {
+        self.block.as_deref().unwrap_or_default()
+    }
 }
 
-/// How a word ended.
-#[derive(PartialEq, Eq)]
-enum End {
-    Semicolon,
-    Open,
-    Close,
-    File,
+/// Reads a file. The place of each directive starts with `name`.
+pub(super) fn parse(text: &str, name: &str) -> anyhow::Result<Vec<Directive>> {
+    Reader { rest: text.chars().peekable(), line: 1, name }.block(0)
 }
 
 struct Reader<'a> {
-    rest: Vec<char>,
-    at: usize,
+    rest: Peekable<Chars<'a>>,
     line: usize,
     name: &'a str,
 }
@@ -52,68 +68,55 @@ impl Reader<'_> {
         let mut directives = Vec::new();
         loop {
             let (mut words, line, end) = self.words()?;
-            let block = match end {
-                End::Close if words.is_empty() && depth > 0 => return Ok(directives),
-                End::File if words.is_empty() && depth == 0 => return Ok(directives),
-                End::File if words.is_empty() => {
-                    bail!(
-                        "line {opened}: the block that opens here is not closed; add a }} at its end"
-                    )
-                }
-                End::Close if words.is_empty() => {
-                    bail!("line {line}: a }} closes no block; remove it")
-                }
-                End::Close | End::File => {
-                    bail!("line {line}: a directive has no end; add a ; to it")
-                }
-                End::Semicolon | End::Open if words.is_empty() => {
-                    bail!("line {line}: a ; or {{ stands without a directive; remove it")
-                }
-                End::Semicolon => None,
-                End::Open if words[0].ends_with("_by_lua_block") => {
-                    self.skip(line)?;
-                    Some(Vec::new())
-                }
-                End::Open => Some(self.block(depth + 1)?),
-            };
             let place = format!("{}:{line}", self.name);
+            if words.is_empty() {
+                match (end, depth) {
+                    (None, 0) | (Some('}'), 1..) => return Ok(directives),
+                    (None, _) => bail!("line {opened}: {UNCLOSED}"),
+                    (Some('}'), _) => bail!("line {line}: a }} closes no block; remove it"),
+                    _ => bail!("line {line}: a ; or {{ stands without a directive; remove it"),
+                }
+            }
+            let block = match end {
+                Some(';') => None,
+                Some('{') if words[0].ends_with("_by_lua_block") => Some(self.skip(line)?),
+                Some('{') => Some(self.block(depth + 1)?),
+                _ => bail!("line {line}: a directive has no end; add a ; to it"),
+            };
             directives.push(Directive { name: words.remove(0), args: words, block, place });
         }
     }
 
-    /// The words up to the next `;`, `{` or `}`, and the line of the first.
-    fn words(&mut self) -> anyhow::Result<(Vec<String>, usize, End)> {
-        let mut words = Vec::new();
-        let mut line = self.line;
+    /// The words up to the next `;`, `{` or `}`, the line of the first, and that character.
+    fn words(&mut self) -> anyhow::Result<(Vec<String>, usize, Option<char>)> {
+        let (mut words, mut line) = (Vec::new(), self.line);
         loop {
-            let Some(c) = self.next() else { return Ok((words, line, End::File)) };
             if words.is_empty() {
                 line = self.line;
             }
-            match c {
-                c if c.is_ascii_whitespace() => {}
-                '#' => while self.next().is_some_and(|c| c != '\n') {},
-                ';' => return Ok((words, line, End::Semicolon)),
-                '{' => return Ok((words, line, End::Open)),
-                '}' => return Ok((words, line, End::Close)),
-                quote @ ('"' | '\'') => words.push(self.quoted(quote)?),
-                _ => {
-                    self.at -= 1;
-                    words.push(self.word());
-                }
+            match self.next() {
+                Some(c) if c.is_ascii_whitespace() => {}
+                Some('#') => while self.next().is_some_and(|c| c != '\n') {},
+                Some(quote @ ('"' | '\'')) => words.push(self.quoted(quote)?),
+                end @ (None | Some(';' | '{' | '}')) => return Ok((words, line, end)),
+                Some(c) => words.push(self.word(c)),
             }
         }
     }
 
-    fn word(&mut self) -> String {
+    fn word(&mut self, first: char) -> String {
         let mut word = String::new();
-        while let Some(&c) = self.rest.get(self.at) {
-            let is_variable = c == '{' && word.ends_with('$');
-            if c.is_ascii_whitespace() || c == ';' || (c == '{' && !is_variable) {
-                break;
+        let mut next = Some(first);
+        while let Some(c) = next {
+            if c == '\\' {
+                self.escape(&mut word)
+            } else {
+                word.push(c)
             }
-            self.at += 1;
-            if c == '\\' { self.escape(&mut word) } else { word.push(c) }
+            let is_variable = word.ends_with('$');
+            next = self
+                .rest
+                .next_if(|&c| !(c.is_ascii_whitespace() || c == ';' || (c == '{' && !is_variable)));
         }
         word
     }
@@ -145,24 +148,21 @@ impl Reader<'_> {
     }
 
     /// Skips a block of Lua up to its closing brace.
-    fn skip(&mut self, line: usize) -> anyhow::Result<()> {
+    fn skip(&mut self, line: usize) -> anyhow::Result<Vec<Directive>> {
         let mut open = 1_usize;
         while open > 0 {
             match self.next() {
                 Some('{') => open += 1,
                 Some('}') => open -= 1,
                 Some(_) => {}
-                None => bail!(
-                    "line {line}: the block that opens here is not closed; add a }} at its end"
-                ),
+                None => bail!("line {line}: {UNCLOSED}"),
             }
         }
-        Ok(())
+        Ok(Vec::new())
     }
 
     fn next(&mut self) -> Option<char> {
-        let c = *self.rest.get(self.at)?;
-        self.at += 1;
+        let c = self.rest.next()?;
         self.line += usize::from(c == '\n');
         Some(c)
     }

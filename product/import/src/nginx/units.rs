@@ -8,7 +8,7 @@ pub(super) fn time(text: &str) -> Option<Duration> {
     let bare = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let text = if bare { format!("{text}s") } else { text.to_owned() };
     let time = humantime::parse_duration(&text).ok()?;
-    super::super::value::seconds(time.as_secs_f64())
+    super::super::value::seconds(&time.as_secs_f64().to_string())
 }
 
 /// A size: `8192`, `64k`, `10m`, `1g`.

@@ -8,32 +8,18 @@ use super::super::note::Found;
 use super::super::value;
 use super::given::Given;
 
-pub(super) fn number(values: &[String]) -> Option<u64> {
-    values.last()?.parse().ok()
-}
-
-pub(super) fn secs(values: &[String]) -> Option<std::time::Duration> {
-    value::seconds(values.last()?.parse().ok()?)
-}
-
 pub(super) fn workers(_: &Given, values: &[String], _: &Found, draft: &mut Draft) {
     for url in values.iter().flat_map(|value| value.split(',')).filter(|url| !url.is_empty()) {
-        draft.replica(url, 1, &Found::new("--worker-urls", url, ""));
+        draft.replica(url, 1, None, &Found::new("--worker-urls", url, ""));
     }
 }
 
 /// `--host` and `--port`.
 pub(super) fn listen(given: &Given, draft: &mut Draft) {
     let default = if given.is_vllm { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
-    let found = Found::new(
-        "--host, --port",
-        &format!(
-            "{} {}",
-            given.last("--host").unwrap_or("default"),
-            given.last("--port").unwrap_or("default")
-        ),
-        "",
-    );
+    let or_default = |flag| given.last(flag).unwrap_or("default");
+    let both = format!("{} {}", or_default("--host"), or_default("--port"));
+    let found = Found::new("--host, --port", &both, "");
     let port = given.last("--port").map_or(Some(30_000), |port| port.parse().ok());
     let host = match given.last("--host") {
         None => Some(IpAddr::V4(default)),
@@ -60,37 +46,44 @@ pub(super) fn admin(given: &Given, values: &[String], from: &Found, draft: &mut 
     }
 }
 
-pub(super) fn payload(_: &Given, values: &[String], from: &Found, draft: &mut Draft) {
-    match number(values).filter(|bytes| *bytes > 0) {
-        Some(bytes) => {
-            draft.set("limits.body", value::size(bytes), from);
-            if bytes > 1 << 30 {
-                draft.set("limits.bodies", value::size(bytes), from);
-            }
-        }
-        None => draft.note(from, "it is not a size", "set limits.body"),
-    }
-}
-
 /// The limits of running and of queued requests become one limit, which counts both.
 pub(super) fn concurrent(given: &Given, values: &[String], from: &Found, draft: &mut Draft) {
-    let queue =
-        given.last("--queue-size").map_or(Some(100), |n| n.parse::<u64>().ok()).unwrap_or(0);
-    match values.last().and_then(|n| n.parse::<i64>().ok()) {
-        Some(n) if n <= 0 => draft.needless("--max-concurrent-requests"),
-        n => {
-            let n = n.and_then(|n| u64::try_from(n).ok()).map(|n| n.saturating_add(queue));
-            let both = format!("{} and a queue of {queue}", values.join(" "));
+    let limit = values.last().map_or("", String::as_str);
+    let queue = given.last("--queue-size").map_or(Some(100), value::whole).unwrap_or(0);
+    match value::whole(limit) {
+        // Zero and negative numbers switch the limit off.
+        None | Some(0) if limit.parse::<i64>().is_ok() => {
+            draft.needless("--max-concurrent-requests")
+        }
+        None => draft.count("limits.requests", None, from),
+        Some(n) => {
+            let both = format!("{limit} and a queue of {queue}");
             let both = Found::new("--max-concurrent-requests", &both, "");
-            draft.count("limits.requests", n, 1 << 32, if n.is_some() { &both } else { from });
+            draft.count("limits.requests", Some(n + queue), &both);
         }
     }
 }
 
 pub(super) fn queue(_: &Given, values: &[String], from: &Found, draft: &mut Draft) {
-    match number(values).filter(|n| *n <= u64::from(u32::MAX)) {
+    match values.last().and_then(|n| n.parse::<u32>().ok()) {
         Some(n) => draft.set("held.max", n, from),
         None => draft.note(from, "it is not a number", "set held.max"),
+    }
+}
+
+/// `--retry-max-retries`, unless `--disable-retries` is there, too.
+pub(super) fn attempts(given: &Given, values: &[String], from: &Found, draft: &mut Draft) {
+    match (values.last(), given.has("--disable-retries")) {
+        (Some(n), false) => draft.count("attempts", value::whole(n), from),
+        (None, false) => draft.count("attempts", None, from),
+        (Some(_), true) => {}
+        (None, true) => draft.set("attempts", 1, from),
+    }
+}
+
+pub(super) fn tenant_header(_: &Given, values: &[String], from: &Found, draft: &mut Draft) {
+    if let Some(name) = values.last() {
+        draft.set("keys.tenant_header", value::quoted(name), from);
     }
 }
 
@@ -123,18 +116,6 @@ pub(super) fn origins(_: &Given, values: &[String], from: &Found, draft: &mut Dr
 pub(super) fn headers(_: &Given, values: &[String], from: &Found, draft: &mut Draft) {
     let is_name = |value: &str| value.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
     list("keys.headers", values, is_name, from, draft);
-}
-
-pub(super) fn file(field: &'static str, values: &[String], from: &Found, draft: &mut Draft) {
-    let Some(path) = values.last() else { return };
-    if std::fs::File::open(path).is_err() {
-        draft.note(
-            from,
-            "the file cannot be read here",
-            format!("make it readable, or change {field}"),
-        );
-    }
-    draft.set(field, value::quoted(path), from);
 }
 
 /// One key for the engines; smg and sglang-router use it for clients as well.

@@ -75,11 +75,18 @@ impl Given {
         values.and_then(|values| values.last()).map(String::as_str)
     }
 
+    /// The value that is shown: the first of a list.
+    pub(super) fn shown(&self, flag: &str) -> &str {
+        let list = self.flags.iter().find(|(name, _)| name == flag && LISTS.contains(&flag));
+        let first = list.and_then(|(_, values)| values.first()).map(String::as_str);
+        first.or(self.last(flag)).unwrap_or_default()
+    }
+
     pub(super) fn has(&self, flag: &str) -> bool {
         self.flags.iter().any(|(name, _)| name == flag)
     }
 
     pub(super) fn found(&self, flag: &str) -> Found {
-        Found::new(flag, self.last(flag).unwrap_or_default(), "")
+        Found::new(flag, self.shown(flag), "")
     }
 }

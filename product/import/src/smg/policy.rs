@@ -35,8 +35,7 @@ pub(super) fn policy(given: &Given, draft: &mut Draft) {
                 }
             }
         }
-        Some("random") => draft.set("policy", "random", &found),
-        Some("round_robin") => draft.set("policy", "round_robin", &found),
+        Some(name @ ("random" | "round_robin")) => draft.set("policy", name, &found),
         Some("power_of_two") => draft.set("policy", "p2c", &found),
         Some("consistent_hashing") => draft.set("policy", "consistent_hash", &found),
         Some("consistent_hash") => {
