@@ -3,18 +3,22 @@
 //! It walks the folders that `.gitignore` does not list, without using git, so a copy without
 //! history, or one owned by another user, can be checked too.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use cargo_metadata::{Metadata, MetadataCommand, Package};
 
 use crate::cmd::{self, cargo};
+use crate::scope::{Kind, Scope, programs};
 
 /// The workspace and its files, read once.
 pub(crate) struct House {
     pub(crate) root: PathBuf,
     pub(crate) metadata: Metadata,
     pub(crate) files: Vec<File>,
+    /// What a build makes.
+    pub(crate) scope: Scope,
 }
 
 /// The trees of crates: what an operator runs, the scheduler of transfers, and the laboratory.
@@ -43,7 +47,7 @@ impl House {
         let mut files = Vec::new();
         walk(&root, &root, &ignored_folders(&ignored), &mut files)?;
         files.sort_by(|a, b| a.path.cmp(&b.path));
-        Ok(House { root, metadata, files })
+        Ok(House { root, metadata, files, scope: Scope::Whole })
     }
 
     /// The text of one file, `None` if there is no such file.
@@ -86,11 +90,35 @@ impl House {
         self.metadata.target_directory.join("debug/examples/search").into_std_path_buf()
     }
 
-    /// Builds all tests and binaries, and the search. One set of cargo features serves them all:
-    /// with the packages built separately, tokio and its dependents would be compiled twice, and so
-    /// would all machines for the search.
+    /// The crates of the scope.
+    pub(crate) fn in_scope(&self) -> impl Iterator<Item = &Package> {
+        self.packages().into_iter().filter(|package| self.scope.has(package))
+    }
+
+    /// The names of the test programs of a kind in the scope, each once: cargo runs all that have
+    /// the name.
+    pub(crate) fn programs(&self, kind: Kind) -> BTreeSet<&str> {
+        self.in_scope().flat_map(programs).filter(|name| Kind::of(name) == kind).collect()
+    }
+
+    /// Builds all tests and binaries of the scope; of the whole workspace the search too. One set of
+    /// cargo features serves them all: with the packages built separately, tokio and its dependents
+    /// would be compiled twice, and so would all machines for the search.
     pub(crate) fn build(&self) -> anyhow::Result<bool> {
-        let args = ["build", "--workspace", "--lib", "--bins", "--tests", "--example", "search"];
+        let args = if self.scope.whole() {
+            vec!["build", "--workspace", "--lib", "--bins", "--tests", "--example", "search"]
+        } else {
+            // Cargo builds the binaries of crates that have test programs, beside those.
+            let programs = self.scope.kinds().iter().flat_map(|kind| self.programs(*kind));
+            let programs = programs.flat_map(|name| ["--test", name]);
+            let crates = self.scope.args();
+            ["test", "--no-run"]
+                .into_iter()
+                .chain(crates)
+                .chain(["--lib", "--bins"])
+                .chain(programs)
+                .collect()
+        };
         cmd::ends_well(cargo(&self.root, &[&args[..], &["--quiet"]].concat()))
     }
 }
@@ -157,7 +185,7 @@ mod tests {
         let text = "DIST_GLIBC_DEBS=\"a b\"\nDIST_GLIBC=\"2.31\"\n";
         let metadata = House::open().unwrap().metadata;
         let files = vec![File::of("versions.env", text)];
-        let house = House { root: PathBuf::new(), metadata, files };
+        let house = House { root: PathBuf::new(), metadata, files, scope: Scope::Whole };
         assert_eq!(house.pinned("DIST_GLIBC").unwrap(), "2.31");
         assert!(house.pinned("DIST").unwrap_err().to_string().contains("DIST"));
     }

@@ -10,6 +10,7 @@ mod dist;
 mod house;
 mod md;
 mod running;
+mod scope;
 mod test;
 
 use std::process::ExitCode;
@@ -27,7 +28,7 @@ struct Cli {
 enum Command {
     /// Format, lints, imports, documents, house rules
     Check(check::Args),
-    /// Everything CI runs, in parts
+    /// The tests of the product and of what a change touches, or of everything, in parts
     Test(test::Args),
     /// Packages of the binary, in target/dist
     Dist(dist::Args),
@@ -47,10 +48,10 @@ fn main() -> ExitCode {
 }
 
 fn run(command: Command) -> anyhow::Result<bool> {
-    let house = house::House::open()?;
+    let mut house = house::House::open()?;
     match command {
         Command::Check(args) => check::run(&house, &args),
-        Command::Test(args) => test::run(&house, &args),
+        Command::Test(args) => test::run(&mut house, &args),
         Command::Dist(args) => dist::run(&house, &args),
         Command::Docs => check::write_pages(&house),
     }

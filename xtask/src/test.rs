@@ -1,26 +1,41 @@
-//! `./x test`: runs everything CI runs, in parts, and prints the minutes of each at the end.
+//! `./x test`: runs a lane of tests, in parts, and prints the minutes of each at the end.
 //!
 //! A part that fails does not stop the others. The last line sums the test programs' own results; a
 //! part that failed without a failing test counts as one failure, so the line always agrees with
 //! the exit status.
 
+mod base;
 mod dist;
+mod lane;
 mod limit;
 mod parts;
+mod reads;
 mod tally;
+mod touched;
 
 use std::time::Instant;
 
 use crate::house::House;
+use lane::Lane;
 use parts::Part;
 use tally::Tally;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Leave out parts that need other software or run a whole region: real, up and dist
-    #[arg(long, conflicts_with = "parts")]
+    /// While you work: build, house rules and unit tests of the product and of what the change
+    /// touches
+    #[arg(long, conflicts_with_all = ["parts", "all"])]
     fast: bool,
-    /// Only these parts; all of them by default
+    /// All crates and all kinds of tests
+    #[arg(long, conflicts_with = "parts")]
+    all: bool,
+    /// Print the crates that the run would test, and why, and what it would leave out
+    #[arg(long)]
+    list: bool,
+    /// Print the software that the run needs instead, by its names in `x`
+    #[arg(long, hide = true)]
+    needs: bool,
+    /// Only these parts, with all crates
     #[arg(value_enum)]
     parts: Vec<Part>,
 }
@@ -41,31 +56,55 @@ impl Outcome {
 }
 
 /// Runs the parts; true if all of them succeeded.
-pub(crate) fn run(house: &House, args: &Args) -> anyhow::Result<bool> {
+pub(crate) fn run(house: &mut House, args: &Args) -> anyhow::Result<bool> {
+    let lane = match args {
+        Args { all: true, .. } => Lane::all(),
+        Args { fast: true, .. } => Lane::of_a_change(house, Part::FAST),
+        Args { parts, .. } if parts.is_empty() => Lane::of_a_change(house, Part::DAILY),
+        Args { parts, .. } => Lane::of(parts),
+    };
+    if args.needs {
+        // The fast lane installs nothing.
+        let parts = lane.parts.iter().filter(|_| !args.fast);
+        parts.flat_map(|part| part.software()).for_each(|name| println!("{name}"));
+        return Ok(true);
+    }
+    house.scope = lane.scope.clone();
+    print!("{}", lane.text);
+    if args.list {
+        let parts: Vec<String> = lane.parts.iter().map(Part::to_string).collect();
+        println!("  parts: {}\n{}", parts.join(" "), lane.left_out);
+        return Ok(true);
+    }
+    let before = args.all.then(|| base::clean(house));
     let mut outcomes: Vec<Outcome> = Vec::new();
-    for part in chosen(args) {
+    for part in &lane.parts {
         println!("\n== {part}: {}", part.what());
         let unbuilt = outcomes.iter().any(|done| done.part == Part::Build && !done.good());
         let possible = !unbuilt || !part.needs_build();
-        outcomes.push(if possible { outcome(house, part) } else { not_run(part) });
+        outcomes.push(if possible { outcome(house, *part) } else { not_run(*part) });
     }
-    if args.fast {
-        println!(
-            "\n--fast left out: real (tests/real of cli and dns), up and dist; ./x test runs them"
-        );
+    let good = outcomes.iter().all(Outcome::good);
+    if let Some(before) = before.filter(|_| good) {
+        println!("\n{}", said(keep(house, before)));
     }
-    print!("{}", summary(&outcomes));
-    Ok(outcomes.iter().all(Outcome::good))
+    print!("{}{}", lane.left_out, summary(&outcomes));
+    Ok(good)
 }
 
-fn chosen(args: &Args) -> Vec<Part> {
-    let all = if args.fast { Part::FAST } else { Part::ALL };
-    let asked = if args.parts.is_empty() { all } else { &args.parts };
-    // The build has its own line in the table of times.
-    let builds = asked.iter().any(|part| part.needs_build());
-    let mut parts: Vec<Part> = builds.then_some(Part::Build).into_iter().collect();
-    parts.extend(asked.iter().filter(|part| **part != Part::Build));
-    parts
+/// Makes the commit of a run in which everything succeeded the base of further changes.
+fn keep(house: &House, before: anyhow::Result<String>) -> anyhow::Result<()> {
+    let (before, now) = (before?, base::clean(house)?);
+    anyhow::ensure!(before == now, "the checkout moved from {before} to {now} meanwhile");
+    base::write(house, &now)
+}
+
+fn said(kept: anyhow::Result<()>) -> String {
+    let file = base::FILE;
+    match kept {
+        Ok(()) => format!("wrote {file}: commit it, and ./x test tests the changes since"),
+        Err(error) => format!("{file} stays as it is: {error:#}"),
+    }
 }
 
 fn outcome(house: &House, part: Part) -> Outcome {
@@ -92,7 +131,7 @@ fn summary(outcomes: &[Outcome]) -> String {
         let Outcome { part, minutes, tally, error } = outcome;
         let part = part.to_string();
         let verdict = if outcome.good() { "ok    " } else { "FAILED" };
-        text += &format!("  {part:<6} {minutes:5.1}  {verdict}");
+        text += &format!("  {part:<7} {minutes:5.1}  {verdict}");
         if *tally != Tally::default() {
             text += &format!("  {tally}");
         }
@@ -104,7 +143,7 @@ fn summary(outcomes: &[Outcome]) -> String {
         sum.failed += u64::from(error.is_some() && tally.failed == 0);
     }
     let minutes: f64 = outcomes.iter().map(|outcome| outcome.minutes).sum();
-    text + &format!("  all    {minutes:5.1}\n\n{sum}\n")
+    text + &format!("  all     {minutes:5.1}\n\n{sum}\n")
 }
 
 #[cfg(test)]
@@ -125,17 +164,16 @@ mod tests {
             ended(Part::Real, 3, 0, None),
         ]);
         assert_eq!(text.lines().last(), Some("44 passed, 3 failed"));
-        assert!(text.contains("  check    1.2  FAILED  broken rules, see above\n"), "{text}");
-        assert!(text.contains("  real     1.2  ok      3 passed, 0 failed\n"), "{text}");
+        assert!(text.contains("  check     1.2  FAILED  broken rules, see above\n"), "{text}");
+        assert!(text.contains("  real      1.2  ok      3 passed, 0 failed\n"), "{text}");
     }
 
-    // Running one part builds first; running only the check does not.
+    // Only a green run of a clean checkout that did not move becomes the base.
     #[test]
-    fn parts_bring_the_build_along() {
-        let of = |parts: &[Part]| chosen(&Args { fast: false, parts: parts.to_vec() });
-        assert_eq!(of(&[Part::Up]), [Part::Build, Part::Up]);
-        assert_eq!(of(&[Part::Check]), [Part::Check]);
-        assert_eq!(of(&[Part::Dist]), [Part::Dist]);
-        assert_eq!(of(&[]).len(), Part::ALL.len());
+    fn a_run_that_is_not_kept_says_why() {
+        let house = House::open().unwrap();
+        let text = said(keep(&house, Err(anyhow::anyhow!("two files differ"))));
+        assert_eq!(text, ".ci/all-green stays as it is: two files differ");
+        assert!(said(Ok(())).contains("commit it"));
     }
 }

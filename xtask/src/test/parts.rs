@@ -3,7 +3,6 @@
 //! They share one build: every call of cargo uses the same packages, features and profile, `up` and
 //! `sim` run the programs that were built with the tests, and `dist` compiles one crate again.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
@@ -16,14 +15,17 @@ use super::tally::Tally;
 use crate::check;
 use crate::cmd::{cargo, cmd};
 use crate::house::House;
+use crate::scope::Kind;
 
 #[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
 pub(crate) enum Part {
     Build,
     Check,
     Unit,
+    Heavy,
     Sim,
     Real,
+    Foreign,
     Up,
     Dist,
     Chaos,
@@ -31,21 +33,31 @@ pub(crate) enum Part {
     VllmPd,
 }
 
-/// The prefix of the file names of test programs that start real processes.
-const REAL: &str = "real";
-
 /// Timeout of each program.
 const LIMIT: Duration = Duration::from_secs(15 * 60);
+/// Timeout of the tests that take minutes, together.
+const HEAVY_LIMIT: Duration = Duration::from_secs(40 * 60);
 /// Timeout of the real pair: its engines start twice, and minutes go by until they are ready.
 const PAIR_LIMIT: Duration = Duration::from_secs(60 * 60);
 
 impl Part {
-    /// The parts that CI runs. Without the reference, which fetches 600 MB of other projects and
-    /// whose recorded choices are among the unit tests. Without chaos, which takes long and has a
-    /// short form among the real ones. Without the pair of vLLM engines, which needs 6 GB and half
-    /// an hour; recordings of such a pair are among the unit tests.
-    pub(crate) const ALL: &[Part] =
-        &[Part::Build, Part::Check, Part::Unit, Part::Sim, Part::Real, Part::Up, Part::Dist];
+    /// The parts of `--all`. Without the reference, which fetches 600 MB of other projects and whose
+    /// recorded choices are among the unit tests. Without chaos, which takes long and has a short form
+    /// among the heavy tests. Without the pair of vLLM engines, which needs 6 GB and half an hour;
+    /// recordings of such a pair are among the unit tests.
+    pub(crate) const ALL: &[Part] = &[
+        Part::Build,
+        Part::Check,
+        Part::Unit,
+        Part::Heavy,
+        Part::Sim,
+        Part::Real,
+        Part::Foreign,
+        Part::Up,
+        Part::Dist,
+    ];
+    /// The parts of each change, and `dist` where the change touches the packages.
+    pub(crate) const DAILY: &[Part] = &[Part::Build, Part::Check, Part::Unit, Part::Real, Part::Up];
     pub(crate) const FAST: &[Part] = &[Part::Build, Part::Check, Part::Unit];
 
     /// The subject of the part, in a line.
@@ -53,10 +65,16 @@ impl Part {
         match self {
             Part::Build => "all programs and tests",
             Part::Check => "the house rules",
-            Part::Unit => "tests of every crate, without other software",
+            Part::Unit => "tests that need no other software",
+            Part::Heavy => "tests that take minutes",
             Part::Sim => "30 s of simulated worlds from seeds that were never tried",
-            Part::Real => "real processes: llama.cpp servers, regions, a browser, name servers",
-            Part::Up => "three regions of model engines and one of llama.cpp, for 15 s each",
+            Part::Real => {
+                "the product end to end: gateways, control planes, llama.cpp servers, etcd"
+            }
+            Part::Foreign => "validators, clients and servers of other projects",
+            Part::Up => {
+                "regions of model engines, and with all crates one of llama.cpp, for 15 s each"
+            }
             Part::Dist => "each package is made, installed and used",
             Part::Chaos => {
                 "every scenario of faults, from a seed; faults by chance, of the registry too; 1,000 kills of the store"
@@ -81,23 +99,21 @@ impl Part {
                 ensure!(check::run(house, &check::Args::default())?, "rules are broken, see above");
             }
             Part::Unit => {
-                let programs = programs(house);
-                let units = programs.iter().filter(|name| !name.starts_with(REAL));
-                let units = units.flat_map(|name| ["--test", name]);
+                let units = house.programs(Kind::Unit);
+                let units = units.into_iter().flat_map(|name| ["--test", name]);
                 let args: Vec<&str> = ["--lib", "--bins"].into_iter().chain(units).collect();
-                let units = cargo_test(house, &args, tally);
-                let examples = cargo_test(house, &["--doc"], tally);
+                let units = cargo_test(house, LIMIT, &args, tally);
+                let examples = cargo_test(house, LIMIT, &["--doc"], tally);
                 units.and(examples)?;
             }
+            Part::Heavy => programs(house, Kind::Heavy, HEAVY_LIMIT, tally)?,
             Part::Sim => search(house)?,
-            Part::Real => {
-                let there = programs(house).iter().any(|name| name.starts_with(REAL));
-                ensure!(there, "no crate has a tests/{REAL}, so nothing real was tested");
-                cargo_test(house, &["--test", "real*"], tally)?;
-            }
+            Part::Real => programs(house, Kind::Real, LIMIT, tally)?,
+            Part::Foreign => programs(house, Kind::Foreign, LIMIT, tally)?,
             Part::Up => {
                 let model = up(house, &["up", "--for", "15s"]);
-                let real = up(house, &["up", "--for", "15s", "--engine", "llamacpp"]);
+                let llamacpp = ["up", "--for", "15s", "--engine", "llamacpp"];
+                let real = if house.scope.whole() { up(house, &llamacpp) } else { Ok(()) };
                 model.and(real)?;
             }
             Part::Dist => dist::run(house, tally)?,
@@ -117,6 +133,32 @@ impl Part {
         }
         Ok(())
     }
+
+    /// The kind of the test programs that the part runs.
+    pub(crate) fn kind(self) -> Option<Kind> {
+        match self {
+            Part::Unit => Some(Kind::Unit),
+            Part::Heavy => Some(Kind::Heavy),
+            Part::Real => Some(Kind::Real),
+            Part::Foreign => Some(Kind::Foreign),
+            _ => None,
+        }
+    }
+
+    /// Software that the part needs, by the names that `x` installs it under.
+    pub(crate) fn software(self) -> &'static [&'static str] {
+        match self {
+            Part::Build | Part::Check | Part::Sim => &[],
+            Part::Unit | Part::Up | Part::Reference | Part::VllmPd => &["python"],
+            Part::Heavy => &["clocks", "network", "etcd"],
+            Part::Real => &["python", "network", "etcd", "dig"],
+            Part::Foreign => {
+                &["python", "network", "etcd", "dig", "dns", "browser", "nginx", "prometheus"]
+            }
+            Part::Dist => &["python", "readers"],
+            Part::Chaos => &["python", "clocks", "network", "etcd"],
+        }
+    }
 }
 
 impl fmt::Display for Part {
@@ -125,8 +167,10 @@ impl fmt::Display for Part {
             Part::Build => "build",
             Part::Check => "check",
             Part::Unit => "unit",
+            Part::Heavy => "heavy",
             Part::Sim => "sim",
             Part::Real => "real",
+            Part::Foreign => "foreign",
             Part::Up => "up",
             Part::Dist => "dist",
             Part::Chaos => "chaos",
@@ -136,20 +180,23 @@ impl fmt::Display for Part {
     }
 }
 
-/// The names of the test programs under `tests/`, each once: cargo runs all that have the name.
-/// Without those that a crate sets apart with `test = false`.
-fn programs(house: &House) -> BTreeSet<String> {
-    let targets = house.packages().into_iter().flat_map(|package| &package.targets);
-    targets
-        .filter(|target| target.is_test() && target.test)
-        .map(|target| target.name.clone())
-        .collect()
+/// Runs all test programs of a kind.
+fn programs(house: &House, kind: Kind, limit: Duration, tally: &mut Tally) -> anyhow::Result<()> {
+    let prefix = kind.prefix();
+    let there = !house.programs(kind).is_empty();
+    ensure!(there, "no crate has a test program tests/{prefix}, so nothing was tested");
+    cargo_test(house, limit, &["--test", &format!("{prefix}*")], tally)
 }
 
 /// Runs test programs, forwards their output and counts the results.
-fn cargo_test(house: &House, which: &[&str], tally: &mut Tally) -> anyhow::Result<()> {
-    let args = [&["test", "--workspace", "--no-fail-fast"], which].concat();
-    let passed = count(cargo(&house.root, &args), tally)?;
+fn cargo_test(
+    house: &House,
+    limit: Duration,
+    which: &[&str],
+    tally: &mut Tally,
+) -> anyhow::Result<()> {
+    let args = [&["test", "--no-fail-fast"], &house.scope.args()[..], which].concat();
+    let passed = count_within(limit, cargo(&house.root, &args), tally)?;
     // The documents may have no examples; but a test program without a test tests nothing.
     ensure!(passed > 0 || which == ["--doc"], "no test ran");
     Ok(())
