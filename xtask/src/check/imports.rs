@@ -1,69 +1,105 @@
-//! Every crate imports only what the import table allows.
+//! Every crate imports only what the import table allows, and no tree names one above it.
 //!
-//! The table keeps the three machines separate from each other and from everything with a socket,
-//! so that the same decision runs in a gateway and in a simulator. It lists all crates of the
-//! project, including planned ones.
+//! `product` is what an operator runs and names neither `flow` nor `lab`; `flow` names `product` only;
+//! `lab` may name all. Within the trees the table keeps the three machines separate from each other and
+//! from everything with a socket, so that the same decision runs in a gateway and in a simulator.
 
 use super::{Broken, Rule, of};
 use crate::house::House;
 
 pub(crate) const RULE: Rule = Rule {
     name: "imports",
-    holds: "crates import only what the import table allows",
+    holds: "crates import only what the import table and the trees allow",
     run: |house| Ok(broken(&edges(house))),
 };
 
 /// One line of the table: the imports that a crate may have, and additional ones for its tests.
 struct Line {
+    tree: Tree,
     name: &'static str,
     may: &'static [&'static str],
     tests: &'static [&'static str],
 }
 
+/// The trees, each of which may name those before it.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+enum Tree {
+    Product,
+    Flow,
+    Lab,
+}
+
 /// Short names: `base` is the package `meridian-base`.
 const TABLE: &[Line] = &[
-    line("base", &[]),
-    line("routing", &["base"]),
-    line("engine", &["base"]),
-    line("flow", &["base"]),
-    line("fabric", &["base"]),
-    line("workload", &["base"]),
-    line("sim", &["base", "routing", "engine", "flow", "fabric", "workload"]),
-    line("plan", &["base", "engine", "fabric"]),
-    line("protocol", &["base", "routing"]),
-    line("config", &["protocol", "routing"]),
-    line("tls", &["protocol"]),
-    line("page", &[]),
-    line("dns", &[]),
-    // The gateway's own tests may run the engine model or recorded engines behind it, and a control
-    // plane next to it, in the same process.
+    product("base", &[]),
+    product("routing", &["base"]),
+    product("protocol", &["base", "routing"]),
+    product("config", &["protocol", "routing"]),
+    product("tls", &["protocol"]),
+    product("page", &[]),
+    product("dns", &[]),
+    product("import", &["config", "protocol"]),
+    product("control", &["base", "config", "protocol", "tls", "dns"]),
+    // Recorded engines for the tests of the gateway. Its own compare them with the legs that the
+    // gateway sends.
+    Line { tests: &["protocol"], ..product("mock", &[]) },
+    // The gateway's own tests may run a control plane next to it, in the same process.
     Line {
-        name: "gateway",
-        may: &["base", "routing", "protocol", "tls", "page"],
-        tests: &["engined", "engine", "control", "mock"],
+        tests: &["control", "mock"],
+        ..product("gateway", &["base", "routing", "config", "protocol", "tls", "page"])
     },
-    // Only tests run it. Its own compare it with the legs that the gateway sends.
-    Line { name: "mock", may: &[], tests: &["protocol"] },
-    line("cards", &["base"]),
-    line("gate", &["base", "flow", "protocol"]),
+    product(
+        "cli",
+        &["base", "routing", "config", "protocol", "tls", "import", "control", "gateway"],
+    ),
+    flow("flow", &["base"]),
+    flow("messages", &["base", "flow"]),
+    flow("cards", &["base"]),
+    flow("gate", &["base", "flow", "messages"]),
     // Its tests have nodes.
-    Line { name: "coordinator", may: &["base", "flow", "protocol"], tests: &["gate"] },
-    line("flow-abi", &["base", "flow", "gate", "protocol"]),
-    line("engined", &["base", "cards", "engine", "fabric", "flow", "gate", "protocol"]),
-    line("control", &["base", "protocol", "tls", "dns"]),
-    line("ina", &["base", "protocol"]),
-    line("fleet", &["base", "protocol", "tls", "page"]),
-    line("bench", EVERYTHING),
-    line("import", &["protocol"]),
-    line("cli", EVERYTHING),
-    line("lab", EVERYTHING),
-    line("xtask", &[]),
+    Line { tests: &["gate"], ..flow("coordinator", &["base", "flow", "messages"]) },
+    flow("flow-abi", &["base", "flow", "gate", "messages"]),
+    lab("engine", &["base"]),
+    lab("fabric", &["base"]),
+    lab("workload", &["base"]),
+    lab("plan", &["base", "engine", "fabric"]),
+    lab("sim", &["base", "routing", "engine", "flow", "fabric", "workload"]),
+    lab("engined", &["base", "cards", "engine", "fabric", "flow", "gate", "messages"]),
+    // Its tests start fleets.
+    Line { tests: &["fleet"], ..lab("wan", &["base", "config", "protocol"]) },
+    lab("fleet", &["base", "protocol", "tls", "page", "wan"]),
+    Line {
+        tests: &["engined"],
+        ..lab(
+            "tools",
+            &[
+                "base", "routing", "config", "protocol", "engine", "fabric", "flow", "workload",
+                "sim", "wan", "fleet",
+            ],
+        )
+    },
+    lab("perf", EVERYTHING),
+    lab("papers", EVERYTHING),
+    lab("lab", EVERYTHING),
+    lab("xtask", &[]),
 ];
 
 const EVERYTHING: &[&str] = &["*"];
 
-const fn line(name: &'static str, may: &'static [&'static str]) -> Line {
-    Line { name, may, tests: &[] }
+const fn product(name: &'static str, may: &'static [&'static str]) -> Line {
+    Line { tree: Tree::Product, name, may, tests: &[] }
+}
+
+const fn flow(name: &'static str, may: &'static [&'static str]) -> Line {
+    Line { tree: Tree::Flow, name, may, tests: &[] }
+}
+
+const fn lab(name: &'static str, may: &'static [&'static str]) -> Line {
+    Line { tree: Tree::Lab, name, may, tests: &[] }
+}
+
+fn find(name: &str) -> Option<&'static Line> {
+    TABLE.iter().find(|line| line.name == name)
 }
 
 /// An import as Cargo.toml states it.
@@ -96,11 +132,17 @@ fn broken(edges: &[Edge]) -> Vec<Broken> {
 }
 
 fn why(Edge { from, to, in_tests }: &Edge) -> Option<String> {
-    let Some(line) = TABLE.iter().find(|line| line.name == from) else {
+    let Some(line) = find(from) else {
         return Some(format!(
             "{from} is not in the import table; give it a line in xtask/src/check/imports.rs"
         ));
     };
+    if let Some(above) = find(to).filter(|other| other.tree > line.tree) {
+        return Some(format!(
+            "{from} of {:?} names {to} of {:?}; move what both need down, or the user of both up",
+            line.tree, above.tree
+        ));
+    }
     let allowed = |list: &[&str]| list.contains(&to.as_str()) || list == EVERYTHING;
     if from == to || allowed(line.may) || (*in_tests && allowed(line.tests)) {
         return None;
@@ -108,7 +150,7 @@ fn why(Edge { from, to, in_tests }: &Edge) -> Option<String> {
     let may = if line.may.is_empty() { "nothing".into() } else { line.may.join(", ") };
     Some(format!(
         "{from} imports {to}, and may import {may}. A type that both need belongs in base; what \
-         crosses a process belongs in wire; what joins the two belongs in sim, bench or cli"
+         crosses a process belongs in protocol; what joins the two belongs in sim, tools or a cli"
     ))
 }
 
@@ -131,9 +173,26 @@ mod tests {
 
     // An edge that the table allows for tests is not allowed in the product.
     #[test]
-    fn only_tests_of_the_gateway_import_the_engine_model() {
-        assert_eq!(judged("gateway", "engined", true), []);
-        assert_eq!(judged("gateway", "engined", false).len(), 1);
+    fn only_tests_of_the_gateway_import_recorded_engines() {
+        assert_eq!(judged("gateway", "mock", true), []);
+        assert_eq!(judged("gateway", "mock", false).len(), 1);
+    }
+
+    // No crate of the product names the laboratory or the flow scheduler, not even in tests, and no
+    // line of the table permits it.
+    #[test]
+    fn trees_name_only_those_below() {
+        for (from, to) in [("gateway", "engined"), ("cli", "flow"), ("gate", "engine")] {
+            for in_tests in [false, true] {
+                let found = judged(from, to, in_tests);
+                assert!(found[0].what.contains(&format!("names {to} of")), "{found:?}");
+            }
+        }
+        for line in TABLE {
+            for other in line.may.iter().chain(line.tests).filter_map(|name| find(name)) {
+                assert!(other.tree <= line.tree, "{} names {}", line.name, other.name);
+            }
+        }
     }
 
     // A new crate needs a line of its own before it imports anything.
@@ -142,16 +201,16 @@ mod tests {
         assert!(judged("cache", "cache", false)[0].what.contains("not in the import table"));
     }
 
-    // The cli may import everything.
+    // The laboratory's binary may import everything.
     #[test]
-    fn the_cli_may_import_all() {
-        assert_eq!(judged("cli", "gateway", false), []);
+    fn the_laboratory_may_import_all() {
+        assert_eq!(judged("lab", "gateway", false), []);
     }
 
     // Every name on the right has its own line, so a misspelt crate is found.
     #[test]
     fn the_table_is_closed() {
-        let known = |name: &str| name == "*" || TABLE.iter().any(|line| line.name == name);
+        let known = |name: &str| name == "*" || find(name).is_some();
         for name in TABLE.iter().flat_map(|line| line.may.iter().chain(line.tests)) {
             assert!(known(name), "{name} has no line");
         }

@@ -7,4 +7,5 @@
 mod aggregated;
 mod calibration;
 mod experiments;
-mod judged;
+#[path = "../goldens/mod.rs"]
+mod goldens;

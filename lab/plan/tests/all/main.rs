@@ -4,9 +4,4 @@
 
 #![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 
-mod exact;
-mod online;
-mod optimum;
-mod reference;
-mod suite;
 mod testbed;

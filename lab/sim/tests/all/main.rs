@@ -12,6 +12,5 @@ mod news;
 mod pairs;
 mod preempted;
 mod residency;
-mod swarm;
 mod traces;
 mod world;

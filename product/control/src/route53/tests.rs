@@ -1,6 +1,6 @@
 //! Plans carried out on a model of Route 53, which refuses what Route 53 refuses.
 //!
-//! moto, with which `lab/cli/tests/real/route53.rs` tests the requests, accepts nearly everything: two latency
+//! moto, with which `lab/cli/tests/foreign/route53.rs` tests the requests, accepts nearly everything: two latency
 //! records of one region, aliases without a target, batches of any size, health checks that are not
 //! there. So these rules are checked here.
 

@@ -31,7 +31,7 @@ impl Directive {
         self.args.first().map_or("", String::as_str)
     }
 
-    /// Its name. A word that is no name may be a secret in a damaged file.
+    /// Its name. A word of another form may be a secret in a damaged file.
     pub(super) fn label(&self) -> &str {
         let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
         if self.name.bytes().all(fits) { &self.name } else { "directive" }

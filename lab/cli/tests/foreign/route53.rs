@@ -51,7 +51,7 @@ impl Moto {
     }
 
     fn ask(&self, args: &[&str]) -> Value {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/route53.py");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/foreign/route53.py");
         let mut command = Command::new(&self.python);
         let output = command.arg(script).arg(&self.url).args(args).output().expect("it runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -2,7 +2,7 @@
 //! batches and links of `meridian_sim::fleet`, which shares only the engine's step times with the
 //! planner.
 
-#[path = "../../../plan/tests/all/suite/mod.rs"]
+#[path = "../../../plan/tests/heavy/suite/mod.rs"]
 #[allow(dead_code, reason = "the planner's own tests ask for more of a case")]
 pub(crate) mod suite;
 

@@ -1,0 +1,3 @@
+//! Worlds drawn from seeds: minutes of work, so `./x test --all` runs it.
+
+mod swarm;
