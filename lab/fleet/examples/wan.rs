@@ -87,11 +87,11 @@ async fn connect(target: &TcpListener, far: &Far) -> (TcpStream, TcpStream) {
     (near, far)
 }
 
-fn quantiles(name: &str, due: Duration, mut measured: Vec<Duration>) {
-    measured.sort();
-    let over = |q: f64| {
-        let at = measured[((measured.len() - 1) as f64 * q) as usize];
-        (at.as_secs_f64() - due.as_secs_f64()) * 1e3
+fn quantiles(name: &str, due: Duration, measured: &[Duration]) {
+    let measured: Vec<f64> = measured.iter().map(Duration::as_secs_f64).collect();
+    let over = |share| {
+        let at = meridian_base::quantile(&measured, share).expect("something is measured");
+        (at - due.as_secs_f64()) * 1e3
     };
     println!(
         "| {name} | {:.0} | +{:.3} | +{:.3} | +{:.3} |",
@@ -114,7 +114,7 @@ async fn delays(ms: u64) {
     let mut byte = [0];
     far.read_exact(&mut byte).await.expect("is open");
     let delay = Duration::from_millis(ms);
-    quantiles("connect and first byte", 3 * delay, vec![start.elapsed()]);
+    quantiles("connect and first byte", 3 * delay, &[start.elapsed()]);
 
     let (mut ways, mut trips) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
@@ -126,8 +126,8 @@ async fn delays(ms: u64) {
         near.read_exact(&mut byte).await.expect("is open");
         trips.push(start.elapsed());
     }
-    quantiles("one way", delay, ways);
-    quantiles("round trip", 2 * delay, trips);
+    quantiles("one way", delay, &ways);
+    quantiles("round trip", 2 * delay, &trips);
 }
 
 async fn bulk(delay: &str) {

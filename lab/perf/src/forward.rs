@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
+use meridian_base::median;
 use meridian_fleet::{Fleet, GatewaySpec, LoadSpec, PeersSpec};
 use serde::Serialize;
 
@@ -134,7 +135,8 @@ async fn rows(options: &Options) -> anyhow::Result<Vec<Row>> {
                 took.extend(block(&fleet, &label, &urls[*gateway], bytes, options.requests).await?);
             }
         }
-        let [short, short_from_afar, direct, from_afar, forwarded] = took.map(median);
+        let [short, short_from_afar, direct, from_afar, forwarded] =
+            took.map(|ms| median(&ms).expect("each has a first token"));
         let round_trip = short_from_afar - short;
         let value = forwarded - direct - round_trip;
         rows.push(Row { name, unit: "ms", direct, from_afar, forwarded, round_trip, value });
@@ -174,11 +176,6 @@ async fn block(
         Record::read(&records)?.iter().skip(FIRST).filter_map(|record| record.ttft_ms).collect();
     ensure!(!took.is_empty(), "no request of {label} had a first token");
     Ok(took)
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 fn print(report: &Report) {

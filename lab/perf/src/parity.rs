@@ -128,9 +128,8 @@ pub fn measure(options: &Options) -> anyhow::Result<()> {
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    let values: Vec<f64> = values.collect();
+    meridian_base::median(&values).expect("a run has requests")
 }
 
 fn print(report: &Report) {

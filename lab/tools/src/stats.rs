@@ -6,6 +6,7 @@
 //! by seed, since all of them see the same requests under one seed.
 
 use meridian_base::Rng;
+pub use meridian_base::{median, quantile, sorted_quantile};
 
 /// Resamples of a bootstrap.
 const RESAMPLES: usize = 1000;
@@ -61,29 +62,6 @@ pub fn ratio_of_means(a: &[f64], b: &[f64]) -> Option<Mean> {
     Some(Mean { mean, low: at(0.025), high: at(0.975) })
 }
 
-/// The median; `None` without values.
-#[must_use]
-pub fn median(values: &[f64]) -> Option<f64> {
-    quantile(values, 0.5)
-}
-
-/// The quantile at `share`, interpolated between the two nearest values; `None` without values.
-#[must_use]
-pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted_quantile(&sorted, share)
-}
-
-/// [`quantile`] of values in ascending order.
-#[must_use]
-pub fn sorted_quantile(sorted: &[f64], share: f64) -> Option<f64> {
-    let last = sorted.len().checked_sub(1)?;
-    let at = share.clamp(0.0, 1.0) * last as f64;
-    let (below, above) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);
-    Some(below + (above - below) * at.fract())
-}
-
 /// Ratios of `a` to `b`, by seed; seeds in which either is missing or zero are left out.
 #[must_use]
 pub fn paired(a: &[Option<f64>], b: &[Option<f64>], compare: fn(f64, f64) -> f64) -> Vec<f64> {
@@ -123,18 +101,6 @@ mod tests {
     fn intervals_are_the_same_every_time() {
         let values = [1.0, 5.0, 2.0, 8.0];
         assert_eq!(mean(&values), mean(&values));
-    }
-
-    // Known quantiles: of 0..=100 the quantile is the share in percent; of two values the median
-    // lies between.
-    #[test]
-    fn quantiles_of_known_values() {
-        let values: Vec<f64> = (0..=100).map(f64::from).collect();
-        for percent in [0.0, 10.0, 50.0, 99.0, 100.0] {
-            assert_eq!(quantile(&values, percent / 100.0), Some(percent));
-        }
-        assert_eq!(median(&[2.0, 1.0]), Some(1.5));
-        assert_eq!(median(&[]), None);
     }
 
     // Ratios pair equal seeds; a seed without a value, or with a zero divisor, is left out.

@@ -10,12 +10,14 @@ extern crate alloc;
 mod fingerprint;
 mod hash;
 mod ids;
+mod quantile;
 mod rng;
 mod time;
 
 pub use fingerprint::{Fingerprinter, keyed, mix};
 pub use hash::{NumberHasher, Seeded};
 pub use ids::{BatchId, FlowId, ModelId, PeerId, PortId, ReplicaId, RequestId};
+pub use quantile::{median, quantile, sorted_quantile};
 pub use rng::Rng;
 pub use time::Time;
 

@@ -8,6 +8,8 @@
 
 use std::collections::BTreeMap;
 
+use meridian_base::median;
+
 use super::pairs::{Pair, Port};
 use super::place::Place;
 use crate::topology::{LinkId, Topology};
@@ -93,7 +95,8 @@ pub fn slow(topology: &Topology, pairs: &[Pair]) -> Vec<Slow> {
             places,
             pairs: own.iter().map(|pair| (pair.measured.from, pair.measured.to)).collect(),
             expected: own.iter().map(|pair| pair.expected).fold(0.0, f64::max),
-            measured: median(own.iter().map(|pair| pair.measured.goodput).collect()),
+            measured: median(&own.iter().map(|pair| pair.measured.goodput).collect::<Vec<_>>())
+                .expect("a place has pairs"),
         });
         let mut at = 0;
         left.retain(|_| {
@@ -102,11 +105,6 @@ pub fn slow(topology: &Topology, pairs: &[Pair]) -> Vec<Slow> {
         });
     }
     found
-}
-
-fn median(mut all: Vec<f64>) -> f64 {
-    all.sort_by(f64::total_cmp);
-    all[all.len() / 2]
 }
 
 /// A link that no pair could fill, as the cards at the other end are slower.

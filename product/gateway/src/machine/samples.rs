@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use meridian_base::sorted_quantile;
 use meridian_protocol::admin;
 
 /// A bounded window of samples.
@@ -36,12 +37,9 @@ impl Samples {
     }
 
     pub(crate) fn quantiles(&self) -> admin::Quantiles {
-        let mut sorted: Vec<f32> = self.samples.iter().copied().collect();
-        sorted.sort_unstable_by(f32::total_cmp);
-        let at = |q: f64| match sorted.len() {
-            0 => 0.0,
-            n => f64::from(sorted[((n - 1) as f64 * q).round() as usize]),
-        };
+        let mut sorted: Vec<f64> = self.samples.iter().copied().map(f64::from).collect();
+        sorted.sort_unstable_by(f64::total_cmp);
+        let at = |share| sorted_quantile(&sorted, share).unwrap_or_default();
         admin::Quantiles { p50: at(0.5), p99: at(0.99), count: self.count }
     }
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use meridian_base::{median, quantile};
+
 use super::super::tenants;
 use super::super::world::World;
 use super::answers::End;
@@ -138,9 +140,8 @@ impl Half {
 }
 
 fn p90<'a>(records: impl Iterator<Item = &'a Record>) -> Option<Duration> {
-    let mut times: Vec<Duration> = records.filter_map(|record| record.ttft).collect();
-    times.sort();
-    times.get(times.len().saturating_sub(1) * 9 / 10).copied()
+    let times: Vec<f64> = records.filter_map(|record| Some(record.ttft?.as_secs_f64())).collect();
+    quantile(&times, 0.9).map(Duration::from_secs_f64)
 }
 
 /// The faults by kind, and the recovery time of TTFT after each.
@@ -149,21 +150,18 @@ pub(super) fn faults(halves: &[Half]) -> String {
     for (kind, back) in halves.iter().flat_map(Half::backs) {
         kinds.entry(kind).or_default().push(back);
     }
-    let seconds = |back: Option<&Duration>| match back {
-        Some(back) => format!("{:.1} s", back.as_secs_f64()),
-        None => "-".to_owned(),
-    };
+    let seconds =
+        |back: Option<f64>| back.map_or_else(|| "-".to_owned(), |back| format!("{back:.1} s"));
     let mut shown = table(&["fault", "times", "TTFT P90 back: median", "longest", "not seen"]);
     let mut all = 0;
     for (kind, backs) in &kinds {
-        let mut seen: Vec<Duration> = backs.iter().flatten().copied().collect();
-        seen.sort();
+        let seen: Vec<f64> = backs.iter().flatten().map(Duration::as_secs_f64).collect();
         all += backs.len();
         shown.add_row([
             (*kind).to_owned(),
             backs.len().to_string(),
-            seconds(seen.get(seen.len() / 2)),
-            seconds(seen.last()),
+            seconds(median(&seen)),
+            seconds(quantile(&seen, 1.0)),
             (backs.len() - seen.len()).to_string(),
         ]);
     }

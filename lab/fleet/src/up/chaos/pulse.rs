@@ -6,6 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use meridian_base::median;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -67,7 +68,7 @@ impl Pulse {
         let ttft = |beat: &Beat| beat.live.recent_ttft_ms.p50;
         let calm_of = |loads: std::ops::Range<usize>| {
             let before = beats.iter().filter(|b| b.at < broken && loads.contains(&b.load));
-            median(before.filter_map(ttft).collect())
+            median(&before.filter_map(ttft).collect::<Vec<_>>())
         };
         let loads = 0..self.tasks.len();
         let during = beats.iter().filter(|beat| (broken..healed).contains(&beat.at));
@@ -96,9 +97,4 @@ impl Drop for Pulse {
     fn drop(&mut self) {
         self.tasks.iter().for_each(JoinHandle::abort);
     }
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
 }

@@ -40,13 +40,6 @@ pub(super) fn kb_each(before: u64, after: u64, count: usize) -> f64 {
     (after as f64 - before as f64) / 1e3 / count.max(1) as f64
 }
 
-/// The value that a share of the values, 0 to 1, does not exceed; 0 without values.
-pub(super) fn quantile(values: &mut [f64], share: f64) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let at = (values.len() as f64 * share).ceil().max(1.0) as usize - 1;
-    values.get(at.min(values.len().saturating_sub(1))).copied().unwrap_or(0.0)
-}
-
 /// A row for each figure, a column for each build.
 pub(super) fn table(builds: &[(&'static str, Figures)]) -> Table {
     let mut header = vec!["figure"];
@@ -103,16 +96,6 @@ mod tests {
         assert_eq!(kb_each(1_000_000, 3_000_000, 100), 20.0);
         assert_eq!(kb_each(2000, 1000, 1), -1.0);
         assert_eq!(kb_each(0, 1000, 0), 1.0);
-    }
-
-    // Quantiles are values that occurred.
-    #[test]
-    fn quantiles() {
-        let mut values: Vec<f64> = (1..=100).rev().map(f64::from).collect();
-        assert_eq!(quantile(&mut values, 0.99), 99.0);
-        assert_eq!(quantile(&mut values, 0.5), 50.0);
-        assert_eq!(quantile(&mut [7.0], 0.99), 7.0);
-        assert_eq!(quantile(&mut [], 0.5), 0.0);
     }
 
     // The newest build is held against the targets; every figure is a row of the file.
