@@ -1,7 +1,8 @@
 //! Scenarios of the routing machine: its reactions to a region's events, as readable text.
 //!
-//! `REWRITE=1 cargo test -p meridian-routing --test machine` rewrites the outputs; read the diff
-//! before you commit it. Commands (times in ms with `at=`, never going back):
+//! `REWRITE=1 cargo test -p meridian-routing --test machine` rewrites the outputs, with `-p
+//! meridian-rivals --test all` those of the policies of other routers; read the diff before you
+//! commit it. Commands (times in ms with `at=`, never going back):
 //!
 //! - `region policy=NAME [admission=blind|pending|saturation|pending_kv|outstanding_N] [held=N]
 //!   [held_tenant=N] [max_wait=MS] [promise=MS] [attempts=N] [topology=..] [KNOB=VALUE ..]`, with
@@ -28,17 +29,17 @@
 //!   candidates of the newest decision, `endings id=N` how each decision ended, `links` the pace of
 //!   KV
 
-mod peers;
-
 use std::fmt::Write;
 
 use datadriven::TestCase;
 use meridian_base::{Duration, ModelId, ReplicaId, RequestId, Time, keyed};
-use meridian_routing::policy::{Given, Params};
+use meridian_routing::policy::{Given, Param, Params, Spec};
 use meridian_routing::{
     AdapterReport, Admission, Config, Input, Load, Outcome, Output, Pool, Priority, ReplicaSpec,
-    Request, Role, Routing, Usage, policy,
+    Request, Role, Routing, Usage,
 };
+
+use crate::{every, peers};
 
 /// Reports that have to agree about other clients' requests.
 const AGREEING: usize = 4;
@@ -48,7 +49,7 @@ struct Region {
     now: Time,
 }
 
-fn arg<T: std::str::FromStr>(t: &TestCase, name: &str) -> Option<T> {
+pub(crate) fn arg<T: std::str::FromStr>(t: &TestCase, name: &str) -> Option<T> {
     let text = t.args.get(name)?.first()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a value")))
 }
@@ -72,7 +73,7 @@ fn admission(text: &str) -> Admission {
 
 fn region(t: &TestCase) -> Region {
     let name: String = arg(t, "policy").expect("region names a policy");
-    let spec = policy::find(&name).unwrap_or_else(|| panic!("{name} is not a policy"));
+    let spec = every::find(&name).unwrap_or_else(|| panic!("{name} is not a policy"));
     let mut config = Config::new(spec);
     config.params = knobs(t, spec);
     config.topology = peers::topology(t);
@@ -91,7 +92,7 @@ fn region(t: &TestCase) -> Region {
 
 fn configured(t: &TestCase) -> Input {
     let name: String = arg(t, "policy").expect("names a policy");
-    let policy = policy::find(&name).unwrap_or_else(|| panic!("{name} is not a policy"));
+    let policy = every::find(&name).unwrap_or_else(|| panic!("{name} is not a policy"));
     let mode = arg::<String>(t, "admission");
     let admission = mode.map_or(policy.admission, |mode| admission(&mode));
     Input::Configured { policy, params: knobs(t, policy), admission }
@@ -111,8 +112,8 @@ fn tuned(t: &TestCase, present: &Config) -> Input {
     Input::Tuned(Box::new(tuning))
 }
 
-fn knobs(t: &TestCase, spec: &'static policy::Spec) -> Params {
-    let knob = |p: &policy::Param| {
+fn knobs(t: &TestCase, spec: &'static Spec) -> Params {
+    let knob = |p: &Param| {
         let value: String = arg(t, p.name)?;
         Some((p.name.into(), value.parse().map_or(Given::Word(value), Given::Number)))
     };
