@@ -24,11 +24,12 @@ struct Line {
 const TABLE: &[Line] = &[
     line("base", &[]),
     line("routing", &["base"]),
+    line("rivals", &["base", "routing"]),
     line("engine", &["base"]),
     line("flow", &["base"]),
     line("fabric", &["base"]),
     line("workload", &["base"]),
-    line("sim", &["base", "routing", "engine", "flow", "fabric", "workload"]),
+    line("sim", &["base", "routing", "rivals", "engine", "flow", "fabric", "workload"]),
     line("plan", &["base", "engine", "fabric"]),
     line("protocol", &["base", "routing"]),
     line("config", &["protocol", "routing"]),
@@ -55,6 +56,8 @@ const TABLE: &[Line] = &[
     line("fleet", &["base", "protocol", "tls", "page"]),
     line("bench", EVERYTHING),
     line("import", &["protocol"]),
+    // Of the laboratory, the product names only the policies of other routers, behind the feature
+    // `rivals` of this crate.
     line("cli", EVERYTHING),
     line("lab", EVERYTHING),
     line("xtask", &[]),
