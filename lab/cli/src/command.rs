@@ -68,6 +68,7 @@ fn described() -> clap::Command {
 pub(crate) fn run() -> ExitCode {
     // Loads need a file descriptor for each connection; other commands are unaffected.
     meridian_gateway::raise_descriptors();
+    meridian_config::policies::install(meridian_rivals::EVERY);
     ending::status(match Cli::parse().command {
         Command::Flow(command) => flow::run(command),
         Command::Up(args) => up::run(args),

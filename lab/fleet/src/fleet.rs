@@ -110,7 +110,8 @@ pub fn meridian() -> Result<PathBuf> {
     }
     Err(Error::Missing {
         what: beside.display().to_string(),
-        remedy: "install it beside this program; from source: cargo build --package meridian-cli"
+        remedy: "install it beside this program; from source: cargo build --package meridian-cli \
+                 --features rivals"
             .into(),
     })
 }

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
 use meridian_base::{Fingerprinter, Rng, Time};
-use meridian_routing::{Evict, Input, Output, PrefixIndex, Request, Routing, ShadowConfig, policy};
+use meridian_routing::{Evict, Input, Output, PrefixIndex, Request, Routing, ShadowConfig};
 use serde::Serialize;
 
 use meridian_tools::json_file;
@@ -172,7 +172,7 @@ fn index(options: &Options) -> Vec<Row> {
 fn deciding(options: &Options) -> anyhow::Result<Vec<Row>> {
     let fleet = Fleet::new(options.seed, options.replicas, options.blocks);
     let Decided { decision, record, call, .. } = alone(options, &fleet, None)?;
-    let shadow = policy::find("sglang_cache_aware").context("the policy is registered")?;
+    let shadow = meridian_rivals::find("sglang_cache_aware").context("the policy is registered")?;
     let shadowed = alone(options, &fleet, Some(ShadowConfig::new(shadow)))?;
     Ok(vec![
         bounded("decision, p50", "us", decision.p50, 3.0),

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use meridian_base::{Duration, Rng, Time};
 use meridian_engine::{Config, Profile};
-use meridian_routing::policy::{self, Params};
+use meridian_rivals::EVERY;
+use meridian_routing::policy::Params;
 use meridian_routing::{Admission, HeldConfig, ProbeConfig};
 use meridian_workload::{Chat, Generator, Mixed, Sessions, Tree};
 
@@ -88,7 +89,7 @@ fn replicas(rng: &mut Rng, regions: usize) -> Vec<Hardware> {
 }
 
 fn system(rng: &mut Rng, regions: usize) -> System {
-    let policy = policy::ALL[rng.below(policy::ALL.len())];
+    let policy = EVERY[rng.below(EVERY.len())];
     let admission = match rng.below(5) {
         0 => Admission::Blind,
         1 => Admission::Outstanding { max: 1 + rng.below(40) as u32 },

@@ -15,7 +15,6 @@ use anyhow::{Context, anyhow};
 use meridian_base::Time;
 use meridian_engine::{Config, Profile};
 use meridian_fleet::up::{self, Beside, Figures, Second};
-use meridian_routing::policy;
 use meridian_sim::{
     Fate, Hardware, Load, Measure, Record, Region, Scenario, Source, System, Topology, Wan, run,
 };
@@ -63,7 +62,7 @@ fn in_their_region(options: &up::Options) -> Topology {
 }
 
 fn scenario(options: &up::Options, topology: Topology) -> anyhow::Result<Scenario> {
-    let policy = policy::find(&options.policy);
+    let policy = meridian_rivals::find(&options.policy);
     let policy = policy.with_context(|| format!("no policy {:?}", options.policy))?;
     let profile = Profile::named("llama-3.1-8b", "l4", 1).map_err(|e| anyhow!("{e}"))?;
     let engine = Config::new(profile);

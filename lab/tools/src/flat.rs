@@ -73,7 +73,7 @@ pub fn fields(mut object: Map<String, Value>, first: &[&str]) -> Vec<(String, Va
 }
 
 /// A value as the text of a cell.
-pub(super) fn text(value: &Value) -> String {
+pub fn text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),

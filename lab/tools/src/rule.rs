@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use anyhow::{Context, anyhow, ensure};
-use meridian_config::PolicyFile;
+use meridian_config::{PolicyFile, policies};
 use meridian_protocol::policy::Policy;
 use meridian_routing::Admission;
 use meridian_routing::policy::{Params, Spec};
@@ -29,12 +29,19 @@ pub struct Rule {
     pub written: PolicyFile,
 }
 
+/// Lets configurations name the policies of other routers: here they are what ours is compared
+/// with. Whatever resolves a policy calls it first.
+pub fn every_policy() {
+    policies::install(meridian_rivals::EVERY);
+}
+
 impl Rule {
     /// A policy by its name, the default one as `default`, or by a file that ends in `.yaml` or `.yml`.
     ///
     /// # Errors
     /// An unknown name, a file that can't be read, and every mistake in its parameters.
     pub fn given(text: &str) -> anyhow::Result<Rule> {
+        every_policy();
         let text = text.trim();
         let is_file = [".yaml", ".yml"].iter().any(|end| text.ends_with(end));
         if is_file {
@@ -60,6 +67,7 @@ impl Rule {
     /// # Errors
     /// As [`Rule::given`].
     pub fn read(yaml: &str, file: &str) -> anyhow::Result<Rule> {
+        every_policy();
         let written = PolicyFile::read(yaml).map_err(|error| anyhow!("{file}: {error}"))?;
         let stem = Path::new(file).file_stem().unwrap_or_default();
         Rule::of(written, stem.to_string_lossy().into_owned(), file.to_owned())

@@ -72,6 +72,7 @@ pub fn command() -> clap::Command {
 pub fn run() -> ExitCode {
     // Servers need a file descriptor for each connection; other commands are unaffected.
     meridian_gateway::raise_descriptors();
+    policies::install();
     let args: Vec<OsString> = std::env::args_os().collect();
     if laboratory::is_asked(&args) {
         return ending::status(Err(laboratory::run_instead(&args)));

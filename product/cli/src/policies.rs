@@ -1,5 +1,6 @@
 //! `meridian policies`
 
+use meridian_config::policies;
 use meridian_routing::policy::{self, Value};
 
 #[derive(clap::Args)]
@@ -9,8 +10,14 @@ pub(crate) struct Args {
     verbose: bool,
 }
 
+/// Makes the policies that this binary is built with the ones that configurations may name.
+pub(crate) fn install() {
+    #[cfg(feature = "rivals")]
+    policies::install(meridian_rivals::EVERY);
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    for spec in policy::ALL {
+    for spec in policies::all() {
         println!("{}", spec.name);
         if !args.verbose {
             continue;

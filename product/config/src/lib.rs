@@ -16,6 +16,7 @@ mod keys;
 mod models;
 mod oidc;
 mod peers;
+pub mod policies;
 mod policy;
 mod policy_file;
 mod problem;

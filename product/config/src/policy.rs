@@ -2,7 +2,9 @@
 
 use meridian_protocol::policy::{Policy, Scalar};
 use meridian_protocol::{closest, suggest};
-use meridian_routing::policy::{self, Given, ParamError, Params, Spec, Value};
+use meridian_routing::policy::{Given, Param, ParamError, Params, Spec, Value};
+
+use crate::policies;
 
 /// The declaration and the complete parameters of a policy.
 ///
@@ -17,18 +19,22 @@ pub(crate) fn resolve_as(
     policy: &Policy,
     key: &str,
 ) -> Result<(&'static Spec, Params), Vec<String>> {
-    let Some(spec) = policy::find(&policy.name) else {
-        let names: Vec<_> = policy::ALL.iter().map(|s| s.name).collect();
-        return Err(vec![format!(
-            "{key}: `{}` is unknown; {}",
-            policy.name,
-            suggest(&policy.name, &names)
-        )]);
-    };
+    let Some(spec) = policies::find(&policy.name) else { return Err(vec![unknown(policy, key)]) };
     let given: Vec<_> = policy.params.iter().map(|(k, v)| (k.clone(), given(v))).collect();
     Params::complete(spec, &given)
         .map(|params| (spec, params))
         .map_err(|errors| errors.iter().map(|e| describe(policy, key, spec, e)).collect())
+}
+
+fn unknown(Policy { name, .. }: &Policy, key: &str) -> String {
+    let names: Vec<_> = policies::all().iter().map(|spec| spec.name).collect();
+    let more = match closest(name, &names) {
+        None if !policies::has_more() => {
+            ". Policies of other routers come with the packages (cargo feature `rivals`)"
+        }
+        _ => "",
+    };
+    format!("{key}: `{name}` is unknown; {}{more}", suggest(name, &names))
 }
 
 fn describe(policy: &Policy, key: &str, spec: &Spec, error: &ParamError) -> String {
@@ -57,7 +63,8 @@ fn describe(policy: &Policy, key: &str, spec: &Spec, error: &ParamError) -> Stri
         }
     }
 }
-fn refusal(param: &policy::Param) -> String {
+
+fn refusal(param: &Param) -> String {
     let words = param.words.join(", ");
     let (least, most) = param.range;
     match (param.takes_numbers(), param.words) {

@@ -5,12 +5,12 @@
 
 use std::borrow::Cow;
 
-use meridian_routing::policy;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
 
 use super::{
-    Control, ControlUrls, Gateway, MOST_CONTROL_PLANES, TokenAlgorithm, Topology, topology,
+    Control, ControlUrls, Gateway, MOST_CONTROL_PLANES, TokenAlgorithm, Topology, policies,
+    topology,
 };
 use meridian_protocol::admin::AddReplica;
 use meridian_protocol::policy::Scalar;
@@ -88,9 +88,9 @@ form!(Topology, "Topology", |_generator| {
 pub(crate) struct PolicyForm;
 
 form!(PolicyForm, "Policy", |generator| {
-    let bare: Vec<&str> = policy::ALL.iter().map(|spec| spec.name).collect();
+    let bare: Vec<&str> = policies::all().iter().map(|spec| spec.name).collect();
     let value = generator.subschema_for::<Scalar>();
-    let with = policy::ALL.iter().map(|spec| {
+    let with = policies::all().iter().map(|spec| {
         let params = spec.params.iter().map(|param| (param.name.to_owned(), value.clone().into()));
         let mut properties: serde_json::Map<String, Value> = params.collect();
         properties.insert("name".to_owned(), serde_json::json!({"const": spec.name}));
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn words() {
         let text = Gateway::schema().to_string();
-        let policies = policy::ALL.iter().map(|spec| spec.name);
+        let policies = policies::all().iter().map(|spec| spec.name);
         let engines = EngineName::all().map(EngineName::name);
         let words = policies.chain(engines).chain(RoleName::all()).chain(topology::NAMES);
         for word in words {

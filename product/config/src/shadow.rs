@@ -71,15 +71,15 @@ mod tests {
             ("shadow: {name: chwbl, load: 2}", "shadow.load: `chwbl` has no such parameter"),
             ("shadow: {name: chwbl, load_factor: -1}", "shadow.load_factor: -1 is out of range"),
             (
-                "shadow: prefix_aware",
-                "`prefix_aware` reads prompts in blocks of 32 bytes, and `meridian` in blocks of 64",
+                "policy: chwbl\nshadow: {name: chwbl, head_bytes: 200}",
+                "`chwbl` reads prompts in a head of 200 bytes, and `chwbl` in a head of 100",
             ),
         ] {
             assert!(problems(lines).contains(said), "{}", problems(lines));
         }
-        let fits = "version: 1\npolicy: round_robin\nshadow: prefix_aware\n";
+        let fits = "version: 1\npolicy: round_robin\nshadow: {name: chwbl, head_bytes: 200}\n";
         assert!(Gateway::read(fits).is_ok());
-        let fits = "version: 1\nshadow: {name: prefix_aware, chunk_bytes: 64}\n";
+        let fits = "version: 1\npolicy: chwbl\nshadow: {name: chwbl, load_factor: 2}\n";
         assert!(Gateway::read(fits).is_ok());
     }
 }

@@ -169,8 +169,8 @@ mod tests {
         assert_eq!(serde_json::from_str::<Replica>(&again).unwrap(), replica);
         let misspelt = text.replace("spec", "specs");
         assert!(serde_json::from_str::<Replica>(&misspelt).is_err());
-        let region: Region = serde_json::from_str(r#"{"policy":"gorgo"}"#).unwrap();
-        assert_eq!(region.policy.map(|policy| policy.name), Some("gorgo".to_owned()));
+        let region: Region = serde_json::from_str(r#"{"policy":"chwbl"}"#).unwrap();
+        assert_eq!(region.policy.map(|policy| policy.name), Some("chwbl".to_owned()));
     }
 
     // A gateway's record has no list of public addresses if there are none, and may have fields of a

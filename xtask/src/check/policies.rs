@@ -21,6 +21,9 @@ A policy decides which of the eligible replicas gets a request. The admission mo
 replicas are eligible; each policy brings one along, and the configuration may name another.
 Parameters have the defaults of the publication or the software that the policy comes from.
 
+Packages have all of these policies. A build from source has those that are no other router's rule;
+the feature `rivals` of meridian-cli adds the rest. `meridian policies` lists what a program has.
+
 This page is made by `./x docs` from `meridian policies --verbose`.
 ";
 

@@ -18,7 +18,7 @@ pub(crate) const RULE: Rule = Rule {
 };
 
 /// The project's pure crates.
-pub(super) const PURE: [&str; 5] = ["base", "routing", "engine", "flow", "fabric"];
+pub(super) const PURE: [&str; 6] = ["base", "routing", "rivals", "engine", "flow", "fabric"];
 
 fn run(house: &House) -> anyhow::Result<Vec<Broken>> {
     let mut found = Vec::new();

@@ -12,6 +12,7 @@ use super::catalogue::{self, World, catalogue};
 use super::spec::{Fleet, Load, Measure, Regions, Smaller, Spec, System, Workload};
 use super::trace::Recorded;
 use meridian_tools::generator;
+use meridian_tools::rule::every_policy;
 
 /// The parts of an experiment that a simulation needs.
 #[derive(Clone)]
@@ -86,6 +87,7 @@ impl Plan {
     ///
     /// Everything that is wrong, each with its field, value and remedy.
     pub fn new(spec: &Spec, quick: bool) -> anyhow::Result<Plan> {
+        every_policy();
         let mut problems = Vec::new();
         let Some(plan) = Plan::resolve(spec, &mut problems) else { bail!(problems.join("\n")) };
         problems.extend(check::plan(&plan));

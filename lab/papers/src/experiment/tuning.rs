@@ -15,7 +15,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use meridian_config::AdmissionMode;
 use meridian_protocol::policy::{Policy, Scalar};
-use meridian_routing::policy;
 
 use super::ablation::halves;
 use super::cells::simulate;
@@ -24,6 +23,7 @@ use super::grid::Grid;
 use super::plan::Plan;
 use super::spec::{Half, Ref, Spec, Sweep, System, Topology, Tuned};
 use super::{Context, Findings, build, params, results};
+use meridian_tools::rule::every_policy;
 use meridian_tools::stats::Mean;
 use meridian_tools::table::Table;
 
@@ -141,6 +141,7 @@ fn combinations(sweep: &Sweep) -> Vec<BTreeMap<String, Scalar>> {
 
 /// Whether a parameter's value is the published one: omitting it gives the same.
 fn is_default(policy: &str, name: &str, value: &Scalar) -> bool {
+    every_policy();
     let resolve =
         |params| meridian_config::resolve(&Policy { name: policy.to_owned(), params }).ok();
     let with = BTreeMap::from([(name.to_owned(), value.clone())]);
@@ -153,7 +154,7 @@ fn is_default(policy: &str, name: &str, value: &Scalar) -> bool {
 }
 
 fn is_published(one: &Tuned) -> bool {
-    let own = || policy::find(&one.policy).map(|p| p.admission);
+    let own = || meridian_rivals::find(&one.policy).map(|p| p.admission);
     let same = one.admission.is_none_or(|mode| Some(mode.into()) == own());
     one.params.is_empty() && same
 }

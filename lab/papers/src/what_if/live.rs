@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use meridian_routing::policy::{self, Spec};
+use meridian_rivals::find;
+use meridian_routing::policy::Spec;
 use meridian_routing::{Compared, ShadowConfig, ShadowTotals, Would};
 use meridian_workload::trace::TraceRequest;
 
@@ -34,7 +35,7 @@ pub(super) fn live(requests: &[TraceRequest]) -> Option<Live> {
         found.entry((&**policy, &*shadow.policy)).or_default().add(would, compared.as_ref());
     }
     let ((policy, shadow), totals) = found.into_iter().max_by_key(|(_, totals)| totals.all())?;
-    Some(Live { policy: policy::find(policy)?, shadow: policy::find(shadow)?, totals })
+    Some(Live { policy: find(policy)?, shadow: find(shadow)?, totals })
 }
 
 impl Live {

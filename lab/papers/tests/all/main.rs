@@ -4,7 +4,6 @@
 
 #![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 
-mod aggregated;
 mod calibration;
 mod experiments;
 #[path = "../goldens/mod.rs"]

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 
+mod aggregated;
 #[path = "../goldens/mod.rs"]
 mod goldens;
 mod judged;

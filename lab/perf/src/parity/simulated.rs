@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
 use meridian_engine::{Config, Profile};
-use meridian_routing::policy;
 use meridian_sim::{
     Hardware, Load, Measure, News, Record, Region, Scenario, Source, System, Topology, Transfer,
     Twin, Wan, run_twin,
@@ -31,7 +30,7 @@ pub(super) fn run(options: &Options, shape: &Shape, seed: u64) -> anyhow::Result
 }
 
 fn scenario(options: &Options, shape: &Shape, seed: u64) -> anyhow::Result<Scenario> {
-    let policy = policy::find(&options.policy);
+    let policy = meridian_rivals::find(&options.policy);
     let policy = policy.with_context(|| format!("no policy {:?}", options.policy))?;
     Ok(Scenario {
         seed,

@@ -6,7 +6,6 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, ensure};
 use meridian_engine::{Config, Profile};
 use meridian_routing::HeldConfig;
-use meridian_routing::policy;
 use meridian_sim::{Hardware, Load, Measure, Region, Scenario, Source, System, Topology, Wan};
 use meridian_workload::{PublishedLoad, find_generator};
 
@@ -83,7 +82,7 @@ fn regions() -> Vec<Region> {
 
 /// A policy with its published defaults that queues requests without a time limit.
 pub(super) fn system(name: &str, topology: Topology) -> anyhow::Result<System> {
-    let policy = policy::find(name).with_context(|| format!("no policy {name}"))?;
+    let policy = meridian_rivals::find(name).with_context(|| format!("no policy {name}"))?;
     Ok(System {
         held: HeldConfig { max_wait: Duration::from_secs(3600), ..HeldConfig::default() },
         ..System::usual(policy, topology)

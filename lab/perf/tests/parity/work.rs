@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meridian_base::{Time, keyed, mix};
-use meridian_config::Gateway;
+use meridian_config::{Gateway, policies};
 use meridian_engine::{Config, Profile, Terms};
 use meridian_routing::Role;
 use meridian_workload::{Generator, Poisson, Program, ProgramKey, open_loop};
@@ -117,6 +117,7 @@ pub(crate) fn config(policy: &str) -> Gateway {
          probe: {{busy: 10s, idle: 100s, stale: 200s}}\n",
         LEASE.as_secs()
     );
+    policies::install(meridian_rivals::EVERY);
     Gateway::read(&text).unwrap()
 }
 

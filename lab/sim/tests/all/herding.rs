@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meridian_engine::{Config, Profile};
-use meridian_routing::policy;
 use meridian_sim::{
     Hardware, Load, Measure, Record, Region, Scenario, Source, System, Topology, Wan, run,
 };
@@ -15,7 +14,7 @@ const IDLE: u16 = 3;
 
 /// Three overloaded regions and one without clients; returns the requests sent to that one.
 fn sent_to_the_idle(seed: u64, policy: &str) -> Vec<Record> {
-    let policy = policy::find(policy).expect("a policy");
+    let policy = meridian_rivals::find(policy).expect("a policy");
     let profile = Profile::named("llama-3.1-8b", "l4", 1).expect("a known GPU");
     let generator = find_generator("wildchat").expect("a generator").published();
     let generator: Arc<dyn meridian_workload::Generator> = generator.into();

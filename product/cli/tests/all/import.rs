@@ -113,9 +113,12 @@ fn litellm() {
     scenarios("litellm");
 }
 
-// smg, sglang-router and vllm-router: command lines in scripts, units and YAML.
+// smg, sglang-router and vllm-router: command lines in scripts, units and YAML. Their cache_aware is a
+// policy that packages have.
+#[cfg(feature = "rivals")]
 #[test]
 fn smg() {
+    meridian_config::policies::install(meridian_rivals::EVERY);
     scenarios("smg");
 }
 
@@ -176,6 +179,7 @@ fn environment() {
 }
 
 /// The blocks of code in a page, each with its language.
+#[cfg(feature = "rivals")]
 fn blocks(page: &str) -> Vec<(&str, &str)> {
     let parts: Vec<&str> = page.split("```").collect();
     parts.chunks(2).filter_map(|pair| pair.get(1)?.split_once('\n')).collect()
@@ -183,8 +187,10 @@ fn blocks(page: &str) -> Vec<(&str, &str)> {
 
 // The examples of docs/migration.md: importing each file gives the configuration that the page
 // shows after it, except keys, which no import prints, and the admin port, which no file sets.
+#[cfg(feature = "rivals")]
 #[test]
 fn documented_examples() {
+    meridian_config::policies::install(meridian_rivals::EVERY);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/migration.md");
     let page = std::fs::read_to_string(path).expect("the page is there");
     let blocks = blocks(&page);

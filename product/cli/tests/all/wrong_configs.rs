@@ -20,10 +20,13 @@ fn meridian(args: &[&str]) -> Output {
 const OF_OTHERS: [(&str, &str); 2] =
     [("control-plane.yaml", "gateway"), ("gateway.yaml", "control")];
 
-/// The message about a file.
+/// The message about a file. The list of policies, which are more with the feature `rivals`, is one
+/// word.
 fn message(name: &str) -> String {
     let of_other = OF_OTHERS.iter().find(|(file, _)| *file == name);
-    said(&meridian(&[of_other.map_or("check", |(_, command)| command), "-c", name]))
+    let said = said(&meridian(&[of_other.map_or("check", |(_, command)| command), "-c", name]));
+    let policies = String::from_utf8(meridian(&["policies"]).stdout).expect("is text");
+    said.replace(&policies.lines().collect::<Vec<_>>().join(", "), "POLICIES")
 }
 
 /// The message of a command that fails.

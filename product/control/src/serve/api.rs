@@ -302,7 +302,7 @@ fn changed(status: StatusCode, revision: Revision) -> Answered {
 const REPLICA: &str = r#"{"region": "eu", "spec": {"url": "http://host:port"}}, with optional engine, models, kv_tokens, slots and weight in spec, and optional labels next to it"#;
 const REGION: &str = r#"{}, with optional policy, rtt_ms, adopters, labels and wanted"#;
 const EXPORT: &str = r#"what `meridian control export` writes"#;
-const POLICY: &str = r#""gorgo", or {"name": "gorgo", "running_weight": 0.5}"#;
+const POLICY: &str = r#""chwbl", or {"name": "chwbl", "load_factor": 1.5}"#;
 
 async fn replica(shared: &Shared, method: &str, rest: &[&str], asked: &Asked) -> Answered {
     let registry = &shared.registry;

@@ -60,16 +60,16 @@ async fn replicas_by_name() {
 #[tokio::test]
 async fn regions_and_their_policies() {
     let plane = stores::plane("").await;
-    let eu = json!({"rtt_ms": {"us": 92.0}, "adopters": ["us"], "policy": "skywalker"});
+    let eu = json!({"rtt_ms": {"us": 92.0}, "adopters": ["us"], "policy": "p2c"});
     let (_, said) = plane.ask("PUT", "/admin/regions/eu?force=true", eu).await;
     let first = said["revision"].as_u64().unwrap();
-    let gorgo = json!({"name": "gorgo", "running_weight": 0.25});
-    let (status, said) = plane.ask("PUT", "/admin/regions/eu/policy", gorgo.clone()).await;
+    let chwbl = json!({"name": "chwbl", "load_factor": 1.5});
+    let (status, said) = plane.ask("PUT", "/admin/regions/eu/policy", chwbl.clone()).await;
     assert_eq!(status, 200, "{said}");
     let late = plane.ask("PUT", &format!("/admin/regions/eu?at={first}"), json!({})).await;
     assert_eq!((late.0, &late.1["error"]["code"]), (409, &json!("changed")));
     let region = &plane.get("/admin/regions").await[0];
-    assert_eq!((&region["policy"], &region["rtt_ms"]["us"]), (&gorgo, &json!(92.0)));
+    assert_eq!((&region["policy"], &region["rtt_ms"]["us"]), (&chwbl, &json!(92.0)));
     plane.ask("DELETE", "/admin/regions/eu/policy", Value::Null).await;
     assert_eq!(plane.get("/admin/regions").await[0]["policy"], Value::Null);
     plane.ask("POST", "/admin/regions/eu/drain", Value::Null).await;
@@ -109,8 +109,8 @@ async fn bad_input_is_reported() {
         ("POST", "/admin/gateways/g", announce("1eu"), 400, "region \"1eu\" is not a name"),
         ("PUT", "/admin/regions/eu?at=x", json!({}), 400, "at: `x` is not a number"),
         ("PUT", "/admin/regions/eu/policy", json!("fastest"), 400, "`fastest` is unknown"),
-        ("PUT", "/admin/regions/eu/policy", json!({"name": "gorgo", "q": 1}), 400, "policy.q: "),
-        ("PUT", "/admin/regions/us/policy", json!("gorgo"), 404, "there is no region `us`"),
+        ("PUT", "/admin/regions/eu/policy", json!({"name": "p2c", "q": 1}), 400, "policy.q: "),
+        ("PUT", "/admin/regions/us/policy", json!("p2c"), 404, "there is no region `us`"),
         ("POST", "/admin/gateways/g", json!({}), 400, "missing field"),
         ("POST", "/admin/gateways/g", announce_at(&["0.0.0.0"]), 400, "gateway.public[0]: 0.0.0.0"),
         ("PUT", "/admin/gateways/g", json!({"lease": "?"}), 400, "lease: `?` is not a lease"),

@@ -24,7 +24,7 @@ async fn unknown_regions_are_refused_with_the_nearest() {
         ("POST", "/admin/regions/eu-wset/drain", Value::Null, "did you mean `eu-west`?"),
         ("POST", "/admin/regions/mars/drain", Value::Null, "known: eu-west, us."),
         ("POST", "/admin/regions/usa/undrain", Value::Null, "did you mean `us`?"),
-        ("PUT", "/admin/regions/usa/policy", json!("gorgo"), "did you mean `us`?"),
+        ("PUT", "/admin/regions/usa/policy", json!("p2c"), "did you mean `us`?"),
         ("DELETE", "/admin/regions/usa/policy", Value::Null, "did you mean `us`?"),
         (
             "PUT",

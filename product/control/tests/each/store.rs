@@ -170,17 +170,14 @@ async fn a_regions_policy_changes_against_its_revision() {
     let policy = |name: &str| Policy { name: name.into(), params: Default::default() };
     let unknown = registry.set_policy("eu", Some(&policy("fastest"))).await.unwrap_err();
     assert!(matches!(unknown, Refused::Policy(_)), "{unknown}");
-    let second = registry.set_policy("eu", Some(&policy("skywalker"))).await.unwrap();
+    let second = registry.set_policy("eu", Some(&policy("p2c"))).await.unwrap();
     let late = registry.set_region("eu", &Region::default(), Some(first)).await;
     let changed = Refused::Changed { what: "region", name: "eu".into(), now: second };
     assert_eq!(late, Err(changed));
     registry.want_region("eu", Wanted::Draining).await.unwrap();
     let view = registry.view().await.unwrap();
     let record = &view.regions["eu"].record;
-    assert_eq!(
-        (record.policy.clone(), record.wanted),
-        (Some(policy("skywalker")), Wanted::Draining)
-    );
+    assert_eq!((record.policy.clone(), record.wanted), (Some(policy("p2c")), Wanted::Draining));
 }
 
 // A gateway's name belongs to it for as long as its lease. A second gateway is refused, and gets

@@ -153,8 +153,7 @@ async fn a_registry_moves_there_and_back() {
     let (file, back) = (Plane::start("").await, Plane::start("").await);
     let cluster = Cluster::start(1, &[]);
     let etcd = Plane::on(&cluster.section(), "").await;
-    let eu =
-        json!({"rtt_ms": {"us": 92.0}, "policy": "skywalker", "labels": {"jurisdiction": "eu"}});
+    let eu = json!({"rtt_ms": {"us": 92.0}, "policy": "p2c", "labels": {"jurisdiction": "eu"}});
     assert_eq!(file.ask("PUT", "/admin/regions/eu?force=true", eu).await.0, 200);
     for n in 0..250 {
         let path = format!("/admin/replicas/r{n}");

@@ -5,9 +5,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
-use meridian_config::{AdmissionMode, Gateway as Config};
+use meridian_base::Rng;
+use meridian_config::{AdmissionMode, Gateway as Config, policies};
 use meridian_protocol::admin::{Explanation, Forwards, Status};
 use meridian_protocol::units::{Size, Span};
+use meridian_routing::policy::{self, Forwarding, Pick, Policy, Spec, View, choose};
+use meridian_routing::{Admission, Why};
 
 use crate::common::{
     Fleet, Open, Region, Replica, Script, call, chat, events, eventually, follow, open, peers,
@@ -505,15 +508,45 @@ async fn a_drain_waits_for_peers() {
     assert_eq!(sent(&regions[0], "eu").await.done, 1);
 }
 
-// An idle region asks a region with a long queue for work, and receives queued requests
-// (SkyWalker's stealing).
+/// A policy whose idle regions ask for the requests queued in others.
+struct Asks;
+
+impl Policy for Asks {
+    fn pick(&self, view: &View<'_>, draw: &mut Rng) -> Pick {
+        Pick::unscored(choose::least_outstanding(view, draw).1, Why::NoMatch)
+    }
+
+    fn forwarding(&self) -> &dyn Forwarding {
+        self
+    }
+}
+
+impl Forwarding for Asks {
+    fn steals_above(&self) -> Option<u32> {
+        Some(1)
+    }
+}
+
+static ASKS: Spec = Spec {
+    name: "asks",
+    summary: "fewest outstanding requests; an idle region asks others for queued ones",
+    source: "this test",
+    params: &[],
+    admission: Admission::Pending,
+    index: |_| None,
+    head_bytes: |_| 0,
+    build: |_| Box::new(Asks),
+};
+
+// An idle region asks a region with a long queue for work, and receives queued requests.
 #[tokio::test(start_paused = true)]
 async fn held_requests_are_handed_over() {
     let (here, there) = (Replica::start().await, Replica::start().await);
     let mut world = World::of(&[&[&here], &[&there]]);
-    let steal = Config::read("version: 1\npolicy: {name: skywalker_steal, steal_above: 1}\n");
+    let known = policy::ALL.iter().copied().chain([&ASKS]);
+    policies::install(Vec::leak(known.collect()));
     for config in &mut world.configs {
-        config.policy = steal.as_ref().unwrap().policy.clone();
+        config.policy.name = ASKS.name.to_owned();
     }
     // Its news is so rare that no peer forwards anything to it unasked.
     let seldom = peers(&mut world.configs[1]);

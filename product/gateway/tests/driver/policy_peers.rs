@@ -34,8 +34,9 @@ async fn every_policy_takes_effect_on_gateways_with_peers() {
     us.until("the control plane is followed", |s| s.control.as_ref().unwrap().leased).await;
     eu.until("eu sees the replica of us", |s| s.peers[0].eligible == 1).await;
 
-    let other = json!({"name": "aibrix_prefix", "block_bytes": 128});
-    for (policy, name) in [(json!("round_robin"), "round_robin"), (other, "aibrix_prefix")] {
+    let other =
+        json!({"name": "expression", "score": "outstanding - match_ratio", "block_bytes": 128});
+    for (policy, name) in [(json!("round_robin"), "round_robin"), (other, "expression")] {
         let (status, said) = plane.ask("PUT", "/admin/regions/us/policy", policy).await;
         assert_eq!(status, 200, "{said}");
         let status = us.until("it is in force", |s| s.policy == name).await;

@@ -395,14 +395,14 @@ async fn the_policy_changes_at_run_time() {
         let config = eu.admin("GET", "/admin/config", "").await.json();
         Some(config["policy"].clone())
     };
-    set(json!("gorgo")).await;
-    let status = eu.until("gorgo decides", |s| s.policy == "gorgo").await;
+    set(json!("chwbl")).await;
+    let status = eu.until("chwbl decides", |s| s.policy == "chwbl").await;
     assert_eq!(status.replicas[0].state, "up");
     assert_eq!(call(eu.listen, chat("hi")).await.status, 200);
-    let weighted = json!({"name": "gorgo", "running_weight": 0.25});
-    set(weighted.clone()).await;
-    let changed = || async { in_force().await.filter(|policy| *policy == weighted) };
-    eventually("its weight is another one", changed).await;
+    let bounded = json!({"name": "chwbl", "load_factor": 1.5});
+    set(bounded.clone()).await;
+    let changed = || async { in_force().await.filter(|policy| *policy == bounded) };
+    eventually("its bound is another one", changed).await;
     set(json!("meridian")).await;
     eu.until("meridian decides", |s| s.policy == "meridian").await;
     assert_eq!(call(eu.listen, chat("hi")).await.status, 200);

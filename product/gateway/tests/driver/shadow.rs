@@ -18,7 +18,7 @@ fn named(name: &str) -> Policy {
 async fn region(files: &Files, replicas: [&Replica; 2], shadow: &str) -> (Region, Vec<String>) {
     let region = Region::with(&replicas, |config| {
         files.set(config);
-        config.policy = named("sglang_cache_aware");
+        config.policy = named("meridian");
         config.shadow = (!shadow.is_empty()).then(|| named(shadow));
     })
     .await;
@@ -103,7 +103,7 @@ async fn all_attempts_fail() {
     let (a, b) = (Replica::start().await, Replica::start().await);
     let region = Region::with(&[&a, &b], |config| {
         files.set(config);
-        config.policy = named("sglang_cache_aware");
+        config.policy = named("meridian");
         config.shadow = Some(named("round_robin"));
     })
     .await;

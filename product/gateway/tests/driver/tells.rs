@@ -21,7 +21,7 @@ const TELLING: [&str; 6] = [
 
 fn two(config: &mut Config) {
     config.tenants = vec![tenant("acme", KEY), tenant("other", OTHER)];
-    config.policy = serde_json::from_str(r#""prefix_trie""#).unwrap();
+    config.policy = serde_json::from_str(r#""meridian""#).unwrap();
 }
 
 /// A long prompt of a tenant, with every request for information about the fleet.

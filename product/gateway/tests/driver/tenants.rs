@@ -91,7 +91,7 @@ async fn a_name_in_a_header_is_not_believed() {
     let replica = Replica::start().await;
     let region = Region::with(&[&replica], |config| {
         two(config);
-        config.policy = serde_json::from_str(r#""prefix_trie""#).unwrap();
+        config.policy = serde_json::from_str(r#""meridian""#).unwrap();
         config.isolation = Isolation::Tenant;
         config.tell_clients = Some(TellClients::All);
     })

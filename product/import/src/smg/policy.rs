@@ -1,9 +1,14 @@
 //! `--policy` with its thresholds.
 
+use meridian_config::policies;
+
 use super::super::draft::Draft;
 use super::super::note::Found;
 use super::super::value;
 use super::given::Given;
+
+/// The policy with the rule of cache_aware. Packages have it (the feature `rivals` of meridian-cli).
+const CACHE_AWARE: &str = "sglang_cache_aware";
 
 /// Converts the policy. If only thresholds are given, it is cache_aware, the default.
 pub(super) fn policy(given: &Given, draft: &mut Draft) {
@@ -26,7 +31,14 @@ pub(super) fn policy(given: &Given, draft: &mut Draft) {
             } else {
                 found
             };
-            draft.set("policy.name", "sglang_cache_aware", &found);
+            if policies::find(CACHE_AWARE).is_none() {
+                let why = "this program has no policies of other routers, so it is `meridian`";
+                let remedy = format!("set policy: {CACHE_AWARE} with a program that has it");
+                draft.note(&found, why, remedy);
+                draft.set("policy", "meridian", &found);
+                return;
+            }
+            draft.set("policy.name", CACHE_AWARE, &found);
             for (path, flag, other) in thresholds {
                 let flag = if given.has(flag) { flag } else { other };
                 let number = given.last(flag).and_then(|n| n.parse::<f64>().ok());
@@ -66,5 +78,23 @@ pub(super) fn policy(given: &Given, draft: &mut Draft) {
             draft.set("policy", "meridian", &found);
             draft.note(&found, "no policy is the same", "compare the policies in docs/policies.md");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::draft::Draft;
+    use super::super::super::source::Source;
+
+    // Without the policies of other routers, cache_aware becomes the default, with a note.
+    #[test]
+    fn cache_aware_without_its_policy() {
+        let text = "smg launch --worker-urls http://a:1 --policy cache_aware --cache-threshold 0.4";
+        let source = Source { name: "f".to_owned(), folder: None, text: text.to_owned() };
+        let mut draft = Draft::default();
+        super::super::read(&source, &mut draft).unwrap();
+        let (yaml, notes) = draft.finish("smg", "f").unwrap();
+        assert!(yaml.contains("policy: meridian "), "{yaml}");
+        assert!(notes[0].contains("set policy: sglang_cache_aware"), "{notes:?}");
     }
 }

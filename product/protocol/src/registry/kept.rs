@@ -128,7 +128,7 @@ mod tests {
     fn kept() -> Kept {
         let view = serde_json::json!({
             "store": "s", "revision": 7,
-            "regions": {"eu": {"labels": {"jurisdiction": "eu"}, "policy": "gorgo"}},
+            "regions": {"eu": {"labels": {"jurisdiction": "eu"}, "policy": "chwbl"}},
             "replicas": {"a": {"region": "eu", "spec": {"url": "http://10.0.0.1:8000"}}},
             "gateways": {"eu-1": {"region": "eu", "address": "x", "version": "1", "rtt_ms": {"us": 92.25}}}
         });
@@ -142,7 +142,7 @@ mod tests {
         let file = String::from_utf8(kept().to_bytes()).unwrap();
         expect_test::expect![[r#"
             {"version":1,"region":"eu","at":1800000000,"sum":"346c808ee52db7dd"}
-            {"store":"s","revision":7,"regions":{"eu":{"labels":{"jurisdiction":"eu"},"policy":"gorgo","wanted":"up"}},"replicas":{"a":{"region":"eu","spec":{"url":"http://10.0.0.1:8000","engine":"auto"},"wanted":"up"}},"gateways":{"eu-1":{"region":"eu","address":"x","version":"1","rtt_ms":{"us":92.25}}}}
+            {"store":"s","revision":7,"regions":{"eu":{"labels":{"jurisdiction":"eu"},"policy":"chwbl","wanted":"up"}},"replicas":{"a":{"region":"eu","spec":{"url":"http://10.0.0.1:8000","engine":"auto"},"wanted":"up"}},"gateways":{"eu-1":{"region":"eu","address":"x","version":"1","rtt_ms":{"us":92.25}}}}
         "#]]
         .assert_eq(&file);
         assert_eq!(Kept::read(file.as_bytes(), "eu").unwrap(), kept());

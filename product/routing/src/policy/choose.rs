@@ -1,4 +1,7 @@
-//! Helpers shared by the policies: the minimum of a scan with fair ties, and a walk along the ring.
+//! The scans that policies have in common: the minimum with fair ties, and a walk along the ring.
+//!
+//! Like [`Policy::pick`](super::Policy::pick), they change no state, and all randomness is drawn
+//! from the request's own stream.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -8,23 +11,34 @@ use meridian_base::{PeerId, ReplicaId, Rng, mix};
 use super::pick::Forward;
 use super::view::View;
 use crate::explain::CandidateRow;
+use crate::replicas::Replicas;
 use crate::ring::Ring;
 use crate::why::Why;
 
 /// The smallest key of a scan. Ties are drawn uniformly in one pass: the n-th equal key replaces
 /// the others with probability 1/n.
-pub(super) struct Least<K, T = ReplicaId> {
+pub struct Least<K, T = ReplicaId> {
     best: Option<(K, T)>,
     ties: usize,
 }
 
+impl<K: PartialOrd + Copy, T: Copy> Default for Least<K, T> {
+    fn default() -> Self {
+        Least::new()
+    }
+}
+
 impl<K: PartialOrd + Copy, T: Copy> Least<K, T> {
-    pub(super) fn new() -> Least<K, T> {
+    /// Of nothing yet.
+    #[must_use]
+    pub fn new() -> Least<K, T> {
         Least { best: None, ties: 0 }
     }
 
+    /// Takes a replica, or another target, with its key. A key that is equal to the least so far
+    /// costs a draw.
     #[inline]
-    pub(super) fn offer(&mut self, key: K, replica: T, draw: &mut Rng) {
+    pub fn offer(&mut self, key: K, replica: T, draw: &mut Rng) {
         match self.best {
             Some((best, _)) if key == best => {
                 self.ties += 1;
@@ -42,13 +56,18 @@ impl<K: PartialOrd + Copy, T: Copy> Least<K, T> {
     }
 
     /// The key and its replica; `None` if nothing was offered.
-    pub(super) fn get(&self) -> Option<(K, T)> {
+    #[must_use]
+    pub fn get(&self) -> Option<(K, T)> {
         self.best
     }
 }
 
 /// The candidate with the fewest outstanding requests, and that number; ties are drawn.
-pub(super) fn least_outstanding(view: &View<'_>, draw: &mut Rng) -> (u32, ReplicaId) {
+///
+/// # Panics
+///
+/// When the view has no candidate.
+pub fn least_outstanding(view: &View<'_>, draw: &mut Rng) -> (u32, ReplicaId) {
     let mut least = Least::new();
     for &r in view.eligible {
         least.offer(view.replicas.row(r).outstanding, r, draw);
@@ -58,7 +77,7 @@ pub(super) fn least_outstanding(view: &View<'_>, draw: &mut Rng) -> (u32, Replic
 
 /// The first candidate along the ring from `key` that `accept` takes, with the members skipped on
 /// the way; otherwise the first candidate.
-pub(super) fn along(
+pub fn along(
     ring: &Ring,
     key: u64,
     view: &View<'_>,
@@ -82,7 +101,8 @@ pub(super) fn along(
 
 /// Of the first `set` candidates along the ring from `key`, the one with the fewest outstanding requests;
 /// of equal ones the first.
-pub(super) fn of_set(ring: &Ring, key: u64, view: &View<'_>, set: u32) -> (ReplicaId, Why) {
+#[must_use]
+pub fn of_set(ring: &Ring, key: u64, view: &View<'_>, set: u32) -> (ReplicaId, Why) {
     if set == 1 {
         return along(ring, key, view, |_| true);
     }
@@ -99,13 +119,15 @@ pub(super) fn of_set(ring: &Ring, key: u64, view: &View<'_>, set: u32) -> (Repli
 }
 
 /// The members of a ring over every replica, by weight.
-pub(super) fn members(replicas: &crate::replicas::Replicas) -> Vec<(ReplicaId, u32)> {
+#[must_use]
+pub fn members(replicas: &Replicas) -> Vec<(ReplicaId, u32)> {
     let weight = |r: ReplicaId| replicas.spec(r).map_or(1, |s| s.weight.max(1));
     replicas.ids().iter().map(|&r| (r, weight(r))).collect()
 }
 
 /// The score terms of policies that order by match and then by load: the two figures, no sum.
-pub(super) fn match_and_load(c: &CandidateRow) -> Vec<(&'static str, f64)> {
+#[must_use]
+pub fn match_and_load(c: &CandidateRow) -> Vec<(&'static str, f64)> {
     vec![
         ("matched_tokens", f64::from(c.matched_tokens)),
         ("outstanding", f64::from(c.row.outstanding)),
@@ -113,7 +135,8 @@ pub(super) fn match_and_load(c: &CandidateRow) -> Vec<(&'static str, f64)> {
 }
 
 /// `Why` for a pick that follows a prefix.
-pub(super) fn longest(view: &View<'_>, replica: ReplicaId) -> Why {
+#[must_use]
+pub fn longest(view: &View<'_>, replica: ReplicaId) -> Why {
     Why::LongestPrefix { tokens: view.matched_tokens(replica) as u32 }
 }
 
@@ -125,7 +148,7 @@ pub(super) fn nearest(view: &View<'_>) -> Option<Forward> {
 }
 
 /// To the peer with free capacity that was sent the longest prefix of this prompt; ties are drawn.
-pub(super) fn best_matched(view: &View<'_>, draw: &mut Rng) -> Option<Forward> {
+pub fn best_matched(view: &View<'_>, draw: &mut Rng) -> Option<Forward> {
     let mut best = Least::new();
     for &peer in view.available {
         best.offer(core::cmp::Reverse(view.peer_matched[peer.index()]), peer, draw);

@@ -30,8 +30,8 @@ pub(super) static SPEC: Spec = Spec {
     build: |p| Box::new(P2c { kv: p.is("load", "kv") }),
 };
 
-pub(super) struct P2c {
-    pub(super) kv: bool,
+struct P2c {
+    kv: bool,
 }
 
 impl Policy for P2c {

@@ -12,7 +12,7 @@ use crate::index::IndexSpec;
 
 /// Bound on all prefix indexes, in blocks times targets, if the published system has none: some
 /// hundred megabytes, and more than 100 replicas of 40,000 blocks (640,000 tokens) hold.
-pub(super) const TOTAL_BLOCKS: usize = 1 << 22;
+pub const TOTAL_BLOCKS: usize = 1 << 22;
 
 /// A policy's declaration.
 pub struct Spec {
@@ -170,22 +170,42 @@ impl Params {
     }
 
     /// The number under `name`, for parameters that take no words.
-    pub(super) fn f32(&self, name: &str) -> f32 {
+    ///
+    /// # Panics
+    ///
+    /// When the policy declared no such parameter, or it is a word.
+    #[must_use]
+    pub fn f32(&self, name: &str) -> f32 {
         self.number(name).expect("the parameter takes no words") as f32
     }
 
     /// The whole number under `name`, for parameters that count something and take no words.
-    pub(super) fn count(&self, name: &str) -> u32 {
+    ///
+    /// # Panics
+    ///
+    /// When the policy declared no such parameter, or it is a word.
+    #[must_use]
+    pub fn count(&self, name: &str) -> u32 {
         self.number(name).expect("the parameter takes no words") as u32
     }
 
     /// The time under `name`, given in seconds, for parameters that take no words.
-    pub(super) fn seconds(&self, name: &str) -> Duration {
+    ///
+    /// # Panics
+    ///
+    /// When the policy declared no such parameter, or it is a word.
+    #[must_use]
+    pub fn seconds(&self, name: &str) -> Duration {
         Duration::from_secs_f64(self.number(name).expect("the parameter takes no words"))
     }
 
     /// Whether the value under `name` is `word`.
-    pub(super) fn is(&self, name: &str, word: &str) -> bool {
+    ///
+    /// # Panics
+    ///
+    /// When the policy declared no such parameter.
+    #[must_use]
+    pub fn is(&self, name: &str, word: &str) -> bool {
         matches!(self.value(name), Value::Word(w) if *w == word)
     }
 

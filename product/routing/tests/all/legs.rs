@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 
 use meridian_base::{Duration, ModelId, ReplicaId, RequestId, Rng, Time};
-use meridian_routing::policy::{self, Spec};
+use meridian_routing::policy::Spec;
 use meridian_routing::{
     Config, Input, Load, Outcome, Output, Pool, ReplicaSpec, Request, Role, Routing,
 };
+
+use crate::every;
 
 const EVENTS: u64 = 1500;
 const ROLES: [Role; 5] = [Role::Prefill, Role::Prefill, Role::Decode, Role::Decode, Role::Both];
@@ -195,7 +197,7 @@ fn run(policy: &'static Spec, seed: u64) -> Run {
 // Whatever happens to its legs, a request ends once, and afterwards no replica counts anything.
 #[test]
 fn legs_end_once() {
-    for policy in policy::ALL {
+    for policy in every::ALL {
         let mut pairs = 0;
         for seed in 1..=6 {
             let run = run(policy, seed);
@@ -211,7 +213,7 @@ fn legs_end_once() {
 // worth a search of the queue.
 #[test]
 fn prefill_replicas_open_no_region() {
-    let mut routing = Routing::new(Config::new(policy::find("meridian").unwrap()), 1);
+    let mut routing = Routing::new(Config::new(every::find("meridian").unwrap()), 1);
     let (prefill, decode) = (0, 2);
     let now = Time::from_millis(1);
     for at in [prefill, decode] {

@@ -1,7 +1,8 @@
 //! Scenarios of the policies: each policy's picks and reasons, as readable text.
 //!
-//! `REWRITE=1 cargo test -p meridian-routing --test all policies` rewrites the outputs; read the
-//! diff before you commit it. Commands:
+//! `REWRITE=1 cargo test -p meridian-routing --test all policies` rewrites the outputs, with `-p
+//! meridian-rivals` those of the policies of other routers; read the diff before you commit it.
+//! Commands:
 //!
 //! - `policy NAME [knob=value ...] [seed=N]` builds one and prints its declaration; further parameters
 //!   are lines below, as `knob: text`;
@@ -21,12 +22,14 @@ use std::collections::BTreeMap;
 use datadriven::TestCase;
 use meridian_base::{Duration, ModelId, ReplicaId, RequestId, Rng, Time};
 use meridian_routing::policy::{
-    self, Chosen, Common, Dispatched, Given, Params, Pick, Policy, Spec, Value, View,
+    Chosen, Common, Dispatched, Given, Params, Pick, Policy, Spec, Value, View,
 };
 use meridian_routing::{
     CandidateRow, Decision, Evict, Links, Peers, PrefixIndex, ReplicaSpec, Replicas, Request, Row,
     Why,
 };
+
+use crate::every;
 
 const BLOCK_TOKENS: f32 = 16.0;
 
@@ -139,7 +142,7 @@ fn build(case: &mut TestCase) -> (Bench, String) {
         let (knob, text) = line.split_once(": ").expect("KNOB: TEXT");
         given.push((knob.to_owned(), Given::Word(text.to_owned())));
     }
-    let spec = policy::find(&name).expect("a policy of the registry");
+    let spec = every::find(&name).expect("a policy of the registry");
     match Params::complete(spec, &given) {
         Ok(params) => (bench(spec, &params, seed), declares(spec, &params)),
         Err(errors) => {
@@ -405,16 +408,13 @@ fn scenarios() {
 // lists terms that add up to its score.
 #[test]
 fn every_policy_picks_among_the_eligible() {
-    for spec in policy::ALL {
+    for spec in every::ALL {
         for seed in 0..300 {
             let [a, b] = [(); 2].map(|()| random_run(spec, seed));
             assert_eq!(a, b, "{} is not a function of its seed {seed}", spec.name);
         }
     }
 }
-
-/// Policies with a term that depends on the prompt's blocks, which a decision does not keep.
-const UNTOLD: [&str; 1] = ["dynamo_kv"];
 
 fn random_run(spec: &'static Spec, seed: u64) -> Vec<Option<ReplicaId>> {
     let mut draw = Rng::new(seed);
@@ -458,7 +458,7 @@ fn random_run(spec: &'static Spec, seed: u64) -> Vec<Option<ReplicaId>> {
             Pick::Wait => None,
         };
         if let Pick::Replica(Chosen { replica: r, score: Some(score), .. }) = pick
-            && !UNTOLD.contains(&spec.name)
+            && !every::UNTOLD.contains(&spec.name)
         {
             // The terms of the explain endpoint add up to the deciding score (a maximum is
             // negated).

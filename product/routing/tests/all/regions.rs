@@ -9,8 +9,10 @@ use meridian_base::{Duration, ModelId, PeerId, ReplicaId, RequestId, Rng, Time, 
 use meridian_routing::policy::Params;
 use meridian_routing::{
     Config, Digest, Input, Load, Outcome, Output, PeerSpec, RejectWhy, ReplicaSpec, Request,
-    Routing, Topology, policy,
+    Routing, Topology,
 };
+
+use crate::every;
 
 const REGIONS: usize = 3;
 const REPLICAS: u16 = 2;
@@ -86,8 +88,8 @@ struct World {
 impl World {
     fn new(seed: u64) -> World {
         let rng = Rng::new(seed);
-        let each = policy::ALL.len() as u64;
-        let spec = policy::ALL[(seed % each) as usize];
+        let each = every::ALL.len() as u64;
+        let spec = every::ALL[(seed % each) as usize];
         let topology = TOPOLOGIES[(seed / each) as usize % TOPOLOGIES.len()];
         let region = |n: usize| {
             let mut config = Config { topology, ..Config::new(spec) };
@@ -153,7 +155,7 @@ impl World {
         let mut world = World::new(seed);
         for _ in 0..12 {
             let (ms, at) = (world.rng.unit() * 2000.0, world.rng.below(REGIONS));
-            let policy = world.rng.below(policy::ALL.len());
+            let policy = world.rng.below(every::ALL.len());
             world.later(ms, at, Event::Configure(at, policy));
             let replica = ReplicaId(world.rng.below(usize::from(REPLICAS)) as u16);
             let (ms, pause) = (world.rng.unit() * 2000.0, world.rng.unit() * 300.0);
@@ -277,7 +279,7 @@ impl World {
             }
             Event::Probe(at, id) => self.report(at, id),
             Event::Configure(at, number) => {
-                let policy = policy::ALL[number];
+                let policy = every::ALL[number];
                 let (params, admission) = (Params::defaults(policy), policy.admission);
                 self.tell(at, Input::Configured { policy, params, admission });
             }
@@ -392,7 +394,7 @@ impl World {
 #[test]
 fn every_request_ends_once_in_whatever_region() {
     let mut forwards = BTreeMap::new();
-    for seed in 0..(policy::ALL.len() * TOPOLOGIES.len()) as u64 {
+    for seed in 0..(every::ALL.len() * TOPOLOGIES.len()) as u64 {
         let log = World::new(seed).run();
         let sent = log.iter().filter(|l| l.contains("Forward {")).count();
         let name = log[0].split(' ').next().expect("a name").to_owned();
@@ -407,7 +409,7 @@ fn every_request_ends_once_in_whatever_region() {
 // and no decision uses a match cached under another policy.
 #[test]
 fn every_request_ends_once_while_policies_change() {
-    for seed in 0..(policy::ALL.len() * TOPOLOGIES.len()) as u64 {
+    for seed in 0..(every::ALL.len() * TOPOLOGIES.len()) as u64 {
         let log = World::restless(seed).run();
         let mut forgetful = World::restless(seed);
         forgetful.regions.iter_mut().for_each(|r| r.routing.forget_matches());
@@ -423,7 +425,7 @@ fn every_request_ends_once_while_policies_change() {
 #[test]
 fn remembered_matches_change_no_decision() {
     let mut held = 0;
-    for seed in 0..(policy::ALL.len() * TOPOLOGIES.len()) as u64 {
+    for seed in 0..(every::ALL.len() * TOPOLOGIES.len()) as u64 {
         let log = World::new(seed).run();
         let mut forgetful = World::new(seed);
         forgetful.regions.iter_mut().for_each(|r| r.routing.forget_matches());

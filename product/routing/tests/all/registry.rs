@@ -1,6 +1,8 @@
 //! The registry of policies: configs depend on its names, knobs and defaults.
 
-use meridian_routing::policy::{self, Given, Params, Value};
+use meridian_routing::policy::{Given, Params, Value};
+
+use crate::every;
 
 // Names are keys of configs and labels of metrics: unique, snake_case, and every default is a value
 // that a config could give.
@@ -10,12 +12,12 @@ fn the_registry_is_well_formed() {
         let inner = s.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
         inner && s.starts_with(|c: char| c.is_ascii_lowercase()) && !s.ends_with('_')
     };
-    let mut names: Vec<_> = policy::ALL.iter().map(|s| s.name).collect();
+    let mut names: Vec<_> = every::ALL.iter().map(|s| s.name).collect();
     assert_eq!(names.first(), Some(&"meridian"), "the default leads the list");
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), policy::ALL.len(), "names are unique");
-    for spec in policy::ALL {
+    assert_eq!(names.len(), every::ALL.len(), "names are unique");
+    for spec in every::ALL {
         assert!(snake(spec.name), "{}", spec.name);
         assert!(!spec.summary.is_empty() && !spec.source.is_empty(), "{}", spec.name);
         let mut knobs: Vec<_> = spec.params.iter().map(|p| p.name).collect();
@@ -45,11 +47,11 @@ fn the_registry_is_well_formed() {
 // Unknown names and values out of range are all reported at once.
 #[test]
 fn wrong_knobs_are_all_named() {
-    let spec = policy::find("prefix_aware").expect("registered");
+    let spec = every::find("chwbl").expect("registered");
     let given = [
-        ("saturaton".to_owned(), Given::Number(4.0)),
-        ("saturation".to_owned(), Given::Word("sometimes".into())),
-        ("min_match".to_owned(), Given::Number(0.0)),
+        ("load_facter".to_owned(), Given::Number(4.0)),
+        ("load_factor".to_owned(), Given::Word("sometimes".into())),
+        ("head_bytes".to_owned(), Given::Number(0.0)),
     ];
     let errors = Params::complete(spec, &given).expect_err("three mistakes");
     assert_eq!(errors.len(), 3, "{errors:?}");

@@ -22,7 +22,7 @@ use meridian_routing::{
     Decision, Digest, Input, Pace, PeerSpec, Peering, Pool, Remote, Role, Routing, Topology,
 };
 
-use crate::arg;
+use crate::region::arg;
 
 pub(crate) fn topology(t: &TestCase) -> Topology {
     let above = arg(t, "above").unwrap_or(0.8);

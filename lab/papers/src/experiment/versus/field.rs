@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use meridian_routing::policy;
+use meridian_routing::policy::Spec;
 
 use super::marks::OURS;
 use crate::experiment::build;
@@ -22,8 +22,8 @@ fn topologies() -> [Topology; 6] {
 }
 
 /// The policies that compete: all but the one whose rule is the user's.
-pub(in crate::experiment) fn policies() -> impl Iterator<Item = &'static policy::Spec> {
-    policy::ALL.iter().copied().filter(|policy| policy.name != "expression")
+pub(in crate::experiment) fn policies() -> impl Iterator<Item = &'static Spec> {
+    meridian_rivals::EVERY.iter().copied().filter(|policy| policy.name != "expression")
 }
 
 /// Every policy in every topology: with its published defaults, then tuned.

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use meridian_base::{Duration, Time};
-use meridian_routing::policy::{self, Params};
+use meridian_routing::policy::Params;
 use meridian_workload::Sessions;
 
 use super::*;
@@ -13,7 +13,7 @@ use crate::{Scenario, swarm};
 /// A replica that holds a few conversations and is configured to hold fifty times as many, and
 /// clients whose conversations return after others have evicted them: an index that errs.
 fn forgetful(policy: &str) -> Scenario {
-    let policy = policy::find(policy).expect("a policy");
+    let policy = meridian_rivals::find(policy).expect("a policy");
     let mut scenario = swarm::scenario(1);
     scenario.regions.truncate(1);
     scenario.wan.rtt_ms = vec![vec![1.0]];

@@ -2,7 +2,6 @@
 
 use meridian_base::Duration;
 use meridian_engine::{Config, Profile};
-use meridian_routing::policy;
 use meridian_sim::{Hardware, Measure, News, Region, Scenario, System, Topology, Wan};
 
 /// Three regions with this many replicas each, and no load yet.
@@ -15,7 +14,7 @@ pub(crate) fn three_regions(
     let region = |name: &str| Region { name: name.into(), continent: "one".into() };
     let profile = Profile::named("llama-3.1-8b", "l4", 1).expect("it fits");
     let hardware = |at| Hardware::new(at / replicas, Config::new(profile));
-    let policy = policy::find(policy).expect("a policy");
+    let policy = meridian_rivals::find(policy).expect("a policy");
     Scenario {
         seed,
         regions: ["a", "b", "c"].map(region).into(),

@@ -25,19 +25,17 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use meridian_base::{PeerId, ReplicaId, Rng};
-
-use super::spec::TOTAL_BLOCKS;
-use super::{Forward, Forwarding, Param, Pick, Policy, Spec, View};
-use crate::admission::Admission;
-use crate::explain::{CandidateRow, Decision};
-use crate::index::{Evict, IndexSpec, Insert};
-use crate::peer::{PeerRow, RemoteRow};
-use crate::replica::Row;
+use meridian_routing::policy::{
+    Forward, Forwarding, Param, Pick, Policy, Spec, TOTAL_BLOCKS, View,
+};
+use meridian_routing::{
+    Admission, CandidateRow, Decision, Evict, IndexSpec, Insert, PeerRow, RemoteRow, Row,
+};
 
 /// Tokens assumed for a waiting request if none of ours is there to estimate from.
 const TOKENS_UNKNOWN: f32 = 500.0;
 
-pub(super) static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "gorgo",
     summary: "least estimated TTFT: queue, running, unmatched prefill and RTT",
     source: "GORGO section 3.4; gotoni, pkg/proxy/proxy.go",

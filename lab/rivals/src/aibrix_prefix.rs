@@ -16,15 +16,13 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use meridian_base::Rng;
+use meridian_routing::policy::{
+    Param, Pick, Policy, Spec, View,
+    choose::{self, Least},
+};
+use meridian_routing::{Admission, CandidateRow, Decision, Evict, IndexSpec, Insert, Why};
 
-use super::choose::{self, Least};
-use super::{Param, Pick, Policy, Spec, View};
-use crate::admission::Admission;
-use crate::explain::{CandidateRow, Decision};
-use crate::index::{Evict, IndexSpec, Insert};
-use crate::why::Why;
-
-pub(super) static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "aibrix_prefix",
     summary: "best prefix match within a standard deviation of the mean load",
     source: "AIBrix, pkg/plugins/gateway/algorithms/prefix_cache.go",

@@ -5,22 +5,19 @@
 //! requests being served.
 
 use alloc::vec::Vec;
-use core::hash::BuildHasherDefault;
 use hashbrown::HashMap;
-use meridian_base::ReplicaId;
-
-use crate::active::IdHasher;
+use meridian_base::{ReplicaId, Seeded};
 
 /// How many requests use each block of a replica.
-type Uses = HashMap<u64, u32, BuildHasherDefault<IdHasher>>;
+type Uses = HashMap<u64, u32, Seeded>;
 
 #[derive(Default)]
-pub(super) struct ActiveBlocks {
+pub(crate) struct ActiveBlocks {
     at: Vec<Uses>,
 }
 
 impl ActiveBlocks {
-    pub(super) fn add(&mut self, replica: ReplicaId, blocks: &[u64]) {
+    pub(crate) fn add(&mut self, replica: ReplicaId, blocks: &[u64]) {
         if self.at.len() <= replica.index() {
             self.at.resize_with(replica.index() + 1, Uses::default);
         }
@@ -29,7 +26,7 @@ impl ActiveBlocks {
         }
     }
 
-    pub(super) fn remove(&mut self, replica: ReplicaId, blocks: &[u64]) {
+    pub(crate) fn remove(&mut self, replica: ReplicaId, blocks: &[u64]) {
         let Some(uses) = self.at.get_mut(replica.index()) else { return };
         for block in blocks {
             match uses.get_mut(block) {
@@ -43,14 +40,14 @@ impl ActiveBlocks {
     }
 
     /// Blocks that would be in use at `replica` if it also served a request with these.
-    pub(super) fn with(&self, replica: ReplicaId, blocks: &[u64]) -> usize {
+    pub(crate) fn with(&self, replica: ReplicaId, blocks: &[u64]) -> usize {
         let Some(uses) = self.at.get(replica.index()) else { return blocks.len() };
         let shared = blocks.partition_point(|block| uses.contains_key(block));
         uses.len() + blocks.len() - shared
     }
 
     /// Removes the replicas that are not among `ids` (ascending).
-    pub(super) fn keep(&mut self, ids: &[ReplicaId]) {
+    pub(crate) fn keep(&mut self, ids: &[ReplicaId]) {
         for (i, uses) in self.at.iter_mut().enumerate() {
             if ids.binary_search_by_key(&i, |r| r.index()).is_err() {
                 uses.clear();

@@ -1,7 +1,7 @@
 //! SGLang's router: follow the prefix while loads are even, else the shortest queue.
 //!
 //! The rule of sglang-router 0.3.2 with the defaults of its command line, and of its descendants
-//! vllm-router 0.1.17 and smg 1.13.0. `tests/reference.rs` replays recorded choices of all three. A
+//! vllm-router 0.1.17 and smg 1.13.0. `tests/all/reference.rs` replays recorded choices of all three. A
 //! match above 30 % of the prompt is followed; with a shorter one the request goes to the least
 //! loaded. The parameter `spill` sets the behaviour when loads are uneven:
 //!
@@ -28,21 +28,17 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use meridian_base::{ReplicaId, Rng};
-
-use super::choose::{self, Least};
-use super::p2c::P2c;
-use super::spec::TOTAL_BLOCKS;
-use super::{Param, Pick, Policy, Spec, View};
-use crate::admission::Admission;
-use crate::explain::{CandidateRow, Decision};
-use crate::index::{Evict, IndexSpec, Insert};
-use crate::why::Why;
+use meridian_routing::policy::{
+    self, Param, Params, Pick, Policy, Spec, TOTAL_BLOCKS, View,
+    choose::{self, Least},
+};
+use meridian_routing::{Admission, CandidateRow, Decision, Evict, IndexSpec, Insert, Why};
 
 /// Smallest cap on the absolute threshold of `spill: match`.
 const LEAST_SWING: f64 = 4.0;
 const BLOCK_BYTES: usize = 64;
 
-pub(super) static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "sglang_cache_aware",
     summary: "prefix match above 30 % while loads are even, else the least loaded",
     source: "sglang-router 0.3.2, policies/cache_aware.rs, defaults of its CLI",
@@ -106,7 +102,7 @@ pub(super) static SPEC: Spec = Spec {
             rel: p.f32("balance_rel_threshold"),
             spill_match: p.is("spill", "match"),
             smallest_tree: p.is("miss", "smallest_tree"),
-            decode: p.is("decode", "power_of_two").then_some(P2c { kv: true }),
+            decode: p.is("decode", "power_of_two").then(power_of_two),
         })
     },
 };
@@ -118,7 +114,7 @@ struct CacheAware {
     spill_match: bool,
     smallest_tree: bool,
     /// The rule for decode replicas, if it is another one.
-    decode: Option<P2c>,
+    decode: Option<Box<dyn Policy>>,
 }
 
 impl Policy for CacheAware {
@@ -201,6 +197,12 @@ impl CacheAware {
             None => first_least(view),
         }
     }
+}
+
+/// The product's p2c, with its default figure of load: KV use.
+fn power_of_two() -> Box<dyn Policy> {
+    let p2c = policy::find("p2c").expect("routing has it");
+    (p2c.build)(&Params::defaults(p2c))
 }
 
 /// The first of the least loaded.

@@ -10,13 +10,12 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use meridian_base::Rng;
+use meridian_routing::policy::{Forward, Forwarding, Param, Pick, Policy, Spec, View};
+use meridian_routing::{Admission, CandidateRow, Decision};
 
-use super::skywalker::{MATCH_RATIO, MAX_TREE_BYTES, Skywalker, trie};
-use super::{Forward, Forwarding, Param, Pick, Policy, Spec, View};
-use crate::admission::Admission;
-use crate::explain::{CandidateRow, Decision};
+use crate::skywalker::{MATCH_RATIO, MAX_TREE_BYTES, Skywalker, trie};
 
-pub(super) static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "skywalker_steal",
     summary: "as skywalker; an idle region asks the nearest long queue for held requests",
     source: "SkyWalker sections 3.2-3.3, with work stealing",

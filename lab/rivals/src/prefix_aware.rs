@@ -11,21 +11,20 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use meridian_base::{ReplicaId, Rng, Time};
+use meridian_routing::policy::{
+    Param, Pick, Policy, Spec, TOTAL_BLOCKS, View,
+    choose::{self, Least},
+};
+use meridian_routing::{
+    Admission, CandidateRow, Decision, Evict, IndexSpec, Insert, Replicas, Why,
+};
 
-use super::choose::{self, Least};
-use super::saturation::Saturation;
-use super::spec::TOTAL_BLOCKS;
-use super::{Param, Pick, Policy, Spec, View};
-use crate::admission::Admission;
-use crate::explain::{CandidateRow, Decision};
-use crate::index::{Evict, IndexSpec, Insert};
-use crate::replicas::Replicas;
-use crate::why::Why;
+use crate::saturation::Saturation;
 
 /// The published bound, and the starting value of `auto`.
 const SATURATION: f64 = 8.0;
 
-pub(super) static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "prefix_aware",
     summary: "longest prefix match, spilled off saturated replicas",
     source: "llm-cache-router, internal/router/prefixaware.go",

@@ -11,8 +11,7 @@
 
 use alloc::vec::Vec;
 use meridian_base::ReplicaId;
-
-use super::{Params, Value};
+use meridian_routing::policy::{Params, Value};
 
 /// First tokens a window holds.
 const WINDOW: usize = 32;
@@ -23,7 +22,7 @@ const DRIFT: f32 = 1.02;
 const MOST: u32 = 64;
 
 /// When a replica counts as saturated.
-pub(super) enum Saturation {
+pub(crate) enum Saturation {
     /// Never.
     Off,
     /// At this many outstanding requests.
@@ -33,7 +32,7 @@ pub(super) enum Saturation {
 }
 
 /// The tuning state of one replica.
-pub(super) struct Tuned {
+pub(crate) struct Tuned {
     bound: u32,
     lowest: f32,
     window: [f32; WINDOW],
@@ -41,7 +40,7 @@ pub(super) struct Tuned {
 }
 
 impl Saturation {
-    pub(super) fn of(params: &Params, name: &str, start: u32) -> Saturation {
+    pub(crate) fn of(params: &Params, name: &str, start: u32) -> Saturation {
         match params.value(name) {
             Value::Number(n) => Saturation::Fixed(*n as u32),
             Value::Word("auto") => Saturation::Auto { start, tuned: Vec::new() },
@@ -51,7 +50,7 @@ impl Saturation {
 
     /// Outstanding requests at which `replica` is saturated; `None` for never.
     #[inline]
-    pub(super) fn bound(&self, replica: ReplicaId) -> Option<u32> {
+    pub(crate) fn bound(&self, replica: ReplicaId) -> Option<u32> {
         match self {
             Saturation::Off => None,
             Saturation::Fixed(n) => Some(*n),
@@ -62,7 +61,7 @@ impl Saturation {
     }
 
     /// Records a first token of `replica` after `ttft_ms`.
-    pub(super) fn first_token(&mut self, replica: ReplicaId, ttft_ms: f32) {
+    pub(crate) fn first_token(&mut self, replica: ReplicaId, ttft_ms: f32) {
         let Saturation::Auto { start, tuned } = self else { return };
         if tuned.len() <= replica.index() {
             tuned.resize_with(replica.index() + 1, || Tuned::new(*start));
@@ -71,7 +70,7 @@ impl Saturation {
     }
 
     /// Removes replicas that are gone, so that the next one with that id starts fresh.
-    pub(super) fn keep(&mut self, present: &[ReplicaId]) {
+    pub(crate) fn keep(&mut self, present: &[ReplicaId]) {
         let Saturation::Auto { start, tuned } = self else { return };
         for (i, t) in tuned.iter_mut().enumerate() {
             if present.binary_search_by_key(&i, |r| r.index()).is_err() {

@@ -13,18 +13,17 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use meridian_base::{Rng, Time};
+use meridian_routing::policy::{
+    Dispatched, Param, Pick, Policy, Spec, TOTAL_BLOCKS, View,
+    choose::{self, Least},
+};
+use meridian_routing::{
+    Admission, CandidateRow, Decision, Evict, IndexSpec, Insert, Replicas, Why,
+};
 
-use super::choose::{self, Least};
-use super::spec::TOTAL_BLOCKS;
-use super::window::Window;
-use super::{Dispatched, Param, Pick, Policy, Spec, View};
-use crate::admission::Admission;
-use crate::explain::{CandidateRow, Decision};
-use crate::index::{Evict, IndexSpec, Insert};
-use crate::replicas::Replicas;
-use crate::why::Why;
+use crate::window::Window;
 
-pub(super) static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "preble",
     summary: "AIBrix's simplification of Preble: longest match when most of the prompt is cached, else \
               least recent work",

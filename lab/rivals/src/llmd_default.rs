@@ -21,15 +21,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use meridian_base::{ReplicaId, Rng};
+use meridian_routing::policy::{Param, Pick, Policy, Spec, TOTAL_BLOCKS, View, choose::Least};
+use meridian_routing::{Admission, CandidateRow, Decision, Evict, IndexSpec, Insert};
 
-use super::choose::Least;
-use super::spec::TOTAL_BLOCKS;
-use super::{Param, Pick, Policy, Spec, View};
-use crate::admission::Admission;
-use crate::explain::{CandidateRow, Decision};
-use crate::index::{Evict, IndexSpec, Insert};
-
-pub(super) static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "llmd_default",
     summary: "weighed sum of queue, KV use and prefix match",
     source: "llm-d-router, pkg/epp/config/loader/defaults.go, August 2026",

@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use meridian_base::{Duration, Fingerprinter, ModelId, ReplicaId, RequestId, Time, keyed};
-use meridian_routing::policy::{self, Given, Params, Spec};
+use meridian_routing::policy::{Given, Params, Spec};
 use meridian_routing::{Config, Input, Outcome, Output, ReplicaSpec, Request, Routing, Target};
 
 use super::sequence::{Arrival, Event};
@@ -67,7 +67,7 @@ pub(crate) struct Replay {
 
 impl Replay {
     pub(crate) fn new(rule: &Rule) -> Replay {
-        let spec = policy::find(rule.policy).expect("a policy of the registry");
+        let spec = meridian_rivals::find(rule.policy).expect("a policy of the registry");
         let given: Vec<_> = rule.params.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect();
         let params = Params::complete(spec, &given).expect("parameters within their range");
         let routings = (0..rule.asks as u64).map(|at| region(spec, &params, SEED + at)).collect();

@@ -18,14 +18,10 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use meridian_base::{ReplicaId, Rng};
+use meridian_routing::policy::{Param, Pick, Policy, Spec, View};
+use meridian_routing::{Admission, CandidateRow, Decision, Replicas, Row};
 
-use super::{Param, Pick, Policy, Spec, View};
-use crate::admission::Admission;
-use crate::explain::{CandidateRow, Decision};
-use crate::replica::Row;
-use crate::replicas::Replicas;
-
-pub(super) static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "stargate_wait_and_widen",
     summary: "lowest estimated TTFT with a free slot; slower ones open by waiting",
     source: "NVIDIA/nvcf, stargate, load_balancer/wait_and_widen.rs, 2026",

@@ -1,7 +1,7 @@
 //! NVIDIA Dynamo's KV router: blocks to prefill plus blocks in use.
 //!
 //! Dynamo 1.6.1 with the defaults of its frontend, as its selection service answers (its choices
-//! are replayed by `tests/reference.rs`):
+//! are replayed by `tests/all/reference.rs`):
 //!
 //! ```text
 //! cost = prefill_load_scale * max(prefill blocks in front + request blocks
@@ -24,22 +24,19 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use meridian_base::{ReplicaId, Rng, Time};
+use meridian_routing::policy::{
+    Dispatched, Param, Params, Pick, Policy, Spec, TOTAL_BLOCKS, View, choose::Least,
+};
+use meridian_routing::{
+    Admission, CandidateRow, Decision, Evict, IndexSpec, Insert, Replicas, Request, Row,
+};
 
-use super::active_blocks::ActiveBlocks;
-use super::choose::Least;
-use super::spec::TOTAL_BLOCKS;
-use super::{Dispatched, Param, Params, Pick, Policy, Spec, View};
-use crate::admission::Admission;
-use crate::explain::{CandidateRow, Decision};
-use crate::index::{Evict, IndexSpec, Insert};
-use crate::replica::Row;
-use crate::replicas::Replicas;
-use crate::request::Request;
+use crate::active_blocks::ActiveBlocks;
 
 /// Tokens of a block: `--kv-cache-block-size 16`.
 const BLOCK_TOKENS: f32 = 16.0;
 
-pub(super) static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "dynamo_kv",
     summary: "Dynamo's approximate mode, without KV events: least blocks to prefill plus blocks \
               in use",

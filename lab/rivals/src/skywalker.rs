@@ -11,17 +11,15 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use meridian_base::Rng;
-
-use super::choose::{self, Least};
-use super::{Forward, Forwarding, Param, Params, Pick, Policy, Spec, View};
-use crate::admission::Admission;
-use crate::explain::{CandidateRow, Decision};
-use crate::index::{Evict, IndexSpec, Insert};
-use crate::why::Why;
+use meridian_routing::policy::{
+    Forward, Forwarding, Param, Params, Pick, Policy, Spec, View,
+    choose::{self, Least},
+};
+use meridian_routing::{Admission, CandidateRow, Decision, Evict, IndexSpec, Insert, Why};
 
 const BLOCK_BYTES: usize = 64;
 
-pub(super) static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "skywalker",
     summary: "longest prefix match among replicas with nothing pending; under half, least loaded",
     source: "SkyWalker sections 3.2-3.3, Listing 1",
@@ -32,14 +30,14 @@ pub(super) static SPEC: Spec = Spec {
     build: |p| Box::new(Skywalker::of(p)),
 };
 
-pub(super) const MATCH_RATIO: Param = Param::number(
+pub(crate) const MATCH_RATIO: Param = Param::number(
     "match_ratio",
     0.5,
     (0.0, 1.0),
     "share of the prompt that must match for the match to be followed",
 );
 
-pub(super) const MAX_TREE_BYTES: Param = Param::number(
+pub(crate) const MAX_TREE_BYTES: Param = Param::number(
     "max_tree_bytes",
     16_777_216.0,
     (65536.0, 4_294_967_296.0),
@@ -47,7 +45,7 @@ pub(super) const MAX_TREE_BYTES: Param = Param::number(
 );
 
 /// The trie of replicas, and that of peers.
-pub(super) fn trie(p: &Params) -> Option<IndexSpec> {
+pub(crate) fn trie(p: &Params) -> Option<IndexSpec> {
     let blocks = p.count("max_tree_bytes") as usize / BLOCK_BYTES;
     Some(IndexSpec {
         block_bytes: BLOCK_BYTES,
@@ -59,12 +57,12 @@ pub(super) fn trie(p: &Params) -> Option<IndexSpec> {
     })
 }
 
-pub(super) struct Skywalker {
+pub(crate) struct Skywalker {
     match_ratio: f32,
 }
 
 impl Skywalker {
-    pub(super) fn of(p: &Params) -> Skywalker {
+    pub(crate) fn of(p: &Params) -> Skywalker {
         Skywalker { match_ratio: p.f32("match_ratio") }
     }
 }

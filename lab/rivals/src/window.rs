@@ -10,13 +10,13 @@ const SLICES: usize = 36;
 
 /// The work given to one replica.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Work {
-    pub(super) requests: u32,
-    pub(super) cost_ms: f32,
+pub(crate) struct Work {
+    pub(crate) requests: u32,
+    pub(crate) cost_ms: f32,
 }
 
 /// A sliding window of work.
-pub(super) struct Window {
+pub(crate) struct Window {
     slice: Duration,
     /// Number of the newest slice since the epoch.
     newest: u64,
@@ -30,7 +30,7 @@ struct Recent {
 }
 
 impl Window {
-    pub(super) fn new(length: Duration) -> Window {
+    pub(crate) fn new(length: Duration) -> Window {
         let slice = (length / SLICES as u32).max(Duration::from_nanos(1));
         Window { slice, newest: 0, replicas: Vec::new() }
     }
@@ -46,7 +46,7 @@ impl Window {
     }
 
     /// Adds a request of `cost_ms` for `replica` now, and drops work older than the window.
-    pub(super) fn add(&mut self, now: Time, replica: ReplicaId, cost_ms: f32) {
+    pub(crate) fn add(&mut self, now: Time, replica: ReplicaId, cost_ms: f32) {
         let at = self.slice_at(now);
         for i in self.expired(at) {
             self.replicas.iter_mut().for_each(|r| r.drop(i));
@@ -62,7 +62,7 @@ impl Window {
 
     /// The work given to `replica` within the window that ends now.
     #[inline]
-    pub(super) fn sum(&self, now: Time, replica: ReplicaId) -> Work {
+    pub(crate) fn sum(&self, now: Time, replica: ReplicaId) -> Work {
         let Some(recent) = self.replicas.get(replica.index()) else { return Work::NONE };
         let at = self.slice_at(now);
         if at <= self.newest {
@@ -74,7 +74,7 @@ impl Window {
     }
 
     /// Removes replicas that are gone.
-    pub(super) fn keep(&mut self, present: &[ReplicaId]) {
+    pub(crate) fn keep(&mut self, present: &[ReplicaId]) {
         for (i, recent) in self.replicas.iter_mut().enumerate() {
             if present.binary_search_by_key(&i, |r| r.index()).is_err() {
                 *recent = Recent::NONE;

@@ -10,16 +10,13 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use meridian_base::Rng;
+use meridian_routing::policy::{
+    Forward, Forwarding, Pick, Policy, Spec, TOTAL_BLOCKS, View,
+    choose::{self, Least},
+};
+use meridian_routing::{Admission, CandidateRow, Decision, Evict, IndexSpec, Insert, Why};
 
-use super::choose::{self, Least};
-use super::spec::TOTAL_BLOCKS;
-use super::{Forward, Forwarding, Pick, Policy, Spec, View};
-use crate::admission::Admission;
-use crate::explain::{CandidateRow, Decision};
-use crate::index::{Evict, IndexSpec, Insert};
-use crate::why::Why;
-
-pub(super) static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "prefix_trie",
     summary: "longest prefix match, blind to load",
     source: "GORGO section 4.4, baseline PREFIXTRIE",

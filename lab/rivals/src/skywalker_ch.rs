@@ -12,15 +12,10 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use meridian_base::{PeerId, ReplicaId, Rng};
+use meridian_routing::policy::{Forward, Forwarding, Param, Pick, Policy, Spec, View, choose};
+use meridian_routing::{Admission, Peers, Replicas, Ring, Why};
 
-use super::{Forward, Forwarding, Param, Pick, Policy, Spec, View, choose};
-use crate::admission::Admission;
-use crate::peer::Peers;
-use crate::replicas::Replicas;
-use crate::ring::Ring;
-use crate::why::Why;
-
-pub(super) static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "skywalker_ch",
     summary: "the affinity key's place on a ring, skipping replicas with requests pending",
     source: "SkyWalker section 3.2, Listing 1 lines 23-26; ring of Envoy",
