@@ -1,8 +1,8 @@
-//! `./x dist`: packages of the binary, all made from one build, and the wheel of the KV gate.
+//! `./x dist`: packages of both programs, all made from one build, and the wheel of the KV gate.
 //!
-//! The binary is built once, against an old glibc, and every kind of package contains it. The same
-//! commit gives the same bytes wherever the tool permits it: files carry the time of the commit,
-//! belong to root and are packed in order. Nothing is signed or published here.
+//! `meridian` and `meridian-lab` are built once, against an old glibc, and every kind of package
+//! contains both. The same commit gives the same bytes wherever the tool permits it: files carry the
+//! time of the commit, belong to root and are packed in order. Nothing is signed or published here.
 
 pub(crate) mod archive;
 pub(crate) mod binary;
@@ -15,6 +15,7 @@ mod layout;
 pub(crate) mod oldest;
 mod pgo;
 pub(crate) mod place;
+pub(crate) mod programs;
 mod sbom;
 mod sums;
 mod tarball;
@@ -25,23 +26,24 @@ use std::path::PathBuf;
 use crate::house::House;
 use binary::Profile;
 use place::Place;
+use programs::{BOTH, Programs};
 
 #[derive(Default, clap::Args)]
 pub(crate) struct Args {
     /// Only these kinds of packages; all of them by default
     #[arg(value_enum)]
     kinds: Vec<Kind>,
-    /// How the binary is compiled; dev is quick, and the tests use it
+    /// How the programs are compiled; dev is quick, and the tests use it
     #[arg(long, value_enum, default_value_t)]
     profile: Profile,
-    /// Optimise the binary for what a gateway does under load: builds it twice
+    /// Optimise the programs for what a gateway does under load: builds them twice
     #[arg(long)]
     pgo: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
 pub(crate) enum Kind {
-    /// Binary, man pages, completions, systemd unit and an example configuration
+    /// Programs, man pages, completions, systemd unit and an example configuration
     Tarball,
     /// For pip
     Wheel,
@@ -56,7 +58,7 @@ pub(crate) enum Kind {
 /// The files of a run. A kind that was not requested has none.
 pub(crate) struct Made {
     pub(crate) place: Place,
-    pub(crate) binary: PathBuf,
+    pub(crate) programs: Programs,
     pub(crate) tarball: PathBuf,
     pub(crate) wheel: PathBuf,
     pub(crate) flow_wheel: PathBuf,
@@ -89,10 +91,12 @@ fn make(house: &House, args: &Args) -> anyhow::Result<Made> {
     let rustc_args = oldest::rustc_args(house, &place)?;
     let flags = pgo.then(|| pgo::profiled(house, &place, profile, &rustc_args)).transpose()?;
     let flags = flags.as_ref();
-    let binary = binary::build(house, &place, profile, &rustc_args, flags)?;
-    glibc::ensure_runs_on(house, &binary)?;
+    let programs = binary::build(house, &place, profile, &rustc_args, flags)?;
+    for program in &BOTH {
+        glibc::ensure_runs_on(house, &programs.path(program))?;
+    }
     let mut made = Made {
-        binary,
+        programs,
         tarball: tarball::path(&place),
         deb: deb::path(&place),
         image: image::path(&place),
@@ -101,19 +105,19 @@ fn make(house: &House, args: &Args) -> anyhow::Result<Made> {
         sbom: sbom::path(&place),
         place,
     };
-    let (place, binary) = (&made.place, &made.binary);
+    let (place, programs) = (&made.place, &made.programs);
     sbom::write(house, place)?;
     if wanted(Kind::Tarball) {
-        tarball::make(house, place, binary)?;
+        tarball::make(house, place, programs)?;
     }
     if wanted(Kind::Deb) {
-        deb::make(house, place, binary)?;
+        deb::make(house, place, programs)?;
     }
     if wanted(Kind::Image) {
-        image::make(house, place, binary)?;
+        image::make(house, place, programs)?;
     }
     if wanted(Kind::Wheel) {
-        made.wheel = wheel::make(house, place, profile, &rustc_args, flags)?;
+        made.wheel = wheel::make(house, place, programs, profile, &rustc_args, flags)?;
     }
     if wanted(Kind::FlowWheel) {
         made.flow_wheel = flow_wheel::make(house, place, profile, &rustc_args)?;

@@ -84,9 +84,15 @@ impl House {
         inside.map_or_else(|_| folder.to_string(), ToString::to_string)
     }
 
-    /// The `meridian` binary from `build`.
+    /// `meridian` from `build`. `meridian-lab`, which runs the laboratory's commands for it, is in the
+    /// same folder.
     pub(crate) fn meridian(&self) -> PathBuf {
         self.metadata.target_directory.join("debug/meridian").into_std_path_buf()
+    }
+
+    /// `meridian-lab` from `build`.
+    pub(crate) fn meridian_lab(&self) -> PathBuf {
+        self.meridian().with_file_name("meridian-lab")
     }
 
     /// The simulator's search for seeds that break an invariant, from `build`.

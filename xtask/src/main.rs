@@ -2,7 +2,7 @@
 //!
 //! `check` has the rules that a compiler can't check, one file per rule, each with a test on a bad
 //! input. `test` runs everything in parts and prints how long each took. `dist` makes the
-//! packages of the binary. Nothing here is part of the product.
+//! packages of the programs. Nothing here is part of the product.
 
 mod check;
 mod cmd;
@@ -30,7 +30,7 @@ enum Command {
     Check(check::Args),
     /// The tests of the product and of what a change touches, or of everything, in parts
     Test(test::Args),
-    /// Packages of the binary, in target/dist
+    /// Packages of meridian and meridian-lab, in target/dist
     Dist(dist::Args),
     /// Write the pages that are made from the binary
     Docs,

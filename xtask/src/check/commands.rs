@@ -1,9 +1,10 @@
 //! Commands in the documents exist, with their flags.
 //!
-//! The rule compares with the programs themselves: `./x help` for the script, `meridian help` and
-//! each command's own help for the binary, clap for xtask itself.
+//! The rule compares with the programs themselves: `./x help` for the script, `meridian help`,
+//! `meridian-lab help` and each command's own help for the two programs, clap for xtask itself.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use super::{Broken, Rule, at, of};
 use crate::cmd::{cmd, stdout_of};
@@ -19,29 +20,38 @@ pub(crate) const RULE: Rule = Rule {
 /// The commands of `./x` that hand their arguments to `meridian` under the same name.
 const PASSED_ON: [&str; 2] = ["up", "bench"];
 
-/// The commands that `meridian help` omits, since they are rarely needed; documents may show them.
+/// The commands that the programs' own help omits, since they are rarely needed; documents may show them.
 const HIDDEN: [&str; 1] = ["wan"];
 
 /// The help of every command by name, including its subcommands' help.
 type Helps = BTreeMap<String, String>;
+
+/// The commands of each program.
+struct Known {
+    x: Helps,
+    meridian: Helps,
+    lab: Helps,
+}
 
 fn run(house: &House) -> anyhow::Result<Vec<Broken>> {
     if !house.build()? {
         return Ok(vec![of("workspace", "does not build, so its commands can't be asked")]);
     }
     let script = stdout_of(cmd(&house.root, "./x", &["help"]))?;
-    let meridian = helps_of_meridian(house)?;
+    let meridian = helps_of(house, &house.meridian())?;
+    let lab = helps_of(house, &house.meridian_lab())?;
     let mut x: Helps = names_of_x(&script).map(|name| (name.to_owned(), String::new())).collect();
     for name in PASSED_ON {
         x.insert(name.to_owned(), meridian.get(name).cloned().unwrap_or_default());
     }
     x.extend(crate::helps());
     let pages = house.files.iter().filter(|file| file.path.ends_with(".md"));
-    Ok(pages.flat_map(|page| broken(page, &x, &meridian)).collect())
+    let known = Known { x, meridian, lab };
+    Ok(pages.flat_map(|page| broken(page, &known)).collect())
 }
 
-fn helps_of_meridian(house: &House) -> anyhow::Result<Helps> {
-    let ask = |args: &[&str]| stdout_of(cmd(&house.root, house.meridian(), args));
+fn helps_of(house: &House, program: &Path) -> anyhow::Result<Helps> {
+    let ask = |args: &[&str]| stdout_of(cmd(&house.root, program, args));
     let mut helps = Helps::new();
     let everyday = ask(&["--help"])?;
     for name in names_of_clap(&everyday).chain(HIDDEN) {
@@ -70,14 +80,15 @@ pub(super) fn names_of_clap(help: &str) -> impl Iterator<Item = &str> {
     names.filter(|name| *name != "help")
 }
 
-fn broken(page: &File, x: &Helps, meridian: &Helps) -> Vec<Broken> {
+fn broken(page: &File, known: &Known) -> Vec<Broken> {
     let mut found = Vec::new();
     for (number, code) in md::code(page.text.as_deref().unwrap_or_default()) {
         let code = code.strip_prefix("$ ").unwrap_or(code);
         let code = code.split(" #").next().unwrap_or(code);
         let what = match code.split_once(' ') {
-            Some(("./x", rest)) => shown(rest, x, meridian),
-            Some(("meridian", rest)) => shown_of("meridian", rest, meridian),
+            Some(("./x", rest)) => shown(rest, known),
+            Some(("meridian", rest)) => shown_of("meridian", rest, &known.meridian),
+            Some(("meridian-lab", rest)) => shown_of("meridian-lab", rest, &known.lab),
             _ => None,
         };
         found.extend(what.map(|what| at(&page.path, number, what)));
@@ -86,10 +97,10 @@ fn broken(page: &File, x: &Helps, meridian: &Helps) -> Vec<Broken> {
 }
 
 /// `./x run up ...` shows a command of meridian.
-fn shown(rest: &str, x: &Helps, meridian: &Helps) -> Option<String> {
+fn shown(rest: &str, known: &Known) -> Option<String> {
     match rest.split_once(' ') {
-        Some(("run", rest)) => shown_of("./x run", rest, meridian),
-        _ => shown_of("./x", rest, x),
+        Some(("run", rest)) => shown_of("./x run", rest, &known.meridian),
+        _ => shown_of("./x", rest, &known.x),
     }
 }
 
@@ -117,7 +128,8 @@ mod tests {
         let helps = Helps::from([up]);
         let mut x = helps.clone();
         x.insert("run".to_owned(), String::new());
-        broken(&File::of("README.md", text), &x, &helps)
+        let known = Known { x, meridian: helps.clone(), lab: helps };
+        broken(&File::of("README.md", text), &known)
     }
 
     // A renamed command must not remain in any document.
@@ -127,6 +139,8 @@ mod tests {
         assert!(judged("```\n$ ./x start\n```")[0].what.starts_with("./x has no command start"));
         assert!(judged("`./x run start`")[0].what.starts_with("./x run has no command start"));
         assert!(judged("`meridian start`")[0].what.starts_with("meridian has no command start"));
+        assert_eq!(judged("`meridian-lab up --for 15s`"), []);
+        assert!(judged("`meridian-lab start`")[0].what.starts_with("meridian-lab has no command"));
     }
 
     // The same for a flag, in both of its forms.

@@ -1,17 +1,17 @@
-//! The one build of the binary.
+//! The one build of the programs.
 //!
-//! It is the command that maturin runs for the wheel, so cargo has nothing left to do there.
+//! For `meridian` it is the command that maturin runs for the wheel, so cargo has nothing left to do
+//! there.
 
-use std::path::PathBuf;
-
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 
 use super::pgo::Flags;
 use super::place::Place;
+use super::programs::{BOTH, Program, Programs};
 use crate::cmd::{self, cargo};
 use crate::house::House;
 
-/// The feature of meridian-cli that gives its libraries the features that they have in tests.
+/// The feature of both packages that gives their libraries the features that they have in tests.
 pub(crate) const AS_TESTS: &str = "as-tests";
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, clap::ValueEnum)]
@@ -29,13 +29,12 @@ impl Profile {
         }
     }
 
-    /// Arguments of cargo and of maturin that choose features. The dev profile takes the features
-    /// of the tests' build, so only the binary's own crate is compiled for the packages.
-    pub(super) fn features(self) -> &'static [&'static str] {
-        match self {
-            Profile::Release => &[],
-            Profile::Dev => &["--features", AS_TESTS],
-        }
+    /// The argument of cargo and of maturin that chooses features. The dev profile takes the features
+    /// of the tests' build, so only the programs' own crates are compiled for the packages.
+    pub(crate) fn features(self, program: &Program) -> String {
+        let tests = (self == Profile::Dev).then_some(&AS_TESTS);
+        let all: Vec<&str> = program.features.iter().chain(tests).copied().collect();
+        format!("--features={}", all.join(","))
     }
 
     /// Its folder under `target/`.
@@ -47,26 +46,30 @@ impl Profile {
     }
 }
 
-/// Builds the binary and copies it to where no other build replaces it.
+/// Builds both programs and copies them to where no other build replaces them.
 pub(super) fn build(
     house: &House,
     place: &Place,
     profile: Profile,
     rustc_args: &[String],
     flags: Option<&Flags>,
-) -> anyhow::Result<PathBuf> {
-    let which = ["rustc", "--locked", "--package", "meridian-cli", "--bin", "meridian"];
-    let how = [&["--profile", profile.name()], profile.features(), &["--"]].concat();
-    let mut args = [&which[..], &how].concat();
-    args.extend(rustc_args.iter().map(String::as_str));
-    let mut build = cargo(&house.root, &args);
-    if let Some(flags) = flags {
-        flags.set(&mut build);
-    }
-    ensure!(cmd::ends_well(build)?, "the binary does not build, see above");
+) -> anyhow::Result<Programs> {
     let usual = house.metadata.target_directory.as_std_path().join(profile.folder());
-    let folder = flags.map_or(usual, |flags| flags.built(profile));
-    let (built, kept) = (folder.join("meridian"), place.work.join("meridian"));
-    std::fs::copy(&built, &kept).with_context(|| format!("cannot copy {}", built.display()))?;
+    let built = Programs(flags.map_or(usual, |flags| flags.built(profile)));
+    let kept = Programs(place.work.join("bin"));
+    for program in &BOTH {
+        let Program { package, name, .. } = program;
+        let which = ["rustc", "--locked", "--package", package, "--bin", name];
+        let features = profile.features(program);
+        let how = ["--profile", profile.name(), &features, "--"];
+        let mut args = [&which[..], &how].concat();
+        args.extend(rustc_args.iter().map(String::as_str));
+        let mut build = cargo(&house.root, &args);
+        if let Some(flags) = flags {
+            flags.set(&mut build);
+        }
+        ensure!(cmd::ends_well(build)?, "{name} does not build, see above");
+        built.copy_one_to(program, &kept.0)?;
+    }
     Ok(kept)
 }

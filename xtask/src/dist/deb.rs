@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::archive::{gzip, set_mode, settle_modes};
 use super::layout::{Layout, copy, write};
 use super::place::Place;
+use super::programs::Programs;
 use crate::cmd::{cmd, stdout_of};
 use crate::house::House;
 
@@ -16,7 +17,7 @@ pub(super) fn path(place: &Place) -> PathBuf {
     place.out.join(format!("meridian_{}_amd64.deb", version(place)))
 }
 
-pub(super) fn make(house: &House, place: &Place, binary: &Path) -> anyhow::Result<()> {
+pub(super) fn make(house: &House, place: &Place, programs: &Programs) -> anyhow::Result<()> {
     let root = place.stage("deb")?;
     let share = root.join("usr/share");
     let layout = Layout {
@@ -29,7 +30,7 @@ pub(super) fn make(house: &House, place: &Place, binary: &Path) -> anyhow::Resul
         sysusers: root.join("usr/lib/sysusers.d"),
         installed: "/usr/bin/meridian",
     };
-    layout.fill(house, binary)?;
+    layout.fill(house, programs)?;
     for page in std::fs::read_dir(&layout.man)? {
         gzip(&page?.path())?;
     }

@@ -1,6 +1,6 @@
 //! The wheel of the KV gate: the Python package in `flow/python/` with the flow scheduler's library inside.
 //!
-//! setuptools packs it. The library is linked against the same old glibc as the binary, and its
+//! setuptools packs it. The library is linked against the same old glibc as the programs, and its
 //! wheel carries that version in its name.
 
 use std::path::{Path, PathBuf};

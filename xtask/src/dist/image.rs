@@ -1,18 +1,19 @@
 //! An OCI image in one archive, put together without a container engine.
 //!
-//! Two layers: Debian's C library and certificate authorities, which change rarely, and the binary.
+//! Two layers: Debian's C library and certificate authorities, which change rarely, and the programs.
 //! There is no shell. The archive is an OCI image layout, and it also has the `manifest.json` with
 //! which older versions of docker load images.
 
 mod blobs;
 mod roots;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
 use super::archive::tar;
 use super::place::Place;
+use super::programs::Programs;
 use crate::cmd::{cmd, stdout_of};
 use crate::house::House;
 use blobs::{Blobs, Layer};
@@ -26,12 +27,12 @@ pub(super) fn path(place: &Place) -> PathBuf {
     place.out.join(format!("meridian-{}-amd64.oci.tar", place.version))
 }
 
-pub(super) fn make(house: &House, place: &Place, binary: &Path) -> anyhow::Result<()> {
+pub(super) fn make(house: &House, place: &Place, programs: &Programs) -> anyhow::Result<()> {
     let layout = place.stage("image")?;
     let blobs = Blobs::in_layout(&layout)?;
     let layers = [
         blobs.add_layer(place, &roots::libraries(house, place)?)?,
-        blobs.add_layer(place, &roots::program(house, place, binary)?)?,
+        blobs.add_layer(place, &roots::programs(house, place, programs)?)?,
     ];
     let config = blobs.add_json(CONFIG, &config(house, place, &layers)?)?;
     let layers: Vec<Value> =

@@ -1,12 +1,13 @@
 //! The folders of a package: the tarball's differ from Debian's.
 //!
-//! Man pages and completions come from the binary itself, so they describe the commands it has.
+//! Man pages and completions come from the programs themselves, so they describe the commands that
+//! each has. Those of `meridian` include the commands that `meridian-lab` runs for it.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use super::archive::set_mode;
+use super::programs::{BOTH, Programs};
 use crate::cmd::{cmd, stdout_of};
 use crate::house::House;
 
@@ -19,37 +20,38 @@ pub(super) struct Layout {
     pub(super) fish: PathBuf,
     pub(super) units: PathBuf,
     pub(super) sysusers: PathBuf,
-    /// Where the binary is once the package is installed; the unit names it.
+    /// Where `meridian` is once the package is installed; the unit names it.
     pub(super) installed: &'static str,
 }
 
-/// The path of the binary in `packaging/systemd/meridian.service`.
+/// The path of `meridian` in `packaging/systemd/meridian.service`.
 const IN_UNIT: &str = "/usr/bin/meridian";
 
 impl Layout {
-    /// Puts the binary, its pages, its completions and its service into these folders.
-    pub(super) fn fill(&self, house: &House, binary: &Path) -> anyhow::Result<()> {
-        let program = self.bin.join("meridian");
-        copy(binary, &program)?;
-        set_mode(&program, 0o755)?;
-        self.pages(house, binary)?;
+    /// Puts the programs, their pages, their completions and the service into these folders.
+    pub(super) fn fill(&self, house: &House, programs: &Programs) -> anyhow::Result<()> {
+        programs.copy_to(&self.bin)?;
+        self.pages(house, programs)?;
         let unit = house.file("packaging/systemd/meridian.service")?;
         write(&self.units.join("meridian.service"), &unit.replace(IN_UNIT, self.installed))?;
         let users = house.file("packaging/systemd/sysusers.conf")?;
         write(&self.sysusers.join("meridian.conf"), users)
     }
 
-    fn pages(&self, house: &House, binary: &Path) -> anyhow::Result<()> {
-        let ask = |args: &[&str]| stdout_of(cmd(&house.root, binary, args));
+    fn pages(&self, house: &House, programs: &Programs) -> anyhow::Result<()> {
         let man = self.man.to_str().context("the checkout's path is not text")?;
-        ask(&["man", man])?;
-        let shells = [
-            ("bash", self.bash.join("meridian")),
-            ("zsh", self.zsh.join("_meridian")),
-            ("fish", self.fish.join("meridian.fish")),
-        ];
-        for (shell, file) in shells {
-            write(&file, &ask(&["completions", shell])?)?;
+        for program in &BOTH {
+            let (path, name) = (programs.path(program), program.name);
+            let ask = |args: &[&str]| stdout_of(cmd(&house.root, &path, args));
+            ask(&["man", man])?;
+            let shells = [
+                ("bash", self.bash.join(name)),
+                ("zsh", self.zsh.join(format!("_{name}"))),
+                ("fish", self.fish.join(format!("{name}.fish"))),
+            ];
+            for (shell, file) in shells {
+                write(&file, &ask(&["completions", shell])?)?;
+            }
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
-//! The glibc that the binary is linked against: Debian 11's, whatever this machine has.
+//! The glibc that the programs are linked against: Debian 11's, whatever this machine has.
 //!
-//! A linker gives each symbol of glibc the newest version that its library has, so a binary that
+//! A linker gives each symbol of glibc the newest version that its library has, so a program that
 //! was linked on Debian 12 does not start on Debian 11. Only the last step changes: the arguments
-//! go to the crate of the binary, and dependencies stay as cargo has built them. A C object among
+//! go to the crate of the program, and dependencies stay as cargo has built them. A C object among
 //! them that needs a newer symbol fails to link, so it never reaches a user.
 
 use std::os::unix::fs::symlink;
@@ -17,7 +17,7 @@ use crate::house::House;
 const KEY: &str = "DIST_GLIBC_DEBS";
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
-/// The arguments with which rustc links the binary against the old glibc.
+/// The arguments with which rustc links a program against the old glibc.
 pub(crate) fn rustc_args(house: &House, place: &Place) -> anyhow::Result<Vec<String>> {
     let root = root(house, place)?;
     // cc prefers the machine's own start files and libraries to those below --sysroot; -B comes first.

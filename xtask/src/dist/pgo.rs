@@ -2,7 +2,8 @@
 //! uses the counts.
 //!
 //! The load is the laboratory's own, plain answers, streams and long prompts, through one gateway to a
-//! replica that answers at once. Only the gateway's counts are kept.
+//! replica that answers at once. Only the gateway's counts are kept. `meridian-lab` is built with the
+//! same flags, so that both programs share the compiled libraries.
 //!
 //! Both builds are for a named target, so that build scripts and macros are compiled without the flags,
 //! and have the same arguments, since names of functions depend on those.
@@ -14,6 +15,7 @@ use anyhow::{Context as _, bail, ensure};
 
 use super::binary::{self, Profile};
 use super::place::{Place, fresh};
+use super::programs::MERIDIAN;
 use crate::cmd::{cmd, ends_well, stdout_of};
 use crate::house::House;
 use crate::running::Running;
@@ -41,7 +43,7 @@ impl Flags {
         command.env("CARGO_TARGET_DIR", &self.folder);
     }
 
-    /// The folder that has the built binary.
+    /// The folder that has the built programs.
     pub(super) fn built(&self, profile: Profile) -> PathBuf {
         self.folder.join(&self.target).join(profile.folder())
     }
@@ -88,7 +90,7 @@ impl Compiler {
     }
 }
 
-/// Builds a binary that counts, puts a load on it, and returns the flags of the build that uses the
+/// Builds programs that count, puts a load on the gateway, and returns the flags of the build that uses the
 /// counts.
 pub(super) fn profiled(
     house: &House,
@@ -108,11 +110,11 @@ pub(super) fn profiled(
         let (target, folder) = (compiler.host.clone(), folder.clone());
         Flags { rustflags, target, folder }
     };
-    println!("\n--pgo: a binary that counts");
+    println!("\n--pgo: programs that count");
     let counting = flags(format!("-Cprofile-generate={}", counts.display()));
-    let binary = binary::build(house, place, profile, rustc_args, Some(&counting))?;
-    println!("\n--pgo: {} loads of {EACH} on its gateway", LOADS.len());
-    load(&binary, &counts, place)?;
+    let programs = binary::build(house, place, profile, rustc_args, Some(&counting))?;
+    println!("\n--pgo: {} loads of {EACH} on the gateway", LOADS.len());
+    load(&programs.path(&MERIDIAN), &counts, place)?;
     let merged = place.work.join("pgo.profdata");
     let written = profiles(&counts)?;
     let mut merge = cmd(&house.root, &merger, &["merge", "-o"]);
@@ -133,9 +135,9 @@ fn profiles(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 /// Runs the loads through a gateway, and ends it so that it writes its counts.
-fn load(binary: &Path, counts: &Path, place: &Place) -> anyhow::Result<()> {
+fn load(meridian: &Path, counts: &Path, place: &Place) -> anyhow::Result<()> {
     let call = |args: &[&str], profile: &Path| {
-        let mut command = cmd(&place.work, binary, args);
+        let mut command = cmd(&place.work, meridian, args);
         command.env(VARIABLE, profile);
         command
     };
@@ -208,7 +210,7 @@ mod tests {
         }
     }
 
-    // Builds get the flags, the target and a folder of their own; the binary is found there.
+    // Builds get the flags, the target and a folder of their own; the programs are found there.
     #[test]
     fn builds_have_their_variables() {
         let flags = Flags { rustflags: "-Cx".into(), target: "t".into(), folder: "/f".into() };

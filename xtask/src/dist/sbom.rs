@@ -1,6 +1,6 @@
-//! The SBOM: every library that is linked into the binary, as CycloneDX 1.5 in JSON.
+//! The SBOM: every library that is linked into one of the programs, as CycloneDX 1.5 in JSON.
 //!
-//! cargo names the libraries that it builds for this package and platform, which leaves out those of
+//! cargo names the libraries that it builds for these packages and this platform, which leaves out those of
 //! tests and of other systems. maturin can write an SBOM too, but lists the libraries of all systems
 //! and the path of the checkout.
 
@@ -11,10 +11,10 @@ use anyhow::Context as _;
 use serde_json::{Value, json};
 
 use super::place::Place;
+use super::programs::BOTH;
 use crate::cmd::{cargo, cmd, stdout_of};
-use crate::house::House;
+use crate::house::{House, RIVALS};
 
-const PACKAGE: &str = "meridian-cli";
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 pub(super) fn path(place: &Place) -> PathBuf {
@@ -22,9 +22,11 @@ pub(super) fn path(place: &Place) -> PathBuf {
 }
 
 pub(super) fn write(house: &House, place: &Place) -> anyhow::Result<()> {
-    let edges = ["--package", PACKAGE, "--target", TARGET, "--edges", "normal,no-proc-macro"];
+    let packages = BOTH.iter().flat_map(|one| ["--package", one.package]);
+    let packages: Vec<&str> = packages.chain(RIVALS).collect();
+    let edges = ["--target", TARGET, "--edges", "normal,no-proc-macro"];
     let form = ["--locked", "--prefix", "none", "--no-dedupe", "--format", "{p}|{l}"];
-    let tree = stdout_of(cargo(&house.root, &[&["tree"], &edges[..], &form[..]].concat()))?;
+    let tree = stdout_of(cargo(&house.root, &[&["tree"], &packages[..], &edges, &form].concat()))?;
     let sums = sums(house.file("Cargo.lock")?);
     let mut components: Vec<Value> =
         tree.lines().filter_map(|line| component(line, &sums)).collect();

@@ -1,17 +1,18 @@
-//! The tarball: one folder to copy to `/usr/local`, or to run the binary from where it is.
+//! The tarball: one folder to copy to `/usr/local`, or to run the programs from where they are.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::archive;
 use super::layout::{Layout, copy};
 use super::place::Place;
+use super::programs::Programs;
 use crate::house::House;
 
 pub(super) fn path(place: &Place) -> PathBuf {
     place.out.join(format!("{}.tar.gz", name(place)))
 }
 
-pub(super) fn make(house: &House, place: &Place, binary: &Path) -> anyhow::Result<()> {
+pub(super) fn make(house: &House, place: &Place, programs: &Programs) -> anyhow::Result<()> {
     let stage = place.stage("tarball")?;
     let top = stage.join(name(place));
     let share = top.join("share");
@@ -25,7 +26,7 @@ pub(super) fn make(house: &House, place: &Place, binary: &Path) -> anyhow::Resul
         sysusers: top.join("lib/sysusers.d"),
         installed: "/usr/local/bin/meridian",
     };
-    layout.fill(house, binary)?;
+    layout.fill(house, programs)?;
     copy(&house.root.join("packaging/gateway.yaml"), &top.join("etc/meridian/gateway.yaml"))?;
     for page in ["LICENSE", "README.md", "CHANGELOG.md"] {
         copy(&house.root.join(page), &top.join(page))?;

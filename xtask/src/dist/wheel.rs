@@ -2,33 +2,44 @@
 //!
 //! maturin runs the same `cargo rustc` as the build before it, which leaves cargo nothing to
 //! compile; a variable that is set here and not there would have it compile half of the libraries
-//! again. maturin names the wheel after the oldest glibc that the binary's symbols permit.
+//! again. maturin builds programs of one package, `meridian`, so `meridian-lab` comes as a file: a
+//! copy of the Python project has it in `data/scripts`, whose files pip installs as programs.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 
 use super::binary::Profile;
+use super::layout::{copy, write};
 use super::pgo::Flags;
 use super::place::Place;
+use super::programs::{LAB, MERIDIAN, Programs};
 use super::sbom;
 use crate::cmd::{self, cmd, stdout_of};
 use crate::house::House;
 
 /// Where the Python project is, from the root.
 const PROJECT: &str = "packaging/python";
+/// The project's path of the package that has `meridian`, and the table that names it.
+const PACKAGE: &str = "../../product/cli/Cargo.toml";
+const TABLE: &str = "[tool.maturin]\n";
 
 /// Makes the wheel with the SBOM inside; its path, whose name maturin chooses.
 pub(super) fn make(
     house: &House,
     place: &Place,
+    programs: &Programs,
     profile: Profile,
     rustc_args: &[String],
     flags: Option<&Flags>,
 ) -> anyhow::Result<PathBuf> {
     let venv = venv(house)?;
-    let mut maturin = cmd(&house.root.join(PROJECT), venv.join("maturin"), &["build"]);
-    maturin.args(["--profile", profile.name()]).args(profile.features());
+    let project = project(house, place, programs)?;
+    let mut maturin = cmd(&project, venv.join("maturin"), &["build"]);
+    maturin.args(["--profile", profile.name()]).arg(profile.features(&MERIDIAN));
+    // Without it maturin names the wheel after the symbols of `meridian` alone.
+    let glibc = house.pinned("DIST_GLIBC")?.replace('.', "_");
+    maturin.args(["--compatibility", &format!("manylinux_{glibc}")]);
     maturin.args(["--auditwheel", "check", "--out"]).arg(&place.out);
     maturin.arg("--sbom-include").arg(sbom::path(place)).arg("--").args(rustc_args);
     if let Some(flags) = flags {
@@ -36,6 +47,24 @@ pub(super) fn make(
     }
     ensure!(cmd::ends_well(maturin)?, "maturin made no wheel, see above");
     find(&place.out, "meridian_llm")
+}
+
+/// The Python project with `meridian-lab` among its files; its folder.
+fn project(house: &House, place: &Place, programs: &Programs) -> anyhow::Result<PathBuf> {
+    let (from, folder) = (house.root.join(PROJECT), place.stage("wheel")?);
+    for name in ["README.md", "LICENSE"] {
+        copy(&from.join(name), &folder.join(name))?;
+    }
+    programs.copy_one_to(&LAB, &folder.join("data/scripts"))?;
+    let file = format!("{PROJECT}/pyproject.toml");
+    let text = house.file(&file)?;
+    ensure!(text.contains(PACKAGE) && text.contains(TABLE), "{file} lacks {TABLE}or {PACKAGE}");
+    let package = from.join(PACKAGE).canonicalize().context(PACKAGE)?;
+    let package = package.to_str().context("the checkout's path is not text")?;
+    let text = text.replace(PACKAGE, package);
+    let text = text.replace(TABLE, &format!("{TABLE}data = \"data\"\n"));
+    write(&folder.join("pyproject.toml"), &text)?;
+    Ok(folder)
 }
 
 /// A Python environment with the pinned maturin and setuptools; its folder of programs.

@@ -1,9 +1,10 @@
 //! Installs each package that `./x dist` makes, and uses it.
 //!
-//! The packages contain a binary of the dev profile, because a release build would take most of
+//! The packages contain programs of the dev profile, because a release build would take most of
 //! CI's time; they are put together by the same code. Nothing is installed into this machine: wheels
 //! go into a new environment, all others into folders that serve as the root of a file system.
 
+mod alone;
 mod deb;
 mod flow_wheel;
 mod image;
@@ -32,6 +33,7 @@ const CASES: &[Case] = &[
     ("deb", deb::is_installed_serves_and_is_removed),
     ("unit", unit::is_valid_and_confined),
     ("image", image::is_unpacked_and_serves),
+    ("without meridian-lab", alone::says_what_to_install),
     ("oldest glibc", oldest::serves_with_debian_11),
     ("quickstart", quickstart::leads_to_an_answer),
     ("checksums", tarball::checksums_hold),

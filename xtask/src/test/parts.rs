@@ -1,7 +1,8 @@
 //! The parts of the test command.
 //!
 //! They share one build: every call of cargo uses the same packages, features and profile, `up` and
-//! `sim` run the programs that were built with the tests, and `dist` compiles one crate again.
+//! `sim` run the programs that were built with the tests, and `dist` compiles the crates of the two
+//! programs again.
 
 use std::fmt;
 use std::process::Command;

@@ -1,6 +1,6 @@
 //! The files of the image's two layers.
 //!
-//! The first layer takes from Debian's packages the libraries that the binary loads, their licences,
+//! The first layer takes from Debian's packages the libraries that the programs load, their licences,
 //! and the control files from which vulnerability scanners read the versions.
 
 use std::os::unix::fs::symlink;
@@ -13,11 +13,12 @@ use crate::dist::archive::set_mode;
 use crate::dist::debs;
 use crate::dist::layout::{copy, write};
 use crate::dist::place::Place;
+use crate::dist::programs::Programs;
 use crate::house::House;
 
 const LIBRARIES: &str = "lib/x86_64-linux-gnu";
 const LOADER: &str = "ld-linux-x86-64.so.2";
-/// The libraries that the binary loads, and those with which the C library resolves names.
+/// The libraries that the programs load, and those with which the C library resolves names.
 const TAKEN: [&str; 9] = [
     "libc.so.6",
     "libm.so.6",
@@ -60,12 +61,14 @@ pub(super) fn libraries(house: &House, place: &Place) -> anyhow::Result<PathBuf>
     Ok(root)
 }
 
-/// The layer of the binary.
-pub(super) fn program(house: &House, place: &Place, binary: &Path) -> anyhow::Result<PathBuf> {
-    let root = place.stage("image-program")?;
-    let program = root.join("usr/bin/meridian");
-    copy(binary, &program)?;
-    set_mode(&program, 0o755)?;
+/// The layer of the programs.
+pub(super) fn programs(
+    house: &House,
+    place: &Place,
+    programs: &Programs,
+) -> anyhow::Result<PathBuf> {
+    let root = place.stage("image-programs")?;
+    programs.copy_to(&root.join("usr/bin"))?;
     copy(&house.root.join("LICENSE"), &root.join("usr/share/doc/meridian/LICENSE"))?;
     Ok(root)
 }

@@ -30,10 +30,11 @@ pub(super) fn is_installed_serves_and_is_removed(house: &House, made: &Made) -> 
     let users = std::fs::read_to_string(place.join("etc/passwd")).context("etc/passwd")?;
     ensure!(users.contains("\nmeridian:") || users.starts_with("meridian:"), "no user: {users}");
     let installed = root::enter(&place, Some("meridian"))?;
-    installed.is_version(&made.place.version)?;
+    installed.are_version(&made.place.version)?;
     installed.serves(&std::fs::read_to_string(place.join(CONFIGURATION))?)?;
     dpkg(&place, &["--purge", "meridian"])?;
-    for gone in ["usr/bin/meridian", "etc/meridian", "lib/systemd/system/meridian.service"] {
+    let unit = "lib/systemd/system/meridian.service";
+    for gone in ["usr/bin/meridian", "usr/bin/meridian-lab", "etc/meridian", unit] {
         ensure!(!place.join(gone).exists(), "a purge leaves {gone}");
     }
     Ok(())

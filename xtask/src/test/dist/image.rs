@@ -9,7 +9,7 @@ use crate::dist::Made;
 use crate::house::House;
 
 // skopeo reads the archive in both of its forms, umoci unpacks it, and the unpacked files are all
-// that the binary needs to serve.
+// that the programs need to serve.
 pub(super) fn is_unpacked_and_serves(house: &House, made: &Made) -> anyhow::Result<()> {
     let folder = made.place.stage("test-image")?;
     let image = made.image.display();
@@ -27,6 +27,6 @@ pub(super) fn is_unpacked_and_serves(house: &House, made: &Made) -> anyhow::Resu
     let unpack = ["unpack", "--rootless", "--image", "layout:test", "bundle"];
     stdout_of(cmd(&folder, "umoci", &unpack))?;
     let installed = root::enter(&folder.join("bundle/rootfs"), Some("meridian"))?;
-    installed.is_version(&made.place.version)?;
+    installed.are_version(&made.place.version)?;
     installed.serves(house.file("packaging/gateway.yaml")?)
 }

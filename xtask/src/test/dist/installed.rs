@@ -1,4 +1,4 @@
-//! A `meridian` from a package: its command line, and a request through its gateway.
+//! The programs of a package: their command lines, and a request through a gateway.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 
 use crate::cmd::stdout_of;
+use crate::dist::programs::{BOTH, LAB, MERIDIAN, Program};
 use crate::running::Running;
 
 const MODEL: &str = "llama-3.1-8b";
@@ -19,8 +20,12 @@ const LISTENS: [&str; 2] = ["127.0.0.1:8080", "127.0.0.1:8081"];
 const LIMIT: Duration = Duration::from_secs(60);
 
 pub(super) struct Installed {
-    /// The command line in front of meridian's own arguments.
-    pub(super) command: Vec<String>,
+    /// The command line in front of a program, if the program does not start by itself.
+    pub(super) front: Vec<String>,
+    /// The folder of the programs, as that command line sees it.
+    pub(super) bin: String,
+    /// Whether `meridian` can start `meridian-lab`.
+    pub(super) finds_lab: bool,
     /// A folder for files and logs, as it is called here.
     pub(super) folder: PathBuf,
     /// The same folder as the program sees it.
@@ -28,36 +33,45 @@ pub(super) struct Installed {
 }
 
 impl Installed {
-    /// A program that sees the same files as this one.
-    pub(super) fn here(program: &Path, folder: &Path) -> anyhow::Result<Installed> {
-        let program = program.to_str().context("the checkout's path is not text")?.to_owned();
+    /// Programs that see the same files as this one.
+    pub(super) fn here(bin: &Path, folder: &Path) -> anyhow::Result<Installed> {
+        let bin = bin.to_str().context("the checkout's path is not text")?.to_owned();
         let (folder, inside) = (folder.to_owned(), folder.to_owned());
-        Ok(Installed { command: vec![program], folder, inside })
+        Ok(Installed { front: Vec::new(), bin, finds_lab: true, folder, inside })
     }
 
-    /// The program with these arguments, without the environment of this one: cargo's libraries
-    /// are in it.
-    pub(super) fn call(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(&self.command[0]);
-        command.args(&self.command[1..]).args(args).stdin(Stdio::null());
+    /// A program with these arguments, without the environment of this one: cargo's libraries are
+    /// in it.
+    pub(super) fn call(&self, program: &Program, args: &[&str]) -> Command {
+        let program = format!("{}/{}", self.bin, program.name);
+        let words: Vec<&String> = self.front.iter().chain([&program]).collect();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).args(args).stdin(Stdio::null());
         command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
         command
     }
 
-    /// Ensures that the program starts and is of this version.
-    pub(super) fn is_version(&self, version: &str) -> anyhow::Result<()> {
-        let printed = stdout_of(self.call(&["--version"]))?;
-        let wanted = format!("meridian {version} (");
-        ensure!(printed.starts_with(&wanted), "--version prints {printed:?}, not {wanted}...");
+    /// A command of the laboratory as a user types it: `meridian` starts `meridian-lab`.
+    fn call_lab(&self, args: &[&str]) -> Command {
+        self.call(if self.finds_lab { &MERIDIAN } else { &LAB }, args)
+    }
+
+    /// Ensures that both programs start and are of this version.
+    pub(super) fn are_version(&self, version: &str) -> anyhow::Result<()> {
+        for program in &BOTH {
+            let printed = stdout_of(self.call(program, &["--version"]))?;
+            let wanted = format!("{} {version} (", program.name);
+            ensure!(printed.starts_with(&wanted), "--version prints {printed:?}, not {wanted}...");
+        }
         Ok(())
     }
 
     /// Checks the example configuration and serves with it: a gateway in front of a model engine
-    /// answers a request and ends at SIGTERM.
+    /// answers a request and ends at SIGTERM. The engine is a command of the laboratory.
     pub(super) fn serves(&self, example: &str) -> anyhow::Result<()> {
         self.check(example)?;
         let engine = ["engine", "--model", MODEL, "--gpu", "l4", "--time-scale", "100"];
-        let engine = Running::start(self.call(&engine), &self.folder.join("engine.log"))?;
+        let engine = Running::start(self.call_lab(&engine), &self.folder.join("engine.log"))?;
         let mut config = example.replace(ENGINE, &format!("http://{}", engine.address));
         ensure!(config != example, "the example configuration lacks {ENGINE}");
         for address in LISTENS {
@@ -65,7 +79,7 @@ impl Installed {
             config = config.replace(address, "127.0.0.1:0");
         }
         let seen = self.check(&config)?;
-        let gateway = self.call(&["gateway", "-c", &seen]);
+        let gateway = self.call(&MERIDIAN, &["gateway", "-c", &seen]);
         let gateway = Running::start(gateway, &self.folder.join("gateway.log"))?;
         let answer = answer(&gateway.address)
             .with_context(|| format!("the gateway's log: {}", gateway.messages()))?;
@@ -79,7 +93,7 @@ impl Installed {
         let file = self.folder.join("gateway.yaml");
         std::fs::write(&file, config).with_context(|| file.display().to_string())?;
         let seen = self.inside.join("gateway.yaml").display().to_string();
-        stdout_of(self.call(&["check", "-c", &seen]))?;
+        stdout_of(self.call(&MERIDIAN, &["check", "-c", &seen]))?;
         Ok(seen)
     }
 }

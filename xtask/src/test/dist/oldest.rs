@@ -3,20 +3,20 @@
 use std::path::PathBuf;
 
 use super::root;
-use crate::dist::{Made, archive, debs, glibc};
+use crate::dist::programs::BOTH;
+use crate::dist::{Made, debs, glibc};
 use crate::house::House;
 
-// The binary needs no newer symbols than promised, and it serves where the dynamic loader and all
+// The programs need no newer symbols than promised, and they serve where the dynamic loader and all
 // libraries are Debian 11's.
 pub(super) fn serves_with_debian_11(house: &House, made: &Made) -> anyhow::Result<()> {
-    glibc::ensure_runs_on(house, &made.binary)?;
+    for program in &BOTH {
+        glibc::ensure_runs_on(house, &made.programs.path(program))?;
+    }
     let root = debian_11(house, made, "test-oldest")?;
-    let program = root.join("usr/bin/meridian");
-    std::fs::create_dir_all(root.join("usr/bin"))?;
-    std::fs::copy(&made.binary, &program)?;
-    archive::set_mode(&program, 0o755)?;
+    made.programs.copy_to(&root.join("usr/bin"))?;
     let installed = root::enter(&root, None)?;
-    installed.is_version(&made.place.version)?;
+    installed.are_version(&made.place.version)?;
     installed.serves(house.file("packaging/gateway.yaml")?)
 }
 

@@ -9,6 +9,7 @@ use anyhow::{Context as _, ensure};
 
 use crate::cmd::{cmd, stdout_of};
 use crate::dist::Made;
+use crate::dist::programs::MERIDIAN;
 use crate::house::House;
 use crate::running::Running;
 
@@ -74,7 +75,8 @@ fn llamacpp(house: &House, made: &Made, folder: &Path, port: &str) -> anyhow::Re
     let home = house.root.join(".venv/llamacpp");
     if model(&home).is_none() {
         let up = ["up", "--regions", "us", "--engine", "llamacpp", "--for", "1s"];
-        stdout_of(cmd(&house.root, &made.binary, &up)).context("llama.cpp is not installed")?;
+        let meridian = made.programs.path(&MERIDIAN);
+        stdout_of(cmd(&house.root, meridian, &up)).context("llama.cpp is not installed")?;
     }
     let model = model(&home).with_context(|| format!("no model in {}", home.display()))?;
     let mut serve = cmd(&house.root, home.join("venv/bin/python"), &[]);

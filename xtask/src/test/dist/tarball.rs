@@ -8,20 +8,27 @@ use crate::dist::Made;
 use crate::house::House;
 
 /// Files that docs/install.md tells users to copy.
-const HOLDS: [&str; 10] = [
+const HOLDS: [&str; 17] = [
     "bin/meridian",
+    "bin/meridian-lab",
     "etc/meridian/gateway.yaml",
     "lib/systemd/system/meridian.service",
     "lib/sysusers.d/meridian.conf",
+    "share/man/man1/meridian.1",
     "share/man/man1/meridian-gateway.1",
+    "share/man/man1/meridian-up.1",
+    "share/man/man1/meridian-lab.1",
     "share/bash-completion/completions/meridian",
+    "share/bash-completion/completions/meridian-lab",
     "share/zsh/site-functions/_meridian",
+    "share/zsh/site-functions/_meridian-lab",
     "share/fish/vendor_completions.d/meridian.fish",
+    "share/fish/vendor_completions.d/meridian-lab.fish",
     "LICENSE",
     "INSTALL.md",
 ];
 
-// The tarball has all its files in one folder, and its binary serves from where it was unpacked.
+// The tarball has all its files in one folder, and its programs serve from where they were unpacked.
 pub(super) fn is_unpacked_and_serves(_: &House, made: &Made) -> anyhow::Result<()> {
     let folder = made.place.stage("test-tarball")?;
     let mut unpack = cmd(&folder, "tar", &["--extract", "--strip-components=1", "--file"]);
@@ -32,8 +39,8 @@ pub(super) fn is_unpacked_and_serves(_: &House, made: &Made) -> anyhow::Result<(
     }
     let unit = std::fs::read_to_string(folder.join("lib/systemd/system/meridian.service"))?;
     ensure!(unit.contains("ExecStart=/usr/local/bin/meridian "), "the unit names another binary");
-    let installed = Installed::here(&folder.join("bin/meridian"), &folder)?;
-    installed.is_version(&made.place.version)?;
+    let installed = Installed::here(&folder.join("bin"), &folder)?;
+    installed.are_version(&made.place.version)?;
     installed.serves(&std::fs::read_to_string(folder.join("etc/meridian/gateway.yaml"))?)
 }
 
