@@ -7,7 +7,7 @@
 //! `meridian` have them (its feature `rivals`). `tests/reference` has recorded choices of the real
 //! routers, with which the tests compare these.
 //!
-//! Not here: rules that are nobody's in particular, such as round robin and consistent hashing. They
+//! Not here: rules that belong to no particular router, such as round robin and consistent hashing. They
 //! are in `meridian_routing::policy`, beside the default.
 #![no_std]
 #![deny(missing_docs)]
