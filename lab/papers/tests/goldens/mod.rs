@@ -14,7 +14,18 @@ use meridian_tools::table::Table;
 
 /// Experiments whose small run takes seconds to minutes, nine tenths of the time of all. They run in the
 /// program `heavy`, the others in `all`.
-pub(crate) const HEAVY: &[&str] = &[];
+pub(crate) const HEAVY: &[&str] = &[
+    "calibration",
+    "heroserve-fig10",
+    "heroserve-fig8",
+    "mfs-ablation",
+    "mfs-fig10",
+    "mfs-fig11",
+    "mfs-fig12",
+    "mfs-fig13",
+    "mfs-fig14",
+    "planner-measured",
+];
 
 /// Compares the experiments of one program with their files.
 ///

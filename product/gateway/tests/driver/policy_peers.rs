@@ -35,7 +35,7 @@ async fn every_policy_takes_effect_on_gateways_with_peers() {
     eu.until("eu sees the replica of us", |s| s.peers[0].eligible == 1).await;
 
     let other =
-        json!({"name": "expression", "score": "outstanding - match_ratio", "block_bytes": 128});
+        json!({"name": "expression", "score": "outstanding - matched_tokens", "block_bytes": 128});
     for (policy, name) in [(json!("round_robin"), "round_robin"), (other, "expression")] {
         let (status, said) = plane.ask("PUT", "/admin/regions/us/policy", policy).await;
         assert_eq!(status, 200, "{said}");

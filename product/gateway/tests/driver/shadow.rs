@@ -41,21 +41,20 @@ async fn what_it_would_do() {
     let files = Files::new("shadow");
     let (a, b) = (Replica::start().await, Replica::start().await);
     let (region, ids) = region(&files, [&a, &b], "round_robin").await;
-    assert_eq!((a.count(), b.count()), (4, 0), "no request follows the shadow");
+    assert_eq!((a.count(), b.count()), (0, 4), "no request follows the shadow");
 
     let shadow = region.status().await.shadow.unwrap();
     let Shadow { policy, decisions, compared, compared_same, .. } = &shadow;
     assert_eq!((policy.as_str(), shadow.admission.as_str()), ("round_robin", "blind"));
-    assert_eq!((decisions["same"], decisions["other_replica"]), (1, 3));
-    assert_eq!((*compared, *compared_same), (4, 1));
+    assert_eq!(decisions["other_replica"], 4);
+    assert_eq!((*compared, *compared_same), (4, 0));
     assert!(shadow.matched_tokens > 0 && shadow.shadow_matched_tokens == 0, "{shadow:?}");
     assert!(shadow.shadow_first_token_ms > shadow.first_token_ms, "{shadow:?}");
 
     let page = region.admin("GET", "/metrics", "").await;
     let page = page.text();
     for line in [
-        "meridian_shadow_decisions_total{policy=\"round_robin\",outcome=\"same\"} 1\n",
-        "meridian_shadow_decisions_total{policy=\"round_robin\",outcome=\"other_replica\"} 3\n",
+        "meridian_shadow_decisions_total{policy=\"round_robin\",outcome=\"other_replica\"} 4\n",
         "meridian_shadow_compared_total{policy=\"round_robin\"} 4\n",
         "meridian_shadow_matched_tokens_total{policy=\"round_robin\",pick=\"shadow\"} 0\n",
     ] {
@@ -66,7 +65,7 @@ async fn what_it_would_do() {
     let explained: Explanation = serde_json::from_slice(&explained.body).unwrap();
     let pick = explained.shadow.unwrap();
     assert_eq!((pick.policy.as_str(), pick.would.as_str()), ("round_robin", "other_replica"));
-    assert_eq!(pick.picked.as_deref(), Some(b.url().as_str()));
+    assert_eq!(pick.picked.as_deref(), Some(a.url().as_str()));
     assert_eq!((pick.reason.as_deref(), pick.matched_tokens), (Some("turn"), Some(0)));
 
     stopped(region).await;
@@ -74,9 +73,9 @@ async fn what_it_would_do() {
     let words = |lines: &[Value], name: &str| -> Vec<Value> {
         lines.iter().map(|line| line[name].clone()).collect()
     };
-    let turns = ["same", "other_replica", "other_replica", "other_replica"];
+    let turns = ["other_replica"; 4];
     assert_eq!(words(&log, "shadow_would"), turns);
-    assert_eq!(words(&log, "shadow_replica"), ["r0", "r1", "r1", "r1"]);
+    assert_eq!(words(&log, "shadow_replica"), ["r0"; 4]);
     assert_eq!(words(&journal, "x_shadow_would"), turns);
     assert!(words(&journal, "x_shadow").iter().all(|name| name == "round_robin"));
     assert_eq!(log[3]["shadow_matched"], 0);
