@@ -141,7 +141,7 @@ mod tests {
     fn form() {
         let file = String::from_utf8(kept().to_bytes()).unwrap();
         expect_test::expect![[r#"
-            {"version":1,"region":"eu","at":1800000000,"sum":"346c808ee52db7dd"}
+            {"version":1,"region":"eu","at":1800000000,"sum":"335e4bc7c50fc084"}
             {"store":"s","revision":7,"regions":{"eu":{"labels":{"jurisdiction":"eu"},"policy":"chwbl","wanted":"up"}},"replicas":{"a":{"region":"eu","spec":{"url":"http://10.0.0.1:8000","engine":"auto"},"wanted":"up"}},"gateways":{"eu-1":{"region":"eu","address":"x","version":"1","rtt_ms":{"us":92.25}}}}
         "#]]
         .assert_eq(&file);
