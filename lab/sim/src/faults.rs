@@ -4,9 +4,9 @@
 //! later. A gateway that stops loses its requests in progress. The nearest living gateway adopts
 //! its replicas once the loss is noticed, and hands them back afterwards (SkyWalker, section 4.2).
 
+use meridian_base::assign::{Serving, serving};
 use meridian_base::{Duration, RequestId};
 use meridian_routing::Outcome;
-use meridian_routing::assign::{Serving, serving};
 
 use crate::event::Event;
 use crate::report::Fate;
@@ -156,7 +156,7 @@ impl World {
     }
 
     /// Updates the gateways' tables to the assignment for the living gateways; the rule is
-    /// [`meridian_routing::assign`].
+    /// [`meridian_base::assign`].
     pub(crate) fn adopt(&mut self) {
         if self.uncontrolled {
             return;

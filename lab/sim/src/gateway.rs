@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use meridian_base::residency::Place;
 use meridian_base::{Duration, ModelId, PeerId, ReplicaId, Time, mix};
 use meridian_routing::policy::{Params, Spec};
-use meridian_routing::residency::Place;
 use meridian_routing::{
     Config, IndexSpec, Input, Insert, MOST_REPLICA_IDS, PeerSpec, Pool, ProbeConfig, ReplicaSpec,
     Role, Routing,

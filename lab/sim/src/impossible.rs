@@ -1,9 +1,9 @@
 //! Errors for inconsistent scenarios.
 
 use meridian_base::Duration;
+use meridian_base::residency::MOST_PLACES;
 use meridian_engine::ConfigError;
 use meridian_routing::MOST_REPLICA_IDS;
-use meridian_routing::residency::MOST_PLACES;
 
 use crate::scenario::{Scenario, Topology};
 

@@ -3,12 +3,12 @@
 //! A scenario lists the regions that may serve a load, and the checkers use only that list. The
 //! gateways get it as rules, in every form that rules have: regions by name and by label, and a
 //! list that results only from two rules together. The routing machine applies them as it does in a
-//! live gateway (`meridian_routing::residency`), so a search over scenarios searches that too.
+//! live gateway (`meridian_base::residency`), so a search over scenarios searches that too.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use meridian_routing::residency::{Atlas, Labels, Names, Place, Residence, Rule, Subject, Term};
+use meridian_base::residency::{Atlas, Labels, Names, Place, Residence, Rule, Subject, Term};
 
 use crate::scenario::{Load, Region};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use meridian_routing::residency::{Labels, Names, Rule, Term};
+use meridian_base::residency::{Labels, Names, Rule, Term};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use meridian_base::residency::Labels;
 use meridian_routing::MOST_REPLICA_IDS;
-use meridian_routing::residency::Labels;
 
 use super::residency::check_labels;
 use super::{ConfigError, Format, base_url, file, from_problems, pool_problems};

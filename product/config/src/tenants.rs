@@ -6,8 +6,8 @@
 
 use std::fmt;
 
+use meridian_base::residency::Labels;
 use meridian_routing::Priority;
-use meridian_routing::residency::Labels;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -6,7 +6,7 @@
 //! of the registry reads a [`View`] and keeps it up to date with a watch.
 //!
 //! The assignment of replicas to gateways is not stored: it follows from the view, and every
-//! gateway computes the same one (`meridian_routing::assign`).
+//! gateway computes the same one (`meridian_base::assign`).
 
 mod import;
 mod living;

@@ -12,7 +12,7 @@ mod times;
 
 use std::collections::BTreeMap;
 
-use meridian_routing::residency::Labels;
+use meridian_base::residency::Labels;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ pub use decision::{Candidate, Decided, Ending, Explanation, PeerCandidate, Shado
 pub use engine::{EngineName, UnknownEngine};
 pub use guard::{Barred, Guard, check_json};
 pub use legs::{CutPair, Links, Pair, Pool};
-pub use meridian_routing::Role;
+pub use meridian_base::Role;
 pub use page::{Health, Level, PageState, Point, Problem, Saved, Snapshot};
 pub use pools::{RoleName, TransferName, UnknownName};
 pub use problems::{bootstrap, from_problems, pool_problems};

@@ -7,9 +7,9 @@ use hashbrown::HashMap;
 use meridian_base::{PeerId, ReplicaId, RequestId, Time, mix};
 
 use crate::growth::growth;
+use crate::legs::Fetch;
 use crate::peer::MOST;
 use crate::places::Permitted;
-use crate::pool::Fetch;
 use crate::recall::Recall;
 use crate::request::{Outcome, Request};
 use crate::shadow::Shadowed;

@@ -11,11 +11,9 @@
 //! another policy the caches and queues would have become different ones, which only a simulation
 //! shows (docs/page.md).
 
-use meridian_base::ReplicaId;
+use meridian_base::{Pace, Remote, ReplicaId};
 
-use crate::digest::Remote;
 use crate::explain::{CandidateRow, Decision};
-use crate::links::Pace;
 use crate::target::Target;
 
 /// The first token that one placement of a request promises.

@@ -3,11 +3,11 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use meridian_base::{Duration, PeerId, ReplicaId, RequestId, Time};
+use meridian_base::{Duration, Pace, PeerId, ReplicaId, RequestId, Time};
 
 use crate::alternatives::FirstToken;
 use crate::ending::Ending;
-use crate::links::{Links, Pace};
+use crate::links::Links;
 use crate::policy::Common;
 use crate::replica::Row;
 use crate::shadow::Shadowed;

@@ -10,10 +10,9 @@ mod class;
 mod tests;
 
 use alloc::vec::Vec;
-use meridian_base::{Duration, RequestId, Time};
+use meridian_base::{Duration, Priority, RequestId, Time};
 
 use self::class::Class;
-use crate::priority::Priority;
 use crate::request::Request;
 use crate::why::RejectWhy;
 

@@ -31,7 +31,7 @@ use order::{Hold, NONE, Orders};
 use recall::Changes;
 pub(crate) use recall::Recalled;
 use runs::Runs;
-pub use spec::{Branch, Evict, IndexSpec, Insert};
+pub use spec::{Evict, IndexSpec, Insert};
 
 use crate::replicas::MOST_REPLICA_IDS;
 

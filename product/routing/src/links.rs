@@ -15,10 +15,9 @@
 
 use alloc::collections::BTreeMap;
 use hashbrown::HashTable;
-use meridian_base::{Duration, ReplicaId, Time, mix};
+use meridian_base::{Duration, Pace, Pool, ReplicaId, Time, mix};
 
 use crate::line::Line;
-use crate::pool::Pool;
 
 /// ms a token until a transfer has been seen: 128 KiB a token, as of an 8B model, at 50 Gb/s.
 const GUESS_MS: f32 = 0.02;
@@ -69,27 +68,10 @@ impl Ends {
     }
 }
 
-/// The time that KV takes on a link.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Pace {
-    /// ms of any transfer.
-    pub fixed_ms: f32,
-    /// ms of each token more.
-    pub ms_per_token: f32,
-}
-
-impl Pace {
-    /// The time of `tokens`, ms.
-    #[must_use]
-    #[inline]
-    pub fn ms(&self, tokens: f32) -> f32 {
-        self.fixed_ms + self.ms_per_token * tokens
-    }
-
-    fn of(line: &Line) -> Pace {
-        let ms_per_token = (line.slope() as f32).clamp(GUESS_MS / SPAN, GUESS_MS * SPAN);
-        Pace { fixed_ms: line.fixed() as f32, ms_per_token }
-    }
+/// The pace that a line through transfers says.
+fn pace_of(line: &Line) -> Pace {
+    let ms_per_token = (line.slope() as f32).clamp(GUESS_MS / SPAN, GUESS_MS * SPAN);
+    Pace { fixed_ms: line.fixed() as f32, ms_per_token }
 }
 
 /// A pair whose transfers fail.
@@ -131,13 +113,13 @@ impl Links {
     pub fn pace(&self, from: (ReplicaId, Pool), to: (ReplicaId, Pool)) -> Pace {
         let ends = Ends::of(from, to);
         let link = self.between.find(ends.hash(), |link| link.ends == ends);
-        link.map_or_else(|| self.mean(), |link| Pace::of(&link.line))
+        link.map_or_else(|| self.mean(), |link| pace_of(&link.line))
     }
 
     /// The pace of all links together.
     #[must_use]
     pub fn mean(&self) -> Pace {
-        let mean = Pace::of(&self.all);
+        let mean = pace_of(&self.all);
         if self.is_learned() { mean } else { Pace { fixed_ms: GUESS_FIXED_MS, ..mean } }
     }
 

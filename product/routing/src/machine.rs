@@ -21,11 +21,13 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use meridian_base::{Duration, ModelId, PeerId, ReplicaId, RequestId, Rng, Time, mix};
+use meridian_base::{
+    Digest, Duration, Holdings, ModelId, PeerId, ReplicaId, RequestId, Rng, Time, mix,
+};
 
 use self::decide::{Choice, Scratch};
 use self::forwards::End;
-pub use self::handover::{Holdings, MOST_HOLDINGS};
+pub use self::handover::MOST_HOLDINGS;
 use self::rule::{Bounds, Rule};
 use self::search::Search;
 pub use self::shadow::ShadowConfig;
@@ -34,7 +36,6 @@ use crate::active::{Active, Actives};
 use crate::adapters::AdapterReport;
 use crate::admission::Admission;
 use crate::breaker::BreakerConfig;
-use crate::digest::Digest;
 use crate::explain::{CandidateRow, Decision, Journal};
 use crate::growth::Replies;
 use crate::held::{Held, HeldConfig};
@@ -47,10 +48,10 @@ use crate::probe::{ProbeConfig, Schedule};
 use crate::replica::{Load, ReplicaSpec, State};
 use crate::replicas::Replicas;
 use crate::request::{Outcome, Request, Usage};
-use crate::residency::Atlas;
 use crate::snapshot::Snapshot;
 use crate::topology::{PeerSpec, Peering, Topology};
 use crate::why::{RejectWhy, Why};
+use meridian_base::residency::Atlas;
 
 /// Configuration of a region's routing decisions.
 #[derive(Clone, Debug)]

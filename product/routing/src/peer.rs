@@ -11,12 +11,10 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use meridian_base::{Duration, PeerId, ReplicaId, RequestId, Time};
+use meridian_base::{Digest, Duration, Pace, PeerId, Remote, ReplicaId, RequestId, Time};
 
-use crate::digest::{Digest, Remote};
-use crate::links::Pace;
-use crate::residency::Place;
 use crate::topology::{PeerSpec, Peering};
+use meridian_base::residency::Place;
 
 /// Most peers: a request's permission is a bit for each.
 pub(crate) const MOST: usize = 64;

@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 
 use crate::peer::Peers;
 use crate::request::Request;
-use crate::residency::{Atlas, MOST_PLACES, Place, Residence};
+use meridian_base::residency::{Atlas, MOST_PLACES, Place, Residence};
 
 /// The number of a place when all are taken: no rule's mask has this bit.
 const BEYOND: u8 = MOST_PLACES as u8;
@@ -153,7 +153,7 @@ impl Places {
         };
     }
 
-    fn labels(&self) -> &BTreeMap<alloc::string::String, crate::residency::Labels> {
+    fn labels(&self) -> &BTreeMap<alloc::string::String, meridian_base::residency::Labels> {
         &self.atlas.labels
     }
 }
@@ -164,7 +164,7 @@ mod tests {
     use alloc::string::ToString;
     use meridian_base::{ModelId, RequestId};
 
-    use crate::residency::{Rule, Term};
+    use meridian_base::residency::{Rule, Term};
 
     fn rack(n: usize) -> Arc<Place> {
         let labels = BTreeMap::from([("rack".to_string(), n.to_string())]);

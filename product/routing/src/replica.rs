@@ -7,20 +7,20 @@
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use meridian_base::{Duration, ModelId, RequestId, Time};
+use meridian_base::{Duration, ModelId, Pool, RequestId, Time};
 
 use crate::adapters::Adapters;
 use crate::breaker::{Breaker, BreakerConfig, BreakerState};
 use crate::cost::{Ewma, Gaps, Share};
 use crate::growth::growth;
-use crate::pool::{Legs, Pool};
+use crate::legs::Legs;
 use crate::request::Usage;
-use crate::residency::Place;
 use crate::reuse::{Reuse, Used};
 use crate::slots::Slots;
 use crate::speed::PrefillSpeed;
 use crate::steps::Steps;
 use crate::why::Ineligible;
+use meridian_base::residency::Place;
 
 /// The driver's description of a replica when it joins.
 #[derive(Clone, Debug, PartialEq)]

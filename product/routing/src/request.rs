@@ -1,10 +1,9 @@
 //! Requests as the machine sees them: lengths, hashes and labels, never the text.
 
 use alloc::vec::Vec;
-use meridian_base::{ModelId, RequestId, Time};
+use meridian_base::{ModelId, Priority, RequestId, Time};
 
-use crate::priority::Priority;
-use crate::residency::Residence;
+use meridian_base::residency::Residence;
 
 /// One request as it arrives.
 #[derive(Clone, Debug)]

@@ -9,9 +9,8 @@
 
 mod slots;
 
-use meridian_base::{PeerId, ReplicaId};
+use meridian_base::{Digest, PeerId, ReplicaId};
 
-use crate::digest::Digest;
 use crate::index::{IndexSpec, Insert, PrefixIndex, Recalled};
 use crate::peer::MOST;
 use slots::{REMOTES, Slots};

@@ -33,8 +33,8 @@ enum Tree {
 const TABLE: &[Line] = &[
     product("base", &[]),
     product("routing", &["base"]),
-    product("protocol", &["base", "routing"]),
-    product("config", &["protocol", "routing"]),
+    product("protocol", &["base"]),
+    product("config", &["base", "protocol", "routing"]),
     product("tls", &["protocol"]),
     product("page", &[]),
     product("dns", &[]),

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use meridian_base::assign::{Serving, assign};
 use meridian_protocol::admin::{AddReplica, EngineName, RoleName, TransferName};
 use meridian_protocol::legs::{self, Protocol};
 use meridian_protocol::registry::{Replica, Seen, Wanted};
-use meridian_routing::assign::{Serving, assign};
 use serde::Deserialize;
 
 use super::ask::Control;

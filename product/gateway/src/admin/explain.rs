@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use meridian_base::residency::Residence;
 use meridian_base::{Duration, RequestId, Time};
 use meridian_protocol::admin::{
     self, Candidate, Decided, Explanation, Pair, PeerCandidate, ShadowPick,
 };
-use meridian_routing::residency::Residence;
 use meridian_routing::{
     CandidateRow, Decision, Ending, Ineligible, Request, Routing, Shadowed, Target, Why,
 };

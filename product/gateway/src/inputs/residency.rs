@@ -1,7 +1,7 @@
 //! Residency at a gateway: the rules of its file, its knowledge of regions, and the audit of
 //! answers.
 //!
-//! The routing machine applies the rules (`meridian_routing::residency`, shared with the
+//! The routing machine applies the rules (`meridian_base::residency`, shared with the
 //! simulator). A request carries the rules that name it, and this module gives the machine the
 //! region data of the gateway's file and the registry ([`Known`]). The rules also hold at the
 //! gateway that receives a forwarded request: it applies its own and those that came with the
@@ -16,11 +16,11 @@ mod refusals;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use http::HeaderValue;
+use meridian_base::residency::{Residence, Rule, Subject};
 use meridian_base::{ModelId, PeerId, ReplicaId};
 use meridian_config::{self as config, ConfigError};
 use meridian_protocol::registry::Snapshot;
 use meridian_routing::Input;
-use meridian_routing::residency::{Residence, Rule, Subject};
 
 use crate::inputs::pins::Home;
 use crate::machine::driver::Driver;

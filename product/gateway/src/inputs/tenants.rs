@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use meridian_base::residency::Labels;
 use meridian_config as config;
 use meridian_protocol::openai::Endpoint;
 use meridian_routing::Priority;
-use meridian_routing::residency::Labels;
 use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom, SystemRandom};
 use subtle::ConstantTimeEq;

@@ -5,9 +5,9 @@ use std::time::Duration;
 use http::header::{HeaderMap, HeaderValue};
 use http::{Method, Request, Response};
 use hyper::body::Incoming;
+use meridian_base::residency::Residence;
 use meridian_protocol::peer::Marks;
 use meridian_routing::Priority;
-use meridian_routing::residency::Residence;
 
 use super::link::Link;
 use crate::error::AttemptError;

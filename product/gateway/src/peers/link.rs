@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use http::uri::Authority;
+use meridian_base::residency::Place;
 use meridian_base::{PeerId, Rng, keyed};
 use meridian_config as config;
 use meridian_protocol::admin;
 use meridian_protocol::intervals::{DOWN, History, UP};
 use meridian_protocol::peer::Identity;
-use meridian_routing::residency::Place;
 use meridian_routing::{Input, PeerSpec};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};

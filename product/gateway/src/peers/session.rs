@@ -17,11 +17,11 @@ use http::uri::{Authority, PathAndQuery};
 use hyper::body::Incoming;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use meridian_base::residency::Place;
 use meridian_base::{Rng, Time};
 use meridian_protocol::peer::{
     Agreement, Ask, FOLLOW, Hearing, MOST_MESSAGE, News, PLACES_SINCE, PeerError, RULES_SINCE, Tell,
 };
-use meridian_routing::residency::Place;
 use meridian_routing::{Holdings, Input};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};

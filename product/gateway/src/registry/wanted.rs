@@ -1,15 +1,15 @@
 //! Computes the replicas that this gateway should have, from a view of the registry. Pure.
 //!
-//! Every gateway computes the same assignment (`meridian_routing::assign`), and counts itself as
+//! Every gateway computes the same assignment (`meridian_base::assign`), and counts itself as
 //! alive whatever the view says about it: it knows better.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use meridian_base::assign::{Serving, assign};
 use meridian_protocol::address::authority;
 use meridian_protocol::admin::AddReplica;
 use meridian_protocol::registry::{Replica, Snapshot, Wanted};
-use meridian_routing::assign::{Serving, assign};
 
 /// A replica that this gateway should have.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use bytes::Bytes;
 use http::HeaderValue;
 use http::uri::Authority;
+use meridian_base::residency::Place;
 use meridian_base::{Duration, ModelId, ReplicaId, Time};
 use meridian_protocol::admin::AddReplica;
 use meridian_protocol::engines::Engine;
@@ -17,7 +18,6 @@ use meridian_protocol::intervals::{DOWN, History, REMOVED, Standing, UP};
 use meridian_protocol::legs::{Protocol, Rank};
 use meridian_protocol::peer::{IdentityError, label};
 use meridian_protocol::signals::Transfers;
-use meridian_routing::residency::Place;
 use meridian_routing::{MOST_REPLICA_IDS, Role, State};
 use tokio_util::sync::CancellationToken;
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use meridian_base::Duration;
+use meridian_base::residency::MOST_PLACES;
 use meridian_protocol::admin::AddReplica;
 use meridian_routing::Input;
-use meridian_routing::residency::MOST_PLACES;
 
 use crate::inputs::pins::Pins;
 use crate::machine::driver::Driver;

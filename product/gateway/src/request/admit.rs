@@ -7,9 +7,9 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, request};
 use hyper::body::Incoming;
+use meridian_base::residency::{Labels, Residence, Subject};
 use meridian_base::{Duration, ModelId, RequestId, Time};
 use meridian_protocol::openai::{self, Endpoint, RequestInfo, Splices};
-use meridian_routing::residency::{Labels, Residence, Subject};
 use meridian_routing::{self as routing, RejectWhy};
 
 use crate::http::collect::{Collected, collect};

@@ -2,7 +2,7 @@
 //! they were generated and by which replica.
 
 use http::{HeaderMap, HeaderValue};
-use meridian_routing::residency::Residence;
+use meridian_base::residency::Residence;
 
 use crate::http::headers;
 use crate::inputs::residency::{self, Residency, RuleOutcome};

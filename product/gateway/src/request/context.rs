@@ -8,10 +8,10 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method};
+use meridian_base::residency::Residence;
 use meridian_base::{ModelId, Time};
 use meridian_protocol::openai::{Endpoint, RequestInfo, Splices};
 use meridian_routing::Priority;
-use meridian_routing::residency::Residence;
 
 use crate::peers::report::Report;
 use crate::request::settings::Settings;

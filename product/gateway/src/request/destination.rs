@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use meridian_base::Duration;
-use meridian_routing::residency::Residence;
+use meridian_base::residency::Residence;
 use meridian_routing::{Outcome, RejectWhy, Target, Why};
 
 use crate::inputs::residency::{Known, Residency};
@@ -104,9 +104,9 @@ impl Destinations {
 #[cfg(test)]
 mod tests {
     use meridian_base::ReplicaId;
+    use meridian_base::residency::{Labels, Subject};
     use meridian_config as config;
     use meridian_protocol::admin::AddReplica;
-    use meridian_routing::residency::{Labels, Subject};
     use meridian_routing::{Config, Routing, policy};
     use tokio::sync::mpsc;
     use tokio_util::sync::CancellationToken;

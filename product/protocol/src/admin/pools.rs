@@ -4,7 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use meridian_routing::Role;
+use meridian_base::Role;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::AddReplica;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use meridian_routing::Role;
+use meridian_base::Role;
 
 use super::AddReplica;
 use crate::address::base_url;

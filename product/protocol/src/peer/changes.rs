@@ -7,7 +7,7 @@
 use std::sync::OnceLock;
 
 use meridian_base::ReplicaId;
-use meridian_routing::{Digest, Remote};
+use meridian_base::{Digest, Remote};
 use prost::Message;
 
 use super::proto;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use meridian_routing::residency::Place;
-use meridian_routing::{Digest, Remote};
+use meridian_base::residency::Place;
+use meridian_base::{Digest, Remote};
 
 use super::bounds::{MOST_REPLICAS, PeerError, at_most};
 use super::changes::Changes;

@@ -4,7 +4,7 @@
 //! Each message can be read alone. Holdings that do not fit into one message are split into parts,
 //! each of which starts with a complete chain.
 
-use meridian_routing::{Branch, Holdings};
+use meridian_base::{Branch, Holdings};
 
 use super::bounds::{MOST_BLOCKS, MOST_HOST, PeerError, amount, at_most, name};
 use super::proto;

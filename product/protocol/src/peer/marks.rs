@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
-use meridian_routing::Priority;
-use meridian_routing::residency::Rule;
+use meridian_base::Priority;
+use meridian_base::residency::Rule;
 
 use super::hello::MAJOR;
 use super::rules;
@@ -179,7 +179,7 @@ fn number(name: &'static str, value: &HeaderValue) -> Result<u64, MarksError> {
 
 #[cfg(test)]
 mod tests {
-    use meridian_routing::residency::Term;
+    use meridian_base::residency::Term;
 
     use super::*;
 

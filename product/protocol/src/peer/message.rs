@@ -1,7 +1,7 @@
 //! The messages of the stream, and their encoding.
 
 use bytes::{Buf, BufMut};
-use meridian_routing::Holdings;
+use meridian_base::Holdings;
 use prost::Message;
 
 use super::bounds::{MOST_HOST, MOST_MESSAGE, MOST_MODEL, MOST_MODELS, PeerError, at_most, name};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::BufMut;
 use meridian_base::ReplicaId;
-use meridian_routing::residency::Place;
-use meridian_routing::{Pace, Pool, Remote, Role};
+use meridian_base::residency::Place;
+use meridian_base::{Pace, Pool, Remote, Role};
 use prost::Message;
 
 use super::bounds::{MOST_REPLICAS, PeerError, amount, at_most, number, open, row, share};

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use meridian_routing::Digest;
+use meridian_base::Digest;
 
 use super::bounds::MOST_REPLICAS;
 use super::changes::Changes;

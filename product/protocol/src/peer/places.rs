@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use meridian_routing::residency::{MOST_PLACES, Place};
+use meridian_base::residency::{MOST_PLACES, Place};
 use prost::Message;
 
 use super::bounds::{MOST_NAME, PeerError, at_most};

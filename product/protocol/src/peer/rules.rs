@@ -4,7 +4,7 @@
 //! `eu-only:eu jurisdiction=eu;near:eu us` in one header. Names have a restricted character set, so
 //! nothing has to be escaped.
 
-use meridian_routing::residency::{Rule, Term};
+use meridian_base::residency::{Rule, Term};
 
 use super::identity::label;
 

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use meridian_routing::Digest;
+use meridian_base::Digest;
 
 use super::news::News;
 use super::page::Page;

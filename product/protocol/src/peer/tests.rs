@@ -1,6 +1,6 @@
 use meridian_base::ReplicaId;
-use meridian_routing::residency::Place;
-use meridian_routing::{Digest, Pace, Pool, Remote, Role};
+use meridian_base::residency::Place;
+use meridian_base::{Digest, Pace, Pool, Remote, Role};
 use proptest::prelude::*;
 use prost::Message;
 use std::sync::Arc;

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use meridian_routing::assign::{Home, Membership};
+use meridian_base::assign::{Home, Membership};
 use serde::{Deserialize, Serialize};
 
 use super::{Gateway, Region, Replica, distances};
@@ -121,7 +121,7 @@ fn put<R>(records: &mut BTreeMap<String, R>, name: String, record: Option<R>) {
 mod tests {
     use std::time::Duration;
 
-    use meridian_routing::assign::{Serving, assign};
+    use meridian_base::assign::{Serving, assign};
 
     use super::*;
 

@@ -19,7 +19,7 @@
 
 use std::cmp::Ordering;
 
-use meridian_routing::Role;
+use meridian_base::Role;
 
 /// The load of replicas that do the same work.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

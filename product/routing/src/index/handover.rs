@@ -10,7 +10,9 @@ use alloc::vec::Vec;
 
 use super::insert::Place;
 use super::order::NONE;
-use super::{Branch, PrefixIndex};
+use meridian_base::Branch;
+
+use super::PrefixIndex;
 
 /// The chain sent last: its holds from the root, and the depth at which each ends.
 type Path = Vec<(u32, usize)>;

@@ -1,8 +1,6 @@
 //! The index that a policy requires (sizes, eviction order, time of insertion), and the form in
 //! which one index sends chains to another.
 
-use alloc::vec::Vec;
-
 use meridian_base::Duration;
 
 /// Which of a target's leaves is evicted first when it holds too much.
@@ -41,13 +39,4 @@ pub struct IndexSpec {
     pub insert: Insert,
     /// Entries unused for this long are removed; `None` for eviction by order only.
     pub ttl: Option<Duration>,
-}
-
-/// A chain, as its difference from the one sent before it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Branch {
-    /// Leading blocks that it has in common with the chain before.
-    pub keep: u32,
-    /// The blocks behind those.
-    pub blocks: Vec<u64>,
 }

@@ -21,9 +21,9 @@ use crate::policy::{Chosen, Common, Forward, Pick, View};
 use crate::recall::Recall;
 use crate::replica::Row;
 use crate::request::Request;
-use crate::residency::Residence;
 use crate::target::Target;
 use crate::why::{Closed, Ineligible, RejectWhy, Why};
+use meridian_base::residency::Residence;
 
 /// The decision about a request.
 #[derive(Clone, Copy, Debug, PartialEq)]

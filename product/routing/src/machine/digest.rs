@@ -1,12 +1,10 @@
 //! Builds the digest that the region sends to its peers.
 
 use alloc::vec::Vec;
-use meridian_base::ReplicaId;
+use meridian_base::{Digest, Pool, Remote, ReplicaId};
 
 use super::Routing;
-use crate::digest::{Digest, Remote};
 use crate::places::Places;
-use crate::pool::Pool;
 use crate::replica::Row;
 use crate::why::Ineligible;
 

@@ -7,38 +7,14 @@
 //! Deliberately not here: the driver decides which gateway to ask, and when.
 
 use alloc::vec::Vec;
-use meridian_base::{ReplicaId, Time};
+use meridian_base::{Holdings, ReplicaId, Time};
 
 use super::Routing;
 use super::shadow::both;
-use crate::index::Branch;
 use crate::replica::State;
 
 /// Most blocks sent for one replica: 500,000 tokens at the usual granularity.
 pub const MOST_HOLDINGS: usize = 1 << 15;
-
-/// One gateway's data about a replica that another does not have.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Holdings {
-    /// Chains that it is expected to have cached, most recently used first.
-    pub branches: Vec<Branch>,
-    /// Its prefill time, ms a token, if measured from answers.
-    pub ms_per_token: Option<f32>,
-}
-
-impl Holdings {
-    /// Blocks of all chains.
-    #[must_use]
-    pub fn blocks(&self) -> usize {
-        self.branches.iter().map(|branch| branch.blocks.len()).sum()
-    }
-
-    /// Whether there is nothing to send.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.branches.is_empty() && self.ms_per_token.is_none()
-    }
-}
 
 impl Routing {
     /// The data about a replica's cache and speed.

@@ -14,7 +14,7 @@ use super::Routing;
 use super::shadow::both;
 use crate::active::{Active, Place};
 use crate::ending::Ending;
-use crate::pool::Fetch;
+use crate::legs::Fetch;
 use crate::replica::Work;
 use crate::request::{Outcome, Usage};
 

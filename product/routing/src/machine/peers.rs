@@ -1,11 +1,10 @@
 //! Peers join, send digests, ask for work, and leave.
 
 use alloc::vec::Vec;
-use meridian_base::{Duration, PeerId, Time};
+use meridian_base::{Digest, Duration, PeerId, Time};
 
 use super::shadow::both;
 use super::{Output, Routing};
-use crate::digest::Digest;
 use crate::index::IndexSpec;
 use crate::policy::Forward;
 use crate::snapshot::Snapshot;

@@ -1,10 +1,9 @@
 //! Releases requests from the held queue when capacity frees up.
 
-use meridian_base::{PeerId, ReplicaId, RequestId, Time};
+use meridian_base::{PeerId, Priority, ReplicaId, RequestId, Time};
 
 use super::decide::{Choice, Sending};
 use super::{CLOSED_RETICK, RETICK, Routing};
-use crate::priority::Priority;
 use crate::why::Ineligible;
 
 impl Routing {

@@ -36,7 +36,7 @@ mod pairs;
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
-use meridian_base::{ReplicaId, Rng};
+use meridian_base::{ReplicaId, Rng, Role};
 
 use super::choose::Least;
 use super::spec::TOTAL_BLOCKS;
@@ -44,7 +44,6 @@ use super::{Common, Forwarding, Param, Pick, Policy, Spec, View};
 use crate::admission::Admission;
 use crate::explain::{CandidateRow, Decision};
 use crate::index::{Evict, IndexSpec, Insert};
-use crate::pool::Role;
 use crate::replica::Row;
 use crate::target::Target;
 

@@ -4,7 +4,6 @@
 
 #![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 
-mod assign;
 mod expressions;
 mod legs;
 mod models;

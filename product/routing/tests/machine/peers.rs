@@ -16,8 +16,8 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use datadriven::TestCase;
+use meridian_base::residency::{Atlas, Place, Residence, Rule, Term};
 use meridian_base::{Duration, PeerId, ReplicaId};
-use meridian_routing::residency::{Atlas, Place, Residence, Rule, Term};
 use meridian_routing::{
     Decision, Digest, Input, Pace, PeerSpec, Peering, Pool, Remote, Role, Routing, Topology,
 };

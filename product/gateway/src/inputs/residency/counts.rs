@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
+use meridian_base::residency::{Residence, Rule};
 use meridian_protocol::admin;
-use meridian_routing::residency::{Residence, Rule};
 
 /// The outcome of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

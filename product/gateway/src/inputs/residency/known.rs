@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use http::HeaderValue;
+use meridian_base::residency::{Atlas, Labels, Place, Residence, Rule, Term};
 use meridian_config::{self as config, Gateway as Config};
 use meridian_protocol::registry::Snapshot;
-use meridian_routing::residency::{Atlas, Labels, Place, Residence, Rule, Term};
 
 /// The knowledge at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

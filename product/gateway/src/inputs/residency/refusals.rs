@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
+use meridian_base::residency::{Residence, Rule};
 use meridian_protocol::peer::shown;
-use meridian_routing::residency::{Residence, Rule};
 use meridian_routing::{Closed, RejectWhy};
 
 use crate::http::refusal::Refusal;

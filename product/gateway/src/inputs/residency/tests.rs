@@ -1,7 +1,7 @@
 //! Region data from the file and the registry, and the audit of answers.
 
+use meridian_base::residency::{Labels, Place};
 use meridian_config::Gateway as Config;
-use meridian_routing::residency::{Labels, Place};
 
 use super::*;
 

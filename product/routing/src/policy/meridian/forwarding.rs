@@ -13,10 +13,9 @@
 //! most its credit between two digests: requests that need a tenth of the KV tokens free at its
 //! replicas with free capacity.
 
-use meridian_base::{PeerId, ReplicaId, Rng};
+use meridian_base::{PeerId, Remote, ReplicaId, Rng};
 
 use super::{Common, Meridian};
-use crate::digest::Remote;
 use crate::peer::{PeerRow, RemoteRow};
 use crate::policy::{Forward, Forwarding, Pick, View};
 

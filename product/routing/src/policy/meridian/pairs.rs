@@ -21,10 +21,9 @@
 //! Both use the mean pace of the links, so over unequal links a better pair may be missed
 //! (tests/all/pairs.rs has by how much).
 
-use meridian_base::{ReplicaId, Rng};
+use meridian_base::{Pace, ReplicaId, Rng};
 
 use super::{Meridian, Price};
-use crate::links::Pace;
 use crate::policy::View;
 use crate::replica::Row;
 

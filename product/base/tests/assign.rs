@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use meridian_base::assign::{Home, Membership, Serving, assign, serving};
 use meridian_base::{Duration, Rng};
-use meridian_routing::assign::{Home, Membership, Serving, assign, serving};
 use proptest::prelude::*;
 
 type Members = Membership<u8, u16, u32>;

@@ -10,9 +10,8 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use meridian_base::ReplicaId;
 
-use crate::links::Pace;
+use crate::ReplicaId;
 use crate::pool::Pool;
 use crate::residency::Place;
 
@@ -41,6 +40,24 @@ pub struct Digest {
     /// The places of its usable replicas. Peers check their requests' residency rules against
     /// these.
     pub places: Vec<Arc<Place>>,
+}
+
+/// The time that KV takes on a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Pace {
+    /// ms of any transfer.
+    pub fixed_ms: f32,
+    /// ms of each token more.
+    pub ms_per_token: f32,
+}
+
+impl Pace {
+    /// The time of `tokens`, ms.
+    #[must_use]
+    #[inline]
+    pub fn ms(&self, tokens: f32) -> f32 {
+        self.fixed_ms + self.ms_per_token * tokens
+    }
 }
 
 /// One replica of a peer.
@@ -87,7 +104,9 @@ const FREE_UNKNOWN: f32 = 64_000.0;
 
 impl Remote {
     /// KV tokens free for new work, by assumption if unknown.
-    pub(crate) fn free_tokens(&self) -> f32 {
+    #[must_use]
+    #[inline]
+    pub fn free_tokens(&self) -> f32 {
         match (self.kv_free.is_finite(), self.kv_tokens > 0.0) {
             (true, _) => self.kv_free.max(0.0),
             (false, true) => self.kv_tokens,

@@ -19,7 +19,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use meridian_base::Duration;
+use crate::Duration;
 
 /// The gateways that serve a region's replicas, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
