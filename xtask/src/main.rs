@@ -9,6 +9,7 @@ mod cmd;
 mod dist;
 mod house;
 mod md;
+mod quickstart;
 mod running;
 mod scope;
 mod test;

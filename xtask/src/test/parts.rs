@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::process::Command;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, ensure};
 
@@ -16,6 +16,7 @@ use super::tally::Tally;
 use crate::check;
 use crate::cmd::{cargo, cmd};
 use crate::house::{House, RIVALS};
+use crate::quickstart::Reader;
 use crate::scope::Kind;
 
 #[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
@@ -74,7 +75,7 @@ impl Part {
             }
             Part::Foreign => "validators, clients and servers of other projects",
             Part::Up => {
-                "regions of model engines, and with all crates one of llama.cpp, for 15 s each"
+                "the quickstarts with model engines; with all crates llama.cpp for 15 s too"
             }
             Part::Dist => "each package is made, installed and used",
             Part::Chaos => {
@@ -112,7 +113,7 @@ impl Part {
             Part::Real => programs(house, Kind::Real, LIMIT, tally)?,
             Part::Foreign => programs(house, Kind::Foreign, LIMIT, tally)?,
             Part::Up => {
-                let model = up(house, &["up", "--for", "15s"]);
+                let model = up(house, &["up", "--for", "15s"]).and(quickstarts(house));
                 let llamacpp = ["up", "--for", "15s", "--engine", "llamacpp"];
                 let real = if house.scope.whole() { up(house, &llamacpp) } else { Ok(()) };
                 model.and(real)?;
@@ -260,6 +261,28 @@ fn search(house: &House) -> anyhow::Result<()> {
     let search = cmd(&house.root, house.search(), &["--for", "30"]);
     let status = limit::run(search, LIMIT, |line| println!("{line}"))?;
     ensure!(status.success(), "a simulated world broke an invariant, see above");
+    Ok(())
+}
+
+/// Follows the pages for one region and for several, with the programs from the build.
+fn quickstarts(house: &House) -> anyhow::Result<()> {
+    let programs = house.root.join("target/debug");
+    for page in ["docs/quickstart-platform.md", "docs/quickstart-regions.md"] {
+        let folder = house.root.join("target/quickstart");
+        let _ = std::fs::remove_dir_all(&folder);
+        // The page's files, as a clone has them.
+        let examples = folder.join("examples/three-regions");
+        std::fs::create_dir_all(&examples).context("target/quickstart")?;
+        for region in ["us", "eu", "asia"] {
+            let name = format!("gateway-{region}.yaml");
+            let text = house.file(&format!("examples/three-regions/{name}"))?;
+            std::fs::write(examples.join(name), text)?;
+        }
+        let start = Instant::now();
+        let reader = Reader { folder, programs: &programs, has_servers: false };
+        let commands = reader.follow(house, page).with_context(|| page.to_owned())?;
+        println!("{page}: {commands} commands, {:.1} s", start.elapsed().as_secs_f64());
+    }
     Ok(())
 }
 
