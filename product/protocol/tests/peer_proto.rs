@@ -6,11 +6,11 @@ use std::path::Path;
 #[test]
 fn generated_code_is_up_to_date() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/peer");
-    let read = protox::compile(["peer.proto"], [&folder]).expect("peer.proto is read");
     let out = std::env::temp_dir().join(format!("meridian-peer-proto-{}", std::process::id()));
     std::fs::create_dir_all(&out).expect("makes a folder");
     let mut config = prost_build::Config::new();
-    config.out_dir(&out).compile_fds(read).expect("compiles");
+    let peer = [folder.join("peer.proto")];
+    config.out_dir(&out).compile_protos(&peer, &[&folder]).expect("protoc reads peer.proto");
     let made = std::fs::read_to_string(out.join("meridian.peer.v1.rs")).expect("was made");
     std::fs::remove_dir_all(&out).expect("is there");
 
