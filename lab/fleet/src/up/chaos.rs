@@ -72,9 +72,11 @@ pub async fn run(options: &Options) -> Result<Vec<String>> {
     for scenario in chosen(options)? {
         let again = scenario.again(options);
         println!("\n== {}: {}\n   repeat: {again}", scenario.name, scenario.what);
-        let mut runs = Vec::new();
-        for resume in (scenario.resume)(options.seed) {
-            println!("   -- broken streams {}", if resume { "resume" } else { "end" });
+        let (mut runs, resumes) = (Vec::new(), (scenario.resume)(options.seed));
+        for resume in resumes.iter().copied() {
+            if resumes.len() > 1 {
+                println!("   -- broken streams {}", if resume { "resume" } else { "end" });
+            }
             let mut checks = Checks::default();
             match run::play(scenario, options, resume, &mut checks).await {
                 Ok(played) => {
@@ -89,9 +91,13 @@ pub async fn run(options: &Options) -> Result<Vec<String>> {
                 wrong.push(format!("{again}: {fault}"));
             }
         }
-        println!("{}", account::faults(&runs));
+        if !runs.is_empty() {
+            println!("{}", account::faults(&runs));
+        }
     }
-    println!("\n{}", account::all(rows));
+    if !rows.is_empty() {
+        println!("\n{}", account::all(rows));
+    }
     Ok(wrong)
 }
 

@@ -126,7 +126,8 @@ pub(super) fn faults(runs: &[Played]) -> String {
         ]);
     }
     let all: usize = kinds.values().map(Vec::len).sum();
-    let mut text = format!("{shown}\n   {all} faults; TTFT by the wall clock");
+    let s = if all == 1 { "" } else { "s" };
+    let mut text = format!("{shown}\n   {all} fault{s}; TTFT by the wall clock");
     for Played { course, done, notes, .. } in runs {
         let (before, worst) = (ms(course.before()), ms(course.worst(done)));
         text.push_str(&format!("\n   TTFT: before {before}, worst while broken {worst}"));

@@ -8,7 +8,7 @@ use crate::page::table;
 const SHOWN: usize = 5;
 
 /// A count, and its allowed range.
-struct Check {
+struct Ranged {
     what: String,
     least: u64,
     counted: u64,
@@ -17,7 +17,7 @@ struct Check {
     which: String,
 }
 
-impl Check {
+impl Ranged {
     fn agrees(&self) -> bool {
         (self.least..=self.most).contains(&self.counted)
     }
@@ -26,7 +26,7 @@ impl Check {
 /// The checks of a run.
 #[derive(Default)]
 pub(super) struct Checks {
-    all: Vec<Check>,
+    all: Vec<Ranged>,
     /// Other problems, one sentence each.
     pub(super) faults: Vec<String>,
 }
@@ -34,7 +34,7 @@ pub(super) struct Checks {
 impl Checks {
     /// A count from `least` to `most`.
     pub(super) fn range(&mut self, what: impl Into<String>, least: u64, counted: u64, most: u64) {
-        self.all.push(Check { what: what.into(), least, counted, most, which: String::new() });
+        self.all.push(Ranged { what: what.into(), least, counted, most, which: String::new() });
     }
 
     /// Without any, nothing was tested.
@@ -49,13 +49,13 @@ impl Checks {
             found => format!(" ({})", found[..found.len().min(SHOWN)].join(", ")),
         };
         let counted = found.len() as u64;
-        self.all.push(Check { what: what.into(), least: 0, counted, most: 0, which });
+        self.all.push(Ranged { what: what.into(), least: 0, counted, most: 0, which });
     }
 
     /// All problems, one sentence each.
     pub(super) fn all(&self) -> Vec<String> {
         let differ = self.all.iter().filter(|check| !check.agrees()).map(|check| {
-            let Check { what, counted, which, .. } = check;
+            let Ranged { what, counted, which, .. } = check;
             format!("{what}: {counted}, not {}{which}", range(check))
         });
         differ.chain(self.faults.iter().cloned()).collect()
@@ -72,7 +72,7 @@ impl Checks {
     }
 }
 
-fn range(check: &Check) -> String {
+fn range(check: &Ranged) -> String {
     match (check.least, check.most) {
         (least, most) if least == most => least.to_string(),
         (least, u64::MAX) => format!("{least} or more"),

@@ -23,7 +23,7 @@ const IN_A_ROW: usize = 20;
 const SETTLED: Duration = Duration::from_secs(3);
 
 /// TTFT of a group of clients at a time, ms.
-struct Point {
+struct Ttft {
     group: usize,
     at: Instant,
     ttft: f64,
@@ -34,7 +34,7 @@ pub(super) struct Course {
     /// TTFT of each group before the first fault, ms.
     calm: Vec<Option<f64>>,
     /// In the order of their times.
-    points: Vec<Point>,
+    points: Vec<Ttft>,
     /// When answers were counted, and how many.
     answers: Vec<(Instant, f64)>,
 }
@@ -52,8 +52,7 @@ impl Course {
         };
         let before =
             done.first().map_or(0, |first| sent.partition_point(|(at, _)| *at < first.from));
-        let point =
-            |row: &[(Instant, f64)]| Some(Point { group: 0, at: row[0].0, ttft: p90(row)? });
+        let point = |row: &[(Instant, f64)]| Some(Ttft { group: 0, at: row[0].0, ttft: p90(row)? });
         let answered = records.iter().filter(|record| record.end == End::Whole);
         Course {
             calm: vec![p90(&sent[..before])],
@@ -132,10 +131,10 @@ impl Pulse {
         let beats = self.beats.lock().unwrap_or_else(PoisonError::into_inner);
         let ttft = |beat: &Beat| {
             let ttft = beat.live.recent_ttft_ms.p50?;
-            Some(Point { group: beat.load, at: beat.at, ttft })
+            Some(Ttft { group: beat.load, at: beat.at, ttft })
         };
-        let points: Vec<Point> = beats.iter().filter_map(ttft).collect();
-        let is_calm = |point: &&Point| done.first().is_some_and(|first| point.at < first.from);
+        let points: Vec<Ttft> = beats.iter().filter_map(ttft).collect();
+        let is_calm = |point: &&Ttft| done.first().is_some_and(|first| point.at < first.from);
         let calm = |load| {
             let before = points.iter().filter(is_calm).filter(|point| point.group == load);
             median(&before.map(|point| point.ttft).collect::<Vec<_>>())

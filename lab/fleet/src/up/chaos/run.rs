@@ -24,6 +24,7 @@ pub(super) const CALM: Duration = Duration::from_secs(6);
 
 /// The results of a run.
 pub(super) struct Played {
+    /// In the order of their starts.
     pub(super) done: Vec<Done>,
     /// What loads counted, if there were any.
     pub(super) loads: Option<ClientCounts>,
@@ -62,6 +63,7 @@ pub(super) async fn play(
     tokio::time::sleep(CALM).await;
     let mut done = Vec::new();
     let mended = break_and_mend(&mut world, &up, &schedule, length, &mut done).await;
+    done.sort_by_key(|fault| fault.from);
     if let Some(registry) = &mut registry {
         registry.end().await;
     }
@@ -105,16 +107,16 @@ async fn break_and_mend(
     for (nth, fault) in schedule.faults.iter().enumerate() {
         let last = fault.events.len() - 1;
         let each = fault.events.iter().enumerate();
-        events.extend(each.map(|(at, (when, deed))| (*when, nth, at == last, deed)));
+        events.extend(each.map(|(at, (when, deed))| (*when, nth, [at == 0, at == last], deed)));
     }
     events.sort_by_key(|(when, ..)| *when);
     let start = tokio::time::Instant::now();
     let (mut clock, mut starts) = (start, vec![None; schedule.faults.len()]);
     let mut found = String::new();
-    for (when, nth, last, deed) in events {
+    for (when, nth, [first, last], deed) in events {
         tokio::time::sleep_until(clock + when).await;
         let (kind, began) = (schedule.faults[nth].kind, tokio::time::Instant::now());
-        if schedule.in_turn && starts[nth].is_none() && start.elapsed() >= length {
+        if schedule.in_turn && first && start.elapsed() >= length {
             break;
         }
         if let Deed::Moment { role, moment, first } = deed {
