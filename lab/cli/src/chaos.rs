@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use meridian_fleet::up::chaos::{self, LONG, Options};
+use meridian_fleet::up::chaos::{self, Options};
 
 use super::bench::seconds;
 
@@ -41,11 +41,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         return Ok(());
     }
     let Args { scenarios, seed, short, length, .. } = args;
-    let long = |name: &String| LONG.iter().any(|(long, _)| long == name);
+    let long = |name: &String| chaos::long().any(|long| long == name);
     ensure!(
         scenarios.iter().any(long) || length.is_none(),
         "--for: applies to the scenarios `{}` only; name one of them, or remove --for",
-        LONG.map(|(name, _)| name).join("`, `")
+        chaos::long().collect::<Vec<_>>().join("`, `")
     );
     let length = length.unwrap_or(DEFAULT_LENGTH);
     ensure!(length >= SHORTEST, "--for: {length:?} is too short for a fault; use 20s or more");

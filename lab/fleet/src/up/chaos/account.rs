@@ -1,52 +1,89 @@
-//! The results of a run with random faults: how requests ended, how soon TTFT recovered, and all
-//! problems.
+//! The account of a run's requests: how they ended, for loads and for clients that know their answers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use comfy_table::Table;
 use meridian_base::{median, quantile};
 
 use super::super::tenants;
 use super::super::world::World;
 use super::answers::End;
-use super::clients::Record;
-use crate::page::table;
+use super::checks::Checks;
+use super::clients::{EU_ALONE, Record};
+use super::run::{Done, Played};
+use super::scenario::{Promise, Scenario};
+use crate::page::{ms, table};
 
-/// TTFT has recovered when the P90 of this many consecutive requests is at most `BACK` times the
-/// calm one.
-const IN_A_ROW: usize = 20;
-const BACK: f64 = 1.5;
+/// The problem of a request, as a place in this list, and none if it ended as it may.
+const WRONG: [&str; 8] = [
+    "requests that were silent while every gateway ran and no link was cut",
+    "answers without an end mark and without an error",
+    "answers to another prompt",
+    "answers with more than their text",
+    "requests without an answer",
+    "refusals (403) although a permitted replica was up",
+    "answers from a place that a rule forbids",
+    "other answers",
+];
 
-/// Start and repair of a fault.
-pub(super) struct Fault {
-    pub(super) kind: &'static str,
-    /// Whether it may silence a gateway, or a link between gateways.
-    pub(super) silences: bool,
-    pub(super) from: Instant,
-    pub(super) mended: Instant,
+fn wrong(record: &Record, done: &[Done]) -> Option<usize> {
+    // A gateway on its path may have been suspended, or a link cut.
+    let may_be_silent =
+        |fault: &Done| fault.silences && fault.from <= record.ended && record.sent <= fault.mended;
+    match &record.end {
+        End::Whole | End::Broken => None,
+        End::Hung if done.iter().any(may_be_silent) => None,
+        End::Hung => Some(0),
+        End::Silent => Some(1),
+        End::MixedUp => Some(2),
+        End::Doubled => Some(3),
+        End::Lost => Some(4),
+        End::Denied => Some(5),
+        End::Forbidden => Some(6),
+        End::Odd(_) => Some(7),
+    }
 }
 
-/// One half of a run.
-pub(super) struct Half {
-    pub(super) resume: bool,
-    pub(super) records: Vec<Record>,
-    pub(super) faults: Vec<Fault>,
-    /// From the engines' own logs: requests of the restricted tenant that engines in other regions
-    /// received, and all client requests that engines received.
-    pub(super) engines: Taken,
+/// Checks the requests of clients that know their answers.
+pub(super) fn check(records: &[Record], done: &[Done], world: &World, checks: &mut Checks) {
+    for (at, what) in WRONG.into_iter().enumerate() {
+        let such = records.iter().filter(|record| wrong(record, done) == Some(at));
+        let name = |record: &Record| match &record.end {
+            End::Odd(what) => format!("{}: {what}", record.id),
+            _ => record.id.clone(),
+        };
+        checks.none(what, &such.map(name).collect::<Vec<_>>());
+    }
+    for (tenant, of) in by_tenant(records) {
+        let whole = of.iter().filter(|record| record.end == End::Whole).count();
+        checks.some(format!("complete answers, {tenant}"), whole as u64);
+    }
+    let taken = Taken::of(world);
+    checks.none("requests at an engine that their rule forbids", &taken.forbidden);
+    checks.some("requests in the engines' logs", taken.all);
+}
+
+fn by_tenant(records: &[Record]) -> BTreeMap<&'static str, Vec<&Record>> {
+    let mut tenants: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
+    for record in records {
+        tenants.entry(record.tenant).or_default().push(record);
+    }
+    tenants
 }
 
 /// Requests in the engines' logs.
 #[derive(Default)]
-pub(super) struct Taken {
-    pub(super) all: u64,
-    pub(super) forbidden: Vec<String>,
+struct Taken {
+    all: u64,
+    /// Requests of the restricted tenant that engines in other regions received.
+    forbidden: Vec<String>,
 }
 
 impl Taken {
     /// Reads the logs of all engines.
-    pub(super) fn of(world: &World) -> Taken {
+    fn of(world: &World) -> Taken {
         let mut taken = Taken::default();
         for region in &world.regions {
             for replica in &region.replicas {
@@ -62,101 +99,24 @@ impl Taken {
         let text = String::from_utf8_lossy(&text);
         for id in text.lines().filter_map(|line| line.strip_prefix("received request ")) {
             self.all += 1;
-            if id.starts_with("kept-") && !permitted {
+            if id.starts_with(EU_ALONE) && !permitted {
                 self.forbidden.push(id.to_owned());
             }
         }
     }
 }
 
-impl Half {
-    fn count(&self, of: impl Fn(&Record) -> bool) -> u64 {
-        self.records.iter().filter(|record| of(record)).count() as u64
-    }
-
-    /// All problems, one sentence each.
-    pub(super) fn judge(&self, faults: &mut Vec<String>) {
-        let mut wrong: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-        for record in &self.records {
-            if let Some(why) = self.wrong(record) {
-                wrong.entry(why).or_default().push(&record.id);
-            }
-        }
-        for (why, ids) in wrong {
-            let shown = ids[..ids.len().min(5)].join(", ");
-            faults.push(format!("{} requests {why}: {shown}", ids.len()));
-        }
-        for id in &self.engines.forbidden {
-            faults.push(format!("{id} reached an engine that its rule forbids"));
-        }
-        if self.count(|record| record.end == End::Whole) == 0 || self.engines.all == 0 {
-            faults.push("no request was answered, so nothing was tested".into());
-        }
-    }
-
-    fn wrong(&self, record: &Record) -> Option<String> {
-        let why = match &record.end {
-            End::Whole | End::Broken => return None,
-            End::Hung if self.excuses_silence(record) => return None,
-            End::Hung => "stopped without an end while every gateway ran and no link was cut",
-            End::Silent => "ended without an end marker and without an error",
-            End::MixedUp => "got the answer to another prompt",
-            End::Doubled => "got more text than their answer has",
-            End::Lost => "were never answered",
-            End::Denied => "got a 403 although a permitted replica was up",
-            End::Forbidden => "were answered in a place that their rule forbids",
-            End::Odd(what) => return Some(format!("got {what}")),
-        };
-        Some(why.to_owned())
-    }
-
-    /// Whether a gateway on its path may have been suspended, or a link cut.
-    fn excuses_silence(&self, record: &Record) -> bool {
-        let mut faults = self.faults.iter().filter(|fault| fault.silences);
-        faults.any(|fault| fault.from <= record.ended && record.sent <= fault.mended)
-    }
-
-    /// P90 of TTFT before the first fault.
-    fn calm(&self) -> Option<Duration> {
-        let first = self.faults.first()?.from;
-        p90(self.records.iter().filter(|record| record.sent < first))
-    }
-
-    /// Time from each repair until the P90 recovered; none if that was not observed.
-    fn backs(&self) -> Vec<(&'static str, Option<Duration>)> {
-        let Some(calm) = self.calm() else { return Vec::new() };
-        let mut sent: Vec<&Record> = self.records.iter().filter(|r| r.ttft.is_some()).collect();
-        sent.sort_by_key(|record| record.sent);
-        let back = |fault: &Fault| {
-            let from = sent.partition_point(|record| record.sent < fault.mended);
-            let good = |row: &&[&Record]| {
-                p90(row.iter().copied()).is_some_and(|p90| p90 <= calm.mul_f64(BACK))
-            };
-            let row = sent[from..].windows(IN_A_ROW).find(good)?;
-            Some(row[0].sent - fault.mended)
-        };
-        self.faults.iter().map(|fault| (fault.kind, back(fault))).collect()
-    }
-}
-
-fn p90<'a>(records: impl Iterator<Item = &'a Record>) -> Option<Duration> {
-    let times: Vec<f64> = records.filter_map(|record| Some(record.ttft?.as_secs_f64())).collect();
-    quantile(&times, 0.9).map(Duration::from_secs_f64)
-}
-
 /// The faults by kind, and the recovery time of TTFT after each.
-pub(super) fn faults(halves: &[Half]) -> String {
+pub(super) fn faults(runs: &[Played]) -> String {
     let mut kinds: BTreeMap<&str, Vec<Option<Duration>>> = BTreeMap::new();
-    for (kind, back) in halves.iter().flat_map(Half::backs) {
-        kinds.entry(kind).or_default().push(back);
+    for run in runs {
+        for fault in &run.done {
+            kinds.entry(fault.kind).or_default().push(run.course.back(fault));
+        }
     }
-    let seconds =
-        |back: Option<f64>| back.map_or_else(|| "-".to_owned(), |back| format!("{back:.1} s"));
-    let mut shown = table(&["fault", "times", "TTFT P90 back: median", "longest", "not seen"]);
-    let mut all = 0;
+    let mut shown = table(&["fault", "times", "TTFT back: median", "longest", "not seen"]);
     for (kind, backs) in &kinds {
         let seen: Vec<f64> = backs.iter().flatten().map(Duration::as_secs_f64).collect();
-        all += backs.len();
         shown.add_row([
             (*kind).to_owned(),
             backs.len().to_string(),
@@ -165,43 +125,84 @@ pub(super) fn faults(halves: &[Half]) -> String {
             (backs.len() - seen.len()).to_string(),
         ]);
     }
-    format!("{shown}\n   {all} faults; TTFT by the wall clock")
+    let all: usize = kinds.values().map(Vec::len).sum();
+    let s = if all == 1 { "" } else { "s" };
+    let mut text = format!("{shown}\n   {all} fault{s}; TTFT by the wall clock");
+    for Played { course, done, notes, .. } in runs {
+        let (before, worst) = (ms(course.before()), ms(course.worst(done)));
+        text.push_str(&format!("\n   TTFT: before {before}, worst while broken {worst}"));
+        notes.iter().for_each(|note| text.push_str(&format!("\n{note}")));
+    }
+    text
 }
 
-/// The outcomes of requests, with and without resume, for each tenant.
-pub(super) fn requests(halves: &[Half]) -> String {
+fn seconds(time: Option<f64>) -> String {
+    time.map_or_else(|| "-".to_owned(), |time| format!("{time:.1} s"))
+}
+
+/// A run in the table of all runs: a row for the loads, or for each tenant.
+pub(super) fn rows(scenario: &Scenario, resume: bool, played: &Played) -> Vec<Vec<String>> {
+    let Played { done, course, loads, records, .. } = played;
+    let name = format!("{}{}", scenario.name, if resume { ", resuming" } else { "" });
+    let rate = course.rate(done).map_or("-".into(), |rate| format!("{:.0} %", 100.0 * rate));
+    let back = done.iter().filter_map(|fault| course.back(fault)).max();
+    let back = seconds(back.map(|back| back.as_secs_f64()));
+    let may_be_lost = match scenario.loads {
+        Some(Promise::NothingLost) => "nothing lost",
+        Some(Promise::OnlyStarted) | None => "only started ones",
+        Some(Promise::StartedOrRefused) => "started ones, 503",
+        Some(Promise::Nothing) => "-",
+    };
+    let row = |clients: &str, counts: [u64; 6], known: [String; 3]| {
+        let words = [&name, clients, may_be_lost].map(str::to_owned);
+        let counts = counts.map(|count| count.to_string());
+        [&words[..], &counts, &known, &[rate.clone(), back.clone()]].concat()
+    };
+    let of_tenant = |(tenant, of): (&str, Vec<&Record>)| {
+        let count = |is: &dyn Fn(&Record) -> bool| of.iter().filter(|record| is(record)).count();
+        let ends = |end: &End| count(&|record| record.end == *end) as u64;
+        let sum = |of_one: fn(&Record) -> u32| of.iter().map(|record| of_one(record)).sum::<u32>();
+        let longest = of.iter().map(|record| record.ended - record.sent).max();
+        let counts = [
+            of.len() as u64,
+            ends(&End::Whole),
+            ends(&End::Hung),
+            ends(&End::Broken),
+            ends(&End::Lost),
+            sum(|record| record.moved).into(),
+        ];
+        let known = [
+            count(&|record| wrong(record, done).is_some()).to_string(),
+            sum(|record| record.refused).to_string(),
+            seconds(longest.map(|time| time.as_secs_f64())),
+        ];
+        row(tenant, counts, known)
+    };
+    let of_loads = loads.iter().map(|c| {
+        let counts = [c.sent, c.ok, c.aborted, c.errors - c.bare, c.bare, c.moved];
+        row("loads", counts, ["-"; 3].map(str::to_owned))
+    });
+    of_loads.chain(by_tenant(records).into_iter().map(of_tenant)).collect()
+}
+
+/// All runs.
+pub(super) fn all(rows: Vec<Vec<String>>) -> Table {
     let mut shown = table(&[
-        "resume",
-        "tenant",
+        "",
+        "clients",
+        "may be lost",
         "sent",
-        "whole",
-        "broken off",
+        "answered",
         "hung up",
-        "wrong",
+        "broken off",
+        "without a byte",
         "moved",
+        "wrong",
         "refused",
+        "longest",
+        "rate while broken",
+        "TTFT back",
     ]);
-    for half in halves {
-        for (tenant, kept) in [("anywhere", false), ("eu alone", true)] {
-            if half.count(|record| record.kept == kept) == 0 {
-                continue;
-            }
-            let of = |end: &End| half.count(|r| r.kept == kept && r.end == *end);
-            let sum = |of: fn(&Record) -> u32| -> u32 {
-                half.records.iter().filter(|r| r.kept == kept).map(of).sum()
-            };
-            shown.add_row([
-                if half.resume { "on" } else { "off" }.to_owned(),
-                tenant.to_owned(),
-                half.count(|r| r.kept == kept).to_string(),
-                of(&End::Whole).to_string(),
-                of(&End::Broken).to_string(),
-                of(&End::Hung).to_string(),
-                half.count(|r| r.kept == kept && half.wrong(r).is_some()).to_string(),
-                sum(|r| r.moved).to_string(),
-                sum(|r| r.refused).to_string(),
-            ]);
-        }
-    }
-    shown.to_string()
+    shown.add_rows(rows);
+    shown
 }

@@ -9,8 +9,8 @@ use meridian_protocol::admin::{Forwards, Requests, Status};
 
 use super::super::region::Region;
 use super::super::verdict;
-use super::play::touches_links;
-use super::scenario::{Promise, Scenario, Step};
+use super::checks::Checks;
+use super::scenario::Promise;
 use crate::page::Seen;
 use crate::total::total;
 use crate::{ClientCounts, EngineCounts, Report};
@@ -54,34 +54,19 @@ impl Parties {
         }
         all
     }
-}
 
-impl Parties {
+    /// Answers from places that a residency rule forbids.
+    pub(super) fn breaches(&self) -> u64 {
+        let gateways = self.gateways.iter().filter_map(|seen| seen.status.as_ref());
+        gateways.filter_map(|status| status.residency.as_ref()).map(|rules| rules.breaches).sum()
+    }
+
     /// Complete answers that the living gateways got from the replica at this address.
     fn had_from(&self, url: &str) -> u64 {
         let gateways = self.gateways.iter().filter_map(|seen| seen.status.as_ref());
         let replicas = gateways.flat_map(|status| &status.replicas);
         replicas.filter(|replica| replica.url == url).map(|replica| replica.done).sum()
     }
-}
-
-/// A count, and its allowed range.
-pub(super) struct Line {
-    pub(super) what: String,
-    pub(super) least: u64,
-    pub(super) counted: u64,
-    pub(super) most: u64,
-}
-
-impl Line {
-    pub(super) fn agrees(&self) -> bool {
-        (self.least..=self.most).contains(&self.counted)
-    }
-}
-
-/// All counts.
-pub(super) struct Books {
-    pub(super) lines: Vec<Line>,
 }
 
 /// The differences that the faults of a scenario can explain.
@@ -97,133 +82,119 @@ struct Excuses {
     retries: u64,
 }
 
-impl Books {
-    pub(super) fn new(
-        scenario: &Scenario,
-        steps: &[Step],
-        regions: &[Region],
-        parties: &Parties,
-        reports: &[Option<Report>],
-    ) -> Books {
-        let client = verdict::clients(reports).unwrap_or_default();
-        let all = total(&parties.gateways);
-        let living = || parties.gateways.iter().filter_map(|seen| seen.status.as_ref());
-        let excuses = Excuses {
-            gateways: regions.iter().any(|region| region.restarts > 0),
-            links: touches_links(steps),
-            at_clients: client.aborted + client.errors + client.moved,
-            retries: living().map(retries).sum(),
-        };
-        let mut books = Books { lines: Vec::new() };
-        books.of_clients(scenario.promise, &client, reports);
-        parties.gateways.iter().for_each(|seen| books.of_gateway(seen));
-        books.between(regions, &parties.gateways, &excuses);
-        books.of_all_gateways(&client, &all.requests, &excuses);
-        books.of_engines(regions, parties, &client, &excuses);
-        books
-    }
+/// Compares the counts. `links` says whether bytes may be lost on links.
+pub(super) fn check(
+    checks: &mut Checks,
+    promise: Promise,
+    links: bool,
+    regions: &[Region],
+    parties: &Parties,
+    reports: &[Option<Report>],
+) {
+    let client = verdict::clients(reports).unwrap_or_default();
+    let all = total(&parties.gateways);
+    let living = || parties.gateways.iter().filter_map(|seen| seen.status.as_ref());
+    let excuses = Excuses {
+        gateways: regions.iter().any(|region| region.restarts > 0),
+        links,
+        at_clients: client.aborted + client.errors + client.moved,
+        retries: living().map(retries).sum(),
+    };
+    of_clients(checks, promise, &client, reports);
+    parties.gateways.iter().for_each(|seen| of_gateway(checks, seen));
+    between(checks, regions, &parties.gateways, &excuses);
+    of_all_gateways(checks, &client, &all.requests, &excuses);
+    of_engines(checks, regions, parties, &client, &excuses);
+}
 
-    /// Reports every line that does not agree.
-    pub(super) fn judge(&self, faults: &mut Vec<String>) {
-        for line in self.lines.iter().filter(|line| !line.agrees()) {
-            let Line { what, least, counted, most } = line;
-            faults.push(format!("{what}: {counted}, not {}", range(*least, *most)));
+fn of_clients(checks: &mut Checks, promise: Promise, c: &ClientCounts, reports: &[Option<Report>]) {
+    checks.range("clients: finished requests", c.sent, c.ok + c.aborted + c.errors, c.sent);
+    let lost = |report: &Report| report.rows.first().and_then(|row| row.lost);
+    let lost = reports.iter().map(|report| report.as_ref().and_then(lost).unwrap_or(1)).sum();
+    checks.range("clients: unfinished requests", 0, lost, 0);
+    checks.some("clients: complete answers", c.ok);
+    let kinds = reports.iter().flatten().filter_map(|report| report.errors.get("http_503"));
+    let refused = kinds.sum();
+    let (errors, bare) = match promise {
+        Promise::NothingLost => (0, 0),
+        Promise::OnlyStarted => (u64::MAX, 0),
+        Promise::StartedOrRefused => (u64::MAX, refused),
+        Promise::Nothing => (u64::MAX, u64::MAX),
+    };
+    checks.range("clients: failed requests", 0, c.errors, errors);
+    checks.range("clients: of them, without a byte of an answer", 0, c.bare, bare);
+}
+
+/// A gateway counts one end for each request and each forward.
+fn of_gateway(checks: &mut Checks, seen: &Seen) {
+    let Some(status) = &seen.status else { return };
+    let (name, r) = (&seen.name, &status.requests);
+    checks.range(format!("gateway of {name}: finished requests"), r.accepted, ends(r), r.accepted);
+    for peer in &status.peers {
+        for (word, f) in [("sent to", &peer.sent), ("taken from", &peer.taken)] {
+            let what = format!("gateway of {name}: ends of {word} {}", peer.region);
+            checks.range(what, f.begun, ends_of_forwards(f), f.begun);
         }
     }
+}
 
-    fn line(&mut self, what: impl Into<String>, least: u64, counted: u64, most: u64) {
-        self.lines.push(Line { what: what.into(), least, counted, most });
-    }
-
-    fn of_clients(&mut self, promise: Promise, c: &ClientCounts, reports: &[Option<Report>]) {
-        self.line("clients: finished requests", c.sent, c.ok + c.aborted + c.errors, c.sent);
-        let lost = |report: &Report| report.rows.first().and_then(|row| row.lost);
-        let lost = reports.iter().map(|report| report.as_ref().and_then(lost).unwrap_or(1)).sum();
-        self.line("clients: unfinished requests", 0, lost, 0);
-        self.line("clients: complete answers", 1, c.ok, u64::MAX);
-        let kinds = reports.iter().flatten().filter_map(|report| report.errors.get("http_503"));
-        let refused = kinds.sum();
-        let (errors, bare) = match promise {
-            Promise::NothingLost => (0, 0),
-            Promise::OnlyStarted => (u64::MAX, 0),
-            Promise::StartedOrRefused => (u64::MAX, refused),
-            Promise::Nothing => (u64::MAX, u64::MAX),
-        };
-        self.line("clients: failed requests", 0, c.errors, errors);
-        self.line("clients: of them, without a byte of an answer", 0, c.bare, bare);
-    }
-
-    /// A gateway counts one end for each request and each forward.
-    fn of_gateway(&mut self, seen: &Seen) {
-        let Some(status) = &seen.status else { return };
-        let (name, r) = (&seen.name, &status.requests);
-        self.line(format!("gateway of {name}: finished requests"), r.accepted, ends(r), r.accepted);
-        for peer in &status.peers {
-            for (word, f) in [("sent to", &peer.sent), ("taken from", &peer.taken)] {
-                let what = format!("gateway of {name}: ends of {word} {}", peer.region);
-                self.line(what, f.begun, ends_of_forwards(f), f.begun);
+/// One gateway's forwards equal the other's requests from it. On a link that was cut, an
+/// attempt may have started here without arriving there, and an answer may have ended there
+/// without arriving here; never the other way round.
+fn between(checks: &mut Checks, regions: &[Region], seen: &[Seen], excuses: &Excuses) {
+    for (from, a) in regions.iter().zip(seen) {
+        for (to, b) in regions.iter().zip(seen) {
+            let (Some(a), Some(b)) = (&a.status, &b.status) else { continue };
+            if from.name == to.name || from.restarts + to.restarts > 0 {
+                continue;
             }
+            let sent = a.peers.iter().find(|p| p.region == to.name).map(|p| p.sent);
+            let taken = b.peers.iter().find(|p| p.region == from.name).map(|p| p.taken);
+            let (sent, taken) = (sent.unwrap_or_default(), taken.unwrap_or_default());
+            let way = format!("{} to {}", from.name, to.name);
+            let lost = if excuses.links { sent.failed + sent.cancelled } else { 0 };
+            let least = sent.begun - lost.min(sent.begun);
+            checks.range(format!("{way}: started, as accepted"), least, taken.begun, sent.begun);
+            let most = sent.done + lost.max(sent.cancelled);
+            checks.range(format!("{way}: done, as taken"), sent.done, taken.done, most);
         }
     }
+}
 
-    /// One gateway's forwards equal the other's requests from it. On a link that was cut, an
-    /// attempt may have started here without arriving there, and an answer may have ended there
-    /// without arriving here; never the other way round.
-    fn between(&mut self, regions: &[Region], seen: &[Seen], excuses: &Excuses) {
-        for (from, a) in regions.iter().zip(seen) {
-            for (to, b) in regions.iter().zip(seen) {
-                let (Some(a), Some(b)) = (&a.status, &b.status) else { continue };
-                if from.name == to.name || from.restarts + to.restarts > 0 {
-                    continue;
-                }
-                let sent = a.peers.iter().find(|p| p.region == to.name).map(|p| p.sent);
-                let taken = b.peers.iter().find(|p| p.region == from.name).map(|p| p.taken);
-                let (sent, taken) = (sent.unwrap_or_default(), taken.unwrap_or_default());
-                let way = format!("{} to {}", from.name, to.name);
-                let lost = if excuses.links { sent.failed + sent.cancelled } else { 0 };
-                let least = sent.begun - lost.min(sent.begun);
-                self.line(format!("{way}: started, as accepted"), least, taken.begun, sent.begun);
-                let most = sent.done + lost.max(sent.cancelled);
-                self.line(format!("{way}: done, as taken"), sent.done, taken.done, most);
-            }
+fn of_all_gateways(checks: &mut Checks, c: &ClientCounts, r: &Requests, excuses: &Excuses) {
+    let least = |n: u64| if excuses.gateways { 0 } else { n };
+    let accepted = least(c.sent - c.aborted.min(c.sent) - c.bare.min(c.sent));
+    checks.range("gateways: accepted", accepted, r.accepted, c.sent + c.moved);
+    checks.range("gateways: done", least(c.ok), r.done, c.ok + excuses.at_clients);
+}
+
+/// An engine that was never killed has ended at least as many requests as gateways got complete
+/// from it, and all engines together at least as many as clients did.
+fn of_engines(
+    checks: &mut Checks,
+    regions: &[Region],
+    parties: &Parties,
+    c: &ClientCounts,
+    excuses: &Excuses,
+) {
+    let replicas = || regions.iter().flat_map(|region| &region.replicas);
+    let unknown = excuses.gateways || excuses.links;
+    let slack = if unknown { u64::MAX } else { excuses.at_clients + excuses.retries };
+    for (replica, (name, engine)) in replicas().zip(&parties.engines) {
+        if replica.restarts == 0 {
+            let had = parties.had_from(&replica.url);
+            let done = engine.done.unwrap_or(0);
+            checks.range(format!("engine {name}: done"), had, done, had.saturating_add(slack));
         }
     }
-
-    fn of_all_gateways(&mut self, c: &ClientCounts, r: &Requests, excuses: &Excuses) {
-        let least = |n: u64| if excuses.gateways { 0 } else { n };
-        let accepted = least(c.sent - c.aborted.min(c.sent) - c.bare.min(c.sent));
-        self.line("gateways: accepted", accepted, r.accepted, c.sent + c.moved);
-        self.line("gateways: done", least(c.ok), r.done, c.ok + excuses.at_clients);
-    }
-
-    /// An engine that was never killed has ended at least as many requests as gateways got complete
-    /// from it, and all engines together at least as many as clients did.
-    fn of_engines(
-        &mut self,
-        regions: &[Region],
-        parties: &Parties,
-        c: &ClientCounts,
-        excuses: &Excuses,
-    ) {
-        let replicas = || regions.iter().flat_map(|region| &region.replicas);
-        let unknown = excuses.gateways || excuses.links;
-        let slack = if unknown { u64::MAX } else { excuses.at_clients + excuses.retries };
-        for (replica, (name, engine)) in replicas().zip(&parties.engines) {
-            if replica.restarts == 0 {
-                let had = parties.had_from(&replica.url);
-                let done = engine.done.unwrap_or(0);
-                self.line(format!("engine {name}: done"), had, done, had.saturating_add(slack));
-            }
-        }
-        let sum = |of: fn(&EngineCounts) -> u64| parties.engines.iter().map(|(_, e)| of(e)).sum();
-        let all_alive = replicas().all(|replica| replica.restarts == 0);
-        let least = |n| if all_alive { n } else { 0 };
-        let most = c.ok.saturating_add(slack);
-        self.line("engines: done", least(c.ok), sum(|e| e.done.unwrap_or(0)), most);
-        let most = if slack == 0 { c.output_tokens } else { u64::MAX };
-        let made = sum(|e| e.output_tokens);
-        self.line("engines: output tokens", least(c.output_tokens), made, most);
-    }
+    let sum = |of: fn(&EngineCounts) -> u64| parties.engines.iter().map(|(_, e)| of(e)).sum();
+    let all_alive = replicas().all(|replica| replica.restarts == 0);
+    let least = |n| if all_alive { n } else { 0 };
+    let most = c.ok.saturating_add(slack);
+    checks.range("engines: done", least(c.ok), sum(|e| e.done.unwrap_or(0)), most);
+    let most = if slack == 0 { c.output_tokens } else { u64::MAX };
+    let made = sum(|e| e.output_tokens);
+    checks.range("engines: output tokens", least(c.output_tokens), made, most);
 }
 
 /// A gateway's attempts that did not lead to an answer.
@@ -239,13 +210,4 @@ fn ends(r: &Requests) -> u64 {
 
 fn ends_of_forwards(f: &Forwards) -> u64 {
     f.done + f.client_error + f.refused + f.failed + f.cancelled
-}
-
-/// A range of counts as text.
-pub(super) fn range(least: u64, most: u64) -> String {
-    match (least, most) {
-        (least, most) if least == most => least.to_string(),
-        (least, u64::MAX) => format!("{least} or more"),
-        (least, most) => format!("{least} to {most}"),
-    }
 }

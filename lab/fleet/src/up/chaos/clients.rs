@@ -30,11 +30,11 @@ const TOKENS: [usize; 2] = [8, 40];
 /// Speed of the engine with the expected answers, relative to the others.
 const REFERENCE_SPEED: f64 = 1000.0;
 
-/// An engine that no gateway uses: all others give the same answer to a prompt.
-pub(super) async fn reference(world: &World, up: &Up) -> Result<Process> {
-    let spec = EngineSpec { time_scale: REFERENCE_SPEED, seed: up.seed, ..EngineSpec::default() };
-    world.fleet.engine("reference", &spec).await
-}
+/// Clients whose requests may be served anywhere, those whose requests stay in one region, and those
+/// that know no gateway but the fleet's name. The ids of their requests start with these words.
+const ANYWHERE: &str = "anywhere";
+pub(super) const EU_ALONE: &str = "eu-alone";
+const BY_NAME: &str = "by-name";
 
 /// What clients send, and how long they wait.
 #[derive(Debug, Clone, Copy)]
@@ -45,17 +45,18 @@ pub(super) struct Habits {
     pub(super) head: Duration,
     /// Most repetitions of the marker before the question: long prompts that nothing has cached.
     pub(super) repeats: usize,
-    /// Whether answers are never streams. The request of one that breaks off is sent again.
-    pub(super) whole: bool,
+    /// Whether clients resolve the fleet's name, and keep answers for their TTL. Their answers are
+    /// never streams, and the request of one that breaks off is sent again.
+    pub(super) by_name: bool,
 }
 
 impl Habits {
     /// Short prompts of both tenants.
     pub(super) const USUAL: Habits =
-        Habits { clients: [3, 2], head: Duration::from_secs(6), repeats: 1, whole: false };
+        Habits { clients: [3, 2], head: Duration::from_secs(6), repeats: 1, by_name: false };
 
-    /// Whole answers.
-    pub(super) const WHOLE: Habits = Habits { clients: [3, 0], whole: true, ..Habits::USUAL };
+    /// Clients of the fleet's name.
+    pub(super) const BY_NAME: Habits = Habits { clients: [3, 0], by_name: true, ..Habits::USUAL };
 }
 
 /// The outcome of one request.
@@ -63,8 +64,7 @@ impl Habits {
 pub(super) struct Record {
     /// Its id at the engines.
     pub(super) id: String,
-    /// Whether its tenant's requests stay in one region.
-    pub(super) kept: bool,
+    pub(super) tenant: &'static str,
     pub(super) sent: Instant,
     pub(super) ended: Instant,
     /// From the first attempt to the first piece; only for streams.
@@ -78,6 +78,8 @@ pub(super) struct Record {
 
 /// All clients of a run.
 pub(super) struct Crowd {
+    /// Ends with it.
+    reference: Option<Process>,
     tasks: JoinSet<()>,
     stop: CancellationToken,
     records: Arc<Mutex<Vec<Record>>>,
@@ -85,7 +87,7 @@ pub(super) struct Crowd {
 
 struct One {
     name: String,
-    kept: bool,
+    tenant: &'static str,
     habits: Habits,
     target: Target,
     /// Address of the engine with the expected answers.
@@ -95,37 +97,41 @@ struct One {
 }
 
 impl Crowd {
-    /// Starts the clients of all regions; `target` makes the gateways of one client of a region.
-    pub(super) fn start(
-        world: &World,
-        target: fn(&World, usize) -> Result<Target>,
-        reference: &str,
-        seed: u64,
-        habits: Habits,
-    ) -> Result<Crowd> {
-        let (mut tasks, stop) = (JoinSet::new(), CancellationToken::new());
+    /// Starts the clients of all regions, and an engine that no gateway uses: all others give the same
+    /// answer to a prompt.
+    pub(super) async fn start(world: &World, up: &Up, all: &[Habits], seed: u64) -> Result<Crowd> {
+        let (tasks, stop) = (JoinSet::new(), CancellationToken::new());
         let records = Arc::new(Mutex::new(Vec::new()));
-        let mut number = 0;
-        let kind = if habits.whole { "name" } else { "free" };
-        for (at, region) in world.regions.iter().enumerate() {
-            for (kept, count) in [(false, habits.clients[0]), (true, habits.clients[1])] {
-                for nth in 0..count {
-                    number += 1;
-                    let tenant = if kept { "kept" } else { kind };
-                    let one = One {
-                        name: format!("{tenant}-{}-{nth}", region.name),
-                        kept,
-                        habits,
-                        target: target(world, at)?,
-                        reference: reference.to_owned(),
-                        client: Client::keeping(),
-                        rng: Rng::new(seed).fork(number),
-                    };
-                    tasks.spawn(one.ask_until(stop.clone(), records.clone()));
-                }
+        let mut crowd = Crowd { reference: None, tasks, stop, records };
+        if all.is_empty() {
+            return Ok(crowd);
+        }
+        let spec =
+            EngineSpec { time_scale: REFERENCE_SPEED, seed: up.seed, ..EngineSpec::default() };
+        let reference = world.fleet.engine("reference", &spec).await?;
+        for habits in all {
+            let (free, seed) = if habits.by_name { (BY_NAME, !seed) } else { (ANYWHERE, seed) };
+            let tenants = [(free, habits.clients[0]), (EU_ALONE, habits.clients[1])];
+            let regions = world.regions.iter().enumerate();
+            let each = regions.flat_map(|(at, region)| tenants.map(|tenant| (at, region, tenant)));
+            let each = each.flat_map(|(at, region, (tenant, count))| {
+                (0..count).map(move |nth| (at, tenant, format!("{}-{nth}", region.name)))
+            });
+            for (number, (at, tenant, name)) in (1..).zip(each) {
+                let one = One {
+                    name: format!("{tenant}-{name}"),
+                    tenant,
+                    habits: *habits,
+                    target: Target::of(world, at, habits.by_name)?,
+                    reference: reference.said(0).to_owned(),
+                    client: Client::keeping(),
+                    rng: Rng::new(seed).fork(number),
+                };
+                crowd.tasks.spawn(one.ask_until(crowd.stop.clone(), crowd.records.clone()));
             }
         }
-        Ok(Crowd { tasks, stop, records })
+        crowd.reference = Some(reference);
+        Ok(crowd)
     }
 
     /// Waits until every client has finished its request, and returns all outcomes.
@@ -171,7 +177,7 @@ impl One {
         let expected = answer["choices"][0]["message"]["content"].as_str().map(str::to_owned);
         let what = "no answer to compare with".to_owned();
         let expected = expected.ok_or(Error::Answer { url, what })?;
-        body["stream"] = (self.rng.below(4) > 0 && !self.habits.whole).into();
+        body["stream"] = (self.rng.below(4) > 0 && !self.habits.by_name).into();
         Ok((body, expected))
     }
 
@@ -180,7 +186,7 @@ impl One {
         let text = body.to_string();
         let mut record = Record {
             id,
-            kept: self.kept,
+            tenant: self.tenant,
             sent,
             ended: sent,
             ttft: None,
@@ -193,7 +199,7 @@ impl One {
                 Some(answer) if matches!(answer.status, 429 | 500..=599) => record.refused += 1,
                 Some(answer) => {
                     let read = self.read(answer, stream, expected).await;
-                    let again = self.habits.whole && matches!(read.end, End::Broken | End::Hung);
+                    let again = self.habits.by_name && matches!(read.end, End::Broken | End::Hung);
                     if !again {
                         record.ttft = read.first.filter(|_| stream).map(|first| first - sent);
                         record.end = read.end;
@@ -210,7 +216,7 @@ impl One {
     }
 
     async fn send(&mut self, id: &str, failed: u32, body: &str) -> Option<Stream> {
-        let key = if self.kept { tenants::EU_ONLY } else { tenants::VISITORS };
+        let key = if self.tenant == EU_ALONE { tenants::EU_ONLY } else { tenants::VISITORS };
         let bearer = format!("Bearer {key}");
         let headers = [("authorization", bearer.as_str()), ("x-request-id", id)];
         let url = format!("{}/v1/chat/completions", self.target.next(failed).await?);
@@ -232,7 +238,7 @@ impl One {
             true => answers::events(answer, expected).await,
             false => answers::whole(answer, expected).await,
         };
-        if self.kept && region != tenants::REGION {
+        if self.tenant == EU_ALONE && region != tenants::REGION {
             read.end = End::Forbidden;
         }
         read

@@ -1,33 +1,44 @@
-//! The definition of a scenario, and the parser of its table; the tables are in `scenes.rs`.
-//!
-//! A line is a time in seconds and an order in words. A, B and C are the regions, in an order drawn
-//! from the seed; `us` stands for itself. Every line comes up to half a second late, by the seed.
+//! The definition of a scenario: its faults, its clients, and the fleet that it needs. The scenarios
+//! are in `scenes.rs`.
 
 use std::time::Duration;
 
 use meridian_base::Rng;
 
-use super::super::order::{Act, Order, What};
+use super::super::{Demand, Options as Up};
+use super::Options;
+use super::clients::Habits;
+use super::deck::Deck;
+use super::schedule::{Fault, Schedule};
+use crate::{Result, clocks};
 
-/// A table, and the promise to its clients.
+/// A scenario.
 pub(super) struct Scenario {
     pub(super) name: &'static str,
     pub(super) what: &'static str,
-    pub(super) topology: &'static str,
-    pub(super) promise: Promise,
-    pub(super) table: Table,
+    pub(super) faults: Faults,
+    /// What loads of sessions, trees and chats may lose; none without loads.
+    pub(super) loads: Option<Promise>,
+    /// Clients that know the expected answers.
+    pub(super) crowd: &'static [Habits],
+    /// For this seed, whether broken streams resume on another replica, once for each run.
+    pub(super) resume: fn(u64) -> Vec<bool>,
+    /// Changes the usual fleet: three regions, one control plane.
+    pub(super) fleet: fn(&mut Up),
 }
 
-/// The faults and their times.
-pub(super) enum Table {
-    /// Seconds from the start, and the fault.
-    Lines(&'static [(f64, &'static str)]),
+/// The source of the faults.
+pub(super) enum Faults {
+    /// Events and their times.
+    Table(&'static [&'static str]),
     /// Random kills and cuts for this many seconds, each repaired a few seconds later.
     Storm(f64),
+    /// Cards for the time in `--for`.
+    Deck(&'static Deck),
 }
 
-/// Effects of the faults that clients may see. In every case each request ends exactly once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Effects of the faults that loads may see. In every case each request ends exactly once.
+#[derive(Debug, Clone, Copy)]
 pub(super) enum Promise {
     /// None.
     NothingLost,
@@ -41,170 +52,46 @@ pub(super) enum Promise {
     Nothing,
 }
 
-/// One event of a scenario.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Step {
-    pub(super) at: Duration,
-    pub(super) deed: Deed,
-}
-
-/// The kind of event.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Deed {
-    /// A fault, or its repair.
-    Order(Order),
-    /// Shifts a process's wall clock by this many seconds.
-    Clock { of: String, by: i64 },
-    /// Waits until no gateway waits for this suspended replica, or for this region's gateway:
-    /// waiting requests are broken off or retried elsewhere while it is suspended.
-    Left { what: What, name: String },
-}
-
 impl Scenario {
-    /// Whether any process's clock is shifted.
-    pub(super) fn sets_clocks(&self) -> bool {
-        matches!(self.table, Table::Lines(lines) if lines.iter().any(|(_, l)| l.starts_with("clock")))
-    }
-
-    /// The events and their times for this random generator.
-    pub(super) fn steps(&self, rng: &mut Rng) -> Vec<Step> {
-        let regions = shuffled(rng);
-        let lines = match self.table {
-            Table::Lines(lines) => {
-                lines.iter().map(|(at, line)| (*at, (*line).to_owned())).collect()
-            }
-            Table::Storm(seconds) => storm(seconds, rng),
+    /// The command that repeats it.
+    pub(super) fn again(&self, options: &Options) -> String {
+        let length = match self.faults {
+            Faults::Deck(_) => format!(" --for {}s", options.length.as_secs()),
+            _ => String::new(),
         };
-        let mut steps: Vec<Step> = lines
-            .iter()
-            .map(|(at, line)| Step {
-                at: Duration::from_secs_f64(at + rng.unit() / 2.0),
-                deed: deed(line, &regions).expect("a test reads every table"),
-            })
-            .collect();
-        steps.sort_by_key(|step| step.at);
-        steps
+        format!("meridian chaos {}{length} --seed {}", self.name, options.seed)
     }
-}
 
-fn shuffled(rng: &mut Rng) -> [&'static str; 3] {
-    let mut regions = ["us", "eu", "asia"];
-    for at in (1..regions.len()).rev() {
-        regions.swap(at, rng.below(at + 1));
-    }
-    regions
-}
-
-/// About one fault a second, each repaired two to six seconds later. Only one gateway at a time is
-/// dead and no link resets, so every client always has a gateway to use.
-fn storm(seconds: f64, rng: &mut Rng) -> Vec<(f64, String)> {
-    let (mut at, mut gateways_live, mut lines) = (0.0, 0.0, Vec::new());
-    while at < seconds {
-        let mut pick = |from: &[&str]| from[rng.below(from.len())].to_owned();
-        let region = pick(&["A", "B", "C"]);
-        let (link, broken) = (pick(&["A/B", "A>C", "C>B", "B/C", "B>A"]), pick(&["cut", "slow"]));
-        let ended = pick(&["kill", "kill", "kill", "restart"]);
-        let mended = at + 2.0 + 4.0 * rng.unit();
-        let (act, what) = match rng.below(10) {
-            0..2 if at >= gateways_live => {
-                gateways_live = mended + 1.0;
-                (ended, format!("gateway {region}"))
-            }
-            2 => (ended, "control".to_owned()),
-            3..6 => (broken, format!("link {link}")),
-            _ => (ended, format!("replica {region}-engine-{}", rng.below(4))),
+    /// The settings of a run.
+    pub(super) fn up(&self, options: &Options, resume: bool) -> Result<Up> {
+        let mut up = Up {
+            regions: ["us", "eu", "asia"].map(str::to_owned).into(),
+            demand: self.loads.map_or(Demand::None, |_| Demand::Steady),
+            seed: options.seed,
+            binary: options.binary.clone(),
+            clocks: if self.sets_clocks() { Some(clocks::library()?) } else { None },
+            resume,
+            log_requests: self.loads.is_none(),
+            ..Up::default()
         };
-        lines.push((at, format!("{act} {what}")));
-        lines.push((mended, format!("revive {what}")));
-        at += 0.5 + 1.5 * rng.unit();
+        (self.fleet)(&mut up);
+        Ok(up)
     }
-    lines
-}
 
-/// Parses a line of a table.
-fn deed(line: &str, regions: &[&str; 3]) -> Option<Deed> {
-    let mut words = line.split(' ');
-    let (act, what) = (words.next()?, words.next()?);
-    if act == "clock" {
-        let by = words.next()?.parse().ok()?;
-        return Some(Deed::Clock { of: named(what, regions), by });
+    /// The faults of a run of this length.
+    pub(super) fn schedule(&self, length: Duration, rng: &mut Rng) -> Schedule {
+        let fault = match self.faults {
+            Faults::Deck(deck) => return deck.deal(length.as_secs_f64(), rng),
+            Faults::Table(lines) => Fault::of_table(self.name, lines, rng),
+            Faults::Storm(seconds) => Fault::storm(self.name, seconds, rng),
+        };
+        Schedule { faults: vec![fault], in_turn: false }
     }
-    let act = match act {
-        "left" => None,
-        "kill" => Some(Act::Kill),
-        "revive" => Some(Act::Revive),
-        "restart" => Some(Act::Restart),
-        "stop" => Some(Act::Stop),
-        "end" => Some(Act::End),
-        "reload" => Some(Act::Reload),
-        "edit" => Some(Act::Edit),
-        "cut" => Some(Act::Cut),
-        "slow" => Some(Act::Slow),
-        _ => return None,
-    };
-    let what = match what {
-        "replica" => What::Replica,
-        "gateway" => What::Gateway,
-        "region" => What::Region,
-        "link" => What::Link,
-        "control" => What::Control,
-        _ => return None,
-    };
-    let name = words.next().map_or_else(|| "control".to_owned(), |name| named(name, regions));
-    words.next().is_none().then_some(match act {
-        Some(act) => Deed::Order(Order { act, what, name }),
-        None => Deed::Left { what, name },
-    })
-}
 
-/// A name with A, B and C replaced by regions.
-fn named(name: &str, regions: &[&str; 3]) -> String {
-    let letter = |c: char| match c {
-        'A'..='C' => regions[c as usize - 'A' as usize].to_owned(),
-        other => other.to_string(),
-    };
-    name.chars().map(letter).collect()
+    fn sets_clocks(&self) -> bool {
+        matches!(self.faults, Faults::Table(lines) if lines.iter().any(|l| l.contains(" clock ")))
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::up::chaos::scenes::{ALL, SHORT};
-
-    // Every table can be read, whatever the seed; the same seed yields the same table, another seed
-    // another.
-    #[test]
-    fn tables_are_made_of_orders() {
-        for scenario in ALL.iter().chain(SHORT) {
-            for seed in 0..20 {
-                let steps = scenario.steps(&mut Rng::new(seed));
-                assert!(!steps.is_empty());
-                assert_eq!(steps, scenario.steps(&mut Rng::new(seed)), "{}", scenario.name);
-                assert!(steps.iter().is_sorted_by_key(|step| step.at), "{}", scenario.name);
-            }
-            let drawn = |seed| scenario.steps(&mut Rng::new(seed));
-            assert_ne!(drawn(1), drawn(2), "{}", scenario.name);
-        }
-    }
-
-    // Each table repairs its faults: none is left at the end.
-    #[test]
-    fn every_fault_is_mended() {
-        for scenario in ALL.iter().chain(SHORT) {
-            let mut broken = std::collections::BTreeMap::new();
-            for step in scenario.steps(&mut Rng::new(7)) {
-                match step.deed {
-                    Deed::Order(Order { act: Act::Reload | Act::Edit, .. })
-                    | Deed::Clock { .. }
-                    | Deed::Left { .. } => {}
-                    Deed::Order(Order { act, what, name }) => {
-                        let mended = matches!(act, Act::Revive | Act::Restart);
-                        broken.insert(format!("{what:?} {name}"), !mended);
-                    }
-                }
-            }
-            let left: Vec<_> = broken.iter().filter(|(_, broken)| **broken).collect();
-            assert!(left.is_empty(), "{}: {left:?}", scenario.name);
-        }
-    }
-}
+mod tests;

@@ -31,14 +31,12 @@ pub(super) enum Target {
 }
 
 impl Target {
-    /// For clients of the `at`th region, all gateways.
-    pub(super) fn listed(world: &World, at: usize) -> Result<Target> {
-        let gateways = arrange::addresses(&world.regions, world.distance.as_ref(), at);
-        Ok(Target::Listed { gateways, last: 0, away: None })
-    }
-
-    /// For clients of the `at`th region, the fleet's name.
-    pub(super) fn named(world: &World, at: usize) -> Result<Target> {
+    /// For clients of the `at`th region: all gateways, or those of the fleet's name.
+    pub(super) fn of(world: &World, at: usize, by_name: bool) -> Result<Target> {
+        if !by_name {
+            let gateways = arrange::addresses(&world.regions, world.distance.as_ref(), at);
+            return Ok(Target::Listed { gateways, last: 0, away: None });
+        }
         let gateways = arrange::behind_the_name(&world.regions, world.distance.as_ref(), at);
         let servers = world.planes.as_ref().map(|planes| planes.name_servers(at));
         let servers = servers.filter(|servers| !servers.is_empty());

@@ -8,6 +8,7 @@ use meridian_protocol::registry::Snapshot;
 use tokio::time::Instant;
 
 use super::super::super::world::World;
+use super::super::checks::Checks;
 use super::operators::{Books, LABEL, Step, shows};
 use super::planes;
 use crate::etcd::{Found, list};
@@ -19,20 +20,6 @@ const ASKED: Duration = Duration::from_secs(10);
 /// How long views may differ: the observed part of the registry goes on changing.
 const SAME: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(50);
-
-/// What was compared.
-#[derive(Debug, Default)]
-pub(super) struct Agreement {
-    /// Acknowledged changes by kind.
-    changes: BTreeMap<Step, u64>,
-    /// Of those, the ones whose revision is no longer in the history.
-    compacted: u64,
-    refused: u64,
-    unanswered: u64,
-    found: u64,
-    /// The revision at which all views were the same.
-    revision: u64,
-}
 
 /// The registry, as a control plane shows it.
 pub(super) async fn snapshot(operator: &Operator, plane: &str) -> Result<Snapshot> {
@@ -46,40 +33,41 @@ pub(super) async fn snapshot(operator: &Operator, plane: &str) -> Result<Snapsho
 }
 
 /// Checks that every acknowledged change is in the registry, that all control planes show the same
-/// one, and that gateways agree. `before` is the registry before the first change.
+/// one, and that gateways agree. `before` is the registry before the first change. Returns the changes
+/// as a table.
 pub(super) async fn check(
     world: &World,
     before: &Snapshot,
-    books: Books,
-    faults: &mut Vec<String>,
-) -> Result<Agreement> {
-    let Books { acked, refused, unanswered, found, wrong } = &books;
-    faults.extend(wrong.iter().cloned());
-    let mut agreement = Agreement {
-        refused: *refused,
-        unanswered: *unanswered,
-        found: *found,
-        ..Agreement::default()
-    };
-    for change in acked {
-        *agreement.changes.entry(change.step).or_default() += 1;
-    }
-    agreement.compacted = in_history(world, &books, faults).await?;
-    if acked.is_empty() {
-        faults.push("no change was acknowledged, so nothing was tested".into());
-    }
-    let now = same(world, faults).await?;
-    agreement.revision = now.revision;
-    as_before(before, &now, &books, faults);
+    books: &Books,
+    checks: &mut Checks,
+) -> Result<String> {
+    let Books { acked, refused, unanswered, found, wrong } = books;
+    checks.none("changes that failed", wrong);
+    checks.some("changes that were acknowledged", acked.len() as u64);
+    let compacted = in_history(world, books, checks).await?;
+    let now = same(world, &mut checks.faults).await?;
+    as_before(before, &now, books, &mut checks.faults);
     let newest = acked.iter().map(|one| one.revision).max().unwrap_or_default();
-    gateways(world, &now, newest, faults).await?;
-    Ok(agreement)
+    gateways(world, &now, newest, &mut checks.faults).await?;
+    let mut steps: BTreeMap<Step, u64> = BTreeMap::new();
+    acked.iter().for_each(|change| *steps.entry(change.step).or_default() += 1);
+    let mut shown = table(&["change", "acknowledged"]);
+    for (step, times) in &steps {
+        shown.add_row([step.word(), &times.to_string()]);
+    }
+    Ok(format!(
+        "{shown}\n   {} changes, looked up at their revisions ({compacted} too old for that); \
+         attempts: {refused} refused (5xx), {unanswered} without an answer, {found} found made; \
+         same views at revision {}",
+        acked.len(),
+        now.revision
+    ))
 }
 
 /// Checks each acknowledged change at its own revision; returns how many are too old for that.
-async fn in_history(world: &World, books: &Books, faults: &mut Vec<String>) -> Result<u64> {
+async fn in_history(world: &World, books: &Books, checks: &mut Checks) -> Result<u64> {
     let etcd = planes(world)?.etcd.as_ref().map(|etcd| etcd.endpoints()).unwrap_or_default();
-    let (client, mut compacted) = (Client::keeping(), 0);
+    let (client, mut compacted, mut missing) = (Client::keeping(), 0, Vec::new());
     for change in &books.acked {
         let kind = if change.step == Step::Label { "region" } else { "replica" };
         let key = format!("meridian/desired/{kind}/{}", change.name);
@@ -88,16 +76,13 @@ async fn in_history(world: &World, books: &Books, faults: &mut Vec<String>) -> R
             Found::At(_, entries) => {
                 let record = entries.iter().find(|entry| entry.key == key);
                 if !shows(change, record.map(|entry| &entry.value[..])) {
-                    faults.push(format!(
-                        "{}: {} was acknowledged at revision {}, and is not in the registry",
-                        change.name,
-                        change.step.word(),
-                        change.revision
-                    ));
+                    let (name, step) = (&change.name, change.step.word());
+                    missing.push(format!("{name}: {step} at revision {}", change.revision));
                 }
             }
         }
     }
+    checks.none("acknowledged changes that are not in the registry", &missing);
     Ok(compacted)
 }
 
@@ -178,20 +163,4 @@ async fn gateways(
         }
     }
     Ok(())
-}
-
-impl Agreement {
-    pub(super) fn table(&self) -> String {
-        let mut shown = table(&["change", "acknowledged"]);
-        for (step, times) in &self.changes {
-            shown.add_row([step.word(), &times.to_string()]);
-        }
-        let all: u64 = self.changes.values().sum();
-        format!(
-            "{shown}\n   {all} changes, looked up at their revisions ({} too old for that); \
-             attempts: {} refused (5xx), {} without an answer, {} found made; \
-             same views at revision {}",
-            self.compacted, self.refused, self.unanswered, self.found, self.revision
-        )
-    }
 }

@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::super::super::planes::Planes;
+use super::super::run::CALM;
 use crate::{Answer, Operator, Result};
 
 /// Timeout of an attempt: a control plane says within 8 s that etcd is lost.
@@ -147,9 +148,13 @@ impl Operators {
     }
 
     /// Waits until every operator has finished its work and all replicas are up.
-    pub(super) async fn end(mut self) -> Books {
+    pub(super) async fn end(&mut self) {
         self.stop.cancel();
         while self.tasks.join_next().await.is_some() {}
+    }
+
+    /// What happened to all of them.
+    pub(super) fn books(&self) -> Books {
         std::mem::take(&mut *lock(&self.books))
     }
 }
@@ -160,6 +165,7 @@ fn lock(books: &Mutex<Books>) -> MutexGuard<'_, Books> {
 
 impl One {
     async fn work_until(mut self, stop: CancellationToken) {
+        tokio::time::sleep(CALM).await;
         let mut shift = 0;
         while !stop.is_cancelled() {
             shift += 1;
@@ -247,7 +253,8 @@ impl One {
             }
             (409, Step::Add) if said["error"]["code"] == "name_taken" => {
                 lock(&self.books).found += 1;
-                Tried::Again(Some(Step::Undrain)).or_made(self.is_up(&name).await)
+                let is_up = self.states().await.unwrap_or_default().get(&name) == Some(&Wanted::Up);
+                if is_up { Tried::Made } else { Tried::Again(Some(Step::Undrain)) }
             }
             (409, Step::Forget) => Tried::Again(Some(Step::Remove)),
             (409, Step::Label) => Tried::Again(None),
@@ -267,11 +274,6 @@ impl One {
         region.labels.insert(LABEL.to_owned(), value.to_owned());
         let path = format!("/admin/regions/{}?at={}", self.region, listed.revision);
         self.ask(Method::PUT, &path, serde_json::to_string(&region).ok()?).await
-    }
-
-    async fn is_up(&mut self, name: &str) -> bool {
-        let all = self.states().await.unwrap_or_default();
-        all.get(name) == Some(&Wanted::Up)
     }
 
     async fn states(&mut self) -> Option<BTreeMap<String, Wanted>> {
@@ -316,12 +318,6 @@ impl One {
             self.make(step, Some(at), "").await;
         }
         lock(&self.books).wrong.push(format!("{}: not all replicas came back", self.region));
-    }
-}
-
-impl Tried {
-    fn or_made(self, is_made: bool) -> Tried {
-        if is_made { Tried::Made } else { self }
     }
 }
 

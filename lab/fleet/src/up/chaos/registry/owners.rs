@@ -18,6 +18,7 @@ use serde::Deserialize;
 use tokio::task::JoinSet;
 
 use super::super::super::world::World;
+use super::super::checks::Checks;
 use crate::etcd::{Entry, Found, list};
 use crate::gateway::LEASE;
 use crate::page::table;
@@ -212,16 +213,14 @@ fn of_two(entries: &[Entry], counts: impl Fn(&Seen) -> bool) -> BTreeSet<String>
 }
 
 impl Figures {
-    pub(super) fn judge(&self, faults: &mut Vec<String>) {
+    pub(super) fn judge(&self, checks: &mut Checks) {
         if self.serving.most > MOST {
-            faults.push(format!(
+            checks.faults.push(format!(
                 "the registry showed gateways of two regions that serve {} for {:?}; a lease is {LEASE:?}, and etcd notices its end within {NOTICED:?}",
                 self.serving.which, self.serving.most
             ));
         }
-        if self.samples == 0 {
-            faults.push("the registry was never read, so owners were not tested".into());
-        }
+        checks.some("reads of the registry's owners", self.samples);
     }
 
     pub(super) fn table(&self) -> String {

@@ -1,0 +1,240 @@
+//! The decks: every kind of fault that comes by chance, with the times that it may last.
+//!
+//! Processes are suspended for about as long as others need to notice, and for shorter and longer: a
+//! probe's timeout and three of them, `peers.gone`, the lease.
+
+use meridian_base::Rng;
+use meridian_protocol::admin::Role;
+
+use super::super::order::{ALL, Act, What};
+use super::deck::{Deck, Draw, Kind, Line};
+use super::kv::PREFILL;
+use super::schedule::FOUND;
+use super::wait::Moment::{self, Any, Computing, Fetching, Holding, Streaming};
+
+const REGIONS: [&str; 3] = ["us", "eu", "asia"];
+const REPLICAS: usize = 4;
+
+/// Faults of replicas, gateways, the control plane and links. They leave the fleet able to serve every
+/// request eventually.
+pub(super) static RANDOM: Deck = Deck { kinds: RANDOM_KINDS, gap: [3.0, 5.5], in_turn: false };
+
+static RANDOM_KINDS: &[Kind] = &[
+    Kind { name: "replica killed", times: 2, ..REPLICA },
+    Kind { name: "replica suspended", times: 3, act: Act::Stop, lasts: stop, ..REPLICA },
+    Kind { name: "replica restarted", act: Act::Restart, ..REPLICA },
+    Kind {
+        name: "replica sent SIGTERM while suspended",
+        act: Act::Stop,
+        lasts: stop,
+        more: |d| vec![d.line(d.lasts / 2.0, Act::End)],
+        ..REPLICA
+    },
+    Kind { name: "gateway killed", ..GATEWAY },
+    Kind { name: "gateway suspended", times: 2, ..SUSPENDED },
+    Kind { name: "gateway restarted", act: Act::Restart, ..GATEWAY },
+    Kind {
+        name: "gateway suspended while it drains",
+        act: Act::End,
+        more: |d| vec![d.line(0.05, Act::Stop)],
+        ..SUSPENDED
+    },
+    Kind { name: "gateway reloaded (SIGHUP)", act: Act::Reload, ..GATEWAY },
+    Kind { name: "gateway's configuration edited", act: Act::Edit, ..GATEWAY },
+    Kind {
+        name: "gateway edited and reloaded while suspended",
+        act: Act::Stop,
+        lasts: |_, _| 1.0,
+        more: |d| vec![d.line(0.2, Act::Edit), d.line(0.3, Act::Reload)],
+        ..GATEWAY
+    },
+    Kind { name: "control plane killed", ..CONTROL },
+    Kind { name: "control plane suspended", act: Act::Stop, lasts: stop, ..CONTROL },
+    Kind { name: "control plane restarted", act: Act::Restart, ..CONTROL },
+    Kind { name: "link cut both ways", act: Act::Cut, silences: true, ..LINK },
+    Kind {
+        name: "link cut one way",
+        part: |rng| link(rng, '>'),
+        act: Act::Cut,
+        silences: true,
+        ..LINK
+    },
+    Kind { name: "link reset", ..LINK },
+    Kind { name: "link slow", act: Act::Slow, ..LINK },
+    Kind {
+        name: "region restarted, one process after the other",
+        act: Act::Restart,
+        more: replicas,
+        // Its gateway for 5 s, its replicas for 6 s.
+        settle: |what| if what == What::Gateway { 1.6 } else { 2.6 },
+        dead: None,
+        stops: &[],
+        ..GATEWAY
+    },
+];
+
+const REPLICA: Kind = Kind {
+    name: "",
+    times: 1,
+    what: What::Replica,
+    part: |rng| replica(REGIONS[rng.below(REGIONS.len())], rng.below(REPLICAS)),
+    dead: Some([1.0, 6.0]),
+    stops: &[0.3, 0.9, 1.2, 2.8, 3.4, 4.2, 8.0],
+    act: Act::Kill,
+    lasts: |dead, _| dead,
+    more: |_| Vec::new(),
+    // A gateway that is back takes over its replicas and connects to its peers.
+    settle: |what| if what == What::Gateway { 3.0 } else { 1.0 },
+    silences: false,
+    spares: None,
+    moment: None,
+};
+
+const GATEWAY: Kind = Kind {
+    what: What::Gateway,
+    part: |rng| REGIONS[rng.below(REGIONS.len())].to_owned(),
+    dead: Some([1.0, 8.0]),
+    stops: &[0.5, 1.8, 2.2, 3.0, 5.5, 9.0],
+    ..REPLICA
+};
+
+const SUSPENDED: Kind = Kind { act: Act::Stop, lasts: stop, silences: true, ..GATEWAY };
+
+const CONTROL: Kind =
+    Kind { what: What::Control, part: |_| "control".to_owned(), stops: GATEWAY.stops, ..REPLICA };
+
+const LINK: Kind = Kind {
+    what: What::Link,
+    part: |rng| link(rng, '/'),
+    dead: Some([1.0, 7.0]),
+    stops: &[],
+    ..REPLICA
+};
+
+/// Faults of an etcd of three members, of three control planes and of gateways. The registry can be
+/// changed at some control plane, and each client has a gateway. The exception is a lost registry: all
+/// members are dead for some seconds, while all control planes run.
+pub(super) static REGISTRY: Deck = Deck { kinds: REGISTRY_KINDS, gap: [2.0, 4.0], in_turn: false };
+
+static REGISTRY_KINDS: &[Kind] = &[
+    Kind { name: "etcd member killed", times: 2, ..ETCD },
+    Kind { name: "etcd member suspended", times: 2, act: Act::Stop, lasts: stop, ..ETCD },
+    Kind { name: "etcd member slow", act: Act::Slow, ..ETCD },
+    Kind {
+        name: "all etcd members killed",
+        part: |rng| {
+            rng.below(REGIONS.len());
+            ALL.to_owned()
+        },
+        // Longer than others, so that changes are refused meanwhile.
+        lasts: |dead, _| dead + 4.0,
+        spares: Some(What::Control),
+        ..ETCD
+    },
+    Kind { name: "control plane killed", times: 2, ..PLANE },
+    Kind { name: "control plane suspended", times: 2, act: Act::Stop, lasts: stop, ..PLANE },
+    Kind { name: "gateway killed", what: What::Gateway, ..REGION },
+    Kind {
+        name: "gateway suspended",
+        what: What::Gateway,
+        act: Act::Stop,
+        lasts: stop,
+        silences: true,
+        ..REGION
+    },
+    Kind { name: "region killed", ..REGION },
+];
+
+const ETCD: Kind = Kind {
+    what: What::Etcd,
+    part: |rng| format!("etcd-{}", 1 + rng.below(REGIONS.len())),
+    // Shorter than a lease, about as long, and longer.
+    stops: &[0.5, 1.8, 2.2, 3.0, 5.5, 8.0],
+    // The part catches up.
+    settle: |_| 2.0,
+    ..REPLICA
+};
+
+const PLANE: Kind = Kind {
+    what: What::Control,
+    part: |rng| format!("control-{}", 1 + rng.below(REGIONS.len())),
+    ..ETCD
+};
+
+const REGION: Kind = Kind { what: What::Region, part: GATEWAY.part, ..ETCD };
+
+/// Faults of prefill and decode replicas, each at a moment of a request, one after the other.
+pub(super) static POOLS: Deck = Deck { kinds: POOLS_KINDS, gap: [0.3, 1.5], in_turn: true };
+
+static POOLS_KINDS: &[Kind] = &[
+    Kind { name: "prefill killed before its answer", ..COMPUTING },
+    Kind { name: "prefill killed after its answer", ..HOLDING },
+    Kind { name: "decode killed before its first token", ..FETCHING },
+    Kind { name: "decode killed in mid-stream", moment: at(Role::Decode, Streaming), ..FETCHING },
+    Kind { name: "prefill suspended", act: Act::Stop, dead: STOPPED, ..COMPUTING },
+    Kind { name: "prefill suspended with held KV", act: Act::Stop, dead: STOPPED, ..HOLDING },
+    Kind { name: "decode suspended", act: Act::Stop, dead: STOPPED, ..FETCHING },
+    Kind { name: "both suspended", act: Act::Stop, dead: STOPPED, ..BOTH },
+    Kind { name: "both killed", ..BOTH },
+    Kind {
+        name: "prefill restarted",
+        act: Act::Restart,
+        moment: at(Role::Prefill, Any),
+        ..HOLDING
+    },
+    Kind { name: "decode restarted", act: Act::Restart, moment: at(Role::Decode, Any), ..FETCHING },
+    Kind { name: "KV path cut", act: Act::Cut, dead: Some([2.0, 7.0]), ..PATH },
+    Kind { name: "KV path reset", ..PATH },
+    // Longer than the lease: the gateway resumes with a prefill's answer whose KV is gone. It does not
+    // use the parameters, and the decode replica computes the prompt.
+    Kind { name: "lease expired", act: Act::Stop, dead: Some([4.5, 5.5]), ..BETWEEN_LEGS },
+    Kind { name: "gateway killed between legs", dead: Some([0.5, 1.5]), ..BETWEEN_LEGS },
+];
+
+const COMPUTING: Kind = Kind {
+    part: |_| FOUND.to_owned(),
+    dead: Some([1.0, 3.0]),
+    stops: &[],
+    settle: |_| 0.0,
+    moment: at(Role::Prefill, Computing),
+    ..REPLICA
+};
+const HOLDING: Kind = Kind { moment: at(Role::Prefill, Holding), ..COMPUTING };
+const FETCHING: Kind = Kind { moment: at(Role::Decode, Fetching), ..COMPUTING };
+/// A prefill replica, and the decode replica that was found.
+const BOTH: Kind = Kind {
+    part: |rng| format!("engine-{}", rng.below(PREFILL as usize)),
+    more: |d| Draw { name: FOUND.to_owned(), ..*d }.lines(),
+    ..FETCHING
+};
+const PATH: Kind = Kind { what: What::Path, part: |_| "us".to_owned(), ..FETCHING };
+const BETWEEN_LEGS: Kind =
+    Kind { what: What::Gateway, part: |_| "us".to_owned(), silences: true, ..COMPUTING };
+
+/// How long replicas with a role are suspended.
+const STOPPED: Option<[f64; 2]> = Some([0.5, 5.0]);
+
+const fn at(role: Role, moment: Moment) -> Option<(Role, Moment)> {
+    Some((role, moment))
+}
+
+/// Until the end of a suspension.
+fn stop(_dead: f64, stop: f64) -> f64 {
+    stop
+}
+
+/// Each replica of a gateway's region, one after the other.
+fn replicas(d: &Draw) -> Vec<Line> {
+    let one = |nth| Draw { what: What::Replica, name: replica(&d.name, nth), ..*d };
+    (0..REPLICAS).map(|nth| one(nth).line(1.0 + 0.8 * nth as f64, d.act)).collect()
+}
+
+fn replica(region: &str, nth: usize) -> String {
+    format!("{region}-engine-{nth}")
+}
+
+fn link(rng: &mut Rng, sign: char) -> String {
+    let from = rng.below(REGIONS.len());
+    let to = (from + 1 + rng.below(REGIONS.len() - 1)) % REGIONS.len();
+    format!("{}{sign}{}", REGIONS[from], REGIONS[to])
+}
