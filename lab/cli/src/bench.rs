@@ -20,7 +20,6 @@ use meridian_perf::digests;
 use meridian_perf::flowspeed;
 use meridian_perf::forward;
 use meridian_perf::mock;
-use meridian_perf::parity;
 use meridian_perf::planspeed;
 use meridian_perf::race;
 use meridian_perf::simspeed;
@@ -102,8 +101,6 @@ enum Command {
         #[arg(long, value_parser = seconds)]
         delay: Duration,
     },
-    /// Measure the accuracy of the simulator against live processes
-    Parity(Parity),
 }
 
 #[derive(Debug, clap::Args)]
@@ -205,35 +202,6 @@ impl Flow {
     fn options(self) -> flowspeed::Options {
         let Flow { policy, flows, json } = self;
         flowspeed::Options { policy, flows, json, ..flowspeed::Options::default() }
-    }
-}
-
-#[derive(Debug, clap::Args)]
-struct Parity {
-    /// Policy
-    #[arg(long, default_value = "meridian")]
-    policy: String,
-    /// Clients
-    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..))]
-    clients: u32,
-    /// Length of a run
-    #[arg(long, default_value = "30s", value_parser = seconds)]
-    each: Duration,
-    /// Runs; the report has the median
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
-    runs: u64,
-    /// Two prefill and two decode engines, in place of three that serve whole requests
-    #[arg(long)]
-    pools: bool,
-    /// Output file
-    #[arg(long, default_value = "target/bench/parity.json")]
-    json: PathBuf,
-}
-
-impl Parity {
-    fn options(self) -> parity::Options {
-        let Parity { policy, clients, each, runs, pools, json } = self;
-        parity::Options { policy, clients, each, runs, pools, json }
     }
 }
 
@@ -407,7 +375,6 @@ impl Command {
             // A cell reports to the command that started it.
             Command::Sim(sim) => return sim.cell.is_none().then_some(&*sim.json),
             Command::Planet(planet) => return planet.json(),
-            Command::Parity(parity) => &parity.json,
             Command::Forward(forward) => &forward.json,
             Command::Control(control) => &control.json,
             Command::Digests(digests) => &digests.json,
@@ -443,7 +410,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         }
         Some(Command::Sim(sim)) => sim.run(),
         Some(Command::Planet(planet)) => planet.run(),
-        Some(Command::Parity(parity)) => parity::measure(&parity.options()),
         Some(Command::Forward(forward)) => forward::measure(&forward.options()),
         Some(Command::Control(control)) => control::measure(&control.options()),
         Some(Command::Digests(digests)) => digests::measure(&digests.options()),
