@@ -67,7 +67,7 @@ impl Client {
     }
 
     /// A client that reuses its connections, as clients of an API do.
-    pub(crate) fn keeping() -> Client {
+    pub fn keeping() -> Client {
         Client::with(usize::MAX)
     }
 

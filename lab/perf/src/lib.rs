@@ -10,6 +10,7 @@ pub mod decision;
 pub mod digests;
 pub mod flowspeed;
 pub mod forward;
+mod harness;
 pub mod mock;
 pub mod planet;
 pub mod planspeed;
