@@ -5,9 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use meridian_tools::calibrate::Found;
-use meridian_tools::calibrate::Options;
-use meridian_tools::calibrate::run as measure;
+use meridian_tools::calibrate::{Found, Options, run as measure};
 use serde_json::json;
 
 #[derive(clap::Args)]

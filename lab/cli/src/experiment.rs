@@ -7,15 +7,9 @@ use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use meridian_fleet::llamacpp::Own;
 use meridian_papers::experiment;
-use meridian_papers::experiment::ALL;
-use meridian_papers::experiment::Entry;
-use meridian_papers::experiment::Options;
-use meridian_papers::experiment::Outcome;
-use meridian_papers::experiment::RELEASE;
-use meridian_papers::experiment::runner::Progress;
-use meridian_papers::experiment::runner::simulate;
-use meridian_papers::experiment::shard;
+use meridian_papers::experiment::runner::{Progress, simulate};
 use meridian_papers::experiment::shard::Shard;
+use meridian_papers::experiment::{ALL, Entry, Options, Outcome, RELEASE, shard};
 
 /// Reproduce a published comparison
 #[derive(Debug, clap::Args)]

@@ -7,7 +7,6 @@ mod command;
 mod engine;
 mod experiment;
 mod flow;
-mod outputs;
 mod plan;
 mod up;
 mod wan;

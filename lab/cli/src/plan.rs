@@ -20,11 +20,10 @@ use meridian_plan::{
     Plan, PlanFile, Problems, Ranked, Subject, TOPOLOGIES, Task, Topology, TopologySpec, from_nccl,
     from_smi, model_id,
 };
+use meridian_tools::outputs;
 
 use asked::About;
 use cost::Cost;
-
-use super::outputs;
 
 /// Plan the placement of GPUs and their collectives; see docs/planner.md
 #[derive(Debug, clap::Args)]

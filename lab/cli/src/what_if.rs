@@ -8,18 +8,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use meridian_papers::what_if::Arrangement;
-use meridian_papers::what_if::Gpus;
-use meridian_papers::what_if::Places;
-use meridian_papers::what_if::Prices;
-use meridian_papers::what_if::Question;
-use meridian_papers::what_if::Report;
-use meridian_papers::what_if::Sizes;
-use meridian_papers::what_if::Traffic;
-use meridian_papers::what_if::answer;
+use meridian_papers::what_if::{
+    Arrangement, Gpus, Places, Prices, Question, Report, Sizes, Traffic, answer,
+};
 use meridian_routing::HeldConfig;
-use meridian_tools::load::Slo;
-use meridian_tools::load::seconds;
+use meridian_tools::load::{Slo, seconds};
 use meridian_tools::rule::Rule;
 
 /// Simulate your own traffic on other fleets and under other policies

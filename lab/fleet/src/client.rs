@@ -1,20 +1,23 @@
-//! A small HTTP client for the fleet's own processes on loopback.
+//! A small HTTP client for questions to the fleet's processes.
 //!
 //! Connections are not reused unless the client was made for that: requests are rare, and a kept
 //! connection to a killed process would make a later request fail.
 
+use std::collections::VecDeque;
+use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client as Hyper;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde::de::DeserializeOwned;
 
-use crate::sse::Events;
+use crate::sse::{Lines, TooLong};
 use crate::{Error, Event, Result, Scrape};
 
 /// Timeout of a cheap request.
@@ -23,7 +26,7 @@ const QUESTION_LIMIT: Duration = Duration::from_secs(20);
 /// Sends requests to processes over HTTP.
 #[derive(Debug, Clone)]
 pub struct Client {
-    hyper: Hyper<HttpConnector, Full<Bytes>>,
+    hyper: Hyper<HttpsConnector<HttpConnector>, Full<Bytes>>,
 }
 
 /// A complete answer.
@@ -46,7 +49,9 @@ pub struct Stream {
     pub headers: HeaderMap,
     url: String,
     body: Incoming,
-    events: Events,
+    lines: Lines,
+    /// Read and not yet taken.
+    events: VecDeque<Event>,
 }
 
 impl Default for Client {
@@ -62,13 +67,27 @@ impl Client {
     }
 
     /// A client that reuses its connections, as clients of an API do.
-    pub(crate) fn keeping() -> Client {
+    pub fn keeping() -> Client {
         Client::with(usize::MAX)
     }
 
+    /// A client that trusts this authority alone.
+    ///
+    /// # Errors
+    /// If the file has no certificate.
+    pub fn trusting(ca: &Path) -> Result<Client> {
+        let config = meridian_tls::open_client("client", ca, &[])?;
+        let builder = HttpsConnectorBuilder::new().with_tls_config(config);
+        Ok(Client::over(builder.https_or_http().enable_http1().wrap_connector(tcp()), 0))
+    }
+
     fn with(idle: usize) -> Client {
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
+        let builder = HttpsConnectorBuilder::new().with_webpki_roots();
+        Client::over(builder.https_or_http().enable_http1().wrap_connector(tcp()), idle)
+    }
+
+    /// A client with its own way to connect, which keeps so many connections.
+    pub(crate) fn over(connector: HttpsConnector<HttpConnector>, idle: usize) -> Client {
         let builder = &mut Hyper::builder(TokioExecutor::new());
         Client { hyper: builder.pool_max_idle_per_host(idle).build(connector) }
     }
@@ -130,7 +149,8 @@ impl Client {
         self.send(Method::POST, url, body.into(), headers).await
     }
 
-    async fn send(
+    /// Sends a request, with a JSON body unless it is a GET; returns when the answer's head has arrived.
+    pub(crate) async fn send(
         &self,
         method: Method,
         url: &str,
@@ -152,7 +172,8 @@ impl Client {
             headers: head.headers,
             url: url.to_owned(),
             body,
-            events: Events::default(),
+            lines: Lines::default(),
+            events: VecDeque::new(),
         })
     }
 }
@@ -161,6 +182,14 @@ impl Answer {
     /// The value of a header, if present and text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
+    }
+
+    /// The events of a streamed answer.
+    pub fn events(&self) -> Vec<Event> {
+        let mut events = VecDeque::new();
+        // The body is complete, so a line that is too long is the last.
+        let _ = read_events(&mut Lines::default(), &self.body, &mut events);
+        events.into()
     }
 
     /// The body as JSON; null if it is not JSON.
@@ -178,13 +207,14 @@ impl Stream {
     /// The next event; none when the stream has ended properly, an error if it broke off.
     pub async fn next(&mut self) -> Result<Option<Event>> {
         loop {
-            if let Some(event) = self.events.next() {
+            if let Some(event) = self.events.pop_front() {
                 return Ok(Some(event));
             }
             let Some(frame) = self.body.frame().await else { return Ok(None) };
             let frame = frame.map_err(|e| failed(&self.url, e))?;
             if let Some(data) = frame.data_ref() {
-                self.events.push(data);
+                let read = read_events(&mut self.lines, data, &mut self.events);
+                read.map_err(|error| failed(&self.url, error))?;
             }
         }
     }
@@ -207,6 +237,29 @@ impl Stream {
     }
 }
 
-fn failed(url: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+/// Adds the events that `bytes` complete.
+fn read_events(
+    lines: &mut Lines,
+    bytes: &[u8],
+    events: &mut VecDeque<Event>,
+) -> std::result::Result<(), TooLong> {
+    lines.push(bytes, &mut |data| {
+        events.push_back(Event { data: String::from_utf8_lossy(data).into_owned() });
+        true
+    })
+}
+
+/// TCP below TLS, which checks the schemes.
+pub(crate) fn tcp() -> HttpConnector {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp
+}
+
+pub(crate) fn failed(
+    url: &str,
+    source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> Error {
     Error::Http { method: "asking", url: url.to_owned(), source: source.into() }
 }

@@ -3,23 +3,19 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::{Method, Request};
-use http_body_util::{BodyExt, Full};
-use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client as Hyper;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
+use http::Method;
+use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
 use meridian_protocol::peer::control_name;
 use meridian_tls::Files;
 use rustls::pki_types::ServerName;
 
-use crate::{Answer, Error, Result};
+use crate::client::{failed, tcp};
+use crate::{Answer, Client, Result};
 
 /// Sends requests with the operator's certificate.
 #[derive(Debug, Clone)]
 pub struct Operator {
-    hyper: Hyper<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    client: Client,
 }
 
 impl Operator {
@@ -34,17 +30,13 @@ impl Operator {
         let own = own.map_err(|error| files.error("certificate", error))?;
         let name = ServerName::try_from(control_name(own.fleet()));
         let name = name.map_err(|error| files.error("certificate", error))?;
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
         let connector = HttpsConnectorBuilder::new()
             .with_tls_config(meridian_tls::client(&files, named, &[])?)
             .https_only()
             .with_server_name_resolver(FixedServerNameResolver::new(name))
             .enable_http1()
-            .wrap_connector(tcp);
-        // A kept connection to a killed process would make a later request fail.
-        let hyper = Hyper::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector);
-        Ok(Operator { hyper })
+            .wrap_connector(tcp());
+        Ok(Operator { client: Client::over(connector, 0) })
     }
 
     /// Sends a request; returns the complete answer, whatever its status.
@@ -58,22 +50,8 @@ impl Operator {
         body: String,
         limit: Duration,
     ) -> Result<Answer> {
-        let mut request = Request::builder().method(method).uri(url);
-        if !body.is_empty() {
-            request = request.header("content-type", "application/json");
-        }
-        let request = request.body(Full::new(body.into())).map_err(|error| failed(url, error))?;
-        let asked = async {
-            let answer = self.hyper.request(request).await.map_err(|error| failed(url, error))?;
-            let (head, body) = answer.into_parts();
-            let body = body.collect().await.map_err(|error| failed(url, error))?.to_bytes();
-            Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
-        };
+        let asked = async { self.client.send(method, url, body.into(), &[]).await?.whole().await };
         let late = |_| failed(url, format!("no answer within {limit:?}"));
         tokio::time::timeout(limit, asked).await.map_err(late)?
     }
-}
-
-fn failed(url: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    Error::Http { method: "asking", url: url.to_owned(), source: source.into() }
 }

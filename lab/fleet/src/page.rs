@@ -6,10 +6,11 @@ use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::Table;
 use meridian_protocol::admin::{Peer, Status};
 
 use crate::legs::LegCounts;
+pub(crate) use crate::table::table;
 use crate::{Counts, Live, Report};
 
 /// The state of a region at one moment.
@@ -233,17 +234,6 @@ pub(crate) fn split(legs: &LegCounts, region: &str, seen: &[Seen]) -> Option<Str
         legs.transferred,
         percent(legs.transferred, answered)
     ))
-}
-
-/// A table without lines, whose figures are aligned.
-#[must_use]
-pub fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(header);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
 }
 
 /// Measured at the client if there is one, at the gateway otherwise.

@@ -13,31 +13,35 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use bytes::BytesMut;
+use clap::value_parser;
 use meridian_base::{PeerId, ReplicaId, Rng, Time};
 use meridian_protocol::peer::{Hearing, Page, Tell, Telling};
 use meridian_routing::{Input, Load, PeerSpec, Routing};
-use rustix::time::{ClockId, clock_gettime};
-use serde::Serialize;
+use meridian_tools::load::seconds;
+use serde_json::json;
 
 use crate::decision::world::Fleet;
-use meridian_tools::json_file;
-use meridian_tools::load::table;
+use crate::harness::{Results, cpu_time};
 
 /// Sizes of the measurement, and the path of its results.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct Options {
-    /// Peers.
-    pub peers: u16,
-    /// Replicas of each region.
-    pub replicas: u16,
-    /// Simulated time of each row.
-    pub each: Duration,
-    /// Output file.
-    pub json: PathBuf,
+    /// Peers
+    #[arg(long, default_value_t = 30, value_parser = value_parser!(u16).range(1..=64))]
+    peers: u16,
+    /// Replicas in each region
+    #[arg(long, default_value_t = 1000, value_parser = value_parser!(u16).range(1..=4096))]
+    replicas: u16,
+    /// Simulated time for each row
+    #[arg(long, default_value = "10s", value_parser = seconds)]
+    each: Duration,
+    /// Output file
+    #[arg(long, default_value = "target/bench/digests.json")]
+    json: PathBuf,
 }
 
-/// Target share of a core.
-const TARGET: f64 = 0.02;
+/// The most that digests should take, in % of a core.
+const MOST: f64 = 2.0;
 /// Interval between digests without changes, and between digests with changes; the defaults of
 /// `peers`.
 const BEAT: Duration = Duration::from_millis(100);
@@ -60,41 +64,39 @@ const CASES: [Case; 3] = [
     Case { name: "all replicas are busy", busy: 1.0, every: PUSH },
 ];
 
-#[derive(Clone, Debug, Serialize)]
-struct Row {
-    name: &'static str,
-    unit: &'static str,
-    /// Total share of a core.
-    value: f64,
+/// The cost of a case.
+struct Cost {
+    /// CPU seconds of sending and of receiving.
     telling: f64,
     hearing: f64,
-    /// Bytes a second to one peer.
-    bytes_per_second: f64,
-    digests_per_second: f64,
-    within: bool,
-}
-
-#[derive(Debug, Serialize)]
-struct Report {
-    bench: &'static str,
-    commit: String,
-    peers: u16,
-    replicas: u16,
-    rows: Vec<Row>,
+    /// Bytes to one peer.
+    bytes: f64,
+    digests: f64,
+    /// Simulated seconds.
+    seconds: f64,
 }
 
 /// Measures, prints the table, writes the file.
 ///
 /// # Errors
 /// When the file cannot be written, or messages are not understood.
-pub fn measure(options: &Options) -> anyhow::Result<()> {
-    ensure!(options.each >= BEAT, "each: {:?} has no digest in it; use 1s or more", options.each);
-    let rows = CASES.iter().map(|case| row(options, case)).collect::<anyhow::Result<_>>()?;
-    let Options { peers, replicas, .. } = *options;
-    let report =
-        Report { bench: "digests", commit: meridian_tools::commit(), peers, replicas, rows };
-    print(&report);
-    json_file::write(&report, &options.json)
+pub fn run(options: &Options) -> anyhow::Result<()> {
+    let Options { peers, replicas, each, .. } = *options;
+    ensure!(each >= BEAT, "each: {each:?} has no digest in it; use 1s or more");
+    let settings = json!({"peers": peers, "replicas": replicas});
+    let mut results = Results::new("digests", settings, &options.json)?;
+    for case in &CASES {
+        let Cost { telling, hearing, bytes, digests, seconds } = measure(options, case)?;
+        let (percent, kb) = (100.0 / seconds, bytes / 1e3 / seconds);
+        results.case(case.name);
+        results.add("digests", "1/s", digests / seconds);
+        results.add("sending", "% of a core", telling * percent);
+        results.add("receiving", "% of a core", hearing * percent);
+        results.add("sum", "% of a core", (telling + hearing) * percent).at_most(MOST);
+        results.add("to a peer", "KB/s", kb);
+        results.add("to all", "KB/s", kb * f64::from(peers));
+    }
+    results.finish()
 }
 
 /// Bytes of a region's digest for one peer, in the mean of a second, if the figures of all its replicas
@@ -103,11 +105,11 @@ pub fn bytes(replicas: u16, every: Duration) -> anyhow::Result<f64> {
     let each = Duration::from_secs(1);
     let options = Options { peers: 1, replicas, each, json: PathBuf::new() };
     let case = Case { name: "all replicas are busy", busy: 1.0, every };
-    let row = row(&options, &case)?;
-    Ok(row.bytes_per_second / row.digests_per_second)
+    let cost = measure(&options, &case)?;
+    Ok(cost.bytes / cost.digests)
 }
 
-fn row(options: &Options, case: &Case) -> anyhow::Result<Row> {
+fn measure(options: &Options, case: &Case) -> anyhow::Result<Cost> {
     let fleet = Fleet::new(SEED, options.replicas, 1000);
     let (mut here, mut there) = (fleet.routing(SEED, None)?, fleet.routing(SEED, None)?);
     let mut now = Time::from_millis(10);
@@ -125,29 +127,19 @@ fn row(options: &Options, case: &Case) -> anyhow::Result<Row> {
     for sent in 1..=digests + 1 {
         now = now + case.every;
         change(&mut here, now, options, case, &mut rng);
-        let began = cpu();
+        let began = cpu_time();
         let messages = tell(&here, &mut page, &mut tellings);
-        let middle = cpu();
+        let middle = cpu_time();
         hear(&mut there, now, sent, &mut hearings, &messages)?;
         if sent > 1 {
             telling += middle - began;
-            hearing += cpu() - middle;
+            hearing += cpu_time() - middle;
             bytes += messages.first().map_or(0, |message| message.len() as u64);
         }
     }
-    let seconds = digests as f64 * case.every.as_secs_f64();
-    let share = |spent: Duration| spent.as_secs_f64() / seconds;
-    let value = share(telling + hearing);
-    Ok(Row {
-        name: case.name,
-        unit: "share of a core",
-        value,
-        telling: share(telling),
-        hearing: share(hearing),
-        bytes_per_second: bytes as f64 / seconds,
-        digests_per_second: digests as f64 / seconds,
-        within: value <= TARGET,
-    })
+    let (telling, hearing) = (telling.as_secs_f64(), hearing.as_secs_f64());
+    let (bytes, digests) = (bytes as f64, digests as f64);
+    Ok(Cost { telling, hearing, bytes, digests, seconds: digests * case.every.as_secs_f64() })
 }
 
 /// Probes report the busy replicas' figures, spread evenly over time.
@@ -193,42 +185,4 @@ fn hear(
         while there.poll().is_some() {}
     }
     Ok(())
-}
-
-/// This thread's CPU time.
-fn cpu() -> Duration {
-    let spent = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(spent.tv_sec.cast_unsigned(), u32::try_from(spent.tv_nsec).unwrap_or(0))
-}
-
-fn print(report: &Report) {
-    let header = [
-        "",
-        "digests/s",
-        "telling, % of a core",
-        "hearing",
-        "sum",
-        "KB/s to a peer",
-        "KB/s to all",
-    ];
-    let mut table = table::table(&header);
-    let percent = |share: f64| format!("{:.2}", share * 100.0);
-    for row in &report.rows {
-        let kb = row.bytes_per_second / 1e3;
-        table.add_row([
-            row.name.to_owned(),
-            format!("{:.0}", row.digests_per_second),
-            percent(row.telling),
-            percent(row.hearing),
-            percent(row.value),
-            format!("{kb:.1}"),
-            format!("{:.0}", kb * f64::from(report.peers)),
-        ]);
-    }
-    println!(
-        "{} peers, {} replicas each; the target is at most {} % of a core\n{table}",
-        report.peers,
-        report.replicas,
-        TARGET * 100.0
-    );
 }

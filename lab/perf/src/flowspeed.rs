@@ -18,65 +18,46 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Context;
+use clap::value_parser;
 use meridian_base::Duration;
 use meridian_flow::{Config, Input, Output, policy};
-use serde::Serialize;
+use serde_json::json;
 
 use self::cluster::Cluster;
-use crate::decision::{Quantiles, Row, bounded, print, row, sample};
-use meridian_tools::json_file;
+use crate::harness::{Quantiles, Results, cpu_time, sample};
 
 /// Sizes of the measurement, and the path of its results.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct Options {
-    /// The policy.
-    pub policy: String,
-    /// Live flows.
-    pub flows: u32,
-    /// Operations timed of each kind.
-    pub samples: usize,
-    /// Seed of flows and order.
-    pub seed: u64,
-    /// The path of the results.
-    pub json: PathBuf,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            policy: "mfs".into(),
-            flows: 10_000,
-            samples: 100_000,
-            seed: 1,
-            json: PathBuf::from("target/bench/flow.json"),
-        }
-    }
-}
-
-/// A run's figures, as written to the file.
-#[derive(Clone, Debug, Serialize)]
-struct Report {
-    bench: &'static str,
-    commit: String,
+    /// Policy
+    #[arg(long, default_value = "mfs")]
     policy: String,
+    /// Live flows
+    #[arg(long, default_value_t = 10_000, value_parser = value_parser!(u32).range(1000..=1_000_000))]
     flows: u32,
-    seed: u64,
-    rows: Vec<Row>,
+    /// Output file
+    #[arg(long, default_value = "target/bench/flow.json")]
+    json: PathBuf,
 }
+
+/// Operations timed of each kind.
+const SAMPLES: usize = 100_000;
+/// Operations before them that do not count.
+const WARM_UP: usize = SAMPLES / 20;
+/// Seed of flows and order.
+const SEED: u64 = 1;
 
 /// Measures, prints the table, writes the file.
 pub fn run(options: &Options) -> anyhow::Result<()> {
-    let mut rows = primitives(options)?;
-    rows.extend(layers(options)?);
-    rows.extend(passes(options)?);
-    rows.extend(gate::rows(options)?);
-    rows.extend(network::rows(options)?);
-    rows.extend(prefill::rows(options)?);
-    print(&rows);
-    let Options { policy, flows, seed, json, .. } = options;
-    let (commit, policy) = (meridian_tools::commit(), policy.clone());
-    let report = Report { bench: "flow", commit, policy, flows: *flows, seed: *seed, rows };
-    json_file::write(&report, json)
+    let settings = json!({"policy": options.policy, "flows": options.flows, "seed": SEED});
+    let mut results = Results::new("flow", settings, &options.json)?;
+    primitives(options, &mut results)?;
+    layers(options, &mut results)?;
+    passes(options, &mut results)?;
+    gate::measure(options, &mut results)?;
+    network::measure(&mut results)?;
+    prefill::measure(options, &mut results)?;
+    results.finish()
 }
 
 fn config(options: &Options) -> anyhow::Result<Config> {
@@ -90,11 +71,11 @@ fn config(options: &Options) -> anyhow::Result<Config> {
 }
 
 /// Submit, ask and completion with all flows live.
-fn primitives(options: &Options) -> anyhow::Result<Vec<Row>> {
-    let mut cluster = Cluster::new(config(options)?, options.seed, 200, 400)?;
+fn primitives(options: &Options, results: &mut Results) -> anyhow::Result<()> {
+    let mut cluster = Cluster::new(config(options)?, SEED, 200, 400)?;
     cluster.fill(options.flows)?;
     let (mut submits, mut asks, mut ends) = (vec![], vec![], vec![]);
-    for nth in 0..options.samples + options.samples / 20 {
+    for nth in 0..SAMPLES + WARM_UP {
         cluster.now = cluster.now + Duration::from_micros(1);
         let (old, new) = cluster.turnover();
         let id = new.id;
@@ -102,7 +83,7 @@ fn primitives(options: &Options) -> anyhow::Result<Vec<Row>> {
         let (submit, outputs) = timed(&mut cluster, |_| Input::Submit(new));
         anyhow::ensure!(matches!(outputs, Some(Output::Placed { .. })), "a flow was not placed");
         let (ask, _) = timed(&mut cluster, |_| Input::Ask { flow: id, bytes: 1 << 18 });
-        if nth >= options.samples / 20 {
+        if nth >= WARM_UP {
             submits.push(submit);
             asks.push(ask);
             ends.push(end);
@@ -110,17 +91,11 @@ fn primitives(options: &Options) -> anyhow::Result<Vec<Row>> {
         cluster.flows.handle_timeout(cluster.now);
         while cluster.flows.poll().is_some() {}
     }
-    let mut rows = vec![row("live flows", "flows", f64::from(cluster.flows.len()))];
-    for (names, times) in [
-        (["submit, p50", "submit, p99"], submits),
-        (["ask, p50", "ask, p99"], asks),
-        (["last completion, p50", "last completion, p99"], ends),
-    ] {
-        let times = Quantiles::of(times);
-        rows.push(bounded(names[0], "us", times.p50, 1.0));
-        rows.push(bounded(names[1], "us", times.p99, 10.0));
+    results.add("live flows", "flows", f64::from(cluster.flows.len()));
+    for (name, times) in [("submit", submits), ("ask", asks), ("last completion", ends)] {
+        results.times(name, &Quantiles::of(&times), [Some(1.0), Some(10.0)]);
     }
-    Ok(rows)
+    Ok(())
 }
 
 /// Times one input with its outputs; returns the first of these.
@@ -137,8 +112,8 @@ fn timed(
 }
 
 /// The start of a layer, with all its promotions; and the updates of a millisecond.
-fn layers(options: &Options) -> anyhow::Result<Vec<Row>> {
-    let mut cluster = Cluster::new(config(options)?, options.seed, 200, 400)?;
+fn layers(options: &Options, results: &mut Results) -> anyhow::Result<()> {
+    let mut cluster = Cluster::new(config(options)?, SEED, 200, 400)?;
     cluster.fill(options.flows)?;
     let mut placed = 0_u64;
     let mut times = vec![];
@@ -155,45 +130,35 @@ fn layers(options: &Options) -> anyhow::Result<Vec<Row>> {
         }
     }
     let each = placed as f64 / times.len() as f64;
-    let times = Quantiles::of(times);
+    let layer = Quantiles::of(&times);
     cluster.depart_all();
     let mut now = cluster.now;
     let updates = sample(200, || {
         now = now + Duration::from_millis(1);
-        let start = processor();
+        let start = cpu_time();
         cluster.flows.handle_timeout(now);
         while cluster.flows.poll().is_some() {}
-        processor() - start
+        cpu_time() - start
     });
-    Ok(vec![
-        row("layer of a batch of 50 flows, p50", "us", times.p50),
-        row("layer of a batch of 50 flows, p99", "us", times.p99),
-        row("flows placed by a layer", "flows", each),
-        row("updates of 800 requests without layers, p50", "us", updates.p50),
-    ])
-}
-
-/// CPU time of this thread.
-fn processor() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+    results.times("layer of a batch of 50 flows", &layer, [None; 2]);
+    results.add("flows placed by a layer", "flows", each);
+    results.add("updates of 800 requests without layers, p50", "us", updates.p50);
+    Ok(())
 }
 
 /// A batch that arrives among 1,000 with 2,000 ports: all are ordered and checked again.
-fn passes(options: &Options) -> anyhow::Result<Vec<Row>> {
-    let mut cluster = Cluster::new(config(options)?, options.seed, 1000, 2000)?;
+fn passes(options: &Options, results: &mut Results) -> anyhow::Result<()> {
+    let mut cluster = Cluster::new(config(options)?, SEED, 1000, 2000)?;
     let times = sample(200, || {
         cluster.now = cluster.now + Duration::from_micros(500);
         let (gone, new) = cluster.next_batch();
         cluster.flows.handle(cluster.now, gone);
         while cluster.flows.poll().is_some() {}
-        let start = processor();
+        let start = cpu_time();
         cluster.flows.handle(cluster.now, new);
         while cluster.flows.poll().is_some() {}
-        processor() - start
+        cpu_time() - start
     });
-    Ok(vec![
-        bounded("pass, 1,000 batches, 2,000 ports, p50", "us", times.p50, 5000.0),
-        bounded("pass, 1,000 batches, 2,000 ports, p99", "us", times.p99, 5000.0),
-    ])
+    results.times("pass, 1,000 batches, 2,000 ports", &times, [Some(5000.0); 2]);
+    Ok(())
 }

@@ -16,14 +16,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
+use clap::value_parser;
 use meridian_base::median;
 use meridian_fleet::{Fleet, GatewaySpec, LoadSpec, PeersSpec};
-use serde::Serialize;
+use meridian_tools::load::{Record, seconds};
+use serde_json::json;
 
+use crate::harness::Results;
 use ground::{Spaces, THERE};
-use meridian_tools::json_file;
-use meridian_tools::load::Record;
-use meridian_tools::load::table;
 
 /// Prompts.
 const PROMPTS: [(&str, u32); 3] = [("short", 100), ("64 KB", 64 << 10), ("1 MB", 1 << 20)];
@@ -33,52 +33,37 @@ const FIRST: usize = 5;
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Options of the measurement, and the path of its results.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct Options {
-    /// One-way delay.
-    pub delay: Duration,
-    /// Rounds; each has a block of requests for each way in turn.
-    pub rounds: u32,
-    /// Requests of a block.
-    pub requests: u32,
-    /// Output file.
-    pub json: PathBuf,
+    /// Delay in one direction between the namespaces
+    #[arg(long, default_value = "40ms", value_parser = seconds)]
+    delay: Duration,
+    /// Rounds; in each, each way gets a block of requests
+    #[arg(long, default_value_t = 5, value_parser = value_parser!(u32).range(1..=100))]
+    rounds: u32,
+    /// Requests in a block
+    #[arg(long, default_value_t = 20, value_parser = value_parser!(u32).range(1..=10_000))]
+    requests: u32,
+    /// Output file
+    #[arg(long, default_value = "target/bench/forward.json")]
+    json: PathBuf,
 }
 
-/// One prompt's medians, in ms.
-#[derive(Clone, Debug, Serialize)]
-struct Row {
-    name: &'static str,
-    unit: &'static str,
-    direct: f64,
-    from_afar: f64,
-    forwarded: f64,
-    round_trip: f64,
-    /// Forwarded minus direct minus round trip.
-    value: f64,
-}
-
-#[derive(Debug, Serialize)]
-struct Report {
-    bench: &'static str,
-    commit: String,
-    delay_ms: f64,
-    rows: Vec<Row>,
-}
+/// The most that a forward should take beyond the round trip, in ms.
+const MOST: f64 = 1.0;
 
 /// Measures, prints the table, writes the file.
 ///
 /// # Errors
 /// If namespaces cannot be created, which the message says clearly, or a process fails.
-pub fn measure(options: &Options) -> anyhow::Result<()> {
+pub fn run(options: &Options) -> anyhow::Result<()> {
+    let settings = json!({"delay_ms": options.delay.as_secs_f64() * 1e3});
+    let mut results = Results::new("forward", settings, &options.json)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let rows = runtime.block_on(rows(options)).context(
+    runtime.block_on(measure(options, &mut results)).context(
         "NOTHING WAS MEASURED: the cost of a forward over kernel TCP needs two network namespaces",
     )?;
-    let delay_ms = options.delay.as_secs_f64() * 1e3;
-    let report = Report { bench: "forward", commit: meridian_tools::commit(), delay_ms, rows };
-    print(&report);
-    json_file::write(&report, &options.json)
+    results.finish()
 }
 
 /// Namespace and gateway, 0 near and 1 far: a short prompt directly and from the near namespace;
@@ -87,7 +72,7 @@ const WAYS: [(usize, usize); 5] = [(1, 1), (0, 1), (1, 1), (0, 1), (0, 0)];
 /// How many of them have the short prompt.
 const SHORT: usize = 2;
 
-async fn rows(options: &Options) -> anyhow::Result<Vec<Row>> {
+async fn measure(options: &Options, results: &mut Results) -> anyhow::Result<()> {
     let spaces = Spaces::make()?;
     let mut fleet = Fleet::of_this_program()?;
     let _bridge = spaces.join(&fleet, options.delay).await?;
@@ -124,7 +109,6 @@ async fn rows(options: &Options) -> anyhow::Result<Vec<Row>> {
     let near = fleet.gateway("near", &near).await?;
 
     let urls = [near.url.clone(), far.url.clone()];
-    let mut rows: Vec<Row> = Vec::new();
     for (name, bytes) in PROMPTS {
         let mut took: [Vec<f64>; 5] = Default::default();
         for round in 0..options.rounds {
@@ -138,10 +122,14 @@ async fn rows(options: &Options) -> anyhow::Result<Vec<Row>> {
         let [short, short_from_afar, direct, from_afar, forwarded] =
             took.map(|ms| median(&ms).expect("each has a first token"));
         let round_trip = short_from_afar - short;
-        let value = forwarded - direct - round_trip;
-        rows.push(Row { name, unit: "ms", direct, from_afar, forwarded, round_trip, value });
+        results.case(name);
+        results.add("direct", "ms", direct);
+        results.add("from afar", "ms", from_afar);
+        results.add("forwarded", "ms", forwarded);
+        results.add("round trip", "ms", round_trip);
+        results.add("overhead", "ms", forwarded - direct - round_trip).at_most(MOST);
     }
-    Ok(rows)
+    Ok(())
 }
 
 /// Sends requests one after the other over one connection; returns the times to the first token, in
@@ -176,21 +164,4 @@ async fn block(
         Record::read(&records)?.iter().skip(FIRST).filter_map(|record| record.ttft_ms).collect();
     ensure!(!took.is_empty(), "no request of {label} had a first token");
     Ok(took)
-}
-
-fn print(report: &Report) {
-    let header = ["prompt", "direct", "from afar", "forwarded", "round trip", "over, ms"];
-    let mut table = table::table(&header);
-    for row in &report.rows {
-        let times = [row.direct, row.from_afar, row.forwarded, row.round_trip];
-        let shown = times.map(|ms| format!("{ms:.2}"));
-        table.add_row(
-            [row.name.to_owned()].into_iter().chain(shown).chain([format!("{:+.2}", row.value)]),
-        );
-    }
-    println!(
-        "time to the first token, ms, at the median; {} ms a way between two network namespaces\n\
-         {table}\nover = forwarded - direct - round trip; the target is at most 1 ms",
-        report.delay_ms
-    );
 }

@@ -3,15 +3,15 @@
 //! [`race`] compares the gateway with other programs, in front of [`mock`], a replica that answers at
 //! once. [`decision`] measures the routing machine, [`flowspeed`] the flow machine, [`forward`] a
 //! forward beyond its round trip, [`digests`] what regions send each other, [`control`] a control
-//! plane, [`simspeed`] and [`planet`] the simulator, [`parity`] its accuracy, [`planspeed`] the planner.
+//! plane, [`simspeed`] and [`planet`] the simulator, [`planspeed`] the planner.
 
 pub mod control;
 pub mod decision;
 pub mod digests;
 pub mod flowspeed;
 pub mod forward;
+mod harness;
 pub mod mock;
-pub mod parity;
 pub mod planet;
 pub mod planspeed;
 pub mod race;

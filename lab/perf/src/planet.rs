@@ -5,53 +5,60 @@
 //! growing numbers of requests show whether time and memory of a simulated request grow too. Each
 //! is in a separate process, so that its peak memory is its own.
 //!
-//! [`fill`](Options::fill) measures the memory of the replicas alone, with full KV caches.
+//! `--fill` measures the memory of the replicas alone, with full KV caches.
 
 mod cities;
 mod fill;
 mod world;
 
-use std::io::Write;
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
-use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
-use meridian_base::Time;
+use anyhow::ensure;
+use clap::value_parser;
+use meridian_base::{Time, quantile};
 use meridian_sim::{Fate, Record, Report, Running, Sample};
+use meridian_tools::load::seconds;
 use serde::{Deserialize, Serialize};
 
-use crate::simspeed::{processor, resident};
-use meridian_tools::json_file;
-use meridian_tools::stats::quantile;
+use crate::harness::{Results, apart, cpu_time, memory, tell};
 
 /// How large the planet is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Size {
-    /// Regions, 1 to 30.
-    pub regions: usize,
-    /// Replicas of all regions together, at least one each.
-    pub replicas: usize,
+#[derive(Clone, Copy, Debug, Serialize, clap::Args)]
+struct Size {
+    /// Regions, 1 to 30
+    #[arg(long, default_value_t = 30)]
+    regions: usize,
+    /// Replicas of all regions together
+    #[arg(long, default_value_t = 3000)]
+    replicas: usize,
 }
 
 /// Options of the measurement, and the path of its results.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct Options {
-    /// How large the planet is.
-    pub size: Size,
-    /// Requests of each run.
-    pub requests: Vec<u64>,
-    /// Simulated time before a run is measured.
-    pub warmup: Duration,
-    /// Fill the KV of the replicas instead, and measure their memory.
-    pub fill: bool,
-    /// Output file.
-    pub json: PathBuf,
+    /// Requests of each run
+    #[arg(long, value_delimiter = ',', default_value = "100000,1000000",
+          value_parser = value_parser!(u64).range(1..))]
+    requests: Vec<u64>,
+    #[command(flatten)]
+    size: Size,
+    /// Simulated time before a run is measured: until then caches and indexes fill up
+    #[arg(long, default_value = "15m", value_parser = seconds)]
+    warmup: Duration,
+    /// Fill the KV of the replicas instead, and measure their memory
+    #[arg(long, conflicts_with = "requests")]
+    fill: bool,
+    /// Output file
+    #[arg(long, default_value = "target/bench/planet.json")]
+    json: PathBuf,
+    /// One run in this process, of this many requests
+    #[arg(long, hide = true)]
+    one: Option<u64>,
 }
 
 /// One run, as its process reports it.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Deserialize, Serialize)]
 struct Run {
     /// Requests simulated in the window.
     requests: u64,
@@ -77,51 +84,63 @@ struct Run {
     lost: u64,
 }
 
-#[derive(Debug, Serialize)]
-struct Results<T> {
-    bench: &'static str,
-    commit: String,
-    size: Size,
-    rows: Vec<T>,
-}
-
 /// Measures, prints the table, writes the file.
 ///
 /// # Errors
 /// When there is no such planet, a run fails, or the file cannot be written.
-pub fn measure(options: &Options) -> anyhow::Result<()> {
-    let (bench, commit, size) = ("planet", meridian_tools::commit(), options.size);
+pub fn run(options: &Options) -> anyhow::Result<()> {
+    let Options { size, warmup, .. } = *options;
+    if let Some(requests) = options.one {
+        return one(size, warmup, requests);
+    }
+    let mut results = Results::new("planet", serde_json::to_value(size)?, &options.json)?;
     if options.fill {
-        let rows = fill::measure(size.replicas)?;
-        fill::print(&rows);
-        return json_file::write(&Results { bench, commit, size, rows }, &options.json);
+        fill::measure(size.replicas, &mut results)?;
+        return results.finish();
     }
     // An impossible planet is reported once, not by each process.
-    world::scenario(size, options.warmup, 1)?;
-    let rows: Vec<Run> = (options.requests.iter())
-        .map(|requests| apart(options, *requests))
-        .collect::<anyhow::Result<_>>()?;
-    print(&rows);
-    json_file::write(&Results { bench, commit, size, rows }, &options.json)
+    world::scenario(size, warmup, 1)?;
+    let (regions, replicas) = (size.regions.to_string(), size.replicas.to_string());
+    let (size, seconds) = (["--regions", &regions, "--replicas", &replicas], warmup.as_secs_f64());
+    for requests in &options.requests {
+        let (warmup, requests) = (format!("{seconds}s"), requests.to_string());
+        let args = ["planet", "--warmup", &warmup, "--one", &requests];
+        let run: Run = apart(&[&args[..], &size].concat())?;
+        run.add(&mut results);
+    }
+    results.finish()
 }
 
-/// One run in this process, reported as a line of JSON.
-///
-/// # Errors
-/// When there is no such planet.
-pub fn one(size: Size, warmup: Duration, requests: u64) -> anyhow::Result<()> {
+impl Run {
+    fn add(&self, results: &mut Results) {
+        let each = |total: f64| total / self.requests.max(1) as f64;
+        results.case(format!("{} requests", self.requests));
+        results.add("simulated", "s", self.simulated.round());
+        results.add("events", "a request", each(self.events as f64));
+        results.add("time", "us/request", each(self.seconds * 1e6));
+        results.add("memory", "B/request", each(self.memory as f64));
+        results.add("of these, the report", "B/request", each(self.report as f64));
+        results.add("peak", "MiB", (self.peak as f64 / f64::from(1 << 20)).round());
+        results.add("forwarded", "%", self.forwarded * 100.0);
+        results.add("prefix hits", "%", self.hits * 100.0);
+        results.add("TTFT p50", "ms", self.ttft_ms[0].round());
+        results.add("TTFT p90", "ms", self.ttft_ms[1].round());
+        results.add("lost", "", self.lost as f64);
+    }
+}
+
+/// One run in this process.
+fn one(size: Size, warmup: Duration, requests: u64) -> anyhow::Result<()> {
     let mut running = Running::new(world::scenario(size, warmup, requests)?)?;
     running.until(Time::ZERO + warmup);
-    let (before, events, start) = (resident("VmRSS")?, running.events(), processor()?);
+    let ((before, _), events, start) = (memory(), running.events(), cpu_time());
     running.until(Time::MAX);
-    let seconds = processor()? - start;
-    let (peak, events) = (resident("VmHWM")?, running.events() - events);
+    let seconds = (cpu_time() - start).as_secs_f64();
+    let ((_, peak), events) = (memory(), running.events() - events);
     let report = running.end();
     ensure!(report.violations.is_empty(), "broken invariants: {:?}", report.violations);
     let memory = peak.saturating_sub(before);
-    let run = Run { events, seconds, peak, memory, ..summary(&report, warmup) };
-    writeln!(std::io::stdout(), "{}", serde_json::to_string(&run)?)?;
-    Ok(())
+    tell(&Run { events, seconds, peak, memory, ..summary(&report, warmup) })
 }
 
 /// The results of the requests.
@@ -145,62 +164,4 @@ fn summary(report: &Report, warmup: Duration) -> Run {
         peak: 0,
         memory: 0,
     }
-}
-
-/// One run in a separate process.
-fn apart(options: &Options, requests: u64) -> anyhow::Result<Run> {
-    let program = std::env::current_exe().context("this program's own path is unknown")?;
-    let Size { regions, replicas } = options.size;
-    let args = [
-        "--regions".to_owned(),
-        regions.to_string(),
-        "--replicas".to_owned(),
-        replicas.to_string(),
-        "--warmup".to_owned(),
-        format!("{}s", options.warmup.as_secs_f64()),
-        "--one".to_owned(),
-        requests.to_string(),
-    ];
-    let out = Command::new(program).args(["bench", "planet"]).args(args).output()?;
-    let error = String::from_utf8_lossy(&out.stderr);
-    ensure!(out.status.success(), "the run of {requests} requests failed: {error}");
-    let read = serde_json::from_slice(&out.stdout);
-    read.with_context(|| format!("the run of {requests} requests printed no result"))
-}
-
-fn print(rows: &[Run]) {
-    let mut table = Table::new();
-    table.load_style(UTF8_HORIZONTAL_ONLY).set_header([
-        "requests",
-        "simulated s",
-        "events/request",
-        "us/request",
-        "B/request",
-        "of these, the report",
-        "peak MiB",
-        "forwarded",
-        "prefix hits",
-        "TTFT p50, p90 ms",
-        "lost",
-    ]);
-    for run in rows {
-        let each = |total: f64| format!("{:.1}", total / run.requests.max(1) as f64);
-        table.add_row([
-            run.requests.to_string(),
-            format!("{:.0}", run.simulated),
-            each(run.events as f64),
-            each(run.seconds * 1e6),
-            each(run.memory as f64),
-            each(run.report as f64),
-            format!("{:.0}", run.peak as f64 / f64::from(1 << 20)),
-            format!("{:.1} %", run.forwarded * 100.0),
-            format!("{:.1} %", run.hits * 100.0),
-            format!("{:.0}, {:.0}", run.ttft_ms[0], run.ttft_ms[1]),
-            run.lost.to_string(),
-        ]);
-    }
-    for column in table.column_iter_mut() {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    println!("{table}");
 }

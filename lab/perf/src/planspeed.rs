@@ -18,24 +18,16 @@ use meridian_plan::{
     GpuId, GroupPolicy, Lengths, PolicyTable, Slo, Subject, TOPOLOGIES, Task, TopologySpec,
     collective, plan,
 };
-use serde::Serialize;
+use serde_json::json;
 
-use crate::decision::{Quantiles, Row, bounded, print, row, sample};
-use crate::simspeed::{processor, resident};
-use meridian_tools::json_file;
+use crate::harness::{Quantiles, Results, cpu_time, memory, sample};
 
-/// Output file.
-#[derive(Clone, Debug)]
+/// The path of the results.
+#[derive(Clone, Debug, clap::Args)]
 pub struct Options {
-    /// The file.
-    pub json: PathBuf,
-}
-
-#[derive(Debug, Serialize)]
-struct Report {
-    bench: &'static str,
-    commit: String,
-    rows: Vec<Row>,
+    /// Output file
+    #[arg(long, default_value = "target/bench/plan.json")]
+    json: PathBuf,
 }
 
 /// Limits on CPU seconds and bytes for planning.
@@ -51,45 +43,39 @@ const CHOICES: usize = 100_000;
 /// # Errors
 /// When a fleet has no plan or the file cannot be written.
 pub fn run(options: &Options) -> anyhow::Result<()> {
+    let mut results = Results::new("plan", json!({}), &options.json)?;
     let subject = Subject::named("opt-175b")?;
-    let mut rows = Vec::new();
-    let fleets = [
-        ("heroserve-2track", "2track, 9,600 GPUs", "2track, goodput"),
-        ("heroserve-8track", "8track, 9,600 GPUs", "8track, goodput"),
-    ];
-    for (name, time, goodput) in fleets {
-        let (_, yaml) = TOPOLOGIES
-            .iter()
-            .find(|(known, _)| *known == name)
-            .ok_or_else(|| anyhow!("no topology {name}"))?;
-        let start = processor()?;
-        let topology = TopologySpec::read(yaml)?.build()?;
+    for name in ["2track", "8track"] {
+        let start = cpu_time();
+        let topology = fleet(name)?.build()?;
         let prompt = Lengths { mean: 300.0, cv: 1.0 };
         let output = Lengths { mean: 200.0, cv: 1.0 };
         let slo = Slo { ttft: 4.0, tpot: 0.2, attainment: 0.9 };
         let task = Task::new(&topology, &subject, (prompt, output), slo);
         let plans = plan(&task).with_context(|| format!("{name} has no plan"))?;
-        rows.push(bounded(time, "s", processor()? - start, SECONDS));
-        rows.push(row(goodput, "requests/s", plans.first().map_or(0.0, |plan| plan.goodput())));
+        let seconds = (cpu_time() - start).as_secs_f64();
+        results.add(format!("{name}, 9,600 GPUs"), "s", seconds).at_most(SECONDS);
+        let goodput = plans.first().map_or(0.0, |plan| plan.goodput());
+        results.add(format!("{name}, goodput"), "requests/s", goodput);
     }
-    let chosen = choosing("heroserve-8track", 4)?;
-    rows.push(bounded("online choice, 8 ranks on 2 servers, p50", "us", chosen.p50, MICROSECOND));
-    rows.push(row("online choice, 8 ranks on 2 servers, p99", "us", chosen.p99));
-    let memory = resident("VmHWM")? as f64 / f64::from(1 << 30);
-    rows.push(bounded("peak of memory", "GiB", memory, GIBIBYTES));
-    print(&rows);
-    json_file::write(
-        &Report { bench: "plan", commit: meridian_tools::commit(), rows },
-        &options.json,
-    )
+    let chosen = choosing("8track", 4)?;
+    results.times("online choice, 8 ranks on 2 servers", &chosen, [Some(MICROSECOND), None]);
+    let peak = memory().1 as f64 / f64::from(1 << 30);
+    results.add("peak of memory", "GiB", peak).at_most(GIBIBYTES);
+    results.finish()
+}
+
+/// One of HeroServe's fleets.
+fn fleet(name: &str) -> anyhow::Result<TopologySpec> {
+    let found = TOPOLOGIES.iter().find(|(known, _)| known.strip_prefix("heroserve-") == Some(name));
+    let (_, yaml) = found.ok_or_else(|| anyhow!("no topology {name}"))?;
+    Ok(TopologySpec::read(yaml)?)
 }
 
 /// The time of a choice among all groups of a unit, each with half of its ranks on either of two
 /// servers.
 fn choosing(name: &str, half: u32) -> anyhow::Result<Quantiles> {
-    let found = TOPOLOGIES.iter().find(|(known, _)| *known == name);
-    let (_, yaml) = found.ok_or_else(|| anyhow!("no topology {name}"))?;
-    let mut spec = TopologySpec::read(yaml)?;
+    let mut spec = fleet(name)?;
     spec.units.iter_mut().for_each(|unit| unit.count = 1);
     let topology = spec.build()?;
     let mut table = PolicyTable::default();

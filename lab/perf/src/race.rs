@@ -34,35 +34,65 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
+use meridian_tools::load::seconds;
+use meridian_tools::outputs;
 
 use cases::Case;
-use meridian_tools::json_file;
 use peers::{Binaries, System};
 use replicas::Replicas;
 use results::{Race, Sample};
 use systems::{Choice, Tls};
 
+/// The builds of the gateway that are measured.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Builds {
+    /// Binary of the gateway under test [default: this one]
+    #[arg(long)]
+    meridian: Option<PathBuf>,
+    /// Binary of an earlier build, to measure as well and compare with
+    #[arg(long)]
+    before: Option<PathBuf>,
+}
+
+impl Builds {
+    /// The build under test, which also includes the mock.
+    fn meridian(&self) -> anyhow::Result<PathBuf> {
+        self.meridian.clone().map_or_else(|| Ok(meridian_fleet::meridian()?), Ok)
+    }
+}
+
 /// A race.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct Options {
-    /// Binary of the gateway under test, which also includes the mock.
-    pub meridian: PathBuf,
-    /// Binary of an earlier build, measured in the same rounds.
-    pub before: Option<PathBuf>,
-    /// Rounds after the warm-up.
-    pub rounds: u32,
-    /// Length of one measurement.
-    pub each: Duration,
-    /// Whether the replicas are one prefill and one decode replica, not one for whole requests.
-    pub pools: bool,
-    /// Systems to race; empty for the usual ones.
-    pub only: Vec<String>,
-    /// Cases; empty for the usual ones.
-    pub cases: Vec<String>,
-    /// All systems and cases where none are named.
-    pub full: bool,
-    /// Output file.
-    pub json: PathBuf,
+    #[command(flatten)]
+    builds: Builds,
+    /// Rounds after the warm-up
+    #[arg(long, default_value_t = 5)]
+    rounds: u32,
+    /// Length of a measurement
+    #[arg(long, default_value = "1s", value_parser = seconds)]
+    each: Duration,
+    /// Compare their modes for one prefill and one decode replica: direct, smg, vllm-router,
+    /// meridian-sglang, meridian-nixl
+    #[arg(long, conflicts_with = "before")]
+    pools: bool,
+    /// Systems to compare: direct, nginx, haproxy, envoy, sglang-router, smg, vllm-router, recorded,
+    /// meridian; with https to the replica nginx-https, meridian-https; with TLS to clients, too,
+    /// direct-tls, nginx-tls, haproxy-tls, envoy-tls, meridian-tls
+    /// [default: those without TLS]
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Cases: plain, sse, 64k, apart (the replica writes head and events apart) or 200 (tokens), each
+    /// with 1, 32 or 512 connections, as in sse_c1,sse_c32
+    /// [default: nine of them, which take ten minutes with all usual systems]
+    #[arg(long, value_delimiter = ',')]
+    cases: Vec<String>,
+    /// All systems and all cases, unless --only or --cases names some
+    #[arg(long)]
+    full: bool,
+    /// Output file
+    #[arg(long, default_value = "target/bench/gateway.json")]
+    json: PathBuf,
 }
 
 /// Length of a measurement in the warm-up.
@@ -72,7 +102,8 @@ const WARM_UP: Duration = Duration::from_secs(1);
 const HANDSHAKES: Duration = Duration::from_secs(3);
 
 /// Races the systems, prints the table and writes the results.
-pub fn run(options: Options) -> anyhow::Result<()> {
+pub fn run(options: &Options) -> anyhow::Result<()> {
+    outputs::prepare("--json", &options.json)?;
     ensure!(options.rounds > 0, "rounds is 0: nothing would be measured, use 1 or more");
     ensure!(options.each >= WARM_UP, "each is {:?}: use 1s or more", options.each);
     let cases = cases::select(&options.cases, options.full)?;
@@ -80,7 +111,7 @@ pub fn run(options: Options) -> anyhow::Result<()> {
         only: &options.only,
         all: options.full,
         pools: options.pools,
-        before: options.before.is_some(),
+        before: options.builds.before.is_some(),
     };
     let specs = specs.systems()?;
     descriptors::raise();
@@ -91,10 +122,11 @@ pub fn run(options: Options) -> anyhow::Result<()> {
     wrk::write_script(&dir)?;
 
     let secured = specs.iter().any(|spec| spec.tls != Tls::None);
-    let mut replicas = Replicas::start(&options.meridian, options.pools, secured, &dir)?;
+    let meridian = options.builds.meridian()?;
+    let mut replicas = Replicas::start(&meridian, options.pools, secured, &dir)?;
     let binaries = Binaries {
-        meridian: &options.meridian,
-        before: options.before.as_deref(),
+        meridian: &meridian,
+        before: options.builds.before.as_deref(),
         environment: &[],
         wrapper: &[],
     };
@@ -105,9 +137,9 @@ pub fn run(options: Options) -> anyhow::Result<()> {
         system.check(&replicas, &dir)?;
         systems.push(system);
     }
-    let race = measure_all(&mut systems, &cases, &mut replicas, &options, &dir)?;
+    let race = measure_all(&mut systems, &cases, &mut replicas, options, &dir)?;
     println!("{}", race.render());
-    json_file::write(&race.json(), &options.json)
+    outputs::write_json(&race.json(), &options.json)
 }
 
 /// All rounds.

@@ -13,91 +13,69 @@
 mod peer;
 mod world;
 
-pub use world::SYSTEMS;
-
 use std::fmt;
-use std::io::Write;
 use std::path::PathBuf;
-use std::process::Command;
 use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
-use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
+use anyhow::{bail, ensure};
+use clap::value_parser;
 use meridian_base::Time;
-use meridian_sim::{Measure, Record, Running, Sample, run};
-use meridian_tools::json_file;
+use meridian_sim::{Measure, Record, Running, Sample, run as simulate};
+use meridian_tools::load::seconds;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use self::world::SYSTEMS;
+use crate::harness::{Results, apart, cpu_time, memory, tell};
 
 /// Options of the measurement, and the path of its results.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct Options {
-    /// Requests of the runs that compare systems.
-    pub requests: u64,
-    /// Requests of the runs that show growth.
-    pub growth: Vec<u64>,
-    /// The system whose growth is shown.
-    pub system: String,
-    /// Simulated time before the runs that show growth are measured.
-    pub warmup: Duration,
-    /// Requests of the trace that Vidur also runs; 0 skips it.
-    pub peer: u64,
-    /// Output file.
-    pub json: PathBuf,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            requests: 20_000,
-            growth: vec![10_000, 100_000, 1_000_000],
-            system: "skywalker".to_owned(),
-            warmup: Duration::from_secs(6 * 3600),
-            peer: 2_000,
-            json: PathBuf::from("target/bench/sim.json"),
-        }
-    }
+    /// Requests in the runs that compare systems
+    #[arg(long, default_value_t = 20_000, value_parser = value_parser!(u64).range(1..))]
+    requests: u64,
+    /// Requests in the runs that show growth
+    #[arg(long, value_delimiter = ',', default_value = "10000,100000,1000000",
+          value_parser = value_parser!(u64).range(1..))]
+    growth: Vec<u64>,
+    /// System in the runs that show growth
+    #[arg(long, default_value = "skywalker", value_parser = SYSTEMS)]
+    system: String,
+    /// Simulated time before the runs that show growth are measured: until then conversations grow
+    /// longer and indexes fill up
+    #[arg(long, default_value = "6h", value_parser = seconds)]
+    warmup: Duration,
+    /// Requests in the trace that Vidur also runs; 0 for no run of Vidur
+    #[arg(long, default_value_t = 2000)]
+    peer: u64,
+    /// Output file
+    #[arg(long, default_value = "target/bench/sim.json")]
+    json: PathBuf,
+    /// One run in this process: WORKLOAD/SYSTEM/REQUESTS
+    #[arg(long, hide = true)]
+    cell: Option<Cell>,
 }
 
 /// One run, as its process reports it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct Run {
+struct Run {
     /// The workload.
-    pub workload: String,
-    /// The system.
-    pub system: String,
+    workload: String,
     /// Requests simulated in the window.
-    pub requests: u64,
+    requests: u64,
     /// Tokens of their prompts.
-    pub prompt_tokens: u64,
+    prompt_tokens: u64,
     /// Events handled.
-    pub events: u64,
+    events: u64,
     /// CPU seconds, since the machine may have other work.
-    pub seconds: f64,
+    seconds: f64,
     /// Simulated seconds.
-    pub simulated: f64,
+    simulated: f64,
     /// Growth of peak resident memory during the window, in bytes.
-    pub memory: u64,
+    memory: u64,
     /// Of that, records and samples of the report.
-    pub report: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct Row {
-    name: String,
-    unit: &'static str,
-    value: Option<f64>,
-    target: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    why: Option<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct Report {
-    bench: &'static str,
-    commit: String,
-    rows: Vec<Row>,
-    runs: Vec<Run>,
+    report: u64,
 }
 
 /// The figure's own runs are minutes long and start with new clients.
@@ -113,37 +91,31 @@ const TARGET_RATIO: f64 = 100.0;
 ///
 /// # Errors
 /// When a run fails or the file cannot be written. Without Vidur the table says why.
-pub fn measure(options: &Options) -> anyhow::Result<()> {
-    let (mut rows, mut runs) = (Vec::new(), Vec::new());
+pub fn run(options: &Options) -> anyhow::Result<()> {
+    if let Some(cell) = &options.cell {
+        return one(cell, options.warmup);
+    }
+    let mut results = Results::new("sim", json!({}), &options.json)?;
     for system in SYSTEMS {
         let all = (world::WORKLOADS.iter())
-            .map(|(workload, _)| apart(&Cell::new(workload, system, options.requests), COLD))
+            .map(|(workload, _)| in_process(&Cell::new(workload, system, options.requests), COLD))
             .collect::<anyhow::Result<Vec<Run>>>()?;
         for run in &all {
+            let rate = run.requests as f64 / run.seconds;
             let name = format!("{}, {system}", run.workload);
-            rows.push(row(name, "requests/s", run.requests as f64 / run.seconds, Some(TARGET)));
+            results.add(&*name, "requests/s", rate).at_least(TARGET);
+            results.add(name, "events/request", run.events as f64 / run.requests as f64);
         }
-        rows.push(row(format!("Figure 8, {system}"), "requests/s", figure(&all), Some(TARGET)));
-        runs.extend(all);
+        let name = format!("Figure 8, {system}");
+        results.add(name, "requests/s", figure(&all)).at_least(TARGET);
     }
     for workload in GROWN {
-        for run in grow(workload, options)? {
-            let name = |what| format!("{workload}, {} requests, {what}", run.requests);
-            let each = |total: f64| total / run.requests as f64;
-            let prompt = each(run.prompt_tokens as f64);
-            rows.push(row(name("prompts"), "tokens/request", prompt, None));
-            rows.push(row(name("time"), "us/request", each(run.seconds * 1e6), None));
-            rows.push(row(name("memory, all"), "B/request", each(run.memory as f64), None));
-            rows.push(row(name("memory, report"), "B/request", each(run.report as f64), None));
-            runs.push(run);
-        }
+        grow(workload, options, &mut results)?;
     }
     if options.peer > 0 {
-        rows.extend(beside(options.peer)?);
+        beside(options.peer, &mut results)?;
     }
-    let report = Report { bench: "sim", commit: meridian_tools::commit(), rows, runs };
-    print(&report);
-    json_file::write(&report, &options.json)
+    results.finish()
 }
 
 /// Requests a second over several workloads that are simulated for the same time, like the
@@ -154,24 +126,30 @@ fn figure(all: &[Run]) -> f64 {
 }
 
 /// Increasingly long runs of one world.
-fn grow(workload: &str, options: &Options) -> anyhow::Result<Vec<Run>> {
-    let mut runs: Vec<Run> = Vec::new();
+fn grow(workload: &str, options: &Options, results: &mut Results) -> anyhow::Result<()> {
     // The rate of a short run, whose clients have just started, is too high: each run corrects the
     // next one's.
     let mut stretch = 1.0;
     for requests in &options.growth {
         let asked = *requests as f64 * stretch;
-        let cell = Cell::new(workload, &options.system, asked as u64);
-        let run = apart(&cell, options.warmup)?;
+        let run = in_process(&Cell::new(workload, &options.system, asked as u64), options.warmup)?;
         stretch = asked / run.requests as f64;
-        runs.push(run);
+        for (what, unit, total) in [
+            ("prompts", "tokens/request", run.prompt_tokens as f64),
+            ("time", "us/request", run.seconds * 1e6),
+            ("memory, all", "B/request", run.memory as f64),
+            ("memory, report", "B/request", run.report as f64),
+        ] {
+            let name = format!("{workload}, {} requests, {what}", run.requests);
+            results.add(name, unit, total / run.requests as f64);
+        }
     }
-    Ok(runs)
+    Ok(())
 }
 
 /// The workload, system and length of a run, written `WORKLOAD/SYSTEM/REQUESTS`.
 #[derive(Clone, Debug)]
-pub struct Cell {
+struct Cell {
     workload: String,
     system: String,
     requests: u64,
@@ -208,113 +186,57 @@ impl fmt::Display for Cell {
 ///
 /// # Errors
 /// When there is no such workload or system.
-pub fn one(cell: &Cell, warmup: Duration) -> anyhow::Result<()> {
+fn one(cell: &Cell, warmup: Duration) -> anyhow::Result<()> {
     let world = |measure| world::scenario(&cell.workload, &cell.system, measure);
     // The short run finds the rate, and loads code and tables into memory.
-    let rate = run(world(world::SHORT)?)?.total_requests as f64 / world::SHORT.window.as_secs_f64();
+    let rate =
+        simulate(world(world::SHORT)?)?.total_requests as f64 / world::SHORT.window.as_secs_f64();
     let window = Duration::from_secs_f64(cell.requests as f64 / rate);
     let mut running = Running::new(world(Measure { warmup, window })?)?;
     running.until(Time::ZERO + warmup);
-    let (before, events) = (resident("VmRSS")?, running.events());
-    let start = processor()?;
+    let ((before, _), events, start) = (memory(), running.events(), cpu_time());
     running.until(Time::MAX);
-    let seconds = processor()? - start;
+    let seconds = (cpu_time() - start).as_secs_f64();
     // Dropping a world costs as much after a short window as after a long one.
     let report = running.end();
     ensure!(report.violations.is_empty(), "broken invariants: {:?}", report.violations);
     let records = report.requests.len() * size_of::<Record>();
     let samples = report.samples.len() * size_of::<Sample>();
-    let run = Run {
+    tell(&Run {
         workload: cell.workload.clone(),
-        system: cell.system.clone(),
         requests: report.requests.len() as u64,
         prompt_tokens: report.requests.iter().map(|r| u64::from(r.prompt_tokens)).sum(),
         events: report.events - events,
         seconds,
         simulated: (report.ended - warmup).as_secs_f64(),
-        memory: resident("VmHWM")?.saturating_sub(before),
+        memory: memory().1.saturating_sub(before),
         report: (records + samples) as u64,
-    };
-    writeln!(std::io::stdout(), "{}", serde_json::to_string(&run)?)?;
-    Ok(())
+    })
 }
 
-/// One run in a separate process.
-fn apart(cell: &Cell, warmup: Duration) -> anyhow::Result<Run> {
-    let program = std::env::current_exe().context("this program's own path is unknown")?;
+/// One run in a process of its own.
+fn in_process(cell: &Cell, warmup: Duration) -> anyhow::Result<Run> {
     let warmup = format!("{}s", warmup.as_secs_f64());
-    let args = ["bench", "sim", "--cell", &cell.to_string(), "--warmup", &warmup];
-    let out = Command::new(program).args(args).output()?;
-    let error = String::from_utf8_lossy(&out.stderr);
-    ensure!(out.status.success(), "the run {cell} failed: {error}");
-    serde_json::from_slice(&out.stdout).with_context(|| format!("the run {cell} printed no result"))
+    apart(&["sim", "--cell", &cell.to_string(), "--warmup", &warmup])
 }
 
 /// Vidur and this simulator on one trace.
-fn beside(requests: u64) -> anyhow::Result<Vec<Row>> {
+fn beside(requests: u64, results: &mut Results) -> anyhow::Result<()> {
     let trace = peer::trace(requests);
     let scenario = peer::scenario(&trace)?;
-    let start = processor()?;
-    let report = run(scenario)?;
-    let ours = report.total_requests as f64 / (processor()? - start);
+    let start = cpu_time();
+    let report = simulate(scenario)?;
+    let ours = report.total_requests as f64 / (cpu_time() - start).as_secs_f64();
     ensure!(report.total_requests == requests, "{} were simulated", report.total_requests);
-    let mut rows = vec![row("one trace, here".to_owned(), "requests/s", ours, None)];
+    results.add("one trace, here", "requests/s", ours);
     match peer::vidur(&trace) {
         Ok(theirs) => {
-            rows.push(row("one trace, Vidur".to_owned(), "requests/s", theirs, None));
-            let name = "times as fast as Vidur".to_owned();
-            rows.push(row(name, "x", ours / theirs, Some(TARGET_RATIO)));
+            results.add("one trace, Vidur", "requests/s", theirs);
+            results.add("times as fast as Vidur", "x", ours / theirs).at_least(TARGET_RATIO);
         }
-        Err(why) => rows.push(Row {
-            name: "one trace, Vidur".to_owned(),
-            unit: "requests/s",
-            value: None,
-            target: None,
-            why: Some(format!("{why:#}")),
-        }),
+        Err(why) => results.missing("one trace, Vidur", "requests/s", format!("{why:#}")),
     }
-    Ok(rows)
-}
-
-fn row(name: String, unit: &'static str, value: f64, target: Option<f64>) -> Row {
-    Row { name, unit, value: Some(value), target, why: None }
-}
-
-/// CPU seconds of this thread.
-pub(crate) fn processor() -> anyhow::Result<f64> {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat")?;
-    let nanos: Option<f64> = text.split(' ').next().and_then(|n| n.parse().ok());
-    Ok(nanos.context("/proc/thread-self/schedstat does not start with a number")? / 1e9)
-}
-
-/// A line of this process's status, in bytes.
-pub(crate) fn resident(line: &str) -> anyhow::Result<u64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let found = status.lines().find_map(|l| l.strip_prefix(line)?.strip_prefix(':'));
-    let kilobytes = found.and_then(|l| l.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
-    Ok(kilobytes.with_context(|| format!("/proc/self/status has no {line}"))? * 1024)
-}
-
-fn print(report: &Report) {
-    let mut table = Table::new();
-    table.load_style(UTF8_HORIZONTAL_ONLY).set_header(["", "measured", "target", "unit", "met"]);
-    for row in &report.rows {
-        let met = row.value.zip(row.target).map(|(value, target)| value >= target);
-        table.add_row([
-            row.name.clone(),
-            row.value.map_or_else(|| "-".to_owned(), |v| format!("{v:.0}")),
-            row.target.map_or_else(String::new, |t| format!(">= {t}")),
-            row.unit.to_owned(),
-            met.map_or("", |met| if met { "yes" } else { "NO" }).to_owned(),
-        ]);
-    }
-    for column in table.column_iter_mut().skip(1).take(2) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    println!("{table}");
-    for (name, why) in report.rows.iter().filter_map(|r| Some((&r.name, r.why.as_ref()?))) {
-        println!("{name}: {why}");
-    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! whole ticks of its clock, not at the nanosecond; an engine handles each arrival separately,
 //! makes every decode step, and reports its load in the header of every answer. None of this
 //! changes an experiment's result, and all of it costs time, so a run does it only for a comparison
-//! with a live one, decision by decision (`lab/perf/tests/parity.rs`).
+//! with a live one, decision by decision (`lab/perf/tests/parity`).
 //!
 //! It imitates the drivers, not the time of sockets, which is part of the network's RTT.
 

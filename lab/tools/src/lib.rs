@@ -12,9 +12,9 @@ pub mod fit;
 pub mod flat;
 pub mod generator;
 pub mod given;
-pub mod json_file;
 pub mod load;
 pub mod metric;
+pub mod outputs;
 mod parallel;
 #[cfg(feature = "parquet")]
 mod parquet;

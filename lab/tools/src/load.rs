@@ -25,9 +25,8 @@ mod records;
 mod report;
 mod seconds;
 mod slo;
-pub(crate) mod sse;
 mod state;
-pub mod table;
+mod table;
 mod tally;
 mod warm;
 

@@ -1,8 +1,7 @@
 //! A table of text, for the terminal, for Markdown and for golden files.
 
 use comfy_table::CellAlignment;
-
-use crate::load::table;
+use meridian_fleet::lined;
 
 /// A table with its title.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,7 +31,7 @@ impl Table {
     #[must_use]
     pub fn text(&self) -> String {
         let header: Vec<&str> = self.header.iter().map(String::as_str).collect();
-        let mut drawn = table::table(&header);
+        let mut drawn = lined(&header);
         drawn.add_rows(self.rows.clone());
         for (i, column) in drawn.column_iter_mut().enumerate() {
             if !self.is_number(i) {

@@ -1,9 +1,7 @@
 //! The options of the prompts: a workload, and the caches to warm for it.
 
 use meridian_protocol::policy::{Policy, Scalar};
-use meridian_tools::load::Options;
-use meridian_tools::load::Warm;
-use meridian_tools::load::Workload;
+use meridian_tools::load::{Options, Warm, Workload};
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Prompts")]

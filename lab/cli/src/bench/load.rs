@@ -5,10 +5,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use meridian_tools::load;
-use meridian_tools::load::Arrivals;
-use meridian_tools::load::Options;
-use meridian_tools::load::Report;
-use meridian_tools::load::Slo;
+use meridian_tools::load::{Arrivals, Options, Report, Slo};
 use meridian_workload::Day;
 
 use super::contents::Contents;

@@ -4,8 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-
-use crate::outputs;
+use meridian_tools::outputs;
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Output")]

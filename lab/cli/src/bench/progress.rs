@@ -5,12 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use meridian_tools::load::Live;
-use meridian_tools::load::Options;
-use meridian_tools::load::Progress;
-use meridian_tools::sweep::Phase;
-use meridian_tools::sweep::Step;
-use meridian_tools::sweep::Watch;
+use meridian_tools::load::{Live, Options, Progress};
+use meridian_tools::sweep::{Phase, Step, Watch};
 
 /// The progress of one run; `None` without a terminal.
 pub(super) fn of_run(options: &Options, live_json: bool) -> Option<Box<dyn Progress>> {

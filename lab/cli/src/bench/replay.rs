@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use meridian_tools::load;
 use meridian_tools::load::Slo;
-use meridian_tools::replay;
 use meridian_tools::replay::Fleet;
 use meridian_tools::rule::Rule;
+use meridian_tools::{load, replay};
 
 use super::contents::Warming;
 use super::load::verdict;

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use anyhow::bail;
-use meridian_tools::load;
 use meridian_tools::load::Slo;
-use meridian_tools::sweep;
 use meridian_tools::sweep::Ended;
+use meridian_tools::{load, sweep};
 
 use super::contents::Contents;
 use super::output::{Files, Forms, print};

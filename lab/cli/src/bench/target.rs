@@ -1,9 +1,6 @@
 //! The options that name an endpoint.
 
-use meridian_tools::load::Options;
-use meridian_tools::load::Place;
-use meridian_tools::load::Site;
-use meridian_tools::load::nearest_first;
+use meridian_tools::load::{Options, Place, Site, nearest_first};
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Endpoint")]

@@ -7,9 +7,8 @@ use anyhow::{Context, bail};
 use meridian_base::Duration;
 use meridian_flow::policy;
 use meridian_protocol::policy::Policy;
-use meridian_tools::cluster::File;
-use meridian_tools::cluster::compare;
 use meridian_tools::cluster::compare::Compare;
+use meridian_tools::cluster::{File, compare};
 use meridian_tools::given;
 
 /// Simulate a prefill cluster, or single flows, under flow policies

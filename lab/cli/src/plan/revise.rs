@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
 use meridian_plan::{Averages, Change, Instance, PlanFile, RECENT, Revised, Task, names};
+use meridian_tools::outputs;
 
 use super::lengths::Measured;
 use super::{Check, Running, show};
-use crate::outputs;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {

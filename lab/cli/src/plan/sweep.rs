@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use meridian_plan::units::Span;
 use meridian_plan::{Point, Prices, Side, Task};
-use meridian_tools::plot;
 use meridian_tools::table::Table;
+use meridian_tools::{outputs, plot};
 
 use super::asked::About;
 use super::cost::{Cost, bill, digits};
-use crate::outputs;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use meridian_papers::what_if::Arrangement;
-use meridian_papers::what_if::Question;
+use meridian_papers::what_if::{Arrangement, Question};
 use meridian_tools::load::Slo;
 
 use super::Args;

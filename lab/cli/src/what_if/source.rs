@@ -6,14 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail, ensure};
-use meridian_papers::what_if::Cut;
-use meridian_papers::what_if::Made;
-use meridian_papers::what_if::Source;
-use meridian_papers::what_if::TraceFile;
+use meridian_papers::what_if::{Cut, Made, Source, TraceFile};
 use meridian_protocol::policy::{Policy, Scalar};
-use meridian_tools::generator;
 use meridian_tools::load::seconds;
-use meridian_tools::trace_file;
+use meridian_tools::{generator, trace_file};
 use meridian_workload::trace::{Format, find_excerpt};
 use meridian_workload::{Generator, find_generator};
 

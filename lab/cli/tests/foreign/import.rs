@@ -1,19 +1,12 @@
 //! `meridian import nginx` beside nginx itself: the same file, the same engines, the same answers.
 
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::common::{LIMIT, chat, fleet, must};
-use meridian_fleet::{Answer, Client, EngineSpec, Fleet, Process, Program};
+use meridian_fleet::{Answer, Client, EngineSpec, Event, Fleet, Process, Program, free_port};
 use serde_json::Value;
-
-/// An address that nothing listens on.
-fn free_address() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
-    listener.local_addr().expect("has an address").to_string()
-}
 
 /// A configuration that follows nginx's guides for streamed answers, with limits that both programs
 /// have.
@@ -87,13 +80,10 @@ async fn seen(client: &Client, url: &str, body: String) -> Seen {
 /// timing, so events are not compared.
 async fn streamed(client: &Client, url: &str, body: String) -> (String, bool) {
     let answer = ask(client, url, body).await;
-    let text = String::from_utf8_lossy(&answer.body).into_owned();
-    let events: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
-    let content = |event: &&str| {
-        let value: Value = serde_json::from_str(event).ok()?;
-        value["choices"][0]["delta"]["content"].as_str().map(str::to_owned)
-    };
-    (events.iter().filter_map(content).collect(), events.last() == Some(&"[DONE]"))
+    let events = answer.events();
+    let content =
+        |event: &Event| event.value()["choices"][0]["delta"]["content"].as_str().map(str::to_owned);
+    (events.iter().filter_map(content).collect(), events.last().is_some_and(Event::is_done))
 }
 
 // nginx serves two engines from a file. Then the gateway serves them at the same address, from the
@@ -106,7 +96,7 @@ async fn a_gateway_takes_the_place_of_nginx() {
     let client = Client::new();
     let spec = EngineSpec { time_scale: 100.0, ..EngineSpec::default() };
     let engines = [must(fleet.engine("e0", &spec).await), must(fleet.engine("e1", &spec).await)];
-    let listen = free_address();
+    let listen = format!("127.0.0.1:{}", must(free_port()));
     let url = format!("http://{listen}");
     let conf = fleet.dir().join("nginx.conf");
     std::fs::write(&conf, nginx_conf(fleet.dir(), &listen, &engines)).expect("writes");

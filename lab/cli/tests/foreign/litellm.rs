@@ -1,12 +1,13 @@
 //! LiteLLM in front of a gateway, with the files of examples/litellm-in-front.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::common::{LIMIT, chat, fleet, must, status_when, up};
 use meridian_fleet::venv::{self, Pins};
-use meridian_fleet::{Answer, Client, EngineSpec, Fleet, Gateway, Process, Program};
+use meridian_fleet::{
+    Answer, Client, EngineSpec, Event, Fleet, Gateway, Process, Program, free_port,
+};
 use serde_json::{Value, json};
 
 const PINS: Pins = Pins { name: "LiteLLM", key: "LITELLM_PIP", module: "uvicorn" };
@@ -47,9 +48,7 @@ async fn litellm(fleet: &Fleet, client: &Client, gateway: &str) -> (Process, Str
     let yaml = with(&example("config.yaml"), "http://127.0.0.1:8080", gateway);
     let path = fleet.dir().join("config.yaml");
     std::fs::write(&path, yaml).expect("writes");
-    let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
-    let port = listener.local_addr().expect("has an address").port().to_string();
-    drop(listener);
+    let port = must(free_port()).to_string();
     let file = path.to_str().expect("is text");
     let mut program = Program::new("litellm", python.with_file_name("litellm")).args([
         "--config",
@@ -132,14 +131,13 @@ async fn litellm_in_front() {
     assert_eq!(explained["id"], json!("via-litellm"), "{explained}");
 
     let answer = post(&client, &url, MASTER, hello(true), "stream").await;
-    let text = String::from_utf8_lossy(&answer.body).into_owned();
-    let events: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
-    let contents = events.iter().filter_map(|event| serde_json::from_str::<Value>(event).ok());
+    let events = answer.events();
+    let contents = events.iter().map(Event::value);
     let streamed: String = contents
         .filter_map(|event| event["choices"][0]["delta"]["content"].as_str().map(str::to_owned))
         .collect();
-    assert_eq!(json!(streamed), direct["choices"][0]["message"]["content"], "{text}");
-    assert_eq!(events.last(), Some(&"[DONE]"), "{text}");
+    assert_eq!(json!(streamed), direct["choices"][0]["message"]["content"], "{events:?}");
+    assert!(events.last().is_some_and(Event::is_done), "{events:?}");
 
     // Without its database, LiteLLM answers 400 to an unknown key.
     for (url, key, status) in [(&url, KEY, 400), (&gateway.url, MASTER, 401)] {

@@ -79,8 +79,8 @@ fn up() -> (Running, Vec<String>) {
 
 /// Starts a Prometheus that scrapes them each second, with the shipped rules.
 fn prometheus(admins: &[String], folder: &Path) -> (Running, String) {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|bound| bound.local_addr());
-    let address = port.expect("a port is free").to_string();
+    let port = meridian_fleet::free_port().expect("a port is free");
+    let address = format!("127.0.0.1:{port}");
     let config = format!(
         "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [{}]\n\
          scrape_configs:\n  - job_name: meridian\n    static_configs: [{{targets: {admins:?}}}]\n",

@@ -7,14 +7,13 @@
 //! It limits no rates, has every change on all servers at once, and does not read the identifier at
 //! which a list continues. `product/control/src/route53/tests.rs` has the rules of batches and records.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::common::{LIMIT, fleet, must};
 use meridian_fleet::venv::{self, Pins};
-use meridian_fleet::{Client, Fleet, Gateway, Process, Program};
+use meridian_fleet::{Client, Fleet, Gateway, Process, Program, free_port};
 use meridian_protocol::registry::Hosted;
 use serde_json::{Value, json};
 
@@ -32,9 +31,7 @@ impl Moto {
     async fn start(fleet: &Fleet, client: &Client) -> Moto {
         let home = venv::home(Path::new(env!("CARGO_MANIFEST_DIR")), "moto");
         let python = must(venv::install(&home, PINS).await);
-        let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
-        let port = listener.local_addr().expect("has an address").port().to_string();
-        drop(listener);
+        let port = must(free_port()).to_string();
         let program = Program::new("moto", python.with_file_name("moto_server"));
         let process = fleet.start(program.args(["-H", "127.0.0.1", "-p", &port])).await;
         let (mut process, url) = (must(process), format!("http://127.0.0.1:{port}"));

@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use crate::common::{fleet, must, status_when, up};
-use meridian_fleet::{Client, EngineSpec, Gateway, GatewaySpec, Process};
+use meridian_fleet::{Client, EngineSpec, Gateway, GatewaySpec, Process, free_port};
 use meridian_protocol::intervals::{History, Intervals};
 
 /// The output of `meridian intervals`.
@@ -38,9 +38,8 @@ async fn causes_of_real_processes() {
         engines.push(must(fleet.engine(name, &EngineSpec::default()).await));
     }
     let mut urls: Vec<String> = engines.iter().map(|one| one.said(0).to_owned()).collect();
-    // Nothing listens where a listener was a moment ago.
-    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|bound| bound.local_addr());
-    urls.push(format!("http://{}", free.expect("a port is free")));
+    // Nothing listens there.
+    urls.push(format!("http://127.0.0.1:{}", must(free_port())));
     let spec = GatewaySpec { replicas: urls.clone(), ..GatewaySpec::default() };
     let gateway = must(fleet.gateway("gateway", &spec).await);
     status_when(&client, &gateway, "both engines are up", up(2)).await;

@@ -5,21 +5,12 @@ use std::io::Write;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::common::{LIMIT, chat, fleet, must, status, status_when};
-use bytes::Bytes;
-use http::{HeaderMap, Request};
-use http_body_util::{BodyExt, Full};
-use hyper_rustls::HttpsConnectorBuilder;
-use hyper_util::client::legacy::Client as Hyper;
-use hyper_util::rt::TokioExecutor;
+use http::HeaderMap;
 use meridian_fleet::{Client, EngineSpec, Fleet, Gateway, Process};
 use meridian_protocol::admin::Status;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
 
 /// A loopback address that only this test uses.
 fn host(part: u8) -> Ipv4Addr {
@@ -101,29 +92,16 @@ async fn gateway(
     Gateway { process, url, admin, peers: None }
 }
 
-/// Sends a request as a client that trusts the fleet's authority; returns status, headers and body.
+/// Sends a request as a client that trusts the fleet's authority, over a connection of its own;
+/// returns status, headers and body.
 async fn ask(gateway: &Gateway, ca: &Path, key: Option<&str>) -> (u16, HeaderMap, String) {
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(ca).expect("is PEM")).expect("is an authority");
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("the provider has them")
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let https = HttpsConnectorBuilder::new().with_tls_config(config).https_only().enable_http1();
-    // A new client each time, so that no earlier connection is reused.
-    let asking = Hyper::builder(TokioExecutor::new()).build(https.build());
-    let mut request = Request::post(format!("{}/v1/chat/completions", gateway.url));
-    if let Some(key) = key {
-        request = request.header("authorization", format!("Bearer {key}"));
-    }
+    let bearer = key.map(|key| format!("Bearer {key}"));
+    let headers: Vec<_> = bearer.iter().map(|bearer| ("authorization", &**bearer)).collect();
+    let url = format!("{}/v1/chat/completions", gateway.url);
     let body = chat("hello", 2, false).replace("meridian-tiny", "llama-3.1-8b");
-    let request = request.body(Full::new(Bytes::from(body))).expect("is a request");
-    let answer = asking.request(request).await.unwrap_or_else(|error| panic!("{error:?}"));
-    let (head, body) = answer.into_parts();
-    let body = body.collect().await.expect("comes whole").to_bytes();
-    (head.status.as_u16(), head.headers, String::from_utf8_lossy(&body).into_owned())
+    let answer = must(must(Client::trusting(ca)).open(&url, body, &headers).await);
+    let answer = must(answer.whole().await);
+    (answer.status, answer.headers, String::from_utf8_lossy(&answer.body).into_owned())
 }
 
 fn said(headers: &HeaderMap, name: &str) -> String {

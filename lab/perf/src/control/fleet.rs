@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::ensure;
-use meridian_base::Rng;
+use meridian_base::{Rng, quantile};
 use meridian_fleet::Client;
 use meridian_protocol::admin::AddReplica;
 use meridian_protocol::registry::{
@@ -136,13 +136,8 @@ impl Gateways {
     pub(super) fn renewals(&self, since: Instant) -> [f64; 2] {
         let seen = lock(&self.seen);
         let times = seen.renewals.iter().filter(|(at, _)| *at >= since).map(|(_, took)| *took);
-        let mut times: Vec<f64> = times.map(|took| took.as_secs_f64() * 1000.0).collect();
-        times.sort_by(f64::total_cmp);
-        let at = |share: f64| {
-            let last = times.len().saturating_sub(1) as f64;
-            times.get((last * share).round() as usize).copied().unwrap_or(f64::NAN)
-        };
-        [at(0.5), at(0.99)]
+        let times: Vec<f64> = times.map(|took| took.as_secs_f64() * 1000.0).collect();
+        [0.5, 0.99].map(|share| quantile(&times, share).unwrap_or(f64::NAN))
     }
 }
 

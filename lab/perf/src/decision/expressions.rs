@@ -5,33 +5,33 @@
 
 use meridian_base::{Rng, Time};
 use meridian_routing::Config;
+use meridian_tools::rule::Rule;
 
 use super::world::Fleet;
-use super::{Options, Row, decide, row};
-use meridian_tools::rule::Rule;
+use super::{Options, SEED, decide};
+use crate::harness::Results;
 
 const LLMD: &str = include_str!("../../../../examples/expressions/llmd.yaml");
 const OURS: &str = include_str!("../../../../examples/expressions/ours.yaml");
 
 /// The median time of a decision under each.
-pub(super) fn deciding(options: &Options) -> anyhow::Result<Vec<Row>> {
-    let fleet = Fleet::new(options.seed, options.replicas, options.blocks);
-    let rules = [
+pub(super) fn deciding(options: &Options, results: &mut Results) -> anyhow::Result<()> {
+    let fleet = Fleet::new(SEED, options.replicas, options.blocks);
+    for (name, rule) in [
         ("decision, llmd_default, p50", Rule::given("llmd_default")?),
-        ("the same as an expression, p50", Rule::read(LLMD, "llmd.yaml")?),
+        ("llmd_default as an expression, p50", Rule::read(LLMD, "llmd.yaml")?),
         ("decision, meridian, p50", Rule::given("meridian")?),
-        ("the same as an expression, p50", Rule::read(OURS, "ours.yaml")?),
-    ];
-    let rows = rules.into_iter().map(|(name, rule)| {
+        ("meridian as an expression, p50", Rule::read(OURS, "ours.yaml")?),
+    ] {
         let Rule { params, admission, .. } = rule;
         let config = Config { params, admission, ..Config::new(rule.spec) };
-        let mut routing = fleet.routing_of(options.seed, config)?;
-        let mut rng = Rng::new(options.seed).fork(2);
+        let mut routing = fleet.routing_of(SEED, config)?;
+        let mut rng = Rng::new(SEED).fork(2);
         let now = Time::from_millis(1_000_000);
         let decided = decide(&mut routing, now, options.samples, |_, _| {
             fleet.request(fleet.returning(&mut rng))
         })?;
-        Ok(row(name, "us", decided.decision.p50))
-    });
-    rows.collect()
+        results.add(name, "us", decided.decision.p50);
+    }
+    Ok(())
 }

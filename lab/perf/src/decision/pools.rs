@@ -9,29 +9,11 @@ use meridian_base::{Duration, ReplicaId, RequestId, Rng, Time};
 use meridian_routing::{Input, Outcome, Output, Pool, Request, Role, Routing};
 
 use super::world::{Fleet, finished, reported, spec};
-use super::{Decided, Options, Row, bounded, decide, drain, row};
+use super::{Decided, Options, SEED, decide, drain};
+use crate::harness::Results;
 
-/// Replicas of each role, and the names of the rows.
-const SIZES: [(u16, [&str; 4]); 2] = [
-    (
-        100,
-        [
-            "100 + 100 replicas: decision, p50",
-            "100 + 100 replicas: decision, p99",
-            "100 + 100 replicas: recording it, p50",
-            "100 + 100 replicas: requests split",
-        ],
-    ),
-    (
-        500,
-        [
-            "500 + 500 replicas: decision, p50",
-            "500 + 500 replicas: decision, p99",
-            "500 + 500 replicas: recording it, p50",
-            "500 + 500 replicas: requests split",
-        ],
-    ),
-];
+/// Replicas of each role.
+const SIZES: [u16; 2] = [100, 500];
 /// Transfers before the measurement, for each prefill replica.
 const TRANSFERS: u64 = 20;
 /// Reports after which other clients' requests at a replica count.
@@ -39,25 +21,22 @@ const REPORTS: usize = 4;
 /// Prefill time of a token.
 const TOKEN: Duration = Duration::from_micros(100);
 
-/// The rows of both sizes.
-pub(super) fn deciding(options: &Options) -> anyhow::Result<Vec<Row>> {
-    let mut rows = Vec::new();
-    for (each, [p50, p99, recording, split]) in SIZES {
+/// The figures of both sizes.
+pub(super) fn deciding(options: &Options, results: &mut Results) -> anyhow::Result<()> {
+    for each in SIZES {
         let Decided { decision, record, pairs, all, .. } = measure(options, each)?;
-        rows.extend([
-            bounded(p50, "us", decision.p50, 5.0),
-            row(p99, "us", decision.p99),
-            row(recording, "us", record.p50),
-            row(split, "%", 100.0 * pairs as f64 / all as f64),
-        ]);
+        let name = |what: &str| format!("{each} + {each} replicas: {what}");
+        results.times(&name("decision"), &decision, [Some(5.0), None]);
+        results.add(name("recording it, p50"), "us", record.p50);
+        results.add(name("requests split"), "%", 100.0 * pairs as f64 / all as f64);
     }
-    Ok(rows)
+    Ok(())
 }
 
 fn measure(options: &Options, each: u16) -> anyhow::Result<Decided> {
-    let fleet = Fleet::of_pools(options.seed, each, options.blocks);
-    let mut routing = fleet.routing(options.seed, None)?;
-    let mut rng = Rng::new(options.seed).fork(5);
+    let fleet = Fleet::of_pools(SEED, each, options.blocks);
+    let mut routing = fleet.routing(SEED, None)?;
+    let mut rng = Rng::new(SEED).fork(5);
     let mut now = Time::from_millis(2);
     divide(&mut routing, now, each);
     let mut busy = Busy { fleet: &fleet, routing: &mut routing, sent: 0 };
@@ -167,7 +146,8 @@ mod tests {
     // The measured decisions are about pairs: most requests are split, and some are not.
     #[test]
     fn most_requests_are_split() {
-        let options = Options { blocks: 40_000, samples: 1_000, ..Options::default() };
+        let json = std::path::PathBuf::new();
+        let options = Options { replicas: 1000, blocks: 40_000, samples: 1_000, json };
         for each in [30, 300] {
             let Decided { pairs, all, .. } = measure(&options, each).unwrap();
             let share = pairs as f64 / all as f64;

@@ -5,8 +5,8 @@ use anyhow::Context;
 use meridian_base::{Duration, FlowId, Rng, Time};
 use meridian_fabric::{Cluster, Demand, Gpu, Network, Priority, Topology};
 
-use super::{Options, processor};
-use crate::decision::{Row, row};
+use super::SEED;
+use crate::harness::{Results, cpu_time};
 
 /// Most ends of each run, and its CPU time: one change among flows with equal shares reaches most
 /// of the network.
@@ -14,23 +14,21 @@ const EVENTS: u32 = 5_000;
 const LONGEST: Duration = Duration::from_secs(2);
 
 /// Events per second of CPU time, for flows with equal shares and for flows in strict order.
-pub(super) fn rows(options: &Options) -> anyhow::Result<Vec<Row>> {
+pub(super) fn measure(results: &mut Results) -> anyhow::Result<()> {
     let topology = Topology::new(Cluster::mfs())?;
-    let mut found = vec![];
     for (name, live, orders) in [
         ("network, 1,000 flows, equal", 1_000, 1),
         ("network, 1,000 flows, 500 orders", 1_000, 500),
         ("network, 10,000 flows, equal", 10_000, 1),
         ("network, 10,000 flows, 500 orders", 10_000, 500),
     ] {
-        let rate = one(&topology, options.seed, live, orders)?;
-        found.push(row(name, "events/s", rate));
+        results.add(name, "events/s", one(&topology, live, orders)?);
     }
-    Ok(found)
+    Ok(())
 }
 
-fn one(topology: &Topology, seed: u64, live: u32, orders: usize) -> anyhow::Result<f64> {
-    let mut rng = Rng::new(seed);
+fn one(topology: &Topology, live: u32, orders: usize) -> anyhow::Result<f64> {
+    let mut rng = Rng::new(SEED);
     let mut network = Network::new(topology.rates());
     let demand = |rng: &mut Rng| {
         let gpus = topology.gpus() as usize;
@@ -51,9 +49,9 @@ fn one(topology: &Topology, seed: u64, live: u32, orders: usize) -> anyhow::Resu
         network.begin(Time::ZERO, FlowId(id), demand);
     }
     network.settle(Time::ZERO);
-    let start = processor();
+    let start = cpu_time();
     let mut events = 0;
-    while events < EVENTS && processor() - start < LONGEST {
+    while events < EVENTS && cpu_time() - start < LONGEST {
         let end = network.next_end().context("some flow has a rate")?;
         let id = network.ended(end).context("a flow ends when it was said to")?;
         let demand = demand(&mut rng).context("two GPUs of the cluster")?;
@@ -61,5 +59,5 @@ fn one(topology: &Topology, seed: u64, live: u32, orders: usize) -> anyhow::Resu
         network.settle(end);
         events += 1;
     }
-    Ok(f64::from(events) / (processor() - start).as_secs_f64())
+    Ok(f64::from(events) / (cpu_time() - start).as_secs_f64())
 }

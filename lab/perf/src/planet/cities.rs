@@ -4,9 +4,8 @@
 //! published: 9.3 ms + 0.0161 ms/km. A region's day is the published one of the nearest time zone
 //! (`meridian_workload::Diurnal`), on its own clock; the regions of a zone share its weight.
 
-use meridian_workload::{Diurnal, DiurnalRegion};
-
 use meridian_tools::load::Place;
+use meridian_workload::{Diurnal, DiurnalRegion};
 
 /// A city: name, continent, degrees north, degrees east, hours ahead of UTC.
 type City = (&'static str, &'static str, f64, f64, f64);

@@ -7,45 +7,26 @@
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
 use meridian_base::{RequestId, Time};
 use meridian_engine::{BLOCK_TOKENS, Config, Engine, Input, Submission, TokenOutputs};
 use meridian_workload::{
     BYTES_PER_TOKEN, Generator, ProgramKey, content_blocks, find_generator, prompt_of,
 };
-use serde::Serialize;
 
 use super::world;
-use crate::simspeed::{processor, resident};
+use crate::harness::{Results, cpu_time, memory};
 
 /// The replicas' GPUs: one with little KV beside the model, and one with much.
 const GPUS: [&str; 2] = ["l4", "h100"];
 /// Target for ten thousand replicas, in GiB.
 const TARGET_GIB: f64 = 2.0;
 
-/// Replicas of one kind, full.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Row {
-    gpu: &'static str,
-    replicas: usize,
-    /// KV blocks of each.
-    blocks: u32,
-    /// Of all replicas' blocks, those that hold a prefix.
-    cached: f64,
-    /// Requests served by each, on average.
-    requests: f64,
-    /// CPU time of a request, in us.
-    time_us: f64,
-    /// Memory of all replicas, in bytes.
-    memory: u64,
-}
-
 /// Fills `replicas` replicas of each GPU, one kind after the other.
-pub(super) fn measure(replicas: usize) -> anyhow::Result<Vec<Row>> {
-    GPUS.iter().map(|gpu| row(gpu, replicas)).collect()
+pub(super) fn measure(replicas: usize, results: &mut Results) -> anyhow::Result<()> {
+    GPUS.iter().try_for_each(|gpu| full(gpu, replicas, results))
 }
 
-fn row(gpu: &'static str, replicas: usize) -> anyhow::Result<Row> {
+fn full(gpu: &str, replicas: usize, results: &mut Results) -> anyhow::Result<()> {
     let profile = world::profile(gpu)?;
     let config = Config {
         token_outputs: TokenOutputs::First,
@@ -54,7 +35,7 @@ fn row(gpu: &'static str, replicas: usize) -> anyhow::Result<Row> {
     };
     let generator =
         find_generator(world::GENERATOR).context("the generator is built in")?.published();
-    let (before, start) = (resident("VmRSS")?, processor()?);
+    let ((before, _), start) = (memory(), cpu_time());
     let mut engines = Vec::with_capacity(replicas);
     let (mut requests, mut cached) = (0, 0);
     for at in 0..replicas {
@@ -63,17 +44,20 @@ fn row(gpu: &'static str, replicas: usize) -> anyhow::Result<Row> {
         cached += u64::from(engine.stats().kv_indexed);
         engines.push(engine);
     }
-    let memory = resident("VmRSS")?.saturating_sub(before);
-    let time_us = (processor()? - start) * 1e6 / requests as f64;
-    Ok(Row {
-        gpu,
-        replicas,
-        blocks: config.kv_blocks,
-        cached: cached as f64 / (replicas as f64 * f64::from(config.kv_blocks)),
-        requests: requests as f64 / replicas as f64,
-        time_us,
-        memory,
-    })
+    let bytes = memory().0.saturating_sub(before) as f64;
+    let us = (cpu_time() - start).as_secs_f64() * 1e6;
+    let (count, blocks) = (replicas as f64, f64::from(config.kv_blocks));
+    results.case(gpu);
+    results.add("replicas", "", count);
+    results.add("KV blocks each", "", blocks);
+    results.add("hold a prefix", "%", 100.0 * cached as f64 / (count * blocks));
+    results.add("requests each", "", (requests as f64 / count).round());
+    results.add("time", "us/request", us / requests as f64);
+    results.add("memory", "B/block", bytes / (count * blocks));
+    let gib = bytes / f64::from(1 << 30);
+    results.add("memory", "GiB", gib);
+    results.add("for 10,000", "GiB", gib * 1e4 / count).at_most(TARGET_GIB);
+    Ok(())
 }
 
 /// Chats that are served at a time.
@@ -122,41 +106,4 @@ fn drained(engine: &mut Engine, mut now: Time) -> Time {
         while engine.poll().is_some() {}
     }
     now + Duration::from_millis(1)
-}
-
-pub(super) fn print(rows: &[Row]) {
-    let mut table = Table::new();
-    table.load_style(UTF8_HORIZONTAL_ONLY).set_header([
-        "GPU",
-        "replicas",
-        "KV blocks each",
-        "hold a prefix",
-        "requests each",
-        "us/request",
-        "B/block",
-        "GiB",
-        "GiB for 10,000",
-        "target",
-    ]);
-    for row in rows {
-        let (gib, blocks) = (f64::from(1 << 30), f64::from(row.blocks) * row.replicas as f64);
-        let memory = row.memory as f64;
-        let scaled = memory / gib * 1e4 / row.replicas as f64;
-        table.add_row([
-            row.gpu.to_owned(),
-            row.replicas.to_string(),
-            row.blocks.to_string(),
-            format!("{:.1} %", row.cached * 100.0),
-            format!("{:.0}", row.requests),
-            format!("{:.1}", row.time_us),
-            format!("{:.1}", memory / blocks),
-            format!("{:.2}", memory / gib),
-            format!("{scaled:.2}"),
-            format!("<= {TARGET_GIB} {}", if scaled <= TARGET_GIB { "yes" } else { "NO" }),
-        ]);
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    println!("{table}");
 }

@@ -10,8 +10,7 @@ use meridian_routing::policy;
 use meridian_sim::{Hardware, Load, Measure, Region, Scenario, Source, System, Topology, Wan};
 use meridian_workload::{Diurnal, find_generator, open_loop};
 
-use super::Size;
-use super::cities;
+use super::{Size, cities};
 
 /// Requests a day for each replica: with 3,000 of them, 30 million. The L4s can serve this at the
 /// highest hour of the day too; with 50 million their queues grow, and every decision finds full

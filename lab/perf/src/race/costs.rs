@@ -18,33 +18,36 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use meridian_tools::load::seconds;
+use meridian_tools::outputs;
 
 use super::cases::{self, Case};
 use super::peers::{self, Binaries, System};
 use super::replicas::Replicas;
 use super::systems::{Choice, Program, Spec, Tls};
-use super::wrk;
+use super::{Builds, wrk};
 use calls::Calls;
 use cost::{Cost, Row};
 use counts::Counter;
 use instructions::Way;
-use meridian_tools::json_file;
 
 /// What to count.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct Options {
-    /// Binary of the gateway under test, which also includes the mock.
-    pub meridian: PathBuf,
-    /// Binary of an earlier build.
-    pub before: Option<PathBuf>,
-    /// Systems; empty for nginx and Meridian, and the earlier build if there is one.
-    pub only: Vec<String>,
-    /// Length of a measurement.
-    pub each: Duration,
-    /// Whether to sample the parts of the CPU time.
-    pub profile: bool,
-    /// Output file.
-    pub json: PathBuf,
+    #[command(flatten)]
+    builds: Builds,
+    /// Systems of `bench gateway` [default: nginx, and Meridian]
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Length of a measurement
+    #[arg(long, default_value = "3s", value_parser = seconds)]
+    each: Duration,
+    /// Also sample the parts of the CPU time: HTTP, JSON, routing, relay, TLS, allocator, kernel
+    #[arg(long)]
+    profile: bool,
+    /// Output file
+    #[arg(long, default_value = "target/bench/costs.json")]
+    json: PathBuf,
 }
 
 /// Systems without `only`.
@@ -56,16 +59,14 @@ const WARM_UP: Duration = Duration::from_secs(1);
 
 /// Counts, prints the table and writes the file.
 pub fn run(options: &Options) -> anyhow::Result<()> {
+    outputs::prepare("--json", &options.json)?;
     ensure!(options.each >= WARM_UP, "--each: {:?} is too short; use 1s or more", options.each);
-    for (flag, binary) in
-        [("--meridian", Some(&options.meridian)), ("--before", options.before.as_ref())]
-    {
-        let there = binary.is_none_or(|path| path.is_file());
-        ensure!(
-            there,
-            "{flag}: {} is not a file; name a binary",
-            binary.map_or("".into(), |path| path.display().to_string())
-        );
+    let meridian = options.builds.meridian()?;
+    let before = options.builds.before.as_deref();
+    for (flag, binary) in [("--meridian", Some(&*meridian)), ("--before", before)] {
+        let missing = binary.filter(|path| !path.is_file()).map(Path::display);
+        let shown = missing.as_ref().map(ToString::to_string).unwrap_or_default();
+        ensure!(missing.is_none(), "{flag}: {shown} is not a file; name a binary");
     }
     let dir = options.json.parent().unwrap_or(Path::new(".")).join("costs");
     std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
@@ -74,16 +75,22 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     wrk::write_script(&dir)?;
     let counter = Counter::new(&dir)?;
     let usual: Vec<String> = USUAL.map(str::to_owned).to_vec();
-    let has_before = options.before.is_some();
+    let has_before = before.is_some();
     let mut only = if options.only.is_empty() { usual } else { options.only.clone() };
     only.retain(|name| name != "before" || has_before || !options.only.is_empty());
     let choice = Choice { only: &only, all: false, pools: false, before: has_before };
     let specs = choice.systems()?;
     let secured = specs.iter().any(|spec| spec.tls != Tls::None);
     let cases = cases::select(&CASES.map(str::to_owned), false)?;
-    let mut replicas = Replicas::start(&options.meridian, false, secured, &dir)?;
-    let counting =
-        Counting { options, cases: &cases, counter: &counter, way: Way::find(), dir: &dir };
+    let mut replicas = Replicas::start(&meridian, false, secured, &dir)?;
+    let counting = Counting {
+        options,
+        meridian: &meridian,
+        cases: &cases,
+        counter: &counter,
+        way: Way::find(),
+        dir: &dir,
+    };
     let mut costs = Vec::new();
     for spec in specs.into_iter().filter(|spec| spec.program != Program::Direct) {
         costs.extend(counting.system(spec, &mut replicas)?);
@@ -93,12 +100,13 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     if options.profile {
         println!("\n{}", cost::parts(&cases, &costs).text());
     }
-    json_file::write(&cost::json(&costs, counting.way.name()), &options.json)
+    outputs::write_json(&cost::json(&costs, counting.way.name()), &options.json)
 }
 
 /// Everything that is the same for all systems.
 struct Counting<'a> {
     options: &'a Options,
+    meridian: &'a Path,
     cases: &'a [&'static Case],
     counter: &'a Counter,
     way: Way,
@@ -113,8 +121,8 @@ impl Counting<'_> {
         wrapper: &[String],
         replicas: &Replicas,
     ) -> anyhow::Result<System> {
-        let before = self.options.before.as_deref();
-        let binaries = Binaries { meridian: &self.options.meridian, before, environment, wrapper };
+        let before = self.options.builds.before.as_deref();
+        let binaries = Binaries { meridian: self.meridian, before, environment, wrapper };
         eprintln!("starting {}", spec.name);
         let system = peers::start(spec, binaries, replicas, self.dir)?;
         system.check(replicas, self.dir)?;

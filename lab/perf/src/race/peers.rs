@@ -77,17 +77,18 @@ impl System {
     fn check_answers(&self, dir: &Path) -> anyhow::Result<()> {
         for body in &BODIES {
             let file = body.file;
-            let answer = self.server.post(&std::fs::read(dir.join(file))?);
+            let answer = self.server.post(std::fs::read(dir.join(file))?);
             let answer = answer.with_context(|| format!("{} does not answer {file}", self.name))?;
-            let got = answer.matches("\"content\":\"").count();
-            let done = !body.stream || answer.contains("data: [DONE]");
+            let text = String::from_utf8_lossy(&answer.body);
+            let got = text.matches("\"content\":\"").count();
+            let done = !body.stream || text.contains("data: [DONE]");
             let tokens = if body.stream { body.tokens } else { 1 };
-            let ok = answer.starts_with("HTTP/1.1 200") && got == tokens && done;
-            let head = answer.split("\r\n\r\n").next().unwrap_or_default();
-            let tail = &answer[answer.floor_char_boundary(answer.len().saturating_sub(200))..];
+            let ok = answer.status == 200 && got == tokens && done;
+            let (status, headers) = (answer.status, &answer.headers);
+            let tail = &text[text.floor_char_boundary(text.len().saturating_sub(200))..];
             ensure!(
                 ok,
-                "{} answers {file} with {got} of {tokens} tokens: {head} ... {tail}",
+                "{} answers {file} with {got} of {tokens} tokens: {status} {headers:?} ... {tail}",
                 self.name
             );
         }
@@ -139,7 +140,7 @@ pub(super) fn start(
     let server = around.server(&address);
     let body = std::fs::read(dir.join("plain.json"))?;
     let answers =
-        |_: &str| server.post(&body).ok().filter(|a| a.starts_with("HTTP/1.1 200")).map(drop);
+        |_: &str| server.post(body.clone()).ok().filter(|answer| answer.status == 200).map(drop);
     process.wait(START, answers).with_context(|| format!("{name} did not answer"))?;
     Ok(System { name, version, server, process: Some(process) })
 }

@@ -36,8 +36,7 @@ impl Mock {
     /// Completions that it was asked for.
     fn count(&self) -> anyhow::Result<u64> {
         let answer = Server::plain(&*self.address).get("/count")?;
-        let count = answer.rsplit("\r\n").next().and_then(|line| line.parse().ok());
-        count.with_context(|| format!("the mock does not count: {answer}"))
+        answer.parse().with_context(|| format!("the mock does not count: {answer}"))
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use meridian_fleet::lined;
+use meridian_tools::commit;
 use serde_json::{Value, json};
 
 use super::cases::Case;
-use meridian_tools::commit;
-use meridian_tools::load::table;
 
 /// One measurement.
 #[derive(Clone, Copy, Debug)]
@@ -271,7 +271,7 @@ impl Race {
     }
 
     fn render_targets(&self) -> String {
-        let mut t = table::table(&["meridian", "median (range)", "target", ""]);
+        let mut t = lined(&["meridian", "median (range)", "target", ""]);
         for (name, value, target, met) in self.targets() {
             let sign = if name.starts_with("requests") { ">=" } else { "<=" };
             let met = if met { "met" } else { "MISSED" };
@@ -322,7 +322,7 @@ impl Race {
 
 fn drawn(rows: &[Vec<String>]) -> String {
     let header: Vec<&str> = rows[0].iter().map(String::as_str).collect();
-    let mut table = table::table(&header);
+    let mut table = lined(&header);
     table.add_rows(rows[1..].to_vec());
     table.trim_fmt()
 }

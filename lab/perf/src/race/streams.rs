@@ -18,7 +18,6 @@
 
 mod answer;
 mod clients;
-mod figures;
 mod short;
 mod world;
 
@@ -26,32 +25,43 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use clap::builder::TypedValueParser;
+use clap::value_parser;
+use meridian_base::quantile;
+use meridian_tools::load::seconds;
+use serde_json::json;
 
-use super::descriptors;
+use super::{Builds, descriptors};
+use crate::harness::Results;
 use crate::mock;
 use clients::{Reader, Streams};
-use figures::{Figures, kb_each};
-use meridian_base::quantile;
-use meridian_tools::json_file;
 use world::World;
 
 /// The numbers of connections.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct Options {
-    /// Binary of the gateway under test, which also includes the mock.
-    pub meridian: PathBuf,
-    /// Binary of an earlier build, measured first.
-    pub before: Option<PathBuf>,
-    /// Open streams.
-    pub streams: usize,
-    /// Idle connections.
-    pub idle: usize,
-    /// Slow readers.
-    pub slow: usize,
-    /// For how long the streams stay open.
-    pub hold: Duration,
-    /// Output file.
-    pub json: PathBuf,
+    #[command(flatten)]
+    builds: Builds,
+    /// Open streams, as far as the limit on open files allows
+    #[arg(long, default_value_t = 10_000, value_parser = number(1..=25_000))]
+    streams: usize,
+    /// Idle connections, as far as the limit on open files allows; 0 for none
+    #[arg(long, default_value_t = 50_000)]
+    idle: usize,
+    /// Slow readers, with 1 KB/s each; 0 for none
+    #[arg(long, default_value_t = 100, value_parser = number(0..=1000))]
+    slow: usize,
+    /// For how long the streams stay open
+    #[arg(long, default_value = "60s", value_parser = seconds)]
+    hold: Duration,
+    /// Output file
+    #[arg(long, default_value = "target/bench/streams.json")]
+    json: PathBuf,
+}
+
+/// A count within a range.
+fn number(range: std::ops::RangeInclusive<i64>) -> impl TypedValueParser<Value = usize> {
+    value_parser!(u16).range(range).map(usize::from)
 }
 
 /// Files of a process beside its connections: libraries, listeners, probes, logs.
@@ -71,21 +81,22 @@ const QUIET_HOLD: Duration = Duration::from_secs(10);
 
 /// Measures, prints the table and writes the file.
 pub fn run(options: &Options) -> anyhow::Result<()> {
-    ensure!(options.streams > 0, "--streams: 0 opens none; use 1 or more");
+    let mut results = Results::new("streams", json!({}), &options.json)?;
     ensure!(options.hold >= Duration::from_secs(1), "--hold: use 1s or more");
     let dir = options.json.parent().unwrap_or(Path::new(".")).join("streams");
     std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let dir = dir.canonicalize()?;
     let options = fitted(options, descriptors::raise());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let mut builds = Vec::new();
-    let before = options.before.as_deref().map(|binary| ("before", binary));
-    for (name, binary) in before.into_iter().chain([("meridian", &*options.meridian)]) {
+    let meridian = options.builds.meridian()?;
+    let before = options.builds.before.as_deref().map(|binary| ("before", binary));
+    for (name, binary) in before.into_iter().chain([("meridian", &*meridian)]) {
         eprintln!("measuring {name}");
-        builds.push((name, runtime.block_on(measure(&options, binary, &dir))?));
+        results.no_targets();
+        results.case(name);
+        runtime.block_on(measure(&options, binary, &dir, &mut results))?;
     }
-    println!("{}", figures::table(&builds).text());
-    json_file::write(&figures::json(&builds), &options.json)
+    results.finish()
 }
 
 /// No more connections than the open files of a process allow: a gateway reserves two for each.
@@ -116,16 +127,20 @@ impl Options {
     }
 }
 
-async fn measure(options: &Options, binary: &Path, dir: &Path) -> anyhow::Result<Figures> {
-    let mut figures = Figures::default();
+async fn measure(
+    options: &Options,
+    binary: &Path,
+    dir: &Path,
+    results: &mut Results,
+) -> anyhow::Result<()> {
     if options.idle > 0 {
-        idle(options, binary, dir, &mut figures).await?;
+        idle(options, binary, dir, results).await?;
     }
-    open(options, binary, dir, &mut figures).await?;
+    open(options, binary, dir, results).await?;
     if options.slow > 0 {
-        slow(options, binary, dir, &mut figures).await?;
+        slow(options, binary, dir, results).await?;
     }
-    Ok(figures)
+    Ok(())
 }
 
 /// Connections that are kept alive.
@@ -133,7 +148,7 @@ async fn idle(
     options: &Options,
     binary: &Path,
     dir: &Path,
-    figures: &mut Figures,
+    results: &mut Results,
 ) -> anyhow::Result<()> {
     let mut world = World::start(options, binary, dir)?;
     world.warm_up().await?;
@@ -142,9 +157,9 @@ async fn idle(
     tokio::time::sleep(SETTLE).await;
     let after = world.memory();
     world.alive()?;
-    figures.add("idle connections", "", sockets.len() as f64);
-    figures.add("idle connections that the gateway closed", "", clients::closed(&sockets) as f64);
-    figures.add("memory of an idle connection", "KB", kb_each(before, after, sockets.len()));
+    results.add("idle connections", "", sockets.len() as f64);
+    results.add("idle connections that the gateway closed", "", clients::closed(&sockets) as f64);
+    results.add("memory of an idle connection", "KB", kb_each(before, after, sockets.len()));
     Ok(())
 }
 
@@ -153,44 +168,44 @@ async fn open(
     options: &Options,
     binary: &Path,
     dir: &Path,
-    figures: &mut Figures,
+    results: &mut Results,
 ) -> anyhow::Result<()> {
     let mut world = World::start(options, binary, dir)?;
     world.warm_up().await?;
     let (quiet, _) = short_requests(&world, options.hold.min(QUIET_HOLD)).await?;
     let before = world.memory();
-    let counted = world.counts()?;
+    let counted = world.counts().await?;
     let body = body(true, mock::OPEN);
     let streams = Streams::open(world.address, &body, options.streams, Reader::Eager).await?;
     tokio::time::sleep(SETTLE).await;
     let opened = world.memory();
     let (busy, peak) = short_requests(&world, options.hold).await?;
     let held = world.memory();
-    world.release()?;
+    world.release().await?;
     let ends = streams.end().await?;
     world.alive()?;
-    let (written, gateway) = (world.written()?, world.settled(counted).await?);
+    let (written, gateway) = (world.written().await?, world.settled(counted).await?);
 
     let count = options.streams;
-    figures.add("open streams", "", count as f64);
+    results.add("open streams", "", count as f64);
     let each = kb_each(before, opened, count);
-    figures.at_most("memory of an open stream", "KB", each, STREAM_KB);
-    figures.add("memory of an open stream, peak", "KB", kb_each(before, peak, count));
+    results.add("memory of an open stream", "KB", each).at_most(STREAM_KB);
+    results.add("memory of an open stream, peak", "KB", kb_each(before, peak, count));
     let growth = kb_each(opened, held, count);
-    figures.at_most("its growth while streams stay open", "KB", growth, FLAT_KB);
+    results.add("its growth while streams stay open", "KB", growth).at_most(FLAT_KB);
     let ms = |values: &[f64], share| quantile(values, share).unwrap_or_default() * 1e3;
-    figures.add("short requests without streams, p50", "ms", ms(&quiet, 0.5));
-    figures.add("short requests without streams, p99", "ms", ms(&quiet, 0.99));
-    figures.add("short requests beside streams, p50", "ms", ms(&busy, 0.5));
-    figures.add("short requests beside streams, p99", "ms", ms(&busy, 0.99));
-    figures.add("streams that ended complete", "", ends.complete as f64);
-    figures.at_most("streams lost", "", ends.lost() as f64, 0.0);
+    results.add("short requests without streams, p50", "ms", ms(&quiet, 0.5));
+    results.add("short requests without streams, p99", "ms", ms(&quiet, 0.99));
+    results.add("short requests beside streams, p50", "ms", ms(&busy, 0.5));
+    results.add("short requests beside streams, p99", "ms", ms(&busy, 0.99));
+    results.add("streams that ended complete", "", ends.complete as f64);
+    results.add("streams lost", "", ends.lost() as f64).at_most(0.0);
     let missing = written as f64 - ends.bytes as f64;
-    figures.at_most("bytes lost", "", missing.abs(), 0.0);
+    results.add("bytes lost", "", missing.abs()).at_most(0.0);
     // The gateway also counts the short requests beside the streams.
     let requests = ends.complete + busy.len() as u64;
     let difference = gateway.done.abs_diff(requests) + gateway.ended_otherwise;
-    figures.at_most("requests that the gateway counts differently", "", difference as f64, 0.0);
+    results.add("requests that the gateway counts differently", "", difference as f64).at_most(0.0);
     Ok(())
 }
 
@@ -199,31 +214,33 @@ async fn slow(
     options: &Options,
     binary: &Path,
     dir: &Path,
-    figures: &mut Figures,
+    results: &mut Results,
 ) -> anyhow::Result<()> {
     let mut world = World::start(options, binary, dir)?;
     world.warm_up().await?;
     let before = world.memory();
-    let counted = world.counts()?;
+    let counted = world.counts().await?;
     let body = body(true, mock::FAST);
     let streams = Streams::open(world.address, &body, options.slow, Reader::Slow).await?;
     let (_, peak) = short_requests(&world, options.hold.min(SLOW_HOLD)).await?;
-    let written = world.written()?;
-    world.release()?;
+    let written = world.written().await?;
+    world.release().await?;
     let ends = streams.end().await?;
     world.alive()?;
     let gateway = world.settled(counted).await?;
-    figures.add("slow readers", "", options.slow as f64);
-    figures.add("memory of a slow reader, peak", "KB", kb_each(before, peak, options.slow));
-    figures.add("sent to each by the replica", "KB", kb_each(0, written, options.slow));
-    figures.add("slow readers cut off by the gateway", "", ends.cut_off as f64);
-    figures.add(
+    results.add("slow readers", "", options.slow as f64);
+    results.add("memory of a slow reader, peak", "KB", kb_each(before, peak, options.slow));
+    results.add("sent to each by the replica", "KB", kb_each(0, written, options.slow));
+    results.add("slow readers cut off by the gateway", "", ends.cut_off as f64);
+    results.add(
         "slow streams that the gateway counts as failed",
         "",
         gateway.ended_otherwise as f64,
     );
-    figures.add("slow streams that ended complete", "", ends.complete as f64);
-    figures.at_most("slow streams lost otherwise", "", (ends.lost() - ends.cut_off) as f64, 0.0);
+    results.add("slow streams that ended complete", "", ends.complete as f64);
+    results
+        .add("slow streams lost otherwise", "", (ends.lost() - ends.cut_off) as f64)
+        .at_most(0.0);
     Ok(())
 }
 
@@ -246,16 +263,28 @@ fn body(stream: bool, prompt: &str) -> String {
     .to_string()
 }
 
+/// KB of each of `count` by which memory grew, in bytes.
+fn kb_each(before: u64, after: u64, count: usize) -> f64 {
+    (after as f64 - before as f64) / 1e3 / count.max(1) as f64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // Memory is shared out, and may have shrunk.
+    #[test]
+    fn memory_of_each() {
+        assert_eq!(kb_each(1_000_000, 3_000_000, 100), 20.0);
+        assert_eq!(kb_each(2000, 1000, 1), -1.0);
+        assert_eq!(kb_each(0, 1000, 0), 1.0);
+    }
 
     // More connections than a process may open become as many as it may.
     #[test]
     fn counts_fit_the_limit() {
         let asked = Options {
-            meridian: PathBuf::new(),
-            before: None,
+            builds: Builds { meridian: None, before: None },
             streams: 10_000,
             idle: 50_000,
             slow: 100,

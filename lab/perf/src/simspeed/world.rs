@@ -19,7 +19,7 @@ pub(super) const WORKLOADS: [(&str, [&str; 3]); 4] = [
 ];
 /// Policies by name: the first is central, like a cloud's load balancer; the others have a gateway
 /// per region.
-pub const SYSTEMS: [&str; 3] = ["least_outstanding", "skywalker", "meridian"];
+pub(super) const SYSTEMS: [&str; 3] = ["least_outstanding", "skywalker", "meridian"];
 /// The measured part of the run that finds the rate.
 pub(super) const SHORT: Measure =
     Measure { warmup: Duration::ZERO, window: Duration::from_secs(600) };

@@ -14,10 +14,9 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::client;
 use crate::fleet::Fleet;
-use crate::pool;
 use crate::work::{self, Decision, Load, Paced, REGIONS, Source};
+use crate::{client, pool};
 
 /// A gateway's decisions, and all their reasons.
 pub(crate) struct Live {

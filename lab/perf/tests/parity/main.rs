@@ -31,8 +31,9 @@ mod work;
 
 use std::sync::Arc;
 
-use live::Live;
 use meridian_workload::{Chat, Generator, Sessions, find_generator};
+
+use live::Live;
 use work::{Decision, Load, POOLS, Source, WHOLE};
 
 /// Runs a load on both sides and compares them decision by decision. Returns the live side.

@@ -5,17 +5,17 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use bytes::Bytes;
 use http::{Request, StatusCode, Uri};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use meridian_base::mix;
+use meridian_fleet::Lines;
 use meridian_protocol::engines::{self, Answers, Engine};
 use meridian_workload::write_text;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
 use super::{Options, Point};
-use crate::load::http::{self as client, Http, MAX_BODY};
-use crate::load::sse::Lines;
+use crate::load::http::{self as client, Http};
 
 /// Timeout for a page of the replica.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -128,12 +128,8 @@ impl Replica {
     }
 }
 
-async fn page(http: &Http, uri: &Uri) -> Option<Vec<u8>> {
-    let request = Request::get(uri).body(Full::default()).ok()?;
-    let response = timeout(PATIENCE, http.request(request)).await.ok()?.ok()?;
-    let ok = response.status().is_success();
-    let body = timeout(PATIENCE, Limited::new(response.into_body(), MAX_BODY).collect()).await;
-    ok.then_some(body.ok()?.ok()?.to_bytes().to_vec())
+async fn page(http: &Http, uri: &Uri) -> Option<Bytes> {
+    client::get(http, uri, None, PATIENCE).await.ok()
 }
 
 /// The time to the first token, and the usage.

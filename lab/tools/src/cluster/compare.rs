@@ -12,11 +12,10 @@ use serde_json::{Value, json};
 use super::file::File;
 use super::score::Score;
 use super::timeline::{Timeline, who};
-use crate::parallel;
 use crate::plot::Figure;
-use crate::results;
 use crate::staged::{put, staged};
 use crate::table::Table;
+use crate::{parallel, results};
 
 /// Options of a comparison.
 #[derive(Clone, Debug)]

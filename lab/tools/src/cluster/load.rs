@@ -15,8 +15,7 @@ use meridian_workload::trace::{
 use meridian_workload::{Generator, Poisson, PublishedLoad, find_generator};
 
 use super::file::Load;
-use crate::generator;
-use crate::trace_file;
+use crate::{generator, trace_file};
 
 /// Tokens of a block of generated prompts.
 const BLOCK: u32 = 64;

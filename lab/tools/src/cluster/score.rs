@@ -2,7 +2,6 @@
 
 use meridian_fabric::PortName;
 use meridian_sim::cluster::{Record, Report};
-
 use serde::{Deserialize, Serialize};
 
 use crate::bits;

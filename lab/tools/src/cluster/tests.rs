@@ -1,12 +1,13 @@
 use std::collections::HashSet;
 use std::io::Write as _;
 
+use meridian_base::Duration;
+use meridian_sim::cluster::{Base, Parallel};
+
 use super::compare::{self, Compare};
 use super::file::Load;
 use super::load::Wanted;
 use super::*;
-use meridian_base::Duration;
-use meridian_sim::cluster::{Base, Parallel};
 
 const FILE: &str = "
 servers: 8

@@ -1,5 +1,4 @@
-use super::compare;
-use super::*;
+use super::{compare, *};
 use crate::cluster::compare::Compare;
 
 const TABLE_1: &str = include_str!("../../../../experiments/flows/table1.yaml");

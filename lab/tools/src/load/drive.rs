@@ -13,15 +13,13 @@ use tokio::task::JoinSet;
 
 use super::body::{self, Reply};
 use super::exchange::exchange;
-use super::gateway;
-use super::http as client;
 use super::live::{Progress, Ticker};
 use super::options::{Arrivals, Options};
 use super::outcome::{End, ErrorKind, Seen};
 use super::report::Report;
 use super::state::Load;
 use super::tally::Started;
-use super::warm;
+use super::{gateway, http as client, warm};
 
 /// Pause of a closed-loop client after a failed program: it must not hammer a dead endpoint.
 const PAUSE: Duration = Duration::from_millis(100);

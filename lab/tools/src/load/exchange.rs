@@ -6,12 +6,12 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
+use meridian_fleet::Lines;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::http::{Http, MAX_BODY};
 use super::outcome::{ErrorKind, Seen, Usage};
-use super::sse::Lines;
 
 /// Sends `request` and reads its answer into `seen`; TTFT counts from `from`.
 pub(crate) async fn exchange(

@@ -53,7 +53,19 @@ pub(crate) async fn get_json(
     api_key: Option<&str>,
     limit: Duration,
 ) -> anyhow::Result<serde_json::Value> {
-    let mut request = http::Request::get(&uri);
+    let body = get(http, &uri, api_key, limit).await;
+    body.and_then(|body| Ok(serde_json::from_slice(&body)?))
+        .with_context(|| format!("GET {uri} failed"))
+}
+
+/// Gets a page within `limit`; a status of failure is an error.
+pub(crate) async fn get(
+    http: &Http,
+    uri: &Uri,
+    api_key: Option<&str>,
+    limit: Duration,
+) -> anyhow::Result<Bytes> {
+    let mut request = http::Request::get(uri);
     if let Some(key) = api_key {
         request = request.header("authorization", format!("Bearer {key}"));
     }
@@ -61,17 +73,13 @@ pub(crate) async fn get_json(
     let work = async {
         let response = http.request(request).await?;
         let status = response.status();
-        let body = Limited::new(response.into_body(), MAX_BODY)
-            .collect()
-            .await
-            .map_err(|e| anyhow::anyhow!("reading the body: {e}"))?
-            .to_bytes();
+        let body = Limited::new(response.into_body(), MAX_BODY).collect().await;
+        let body = body.map_err(|e| anyhow::anyhow!("reading the body: {e}"))?.to_bytes();
         if !status.is_success() {
             bail!("status {status}");
         }
-        Ok(serde_json::from_slice(&body)?)
+        Ok(body)
     };
     let done = tokio::time::timeout(limit, work).await;
     done.unwrap_or_else(|_| bail!("no answer within {limit:?}"))
-        .with_context(|| format!("GET {uri} failed"))
 }

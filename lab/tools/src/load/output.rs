@@ -3,10 +3,9 @@
 use super::report::{Quantiles, Report};
 use super::{ErrorKind, Record};
 use crate::dist::Dist;
-use crate::plot;
 use crate::plot::Point;
-use crate::stats;
 use crate::table::Table;
+use crate::{plot, stats};
 
 /// Points of a plot over time.
 const SLICES: usize = 40;

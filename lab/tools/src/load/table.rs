@@ -1,6 +1,6 @@
 //! The report as tables for a terminal.
 
-use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
+use meridian_fleet::lined as table;
 
 use super::{Arrivals, Check, Quantiles, Report, Row, Warmed};
 
@@ -16,15 +16,6 @@ pub fn render(report: &Report) -> String {
     out.extend(report.gateway.as_ref().map(check));
     out.extend(beside(report));
     out.join("\n\n")
-}
-
-pub fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(UTF8_HORIZONTAL_ONLY).set_header(header.to_vec());
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
 }
 
 fn times(row: &Row, report: &Report) -> String {

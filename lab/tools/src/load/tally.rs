@@ -5,11 +5,10 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-use super::Slo;
 use super::outcome::{End, ErrorKind, Seen};
 use super::records::Kept;
 use super::report::{Counts, Quantiles, ReplicaCounts};
-use super::slo;
+use super::{Slo, slo};
 
 /// Most replicas with separate counts; the others share one row.
 const MAX_REPLICAS: usize = 4096;

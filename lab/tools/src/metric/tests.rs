@@ -1,6 +1,7 @@
-use crate::metric::*;
 use meridian_base::Time;
 use meridian_sim::Sample;
+
+use crate::metric::*;
 
 fn record(sent_ms: u64, ttft_ms: u64) -> Record {
     Record {

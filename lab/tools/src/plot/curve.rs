@@ -3,15 +3,8 @@
 use plotters::prelude::*;
 
 use crate::dist::Dist;
-use crate::plot::Area;
-use crate::plot::Point;
-use crate::plot::TEXT;
 use crate::plot::axis::Axis;
-use crate::plot::canvas;
-use crate::plot::colour;
-use crate::plot::failed;
-use crate::plot::text;
-use crate::plot::width;
+use crate::plot::{Area, Point, TEXT, canvas, colour, failed, text, width};
 
 /// A named line.
 pub type Line = (String, Vec<Point>);

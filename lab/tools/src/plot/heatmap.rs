@@ -2,10 +2,7 @@
 
 use plotters::prelude::*;
 
-use crate::plot::TEXT;
-use crate::plot::canvas;
-use crate::plot::failed;
-use crate::plot::text;
+use crate::plot::{TEXT, canvas, failed, text};
 
 /// A cell's side, at least; a large square is drawn smaller.
 const SIDE: usize = 520;

@@ -3,12 +3,8 @@
 use plotters::prelude::*;
 
 use crate::fit::Line;
-use crate::plot::TEXT;
 use crate::plot::axis::Axis;
-use crate::plot::canvas;
-use crate::plot::colour;
-use crate::plot::failed;
-use crate::plot::text;
+use crate::plot::{TEXT, canvas, colour, failed, text};
 
 /// Points, our line and a published one as (intercept, slope).
 ///

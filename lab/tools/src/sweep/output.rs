@@ -2,10 +2,9 @@
 
 use super::{Ended, Found, Phase, Point, Sweep, found};
 use crate::load::Quantiles;
-use crate::plot;
 use crate::plot::Line;
-use crate::stats;
 use crate::table::Table;
+use crate::{plot, stats};
 
 /// The sweep as text: a row for each rate, and the answer.
 #[must_use]

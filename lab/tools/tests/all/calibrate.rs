@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use meridian_engine::{Config, Profile, Work};
 use meridian_engined::{Options as Engine, serve};
-use meridian_tools::calibrate::Found;
-use meridian_tools::calibrate::Options;
-use meridian_tools::calibrate::run;
+use meridian_tools::calibrate::{Found, Options, run};
 use meridian_tools::fit;
 
 fn engine() -> Engine {

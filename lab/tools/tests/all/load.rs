@@ -3,17 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::support::{Act, Endpoint};
 use meridian_protocol::policy::{Policy, Scalar};
-use meridian_tools::load::Arrivals;
-use meridian_tools::load::ErrorKind;
-use meridian_tools::load::Options;
-use meridian_tools::load::Place;
-use meridian_tools::load::Record;
-use meridian_tools::load::Report;
-use meridian_tools::load::Site;
-use meridian_tools::load::Workload;
-use meridian_tools::load::run;
+use meridian_tools::load::{
+    Arrivals, ErrorKind, Options, Place, Record, Report, Site, Workload, run,
+};
+
+use crate::support::{Act, Endpoint};
 
 fn options(endpoint: &Endpoint, clients: u32, turns: u32) -> Options {
     Options {

@@ -4,11 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use meridian_base::Time;
-use meridian_tools::load;
-use meridian_tools::load::Report;
-use meridian_tools::load::Slo;
-use meridian_tools::replay;
+use meridian_tools::load::{Report, Slo};
 use meridian_tools::replay::Options;
+use meridian_tools::{load, replay};
 use meridian_workload::trace::TraceRequest;
 use serde_json::Value;
 

@@ -3,15 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use meridian_tools::load;
-use meridian_tools::load::Live;
-use meridian_tools::load::Workload;
-use meridian_tools::sweep;
-use meridian_tools::sweep::Ended;
-use meridian_tools::sweep::Options;
-use meridian_tools::sweep::Step;
-use meridian_tools::sweep::Sweep;
-use meridian_tools::sweep::Watch;
+use meridian_tools::load::{Live, Workload};
+use meridian_tools::sweep::{Ended, Options, Step, Sweep, Watch};
+use meridian_tools::{load, sweep};
 use tokio::sync::Notify;
 
 use crate::support::{Act, Endpoint};

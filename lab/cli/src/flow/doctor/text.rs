@@ -3,8 +3,6 @@
 mod measured;
 mod verdict;
 
-use comfy_table::{CellAlignment, Table, presets};
-
 use super::report::Report;
 
 #[cfg(test)]
@@ -26,12 +24,8 @@ pub(super) fn text(report: &Report) -> String {
 
 /// A table without lines; columns after the first are numbers.
 fn table(heads: &[&str], rows: Vec<Vec<String>>) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(heads);
+    let mut table = meridian_fleet::table(heads);
     table.add_rows(rows);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
     let text = table.to_string();
     text.lines().map(|line| format!(" {}\n", line.trim_end())).collect()
 }

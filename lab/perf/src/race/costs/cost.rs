@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use meridian_tools::commit;
+use meridian_tools::table::Table;
 use serde_json::{Value, json};
 
 use super::super::cases::Case;
 use super::instructions::Instructions;
 use super::profile::{self, Profile};
-use meridian_tools::commit;
-use meridian_tools::table::Table;
 
 /// A system, a case, and the cost.
 pub(super) type Row = (&'static str, &'static Case, Cost);

@@ -4,38 +4,30 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
+use meridian_fleet::Client;
 
 use super::body;
-use meridian_tools::load::http::Http;
-use meridian_tools::load::http::client;
 
 /// Between two of them.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A client that sends them.
+/// A client that sends them over one connection.
 pub(super) struct Short {
-    http: Http,
+    client: Client,
     url: String,
 }
 
 impl Short {
     pub(super) fn new(address: SocketAddr) -> Short {
         let url = format!("http://{address}/v1/chat/completions");
-        Short { http: client(Duration::from_secs(5)), url }
+        Short { client: Client::keeping(), url }
     }
 
     /// Sends one; the time until its answer was complete.
     pub(super) async fn ask(&self) -> anyhow::Result<Duration> {
-        let request = http::Request::post(&self.url)
-            .header("content-type", "application/json")
-            .body(Full::new(Bytes::from(body(false, "hello"))))?;
         let began = Instant::now();
-        let answer = self.http.request(request).await?;
-        let status = answer.status();
-        answer.into_body().collect().await?;
-        ensure!(status.is_success(), "a short request got status {status}");
+        let status = self.client.post(&self.url, body(false, "hello")).await?.status;
+        ensure!(status == 200, "a short request got status {status}");
         Ok(began.elapsed())
     }
 }

@@ -6,9 +6,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use serde_json::Value;
+use meridian_fleet::Client;
+use meridian_protocol::admin::Status;
 
-use super::super::http::{Server, listening};
+use super::super::http::listening;
 use super::super::process::Process;
 use super::super::replicas::Replicas;
 use super::Options;
@@ -25,7 +26,9 @@ const WARM_UP: usize = 200;
 /// Both processes.
 pub(super) struct World {
     pub(super) address: SocketAddr,
-    admin: Server,
+    /// host:port
+    admin: String,
+    client: Client,
     gateway: Process,
     replicas: Replicas,
 }
@@ -42,7 +45,7 @@ pub(super) struct Counts {
 
 impl World {
     pub(super) fn start(options: &Options, binary: &Path, dir: &Path) -> anyhow::Result<World> {
-        let replicas = Replicas::start(&options.meridian, false, false, dir)?;
+        let replicas = Replicas::start(&options.builds.meridian()?, false, false, dir)?;
         let config = CONFIG
             .replace("@CONNECTIONS@", &options.connections().to_string())
             .replace("@REPLICA@", replicas.answers());
@@ -53,8 +56,7 @@ impl World {
         let mut gateway = Process::start(command, dir.join("gateway.log"))?;
         let both = |output: &str| listening(output).zip(admin(output));
         let (address, admin) = gateway.wait(START, both).context("the gateway did not start")?;
-        let admin = Server::plain(admin);
-        Ok(World { address: address.parse()?, admin, gateway, replicas })
+        Ok(World { address: address.parse()?, admin, client: Client::new(), gateway, replicas })
     }
 
     /// Sends some requests and waits until memory is used as it will be.
@@ -87,28 +89,42 @@ impl World {
     }
 
     /// Lets the replica end its streams.
-    pub(super) fn release(&self) -> anyhow::Result<()> {
-        Server::plain(self.replicas.answers()).get("/release").map(drop)
+    pub(super) async fn release(&self) -> anyhow::Result<()> {
+        self.replica("/release").await.map(drop)
     }
 
     /// Bytes of all events that the replica has written.
-    pub(super) fn written(&self) -> anyhow::Result<u64> {
-        let answer = Server::plain(self.replicas.answers()).get("/open")?;
+    pub(super) async fn written(&self) -> anyhow::Result<u64> {
+        let answer = self.replica("/open").await?;
         let last = answer.rsplit(' ').next().and_then(|bytes| bytes.parse().ok());
         last.with_context(|| format!("the mock does not count its streams: {answer}"))
     }
 
+    /// A page of the replica.
+    async fn replica(&self, path: &str) -> anyhow::Result<String> {
+        let answer = self.client.get(&format!("http://{}{path}", self.replicas.answers())).await?;
+        Ok(String::from_utf8_lossy(&answer.body).into_owned())
+    }
+
     /// The gateway's counts so far.
-    pub(super) fn counts(&self) -> anyhow::Result<Counts> {
-        let answer = self.admin.get("/admin/status")?;
-        counts(&answer).with_context(|| format!("the gateway's status is unreadable: {answer}"))
+    pub(super) async fn counts(&self) -> anyhow::Result<Counts> {
+        let url = format!("http://{}/admin/status", self.admin);
+        let requests = self.client.json::<Status>(&url).await?.requests;
+        Ok(Counts {
+            done: requests.done,
+            ended_otherwise: requests.client_error
+                + requests.rejected
+                + requests.failed
+                + requests.cancelled,
+            in_flight: requests.in_flight,
+        })
     }
 
     /// The gateway's counts since `before`, once it has no request left.
     pub(super) async fn settled(&self, before: Counts) -> anyhow::Result<Counts> {
         let deadline = Instant::now() + COUNTED;
         loop {
-            let now = self.counts()?;
+            let now = self.counts().await?;
             if now.in_flight == 0 {
                 let done = now.done - before.done;
                 let ended_otherwise = now.ended_otherwise - before.ended_otherwise;
@@ -127,17 +143,6 @@ fn admin(output: &str) -> Option<String> {
     Some(line.trim().to_owned())
 }
 
-fn counts(answer: &str) -> Option<Counts> {
-    let page: Value = serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()?;
-    let of = |name: &str| page["requests"][name].as_u64();
-    let ended = ["client_error", "rejected", "failed", "cancelled"].map(of);
-    Some(Counts {
-        done: of("done")?,
-        ended_otherwise: ended.into_iter().sum::<Option<u64>>()?,
-        in_flight: of("in_flight")?,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,15 +153,5 @@ mod tests {
         let output = "listening on http://127.0.0.1:80\nadmin on http://127.0.0.1:81";
         assert_eq!(admin(output), None);
         assert_eq!(admin(&format!("{output}\n")).as_deref(), Some("127.0.0.1:81"));
-    }
-
-    // The counts of a status page are read together or not at all.
-    #[test]
-    fn counts_are_read() {
-        let page = r#"{"requests": {"accepted": 9, "done": 4, "client_error": 1, "rejected": 1,
-            "failed": 2, "cancelled": 0, "in_flight": 1}}"#;
-        let expected = Counts { done: 4, ended_otherwise: 4, in_flight: 1 };
-        assert_eq!(counts(&format!("HTTP/1.1 200 OK\r\n\r\n{page}")), Some(expected));
-        assert_eq!(counts("HTTP/1.1 200 OK\r\n\r\n{\"requests\": {\"done\": 4}}"), None);
     }
 }

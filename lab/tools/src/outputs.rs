@@ -1,16 +1,18 @@
-//! Output files, checked before the work that they are for: better before a long run than after it.
+//! Output files, checked before the work that they are for: better before a long run than after it;
+//! and the results of a measurement as JSON.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
+use serde::Serialize;
 
 /// Fails if one of the files can't be written, as far as that can be known without writing it; each
 /// with its option.
 ///
 /// # Errors
 /// A folder in place of a file, a file that refuses writing, or a missing folder.
-pub(super) fn check<'a>(
+pub fn check<'a>(
     files: impl IntoIterator<Item = (&'a str, &'a Option<PathBuf>)>,
 ) -> anyhow::Result<()> {
     for (option, file) in files {
@@ -25,12 +27,21 @@ pub(super) fn check<'a>(
 ///
 /// # Errors
 /// A folder that can't be made, a folder in place of the file, and a file that refuses writing.
-pub(super) fn prepare(option: &str, file: &Path) -> anyhow::Result<()> {
+pub fn prepare(option: &str, file: &Path) -> anyhow::Result<()> {
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("{option} {}: cannot make its folder", file.display()))?;
     }
     one(option, file)
+}
+
+/// Writes the results as JSON, into a folder that is there.
+///
+/// # Errors
+/// When the file can't be written.
+pub fn write_json(results: &impl Serialize, file: &Path) -> anyhow::Result<()> {
+    let json = serde_json::to_string_pretty(results)?;
+    std::fs::write(file, json + "\n").with_context(|| format!("cannot write {}", file.display()))
 }
 
 fn one(option: &str, file: &Path) -> anyhow::Result<()> {
