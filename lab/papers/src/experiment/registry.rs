@@ -3,8 +3,8 @@
 
 use super::{
     Context, Findings, ablation, calibration, capacity, cells, goal, gorgo, heroserve, limits,
-    live, llm_cache_router, mfs, planner_measured, pools, rates, release, saturation,
-    skywalker_cost, skywalker_load, tuning, versus,
+    live, mfs, planner_measured, pools, rates, release, saturation, skywalker_cost, skywalker_load,
+    tuning, versus,
 };
 
 /// The experiment that judges a commit, once.
@@ -34,7 +34,7 @@ const OWN: &[(&str, Code, Option<Code>)] = &[
     ("skywalker-fig10", cells::run, Some(live::run)),
     ("gorgo-tables", gorgo::tables, Some(live::run)),
     ("gorgo-fit", gorgo::fit, None),
-    ("llm-cache-router", llm_cache_router::run, Some(llm_cache_router::local)),
+    ("llm-cache-router", cells::run, Some(live::run)),
     ("mfs-fig5", mfs::run, None),
     ("mfs-fig9", mfs::run, None),
     ("mfs-fig10", mfs::run, None),
