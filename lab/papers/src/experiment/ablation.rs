@@ -7,6 +7,8 @@
 //! two terms do not show here.
 
 use anyhow::bail;
+use meridian_tools::stats::Mean;
+use meridian_tools::table::Table;
 
 use super::cells::{findings, simulate};
 use super::claim::Claim;
@@ -15,8 +17,6 @@ use super::grid::Grid;
 use super::plan::Plan;
 use super::spec::Half;
 use super::{Context, Findings};
-use meridian_tools::stats::Mean;
-use meridian_tools::table::Table;
 
 /// Metrics of a row besides the score.
 const SHOWN: [&str; 5] =

@@ -9,17 +9,13 @@ mod load;
 mod show;
 
 use anyhow::{Context as _, ensure};
+use meridian_tools::stats;
 
-use super::Context;
-use super::Findings;
-use super::build;
 use super::claim::{Claim, Verdict};
-use super::params;
-use super::price;
 use super::spec::{Capacity, Measure, Saving, Topology};
+use super::{Context, Findings, build, params, price};
 use crate::what_if::{self, Found, Row};
 use load::Load;
-use meridian_tools::stats;
 
 /// The experiment.
 ///

@@ -1,12 +1,13 @@
 //! The usual kind of experiment: every system on every workload and fleet, simulated.
 
+use meridian_tools::metric::{self, Metric};
+use meridian_tools::table::Table;
+
 use super::grid::Grid;
 use super::plan::Plan;
 use super::spec::Kind;
 use super::values::{Row, Values};
 use super::{Context, Findings, claim, figures, overload, params, results, runner};
-use meridian_tools::metric::{self, Metric};
-use meridian_tools::table::Table;
 
 /// Default columns of tables.
 const SHOW: [&str; 9] = [

@@ -11,11 +11,12 @@
 //! on the same side of no difference by more than 1 %, and *differs* if it does not. A figure of no
 //! difference agrees with ours up to 5 %. A plain value has no sign: it agrees within a fifth.
 
-use super::spec::{Bound, Published, Spec, Value, Word};
-use super::values::{Row, Values};
 use meridian_tools::metric::{self, Metric};
 use meridian_tools::stats;
 use meridian_tools::table::Table;
+
+use super::spec::{Bound, Published, Spec, Value, Word};
+use super::values::{Row, Values};
 
 /// A difference this small, as a share, is none.
 const SAME: f64 = 0.01;

@@ -1,11 +1,12 @@
 //! The plots that an experiment's YAML asks for.
 
-use super::grid::Grid;
-use super::plan::Cell;
-use super::spec::{Kind, Plot, Spec};
 use meridian_tools::metric::{self, Metric};
 use meridian_tools::plot::{self, Figure, Point};
 use meridian_tools::stats::Mean;
+
+use super::grid::Grid;
+use super::plan::Cell;
+use super::spec::{Kind, Plot, Spec};
 
 /// Every plot of an experiment.
 ///

@@ -15,6 +15,7 @@ mod standing;
 mod tables;
 
 use anyhow::bail;
+use meridian_tools::plot::{self, Figure, Point};
 
 use super::ablation::halves;
 use super::cells::{findings, simulate};
@@ -24,10 +25,8 @@ use super::plan::Plan;
 use super::spec::{Ref, System, Topology};
 use super::versus::{field, marks};
 use super::{Context, Findings};
-use meridian_tools::plot;
-use meridian_tools::plot::Figure;
-use meridian_tools::plot::Point;
 use standing::Standing;
+
 pub(super) use standing::{Verdict, better, ratio};
 
 /// Runs the systems and counts where ours stands.

@@ -3,14 +3,14 @@
 
 use anyhow::Context as _;
 use meridian_sim::{Fate, Report};
+use meridian_tools::dist::Dist;
+use meridian_tools::fit;
+use meridian_tools::plot::{self, Figure};
 
 use super::plan::Plan;
 use super::values::{Row, Values};
 use super::{Context, Findings, build, cells, params};
 use crate::calibration::prefill;
-use meridian_tools::dist::Dist;
-use meridian_tools::fit;
-use meridian_tools::plot::{self, Figure};
 
 /// The prompts of its benchmark.
 const BENCHMARK: &str = "the benchmark's";

@@ -51,11 +51,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use meridian_fleet::llamacpp::Own;
+use meridian_tools::plot::Figure;
+use meridian_tools::table::Table;
 use serde_json::Value;
 
 use claim::Claim;
-use meridian_tools::plot::Figure;
-use meridian_tools::table::Table;
 use runner::{Progress, Simulate};
 use shard::Runs;
 use spec::{Measure, Spec};

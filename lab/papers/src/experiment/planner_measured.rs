@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
+use meridian_tools::dist::Dist;
+use meridian_tools::plot::{self, Figure};
+use meridian_tools::table::Table;
+use meridian_tools::{parallel, results};
 use serde_json::json;
 
-use super::Context;
-use super::Findings;
 use super::claim::{Claim, Verdict};
-use super::params;
-use super::results;
+use super::{Context, Findings, params};
 use crate::calibration::disaggregated::deployment::{Deployment, Pool, Row, numbered};
 use crate::calibration::disaggregated::pace;
 use crate::calibration::disaggregated::planner::{
@@ -20,11 +21,6 @@ use crate::calibration::disaggregated::procedure::measure;
 use crate::calibration::points::Side;
 use crate::calibration::silicon::tuned;
 use crate::calibration::statistics::{error, quantile};
-use meridian_tools::dist::Dist;
-use meridian_tools::parallel;
-use meridian_tools::plot;
-use meridian_tools::plot::Figure;
-use meridian_tools::table::Table;
 
 /// The goal for the median error of TTFT and TPOT.
 const GOAL: f64 = 0.15;

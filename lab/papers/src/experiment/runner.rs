@@ -5,14 +5,14 @@
 
 use meridian_base::{Duration, Time};
 use meridian_sim::{Fate, Report, Sample, Scenario};
+use meridian_tools::bits;
+use meridian_tools::dist::Dist;
+use meridian_tools::metric::{self, Run};
 use serde::{Deserialize, Serialize};
 
 use super::plan::{Cell, Plan};
 use super::spec::Spec;
 use super::{Context, build, params};
-use meridian_tools::bits;
-use meridian_tools::dist::Dist;
-use meridian_tools::metric::{self, Run};
 
 /// The function that turns a scenario into a report: the simulator, or a stub in tests.
 pub type Simulate<'a> = dyn Fn(Scenario) -> anyhow::Result<Report> + Sync + 'a;

@@ -9,19 +9,15 @@
 
 use anyhow::Context as _;
 use meridian_protocol::units::Span;
+use meridian_tools::table::Table;
+use meridian_tools::{metric, stats};
 
-use super::Context;
-use super::Findings;
 use super::catalogue::catalogue;
 use super::cells::simulate;
 use super::grid::Grid;
-use super::params;
 use super::plan::Plan;
-use super::results;
 use super::spec::{Ref, Workload};
-use meridian_tools::metric;
-use meridian_tools::stats;
-use meridian_tools::table::Table;
+use super::{Context, Findings, params, results};
 
 /// A seed counts as collapsed when its mean TTFT is above this many times the lower quartile of the
 /// same system on the same workload, over all seeds of both starts.

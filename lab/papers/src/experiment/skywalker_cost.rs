@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use meridian_sim::{Autoscaler, Hardware, Load, Report, Scenario, Source};
+use meridian_tools::metric::Run;
+use meridian_tools::plot::{self, Figure, Point};
 use meridian_workload::{Diurnal, Generator, Poisson, open_loop};
 
 use super::plan::{Cell, Feed, Plan};
 use super::skywalker_load::{by_hour, peak_to_trough};
 use super::values::{Row, Values};
 use super::{Context, Findings, build, params};
-use meridian_tools::metric::Run;
-use meridian_tools::plot::{self, Figure, Point};
 
 /// USD an hour of eight H100s (section 2.1): on demand, and reserved for three years.
 const ON_DEMAND: f64 = 98.32;

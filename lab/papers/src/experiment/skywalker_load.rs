@@ -3,6 +3,10 @@
 
 use std::sync::Arc;
 
+use meridian_tools::dist::Dist;
+use meridian_tools::generator;
+use meridian_tools::plot::{self, Figure, Line, Point};
+use meridian_tools::stats::{self, Mean};
 use meridian_workload::{
     BYTES_PER_TOKEN, Diurnal, Generator, ProgramKey, Similarity, asked, similarity,
     similarity_heatmap,
@@ -11,10 +15,6 @@ use meridian_workload::{
 use super::catalogue::catalogue;
 use super::values::{Row, Values};
 use super::{Context, Findings, params};
-use meridian_tools::dist::Dist;
-use meridian_tools::generator;
-use meridian_tools::plot::{self, Figure, Line, Point};
-use meridian_tools::stats::{self, Mean};
 
 const HOURS: usize = 24;
 const REGIONS: u32 = 3;

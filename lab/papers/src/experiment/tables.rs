@@ -1,11 +1,12 @@
 //! The tables that an experiment's YAML describes, over its values and the published ones.
 
-use super::claim::shown;
-use super::spec::{Column, Label, Show, Spec, TableSpec, Value};
-use super::values::{Row, Values};
 use meridian_tools::plot::{self, Figure, Point};
 use meridian_tools::stats::{self, Mean};
 use meridian_tools::table::Table;
+
+use super::claim::shown;
+use super::spec::{Column, Label, Show, Spec, TableSpec, Value};
+use super::values::{Row, Values};
 
 /// Every table of the file that has rows, and the plots of their columns.
 ///

@@ -15,6 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use meridian_config::AdmissionMode;
 use meridian_protocol::policy::{Policy, Scalar};
+use meridian_tools::rule::every_policy;
+use meridian_tools::stats::Mean;
+use meridian_tools::table::Table;
 
 use super::ablation::halves;
 use super::cells::simulate;
@@ -23,9 +26,6 @@ use super::grid::Grid;
 use super::plan::Plan;
 use super::spec::{Half, Ref, Spec, Sweep, System, Topology, Tuned};
 use super::{Context, Findings, build, params, results};
-use meridian_tools::rule::every_policy;
-use meridian_tools::stats::Mean;
-use meridian_tools::table::Table;
 
 /// Topologies that are tuned separately.
 const TOPOLOGIES: [Topology; 2] = [Topology::TwoLayer, Topology::Flat];

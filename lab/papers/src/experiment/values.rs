@@ -3,12 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use meridian_tools::{metric, results, stats};
 use serde_json::{Value, json};
 
 use super::grid::Grid;
-use super::results;
 use super::spec::{self, Name, Published, PublishedTable, Quantity, Spec};
-use meridian_tools::{metric, stats};
 
 /// Rows of values.
 #[derive(Clone, Debug, Default)]

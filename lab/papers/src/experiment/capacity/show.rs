@@ -1,16 +1,13 @@
 //! Tables, rows and plots of least fleets.
 
+use meridian_tools::plot::{self, Figure, Point};
+use meridian_tools::results;
+use meridian_tools::stats::{self, Mean};
+use meridian_tools::table::Table;
 use serde_json::{Value, json};
 
 use super::load::Load;
 use super::{Fleet, Searched, savings};
-use crate::experiment::results;
-use meridian_tools::plot;
-use meridian_tools::plot::Figure;
-use meridian_tools::plot::Point;
-use meridian_tools::stats;
-use meridian_tools::stats::Mean;
-use meridian_tools::table::Table;
 
 /// A figure of a fleet.
 type Of = fn(&Fleet) -> Option<f64>;

@@ -1,11 +1,12 @@
 //! Where ours stands in one cell: against the best rival by score, and against each system that is
 //! better on every metric.
 
+use meridian_tools::stats::Mean;
+
 use crate::experiment::compare::{self, SCORE};
 use crate::experiment::grid::Grid;
 use crate::experiment::spec::{Half, Workload};
 use crate::experiment::versus::marks::{self, SAME};
-use meridian_tools::stats::Mean;
 
 /// Ours in one cell.
 pub(super) struct Standing {

@@ -1,13 +1,14 @@
 //! The tables of the goal.
 
+use meridian_tools::metric;
+use meridian_tools::stats::Mean;
+use meridian_tools::table::Table;
+
 use super::standing::{Standing, Verdict, ratio};
 use crate::experiment::claim;
 use crate::experiment::compare::{self, SCORE};
 use crate::experiment::grid::Grid;
 use crate::experiment::spec::Half;
-use meridian_tools::metric;
-use meridian_tools::stats::Mean;
-use meridian_tools::table::Table;
 
 /// A ratio with its interval, if several seeds give one.
 fn shown(grid: &Grid<'_>, ratio: Option<Mean>) -> [String; 2] {

@@ -1,12 +1,12 @@
 use meridian_sim::{Fate, Record, Report, Scenario};
+use meridian_tools::stats::Mean;
+use meridian_tools::table::Table;
 
 use super::*;
 use crate::experiment;
 use crate::experiment::shard::Runs;
 use crate::experiment::spec::{Spec, read};
 use crate::experiment::tests::record;
-use meridian_tools::stats::Mean;
-use meridian_tools::table::Table;
 
 /// Four cells, told apart by their number of replicas.
 const YAML: &str = "

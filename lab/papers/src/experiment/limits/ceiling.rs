@@ -5,11 +5,11 @@
 //! fleet; the processor's time of a request is the one that `./x bench gateway` measured.
 
 use anyhow::Context as _;
+use meridian_perf::decision;
+use meridian_tools::table::Table;
 
 use crate::experiment::Context;
 use crate::experiment::plan::Plan;
-use meridian_perf::decision;
-use meridian_tools::table::Table;
 
 /// Replicas of the fleets.
 const FLEETS: [u16; 3] = [12, 100, 1000];

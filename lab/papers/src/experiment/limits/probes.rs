@@ -8,21 +8,18 @@
 use std::time::Duration;
 
 use meridian_engine::{Config, Profile};
+use meridian_perf::digests;
 use meridian_protocol::policy::Policy;
 use meridian_routing::policy;
 use meridian_sim::{
     Hardware, Load, Measure, News, Region, Scenario, Source, System, Topology, Wan,
 };
+use meridian_tools::plot::{self, Figure, Point};
+use meridian_tools::table::Table;
+use meridian_tools::{generator, results};
 use serde_json::{Value, json};
 
 use crate::experiment::Context;
-use crate::experiment::results;
-use meridian_perf::digests;
-use meridian_tools::generator;
-use meridian_tools::plot;
-use meridian_tools::plot::Figure;
-use meridian_tools::plot::Point;
-use meridian_tools::table::Table;
 
 /// Regions, and replicas of each.
 const SIZES: [(usize, usize); 5] = [(3, 4), (3, 32), (10, 8), (10, 32), (30, 8)];

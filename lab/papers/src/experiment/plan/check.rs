@@ -6,10 +6,10 @@ mod published;
 
 use meridian_config::AdmissionMode;
 use meridian_engine::Profile;
+use meridian_tools::metric;
 
 use super::{Feed, Plan};
 use crate::experiment::spec::{Fleet, Kind, Load, Regions, Spec, System, Topology, Workload};
-use meridian_tools::metric;
 
 /// Distributions and states that plots can show, in addition to the metrics.
 const DISTRIBUTIONS: [&str; 3] = ["ttft_ms", "e2e_ms", "tpot_ms"];

@@ -2,14 +2,14 @@
 //! rate of the links, with the best ratio of prefill to decode replicas for each.
 
 use anyhow::bail;
+use meridian_tools::stats::Mean;
+use meridian_tools::table::Table;
 
 use super::duel::{self, Duel, shown};
 use crate::experiment::cells::{findings, simulate};
 use crate::experiment::grid::Grid;
 use crate::experiment::plan::Plan;
 use crate::experiment::{Context, Findings, compare};
-use meridian_tools::stats::Mean;
-use meridian_tools::table::Table;
 
 /// The metrics of the tables. The gaps between tokens are what pools are built for.
 const SHOWN: [&str; 5] =

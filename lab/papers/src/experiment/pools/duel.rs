@@ -1,10 +1,11 @@
 //! Ours against one other system in one cell.
 
+use meridian_tools::stats::Mean;
+
 use crate::experiment::compare::{self, SCORE};
 use crate::experiment::goal::{better, ratio};
 use crate::experiment::grid::Grid;
 use crate::experiment::spec::System;
-use meridian_tools::stats::Mean;
 
 /// Our policy.
 const OURS: &str = "meridian";

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use meridian_tools::table::Table;
+
 use super::duel::{Duel, score, shown};
 use crate::experiment::compare::SCORE;
 use crate::experiment::goal::Verdict;
 use crate::experiment::grid::Grid;
-use meridian_tools::table::Table;
 
 /// Rows of the table of the worst cells.
 const WORST: usize = 24;

@@ -2,12 +2,12 @@
 
 use meridian_routing::Role;
 use meridian_sim::{Report, Scenario};
+use meridian_tools::table::Table;
 
 use super::*;
 use crate::experiment::shard::Runs;
 use crate::experiment::spec::{Spec, read};
 use crate::experiment::tests::record;
-use meridian_tools::table::Table;
 
 const YAML: &str = "
 title: t

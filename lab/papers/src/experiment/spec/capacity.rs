@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use meridian_protocol::policy::Policy;
 use meridian_protocol::units::Span;
+use meridian_tools::load::Slo;
 use serde::{Deserialize, Deserializer};
 
 use super::{Ref, Regions, Topology};
-use meridian_tools::load::Slo;
 
 /// The fleets to search.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

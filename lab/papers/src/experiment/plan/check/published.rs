@@ -1,8 +1,9 @@
 //! Checks of published figures and of the tables beside them.
 
+use meridian_tools::metric;
+
 use super::known;
 use crate::experiment::spec::Spec;
-use meridian_tools::metric;
 
 /// Names that are not among the systems, workloads and fleets, or no quantity.
 pub(super) fn problems(spec: &Spec, there: [Vec<&String>; 3]) -> Vec<String> {
