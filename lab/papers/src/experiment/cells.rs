@@ -7,7 +7,7 @@ use super::grid::Grid;
 use super::plan::Plan;
 use super::spec::Kind;
 use super::values::{Row, Values};
-use super::{Context, Findings, claim, figures, overload, params, results, runner};
+use super::{Context, Findings, claim, duels, figures, overload, params, results, runner};
 
 /// Default columns of tables.
 const SHOW: [&str; 9] = [
@@ -83,6 +83,9 @@ pub fn findings_with(
     let mut values = Values::of(grid);
     values.rows.extend(more);
     let mut found = Findings::of(spec, values)?;
+    let (pairs, targets) = duels::findings(spec, grid)?;
+    found.tables.extend(pairs);
+    found.claims.extend(targets);
     found.tables.extend(tables(grid, &show, context.seeds > 1));
     found.figures.extend(figures::all(spec, grid)?);
     Ok(Findings {

@@ -86,7 +86,7 @@ const MEASURED: [(&str, &str); 4] = [
 const TUNNEL: &str = "wildchat";
 
 /// A statistic of the times.
-type Of = fn(&Dist) -> f64;
+type Statistic = fn(&Dist) -> f64;
 
 /// TTFT as measured at the benchmark's machine, a row for each statistic: `user_ms` at the user's
 /// site; `tunnel_ms` plus the round trip from there to the user's site, twice, since each request
@@ -109,7 +109,7 @@ fn as_measured(context: &Context<'_>, plan: &Plan) -> anyhow::Result<Vec<Row>> {
             let shifted = done().map(|r| r.ttft.as_secs_f64() * 1e3 + far(r.region));
             tunnel.extend(Dist::of(shifted.collect()));
         }
-        let statistics: [(&str, Of); 3] =
+        let statistics: [(&str, Statistic); 3] =
             [("mean", |d| d.mean), ("P50", |d| d.p(50)), ("P99", |d| d.p(99))];
         rows.extend(statistics.map(|(name, of)| {
             Row::new(system, name, "as the benchmark saw it")

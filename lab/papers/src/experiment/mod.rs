@@ -8,7 +8,6 @@
 //! No parameter is chosen here to match a figure: engines come from `engine`, workloads from
 //! `workload`, and [`params`] hashes both into every result.
 
-mod ablation;
 pub mod build;
 mod calibration;
 mod capacity;
@@ -16,6 +15,7 @@ pub mod catalogue;
 pub mod cells;
 pub mod claim;
 pub mod compare;
+mod duels;
 pub mod figures;
 mod goal;
 mod gorgo;
@@ -28,7 +28,6 @@ pub mod overload;
 pub mod params;
 pub mod plan;
 mod planner_measured;
-mod pools;
 pub mod price;
 mod rates;
 mod registry;

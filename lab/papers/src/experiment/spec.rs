@@ -10,6 +10,7 @@
 mod capacity;
 mod compare;
 mod draw;
+mod duels;
 mod fleets;
 mod flow;
 mod flow_load;
@@ -29,9 +30,10 @@ use meridian_protocol::policy::Policy;
 use meridian_protocol::units::Span;
 use serde::{Deserialize, Serialize};
 
-pub use capacity::{Capacity, CapacityLoad, Saving};
+pub use capacity::{Capacity, CapacityLoad};
 pub use compare::{Exception, Half, Sweep, Tuned};
 pub use draw::{CapacityRuns, Chance, Draw, Range, Ranges};
+pub use duels::{DuelColumn, DuelKey, DuelTable, DuelTarget, Duels, Fact, Judged, Pairs, Pick};
 pub use fleets::{Exchanges, FleetCase, FleetClaim, FleetMetric, Fleets, Spread};
 pub use flow::{Case, Compared, FlowClaim, FlowSweep, FlowSystem};
 pub use flow_load::{FlowControl, FlowGrid, FlowLoad};
@@ -40,7 +42,8 @@ pub use load::{Bursts, Load, Workload};
 pub use outage::{Lost, Outage};
 pub use pools::Pool;
 pub use published::{
-    Bound, Column, Label, Name, Published, PublishedTable, Quantity, Show, TableSpec, Value, Word,
+    Bound, Column, Label, Published, PublishedTable, Quantity, RowName, Show, TableSpec, Value,
+    Word,
 };
 pub use reference::{Ref, read, read_file};
 pub use replicas::{Degraded, Fleet, Group, Speed};
@@ -100,6 +103,8 @@ pub struct Spec {
     /// Tables beside the usual ones, before them.
     #[serde(default)]
     pub tables: Vec<TableSpec>,
+    /// One system against the others, cell by cell.
+    pub duels: Option<Duels>,
     /// Whether a run is a fixed amount of work: its window is the time until its last answer.
     #[serde(default)]
     pub until_done: bool,

@@ -124,13 +124,17 @@ impl View<'_> {
     /// The values of a column in a row, by seed.
     fn seeds(&self, row: &Row, column: &Column) -> Vec<f64> {
         let ours = row.seeds(&column.metric);
-        let other = |system: &str| match self.values.at(system, &row.workload, &row.fleet) {
-            Some(other) => other.seeds(&column.metric),
-            None => &[],
+        let other = |system: &str, fleet: &str| {
+            let row = self.values.at(system, &row.workload, fleet);
+            row.map_or(&[][..], |other| other.seeds(&column.metric))
         };
-        match (&column.over, &column.saves_over) {
-            (Some(system), _) => stats::paired(ours, other(system), |a, b| a / b),
-            (_, Some(system)) => stats::paired(ours, other(system), |a, b| 1.0 - a / b),
+        let saves = |a, b| 1.0 - a / b;
+        match (&column.over, &column.saves_over, &column.saves_on) {
+            (Some(system), ..) => stats::paired(ours, other(system, &row.fleet), |a, b| a / b),
+            (_, Some(system), _) => stats::paired(ours, other(system, &row.fleet), saves),
+            (.., Some(fleet)) if *fleet == row.fleet => Vec::new(),
+            (.., Some(fleet)) => stats::paired(ours, other(&row.system, fleet), saves),
+            _ if column.show == Show::Interval && ours.contains(&None) => Vec::new(),
             _ => ours.iter().copied().flatten().collect(),
         }
     }
@@ -140,9 +144,9 @@ impl View<'_> {
         if let Some(seed) = seed {
             values = row.seeds(&column.metric).get(seed).copied().flatten().into_iter().collect();
         }
-        let show = |value: f64| match (&column.over, &column.saves_over) {
-            (Some(_), _) => format!("{value:.2}"),
-            (_, Some(_)) => format!("{:.1} %", value * 100.0),
+        let show = |value: f64| match (&column.over, &column.saves_over, &column.saves_on) {
+            (Some(_), ..) => format!("{value:.2}"),
+            (_, Some(_), _) | (.., Some(_)) => format!("{:.1} %", value * 100.0),
             _ => shown(self.spec, &column.metric, value),
         };
         let stated = self.published.stated(row, &column.metric);
@@ -156,9 +160,8 @@ impl View<'_> {
                 ends.zip(stated).map(within)
             }
             Show::Interval => stats::mean(&values).map(|Mean { mean, low, high }| {
-                let one = values.len() == 1;
-                let interval = format!("{} ({}-{})", show(mean), show(low), show(high));
-                if one { show(mean) } else { interval }
+                let [mean, low, high] = [mean, low, high].map(show);
+                if low == high { mean } else { format!("{mean} ({low}-{high})") }
             }),
         };
         shown.unwrap_or_else(|| "-".to_owned())
@@ -178,3 +181,6 @@ impl View<'_> {
         Ok(Figure::new(&[&column.metric, "bars", title], title.to_owned(), svg))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,9 +19,9 @@ use meridian_tools::rule::every_policy;
 use meridian_tools::stats::Mean;
 use meridian_tools::table::Table;
 
-use super::ablation::halves;
 use super::cells::simulate;
 use super::compare::{self, SCORE};
+use super::duels::halves;
 use super::grid::Grid;
 use super::plan::Plan;
 use super::spec::{Half, Ref, Spec, Sweep, System, Topology, Tuned};

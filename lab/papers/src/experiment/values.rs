@@ -7,7 +7,7 @@ use meridian_tools::{metric, results, stats};
 use serde_json::{Value, json};
 
 use super::grid::Grid;
-use super::spec::{self, Name, Published, PublishedTable, Quantity, Spec};
+use super::spec::{self, Published, PublishedTable, Quantity, RowName, Spec};
 
 /// Rows of values.
 #[derive(Clone, Debug, Default)]
@@ -43,13 +43,20 @@ impl Row {
         self
     }
 
+    /// The row with a value of a quantity for each seed, or none for a seed that has none.
+    #[must_use]
+    pub fn with_seeds(mut self, quantity: &str, seeds: Vec<Option<f64>>) -> Row {
+        self.values.insert(quantity.to_owned(), seeds);
+        self
+    }
+
     /// One of its names.
     #[must_use]
-    pub fn name(&self, name: Name) -> &str {
+    pub fn name(&self, name: RowName) -> &str {
         match name {
-            Name::System => &self.system,
-            Name::Workload => &self.workload,
-            Name::Fleet => &self.fleet,
+            RowName::System => &self.system,
+            RowName::Workload => &self.workload,
+            RowName::Fleet => &self.fleet,
         }
     }
 
@@ -171,9 +178,14 @@ impl Values {
     #[must_use]
     pub fn results(&self) -> Vec<Value> {
         let row = |row: &Row| {
-            let mean = |name: &String| json!(stats::mean(&row.known(name)).map(|m| m.mean));
+            let mut given = vec![("fleet".to_owned(), json!(row.fleet))];
+            for name in row.values.keys() {
+                let mean = stats::mean(&row.known(name));
+                given.push((name.clone(), json!(mean.map(|m| m.mean))));
+                given.push((format!("intervals.{name}"), json!(mean.map(|m| [m.low, m.high]))));
+            }
             let given: Vec<(&str, Value)> =
-                row.values.keys().map(|name| (name.as_str(), mean(name))).collect();
+                given.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
             results::bare(&row.system, &row.workload, &given)
         };
         self.rows.iter().map(row).collect()

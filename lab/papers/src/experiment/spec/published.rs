@@ -170,7 +170,7 @@ pub struct TableSpec {
 #[serde(deny_unknown_fields)]
 pub struct Label {
     /// What it says.
-    pub name: Name,
+    pub name: RowName,
     /// Its head; `name` if empty.
     #[serde(default)]
     pub head: String,
@@ -179,7 +179,7 @@ pub struct Label {
 /// What names a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Name {
+pub enum RowName {
     /// The system.
     System,
     /// The workload.
@@ -201,6 +201,8 @@ pub struct Column {
     pub over: Option<String>,
     /// The share saved in comparison with this system in the same row.
     pub saves_over: Option<String>,
+    /// The share saved in comparison with the same system and workload on this fleet.
+    pub saves_on: Option<String>,
     /// What is shown.
     #[serde(default)]
     pub show: Show,
@@ -213,7 +215,7 @@ pub struct Column {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Show {
-    /// The mean over seeds, with its interval if there are several.
+    /// The mean over seeds if all have a value, with its interval if they differ.
     #[default]
     Interval,
     /// The mean over seeds.
