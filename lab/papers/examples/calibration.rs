@@ -5,8 +5,7 @@
 //! ```
 //! EVERY selects every EVERY-th of the colocated points. All of them take about half a minute.
 
-use meridian_papers::calibration::run;
-use meridian_papers::calibration::text;
+use meridian_papers::calibration::{run, text};
 
 fn main() {
     let every = std::env::args().nth(1).and_then(|word| word.parse().ok()).unwrap_or(1);

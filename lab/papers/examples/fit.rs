@@ -20,18 +20,16 @@
 //! with 256 requests in flight or more are not fitted, for their cost, but judged like the others.
 #![allow(clippy::unwrap_used, reason = "a tool for developers may panic")]
 
+use std::collections::BTreeMap;
+
 use meridian_engine::{Efficiency, Precision, Tuned};
 use meridian_papers::calibration::campaign::Latency;
 use meridian_papers::calibration::disaggregated::deployment::deployments;
 use meridian_papers::calibration::disaggregated::procedure;
-use meridian_papers::calibration::measured;
-use meridian_papers::calibration::points::Point;
-use meridian_papers::calibration::points::Side;
-use meridian_papers::calibration::points::points;
-use meridian_papers::calibration::prefill;
+use meridian_papers::calibration::points::{Point, Side, points};
 use meridian_papers::calibration::procedure::measure;
 use meridian_papers::calibration::silicon::tuned;
-use std::collections::BTreeMap;
+use meridian_papers::calibration::{measured, prefill};
 
 const N: usize = 7;
 const BOUNDS: [(f64, f64); N] =

@@ -7,9 +7,10 @@
 //! client) draws prompt and reply evenly between 80 and 100 % of the length asked for. Prompts are
 //! random, so nothing is found in a prefix cache.
 
-use super::points::{Campaign, Point};
 use meridian_base::{Duration, RequestId, Rng};
 use meridian_engine::{Submission, Timings, Usage};
+
+use super::points::{Campaign, Point};
 
 /// Requests of each client.
 const ROUNDS: u64 = 10;

@@ -9,12 +9,13 @@ pub mod planner;
 pub mod procedure;
 pub mod replica;
 
+use std::collections::BTreeMap;
+
 use super::points::Side;
 use super::silicon::{Errors, tuned};
 use super::statistics::error;
 use deployment::{Unmodelled, deployments};
 use procedure::measure;
-use std::collections::BTreeMap;
 
 /// Errors of all points, and the points that are not modelled.
 #[derive(Clone, Debug, Default)]

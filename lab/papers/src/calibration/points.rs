@@ -6,8 +6,9 @@
 //! names): of equal measurements only the first counts, so that none is on both sides of the split
 //! into fitted and judged.
 
-use meridian_engine::{Model, Precision, Software};
 use std::collections::BTreeSet;
+
+use meridian_engine::{Model, Precision, Software};
 
 /// The source of the measurement, which determines its procedure. See `procedure.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,11 +1,12 @@
 //! Published figures of two papers: one prompt on an idle engine, and the requests that fit an L4.
 
-use super::statistics::quantile;
 use meridian_base::{RequestId, Rng, Time};
 use meridian_engine::{
     Config, Efficiency, Engine, Gpu, Input, Model, Output, Profile, Submission, TokenOutputs,
 };
 use meridian_tools::fit;
+
+use super::statistics::quantile;
 
 /// GORGO, Table 1: milliseconds a prompt token (Mistral-7B, A100).
 pub const GORGO_SLOPE: f64 = 0.0938;

@@ -4,11 +4,13 @@
 //! the requests wait behind all others' prompts, and with equal lengths the clients stay
 //! synchronised for long.
 
-use super::campaign::{Clients, Latency, submission};
-use super::points::Point;
+use std::collections::BTreeSet;
+
 use meridian_base::Time;
 use meridian_engine::{Config, ConfigError, Engine, Input, Output, Software, TokenOutputs, Tuned};
-use std::collections::BTreeSet;
+
+use super::campaign::{Clients, Latency, submission};
+use super::points::Point;
 
 /// Requests in flight beyond the clients, for which the batch has no slot. In NVIDIA's TensorRT-LLM
 /// runs of Llama-3.1-8B the TTFT grows by a share `1 / clients` of the time of a whole reply, at

@@ -1,10 +1,12 @@
 //! The points of H100 and H200 against the engine model, group by group.
 
+use std::collections::BTreeMap;
+
+use meridian_engine::{Precision, Software, TUNED, Tuned};
+
 use super::points::{Point, Side, Uncovered, points};
 use super::procedure::measure;
 use super::statistics::error;
-use meridian_engine::{Precision, Software, TUNED, Tuned};
-use std::collections::BTreeMap;
 
 /// Relative errors of the points of one group on one side.
 #[derive(Clone, Debug, Default)]

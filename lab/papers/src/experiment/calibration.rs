@@ -1,21 +1,18 @@
 //! Compares the engine model with measurements, as an experiment: [`crate::calibration`] compares,
 //! this formats its rows.
 
+use meridian_tools::dist::Dist;
+use meridian_tools::plot::{self, Figure};
+use meridian_tools::results;
+use meridian_tools::table::Table;
 use serde_json::json;
 
-use super::Context;
-use super::Findings;
 use super::claim::{Claim, Verdict};
-use super::params;
-use super::results;
+use super::{Context, Findings, params};
 use crate::calibration::disaggregated::Disaggregated;
 use crate::calibration::points::Side;
 use crate::calibration::silicon::Silicon;
 use crate::calibration::{self, Row};
-use meridian_tools::dist::Dist;
-use meridian_tools::plot;
-use meridian_tools::plot::Figure;
-use meridian_tools::table::Table;
 
 /// Runs every comparison.
 ///

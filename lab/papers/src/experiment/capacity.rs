@@ -6,20 +6,14 @@
 //! a saving at the expense of one region does not count.
 
 mod load;
-mod show;
 
 use anyhow::{Context as _, ensure};
 
-use super::Context;
-use super::Findings;
-use super::build;
-use super::claim::{Claim, Verdict};
-use super::params;
-use super::price;
-use super::spec::{Capacity, Measure, Saving, Topology};
+use super::spec::{Capacity, Measure, Topology};
+use super::values::{self, Values};
+use super::{Context, Findings, build, params, price};
 use crate::what_if::{self, Found, Row};
 use load::Load;
-use meridian_tools::stats;
 
 /// The experiment.
 ///
@@ -41,20 +35,27 @@ pub(crate) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
             searched.extend(search(context, &asked, load, topology)?);
         }
     }
-    Ok(Findings {
-        rows: searched.iter().map(show::row).collect(),
-        tables: loads.iter().map(|load| show::table(load, &searched)).collect(),
-        claims: asked.published.iter().map(|saving| claim(saving, &searched)).collect(),
-        figures: loads
-            .iter()
-            .map(|load| show::figure(load, &searched))
-            .collect::<Result<_, _>>()?,
-        windows: loads.iter().map(|load| (load.name.clone(), measure)).collect(),
-        legend: show::legend(),
-        params: hash(&asked, measure, &loads),
-        ..Findings::default()
-    })
+    let values = Values { rows: searched.iter().map(Searched::row).collect() };
+    let params = hash(&asked, measure, &loads);
+    let mut found = Findings::computed(&context.spec, values, params)?;
+    for (row, one) in found.rows.iter_mut().zip(&searched) {
+        row["topology"] = one.topology.into();
+        row["policy"] = one.policy.as_str().into();
+    }
+    found.windows = loads.iter().map(|load| (load.name.clone(), measure)).collect();
+    found.legend = LEGEND.map(str::to_owned).to_vec();
+    Ok(found)
 }
+
+/// The columns of the tables.
+const LEGEND: [&str; 6] = [
+    "replicas: the least fleet, in the mean of the seeds, with the interval",
+    "USD/h: its price, by the shipped on-demand prices",
+    "saved: compared with the same policy in region_local, %",
+    "SLO met: requests that met the objective, of the region with the fewest, %",
+    "P90 TTFT: of the least fleet; in region_local of the slowest region",
+    "-: under a seed no fleet is large enough",
+];
 
 /// The part of the file that runs; in the small variant a part of it.
 fn asked(context: &Context<'_>) -> anyhow::Result<Capacity> {
@@ -72,14 +73,6 @@ fn asked(context: &Context<'_>) -> anyhow::Result<Capacity> {
             .iter_mut()
             .for_each(|load| load.rate = load.rate.map(|rate| rate * quick.share));
     }
-    for saving in &asked.published {
-        let known = asked.loads.iter().any(|load| load.name == saving.load);
-        ensure!(
-            known || context.quick,
-            "capacity.published: `{}` is not a load; name one of them",
-            saving.load
-        );
-    }
     Ok(asked)
 }
 
@@ -90,6 +83,21 @@ struct Searched {
     topology: &'static str,
     /// `None` where no fleet is large enough.
     fleets: Vec<Option<Fleet>>,
+}
+
+impl Searched {
+    /// The fleets as a row whose fleet is the topology.
+    fn row(&self) -> values::Row {
+        let of = |get: fn(&Fleet) -> Option<f64>| -> Vec<Option<f64>> {
+            self.fleets.iter().map(|fleet| get(fleet.as_ref()?)).collect()
+        };
+        values::Row::new(&self.policy, &self.load, self.topology)
+            .with_seeds("replicas", of(|fleet| Some(fleet.replicas)))
+            .with_seeds("usd_per_hour", of(|fleet| fleet.usd_per_hour))
+            .with_seeds("slo_attainment", of(|fleet| Some(fleet.met)))
+            .with_seeds("ttft_ms.p90", of(|fleet| Some(fleet.ttft_p90)))
+            .with_seeds("forwarded_ratio", of(|fleet| Some(fleet.forwarded)))
+    }
 }
 
 /// A fleet that meets the objective.
@@ -177,46 +185,6 @@ fn search(
     Ok(asked.policies.iter().zip(by_policy).map(searched).collect())
 }
 
-/// The share of its cost that each seed saves over the same policy in regions by themselves.
-fn savings(searched: &Searched, all: &[Searched]) -> Vec<f64> {
-    let alone = |other: &&Searched| {
-        other.load == searched.load
-            && other.policy == searched.policy
-            && other.topology == "region_local"
-    };
-    let Some(alone) = all.iter().find(alone) else { return Vec::new() };
-    let cost = |of: &Searched| -> Vec<Option<f64>> {
-        of.fleets.iter().map(|fleet| fleet.as_ref()?.usd_per_hour).collect()
-    };
-    stats::paired(&cost(searched), &cost(alone), |together, apart| 1.0 - together / apart)
-}
-
-fn claim(saving: &Saving, searched: &[Searched]) -> Claim {
-    let two_layer = |one: &&Searched| {
-        one.load == saving.load
-            && saving.policies.contains(&one.policy)
-            && one.topology == "two_layer"
-    };
-    let ours: Vec<f64> = searched
-        .iter()
-        .filter(two_layer)
-        .filter_map(|one| stats::median(&savings(one, searched)))
-        .collect();
-    let ends = ours.iter().copied().reduce(f64::min).zip(ours.iter().copied().reduce(f64::max));
-    let percent = |share: f64| format!("{:.1} %", share * 100.0);
-    Claim {
-        what: saving.what.clone(),
-        source: saving.source.clone(),
-        published: percent(saving.value),
-        ours: match ends {
-            None => "-".to_owned(),
-            Some((low, high)) if low == high => percent(low),
-            Some((low, high)) => format!("{} to {}", percent(low), percent(high)),
-        },
-        counts: ours.iter().map(|v| Verdict::of_difference([saving.value; 2], *v)).collect(),
-    }
-}
-
 /// Loads, the window and prices; not the policies, as in other experiments.
 fn hash(asked: &Capacity, measure: Measure, loads: &[Load]) -> String {
     let prices: Vec<_> = asked.loads.iter().map(|load| price::usd_per_hour(&load.gpu)).collect();
@@ -240,32 +208,5 @@ mod tests {
         let regions = [5.0, 2.0, 1.0].map(fleet);
         let replicas = |equal| Fleet::together(&regions, equal).map(|one| one.replicas);
         assert_eq!([replicas(false), replicas(true)], [Some(8.0), Some(15.0)]);
-    }
-
-    // A saving compares a policy with itself; a seed without a fleet is left out.
-    #[test]
-    fn savings_pair_seeds() {
-        let searched = |topology, fleets: &[Option<f64>]| Searched {
-            load: "day".to_owned(),
-            policy: "meridian".to_owned(),
-            topology,
-            fleets: fleets.iter().map(|size| size.map(fleet)).collect(),
-        };
-        let all = [
-            searched("region_local", &[Some(20.0), Some(10.0), None]),
-            searched("two_layer", &[Some(12.0), Some(8.0), Some(9.0)]),
-        ];
-        let found = savings(&all[1], &all);
-        assert_eq!(found.len(), 2);
-        assert!((found[0] - 0.4).abs() < 1e-9 && (found[1] - 0.2).abs() < 1e-9, "{found:?}");
-        let saving = Saving {
-            what: "saved".to_owned(),
-            source: "Fig. 3".to_owned(),
-            load: "day".to_owned(),
-            policies: vec!["meridian".to_owned()],
-            value: 0.405,
-        };
-        let claim = claim(&saving, &all);
-        assert_eq!((claim.ours.as_str(), claim.verdict().as_str()), ("30.0 %", "same sign"));
     }
 }

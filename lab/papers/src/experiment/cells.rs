@@ -1,13 +1,13 @@
 //! The usual kind of experiment: every system on every workload and fleet, simulated.
 
-use super::claim;
+use meridian_tools::metric::{self, Metric};
+use meridian_tools::table::Table;
+
 use super::grid::Grid;
 use super::plan::Plan;
 use super::spec::Kind;
-use super::{Context, Findings, figures, overload, params, results, runner};
-use meridian_tools::metric;
-use meridian_tools::metric::Metric;
-use meridian_tools::table::Table;
+use super::values::{Row, Values};
+use super::{Context, Findings, claim, duels, figures, overload, params, results, runner};
 
 /// Default columns of tables.
 const SHOW: [&str; 9] = [
@@ -28,9 +28,21 @@ const SHOW: [&str; 9] = [
 ///
 /// If the YAML is invalid, or a plot can't be drawn.
 pub fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
-    let plan = Plan::new(&context.spec, context.quick)?;
+    let plan = plan(context)?;
     let grid = simulate(context, &plan)?;
     findings(context, &grid)
+}
+
+/// The plan of the simulated runs.
+///
+/// # Errors
+/// If the YAML is invalid.
+pub fn plan(context: &Context<'_>) -> anyhow::Result<Plan> {
+    let mut plan = Plan::new(&context.spec, context.quick)?;
+    let simulated = |name: &String| !context.spec.live_only.contains(name);
+    plan.fleets.retain(|fleet| simulated(&fleet.name));
+    plan.workloads.retain(|(workload, _)| simulated(&workload.name));
+    Ok(plan)
 }
 
 /// Runs every cell of `plan` under every seed.
@@ -51,22 +63,39 @@ pub fn simulate<'a>(context: &Context<'_>, plan: &'a Plan) -> anyhow::Result<Gri
 /// # Errors
 /// A plot that can't be drawn.
 pub fn findings(context: &Context<'_>, grid: &Grid<'_>) -> anyhow::Result<Findings> {
+    findings_with(context, grid, Vec::new())
+}
+
+/// [`findings`] whose published figures and own tables are also about further rows of values.
+///
+/// # Errors
+/// A plot that can't be drawn.
+pub fn findings_with(
+    context: &Context<'_>,
+    grid: &Grid<'_>,
+    more: Vec<Row>,
+) -> anyhow::Result<Findings> {
     let spec = &context.spec;
     let show: Vec<&str> = match spec.show.as_slice() {
         [] => SHOW.to_vec(),
         names => names.iter().map(String::as_str).collect(),
     };
+    let mut values = Values::of(grid);
+    values.rows.extend(more);
+    let mut found = Findings::of(spec, values)?;
+    let (pairs, targets) = duels::findings(spec, grid)?;
+    found.tables.extend(pairs);
+    found.claims.extend(targets);
+    found.tables.extend(tables(grid, &show, context.seeds > 1));
+    found.figures.extend(figures::all(spec, grid)?);
     Ok(Findings {
         rows: results::rows(grid),
-        tables: tables(grid, &show, context.seeds > 1),
-        claims: spec.published.iter().map(|figure| claim::hold(figure, grid)).collect(),
-        figures: figures::all(spec, grid)?,
         violations: grid.violations(),
         overloads: overload::lines(grid),
         windows: grid.plan.windows(),
         legend: metric::legend(&show),
         params: params::hash(grid.plan)?,
-        ..Findings::default()
+        ..found
     })
 }
 

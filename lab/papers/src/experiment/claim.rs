@@ -11,12 +11,12 @@
 //! on the same side of no difference by more than 1 %, and *differs* if it does not. A figure of no
 //! difference agrees with ours up to 5 %. A plain value has no sign: it agrees within a fifth.
 
-use super::grid::Grid;
-use super::spec::{Published, Word};
-use meridian_tools::metric;
-use meridian_tools::metric::Metric;
+use meridian_tools::metric::{self, Metric};
 use meridian_tools::stats;
 use meridian_tools::table::Table;
+
+use super::spec::{Bound, Published, Spec, Value, Word};
+use super::values::{Row, Values};
 
 /// A difference this small, as a share, is none.
 const SAME: f64 = 0.01;
@@ -197,21 +197,39 @@ pub fn table(claims: &[Claim]) -> Table {
     table
 }
 
+/// How a figure compares two systems.
 #[derive(Clone, Copy)]
 enum Form {
     Value,
     Ratio,
     Difference,
+    Saving,
 }
 
 impl Form {
+    fn of(figure: &Published) -> Form {
+        match [&figure.over, &figure.minus, &figure.saves_over].map(|names| !names.is_empty()) {
+            [true, ..] => Form::Ratio,
+            [_, true, _] => Form::Difference,
+            [.., true] => Form::Saving,
+            _ => Form::Value,
+        }
+    }
+
+    fn compare(self) -> fn(f64, f64) -> f64 {
+        match self {
+            Form::Value => |a, _| a,
+            Form::Ratio => |a, b| a / b,
+            Form::Difference => |a, b| a - b,
+            Form::Saving => |a, b| 1.0 - a / b,
+        }
+    }
+
     fn verdict(self, [low, high]: [f64; 2], ours: f64) -> Verdict {
         let none = match self {
-            Form::Value => {
-                return Verdict::of(ours >= low * (1.0 - NEAR) && ours <= high * (1.0 + NEAR));
-            }
+            Form::Value => return near([low, high], ours, NEAR),
             Form::Ratio => 1.0,
-            Form::Difference => 0.0,
+            Form::Difference | Form::Saving => 0.0,
         };
         let side = |v: f64| if (v - none).abs() <= SAME { 0 } else { (v - none).signum() as i32 };
         let published = side(f64::midpoint(low, high));
@@ -240,77 +258,145 @@ impl Form {
             Word::Less => ours < none - SAME,
         })
     }
+
+    fn show(self, spec: &Spec, quantity: &str, ends: [f64; 2]) -> String {
+        let (digits, percent) = form_of(spec, quantity);
+        let one = |v: f64| match self {
+            Form::Ratio => format!("{v:.2}x"),
+            Form::Saving => format!("{:.1} %", v * 100.0),
+            Form::Value => shown(spec, quantity, v),
+            Form::Difference if percent => format!("{:+.2} points", v * 100.0),
+            Form::Difference => format!("{v:+.digits$}"),
+        };
+        let [low, high] = ends.map(one);
+        if low == high { low } else { format!("{low} to {high}") }
+    }
 }
 
-/// Compares a published figure with the results.
-#[must_use]
-pub fn hold(figure: &Published, grid: &Grid<'_>) -> Claim {
-    let (place, metric) = metric::find(&figure.metric).expect("the plan was checked");
-    let (form, compare): (Form, fn(f64, f64) -> f64) =
-        match (figure.over.is_empty(), figure.minus.is_empty()) {
-            (false, _) => (Form::Ratio, |a, b| a / b),
-            (_, false) => (Form::Difference, |a, b| a - b),
-            _ => (Form::Value, |a, _| a),
-        };
-    let mut ours = Vec::new();
-    for (workload, fleet) in about(figure, grid) {
-        let seeds = |workload: usize, fleet: usize, system: &String| {
-            Some(grid.by_seed(grid.at(workload, fleet, system)?, place))
-        };
-        let on = figure.on.as_ref().and_then(|name| grid.fleet(name)).unwrap_or(fleet);
-        // In the small variant it may be left out.
-        let against = match &figure.against {
-            Some(name) => grid.workload(name),
-            None => Some(workload),
-        };
-        for a in figure.of.iter().filter_map(|system| seeds(workload, fleet, system)) {
-            if let Form::Value = form {
-                ours.extend(stats::median(&stats::paired(&a, &a, compare)));
+/// Agrees within a share of the value, or of the ends of a range.
+fn near([low, high]: [f64; 2], ours: f64, share: f64) -> Verdict {
+    // A published number is written with fewer digits than ours, so an exact bound is not refused.
+    let slack = 1e-9 * high.abs();
+    let least = low * (1.0 - share) - slack;
+    Verdict::of(ours >= least && ours <= high * (1.0 + share) + slack)
+}
+
+impl Published {
+    /// Whether it states a value of one system without a comparison.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        matches!(Form::of(self), Form::Value) && self.of.len() == 1
+    }
+
+    /// The places that it is about.
+    fn about<'a>(&self, values: &'a Values) -> Vec<[&'a str; 2]> {
+        let has =
+            |names: &[String], name: &str| names.is_empty() || names.iter().any(|n| n == name);
+        let mut places = values.places();
+        places
+            .retain(|[workload, fleet]| has(&self.workloads, workload) && has(&self.fleets, fleet));
+        places
+    }
+
+    /// Its comparison of some values, by pair: the median over seeds.
+    fn compared(&self, values: &Values, places: &[[&str; 2]]) -> Vec<f64> {
+        let form = Form::of(self);
+        let known = |fleet: &&String| values.rows.iter().any(|row| row.fleet == **fleet);
+        let on = self.on.as_ref().filter(known);
+        let others = self.over.iter().chain(&self.minus).chain(&self.saves_over);
+        let mut all = Vec::new();
+        for [workload, fleet] in places {
+            let seeds = |row: Option<&'_ Row>| row.map(|row| row.seeds(&self.metric).to_vec());
+            for a in self.of.iter().filter_map(|of| seeds(values.at(of, workload, fleet))) {
+                if let Form::Value = form {
+                    all.extend(stats::median(&stats::paired(&a, &a, form.compare())));
+                }
+                // In the small variant the other workload may be left out.
+                let against = self.against.as_deref().unwrap_or(workload);
+                let on = on.map_or(*fleet, String::as_str);
+                for b in others.clone().filter_map(|other| seeds(values.at(other, against, on))) {
+                    all.extend(stats::median(&stats::paired(&a, &b, form.compare())));
+                }
             }
-            let others = figure.over.iter().chain(&figure.minus);
-            let others = others.filter_map(|system| seeds(against?, on, system));
-            ours.extend(others.filter_map(|b| stats::median(&stats::paired(&a, &b, compare))));
         }
+        all
     }
-    let ends = figure.value.ends();
-    let verdict = |ours: f64| match ends {
-        Ok(ends) => form.verdict(ends, ours),
-        Err(word) => form.says(word, ours),
+}
+
+/// Compares every published figure of a file with values.
+#[must_use]
+pub fn all(spec: &Spec, values: &Values) -> Vec<Claim> {
+    let published = Values::published(spec);
+    let of = |figure: &Published| {
+        let places = figure.about(values);
+        let each: Vec<&[[&str; 2]]> = match figure.each {
+            true => places.chunks(1).collect(),
+            false => vec![&places],
+        };
+        let hold = |places: &&[[&str; 2]]| hold(spec, figure, [values, &published], places);
+        each.iter().filter_map(hold).collect::<Vec<_>>()
     };
-    let range = ours.iter().copied().reduce(f64::min).zip(ours.iter().copied().reduce(f64::max));
-    Claim {
-        what: figure.what.clone(),
+    spec.published.iter().flat_map(of).collect()
+}
+
+/// Compares one figure with values at some places; `None` if it is one of several that lacks either.
+fn hold(
+    spec: &Spec,
+    figure: &Published,
+    [values, published]: [&Values; 2],
+    places: &[[&str; 2]],
+) -> Option<Claim> {
+    let form = Form::of(figure);
+    let ours = figure.compared(values, places);
+    let ends = |values: &[f64]| {
+        let least = values.iter().copied().reduce(f64::min)?;
+        Some([least, values.iter().copied().reduce(f64::max)?])
+    };
+    let value = match figure.value {
+        Some(value) => Some(value),
+        None => ends(&figure.compared(published, places)).map(Value::Range),
+    };
+    if figure.each && (value.is_none() || ours.is_empty()) {
+        return None;
+    }
+    let verdict = |ours: &f64| match (value?, figure.within) {
+        (Value::Word(word), _) => Some(form.says(word, *ours)),
+        (Value::Bound(Bound::AtLeast(bound)), _) => Some(Verdict::of(*ours >= bound)),
+        (Value::Bound(Bound::AtMost(bound)), _) => Some(Verdict::of(*ours <= bound)),
+        (value, Some(share)) => Some(near(value.ends()?, *ours, share)),
+        (value, None) => Some(form.verdict(value.ends()?, *ours)),
+    };
+    let show = |ends: [f64; 2]| form.show(spec, &figure.metric, ends);
+    let names = places.first().copied().unwrap_or_default();
+    Some(Claim {
+        what: figure.what.replace("{workload}", names[0]).replace("{fleet}", names[1]),
         source: figure.source.clone(),
-        published: match ends {
-            Ok(ends) => show(form, metric, ends),
-            Err(Word::More) => "more, without a figure".to_owned(),
-            Err(Word::Less) => "less, without a figure".to_owned(),
+        published: match value {
+            Some(Value::Word(Word::More)) => "more, without a figure".to_owned(),
+            Some(Value::Word(Word::Less)) => "less, without a figure".to_owned(),
+            Some(Value::Bound(Bound::AtLeast(bound))) => format!("at least {}", show([bound; 2])),
+            Some(Value::Bound(Bound::AtMost(bound))) => format!("at most {}", show([bound; 2])),
+            value => value.and_then(Value::ends).map_or("-".to_owned(), show),
         },
-        ours: range.map_or("-".to_owned(), |(low, high)| show(form, metric, [low, high])),
-        counts: ours.iter().map(|ours| verdict(*ours)).collect(),
-    }
+        ours: ends(&ours).map_or("-".to_owned(), show),
+        counts: ours.iter().filter_map(verdict).collect(),
+    })
 }
 
-/// The workloads and fleets of a figure, by index.
-fn about(figure: &Published, grid: &Grid<'_>) -> Vec<(usize, usize)> {
-    let about = |names: &[String], name: &str| names.is_empty() || names.iter().any(|n| n == name);
-    let groups = grid.groups().into_iter().map(|group| grid.cells[group[0]]);
-    let mine = groups.filter(|cell| {
-        about(&figure.workloads, grid.plan.workload(*cell))
-            && about(&figure.fleets, grid.plan.fleet(*cell))
-    });
-    mine.map(|cell| (cell.workload, cell.fleet)).collect()
+/// The digits of a quantity, and whether it is shown in percent.
+fn form_of(spec: &Spec, quantity: &str) -> (usize, bool) {
+    let own = spec.quantities.iter().find(|one| one.name == quantity);
+    let own = own.map(|one| (one.digits, one.percent));
+    let metric = || metric::find(quantity).map(|(_, metric)| (metric.digits, metric.percent));
+    own.or_else(metric).unwrap_or_default()
 }
 
-fn show(form: Form, metric: &Metric, [low, high]: [f64; 2]) -> String {
-    let one = |v: f64| match form {
-        Form::Ratio => format!("{v:.2}x"),
-        Form::Value => number(metric, v),
-        Form::Difference if metric.percent => format!("{:+.2} points", v * 100.0),
-        Form::Difference => format!("{v:+.*}", metric.digits),
-    };
-    let (low, high) = (one(low), one(high));
-    if low == high { low } else { format!("{low} to {high}") }
+/// A value of a quantity as text.
+#[must_use]
+pub fn shown(spec: &Spec, quantity: &str, value: f64) -> String {
+    let (digits, percent) = form_of(spec, quantity);
+    let value = if percent { value * 100.0 } else { value };
+    format!("{value:.digits$}")
 }
 
 /// A value of a metric as text.

@@ -4,10 +4,10 @@
 //! seed by seed, since all of them see the same requests under one seed; intervals are bootstraps
 //! over the seeds.
 
-use super::grid::Grid;
 use meridian_tools::metric;
-use meridian_tools::stats;
-use meridian_tools::stats::Mean;
+use meridian_tools::stats::{self, Mean};
+
+use super::grid::Grid;
 
 /// Compared metrics: for the first more is better, for the others less.
 pub const METRICS: [&str; 9] = [

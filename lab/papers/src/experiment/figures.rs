@@ -1,13 +1,12 @@
 //! The plots that an experiment's YAML asks for.
 
-use super::grid::Grid;
-use super::spec::{Kind, Plot, Spec};
-use meridian_tools::metric;
-use meridian_tools::metric::Metric;
-use meridian_tools::plot;
-use meridian_tools::plot::Figure;
-use meridian_tools::plot::Point;
+use meridian_tools::metric::{self, Metric};
+use meridian_tools::plot::{self, Figure, Point};
 use meridian_tools::stats::Mean;
+
+use super::grid::Grid;
+use super::plan::Cell;
+use super::spec::{Kind, Plot, Spec};
 
 /// Every plot of an experiment.
 ///
@@ -18,6 +17,7 @@ pub fn all(spec: &Spec, grid: &Grid<'_>) -> anyhow::Result<Vec<Figure>> {
     for plot in &spec.plots {
         match plot.kind {
             Kind::Replicas => figures.extend(replicas(plot, grid)?),
+            Kind::Clients => figures.extend(clients(plot, grid)?),
             Kind::Timeline => figures.extend(timelines(plot, grid)?),
             Kind::Bars | Kind::Boxes | Kind::Cdf => {
                 for group in grid.groups() {
@@ -64,30 +64,53 @@ fn point(x: f64, mean: Mean, metric: &Metric) -> Point {
 
 /// A metric over the number of replicas: a plot a workload, a line a system.
 fn replicas(plot: &Plot, grid: &Grid<'_>) -> anyhow::Result<Vec<Figure>> {
-    let (place, metric) = metric::find(&plot.metric).expect("the plan was checked");
-    let size = |fleet: usize| {
-        let groups = grid.plan.fleets[fleet].groups.iter();
+    let size = |cell: &Cell| {
+        let groups = grid.plan.fleets[cell.fleet].groups.iter();
         groups.flat_map(|g| &g.count).sum::<u32>()
     };
-    let mut figures = Vec::new();
-    for (workload, (w, _)) in grid.plan.workloads.iter().enumerate() {
-        let mut lines: Vec<(String, Vec<Point>)> = Vec::new();
-        for (system, (s, ..)) in grid.plan.systems.iter().enumerate() {
-            let cells = grid.cells.iter().enumerate();
-            let mine = cells.filter(|(_, c)| c.workload == workload && c.system == system);
-            let mut points: Vec<Point> = mine
-                .filter_map(|(i, c)| {
-                    Some(point(f64::from(size(c.fleet)), grid.mean(i, place, metric)?, metric))
-                })
-                .collect();
-            points.sort_by(|a, b| a.x.total_cmp(&b.x));
-            lines.push((s.name.clone(), points));
-        }
-        let title = format!("{} over replicas ({}, simulated)", plot.metric, w.name);
-        let svg = plot::lines(&title, ["replicas", metric.doc], &lines, plot.log)?;
-        figures.push(Figure::new(&[&plot.metric, "replicas", &w.name], title, svg));
-    }
-    Ok(figures)
+    let of = |workload: usize| {
+        let name = &grid.plan.workloads[workload].0.name;
+        over(plot, grid, ("replicas", name), |cell| (cell.workload == workload).then(|| size(cell)))
+    };
+    (0..grid.plan.workloads.len()).map(of).collect()
+}
+
+/// A metric over the number of clients: a plot a fleet, a line a system.
+fn clients(plot: &Plot, grid: &Grid<'_>) -> anyhow::Result<Vec<Figure>> {
+    let size = |cell: &Cell| {
+        let workload = &grid.plan.workloads[cell.workload].0;
+        let shown = plot.workloads.is_empty() || plot.workloads.contains(&workload.name);
+        shown.then(|| workload.loads.iter().filter_map(|l| l.clients.as_ref()).flatten().sum())
+    };
+    let of = |fleet: usize| {
+        let name = &grid.plan.fleets[fleet].name;
+        over(plot, grid, ("clients", name), |cell| size(cell).filter(|_| cell.fleet == fleet))
+    };
+    (0..grid.plan.fleets.len()).map(of).collect()
+}
+
+/// A metric over a number of some cells: a line a system.
+fn over(
+    plot: &Plot,
+    grid: &Grid<'_>,
+    (of, name): (&str, &str),
+    number: impl Fn(&Cell) -> Option<u32>,
+) -> anyhow::Result<Figure> {
+    let (place, metric) = metric::find(&plot.metric).expect("the plan was checked");
+    let line = |system: usize| {
+        let mine = grid.cells.iter().enumerate().filter(|(_, cell)| cell.system == system);
+        let at = |(i, cell): (usize, &Cell)| {
+            let number = number(cell)?;
+            Some(point(f64::from(number), grid.mean(i, place, metric)?, metric))
+        };
+        let mut points: Vec<Point> = mine.filter_map(at).collect();
+        points.sort_by(|a, b| a.x.total_cmp(&b.x));
+        (grid.plan.systems[system].0.name.clone(), points)
+    };
+    let lines: Vec<_> = (0..grid.plan.systems.len()).map(line).collect();
+    let title = format!("{} over {of} ({name}, simulated)", plot.metric);
+    let svg = plot::lines(&title, [of, metric.doc], &lines, plot.log)?;
+    Ok(Figure::new(&[&plot.metric, of, name], title, svg))
 }
 
 /// A state of the replicas over time under the first seed: a plot a cell, a line a replica.

@@ -11,24 +11,16 @@
 //! or workloads runs a part of the goal. A weighted sum of TTFT and E2E is not judged here: the
 //! plots show the points of all systems.
 
-mod standing;
-mod tables;
+use anyhow::Context as _;
+use meridian_tools::plot::{self, Figure, Point};
 
-use anyhow::bail;
-
-use super::ablation::halves;
 use super::cells::{findings, simulate};
-use super::claim::Claim;
+use super::duels::{self, Duel};
 use super::grid::Grid;
 use super::plan::Plan;
-use super::spec::{Ref, System, Topology};
-use super::versus::{field, marks};
+use super::spec::{Ref, System};
+use super::versus::field;
 use super::{Context, Findings};
-use meridian_tools::plot;
-use meridian_tools::plot::Figure;
-use meridian_tools::plot::Point;
-use standing::Standing;
-pub(super) use standing::{Verdict, better, ratio};
 
 /// Runs the systems and counts where ours stands.
 ///
@@ -45,25 +37,16 @@ pub(crate) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
 /// # Errors
 /// A workload of neither half; no system of ours.
 pub(super) fn judge(context: &Context<'_>, plan: &Plan) -> anyhow::Result<Findings> {
-    halves(plan)?;
-    let ours = |system: &System, policy: &str| {
-        policy == marks::OURS && system.topology == Topology::TwoLayer
-    };
-    if !plan.systems.iter().any(|(system, policy, _)| ours(system, policy.name)) {
-        bail!("systems: `{}@two_layer` is missing; name it", marks::OURS);
-    }
+    let spec = &context.spec;
+    let compared = spec.duels.as_ref().context("duels: missing; name the system of ours")?;
+    duels::check(compared, plan)?;
     let grid = simulate(context, plan)?;
-    // Without a rival that answers, a cell has nothing to compare with.
-    let standings: Vec<Standing> =
-        grid.groups().iter().filter_map(|group| Standing::of(&grid, group)).collect();
     let mut found = findings(context, &grid)?;
-    let mut tables = vec![tables::summary(&grid, &standings), tables::dominated(&grid, &standings)];
-    tables.push(tables::cells(&grid, &standings));
-    tables.extend(standings.iter().map(|standing| tables::cell(&grid, standing)));
-    found.tables = tables;
-    found.claims = claims(&standings);
-    for standing in &standings {
-        found.figures.push(figure(&grid, standing)?);
+    // Without the tables of all systems: they are too many.
+    found.tables = duels::findings(spec, &grid)?.0;
+    let all = duels::all(&grid, compared);
+    for of_cell in all.chunk_by(|a, b| a.own == b.own) {
+        found.figures.push(figure(&grid, of_cell)?);
     }
     Ok(found)
 }
@@ -81,21 +64,11 @@ pub(super) fn named(systems: &[Ref<System>]) -> Vec<Ref<System>> {
     systems.iter().map(resolve).collect()
 }
 
-fn claims(standings: &[Standing]) -> Vec<Claim> {
-    let all = standings.len();
-    let free = standings.iter().filter(|s| s.dominated.is_none()).count();
-    let held = standings.iter().filter(|s| s.verdict() != Verdict::Behind).count();
-    vec![
-        Claim::target("no system is better than ours on all four metrics at once", free, all),
-        Claim::target("the score of ours is the best, or level with the best", held, all),
-    ]
-}
-
 /// Mean TTFT against mean E2E: a point for each system that answers, in the colour of its policy.
-fn figure(grid: &Grid<'_>, standing: &Standing) -> anyhow::Result<Figure> {
+fn figure(grid: &Grid<'_>, of_cell: &[Duel]) -> anyhow::Result<Figure> {
     let mut policies: Vec<plot::Line> = Vec::new();
-    let rivals = marks::field(grid, &standing.group);
-    for cell in std::iter::once(standing.own).chain(rivals) {
+    let own = of_cell[0].own;
+    for cell in std::iter::once(own).chain(of_cell.iter().map(|duel| duel.other)) {
         let policy = grid.plan.systems[grid.cells[cell].system].1.name;
         let mean = |metric| grid.named(cell, metric);
         let (Some(ttft), Some(e2e)) = (mean("ttft_ms.mean"), mean("e2e_ms.mean")) else { continue };
@@ -105,7 +78,7 @@ fn figure(grid: &Grid<'_>, standing: &Standing) -> anyhow::Result<Figure> {
             None => policies.push((policy.to_owned(), vec![point])),
         }
     }
-    let (workload, fleet) = standing.place(grid);
+    let (workload, fleet) = (grid.plan.workload(grid.cells[own]), grid.plan.fleet(grid.cells[own]));
     let title = format!("TTFT and E2E ({workload} on {fleet}, simulated)");
     let svg = plot::points(&title, ["mean TTFT, ms", "mean E2E, ms"], &policies, [true; 2])?;
     Ok(Figure::new(&["ttft-e2e", workload, fleet], title, svg))

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use meridian_tools::dist::Dist;
+use meridian_tools::metric::{self, Metric};
+use meridian_tools::stats::{self, Mean};
+
 use super::plan::{Cell, Plan};
 use super::runner::Observed;
-use meridian_tools::dist::Dist;
-use meridian_tools::metric;
-use meridian_tools::metric::Metric;
-use meridian_tools::stats;
-use meridian_tools::stats::Mean;
 
 /// Every cell of a plan with its results for each seed.
 pub struct Grid<'a> {

@@ -8,6 +8,7 @@ mod ceiling;
 mod probes;
 
 use super::plan::Plan;
+use super::values::Values;
 use super::{Context, Findings, cells};
 
 /// The experiment.
@@ -17,11 +18,12 @@ use super::{Context, Findings, cells};
 pub(crate) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     let plan = Plan::new(&context.spec, context.quick)?;
     let grid = cells::simulate(context, &plan)?;
-    let mut found = cells::findings(context, &grid)?;
-    found.tables.insert(0, ceiling::table(context, &plan)?);
     let sent = probes::measure(context)?;
-    found.tables.push(probes::table(&sent));
-    found.figures.push(probes::figure(&sent)?);
-    found.rows.extend(sent.iter().map(probes::row));
+    let figure = probes::figure(&sent)?;
+    let messages = Values { rows: sent.clone() }.results();
+    let computed = ceiling::rows(context, &plan)?.into_iter().chain(sent).collect();
+    let mut found = cells::findings_with(context, &grid, computed)?;
+    found.figures.push(figure);
+    found.rows.extend(messages);
     Ok(found)
 }

@@ -19,63 +19,44 @@ mod stage;
 
 use anyhow::Context as _;
 use meridian_protocol::units::Span;
-use meridian_sim::Report;
 
 use super::grid::Grid;
 use super::plan::Plan;
 use super::spec::{Measure, Spec};
+use super::values::Values;
 use super::{Context, Findings, params, results, runner};
 
 /// The measured part in the small variant of a live run.
 const QUICK: Measure = Measure { warmup: Span::secs(2), window: Span::secs(8) };
 
-/// Runs an experiment both ways.
+/// Runs an experiment both ways. A file with parts that run on real processes only has published
+/// figures for them, which the live results are compared with.
 ///
 /// # Errors
 ///
 /// If its file is invalid, or a process misbehaves.
 pub fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
-    shaped(context, |report| report, |_, _| Ok(()))
-}
-
-/// Runs an experiment both ways, converts the reports of both by `shape`, and adds to the results
-/// what `add` finds in the live ones.
-///
-/// # Errors
-///
-/// As [`run`], and those of `add`.
-pub(super) fn shaped(
-    context: &Context<'_>,
-    shape: fn(Report) -> Report,
-    add: impl FnOnce(&Grid<'_>, &mut Findings) -> anyhow::Result<()>,
-) -> anyhow::Result<Findings> {
     let mut plan = plan(&context.spec, context.quick)?;
     let (installed, speeds) = servers::prepare(&mut plan, context.servers.as_ref())?;
     let cells = plan.cells();
     let first = context.spec.first_seed;
     let seeds: Vec<u64> = (first..first + u64::from(context.seeds)).collect();
     // First, while nothing else needs the processor.
-    let (observed, machine) =
-        play::all((&plan, installed.as_ref()), &cells, &seeds, (shape, context.progress))?;
+    let (observed, machine) = play::all(
+        (&plan, installed.as_ref()),
+        &cells,
+        &seeds,
+        (runner::shape(&context.spec), context.progress),
+    )?;
     let live = Grid { plan: &plan, cells: cells.clone(), seeds: seeds.clone(), observed };
-    let simulate = |scenario| (context.simulate)(scenario).map(shape);
-    let shaping = Context {
-        spec: context.spec.clone(),
-        seeds: context.seeds,
-        quick: context.quick,
-        commit: context.commit.clone(),
-        servers: None,
-        runs: context.runs,
-        simulate: &simulate,
-        progress: context.progress,
-    };
-    let observed = runner::run(&shaping, &plan, &cells, &seeds, false)?;
+    let observed = runner::run(context, &plan, &cells, &seeds, false)?;
     let simulated = Grid { plan: &plan, cells, seeds, observed };
-    let mut found = Findings {
-        tables: compare::tables(&live, &simulated),
-        params: params::hash(&plan)?,
-        ..Findings::default()
+    let mut found = match context.spec.live_only.is_empty() {
+        true => Findings::default(),
+        false => Findings::of(&context.spec, Values::of(&live))?,
     };
+    found.params = params::hash(&plan)?;
+    found.tables.extend(compare::tables(&live, &simulated));
     found.tables.extend(speeds);
     found.tables.push(machine);
     for (grid, is_live) in [(&live, true), (&simulated, false)] {
@@ -85,7 +66,6 @@ pub(super) fn shaped(
             row
         }));
     }
-    add(&live, &mut found)?;
     Ok(found)
 }
 

@@ -9,18 +9,14 @@ mod sweep;
 mod testbed;
 
 use anyhow::Context as _;
+use meridian_tools::cluster::Score;
+use meridian_tools::plot::{self, Figure, Line, Point};
+use meridian_tools::stats::{self, Mean};
+use meridian_tools::table::Table;
 
 use super::claim::Claim;
 use super::spec::{Case, Compared, FlowClaim, FlowSystem};
 use super::{Context, Findings, params};
-use meridian_tools::cluster::Score;
-use meridian_tools::plot;
-use meridian_tools::plot::Figure;
-use meridian_tools::plot::Line;
-use meridian_tools::plot::Point;
-use meridian_tools::stats;
-use meridian_tools::stats::Mean;
-use meridian_tools::table::Table;
 use sweep::Sweep;
 
 pub(super) use load::run as load;

@@ -8,7 +8,6 @@
 //! No parameter is chosen here to match a figure: engines come from `engine`, workloads from
 //! `workload`, and [`params`] hashes both into every result.
 
-mod ablation;
 pub mod build;
 mod calibration;
 mod capacity;
@@ -16,6 +15,7 @@ pub mod catalogue;
 pub mod cells;
 pub mod claim;
 pub mod compare;
+mod duels;
 pub mod figures;
 mod goal;
 mod gorgo;
@@ -23,13 +23,11 @@ pub mod grid;
 mod heroserve;
 mod limits;
 pub mod live;
-mod llm_cache_router;
 mod mfs;
 pub mod overload;
 pub mod params;
 pub mod plan;
 mod planner_measured;
-mod pools;
 pub mod price;
 mod rates;
 mod registry;
@@ -42,23 +40,27 @@ pub mod shard;
 mod skywalker_cost;
 mod skywalker_load;
 pub mod spec;
+pub mod tables;
 pub mod trace;
 mod tuning;
+pub mod values;
 mod versus;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use meridian_fleet::llamacpp::Own;
+use meridian_tools::plot::Figure;
+use meridian_tools::table::Table;
 use serde_json::Value;
 
 use claim::Claim;
-use meridian_tools::plot::Figure;
-use meridian_tools::table::Table;
-pub use registry::{ALL, Code, Entry, RELEASE, find};
 use runner::{Progress, Simulate};
 use shard::Runs;
 use spec::{Measure, Spec};
+use values::Values;
+
+pub use registry::{ALL, Code, Entry, RELEASE, find};
 
 /// How to run an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -136,6 +138,28 @@ pub struct Findings {
     pub legend: Vec<String>,
     /// The hash of the calibrated parameters.
     pub params: String,
+}
+
+impl Findings {
+    /// The published figures and the tables of a file, beside values.
+    ///
+    /// # Errors
+    /// A plot that can't be drawn.
+    pub fn of(spec: &Spec, values: Values) -> anyhow::Result<Findings> {
+        let values = values.derived(&spec.quantities);
+        let (tables, figures) = tables::all(spec, &values)?;
+        let claims = claim::all(spec, &values);
+        Ok(Findings { tables, claims, figures, ..Findings::default() })
+    }
+
+    /// [`Findings::of`] values that the experiment's code computed, which are its results as well.
+    ///
+    /// # Errors
+    /// A plot that can't be drawn.
+    pub fn computed(spec: &Spec, values: Values, params: String) -> anyhow::Result<Findings> {
+        let rows = values.results();
+        Ok(Findings { rows, params, ..Findings::of(spec, values)? })
+    }
 }
 
 /// A completed experiment.

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use meridian_routing::policy::{Params, Spec as PolicySpec};
+use meridian_tools::generator;
+use meridian_tools::rule::every_policy;
 use meridian_workload::Generator;
 
 use super::catalogue::{self, World, catalogue};
 use super::spec::{Fleet, Load, Measure, Regions, Smaller, Spec, System, Workload};
 use super::trace::Recorded;
-use meridian_tools::generator;
-use meridian_tools::rule::every_policy;
 
 /// The parts of an experiment that a simulation needs.
 #[derive(Clone)]

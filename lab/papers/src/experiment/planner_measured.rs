@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
-use serde_json::json;
+use meridian_tools::dist::Dist;
+use meridian_tools::parallel;
+use meridian_tools::plot::{self, Figure};
+use meridian_tools::table::Table;
 
-use super::Context;
-use super::Findings;
-use super::claim::{Claim, Verdict};
-use super::params;
-use super::results;
-use crate::calibration::disaggregated::deployment::{Deployment, Pool, Row, numbered};
+use super::values::{Row, Values};
+use super::{Context, Findings, params};
+use crate::calibration::disaggregated::deployment::{self, Deployment, Pool, numbered};
 use crate::calibration::disaggregated::pace;
 use crate::calibration::disaggregated::planner::{
     self, Coefficients, Figures, Prediction, figures, measured,
@@ -20,14 +20,6 @@ use crate::calibration::disaggregated::procedure::measure;
 use crate::calibration::points::Side;
 use crate::calibration::silicon::tuned;
 use crate::calibration::statistics::{error, quantile};
-use meridian_tools::dist::Dist;
-use meridian_tools::parallel;
-use meridian_tools::plot;
-use meridian_tools::plot::Figure;
-use meridian_tools::table::Table;
-
-/// The goal for the median error of TTFT and TPOT.
-const GOAL: f64 = 0.15;
 
 /// A covered point with all predictions.
 struct Point {
@@ -59,6 +51,15 @@ impl By {
         }
     }
 
+    /// Its name in quantities.
+    const fn key(self) -> &'static str {
+        match self {
+            By::Planner => "planner",
+            By::EngineShares => "engine_coefficients",
+            By::Model => "engine_model",
+        }
+    }
+
     const fn of(self, point: &Point) -> Figures {
         match self {
             By::Planner => point.planner.figures,
@@ -75,7 +76,7 @@ impl By {
 pub(crate) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     let every = context.knob("every")?.max(1.0) as usize;
     let rows = numbered();
-    let covered: Vec<(&Row, Deployment)> =
+    let covered: Vec<(&deployment::Row, Deployment)> =
         rows.iter().filter_map(|row| Some((row, row.known.ok()?))).step_by(every).collect();
     let points = parallel(covered.len(), |nth| {
         let (row, it) = &covered[nth];
@@ -85,17 +86,15 @@ pub(crate) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     });
     let points: Vec<Point> = points.into_iter().collect::<anyhow::Result<_>>()?;
     let profiles = format!("{:?} {:?}", meridian_engine::GPUS, meridian_engine::TUNED);
-    Ok(Findings {
-        rows: points.iter().map(row).collect(),
-        claims: claims(&points),
-        tables: vec![errors(&points), by_load(&points), all(&points), left_out(&rows)],
-        figures: vec![drawn(&points)?],
-        params: params::of_text(&profiles),
-        ..Findings::default()
-    })
+    let values = points.iter().map(row).chain(errors(&points)).collect();
+    let params = params::of_text(&profiles);
+    let mut found = Findings::computed(&context.spec, Values { rows: values }, params)?;
+    found.tables.push(left_out(&rows));
+    found.figures.push(drawn(&points)?);
+    Ok(found)
 }
 
-fn predicted(row: &Row, it: &Deployment) -> anyhow::Result<Point> {
+fn predicted(row: &deployment::Row, it: &Deployment) -> anyhow::Result<Point> {
     let tuned = tuned(&it.point).context("its engine has no coefficients")?;
     let model = measure(it, &tuned, pace(it.point.gpu))?;
     Ok(Point {
@@ -121,61 +120,42 @@ fn off(points: &[&Point], by: By) -> [Vec<f64>; 3] {
     [of(|one| one.ttft), of(|one| one.tpot), of(|one| one.tokens)]
 }
 
-fn percent(value: f64) -> String {
-    if value.is_finite() { format!("{:.1} %", 100.0 * value) } else { "-".to_owned() }
-}
-
-const ERRORS: [&str; 9] = [
-    "part",
-    "GPU",
-    "predicted by",
-    "points",
-    "TTFT, median",
-    "TTFT, P90",
-    "TPOT, median",
-    "TPOT, P90",
-    "throughput, median",
-];
-
-fn line(table: &mut Table, names: [&str; 2], by: By, points: &[&Point]) {
+/// The errors of some points as a row.
+fn off_by(by: By, [about, of]: [&str; 2], points: &[&Point]) -> Row {
     let [ttft, tpot, tokens] = off(points, by);
-    let both = |errors: &[f64]| [0.5, 0.9].map(|share| percent(quantile(errors, share)));
-    let names = names.into_iter().chain([by.name()]).map(str::to_owned);
-    let cells = names.chain([points.len().to_string()]).chain(both(&ttft)).chain(both(&tpot));
-    table.row(cells.chain([percent(quantile(&tokens, 0.5))]));
+    let at = |errors: &[f64], share| Some(quantile(errors, share)).filter(|v| v.is_finite());
+    Row::new(by.name(), about, of)
+        .with("points", [points.len() as f64])
+        .with("ttft_off_p50", at(&ttft, 0.5))
+        .with("ttft_off_p90", at(&ttft, 0.9))
+        .with("tpot_off_p50", at(&tpot, 0.5))
+        .with("tpot_off_p90", at(&tpot, 0.9))
+        .with("tokens_off_p50", at(&tokens, 0.5))
 }
 
-fn errors(points: &[Point]) -> Table {
-    let mut table = Table::new("Errors, relative to the measurement", &ERRORS);
-    for fitted in [false, true] {
+/// The errors relative to the measurement: by part and GPU, and with the engine's coefficients by the
+/// load of the prefill instances.
+fn errors(points: &[Point]) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for side in [Side::Judged, Side::Fitted] {
         for gpu in ["h100 and h200", "h200", "h100"] {
             let about = |one: &&Point| {
-                (one.it.point.side == Side::Fitted) == fitted && gpu.contains(one.it.point.gpu)
+                part(one.it.point.side) == part(side) && gpu.contains(one.it.point.gpu)
             };
             let about: Vec<&Point> = points.iter().filter(about).collect();
-            let Some(first) = about.first() else { continue };
-            let side = part(first.it.point.side);
-            By::ALL.into_iter().for_each(|by| line(&mut table, [side, gpu], by, &about));
+            if !about.is_empty() {
+                rows.extend(By::ALL.map(|by| off_by(by, [part(side), gpu], &about)));
+            }
         }
     }
-    table
-}
-
-/// The errors with the engine's coefficients by the load of the prefill instances.
-fn by_load(points: &[Point]) -> Table {
-    let title = "All rows by the load of prefill, if prompts are computed one at a time";
-    let mut header = ERRORS;
-    header[0] = "load";
-    let mut table = Table::new(title, &header);
-    let parts = [("up to 0.8", 0.0, 0.8), ("0.8 to 1", 0.8, 1.0), ("above 1", 1.0, f64::INFINITY)];
-    for (name, from, to) in parts {
+    let loads = [("up to 0.8", 0.0, 0.8), ("0.8 to 1", 0.8, 1.0), ("above 1", 1.0, f64::INFINITY)];
+    for (name, from, to) in loads {
         let about: Vec<&Point> =
             points.iter().filter(|one| (from..to).contains(&one.engine_shares.load)).collect();
-        for by in [By::EngineShares, By::Model] {
-            line(&mut table, [name, "h100 and h200"], by, &about);
-        }
+        let by_load = |by| off_by(by, [name, "by load"], &about);
+        rows.extend([By::EngineShares, By::Model].map(by_load));
     }
-    table
+    rows
 }
 
 /// In words: `2 x tp8`, `1 x ep8`.
@@ -184,53 +164,27 @@ fn pool(pool: &Pool) -> String {
     format!("{} x {kind}{}", pool.replicas, pool.gpus)
 }
 
-fn all(points: &[Point]) -> Table {
-    let header = [
-        "row",
-        "part",
-        "GPU, engine",
-        "tokens",
-        "clients",
-        "prefill + decode",
-        "prefill load",
-        "TTFT, ms: measured",
-        "planner",
-        "engine's coefficients",
-        "engine model",
-        "TPOT, ms: measured",
-        "planner",
-        "engine's coefficients",
-        "engine model",
-        "tokens/s a GPU: measured",
-        "planner",
-        "engine's coefficients",
-        "engine model",
-    ];
-    let title = "Measured points of disaggregated serving: measured, and predicted";
-    let mut table = Table::new(title, &header);
-    for one in points {
-        let point = &one.it.point;
-        let names = [
-            one.number.to_string(),
-            if point.side == Side::Fitted { "odd" } else { "even" }.to_owned(),
-            format!("{}, {}", point.gpu, one.engine),
-            format!("{} + {}", point.isl, point.osl),
-            point.clients.to_string(),
-            format!("{} + {}", pool(&one.it.prefill), pool(&one.it.decode)),
-            format!("{:.2}", one.engine_shares.load),
-        ];
-        let each = [measured(&one.it)].into_iter().chain(By::ALL.map(|by| by.of(one)));
-        let each: Vec<Figures> = each.collect();
-        let ttft = each.iter().map(|one| format!("{:.0}", one.ttft));
-        let tpot = each.iter().map(|one| format!("{:.1}", one.tpot));
-        let tokens = each.iter().map(|one| format!("{:.1}", one.tokens));
-        table.row(names.into_iter().chain(ttft).chain(tpot).chain(tokens));
-    }
-    table
+/// A point: measured, and as each predicts it.
+fn row(one: &Point) -> Row {
+    let point = &one.it.point;
+    let part = if point.side == Side::Fitted { "odd row" } else { "even row" };
+    let engine = format!("{}, {}, {part}", point.gpu, one.engine);
+    let pools = format!("{} + {}", pool(&one.it.prefill), pool(&one.it.decode));
+    let row = Row::new(&engine, &format!("{} + {}", point.isl, point.osl), &pools)
+        .with("row", [one.number as f64])
+        .with("clients", [f64::from(point.clients)])
+        .with("prefill_load", [one.engine_shares.load]);
+    let by = By::ALL.map(|by| (by.key(), by.of(one)));
+    let all = std::iter::once(("measured", measured(&one.it))).chain(by);
+    all.fold(row, |row, (key, figures)| {
+        row.with(&format!("ttft_ms.{key}"), [figures.ttft])
+            .with(&format!("tpot_ms.{key}"), [figures.tpot])
+            .with(&format!("tokens_per_gpu_s.{key}"), [figures.tokens])
+    })
 }
 
 /// Rows that are not covered: the reason, and which they are.
-fn left_out(rows: &[Row]) -> Table {
+fn left_out(rows: &[deployment::Row]) -> Table {
     let header = ["why", "GPU, engine", "points", "rows of silicon.csv"];
     let mut table = Table::new("Rows that are not covered", &header);
     let mut groups: BTreeMap<_, Vec<usize>> = BTreeMap::new();
@@ -262,26 +216,6 @@ fn runs(numbers: &[usize]) -> Vec<String> {
     all.into_iter().map(text).collect()
 }
 
-fn claims(points: &[Point]) -> Vec<Claim> {
-    let judged: Vec<&Point> =
-        points.iter().filter(|one| one.it.point.side != Side::Fitted).collect();
-    let mut all = Vec::new();
-    for by in [By::Planner, By::EngineShares] {
-        let [ttft, tpot, _] = off(&judged, by);
-        for (what, errors) in [("TTFT", ttft), ("TPOT", tpot)] {
-            let median = quantile(&errors, 0.5);
-            all.push(Claim::about(
-                &format!("{}, even rows: {what}", by.name()),
-                "docs/planner.md",
-                format!("median within {}", percent(GOAL)),
-                format!("median {}, P90 {}", percent(median), percent(quantile(&errors, 0.9))),
-                Verdict::of(median < GOAL),
-            ));
-        }
-    }
-    all
-}
-
 /// Distribution of the judged rows' errors of TPOT and TTFT.
 fn drawn(points: &[Point]) -> anyhow::Result<Figure> {
     let judged: Vec<&Point> =
@@ -296,24 +230,6 @@ fn drawn(points: &[Point]) -> anyhow::Result<Figure> {
     let title = "Errors of the judged disaggregated points".to_owned();
     let svg = plot::cdf(&title, "relative error, %", &lines.collect::<Vec<_>>(), true)?;
     Ok(Figure::new(&["errors", "planner-measured"], title, svg))
-}
-
-fn row(point: &Point) -> serde_json::Value {
-    let measured = measured(&point.it);
-    let given = [
-        ("row", json!(point.number)),
-        ("part", json!(part(point.it.point.side))),
-        ("ttft_ms.measured", json!(measured.ttft)),
-        ("ttft_ms.planner", json!(point.planner.figures.ttft)),
-        ("ttft_ms.engine_coefficients", json!(point.engine_shares.figures.ttft)),
-        ("ttft_ms.engine_model", json!(point.model.ttft)),
-        ("tpot_ms.measured", json!(measured.tpot)),
-        ("tpot_ms.planner", json!(point.planner.figures.tpot)),
-        ("tpot_ms.engine_coefficients", json!(point.engine_shares.figures.tpot)),
-        ("tpot_ms.engine_model", json!(point.model.tpot)),
-    ];
-    let workload = format!("{} + {}", point.it.point.isl, point.it.point.osl);
-    results::bare(point.it.point.gpu, &workload, &given)
 }
 
 #[cfg(test)]

@@ -7,12 +7,12 @@
 
 use std::collections::BTreeMap;
 
+use meridian_tools::table::Table;
+
 use super::cells::{findings, simulate};
-use super::compare;
 use super::grid::Grid;
 use super::plan::Plan;
-use super::{Context, Findings, overload};
-use meridian_tools::table::Table;
+use super::{Context, Findings, compare, overload};
 
 /// Runs the file and adds a table of capacities.
 ///

@@ -2,9 +2,8 @@
 //! is [`cells::run`] unless [`OWN`] has another.
 
 use super::{
-    Context, Findings, ablation, calibration, capacity, cells, goal, gorgo, heroserve, limits,
-    live, llm_cache_router, mfs, planner_measured, pools, rates, release, saturation,
-    skywalker_cost, skywalker_load, tuning, versus,
+    Context, Findings, calibration, capacity, cells, goal, gorgo, heroserve, limits, live, mfs,
+    planner_measured, rates, release, saturation, skywalker_cost, skywalker_load, tuning, versus,
 };
 
 /// The experiment that judges a commit, once.
@@ -34,7 +33,7 @@ const OWN: &[(&str, Code, Option<Code>)] = &[
     ("skywalker-fig10", cells::run, Some(live::run)),
     ("gorgo-tables", gorgo::tables, Some(live::run)),
     ("gorgo-fit", gorgo::fit, None),
-    ("llm-cache-router", llm_cache_router::run, Some(llm_cache_router::local)),
+    ("llm-cache-router", cells::run, Some(live::run)),
     ("mfs-fig5", mfs::run, None),
     ("mfs-fig9", mfs::run, None),
     ("mfs-fig10", mfs::run, None),
@@ -60,15 +59,13 @@ const OWN: &[(&str, Code, Option<Code>)] = &[
     ("capacity", capacity::run, None),
     ("limits", limits::run, None),
     ("baseline-grid", tuning::run, None),
-    ("meridian-ablation", ablation::run, None),
     ("meridian-saturation", saturation::run, None),
     ("meridian-vs-all", versus::run, None),
     ("goal", goal::run, None),
     (RELEASE, release::run, None),
     ("open-loop-rates", rates::run, None),
     ("pd-capacities", rates::run, None),
-    ("pd-pairs", pools::pairs, Some(live::run)),
-    ("pd-break-even", pools::break_even, None),
+    ("pd-pairs", cells::run, Some(live::run)),
 ];
 
 /// Every experiment, by name. `build.rs` lists the files.

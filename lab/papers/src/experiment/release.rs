@@ -13,15 +13,14 @@ mod capacity;
 mod draw;
 
 use anyhow::{Context as _, bail, ensure};
+use meridian_tools::table::Table;
 use serde_json::json;
 
-use super::goal;
 use super::plan::Plan;
 use super::spec::{Fleet, Ref, Spec, Workload};
-use super::{Context, Findings};
+use super::{Context, Findings, goal};
 use capacity::Capacity;
 use draw::Drawn;
-use meridian_tools::table::Table;
 
 /// Digits of a commit's hash that decide.
 const DIGITS: usize = 12;

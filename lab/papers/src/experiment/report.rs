@@ -3,12 +3,11 @@
 use std::path::Path;
 
 use meridian_protocol::units::Span;
+use meridian_tools::staged::{put, staged};
+use meridian_tools::{commit, results};
 
 use super::spec::Measure;
-use super::{Findings, Outcome, claim, live, results};
-use meridian_tools::commit;
-use meridian_tools::staged::put;
-use meridian_tools::staged::staged;
+use super::{Findings, Outcome, claim, live};
 
 /// The note about overloaded systems.
 const OVERLOAD: &str = "These systems got more requests than they could answer. Their times grow \

@@ -1,12 +1,11 @@
 //! `results.json`: the results of an experiment, for programs.
 
+use meridian_tools::metric;
 use meridian_tools::results::nest;
-pub use meridian_tools::results::{bare, file, flat};
 use serde_json::{Map, Value, json};
 
 use super::build;
 use super::grid::Grid;
-use meridian_tools::metric;
 
 /// The rows of a grid, one per cell: metrics as means over seeds (sums for counts of failures),
 /// `null` if they do not apply, with the 95 % intervals and the share of collapsed seeds.

@@ -3,15 +3,16 @@
 //! Results are in the order of the cells and seeds, whichever finished first. A run depends only on
 //! its scenario, so the number of threads has no effect.
 
+use meridian_base::{Duration, Time};
 use meridian_sim::{Fate, Report, Sample, Scenario};
+use meridian_tools::bits;
+use meridian_tools::dist::Dist;
+use meridian_tools::metric::{self, Run};
 use serde::{Deserialize, Serialize};
 
 use super::plan::{Cell, Plan};
+use super::spec::Spec;
 use super::{Context, build, params};
-use meridian_tools::bits;
-use meridian_tools::dist::Dist;
-use meridian_tools::metric;
-use meridian_tools::metric::Run;
 
 /// The function that turns a scenario into a report: the simulator, or a stub in tests.
 pub type Simulate<'a> = dyn Fn(Scenario) -> anyhow::Result<Report> + Sync + 'a;
@@ -22,6 +23,24 @@ pub type Simulate<'a> = dyn Fn(Scenario) -> anyhow::Result<Report> + Sync + 'a;
 /// When the scenario contradicts itself.
 pub fn simulate(scenario: Scenario) -> anyhow::Result<Report> {
     Ok(meridian_sim::run(scenario)?)
+}
+
+/// What a file makes of the report of a run.
+pub(super) fn shape(spec: &Spec) -> fn(Report) -> Report {
+    if spec.until_done { until_done } else { |report| report }
+}
+
+/// A report whose window is the time of its work, until the last answer.
+fn until_done(mut report: Report) -> Report {
+    let last = report.requests.iter().map(|r| r.sent + r.e2e).max();
+    let took = last.map_or(report.window, |end| end.since(Time::ZERO));
+    let share = took.as_secs_f64() / report.window.as_secs_f64().max(1e-9);
+    report.replica_seconds *= share;
+    // The samples once a second after the end of a short run are meaningless.
+    let end = Time::ZERO + took + Duration::from_secs(1);
+    report.samples.retain(|sample| sample.at <= end);
+    report.window = took;
+    report
 }
 
 /// Called after each run: the number done, the total, and the name of the one that ended.
@@ -90,7 +109,7 @@ pub fn run(
     let jobs: Vec<(Cell, u64)> =
         cells.iter().flat_map(|cell| seeds.iter().map(|seed| (*cell, *seed))).collect();
     let one = |(cell, seed): (Cell, u64)| -> anyhow::Result<Observed> {
-        let report = (context.simulate)(build::scenario(plan, cell, seed)?)?;
+        let report = shape(&context.spec)((context.simulate)(build::scenario(plan, cell, seed)?)?);
         let price = build::replica_price(&plan.fleets[cell.fleet]);
         // A timeline shows a single run, the first seed's.
         Ok(Observed::of(report, price, keep_samples && Some(&seed) == seeds.first()))

@@ -9,19 +9,15 @@
 
 use anyhow::Context as _;
 use meridian_protocol::units::Span;
+use meridian_tools::{metric, stats};
 
-use super::Context;
-use super::Findings;
 use super::catalogue::catalogue;
 use super::cells::simulate;
 use super::grid::Grid;
-use super::params;
 use super::plan::Plan;
-use super::results;
 use super::spec::{Ref, Workload};
-use meridian_tools::metric;
-use meridian_tools::stats;
-use meridian_tools::table::Table;
+use super::values::{Row, Values};
+use super::{Context, Findings, params, results};
 
 /// A seed counts as collapsed when its mean TTFT is above this many times the lower quartile of the
 /// same system on the same workload, over all seeds of both starts.
@@ -46,12 +42,12 @@ pub(crate) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     spec.workloads = workloads;
     let plan = Plan::new(&spec, context.quick)?;
     let grid = simulate(context, &plan)?;
+    let rows = pairs(&grid).iter().flat_map(|pair| rows(&grid, pair)).collect();
     Ok(Findings {
         rows: results::rows(&grid),
-        tables: pairs(&grid).iter().map(|pair| table(&grid, pair)).collect(),
         violations: grid.violations(),
         params: params::hash(&plan)?,
-        ..Findings::default()
+        ..Findings::of(&spec, Values { rows })?
     })
 }
 
@@ -90,53 +86,37 @@ fn seeds(grid: &Grid<'_>, cell: usize) -> Vec<Seed> {
     ttft.into_iter().zip(hits).filter_map(|(ttft, hits)| Some((ttft?, hits?))).collect()
 }
 
-fn table(grid: &Grid<'_>, [cold, warm]: &[Vec<usize>; 2]) -> Table {
-    let cell = grid.cells[cold[0]];
-    let name = grid.plan.workload(cell).trim_end_matches(STARTS[0]).trim_end();
-    let title = format!(
-        "{name} on {}: share of seeds that collapsed (mean TTFT above {COLLAPSED} times the lower \
-         quartile of the system's seeds)",
-        grid.plan.fleet(cell)
-    );
-    let header = [
-        "system",
-        "seeds",
-        "collapsed, cold",
-        "collapsed, warm",
-        "median TTFT of the others, ms",
-        "of the collapsed, ms",
-        "hits of the others, %",
-        "of the collapsed, %",
-        "worst mean TTFT, ms",
-    ];
-    let mut table = Table::new(title, &header);
-    for (a, b) in cold.iter().zip(warm) {
+/// A row for each system, over the seeds of both starts.
+fn rows(grid: &Grid<'_>, [cold, warm]: &[Vec<usize>; 2]) -> Vec<Row> {
+    let row = |(a, b): (&usize, &usize)| {
+        let cell = grid.cells[*a];
         let starts = [seeds(grid, *a), seeds(grid, *b)];
         let all: Vec<Seed> = starts.concat();
         let times: Vec<f64> = all.iter().map(|s| s.0).collect();
-        let Some(bound) = stats::quantile(&times, 0.25).map(|q| COLLAPSED * q) else { continue };
+        let bound = stats::quantile(&times, 0.25).map(|q| COLLAPSED * q)?;
         let share = |seeds: &[Seed]| {
             let bad = seeds.iter().filter(|s| s.0 > bound).count();
-            format!("{:.2}", bad as f64 / seeds.len().max(1) as f64)
+            bad as f64 / seeds.len().max(1) as f64
         };
-        let median = |bad: bool, of: fn(&Seed) -> f64, digits: usize| {
+        let median = |bad: bool, of: fn(&Seed) -> f64| {
             let some: Vec<f64> = all.iter().filter(|s| (s.0 > bound) == bad).map(of).collect();
-            stats::median(&some).map_or("-".to_owned(), |m| format!("{m:.digits$}"))
+            stats::median(&some)
         };
-        let hits = |s: &Seed| s.1 * 100.0;
-        table.row([
-            grid.plan.system(grid.cells[*a]).to_owned(),
-            format!("{} + {}", starts[0].len(), starts[1].len()),
-            share(&starts[0]),
-            share(&starts[1]),
-            median(false, |s| s.0, 0),
-            median(true, |s| s.0, 0),
-            median(false, hits, 1),
-            median(true, hits, 1),
-            format!("{:.0}", times.iter().copied().fold(0.0, f64::max)),
-        ]);
-    }
-    table
+        let name = grid.plan.workload(cell).trim_end_matches(STARTS[0]).trim_end();
+        Some(
+            Row::new(grid.plan.system(cell), name, grid.plan.fleet(cell))
+                .with("seeds_cold", [starts[0].len() as f64])
+                .with("seeds_warm", [starts[1].len() as f64])
+                .with("collapsed_cold", [share(&starts[0])])
+                .with("collapsed_warm", [share(&starts[1])])
+                .with("ttft_others", median(false, |s| s.0))
+                .with("ttft_collapsed", median(true, |s| s.0))
+                .with("hits_others", median(false, |s| s.1))
+                .with("hits_collapsed", median(true, |s| s.1))
+                .with("ttft_worst", [times.iter().copied().fold(0.0, f64::max)]),
+        )
+    };
+    cold.iter().zip(warm).filter_map(row).collect()
 }
 
 #[cfg(test)]

@@ -22,15 +22,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, bail, ensure};
+use meridian_tools::parallel;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use part::{merge, share};
-
 use super::params;
 use super::runner::Progress;
-use meridian_tools::parallel;
+
+pub use part::{merge, share};
 
 /// The most shards of an experiment.
 const MOST: usize = 1 << 16;

@@ -9,21 +9,14 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use meridian_sim::{Autoscaler, Hardware, Load, Report, Scenario, Source};
+use meridian_tools::metric::Run;
+use meridian_tools::plot::{self, Figure, Point};
 use meridian_workload::{Diurnal, Generator, Poisson, open_loop};
-use serde_json::json;
 
-use super::claim::{Claim, Verdict};
 use super::plan::{Cell, Feed, Plan};
 use super::skywalker_load::{by_hour, peak_to_trough};
-use super::{Context, Findings, build, params, results};
-use meridian_tools::dist::Dist;
-use meridian_tools::metric::Run;
-use meridian_tools::plot;
-use meridian_tools::plot::Figure;
-use meridian_tools::plot::Point;
-use meridian_tools::stats;
-use meridian_tools::stats::Mean;
-use meridian_tools::table::Table;
+use super::values::{Row, Values};
+use super::{Context, Findings, build, params};
 
 /// USD an hour of eight H100s (section 2.1): on demand, and reserved for three years.
 const ON_DEMAND: f64 = 98.32;
@@ -43,19 +36,21 @@ const RATES: [u32; 16] = [4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 3
 pub(crate) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     let plan = Plan::new(&context.spec, context.quick)?;
     let day = Day::new(Diurnal::published());
-    let costs = day.costs();
-    let mut found = Findings {
-        params: params::hash(&plan)?,
-        tables: vec![cost_table(&costs)],
-        claims: claims(&day, &costs),
-        figures: vec![cost_figure(&costs)?, load_figure(&day)?],
-        ..Findings::default()
-    };
+    let mut rows = day.rows();
+    let loads = load_figure(&day)?;
     let fleet = Fleet::measure(context, &plan, day)?;
-    let outcomes = fleet.days(context, &plan)?;
-    found.tables.push(fleet.table(&outcomes));
-    found.rows = outcomes.iter().map(|o| fleet.row(o)).collect();
-    found.violations = outcomes.into_iter().flat_map(|o| o.violations).collect();
+    rows.push(
+        Row::new("", "day", "")
+            .with("mean_rps", [fleet.mean_rps])
+            .with("replica_rps", [fleet.capacity])
+            .with("replica_outstanding", [fleet.outstanding]),
+    );
+    let days = fleet.days(context, &plan)?;
+    let violations = days.iter().flat_map(|(_, broken)| broken.clone()).collect();
+    rows.extend(days.into_iter().map(|(row, _)| row));
+    let mut found = Findings::computed(&context.spec, Values { rows }, params::hash(&plan)?)?;
+    found.figures.push(loads);
+    found.violations = violations;
     Ok(found)
 }
 
@@ -78,77 +73,31 @@ impl Day {
         self.regions.iter().map(|hours| peak(hours)).sum()
     }
 
-    /// Each way of provisioning with its cost, in units of a divisible replica at the mean load.
-    fn costs(&self) -> Vec<(&'static str, f64)> {
+    /// The regions' days, and each way of provisioning with its cost, in units of a divisible replica
+    /// at the mean load.
+    fn rows(&self) -> Vec<Row> {
         let on_premises = RESERVED * (1.0 - ON_PREMISES_SAVES);
         let (apart, together) = (self.sum_of_peaks(), peak(&self.total));
         let mean = self.total.iter().sum::<f64>() / self.total.len() as f64;
-        vec![
-            (APART, apart * RESERVED),
-            (TOGETHER, together * RESERVED),
+        let regions = self.profile.regions.iter().map(|region| region.name).zip(&self.regions);
+        let all = regions.chain([("all", &self.total)]);
+        let days = all.map(|(name, hours)| {
+            Row::new("", name, "").with("peak_to_trough", [peak_to_trough(hours)])
+        });
+        let costs = [
+            ("reserved, each region for its own peak", apart * RESERVED),
+            ("reserved, for the peak of all together", together * RESERVED),
             ("on-premises, each region for its own peak", apart * on_premises),
-            (OWNED, together * on_premises),
-            (PERFECT, mean * ON_DEMAND),
-        ]
+            ("on-premises, for the peak of all together", together * on_premises),
+            ("on demand, perfect autoscaling", mean * ON_DEMAND),
+        ];
+        let cost = |(name, usd)| Row::new(name, "day", "divisible replicas").with("usd", [usd]);
+        days.chain(costs.map(cost)).collect()
     }
 }
-
-const APART: &str = "reserved, each region for its own peak";
-const TOGETHER: &str = "reserved, for the peak of all together";
-const OWNED: &str = "on-premises, for the peak of all together";
-const PERFECT: &str = "on demand, perfect autoscaling";
 
 fn peak(hours: &[f64]) -> f64 {
     hours.iter().copied().fold(0.0, f64::max)
-}
-
-fn cost(costs: &[(&str, f64)], name: &str) -> f64 {
-    costs.iter().find(|(n, _)| *n == name).map_or(f64::NAN, |(_, usd)| *usd)
-}
-
-fn cost_table(costs: &[(&str, f64)]) -> Table {
-    let together = cost(costs, TOGETHER);
-    let header = ["provisioning", "relative cost", "saves"];
-    let mut table =
-        Table::new("Cost by arithmetic, relative to reserved for all together", &header);
-    for (name, usd) in costs {
-        let ratio = usd / together;
-        let saves = (1.0 - usd / cost(costs, APART)) * 100.0;
-        table.row([(*name).to_owned(), format!("{ratio:.2}"), format!("{saves:.1} %")]);
-    }
-    table
-}
-
-fn claims(day: &Day, costs: &[(&str, f64)]) -> Vec<Claim> {
-    let ratios: Vec<f64> = day.regions.iter().map(|hours| peak_to_trough(hours)).collect();
-    let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = ratios.iter().copied().fold(0.0, f64::max);
-    let saved = (1.0 - cost(costs, TOGETHER) / cost(costs, APART)) * 100.0;
-    let perfect = cost(costs, PERFECT) / cost(costs, TOGETHER);
-    let about = |what: &str, published: f64, ours: f64, unit: &str, digits: usize| {
-        let verdict = Verdict::of((ours / published - 1.0).abs() <= 0.1);
-        let show = |v: f64| format!("{v:.digits$}{unit}");
-        Claim::about(what, "Fig. 3, section 2.2", show(published), show(ours), verdict)
-    };
-    vec![
-        about("peak over trough, steadiest region", 2.88, least, "x", 2),
-        about("peak over trough, least steady region", 32.64, most, "x", 2),
-        about("peak over trough, all together", 1.29, peak_to_trough(&day.total), "x", 2),
-        about("saved by provisioning for all together", 40.5, saved, " %", 1),
-        about("perfect on-demand autoscaling over reserved for all together", 2.2, perfect, "x", 2),
-    ]
-}
-
-fn cost_figure(costs: &[(&str, f64)]) -> anyhow::Result<Figure> {
-    let together = cost(costs, TOGETHER);
-    let bar = |(name, usd): &(&str, f64)| {
-        let v = usd / together;
-        ((*name).to_owned(), Point { x: 0.0, mean: v, low: v, high: v })
-    };
-    let bars: Vec<_> = costs.iter().map(bar).collect();
-    let title = "Cost of provisioning, by arithmetic".to_owned();
-    let svg = plot::bars(&title, "relative to reserved for all together", &bars)?;
-    Ok(Figure::new(&["cost"], title, svg))
 }
 
 fn load_figure(day: &Day) -> anyhow::Result<Figure> {
@@ -193,16 +142,6 @@ struct Variant {
     /// The provisioning delay in minutes of a real day, with an autoscaler.
     delay: Option<u64>,
     price: f64,
-}
-
-/// The results, by seed.
-struct Outcome {
-    name: String,
-    price: f64,
-    replicas: Vec<f64>,
-    attainment: Vec<f64>,
-    ttft_p90: Vec<f64>,
-    violations: Vec<String>,
 }
 
 impl Fleet {
@@ -338,7 +277,8 @@ impl Fleet {
         Ok(scenario)
     }
 
-    fn days(&self, context: &Context<'_>, plan: &Plan) -> anyhow::Result<Vec<Outcome>> {
+    /// Each way to serve the day: its results by seed, and broken invariants.
+    fn days(&self, context: &Context<'_>, plan: &Plan) -> anyhow::Result<Vec<(Row, Vec<String>)>> {
         let variants = self.variants(plan);
         let seeds = context.seeds as usize;
         let done = std::sync::atomic::AtomicUsize::new(0);
@@ -350,74 +290,24 @@ impl Fleet {
             Ok(report)
         });
         let mut reports = reports.into_iter();
-        let outcome = |variant: Variant| {
+        let outcome = |variant: &Variant| {
             let mine = reports.by_ref().take(seeds).collect::<anyhow::Result<Vec<Report>>>()?;
             Ok(outcome(variant, &mine))
         };
-        variants.into_iter().map(outcome).collect()
-    }
-
-    fn table(&self, outcomes: &[Outcome]) -> Table {
-        let title = format!(
-            "A simulated day: {:.2} requests/s in the mean, {:.2} a replica at most, {:.1} \
-             outstanding then",
-            self.mean_rps, self.capacity, self.outstanding
-        );
-        let header = [
-            "provisioning",
-            "replicas, mean",
-            "relative cost",
-            "within the objective, %",
-            "P90 TTFT ms",
-        ];
-        let mut table = Table::new(title, &header);
-        let unit = self.unit(outcomes);
-        for o in outcomes {
-            let show = |values: &[f64], scale: f64, digits: usize| {
-                stats::mean(values).map_or("-".to_owned(), |Mean { mean, low, high }| {
-                    let [mean, low, high] = [mean, low, high].map(|v| v * scale);
-                    format!("{mean:.digits$} ({low:.digits$}-{high:.digits$})")
-                })
-            };
-            table.row([
-                o.name.clone(),
-                show(&o.replicas, 1.0, 1),
-                show(&o.replicas, o.price / unit, 2),
-                show(&o.attainment, 100.0, 1),
-                show(&o.ttft_p90, 1.0, 0),
-            ]);
-        }
-        table
-    }
-
-    /// The hourly cost of reserved replicas for the combined peak.
-    fn unit(&self, outcomes: &[Outcome]) -> f64 {
-        let together = outcomes.get(1).and_then(|o| stats::mean(&o.replicas));
-        together.map_or(f64::NAN, |m| m.mean * RESERVED)
-    }
-
-    fn row(&self, o: &Outcome) -> serde_json::Value {
-        let mean = |values: &[f64]| stats::mean(values).map(|m| m.mean);
-        let given = [
-            ("replicas", json!(mean(&o.replicas))),
-            ("slo_attainment", json!(mean(&o.attainment))),
-            ("ttft_ms.p90", json!(mean(&o.ttft_p90))),
-            ("price_per_hour", json!(o.price)),
-        ];
-        results::bare(&o.name, "day", &given)
+        variants.iter().map(outcome).collect()
     }
 }
 
-fn outcome(variant: Variant, reports: &[Report]) -> Outcome {
+fn outcome(variant: &Variant, reports: &[Report]) -> (Row, Vec<String>) {
     let each = |get: &dyn Fn(&Report) -> f64| reports.iter().map(get).collect::<Vec<f64>>();
-    Outcome {
-        replicas: each(&|r| r.replica_seconds / r.window.as_secs_f64()),
-        attainment: each(&attainment),
-        ttft_p90: each(&|r| Run::new(r, None).ttft.as_ref().map_or(f64::NAN, |d: &Dist| d.p(90))),
-        violations: reports.iter().flat_map(|r| r.violations.clone()).collect(),
-        name: variant.name,
-        price: variant.price,
-    }
+    let replicas = each(&|r| r.replica_seconds / r.window.as_secs_f64());
+    let p90 = |r: &Report| Run::new(r, None).ttft.as_ref().map_or(f64::NAN, |d| d.p(90));
+    let row = Row::new(&variant.name, "day", "whole replicas")
+        .with("usd_per_hour", replicas.iter().map(|count| count * variant.price))
+        .with("replicas", replicas)
+        .with("slo_attainment", each(&attainment))
+        .with("ttft_ms.p90", each(&p90));
+    (row, reports.iter().flat_map(|r| r.violations.clone()).collect())
 }
 
 /// Share of the requests with an objective that met it.

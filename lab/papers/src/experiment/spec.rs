@@ -10,6 +10,7 @@
 mod capacity;
 mod compare;
 mod draw;
+mod duels;
 mod fleets;
 mod flow;
 mod flow_load;
@@ -17,6 +18,7 @@ mod flow_testbed;
 mod load;
 mod outage;
 mod pools;
+mod published;
 mod reference;
 mod replicas;
 mod trace;
@@ -28,9 +30,10 @@ use meridian_protocol::policy::Policy;
 use meridian_protocol::units::Span;
 use serde::{Deserialize, Serialize};
 
-pub use capacity::{Capacity, CapacityLoad, Saving};
+pub use capacity::{Capacity, CapacityLoad};
 pub use compare::{Exception, Half, Sweep, Tuned};
 pub use draw::{CapacityRuns, Chance, Draw, Range, Ranges};
+pub use duels::{DuelColumn, DuelKey, DuelTable, DuelTarget, Duels, Fact, Judged, Pairs, Pick};
 pub use fleets::{Exchanges, FleetCase, FleetClaim, FleetMetric, Fleets, Spread};
 pub use flow::{Case, Compared, FlowClaim, FlowSweep, FlowSystem};
 pub use flow_load::{FlowControl, FlowGrid, FlowLoad};
@@ -38,6 +41,10 @@ pub use flow_testbed::{FlowTestbed, Gated, TestbedLoad, TestbedModel, TestbedSlo
 pub use load::{Bursts, Load, Workload};
 pub use outage::{Lost, Outage};
 pub use pools::Pool;
+pub use published::{
+    Bound, Column, Label, Published, PublishedTable, Quantity, RowName, Show, TableSpec, Value,
+    Word,
+};
 pub use reference::{Ref, read, read_file};
 pub use replicas::{Degraded, Fleet, Group, Speed};
 pub use trace::Trace;
@@ -87,6 +94,23 @@ pub struct Spec {
     /// Published figures to compare with.
     #[serde(default)]
     pub published: Vec<Published>,
+    /// Published tables, from which figures are computed that have no value of their own.
+    #[serde(default)]
+    pub published_tables: Vec<PublishedTable>,
+    /// Quantities beside the metrics of a run: how they are written, or derived.
+    #[serde(default)]
+    pub quantities: Vec<Quantity>,
+    /// Tables beside the usual ones, before them.
+    #[serde(default)]
+    pub tables: Vec<TableSpec>,
+    /// One system against the others, cell by cell.
+    pub duels: Option<Duels>,
+    /// Whether a run is a fixed amount of work: its window is the time until its last answer.
+    #[serde(default)]
+    pub until_done: bool,
+    /// Fleets and workloads that run on real processes only.
+    #[serde(default)]
+    pub live_only: Vec<String>,
     /// Plots.
     #[serde(default)]
     pub plots: Vec<Plot>,
@@ -280,74 +304,6 @@ impl Default for Smaller {
     }
 }
 
-/// A published figure: a value of `of`, or its comparison with `over` or `minus`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Published {
-    /// Its statement.
-    pub what: String,
-    /// Its source: section, figure, table.
-    pub source: String,
-    /// The metric.
-    pub metric: String,
-    /// The systems it is about.
-    pub of: Vec<String>,
-    /// The figure is a ratio to each of these.
-    #[serde(default)]
-    pub over: Vec<String>,
-    /// The figure is a difference from each of these.
-    #[serde(default)]
-    pub minus: Vec<String>,
-    /// Workloads it is about; all when empty.
-    #[serde(default)]
-    pub workloads: Vec<String>,
-    /// Fleets it is about; all when empty.
-    #[serde(default)]
-    pub fleets: Vec<String>,
-    /// The others run on this fleet instead of the same one.
-    pub on: Option<String>,
-    /// The others run this workload instead of the same one.
-    pub against: Option<String>,
-    /// The value, the ends of a range, or in words what a statement without a figure says.
-    pub value: Value,
-}
-
-/// A number, two that bound a range, or a word.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(untagged)]
-pub enum Value {
-    /// What is published has no figure.
-    Word(Word),
-    /// A number.
-    One(f64),
-    /// From, to.
-    Range([f64; 2]),
-}
-
-impl Value {
-    /// The ends, equal for a single number.
-    ///
-    /// # Errors
-    /// The word, if it has no figure.
-    pub fn ends(self) -> Result<[f64; 2], Word> {
-        match self {
-            Value::Word(word) => Err(word),
-            Value::One(v) => Ok([v, v]),
-            Value::Range(ends) => Ok(ends),
-        }
-    }
-}
-
-/// A comparison without a figure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Word {
-    /// Larger.
-    More,
-    /// Smaller.
-    Less,
-}
-
 /// A plot of a metric, one for each workload and fleet unless it says otherwise.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -359,6 +315,9 @@ pub struct Plot {
     /// Logarithmic axis of values.
     #[serde(default)]
     pub log: bool,
+    /// The workloads of a plot over their clients; all when empty.
+    #[serde(default)]
+    pub workloads: Vec<String>,
 }
 
 /// A kind of plot.
@@ -373,6 +332,8 @@ pub enum Kind {
     Cdf,
     /// A line a system over the replicas of the fleets, with intervals.
     Replicas,
+    /// A line a system over the clients of the workloads, with intervals: a plot a fleet.
+    Clients,
     /// A line a replica over time (`kv_used`, `outstanding`, `running`), one plot a system.
     Timeline,
 }

@@ -1,8 +1,9 @@
 //! Tests of the path from a file to the written results, with a stub in place of the simulator.
 
-use super::*;
 use meridian_base::{Duration, Time};
 use meridian_sim::{Fate, Record, Report, Sample, Scenario, Source};
+
+use super::*;
 
 pub(super) const YAML: &str = "
 title: Two policies

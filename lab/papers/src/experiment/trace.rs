@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail, ensure};
 use meridian_base::{Duration, Time, mix};
+use meridian_tools::trace_file;
 use meridian_workload::Program;
 use meridian_workload::trace::{
     EXCERPTS, Format, ProgramOptions, ReadOptions, Shape, TraceRequest, find_excerpt, shape,
@@ -16,7 +17,6 @@ use meridian_workload::trace::{
 };
 
 use super::spec::{Measure, Place, Trace};
-use meridian_tools::trace_file;
 
 /// Most requests of a run.
 const MOST: usize = 1 << 22;

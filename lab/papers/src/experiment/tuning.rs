@@ -15,17 +15,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use meridian_config::AdmissionMode;
 use meridian_protocol::policy::{Policy, Scalar};
+use meridian_tools::rule::every_policy;
+use meridian_tools::stats::Mean;
+use meridian_tools::table::Table;
 
-use super::ablation::halves;
 use super::cells::simulate;
 use super::compare::{self, SCORE};
+use super::duels::halves;
 use super::grid::Grid;
 use super::plan::Plan;
 use super::spec::{Half, Ref, Spec, Sweep, System, Topology, Tuned};
 use super::{Context, Findings, build, params, results};
-use meridian_tools::rule::every_policy;
-use meridian_tools::stats::Mean;
-use meridian_tools::table::Table;
 
 /// Topologies that are tuned separately.
 const TOPOLOGIES: [Topology; 2] = [Topology::TwoLayer, Topology::Flat];

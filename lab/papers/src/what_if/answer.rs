@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, ensure};
 use meridian_protocol::suggest;
+use meridian_tools::parallel;
 
 use super::fleet::{Arrangement, MOST};
 use super::least::least;
@@ -11,7 +12,6 @@ use super::question::Question;
 use super::rows::Row;
 use super::run::{Cell, Prepared};
 use super::shadow;
-use meridian_tools::parallel;
 
 /// Called after each fleet: the number done, and the name of the one that ended.
 pub type Progress<'a> = dyn Fn(usize, &str) + Sync + 'a;

@@ -1,6 +1,8 @@
 //! The answer for programs: `what-if.json`, and every row as a table with a column for each field.
 
 use meridian_routing::{ShadowTotals, Would};
+use meridian_tools::flat::Flat;
+use meridian_tools::load::Quantiles;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, Found, Least};
@@ -8,8 +10,6 @@ use super::live::Live;
 use super::question::Question;
 use super::rows::Row;
 use super::{headline, table};
-use meridian_tools::flat::Flat;
-use meridian_tools::load::Quantiles;
 
 /// The whole answer.
 pub(super) fn json(question: &Question, answer: &Answer, command: &str) -> Value {

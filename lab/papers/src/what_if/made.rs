@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use meridian_base::{Time, mix};
+use meridian_tools::trace_file;
 use meridian_workload::trace::ServeGenReader;
 use meridian_workload::{
     Arrival, Diurnal, Generator, Poisson, Program, ServeGen, Step, open_loop, servegen_steps,
@@ -16,7 +17,6 @@ use meridian_workload::{
 
 use super::places::Places;
 use super::traffic::Sent;
-use meridian_tools::trace_file;
 
 /// A window of ServeGen's rates, in seconds.
 const WINDOW_S: f64 = 600.0;

@@ -6,13 +6,11 @@ use std::time::Duration;
 use meridian_base::Time;
 use meridian_routing::ShadowTotals;
 use meridian_sim::{Fate, Record, Report};
+use meridian_tools::load::{Quantiles, Slo, Times};
 use meridian_workload::BYTES_PER_TOKEN;
 
 use super::overload::Waiting;
 use super::places::Places;
-use meridian_tools::load::Quantiles;
-use meridian_tools::load::Slo;
-use meridian_tools::load::Times;
 
 /// Bytes of an event of a stream, one for each token: the mean of vLLM's in
 /// `product/wire/src/signals/fixtures/vllm/chat.sse`.

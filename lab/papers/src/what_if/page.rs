@@ -3,9 +3,10 @@
 
 use std::fmt::Write as _;
 
+use meridian_tools::table::Table;
+
 use super::report::{OVERLOAD, Report};
 use super::{headline, table};
-use meridian_tools::table::Table;
 
 const STYLE: &str = include_str!("page.css");
 

@@ -1,11 +1,10 @@
 //! The plot: GPUs against P90 TTFT, a line for each policy.
 
+use meridian_tools::plot::{Line, Point, lines};
+
 use super::answer::Answer;
 use super::headline::named_as;
 use super::question::Question;
-use meridian_tools::plot::Line;
-use meridian_tools::plot::Point;
-use meridian_tools::plot::lines;
 
 /// The title of the plot.
 pub(super) const TITLE: &str = "P90 TTFT by the number of GPUs";

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use meridian_plan::prices_by_kind;
 use meridian_routing::HeldConfig;
+use meridian_tools::load::Slo;
+use meridian_tools::rule::Rule;
 
 use super::fleet::{Arrangement, Gpus};
 use super::places::Places;
 use super::traffic::Traffic;
 use crate::experiment::price;
-use meridian_tools::load::Slo;
-use meridian_tools::rule::Rule;
 
 /// What to simulate.
 pub struct Question {

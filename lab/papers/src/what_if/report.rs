@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use meridian_tools::staged::{put, staged};
+use meridian_tools::table::Table;
+
 use super::answer::Answer;
 use super::question::Question;
 use super::{headline, json, page, plot, shadow, table};
-use meridian_tools::staged::put;
-use meridian_tools::staged::staged;
-use meridian_tools::table::Table;
 
 /// A note about overloaded fleets.
 pub(super) const OVERLOAD: &str = "These fleets get more than they can answer. Their times grow with \

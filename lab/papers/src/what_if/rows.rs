@@ -1,13 +1,13 @@
 //! A row of the answer: a policy on a fleet, over all seeds.
 
 use meridian_routing::ShadowTotals;
+use meridian_tools::load::Quantiles;
 
 use super::fleet::{fleet, shown, usd_per_hour};
 use super::measured::Measured;
 use super::overload::{self, Waiting};
 use super::question::Question;
 use super::run::Cell;
-use meridian_tools::load::Quantiles;
 
 /// A policy on a fleet: means over the seeds.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -6,14 +6,14 @@ use std::time::Duration;
 use anyhow::ensure;
 use meridian_base::Time;
 use meridian_sim as sim;
+use meridian_tools::replay::WAITS;
+use meridian_tools::rule::Rule;
 
 use super::fleet::{Arrangement, fleet};
 use super::measured::Measured;
 use super::question::Question;
 use super::traffic::{Sent, Stream};
 use crate::experiment::build;
-use meridian_tools::replay::WAITS;
-use meridian_tools::rule::Rule;
 
 /// A policy on a fleet.
 #[derive(Clone, Copy)]

@@ -7,10 +7,10 @@
 //! policy where it is followed: caches and queues are then its own.
 
 use meridian_routing::ShadowTotals;
+use meridian_tools::table::Table;
 
 use super::live::Live;
 use super::rows::Row;
-use meridian_tools::table::Table;
 
 /// Difference up to which live and simulated figures agree.
 const CLOSE: f64 = 0.05;

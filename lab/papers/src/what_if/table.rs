@@ -1,11 +1,12 @@
 //! The tables of the answer.
 
+use meridian_tools::load::Quantiles;
+use meridian_tools::table::Table;
+
 use super::answer::{Answer, Found};
 use super::headline::{counted, named_as};
 use super::question::Question;
 use super::rows::Row;
-use meridian_tools::load::Quantiles;
-use meridian_tools::table::Table;
 
 /// Each policy on each fleet.
 pub(super) fn fleets(question: &Question, answer: &Answer) -> Table {

@@ -6,12 +6,12 @@ use std::time::Duration;
 use meridian_base::Time;
 use meridian_protocol::policy::{Policy, Scalar};
 use meridian_routing::HeldConfig;
+use meridian_tools::generator;
+use meridian_tools::rule::Rule;
 use meridian_workload::trace::{Outcome, TraceRequest};
 
 use super::run::{Cell, Prepared};
 use super::*;
-use meridian_tools::generator;
-use meridian_tools::rule::Rule;
 
 fn made(name: &str, rate: f64) -> Source {
     let generator = generator::build(&Policy { name: name.to_owned(), ..Policy::default() });

@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail, ensure};
 use meridian_base::{Time, mix};
+use meridian_tools::replay::{ANSWERS, tails};
+use meridian_tools::trace_file;
 use meridian_workload::Program;
 use meridian_workload::trace::{
     Excerpt, Format, Outcome, ProgramOptions, ReadOptions, Shape, TraceError, TraceRequest, shape,
@@ -20,9 +22,6 @@ use meridian_workload::trace::{
 use super::live::{self, Live};
 use super::made::Made;
 use super::places::Places;
-use meridian_tools::replay::ANSWERS;
-use meridian_tools::replay::tails;
-use meridian_tools::trace_file;
 
 /// Most requests of a question.
 pub(super) const MOST: u64 = 1 << 20;

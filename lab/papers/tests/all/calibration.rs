@@ -1,17 +1,10 @@
 //! Tests the engine model against measurements: the report's claims, on part of the data.
 
-use meridian_papers::calibration::Row;
-use meridian_papers::calibration::disaggregated;
 use meridian_papers::calibration::disaggregated::deployment::deployments;
-use meridian_papers::calibration::disaggregated::planner;
-use meridian_papers::calibration::lru_rows;
-use meridian_papers::calibration::measured_rows;
-use meridian_papers::calibration::points::Side;
-use meridian_papers::calibration::points::points;
-use meridian_papers::calibration::prefill_rows;
-use meridian_papers::calibration::silicon;
-use meridian_papers::calibration::statistics::error;
-use meridian_papers::calibration::statistics::quantile;
+use meridian_papers::calibration::disaggregated::{self, planner};
+use meridian_papers::calibration::points::{Side, points};
+use meridian_papers::calibration::statistics::{error, quantile};
+use meridian_papers::calibration::{Row, lru_rows, measured_rows, prefill_rows, silicon};
 
 fn met(rows: &[Row]) -> Vec<String> {
     rows.iter().filter(|row| row.met() == Some(false)).map(|row| row.check.clone()).collect()

@@ -7,11 +7,8 @@
 pub(crate) mod suite;
 
 use meridian_base::{Rng, Time};
-use meridian_papers::fleet::Deployed;
-use meridian_papers::fleet::Mode;
-use meridian_papers::fleet::Placed;
-use meridian_papers::fleet::System;
 use meridian_papers::fleet::lengths::requests;
+use meridian_papers::fleet::{Deployed, Mode, Placed, System};
 use meridian_plan::{Lengths, Ranked, Task, plan};
 
 const PLANS: usize = 100;

@@ -14,12 +14,14 @@
 //! It does not model contention between transfers (the KV of 8,192 tokens of DeepSeek takes 6 ms),
 //! nor the time of the routers and of setting up a transfer.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use meridian_base::{Duration, RequestId, Time};
+use meridian_engine::{BLOCK_TOKENS, ConfigError, Input, Leg, Output, Tuned};
+
 use super::deployment::{Deployment, Pool};
 use super::replica::{Replica, Role, with_kv_format};
 use crate::calibration::campaign::{Clients, Latency, submission};
-use meridian_base::{Duration, RequestId, Time};
-use meridian_engine::{BLOCK_TOKENS, ConfigError, Input, Leg, Output, Tuned};
-use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes a second between two nodes, one direction, for each GPU: a NIC of 400 Gb/s
 /// (aiconfigurator's `inter_node_bw` of both systems).

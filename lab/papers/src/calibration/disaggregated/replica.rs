@@ -16,12 +16,13 @@
 //! It does not model that experts on one rank may be in more demand than those on another, nor
 //! that replicas of 16 GPUs span two nodes.
 
-use super::deployment::Pool;
 use meridian_base::Time;
 use meridian_engine::{
     BLOCK_TOKENS, Config, ConfigError, Engine, Gpu, Input, Model, Output, Profile, Ranks, Software,
     Terms, Together, TokenOutputs, Tuned,
 };
+
+use super::deployment::Pool;
 
 /// What a pool computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

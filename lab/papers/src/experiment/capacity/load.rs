@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use meridian_routing::HeldConfig;
+use meridian_tools::generator;
+use meridian_tools::rule::Rule;
 use meridian_workload::trace::find_excerpt;
 use meridian_workload::{Diurnal, Generator};
 
@@ -15,8 +17,6 @@ use crate::experiment::spec::{Capacity, CapacityLoad, Measure, Regions, Topology
 use crate::what_if::{
     Arrangement, Cut, Gpus, Made, Places, Prices, Question, Source, TraceFile, Traffic,
 };
-use meridian_tools::generator;
-use meridian_tools::rule::Rule;
 
 /// Seconds that a request may wait in a gateway: longer than any objective, so that policies that
 /// queue there are judged by the same times as those that queue in engines.

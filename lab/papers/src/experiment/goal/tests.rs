@@ -1,12 +1,12 @@
 use meridian_sim::{Fate, Record, Report, Scenario};
+use meridian_tools::table::Table;
 
 use super::*;
 use crate::experiment;
+use crate::experiment::claim::Claim;
 use crate::experiment::shard::Runs;
 use crate::experiment::spec::{Spec, read};
 use crate::experiment::tests::record;
-use meridian_tools::stats::Mean;
-use meridian_tools::table::Table;
 
 /// Four cells, told apart by their number of replicas.
 const YAML: &str = "
@@ -53,6 +53,13 @@ fn stand_in(scenario: Scenario) -> anyhow::Result<Report> {
     })
 }
 
+/// An experiment with the tables of the goal.
+fn with_duels(yaml: &str) -> Spec {
+    let entry = experiment::find("goal").expect("it is in the registry");
+    let file: Spec = read(entry.name, entry.yaml).unwrap();
+    Spec { duels: file.duels, ..read("test", yaml).unwrap() }
+}
+
 fn cell<'a>(table: &'a Table, row: [&str; 2], column: &str) -> &'a str {
     let at = table.header.iter().position(|h| h == column).expect(column);
     &table.rows.iter().find(|r| r[..2] == row).expect(row[0])[at]
@@ -62,7 +69,7 @@ fn cell<'a>(table: &'a Table, row: [&str; 2], column: &str) -> &'a str {
 // without being dominated. A system that leaves requests unanswered is no rival.
 #[test]
 fn cells_are_counted_by_kind() {
-    let spec: Spec = read("test", YAML).unwrap();
+    let spec = with_duels(YAML);
     let context = Context {
         spec,
         seeds: 4,
@@ -74,35 +81,30 @@ fn cells_are_counted_by_kind() {
         progress: &|_, _, _| (),
     };
     let found = run(&context).unwrap();
-    let [summary, dominated, cells, first, ..] = &found.tables[..] else { panic!("tables") };
-    let all = |column| cell(summary, ["all", "both"], column);
-    assert_eq!(
-        ["cells", "dominated", "best", "level", "behind"].map(all),
-        ["4", "1", "1", "1", "2"]
-    );
-    let at_half = |half, column| cell(summary, ["50 %", half], column);
-    assert_eq!(at_half("tuning", "best"), "1");
-    assert_eq!(at_half("judging", "behind"), "1");
+    let [summary, _, all, dominated, cells, metrics] = &found.tables[..] else { panic!("tables") };
+    assert_eq!(all.rows[0][..5], ["4", "1", "1", "1", "2"]);
+    assert_eq!(cell(summary, ["50 %", "tuning"], "best"), "1");
+    assert_eq!(cell(summary, ["50 %", "judging"], "behind"), "1");
     assert_eq!(cell(summary, ["-", "judging"], "behind"), "1");
 
     assert_eq!(dominated.rows.len(), 1);
     assert_eq!(dominated.rows[0][..3], ["dominated at 50 %", "f1", "dynamo_kv-tuned@flat"]);
-    assert_eq!(dominated.rows[0][3], "1.053");
-    let verdict = |name, load| cell(cells, [name, load], "ours is");
+    assert_eq!(dominated.rows[0][3], "0.950");
+    let result = |name, load| cell(cells, [name, load], "result");
     let expected =
         [("dominated", "50 %", "behind"), ("best", "50 %", "best"), ("even", "50 %", "level")];
     for (name, load, expected) in expected {
-        assert_eq!(verdict(name, load), expected, "{name}");
+        assert_eq!(result(name, load), expected, "{name}");
     }
-    assert_eq!(verdict("behind", "-"), "behind");
-    assert_eq!(cell(cells, ["best", "50 %"], "best rival / ours"), "1.100");
-    assert_eq!(cell(cells, ["best", "50 %"], "best rival"), "dynamo_kv-tuned@flat");
+    assert_eq!(result("behind", "-"), "behind");
+    assert_eq!(cell(cells, ["best", "50 %"], "score"), "1.100");
+    assert_eq!(cell(cells, ["best", "50 %"], "system"), "dynamo_kv-tuned@flat");
     assert_eq!(cell(cells, ["behind", "-"], "dominated by"), "-");
     // 0.8 of both TTFTs, 1 of the rest: 0.8 to the power of a half.
-    assert_eq!(cell(cells, ["behind", "-"], "best rival / ours"), "0.894");
+    assert_eq!(cell(cells, ["behind", "-"], "score"), "0.894");
 
-    assert_eq!(first.title, "dominated at 50 % on f1");
-    assert_eq!(first.rows[1][..3], ["ttft_ms.mean", "1000", "950"]);
+    assert_eq!(metrics.rows[1][..2], ["dominated at 50 %", "f1"]);
+    assert_eq!(metrics.rows[1][3..6], ["ttft_ms.mean", "1000", "950"]);
     let verdicts: Vec<_> = found.claims.iter().map(Claim::verdict).collect();
     assert_eq!(verdicts, ["agrees in 3, differs in 1", "agrees in 2, differs in 2"]);
     assert_eq!(found.figures.len(), 4);
@@ -114,7 +116,7 @@ fn cells_are_counted_by_kind() {
 fn cells_without_a_rival_are_left_out() {
     let only = |names: &str| {
         let all = "[meridian@two_layer, dynamo_kv-tuned@flat, skywalker@two_layer]";
-        let spec: Spec = read("test", &YAML.replace(all, names)).unwrap();
+        let spec = with_duels(&YAML.replace(all, names));
         let context = Context {
             spec,
             seeds: 1,
@@ -133,17 +135,6 @@ fn cells_without_a_rival_are_left_out() {
     assert!(title.ends_with("; 4 cells have no rival that answers and are left out"), "{title}");
 }
 
-// The ends of the interval decide: above 1 is best, below 0.99 is behind, everything between is
-// level.
-#[test]
-fn intervals_decide() {
-    let of = |low, high| Verdict::of(Mean { mean: (low + high) / 2.0, low, high });
-    assert_eq!(of(1.001, 1.2), Verdict::Best);
-    assert_eq!(of(0.8, 1.2), Verdict::Level);
-    assert_eq!(of(0.97, 0.995), Verdict::Level);
-    assert_eq!(of(0.8, 0.985), Verdict::Behind);
-}
-
 // The complete file is valid: 24 workloads at three levels, of both halves, with ours and 32
 // rivals; each kind has a workload of either half.
 #[test]
@@ -152,7 +143,7 @@ fn the_file_is_fine() {
     let mut spec: Spec = read(entry.name, entry.yaml).unwrap();
     spec.systems = named(&spec.systems);
     let plan = Plan::new(&spec, false).unwrap();
-    halves(&plan).unwrap();
+    duels::check(spec.duels.as_ref().unwrap(), &plan).unwrap();
     assert_eq!((plan.workloads.len(), plan.systems.len()), (72, 33));
     let bases: Vec<&str> = plan.workloads.iter().map(|w| w.0.base()).collect();
     for kind in bases.iter().filter_map(|base| base.strip_suffix("-tuning")) {

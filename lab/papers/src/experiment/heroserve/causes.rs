@@ -7,16 +7,16 @@
 
 use anyhow::Context as _;
 use meridian_plan::{Network, Slo, Subject, Task};
+use meridian_tools::table::Table;
+use meridian_tools::{parallel, results};
 use serde_json::json;
 
 use super::fleets::ATTAINMENT;
 use super::unit;
 use crate::experiment::claim::Claim;
 use crate::experiment::spec::{FleetCase, FleetMetric, Fleets};
-use crate::experiment::{Context, Findings, params, results};
+use crate::experiment::{Context, Findings, params};
 use crate::fleet::{Asked, Assumption, Assumptions, Deployed, Mode, System, lengths, sustained};
-use meridian_tools::parallel;
-use meridian_tools::table::Table;
 
 /// The assumptions in the order in which one table takes them away, and what each says.
 const ALL: [(Assumption, &str); 5] = [

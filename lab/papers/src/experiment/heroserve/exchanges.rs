@@ -2,18 +2,16 @@
 
 use anyhow::{Context as _, ensure};
 use meridian_plan::{GpuId, Topology};
+use meridian_tools::plot::{self, Figure, Point};
+use meridian_tools::table::Table;
+use meridian_tools::{parallel, results};
 use serde_json::json;
 
 use super::unit;
 use crate::experiment::claim::Claim;
 use crate::experiment::spec::{Exchanges, FleetClaim, Spread};
-use crate::experiment::{Context, Findings, params, results};
+use crate::experiment::{Context, Findings, params};
 use crate::fleet::{Exchange, Mode, System};
-use meridian_tools::parallel;
-use meridian_tools::plot;
-use meridian_tools::plot::Figure;
-use meridian_tools::plot::Point;
-use meridian_tools::table::Table;
 
 /// Ranks of a group.
 const RANKS: usize = 8;

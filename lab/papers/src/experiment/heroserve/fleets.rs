@@ -5,18 +5,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Context as _;
 use meridian_plan::{Network, Slo, Subject, Task};
+use meridian_tools::plot::{self, Figure, Point};
+use meridian_tools::table::Table;
+use meridian_tools::{parallel, results};
 use serde_json::{Value, json};
 
 use super::unit;
 use crate::experiment::claim::Claim;
 use crate::experiment::spec::{FleetCase, FleetMetric, Fleets};
-use crate::experiment::{Context, Findings, params, results};
+use crate::experiment::{Context, Findings, params};
 use crate::fleet::{Asked, Deployed, Mode, Score, System, lengths, score, sustained};
-use meridian_tools::parallel;
-use meridian_tools::plot;
-use meridian_tools::plot::Figure;
-use meridian_tools::plot::Point;
-use meridian_tools::table::Table;
 
 /// The share that must meet the objectives.
 pub(super) const ATTAINMENT: f64 = 0.9;

@@ -5,11 +5,12 @@ use meridian_plan::{
     Direction, GpuId, LinkName, Route, Topology, TopologySpec, hop, printed_heterogeneous,
     printed_homogeneous, route,
 };
+use meridian_tools::results;
+use meridian_tools::table::Table;
 use serde_json::json;
 
 use crate::experiment::claim::{Claim, Verdict};
-use crate::experiment::{Context, Findings, params, results};
-use meridian_tools::table::Table;
+use crate::experiment::{Context, Findings, params};
 
 /// Three GPUs, two of them in one server; each card has its own switch, with one switch above.
 const TOPOLOGY: &str = "version: 1

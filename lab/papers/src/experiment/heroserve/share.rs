@@ -5,12 +5,13 @@ use meridian_plan::{
     GpuId, Instance, Lengths, Parallel, Parts, Phase, Slo, Subject, Task, TopologySpec,
     printed_ring,
 };
+use meridian_tools::results;
+use meridian_tools::table::Table;
 use serde_json::json;
 
 use crate::experiment::claim::{Claim, Verdict};
-use crate::experiment::{Context, Findings, params, results};
+use crate::experiment::{Context, Findings, params};
 use crate::fleet::Mode;
-use meridian_tools::table::Table;
 
 /// GPU, and the published lower bound of the share.
 const PUBLISHED: [(&str, f64); 2] = [("l40s", 0.65), ("a100", 0.75)];

@@ -5,11 +5,11 @@
 //! fleet; the processor's time of a request is the one that `./x bench gateway` measured.
 
 use anyhow::Context as _;
+use meridian_perf::decision;
 
 use crate::experiment::Context;
 use crate::experiment::plan::Plan;
-use meridian_perf::decision;
-use meridian_tools::table::Table;
+use crate::experiment::values::Row;
 
 /// Replicas of the fleets.
 const FLEETS: [u16; 3] = [12, 100, 1000];
@@ -18,39 +18,32 @@ const BLOCKS: usize = 1000;
 /// Decisions of each measurement.
 const SAMPLES: usize = 5000;
 
-/// The table.
+/// A row for each limit.
 ///
 /// # Errors
 /// When a knob is missing, or the workload `steady`.
-pub(super) fn table(context: &Context<'_>, plan: &Plan) -> anyhow::Result<Table> {
+pub(super) fn rows(context: &Context<'_>, plan: &Plan) -> anyhow::Result<Vec<Row>> {
     let cpu_us = context.knob("gateway_cpu_us")?;
     let each = replica_rps(plan).context("workloads: there is none called steady with rates")?;
-    let title = format!(
-        "One gateway for all: requests/s that it can take, and replicas that need as many ({each:.1} \
-         each, in `steady`)"
-    );
-    let header =
-        ["limit", "replicas known", "µs a request", "requests/s", "replicas that need as many"];
-    let mut table = Table::new(title, &header);
-    let mut row = |limit: &str, known: Option<u16>, us: f64| {
+    let row = |limit: &str, us: f64| {
         let rate = 1e6 / us;
-        table.row([
-            limit.to_owned(),
-            known.map_or(String::new(), |n| n.to_string()),
-            format!("{us:.1}"),
-            format!("{rate:.0}"),
-            format!("{:.0}", rate / each),
-        ]);
+        Row::new(limit, "one gateway for all", "")
+            .with("us_a_request", [us])
+            .with("gateway_rps", [rate])
+            .with("replica_rps", [each])
+            .with("replicas_needed", [rate / each])
     };
+    let mut rows = Vec::new();
     for replicas in FLEETS {
         let us = match context.quick {
             true => context.knob("decision_us")?,
             false => decision::wait_us(replicas, BLOCKS * usize::from(replicas), SAMPLES)?,
         };
-        row("decisions, one at a time", Some(replicas), us);
+        let known = f64::from(replicas);
+        rows.push(row("decisions, one at a time", us).with("replicas_known", [known]));
     }
-    row("a core that carries the bytes", None, cpu_us);
-    Ok(table)
+    rows.push(row("a core that carries the bytes", cpu_us));
+    Ok(rows)
 }
 
 /// Requests a second of a replica in the workload `steady`.

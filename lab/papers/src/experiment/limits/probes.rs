@@ -8,21 +8,17 @@
 use std::time::Duration;
 
 use meridian_engine::{Config, Profile};
+use meridian_perf::digests;
 use meridian_protocol::policy::Policy;
 use meridian_routing::policy;
 use meridian_sim::{
     Hardware, Load, Measure, News, Region, Scenario, Source, System, Topology, Wan,
 };
-use serde_json::{Value, json};
+use meridian_tools::generator;
+use meridian_tools::plot::{self, Figure, Point};
 
 use crate::experiment::Context;
-use crate::experiment::results;
-use meridian_perf::digests;
-use meridian_tools::generator;
-use meridian_tools::plot;
-use meridian_tools::plot::Figure;
-use meridian_tools::plot::Point;
-use meridian_tools::table::Table;
+use crate::experiment::values::Row;
 
 /// Regions, and replicas of each.
 const SIZES: [(usize, usize); 5] = [(3, 4), (3, 32), (10, 8), (10, 32), (30, 8)];
@@ -34,29 +30,15 @@ const PAGE: usize =
 const CLIENTS: u32 = 4;
 const SECONDS: u64 = 5;
 
-/// What the gateways of a world send in a second.
-pub(super) struct Sent {
-    regions: usize,
-    each: usize,
-    topology: &'static str,
-    /// Probes to replicas of the gateway's region.
-    near: f64,
-    /// Probes to replicas of others.
-    far: f64,
-    digests: f64,
-    /// Bytes between regions.
-    bytes: f64,
-}
-
-/// Counts the messages of every size under both topologies.
+/// Counts the messages of every size under both topologies: a row for each.
 ///
 /// # Errors
 /// When a scenario can't be made.
-pub(crate) fn measure(context: &Context<'_>) -> anyhow::Result<Vec<Sent>> {
+pub(super) fn measure(context: &Context<'_>) -> anyhow::Result<Vec<Row>> {
     let sizes = if context.quick { &SIZES[..1] } else { &SIZES[..] };
     let topologies = [("flat", Topology::Flat), ("two_layer", Topology::TwoLayer)];
     let all: Vec<_> = sizes.iter().flat_map(|size| topologies.map(|one| (*size, one))).collect();
-    let sent = meridian_tools::parallel(all.len(), |at| -> anyhow::Result<Sent> {
+    let rows = meridian_tools::parallel(all.len(), |at| -> anyhow::Result<Row> {
         let ((regions, each), (name, topology)) = all[at];
         let report = (context.simulate)(scenario(regions, each, topology)?)?;
         let second = |count: u64| count as f64 / SECONDS as f64;
@@ -64,9 +46,16 @@ pub(crate) fn measure(context: &Context<'_>) -> anyhow::Result<Vec<Sent>> {
         let digests = second(report.digests);
         let digest = digests::bytes(each as u16, Duration::from_millis(100))?;
         let bytes = far * PAGE as f64 + digests * digest;
-        Ok(Sent { regions, each, topology: name, near, far, digests, bytes })
+        let row = Row::new(name, &format!("{regions} regions of {each} replicas"), "");
+        Ok(row
+            .with("regions", [regions as f64])
+            .with("replicas_each", [each as f64])
+            .with("probes_within_per_s", [near])
+            .with("probes_between_per_s", [far])
+            .with("digests_per_s", [digests])
+            .with("mb_between_per_s", [bytes / 1e6]))
     });
-    sent.into_iter().collect()
+    rows.into_iter().collect()
 }
 
 fn scenario(regions: usize, each: usize, topology: Topology) -> anyhow::Result<Scenario> {
@@ -104,63 +93,19 @@ fn scenario(regions: usize, each: usize, topology: Topology) -> anyhow::Result<S
     })
 }
 
-/// The table.
-pub(super) fn table(sent: &[Sent]) -> Table {
-    let title = "Messages a second by which gateways know the replicas, all of them busy";
-    let header = [
-        "regions",
-        "replicas each",
-        "topology",
-        "probes within regions",
-        "probes between regions",
-        "digests between regions",
-        "MB/s between regions",
-    ];
-    let mut table = Table::new(title, &header);
-    for one in sent {
-        table.row([
-            one.regions.to_string(),
-            one.each.to_string(),
-            one.topology.to_owned(),
-            format!("{:.0}", one.near),
-            format!("{:.0}", one.far),
-            format!("{:.0}", one.digests),
-            format!("{:.3}", one.bytes / 1e6),
-        ]);
-    }
-    table
-}
-
-/// A row of `results.json`.
-pub(super) fn row(one: &Sent) -> Value {
-    let workload = format!("{} regions of {} replicas", one.regions, one.each);
-    results::bare(
-        one.topology,
-        &workload,
-        &[
-            ("topology", json!(one.topology)),
-            ("probes_within_per_s", json!(one.near)),
-            ("probes_between_per_s", json!(one.far)),
-            ("digests_per_s", json!(one.digests)),
-            ("bytes_between_per_s", json!(one.bytes)),
-        ],
-    )
-}
-
 /// Bytes between regions over the number of replicas.
 ///
 /// # Errors
 /// A plot that can't be drawn.
-pub(super) fn figure(sent: &[Sent]) -> anyhow::Result<Figure> {
+pub(super) fn figure(rows: &[Row]) -> anyhow::Result<Figure> {
     let line = |topology: &str| {
-        let mut points: Vec<Point> = sent
-            .iter()
-            .filter(|one| one.topology == topology)
-            .map(|one| {
-                let v = one.bytes / 1e6;
-                Point { x: (one.regions * one.each) as f64, mean: v, low: v, high: v }
-            })
-            .collect();
+        let of = |row: &Row, name: &str| row.known(name)[0];
+        let point = |row: &Row| {
+            let v = of(row, "mb_between_per_s");
+            Point { x: of(row, "regions") * of(row, "replicas_each"), mean: v, low: v, high: v }
+        };
+        let mut points: Vec<Point> =
+            rows.iter().filter(|row| row.system == topology).map(point).collect();
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
         (topology.to_owned(), points)
     };

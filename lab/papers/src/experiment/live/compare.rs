@@ -2,12 +2,12 @@
 
 use std::cmp::Ordering;
 
-use crate::experiment::claim::number;
-use crate::experiment::grid::Grid;
-use meridian_tools::metric;
-use meridian_tools::metric::Metric;
+use meridian_tools::metric::{self, Metric};
 use meridian_tools::stats;
 use meridian_tools::table::Table;
+
+use crate::experiment::claim::number;
+use crate::experiment::grid::Grid;
 
 /// Metrics shown in both columns.
 const SHOWN: [&str; 8] = [

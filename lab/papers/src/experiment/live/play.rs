@@ -8,15 +8,14 @@ use meridian_base::Time;
 use meridian_fleet::llamacpp::LlamaCpp;
 use meridian_fleet::{Busy, Fleet, Played, Stage};
 use meridian_sim::{Fate, Report};
+use meridian_tools::load::{ErrorKind, Record};
+use meridian_tools::table::Table;
 
 use super::servers;
 use super::stage::stage;
 use crate::experiment::build;
 use crate::experiment::plan::{Cell, Plan};
 use crate::experiment::runner::{Observed, Progress};
-use meridian_tools::load::ErrorKind;
-use meridian_tools::load::Record;
-use meridian_tools::table::Table;
 
 /// Seeds of a cell that run concurrently: a fleet of a dozen processes uses some twentieth of two
 /// cores, and the fleets are separate.

@@ -12,17 +12,13 @@ use anyhow::{Context as _, ensure};
 use meridian_base::mix;
 use meridian_fleet::llamacpp::{self, LlamaCpp, Own, ServerSpec};
 use meridian_fleet::{Fleet as Processes, Stage};
+use meridian_tools::load::{self, Arrivals, Options, Report, Workload};
+use meridian_tools::table::Table;
 use meridian_workload::BYTES_PER_TOKEN;
 use tokio::task::{LocalSet, spawn_local};
 
 use crate::experiment::plan::Plan;
 use crate::experiment::spec::{Fleet, Speed};
-use meridian_tools::load;
-use meridian_tools::load::Arrivals;
-use meridian_tools::load::Options;
-use meridian_tools::load::Report;
-use meridian_tools::load::Workload;
-use meridian_tools::table::Table;
 
 /// Bytes of the short and the long prompts whose TTFTs give the time of a prompt token.
 const PROMPTS: [u32; 2] = [512, 2048];

@@ -5,12 +5,13 @@
 //! biased upwards, since it also picks the rate with the luckiest draw. The best baseline is still
 //! chosen on the seeds that it is compared on, which favours the baselines a little.
 
-use super::sweep::{Sweep, interval};
-use crate::experiment::claim::Claim;
-use crate::experiment::spec::{Case, Compared, FlowClaim};
 use meridian_tools::cluster::Score;
 use meridian_tools::stats::Mean;
 use meridian_tools::table::Table;
+
+use super::sweep::{Sweep, interval};
+use crate::experiment::claim::Claim;
+use crate::experiment::spec::{Case, Compared, FlowClaim};
 
 /// The system whose share in time fixes the rate.
 const FAIR: &str = "fair";

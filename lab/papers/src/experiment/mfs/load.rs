@@ -14,13 +14,13 @@ mod standing;
 mod table;
 
 use anyhow::Context as _;
+use meridian_tools::cluster::Score;
+use meridian_tools::stats::Mean;
 
 use super::sweep::{At, Sweep};
 use crate::experiment::spec::FlowLoad;
 use crate::experiment::{Context, Findings, params};
 use grid::{Part, Spot};
-use meridian_tools::cluster::Score;
-use meridian_tools::stats::Mean;
 
 /// The system that the others are compared with.
 const OURS: &str = "mfs";

@@ -5,15 +5,13 @@
 
 use anyhow::ensure;
 use meridian_sim::cluster;
+use meridian_tools::cluster::{File, Score, setup};
+use meridian_tools::results;
+use meridian_tools::stats::{self, Mean};
 use serde_json::Value;
 
 use crate::experiment::spec::FlowSweep;
-use crate::experiment::{Context, params, results};
-use meridian_tools::cluster::File;
-use meridian_tools::cluster::Score;
-use meridian_tools::cluster::setup;
-use meridian_tools::stats;
-use meridian_tools::stats::Mean;
+use crate::experiment::{Context, params};
 
 /// A cell: indices of a case, one of its rates, and a system.
 pub(super) type At = (usize, usize, usize);

@@ -17,14 +17,15 @@ mod settings;
 use anyhow::Context as _;
 use meridian_base::Time;
 use meridian_sim::cluster::{self, Enforce};
+use meridian_tools::cluster::file::Flow as Settings;
+use meridian_tools::cluster::plan::config;
+use meridian_tools::results;
 use serde_json::json;
 
 use crate::experiment::runner::Progress;
 use crate::experiment::spec::{FlowTestbed, Gated, TestbedSystem};
-use crate::experiment::{Context, Findings, params, results};
+use crate::experiment::{Context, Findings, params};
 use live::Live;
-use meridian_tools::cluster::file::Flow as Settings;
-use meridian_tools::cluster::plan::config;
 use plan::Plan;
 use score::{Ends, Score};
 

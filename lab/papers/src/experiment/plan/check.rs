@@ -2,13 +2,14 @@
 
 mod places;
 mod pools;
+mod published;
 
 use meridian_config::AdmissionMode;
 use meridian_engine::Profile;
+use meridian_tools::metric;
 
 use super::{Feed, Plan};
 use crate::experiment::spec::{Fleet, Kind, Load, Regions, Spec, System, Topology, Workload};
-use meridian_tools::metric;
 
 /// Distributions and states that plots can show, in addition to the metrics.
 const DISTRIBUTIONS: [&str; 3] = ["ttft_ms", "e2e_ms", "tpot_ms"];
@@ -307,25 +308,12 @@ pub(super) fn spec(spec: &Spec, plan: &Plan) -> Vec<String> {
             found.extend(names.iter().filter_map(|name| known(&field, name, there.iter())));
         }
     }
-    for (i, figure) in spec.published.iter().enumerate() {
-        let field = format!("published[{i}]");
-        found.extend(metric_known(&format!("{field}.metric"), &figure.metric));
-        let named = figure.of.iter().chain(&figure.over).chain(&figure.minus);
-        found.extend(named.flat_map(|s| known(&field, s, systems())));
-        let about = figure.workloads.iter().chain(&figure.against);
-        found.extend(about.flat_map(|w| known(&field, w, workloads())));
-        let on = figure.fleets.iter().chain(&figure.on);
-        found.extend(on.flat_map(|f| known(&field, f, fleets())));
-        if figure.of.is_empty() || (!figure.over.is_empty() && !figure.minus.is_empty()) {
-            found.push(format!(
-                "{field}: name systems in `of`, and in at most one of `over`, `minus`"
-            ));
-        }
-    }
+    let names = [systems().collect(), workloads().collect(), fleets().collect()];
+    found.extend(published::problems(spec, names));
     for (i, plot) in spec.plots.iter().enumerate() {
         let field = format!("plots[{i}].metric");
         let words: &[&str] = match plot.kind {
-            Kind::Bars | Kind::Replicas => {
+            Kind::Bars | Kind::Replicas | Kind::Clients => {
                 found.extend(metric_known(&field, &plot.metric));
                 continue;
             }

@@ -1,6 +1,7 @@
 use super::*;
+use crate::experiment::ALL;
+use crate::experiment::registry::Entry;
 use crate::experiment::spec::{Ref, read};
-use crate::experiment::{ALL, registry::Entry};
 
 const GOOD: &str = "
 title: t

@@ -5,12 +5,12 @@
 //! 1.3 times what was answered, and the rate rises until none of them keeps up.
 
 use meridian_base::Duration;
+use meridian_tools::bits;
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::plan::{Cell, Plan};
 use crate::experiment::spec::CapacityRuns;
 use crate::experiment::{Context, build, params};
-use meridian_tools::bits;
 
 /// Requests a second that a replica is offered first.
 const FIRST: f64 = 0.25;

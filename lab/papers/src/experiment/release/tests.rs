@@ -1,7 +1,8 @@
+use meridian_protocol::units::Span;
+
 use super::*;
 use crate::experiment;
 use crate::experiment::spec::{Measure, read};
-use meridian_protocol::units::Span;
 
 fn spec() -> Spec {
     let entry = experiment::find(experiment::RELEASE).expect("it is in the registry");

@@ -1,6 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use meridian_sim::{Report, Scenario};
+use meridian_tools::bits::Bits;
 
 use super::files::read;
 use super::part::merge_of;
@@ -9,7 +10,6 @@ use crate::experiment::cells::{findings, simulate};
 use crate::experiment::plan::Plan;
 use crate::experiment::tests::{ENTRY, YAML, stand_in};
 use crate::experiment::{Context, Entry, Findings, Options, Outcome, run};
-use meridian_tools::bits::Bits;
 
 const BUILD: &str = "a build";
 

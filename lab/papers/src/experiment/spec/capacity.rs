@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use meridian_protocol::policy::Policy;
 use meridian_protocol::units::Span;
+use meridian_tools::load::Slo;
 use serde::{Deserialize, Deserializer};
 
 use super::{Ref, Regions, Topology};
-use meridian_tools::load::Slo;
 
 /// The fleets to search.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -21,9 +21,6 @@ pub struct Capacity {
     pub most: u32,
     /// Loads.
     pub loads: Vec<CapacityLoad>,
-    /// Published savings.
-    #[serde(default)]
-    pub published: Vec<Saving>,
 }
 
 /// A load with its objective and its kind of replica.
@@ -57,22 +54,6 @@ pub struct CapacityLoad {
     /// busiest at another time of the day.
     #[serde(default)]
     pub equal: bool,
-}
-
-/// A published saving of the regions together over each region by itself.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Saving {
-    /// Its statement.
-    pub what: String,
-    /// Its place in the paper.
-    pub source: String,
-    /// The load.
-    pub load: String,
-    /// The policies that ours is about.
-    pub policies: Vec<String>,
-    /// The share of the cost, 0 to 1.
-    pub value: f64,
 }
 
 fn slo<'de, D: Deserializer<'de>>(from: D) -> Result<Slo, D::Error> {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use meridian_protocol::units::Span;
 use serde::{Deserialize, Serialize};
 
 use super::{Measure, Ref, System};
-use meridian_protocol::units::Span;
 
 /// From, to. Numbers are drawn evenly by their logarithm; if both ends are whole, they are whole.
 pub type Range = [f64; 2];

@@ -1,14 +1,7 @@
 //! Experiments with flow policies: clusters under a sweep of rates.
 
+use meridian_tools::cluster::file::{Coordinator, Enforce, File, Flow, Network, Rate, Served};
 use serde::{Deserialize, Serialize};
-
-use meridian_tools::cluster::file::Coordinator;
-use meridian_tools::cluster::file::Enforce;
-use meridian_tools::cluster::file::File;
-use meridian_tools::cluster::file::Flow;
-use meridian_tools::cluster::file::Network;
-use meridian_tools::cluster::file::Rate;
-use meridian_tools::cluster::file::Served;
 
 /// The clusters, rates and policies of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

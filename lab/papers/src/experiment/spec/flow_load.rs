@@ -1,12 +1,10 @@
 //! The gain of flow scheduling over the use of the cards: workloads on a grid of cards' rates and
 //! granularities of KV.
 
+use meridian_tools::cluster::file::{File, KvLayers, Rate};
 use serde::{Deserialize, Serialize};
 
 use super::flow::{Case, FlowSystem};
-use meridian_tools::cluster::file::File;
-use meridian_tools::cluster::file::KvLayers;
-use meridian_tools::cluster::file::Rate;
 
 /// The workloads, the grid they run on, and the policies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -2,10 +2,9 @@
 //! the flows between them.
 
 use meridian_protocol::units::Span;
-use serde::{Deserialize, Serialize};
-
 use meridian_tools::cluster::file::Rate;
 use meridian_tools::given::file::Volume;
+use serde::{Deserialize, Serialize};
 
 /// The hosts' links, the load and the systems.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

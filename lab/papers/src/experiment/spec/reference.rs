@@ -5,7 +5,8 @@ use std::marker::PhantomData;
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
-use serde::de::{DeserializeOwned, MapAccess, Visitor, value::MapAccessDeserializer};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 /// A value given in place, or by its name in the catalogue.

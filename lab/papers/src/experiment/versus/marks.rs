@@ -1,10 +1,11 @@
 //! The rank of ours: a mark for each metric of each workload and fleet, within one topology or all.
 
+use meridian_tools::stats::Mean;
+
 use crate::experiment::build;
 use crate::experiment::compare::{self, METRICS};
 use crate::experiment::grid::Grid;
 use crate::experiment::spec::Topology;
-use meridian_tools::stats::Mean;
 
 /// A difference this small counts as none.
 pub(in crate::experiment) const SAME: f64 = 0.01;

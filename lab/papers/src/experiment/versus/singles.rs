@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use meridian_tools::table::Table;
+
 use super::marks::{self, SAME};
 use crate::experiment::compare::{self, METRICS};
 use crate::experiment::grid::Grid;
-use meridian_tools::table::Table;
 
 /// Rows that are shown.
 const SHOWN: usize = 10;

@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 
 use anyhow::bail;
+use meridian_tools::metric;
+use meridian_tools::table::Table;
 
 use super::marks::{self, Mark};
-use crate::experiment::build;
-use crate::experiment::claim;
 use crate::experiment::compare::{self, METRICS};
 use crate::experiment::grid::Grid;
 use crate::experiment::plan::Plan;
 use crate::experiment::spec::{Exception, Spec};
-use meridian_tools::metric;
-use meridian_tools::table::Table;
+use crate::experiment::{build, claim};
 
 /// The cause of a result that no exception in the file covers.
 const UNKNOWN: &str = "not explained";

@@ -1,11 +1,11 @@
 use meridian_sim::{Fate, Record, Report, Scenario};
+use meridian_tools::table::Table;
 
 use super::*;
 use crate::experiment;
 use crate::experiment::shard::Runs;
 use crate::experiment::spec::{Exception, Spec, read};
 use crate::experiment::tests::record;
-use meridian_tools::table::Table;
 
 fn spec() -> Spec {
     let entry = experiment::find("meridian-vs-all").expect("it is in the registry");

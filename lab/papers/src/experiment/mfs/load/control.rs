@@ -1,10 +1,11 @@
 //! Ways to enforce the order of flows, and delays and losses of the coordinator.
 
+use meridian_tools::cluster::Score;
+use meridian_tools::table::Table;
+
 use super::at;
 use super::grid::{COLUMNS, Spot};
 use crate::experiment::mfs::sweep::{Sweep, interval};
-use meridian_tools::cluster::Score;
-use meridian_tools::table::Table;
 
 /// A row for each system at each spot.
 pub(super) fn table(spots: &[Spot], sweep: &Sweep<'_>) -> Table {

@@ -2,9 +2,10 @@
 //!
 //! The numbers are rounded as in the table of docs/flow.md, so that a test can compare the two.
 
+use meridian_tools::stats::Mean;
+
 use super::{FAIR, Load, OURS};
 use crate::experiment::Context;
-use meridian_tools::stats::Mean;
 
 /// The two systems of each ratio of requests in time.
 const RATIOS: [[&str; 2]; 5] = [

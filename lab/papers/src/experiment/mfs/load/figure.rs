@@ -1,13 +1,11 @@
 //! Requests in time, MFS over each of the others, over the use of the busiest card: a figure for
 //! each granularity of KV, since their gains differ.
 
-use super::Load;
 use meridian_tools::cluster::file::KvLayers;
-use meridian_tools::plot;
-use meridian_tools::plot::Figure;
-use meridian_tools::plot::Line;
-use meridian_tools::plot::Point;
+use meridian_tools::plot::{self, Figure, Line, Point};
 use meridian_tools::stats::Mean;
+
+use super::Load;
 
 impl Load<'_> {
     /// A figure for each granularity.

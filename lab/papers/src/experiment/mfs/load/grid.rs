@@ -1,10 +1,9 @@
 //! A grid of cases: every workload, with every rate of the cards and every granularity of KV.
 
 use anyhow::Context as _;
+use meridian_tools::cluster::file::{KvLayers, Rate};
 
 use crate::experiment::spec::{Case, FlowGrid, FlowLoad, FlowSweep, FlowSystem};
-use meridian_tools::cluster::file::KvLayers;
-use meridian_tools::cluster::file::Rate;
 
 /// The settings of a case on a grid.
 #[derive(Clone, Debug, PartialEq)]

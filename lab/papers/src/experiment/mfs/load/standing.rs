@@ -3,12 +3,12 @@
 //! Static classes need neither deadlines nor a coordinator, so they are the alternative to beat:
 //! where they are level, they are the better choice.
 
+use meridian_tools::cluster::Score;
+use meridian_tools::stats::{self, Mean};
+use meridian_tools::table::Table;
+
 use super::{Load, at, grid};
 use crate::experiment::claim::Claim;
-use meridian_tools::cluster::Score;
-use meridian_tools::stats;
-use meridian_tools::stats::Mean;
-use meridian_tools::table::Table;
 
 /// Requests in time that differ by this share are level.
 const LEVEL: f64 = 0.01;

@@ -1,10 +1,11 @@
 //! The use of the busiest card, what contention costs there, and what MFS gains.
 
-use super::{Load, at, grid};
-use crate::experiment::mfs::sweep::interval;
 use meridian_tools::cluster::Score;
 use meridian_tools::stats::Mean;
 use meridian_tools::table::Table;
+
+use super::{Load, at, grid};
+use crate::experiment::mfs::sweep::interval;
 
 /// Descriptions of the table's columns.
 pub(super) fn legend() -> Vec<String> {

@@ -1,11 +1,11 @@
 //! The grid of the built-in file, and the comparison with static classes.
 
+use meridian_tools::cluster::file::{KvLayers, Rate};
+
 use super::standing::Standing;
 use super::*;
 use crate::experiment::find;
 use crate::experiment::spec::{Spec, read};
-use meridian_tools::cluster::file::KvLayers;
-use meridian_tools::cluster::file::Rate;
 
 fn spec() -> FlowLoad {
     let spec: Spec = read("mfs-load", find("mfs-load").unwrap().yaml).unwrap();

@@ -3,11 +3,12 @@
 //! Signs and orders must agree; sizes are only reported. Ratios within [`LEVEL`] of each other count as
 //! level, since live runs on a shared machine do not repeat more exactly than that.
 
+use meridian_tools::table::Table;
+
 use super::live::Live;
 use super::score::Score;
 use super::{FAIR, Simulated};
 use crate::experiment::spec::FlowTestbed;
-use meridian_tools::table::Table;
 
 /// Ratios that differ by less are level.
 const LEVEL: f64 = 0.05;

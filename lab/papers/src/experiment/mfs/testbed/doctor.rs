@@ -3,12 +3,13 @@
 //! Each host runs the doctor while requests arrive under fair sharing, as an operator would before
 //! anything is changed. The busiest host's forecast counts.
 
+use meridian_tools::table::Table;
+
 use super::FAIR;
 use super::compare::Compared;
 use super::forecast::{Forecast, Interval, Workload};
 use super::live::Live;
 use crate::experiment::spec::{FlowTestbed, Gated, TestbedSystem};
-use meridian_tools::table::Table;
 
 /// The forecast of a row, if the doctor has one for what the system does.
 fn of(system: &TestbedSystem) -> Option<fn(&Workload) -> Interval> {

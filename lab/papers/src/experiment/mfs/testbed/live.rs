@@ -12,6 +12,7 @@ mod place;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use meridian_tools::stats;
 use serde_json::json;
 
 use super::FAIR;
@@ -23,7 +24,6 @@ use crate::experiment::runner::Progress;
 use crate::experiment::spec::{FlowTestbed, Gated, TestbedSystem};
 use counters::Ticks;
 use doctors::Doctors;
-use meridian_tools::stats;
 use network::Network;
 use node::{Node, Part};
 use place::Place;

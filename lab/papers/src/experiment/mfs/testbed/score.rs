@@ -3,10 +3,10 @@
 use meridian_base::Time;
 use meridian_flow::Stage;
 use meridian_sim::cluster::{Given, GivenReport};
+use meridian_tools::stats;
 use serde::Deserialize;
 
 use super::plan::Plan;
-use meridian_tools::stats;
 
 /// One in this many requests, from the first, fills the queues and does not count.
 const FILL: usize = 8;

@@ -1,13 +1,13 @@
-//! The counts of the comparison, with a stand-in for the simulator.
+//! The counts of the comparisons that files ask for, with a stand-in for the simulator.
 
 use meridian_routing::Role;
 use meridian_sim::{Report, Scenario};
 
 use super::*;
 use crate::experiment::shard::Runs;
-use crate::experiment::spec::{Spec, read};
+use crate::experiment::spec::{self, Ref, Smaller, Spec, read};
 use crate::experiment::tests::record;
-use meridian_tools::table::Table;
+use crate::experiment::{Context, Findings, cells, find};
 
 const YAML: &str = "
 title: t
@@ -23,9 +23,9 @@ fleets:
       - {gpu: l4, model: llama-3.1-8b, count: [1], pool: {role: prefill, gbps: 25}}
       - {gpu: l4, model: llama-3.1-8b, count: [2], pool: {role: decode, gbps: 25}}
 workloads:
-  - {name: w, loads: [{generator: rag, rate: [4]}]}
+  - {name: w, loads: [{generator: rag, rate: [4]}], half: judging}
 systems:
-  - {name: ours, policy: meridian, topology: two_layer}
+  - {name: meridian, policy: meridian, topology: two_layer}
   - {name: none, policy: meridian, topology: two_layer, whole: true}
   - {name: rule, policy: least_outstanding, topology: two_layer}
 ";
@@ -45,9 +45,12 @@ fn stand_in(scenario: Scenario) -> anyhow::Result<Report> {
     })
 }
 
-fn run(code: fn(&Context<'_>) -> anyhow::Result<Findings>) -> Findings {
-    let spec: Spec = read("test", YAML).unwrap();
-    let context = Context {
+/// The tables of an experiment's file, on the systems here.
+fn run(name: &str, yaml: &str) -> anyhow::Result<Findings> {
+    let mut spec: Spec = read("test", yaml).unwrap();
+    let file: Spec = read(name, find(name).expect("it is in the registry").yaml).unwrap();
+    spec.duels = file.duels;
+    cells::run(&Context {
         spec,
         seeds: 2,
         quick: false,
@@ -56,8 +59,7 @@ fn run(code: fn(&Context<'_>) -> anyhow::Result<Findings>) -> Findings {
         runs: &Runs::whole(),
         simulate: &stand_in,
         progress: &|_, _, _| (),
-    };
-    code(&context).unwrap()
+    })
 }
 
 fn rows(table: &Table, columns: usize) -> Vec<Vec<&str>> {
@@ -68,7 +70,7 @@ fn rows(table: &Table, columns: usize) -> Vec<Vec<&str>> {
 // the rule that is better, and where it is so on everything.
 #[test]
 fn losses_come_first() {
-    let found = run(pairs);
+    let found = run("pd-pairs", YAML).unwrap();
     let none = [
         ["w", "1P+1D", "none", "1", "1", "0", "0", "1", "0.95"],
         ["w", "1P+2D", "none", "1", "0", "1", "0", "0", "1.10"],
@@ -85,29 +87,47 @@ fn losses_come_first() {
 // Of the fleets with the same links, the one with the best ratio counts.
 #[test]
 fn the_best_ratio_decides_where_pools_pay() {
-    let found = run(break_even);
+    let found = run("pd-break-even", YAML).unwrap();
     assert!(found.tables[0].rows.is_empty(), "{:?}", found.tables[0]);
     assert_eq!(rows(&found.tables[1], 2), [["w", "1P+2D 25G"]]);
 }
 
-// Without ours in front of pools there is nothing to compare.
+// Without ours there is nothing to compare.
 #[test]
 fn ours_is_needed() {
-    let spec: Spec = read("test", &YAML.replace("policy: meridian", "policy: random")).unwrap();
-    let (simulate, progress) = (&stand_in as &_, &|_: usize, _: usize, _: &str| ());
-    let runs = &Runs::whole();
-    let context = Context {
-        spec,
-        seeds: 1,
-        quick: false,
-        commit: None,
-        servers: None,
-        runs,
-        simulate,
-        progress,
-    };
-    for code in [pairs, break_even] {
-        let error = code(&context).unwrap_err().to_string();
-        assert!(error.starts_with("systems: "), "{error}");
+    let yaml = YAML.replace("name: meridian", "name: theirs");
+    let error = run("pd-pairs", &yaml).unwrap_err().to_string();
+    assert_eq!(error, "systems: `meridian` is missing; name it");
+}
+
+// The ends of the interval decide: above 1 is best, below 0.99 is behind, everything between is
+// level.
+#[test]
+fn intervals_decide() {
+    let of = |low, high| Standing::of(Mean { mean: (low + high) / 2.0, low, high });
+    assert_eq!(of(1.001, 1.2), Standing::Best);
+    assert_eq!(of(0.8, 1.2), Standing::Level);
+    assert_eq!(of(0.97, 0.995), Standing::Level);
+    assert_eq!(of(0.8, 0.985), Standing::Behind);
+}
+
+// The complete file of the ablation is valid: every workload has its half, both halves have some, and
+// every change is one of the default policy. A workload without a half is named.
+#[test]
+fn the_ablation_is_fine() {
+    let mut spec: Spec = read("test", find("meridian-ablation").unwrap().yaml).unwrap();
+    let duels = spec.duels.clone().unwrap();
+    let plan = Plan::new(&spec, false).unwrap();
+    check(&duels, &plan).unwrap();
+    for half in [Half::Tuning, Half::Judging] {
+        assert!(plan.workloads.iter().any(|w| w.0.half == Some(half)), "{}", half.name());
     }
+    assert!(plan.systems.iter().all(|s| s.1.name == "meridian"));
+    spec.regions = Some(Ref::Named("skywalker".to_owned()));
+    spec.quick = Smaller::default();
+    let workload: spec::Workload =
+        read("test", "{name: w, loads: [{generator: tree2, clients: [1, 1, 1]}]}").unwrap();
+    spec.workloads = vec![Ref::Own(workload)];
+    let error = format!("{:#}", check(&duels, &Plan::new(&spec, false).unwrap()).unwrap_err());
+    assert!(error.contains("workloads (w).half: missing; use tuning or judging"), "{error}");
 }
