@@ -34,7 +34,7 @@ pub struct Digest {
     /// Mean pace of KV between its replicas; `None` without pairs.
     pub pace: Option<Pace>,
     /// Its replicas in the order of their ids; in a very large region only the best ones.
-    pub replicas: Vec<Remote>,
+    pub replicas: Vec<PeerReplica>,
     /// Whether `replicas` is complete.
     pub whole: bool,
     /// The places of its usable replicas. Peers check their requests' residency rules against
@@ -62,7 +62,7 @@ impl Pace {
 
 /// One replica of a peer.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Remote {
+pub struct PeerReplica {
     /// The peer's own id for it.
     pub id: ReplicaId,
     /// Its role, and what pairs it with others.
@@ -102,7 +102,7 @@ pub struct Remote {
 /// KV tokens assumed free at a replica that reports neither its free KV nor its size.
 const FREE_UNKNOWN: f32 = 64_000.0;
 
-impl Remote {
+impl PeerReplica {
     /// KV tokens free for new work, by assumption if unknown.
     #[must_use]
     #[inline]

@@ -21,7 +21,7 @@ pub mod residency;
 mod rng;
 mod time;
 
-pub use digest::{Digest, Pace, Remote};
+pub use digest::{Digest, Pace, PeerReplica};
 pub use fingerprint::{Fingerprinter, keyed, mix};
 pub use hash::{NumberHasher, Seeded};
 pub use holdings::{Branch, Holdings};

@@ -17,7 +17,7 @@ use crate::steps::Mark;
 
 /// Where a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum RequestStage {
     /// In neither queue nor replica, while it is being decided about.
     Nowhere,
     /// In the held queue.
@@ -48,7 +48,7 @@ pub(crate) struct Active {
     /// Requests that arrived before it.
     pub(crate) number: u64,
     pub(crate) arrived: Time,
-    pub(crate) place: Place,
+    pub(crate) place: RequestStage,
     pub(crate) attempt: u32,
     /// Replicas that failed this request.
     pub(crate) tried: Vec<ReplicaId>,
@@ -138,7 +138,7 @@ impl Active {
     /// Tokens that it has to compute where it is now.
     fn unmatched_here(&self) -> f32 {
         match (self.place, self.fetch) {
-            (Place::Prefilling(_), Some(fetch)) => fetch.unmatched,
+            (RequestStage::Prefilling(_), Some(fetch)) => fetch.unmatched,
             _ => self.unmatched,
         }
     }
@@ -146,15 +146,15 @@ impl Active {
     /// Whether `replica` computes its prompt or its answer now.
     fn works_at(&self, replica: ReplicaId) -> bool {
         match self.place {
-            Place::At(at) => at == replica,
-            Place::Prefilling(_) => self.fetch.is_some_and(|fetch| fetch.from == replica),
+            RequestStage::At(at) => at == replica,
+            RequestStage::Prefilling(_) => self.fetch.is_some_and(|fetch| fetch.from == replica),
             _ => false,
         }
     }
 
     /// Whether one of its two legs is at `replica`.
     pub(crate) fn has_leg_at(&self, replica: ReplicaId) -> bool {
-        let answers = matches!(self.place, Place::At(at) | Place::Prefilling(at) if at == replica);
+        let answers = matches!(self.place, RequestStage::At(at) | RequestStage::Prefilling(at) if at == replica);
         self.fetch.is_some_and(|fetch| answers || fetch.from == replica)
     }
 
@@ -185,7 +185,7 @@ impl Active {
             request,
             number,
             arrived: now,
-            place: Place::Nowhere,
+            place: RequestStage::Nowhere,
             attempt: 0,
             tried: Vec::new(),
             blamed: false,
@@ -270,7 +270,7 @@ impl Actives {
     pub(crate) fn away(&self) -> [u32; MOST] {
         let mut away = [0; MOST];
         for active in self.map.values() {
-            if let Place::Away(peer) = active.place {
+            if let RequestStage::Away(peer) = active.place {
                 away[peer.index()] += 1;
             }
         }
@@ -279,7 +279,7 @@ impl Actives {
 
     /// Requests in the held queue.
     pub(crate) fn held(&self) -> usize {
-        self.map.values().filter(|a| a.place == Place::Held).count()
+        self.map.values().filter(|a| a.place == RequestStage::Held).count()
     }
 
     /// The requests that will come to `replica` after their prefill, that fetch their KV there, and
@@ -288,8 +288,8 @@ impl Actives {
         let (mut coming, mut fetching, mut held) = (0, 0, 0);
         for active in self.map.values().filter(|active| active.has_leg_at(replica)) {
             match active.place {
-                Place::Prefilling(to) => coming += u32::from(to == replica),
-                Place::At(to) if to == replica => fetching += 1,
+                RequestStage::Prefilling(to) => coming += u32::from(to == replica),
+                RequestStage::At(to) if to == replica => fetching += 1,
                 _ => held += 1,
             }
         }
@@ -307,7 +307,8 @@ impl Actives {
     /// The requests at replicas, in the order of their dispatch.
     pub(crate) fn dispatched(&self) -> Vec<&Active> {
         let all = self.map.values().map(|active| &**active);
-        let is_sent = |a: &&Active| matches!(a.place, Place::At(_) | Place::Prefilling(_));
+        let is_sent =
+            |a: &&Active| matches!(a.place, RequestStage::At(_) | RequestStage::Prefilling(_));
         let mut there: Vec<_> = all.filter(is_sent).collect();
         there.sort_unstable_by_key(|active| (active.dispatched, active.number));
         there
@@ -320,8 +321,8 @@ impl Actives {
 
     /// Marks the requests at `peer` as orphans when it leaves.
     pub(crate) fn orphan_at_peer(&mut self, peer: PeerId) {
-        for active in self.map.values_mut().filter(|a| a.place == Place::Away(peer)) {
-            active.place = Place::Orphan;
+        for active in self.map.values_mut().filter(|a| a.place == RequestStage::Away(peer)) {
+            active.place = RequestStage::Orphan;
         }
     }
 
@@ -329,8 +330,8 @@ impl Actives {
     /// time they end.
     pub(crate) fn orphan(&mut self, replica: ReplicaId) {
         for active in self.map.values_mut() {
-            if active.place == Place::At(replica) {
-                active.place = Place::Orphan;
+            if active.place == RequestStage::At(replica) {
+                active.place = RequestStage::Orphan;
                 // The count of overdue requests left with the replica.
                 active.overdue = false;
             }

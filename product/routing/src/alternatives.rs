@@ -11,7 +11,7 @@
 //! another policy the caches and queues would have become different ones, which only a simulation
 //! shows (docs/page.md).
 
-use meridian_base::{Pace, Remote, ReplicaId};
+use meridian_base::{Pace, PeerReplica, ReplicaId};
 
 use crate::explain::{CandidateRow, Decision};
 use crate::target::Target;
@@ -40,7 +40,13 @@ pub struct Alternatives {
 
 impl FirstToken {
     /// At a replica of a peer, with our own forwards to it ahead.
-    pub(crate) fn at_peer(rtt_ms: f32, remote: &Remote, own: f32, matched: f32, of: u32) -> Self {
+    pub(crate) fn at_peer(
+        rtt_ms: f32,
+        remote: &PeerReplica,
+        own: f32,
+        matched: f32,
+        of: u32,
+    ) -> Self {
         let matched_tokens = matched * remote.trust;
         let unmatched = (of as f32 - matched_tokens).max(0.0);
         let ms = rtt_ms + remote.ms_per_token * (remote.front_tokens + own + unmatched);

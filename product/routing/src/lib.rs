@@ -53,7 +53,7 @@ mod topology;
 mod why;
 
 // Values of the machine's inputs and outputs that also cross the network.
-pub use meridian_base::{Branch, Digest, Holdings, Pace, Pool, Priority, Remote, Role};
+pub use meridian_base::{Branch, Digest, Holdings, Pace, PeerReplica, Pool, Priority, Role};
 
 pub use adapters::AdapterReport;
 pub use admission::Admission;

@@ -22,13 +22,13 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use meridian_base::{
-    Digest, Duration, Holdings, ModelId, PeerId, ReplicaId, RequestId, Rng, Time, mix,
+    Digest, Duration, Holdings, ModelId, PeerId, ReplicaId, RequestId, Rng, Time, mix, residency,
 };
 
 use self::decide::{Choice, Scratch};
 use self::forwards::End;
 pub use self::handover::MOST_HOLDINGS;
-use self::rule::{Bounds, Rule};
+use self::rule::{Bounds, PolicyState};
 use self::search::Search;
 pub use self::shadow::ShadowConfig;
 use self::shadow::{Shadow, both};
@@ -51,7 +51,6 @@ use crate::request::{Outcome, Request, Usage};
 use crate::snapshot::Snapshot;
 use crate::topology::{PeerSpec, Peering, Topology};
 use crate::why::{RejectWhy, Why};
-use meridian_base::residency::Atlas;
 
 /// Configuration of a region's routing decisions.
 #[derive(Clone, Debug)]
@@ -246,7 +245,7 @@ pub enum Input {
     Tuned(Box<Config>),
     /// Everything that the configuration and the registry say about regions. Residency rules are
     /// checked against it from now on, also for requests in progress.
-    Atlas(Arc<Atlas>),
+    Atlas(Arc<residency::Atlas>),
     /// A peer is idle and asks for held requests.
     StealAsked {
         /// Which peer.
@@ -320,7 +319,7 @@ pub enum Output {
 /// One region's routing decisions. See the crate's documentation for the contract.
 pub struct Routing {
     pub(crate) config: Config,
-    pub(crate) rule: Rule,
+    pub(crate) rule: PolicyState,
     pub(crate) shadow: Option<Box<Shadow>>,
     /// The shadow is asked about a request that has just left the queue.
     just_left: bool,
@@ -388,7 +387,7 @@ impl Routing {
         let targets = usize::from(config.max_replicas);
         let bounds = Bounds { entries: config.index_entries, targets };
         let mut routing = Routing {
-            rule: Rule::new((config.policy, &config.params), config.admission, bounds),
+            rule: PolicyState::new((config.policy, &config.params), config.admission, bounds),
             shadow: None,
             just_left: false,
             seed,

@@ -11,7 +11,7 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use meridian_base::{Digest, Duration, Pace, PeerId, Remote, ReplicaId, RequestId, Time};
+use meridian_base::{Digest, Duration, Pace, PeerId, PeerReplica, ReplicaId, RequestId, Time};
 
 use crate::topology::{PeerSpec, Peering};
 use meridian_base::residency::Place;
@@ -52,7 +52,7 @@ pub struct PeerRow {
     /// KV tokens free there.
     pub free_tokens: f32,
     /// Of its replicas, those that only prefill.
-    pub prefills: Vec<Remote>,
+    pub prefills: Vec<PeerReplica>,
     /// Mean pace of KV between its replicas, if they form pairs.
     pub pace: Option<Pace>,
 }
@@ -61,7 +61,7 @@ pub struct PeerRow {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RemoteRow {
     /// The peer's report of it.
-    pub told: Remote,
+    pub told: PeerReplica,
     /// Our own forwards meant for it that the digest does not include.
     pub own: u32,
     /// Unmatched prompt tokens of those forwards that have no first token yet.
@@ -175,7 +175,7 @@ impl Peer {
         (row.held, row.eligible) = (digest.held, digest.eligible);
         (row.usable, row.utilisation) = (digest.usable, digest.utilisation);
         row.remotes.clear();
-        let remote = |told: &Remote| RemoteRow {
+        let remote = |told: &PeerReplica| RemoteRow {
             told: *told,
             own: 0,
             own_tokens: 0.0,
@@ -191,7 +191,7 @@ impl Peer {
         }
         let with_room = row.remotes.iter().map(|remote| &remote.told).filter(|told| told.eligible);
         row.free_slots = with_room.clone().fold(0, |sum, told| sum.saturating_add(told.free_slots));
-        row.free_tokens = with_room.map(Remote::free_tokens).sum();
+        row.free_tokens = with_room.map(PeerReplica::free_tokens).sum();
         row.pace = digest.pace;
         let rtt = self.rtt;
         while self.since.front().is_some_and(|s| s.at + rtt <= now) {

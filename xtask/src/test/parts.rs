@@ -266,7 +266,8 @@ fn search(house: &House) -> anyhow::Result<()> {
 
 /// Follows the pages for one region and for several, with the programs from the build.
 fn quickstarts(house: &House) -> anyhow::Result<()> {
-    let programs = house.root.join("target/debug");
+    let meridian = house.meridian();
+    let programs = meridian.parent().context("the program is in a folder")?;
     for page in ["docs/quickstart-platform.md", "docs/quickstart-regions.md"] {
         let folder = house.root.join("target/quickstart");
         let _ = std::fs::remove_dir_all(&folder);
@@ -279,7 +280,7 @@ fn quickstarts(house: &House) -> anyhow::Result<()> {
             std::fs::write(examples.join(name), text)?;
         }
         let start = Instant::now();
-        let reader = Reader { folder, programs: &programs, has_servers: false };
+        let reader = Reader { folder, programs, has_servers: false };
         let commands = reader.follow(house, page).with_context(|| page.to_owned())?;
         println!("{page}: {commands} commands, {:.1} s", start.elapsed().as_secs_f64());
     }

@@ -16,6 +16,7 @@ mod checks;
 mod clients;
 mod course;
 mod deck;
+mod done;
 mod kinds;
 mod kv;
 mod registry;

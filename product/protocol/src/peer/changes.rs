@@ -7,7 +7,7 @@
 use std::sync::OnceLock;
 
 use meridian_base::ReplicaId;
-use meridian_base::{Digest, Remote};
+use meridian_base::{Digest, PeerReplica};
 use prost::Message;
 
 use super::proto;
@@ -15,7 +15,7 @@ use super::proto;
 /// The replicas to report; both lists are ordered by id.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
-    changed: Vec<Remote>,
+    changed: Vec<PeerReplica>,
     gone: Vec<ReplicaId>,
     bytes: OnceLock<Vec<u8>>,
 }
@@ -30,7 +30,7 @@ impl PartialEq for Changes {
 impl Changes {
     /// Changes from unordered lists.
     #[must_use]
-    pub fn new(mut changed: Vec<Remote>, mut gone: Vec<ReplicaId>) -> Changes {
+    pub fn new(mut changed: Vec<PeerReplica>, mut gone: Vec<ReplicaId>) -> Changes {
         changed.sort_by_key(|remote| remote.id);
         gone.sort_unstable();
         Changes { changed, gone, bytes: OnceLock::new() }
@@ -54,7 +54,7 @@ impl Changes {
 
     /// Replicas that are new or changed.
     #[must_use]
-    pub fn changed(&self) -> &[Remote] {
+    pub fn changed(&self) -> &[PeerReplica] {
         &self.changed
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use meridian_base::residency::Place;
-use meridian_base::{Digest, Remote};
+use meridian_base::{Digest, PeerReplica};
 
 use super::bounds::{MOST_REPLICAS, PeerError, at_most};
 use super::changes::Changes;
@@ -16,7 +16,7 @@ pub struct Hearing {
     /// Its replicas are ordered by id.
     digest: Arc<Digest>,
     /// Buffer for the next digest's replicas.
-    next: Vec<Remote>,
+    next: Vec<PeerReplica>,
 }
 
 impl Hearing {
@@ -66,7 +66,7 @@ impl Hearing {
 
 /// Applies changes to the replicas; runs of unchanged replicas are copied as they are. A replica
 /// that is both gone and changed is present.
-fn apply(changes: &Changes, before: &[Remote], after: &mut Vec<Remote>) {
+fn apply(changes: &Changes, before: &[PeerReplica], after: &mut Vec<PeerReplica>) {
     let (mut rest, mut changed, mut gone) = (before, changes.changed(), changes.gone());
     after.clear();
     loop {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::BufMut;
 use meridian_base::ReplicaId;
 use meridian_base::residency::Place;
-use meridian_base::{Pace, Pool, Remote, Role};
+use meridian_base::{Pace, PeerReplica, Pool, Role};
 use prost::Message;
 
 use super::bounds::{MOST_REPLICAS, PeerError, amount, at_most, number, open, row, share};
@@ -85,7 +85,7 @@ impl TryFrom<proto::News> for News {
         at_most("gone", news.gone.len(), MOST_REPLICAS)?;
         let mut changed = Vec::with_capacity(news.changed.len());
         for replica in &news.changed {
-            changed.push(Remote::try_from(replica)?);
+            changed.push(PeerReplica::try_from(replica)?);
         }
         let gone = news.gone.iter().map(|id| row("gone", *id).map(ReplicaId));
         let changes = Changes::new(changed, gone.collect::<Result<_, _>>()?);
@@ -129,8 +129,8 @@ fn clamped(share: f32) -> f32 {
     share.clamp(0.0, 1.0)
 }
 
-impl From<&Remote> for proto::Replica {
-    fn from(remote: &Remote) -> proto::Replica {
+impl From<&PeerReplica> for proto::Replica {
+    fn from(remote: &PeerReplica) -> proto::Replica {
         proto::Replica {
             id: remote.id.0.into(),
             eligible: remote.eligible && remote.pool.role.answers(),
@@ -154,12 +154,12 @@ impl From<&Remote> for proto::Replica {
     }
 }
 
-impl TryFrom<&proto::Replica> for Remote {
+impl TryFrom<&proto::Replica> for PeerReplica {
     type Error = PeerError;
 
-    fn try_from(replica: &proto::Replica) -> Result<Remote, PeerError> {
+    fn try_from(replica: &proto::Replica) -> Result<PeerReplica, PeerError> {
         let role = Role::from(replica.role());
-        Ok(Remote {
+        Ok(PeerReplica {
             id: ReplicaId(row("id", replica.id)?),
             pool: Pool { role, partner: replica.partner, rack: 0 },
             eligible: replica.eligible || !role.answers() && replica.room > 0.0,

@@ -1,6 +1,6 @@
 use meridian_base::ReplicaId;
 use meridian_base::residency::Place;
-use meridian_base::{Digest, Pace, Pool, Remote, Role};
+use meridian_base::{Digest, Pace, PeerReplica, Pool, Role};
 use proptest::prelude::*;
 use prost::Message;
 use std::sync::Arc;
@@ -39,13 +39,13 @@ fn pool(n: u32) -> Pool {
     Pool { role: Role::ALL[n as usize % 3], partner: n, rack: 0 }
 }
 
-fn remote(id: u16) -> impl Strategy<Value = Remote> {
+fn remote(id: u16) -> impl Strategy<Value = PeerReplica> {
     let room = prop_oneof![Just(f32::INFINITY), -1e6..1e6_f32];
     let kv_free = prop_oneof![Just(f32::INFINITY), 0.0..1e6_f32];
     let shares = [0.0..=1.0_f32, 0.0..=1.0, 0.0..=1.0];
     let counts = (any::<bool>(), any::<[u32; 4]>());
     (room, kv_free, shares, counts, amount(), amount(), amount(), amount()).prop_map(
-        move |(room, kv_free, shares, (eligible, counts), a, b, c, d)| Remote {
+        move |(room, kv_free, shares, (eligible, counts), a, b, c, d)| PeerReplica {
             id: ReplicaId(id),
             // The capacity of a replica for prefill follows from its room.
             eligible: if pool(counts[0]).role.answers() { eligible } else { room > 0.0 },
@@ -147,8 +147,8 @@ fn changes(
     Arc::new(Changes::new(changed.into_iter().map(replica).collect(), gone))
 }
 
-fn replica(id: u16) -> Remote {
-    Remote {
+fn replica(id: u16) -> PeerReplica {
+    PeerReplica {
         id: ReplicaId(id),
         eligible: true,
         room: 5.0,
@@ -172,12 +172,12 @@ fn replica(id: u16) -> Remote {
 // To an older gateway, which knows no roles, a replica for prefill is full.
 #[test]
 fn a_replica_for_prefill_looks_full_to_older_gateways() {
-    let prefill = Remote { pool: pool(1), ..replica(3) };
+    let prefill = PeerReplica { pool: pool(1), ..replica(3) };
     let written = proto::Replica::from(&prefill);
     assert!(!written.eligible && written.role() == proto::Role::Prefill);
-    assert_eq!(Remote::try_from(&written), Ok(prefill));
+    assert_eq!(PeerReplica::try_from(&written), Ok(prefill));
     let older = proto::Replica { role: 0, partner: 0, ..proto::Replica::from(&replica(3)) };
-    assert_eq!(Remote::try_from(&older).map(|r| r.pool), Ok(Pool::default()));
+    assert_eq!(PeerReplica::try_from(&older).map(|r| r.pool), Ok(Pool::default()));
 }
 
 // A value outside a field's range (NaN, infinite, negative or too large) is refused with the

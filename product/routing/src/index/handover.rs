@@ -8,7 +8,7 @@
 
 use alloc::vec::Vec;
 
-use super::insert::Place;
+use super::insert::InsertAt;
 use super::order::NONE;
 use meridian_base::Branch;
 
@@ -98,7 +98,7 @@ impl PrefixIndex {
             let own = self.orders.cap(target) - self.orders.held(target);
             let room = own.min(self.capacity - self.len());
             let newer = self.orders.oldest(target).unwrap_or(NONE);
-            let place = Place { target, parent, newer };
+            let place = InsertAt { target, parent, newer };
             let Some((more, hold)) = self.grow(place, &chain[at..], room) else { return };
             (at, parent) = (at + more, hold);
         }

@@ -11,7 +11,7 @@ const STRETCH: usize = 16;
 
 /// Position for new blocks of a target.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct InsertAt {
     pub(super) target: u16,
     /// The hold that becomes their parent.
     pub(super) parent: u32,
@@ -83,7 +83,7 @@ impl PrefixIndex {
             let mut victim = None;
             while at < end {
                 let room = self.make_room(target, at, end - at, &mut victim);
-                let place = Place { target, parent, newer: parent };
+                let place = InsertAt { target, parent, newer: parent };
                 let Some((more, hold)) = self.grow(place, &blocks[at..], room) else { return };
                 (at, parent) = (at + more, hold);
             }
@@ -135,11 +135,11 @@ impl PrefixIndex {
     /// repeats itself.
     pub(super) fn grow(
         &mut self,
-        place: Place,
+        place: InsertAt,
         chain: &[u64],
         room: usize,
     ) -> Option<(usize, u32)> {
-        let Place { target, parent, newer } = place;
+        let InsertAt { target, parent, newer } = place;
         let next = &chain[..room.min(chain.len())];
         let first = *next.first()?;
         let is_one = parent != NONE && parent == newer;
@@ -185,8 +185,8 @@ impl PrefixIndex {
     }
 
     /// Gives a target these leading blocks of a run.
-    fn join(&mut self, place: Place, run: u32, blocks: &[u64]) -> (usize, u32) {
-        let Place { target, parent, newer } = place;
+    fn join(&mut self, place: InsertAt, run: u32, blocks: &[u64]) -> (usize, u32) {
+        let InsertAt { target, parent, newer } = place;
         let hold = self.orders.enter(target, run, parent, newer);
         self.orders[hold].used = self.ages.now_ms();
         self.runs.join(run, target, blocks.len(), hold);

@@ -13,10 +13,10 @@
 use alloc::vec::Vec;
 use meridian_base::{ReplicaId, Time};
 
-use super::rule::Rule;
+use super::rule::PolicyState;
 use super::shadow::both;
 use super::{Config, Routing};
-use crate::active::{Actives, Place};
+use crate::active::{Actives, RequestStage};
 use crate::admission::Admission;
 use crate::policy::{Dispatched, Params, Spec};
 use crate::replicas::Replicas;
@@ -32,7 +32,7 @@ impl Routing {
         let followed = self.rule.policy.forwarding().follows_remotes();
         (self.config.policy, self.config.params) = (policy, params);
         self.config.admission = admission;
-        let next = Rule::new((policy, &self.config.params), admission, self.bounds());
+        let next = PolicyState::new((policy, &self.config.params), admission, self.bounds());
         let mut before = core::mem::replace(&mut self.rule, next);
         let is_same = self.rule.inherit(&mut before);
         if !is_same || followed != self.rule.policy.forwarding().follows_remotes() {
@@ -81,7 +81,7 @@ impl Routing {
     }
 }
 
-impl Rule {
+impl PolicyState {
     /// Reports the requests at replicas to a new policy, in the order of their dispatch. Their ends
     /// are reported too, so the policy may count them.
     pub(super) fn replay(&mut self, actives: &Actives, replicas: &Replicas) {
@@ -92,11 +92,11 @@ impl Rule {
                 self.policy.on_dispatched(active.dispatched, sent);
             };
             match (active.place, active.fetch) {
-                (Place::Prefilling(to), Some(fetch)) => {
+                (RequestStage::Prefilling(to), Some(fetch)) => {
                     say(fetch.from, fetch.unmatched);
                     say(to, 0.0);
                 }
-                (Place::At(replica), _) => say(replica, active.unmatched),
+                (RequestStage::At(replica), _) => say(replica, active.unmatched),
                 _ => {}
             }
         }

@@ -13,7 +13,7 @@ use meridian_base::{PeerId, ReplicaId, Time};
 
 use super::Routing;
 use super::second_layer::Beyond;
-use crate::active::{Active, Place};
+use crate::active::{Active, RequestStage};
 use crate::alternatives::FirstToken;
 use crate::explain::{CandidateRow, Decision, PeerCandidate};
 use crate::places::Places;
@@ -143,7 +143,7 @@ impl Routing {
         let mut scratch = core::mem::take(&mut self.scratch);
         scratch.beyond.clear();
         scratch.recall = active.recall.take();
-        if active.place == Place::Held && scratch.recall.is_none() && !self.forgetful {
+        if active.place == RequestStage::Held && scratch.recall.is_none() && !self.forgetful {
             scratch.recall = Some(Box::default());
         }
         let choice = self.weigh(now, active, &mut scratch);
@@ -460,7 +460,7 @@ impl Routing {
 
     /// The figures that are the same for every candidate.
     fn common(&self, now: Time, active: &Active) -> Common {
-        let others = self.held.len() - u32::from(active.place == Place::Held);
+        let others = self.held.len() - u32::from(active.place == RequestStage::Held);
         let replicas = self.serves.get(&active.request.model).map_or(0, Vec::len);
         Common {
             reply_tokens: active.reply,

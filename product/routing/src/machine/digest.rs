@@ -1,7 +1,7 @@
 //! Builds the digest that the region sends to its peers.
 
 use alloc::vec::Vec;
-use meridian_base::{Digest, Pool, Remote, ReplicaId};
+use meridian_base::{Digest, PeerReplica, Pool, ReplicaId};
 
 use super::Routing;
 use crate::places::Places;
@@ -56,9 +56,9 @@ impl Routing {
 
 /// The `most` best replicas, in ascending id. Those that answer and those that only prefill keep
 /// their shares: a prefill replica runs no replies, and would always be among the best.
-fn best_of(all: Vec<Remote>, most: usize) -> Vec<Remote> {
+fn best_of(all: Vec<PeerReplica>, most: usize) -> Vec<PeerReplica> {
     let n = all.len();
-    let (mut answers, mut prefills): (Vec<Remote>, Vec<Remote>) =
+    let (mut answers, mut prefills): (Vec<PeerReplica>, Vec<PeerReplica>) =
         all.into_iter().partition(|remote| remote.pool.role.answers());
     let share = (most * prefills.len()).div_ceil(n);
     keep_best(&mut prefills, share);
@@ -68,9 +68,9 @@ fn best_of(all: Vec<Remote>, most: usize) -> Vec<Remote> {
     answers
 }
 
-fn keep_best(replicas: &mut Vec<Remote>, most: usize) {
-    let load = |r: &Remote| r.ms_per_token * r.front_tokens + r.running as f32;
-    let worse = |r: &Remote| (!r.eligible, load(r));
+fn keep_best(replicas: &mut Vec<PeerReplica>, most: usize) {
+    let load = |r: &PeerReplica| r.ms_per_token * r.front_tokens + r.running as f32;
+    let worse = |r: &PeerReplica| (!r.eligible, load(r));
     if replicas.len() > most {
         replicas.select_nth_unstable_by(most, |a, b| {
             let (x, y) = (worse(a), worse(b));
@@ -81,8 +81,8 @@ fn keep_best(replicas: &mut Vec<Remote>, most: usize) {
 }
 
 /// A replica as the peers see it.
-fn remote(id: ReplicaId, row: &Row, room: f32, kv_tokens: Option<u64>) -> Remote {
-    Remote {
+fn remote(id: ReplicaId, row: &Row, room: f32, kv_tokens: Option<u64>) -> PeerReplica {
+    PeerReplica {
         id,
         pool: Pool { rack: 0, ..row.pool },
         eligible: room > 0.0,

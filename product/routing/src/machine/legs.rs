@@ -12,7 +12,7 @@ use meridian_base::{ReplicaId, RequestId, Time};
 
 use super::Routing;
 use super::shadow::both;
-use crate::active::{Active, Place};
+use crate::active::{Active, RequestStage};
 use crate::ending::Ending;
 use crate::legs::Fetch;
 use crate::replica::Work;
@@ -57,7 +57,7 @@ impl Routing {
     /// The prefill leg of a request succeeded, with these token counts.
     pub(super) fn prefilled(&mut self, now: Time, id: RequestId, usage: Option<Usage>) {
         let Some(mut active) = self.actives.take(id) else { return };
-        if let Place::Prefilling(to) = active.place {
+        if let RequestStage::Prefilling(to) = active.place {
             self.hand_over(now, &mut active, to);
             self.learn_prefill(now, &active, usage);
             self.prefill_succeeded(now, &active);
@@ -69,7 +69,7 @@ impl Routing {
     /// The first token of a request shows that its prefill leg has succeeded.
     pub(super) fn prefill_seen(&mut self, now: Time, id: RequestId) {
         let Some(mut active) = self.actives.take(id) else { return };
-        if let Place::Prefilling(to) = active.place {
+        if let RequestStage::Prefilling(to) = active.place {
             self.hand_over(now, &mut active, to);
             self.prefill_succeeded(now, &active);
         }
@@ -126,7 +126,7 @@ impl Routing {
         fetch.crossing = fetch.tokens + moving(fetch.from).max(moving(to));
         fetch.ended = Some(now);
         fetch.waits = self.waits_at(to, fetch.tokens);
-        (active.fetch, active.place) = (Some(fetch), Place::At(to));
+        (active.fetch, active.place) = (Some(fetch), RequestStage::At(to));
         self.replicas.update(now, fetch.from, |r| r.legs.hold(&fetch));
         let Fetch { prompt, tokens, .. } = fetch;
         self.book(
@@ -187,7 +187,7 @@ impl Routing {
     /// A request whose answer does not stream runs, so its KV no longer counts as under way.
     pub(super) fn presume_fetched(&mut self, now: Time, id: RequestId) {
         let Some(mut active) = self.actives.take(id) else { return };
-        if let Place::At(to) = active.place {
+        if let RequestStage::At(to) = active.place {
             active.presumed = self.end_fetch(now, &mut active, to).or(active.presumed);
         }
         self.actives.insert(active);
@@ -196,7 +196,7 @@ impl Routing {
     /// The first token of a request shows that its KV arrived.
     pub(super) fn fetched(&mut self, now: Time, id: RequestId) {
         let Some(mut active) = self.actives.take(id) else { return };
-        if let Place::At(to) = active.place
+        if let RequestStage::At(to) = active.place
             && let Some(fetch) = self.end_fetch(now, &mut active, to)
             && self.count_fetched(now, &fetch, to)
             && let (Some(from), Some(at)) = (self.replicas.get(fetch.from), self.replicas.get(to))
@@ -226,16 +226,16 @@ impl Routing {
     pub(super) fn prefill_failed(&mut self, now: Time, id: RequestId, outcome: Outcome) {
         let Some(mut active) = self.actives.take(id) else { return };
         let from = match (active.place, active.fetch) {
-            (Place::Prefilling(to), Some(fetch)) => {
+            (RequestStage::Prefilling(to), Some(fetch)) => {
                 self.withdraw(now, &mut active, to);
                 self.settle(now, &active, fetch.from, outcome, None);
                 active.note(fetch.from, outcome);
                 Some(fetch.from)
             }
             // One of its replicas has left.
-            (Place::Orphan, _) => None,
+            (RequestStage::Orphan, _) => None,
             // The prefill replica has left, or the driver takes back that the leg succeeded.
-            (Place::At(to), _) if active.split => {
+            (RequestStage::At(to), _) if active.split => {
                 self.take_back(now, &mut active, to);
                 None
             }
@@ -309,7 +309,7 @@ impl Routing {
     pub(super) fn withdraw(&mut self, now: Time, active: &mut Box<Active>, to: ReplicaId) {
         self.leave_prefill(now, active);
         let Some(fetch) = active.fetch.take() else { return };
-        active.place = Place::Nowhere;
+        active.place = RequestStage::Nowhere;
         self.say_ended(active, to);
         let id = active.request.id;
         self.replicas.update(now, to, |r| {
@@ -330,19 +330,19 @@ impl Routing {
         for request in self.actives.with_legs_at(id) {
             let Some(mut active) = self.actives.take(request) else { continue };
             match active.place {
-                Place::Prefilling(to) if to != id => {
+                RequestStage::Prefilling(to) if to != id => {
                     self.hand_over(now, &mut active, to);
                     self.end_fetch(now, &mut active, to);
                 }
-                Place::Prefilling(to) => {
+                RequestStage::Prefilling(to) => {
                     let from = active.fetch.map(|fetch| fetch.from);
                     self.withdraw(now, &mut active, to);
                     if let Some(from) = from {
                         self.replicas.update(now, from, |r| r.breaker.neutral());
                     }
-                    active.place = Place::Orphan;
+                    active.place = RequestStage::Orphan;
                 }
-                Place::At(to) => {
+                RequestStage::At(to) => {
                     self.end_fetch(now, &mut active, to);
                 }
                 _ => {}

@@ -7,7 +7,7 @@ use super::decide::{Choice, Sending};
 use super::forwards::End;
 use super::shadow::both;
 use super::{Output, RETICK, Routing, Sent};
-use crate::active::{Active, Place};
+use crate::active::{Active, RequestStage};
 use crate::ending::Ending;
 use crate::policy::{Chosen, Dispatched};
 use crate::replica::{State, Work};
@@ -52,7 +52,7 @@ impl Routing {
                 if let Some(active) = displaced.and_then(|id| self.actives.take(id)) {
                     self.refuse(now, &active, RejectWhy::Displaced);
                 }
-                active.place = Place::Held;
+                active.place = RequestStage::Held;
                 self.actives.insert(active);
                 self.look_by(until.max(now));
                 self.retick.get_or_insert(now + RETICK);
@@ -92,7 +92,7 @@ impl Routing {
     pub(super) fn dispatch(&mut self, now: Time, active: &mut Active, to: Chosen) {
         let Chosen { replica, prefill, why, .. } = to;
         let id = active.request.id;
-        active.left_queue = active.place == Place::Held;
+        active.left_queue = active.place == RequestStage::Held;
         active.matched = self.scratch.matched_tokens(replica);
         active.presumed = None;
         active.fetch = prefill.map(|from| self.fetch(active, from, replica));
@@ -100,11 +100,11 @@ impl Routing {
             None => {
                 active.unmatched = (active.request.prompt_tokens as f32 - active.matched).max(0.0);
                 active.in_front = self.in_front(replica).filter(|_| active.request.streams);
-                active.place = Place::At(replica);
+                active.place = RequestStage::At(replica);
             }
             Some(_) => {
                 (active.unmatched, active.in_front) = (0.0, None);
-                active.place = Place::Prefilling(replica);
+                active.place = RequestStage::Prefilling(replica);
             }
         }
         active.split = prefill.is_some();
@@ -234,7 +234,7 @@ impl Routing {
         // Another replica succeeded where the suspect failed.
         let suspect = active.suspect.take();
         let place = active.place;
-        if let Place::Away(_) = place {
+        if let RequestStage::Away(_) = place {
             active.first_token = true;
         }
         if let Some(suspect) = suspect {
@@ -242,12 +242,12 @@ impl Routing {
             self.blame(now, suspect);
         }
         match place {
-            Place::Away(peer) => return self.peers.prefilled(peer, id),
-            Place::Prefilling(_) => self.prefill_seen(now, id),
+            RequestStage::Away(peer) => return self.peers.prefilled(peer, id),
+            RequestStage::Prefilling(_) => self.prefill_seen(now, id),
             _ => {}
         }
         let Some(active) = self.actives.get_mut(id) else { return };
-        let Place::At(replica) = active.place else { return };
+        let RequestStage::At(replica) = active.place else { return };
         if active.first_token {
             return;
         }
@@ -288,15 +288,15 @@ impl Routing {
     pub(super) fn finished(&mut self, now: Time, id: RequestId, end: End) {
         let Some(mut active) = self.actives.take(id) else { return };
         let replica = match active.place {
-            Place::Away(peer) => return self.forward_finished(now, active, peer, end),
-            Place::At(replica) => Some(replica),
-            Place::Prefilling(to) => {
+            RequestStage::Away(peer) => return self.forward_finished(now, active, peer, end),
+            RequestStage::At(replica) => Some(replica),
+            RequestStage::Prefilling(to) => {
                 self.hand_over(now, &mut active, to);
                 self.settle_prefill(now, &active, end.outcome);
                 Some(to)
             }
-            Place::Orphan => None,
-            Place::Held | Place::Nowhere => {
+            RequestStage::Orphan => None,
+            RequestStage::Held | RequestStage::Nowhere => {
                 self.actives.insert(active);
                 return;
             }
@@ -337,7 +337,7 @@ impl Routing {
 
     /// Removes a request from its replica's counts.
     pub(super) fn leave_replica(&mut self, now: Time, active: &mut Active, replica: ReplicaId) {
-        active.place = Place::Nowhere;
+        active.place = RequestStage::Nowhere;
         let (unmatched, first, overdue) = (active.unmatched, active.first_token, active.overdue);
         let (id, prompt) = (active.request.id, active.request.prompt_tokens as f32);
         let reply = active.reply;
@@ -475,24 +475,24 @@ impl Routing {
         let Some(mut active) = self.actives.take(id) else { return };
         self.journal.end(now, active.decision, Ending::Cancelled);
         match active.place {
-            Place::Held => {
+            RequestStage::Held => {
                 self.held.remove(&active.request);
             }
-            Place::Prefilling(to) => {
+            RequestStage::Prefilling(to) => {
                 let from = active.fetch.map(|fetch| fetch.from);
                 self.withdraw(now, &mut active, to);
                 if let Some(from) = from {
                     self.replicas.update(now, from, |r| r.breaker.neutral());
                 }
             }
-            Place::At(replica) => {
+            RequestStage::At(replica) => {
                 self.end_fetch(now, &mut active, replica);
                 self.leave_replica(now, &mut active, replica);
                 self.replicas.update(now, replica, |r| r.breaker.neutral());
                 self.remember(&active, replica, Outcome::ClientError, None);
             }
-            Place::Away(peer) => self.forward_cancelled(now, &mut active, peer),
-            Place::Orphan | Place::Nowhere => {}
+            RequestStage::Away(peer) => self.forward_cancelled(now, &mut active, peer),
+            RequestStage::Orphan | RequestStage::Nowhere => {}
         }
         self.release(now);
     }

@@ -12,7 +12,7 @@ use crate::reuse::HitShare;
 /// Tokens of a block if the policy has no index.
 const BLOCK_TOKENS: u64 = 16;
 
-pub(crate) struct Rule {
+pub(crate) struct PolicyState {
     pub(crate) policy: Box<dyn Policy>,
     pub(crate) admission: Admission,
     pub(crate) index: Option<PrefixIndex>,
@@ -31,25 +31,25 @@ pub(crate) struct Bounds {
     pub(crate) targets: usize,
 }
 
-impl Rule {
+impl PolicyState {
     /// A policy without any state, with an empty index.
     pub(crate) fn new(
         (policy, params): (&'static Spec, &Params),
         admission: Admission,
         bounds: Bounds,
-    ) -> Rule {
+    ) -> PolicyState {
         let needs = (policy.index)(params);
         let index = needs.map(|needs| {
             let entries = needs.total_blocks.min(bounds.entries);
             PrefixIndex::new(entries, bounds.targets, needs.evict).with_ttl(needs.ttl)
         });
         let hits = HitShare::default();
-        Rule { policy: (policy.build)(params), admission, index, hits, stream: 0, needs }
+        PolicyState { policy: (policy.build)(params), admission, index, hits, stream: 0, needs }
     }
 
     /// Takes over the index and the share of hits of another rule if it requires the same index;
     /// false if not.
-    pub(crate) fn inherit(&mut self, from: &mut Rule) -> bool {
+    pub(crate) fn inherit(&mut self, from: &mut PolicyState) -> bool {
         core::mem::swap(&mut self.hits, &mut from.hits);
         let is_same = self.needs == from.needs;
         if is_same {

@@ -13,7 +13,7 @@ use meridian_base::{ReplicaId, RequestId, Time};
 
 use super::Routing;
 use super::decide::{Choice, Scratch};
-use super::rule::{Bounds, Rule};
+use super::rule::{Bounds, PolicyState};
 use crate::active::Active;
 use crate::admission::Admission;
 use crate::alternatives::{FirstToken, handed_over};
@@ -48,7 +48,7 @@ impl ShadowConfig {
 
 pub(crate) struct Shadow {
     config: ShadowConfig,
-    rule: Rule,
+    rule: PolicyState,
     scratch: Scratch,
     /// Free capacity by its admission mode, by replica.
     rooms: Vec<f32>,
@@ -57,9 +57,9 @@ pub(crate) struct Shadow {
 
 /// The rule in force and that of the shadow.
 pub(super) fn both<'a>(
-    rule: &'a mut Rule,
+    rule: &'a mut PolicyState,
     shadow: &'a mut Option<Box<Shadow>>,
-) -> impl Iterator<Item = &'a mut Rule> {
+) -> impl Iterator<Item = &'a mut PolicyState> {
     core::iter::once(rule).chain(shadow.as_mut().map(|shadow| &mut shadow.rule))
 }
 
@@ -82,7 +82,8 @@ impl Routing {
         self.config.shadow.clone_from(&config);
         let before = self.shadow.take();
         let Some(config) = config else { return };
-        let mut rule = Rule::new((config.policy, &config.params), config.admission, self.bounds());
+        let mut rule =
+            PolicyState::new((config.policy, &config.params), config.admission, self.bounds());
         // The same policy draws the same numbers, so only other parameters make a difference.
         let is_same = config.policy.name == self.config.policy.name;
         rule.stream = if is_same { 0 } else { STREAM };

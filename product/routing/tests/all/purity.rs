@@ -4,7 +4,7 @@
 use meridian_base::{Duration, ModelId, PeerId, ReplicaId, RequestId, Rng, Time};
 use meridian_routing::policy::Spec;
 use meridian_routing::{
-    Admission, Config, Decision, Digest, Input, Load, Outcome, Output, PeerSpec, Remote,
+    Admission, Config, Decision, Digest, Input, Load, Outcome, Output, PeerReplica, PeerSpec,
     ReplicaSpec, Request, Routing, ShadowConfig, Why, Would,
 };
 
@@ -58,7 +58,7 @@ fn region(policy: &'static Spec, by_kv: bool, shadow: Option<ShadowConfig>) -> R
 fn digest(rng: &mut Rng) -> Digest {
     let eligible = rng.below(3) > 0;
     let kv_free = if eligible { 3000.0 } else { 0.0 };
-    let replica = Remote {
+    let replica = PeerReplica {
         id: ReplicaId(0),
         eligible,
         room: if eligible { kv_free } else { -1.0 },

@@ -19,7 +19,7 @@ use datadriven::TestCase;
 use meridian_base::residency::{Atlas, Place, Residence, Rule, Term};
 use meridian_base::{Duration, PeerId, ReplicaId};
 use meridian_routing::{
-    Decision, Digest, Input, Pace, PeerSpec, Peering, Pool, Remote, Role, Routing, Topology,
+    Decision, Digest, Input, Pace, PeerReplica, PeerSpec, Peering, Pool, Role, Routing, Topology,
 };
 
 use crate::region::arg;
@@ -93,7 +93,7 @@ pub(crate) fn input(t: &TestCase) -> Input {
 }
 
 fn told(t: &TestCase) -> Digest {
-    let mut replicas: Vec<Remote> = t.input.lines().map(remote).collect();
+    let mut replicas: Vec<PeerReplica> = t.input.lines().map(remote).collect();
     if replicas.is_empty() {
         replicas.push(remote("r=0"));
     }
@@ -114,8 +114,8 @@ fn told(t: &TestCase) -> Digest {
     }
 }
 
-fn remote(line: &str) -> Remote {
-    let mut remote = Remote {
+fn remote(line: &str) -> PeerReplica {
+    let mut remote = PeerReplica {
         id: ReplicaId(0),
         eligible: true,
         room: 100_000.0,

@@ -12,7 +12,8 @@ use super::super::world::World;
 use super::answers::End;
 use super::checks::Checks;
 use super::clients::{EU_ALONE, Record};
-use super::run::{Done, Played};
+use super::done::Done;
+use super::run::Played;
 use super::scenario::{Promise, Scenario};
 use crate::page::{ms, table};
 

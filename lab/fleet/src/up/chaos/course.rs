@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use super::answers::End;
 use super::clients::Record;
-use super::run::Done;
+use super::done::Done;
 use crate::Live;
 use crate::up::region::Region;
 

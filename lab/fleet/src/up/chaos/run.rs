@@ -13,6 +13,7 @@ use super::books::{self, Parties};
 use super::checks::Checks;
 use super::clients::{Crowd, Record};
 use super::course::{Course, Pulse};
+use super::done::Done;
 use super::registry::Registry;
 use super::scenario::Scenario;
 use super::schedule::{Deed, FOUND, Schedule};
@@ -33,15 +34,6 @@ pub(super) struct Played {
     pub(super) course: Course,
     /// Further tables.
     pub(super) notes: Vec<String>,
-}
-
-/// Start and repair of a fault.
-pub(super) struct Done {
-    pub(super) kind: &'static str,
-    /// Whether it may have silenced a gateway, or a link between gateways.
-    pub(super) silences: bool,
-    pub(super) from: Instant,
-    pub(super) mended: Instant,
 }
 
 /// Plays a scenario once, and checks the results.

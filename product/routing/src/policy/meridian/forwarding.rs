@@ -13,7 +13,7 @@
 //! most its credit between two digests: requests that need a tenth of the KV tokens free at its
 //! replicas with free capacity.
 
-use meridian_base::{PeerId, Remote, ReplicaId, Rng};
+use meridian_base::{PeerId, PeerReplica, ReplicaId, Rng};
 
 use super::{Common, Meridian};
 use crate::peer::{PeerRow, RemoteRow};
@@ -146,7 +146,7 @@ impl Meridian {
         }
         let queued = peer.held as f32 / peer.remotes.len().max(1) as f32;
         let price = self.price(&Common { queued, ..view.common });
-        let cost = |told: &Remote| {
+        let cost = |told: &PeerReplica| {
             let unmatched = view.request.prompt_tokens as f32 - view.peer_tokens(id.0) * told.trust;
             let work = told.front_tokens + unmatched * price.busy;
             (told.eligible && unmatched <= told.room)
