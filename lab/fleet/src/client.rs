@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::path::Path;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -82,8 +83,12 @@ impl Client {
     }
 
     fn with(idle: usize) -> Client {
-        let builder = HttpsConnectorBuilder::new().with_webpki_roots();
-        Client::over(builder.https_or_http().enable_http1().wrap_connector(tcp()), idle)
+        // The roots are read once: clients are made for single questions.
+        static PUBLIC: LazyLock<HttpsConnector<HttpConnector>> = LazyLock::new(|| {
+            let builder = HttpsConnectorBuilder::new().with_webpki_roots();
+            builder.https_or_http().enable_http1().wrap_connector(tcp())
+        });
+        Client::over(PUBLIC.clone(), idle)
     }
 
     /// A client with its own way to connect, which keeps so many connections.

@@ -1,4 +1,4 @@
-//! What one gateway hands to another about a replica's cache and speed.
+//! A replica's cached prefixes and speed, as one gateway hands them to another.
 
 use alloc::vec::Vec;
 

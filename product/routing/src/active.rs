@@ -154,7 +154,10 @@ impl Active {
 
     /// Whether one of its two legs is at `replica`.
     pub(crate) fn has_leg_at(&self, replica: ReplicaId) -> bool {
-        let answers = matches!(self.place, RequestStage::At(at) | RequestStage::Prefilling(at) if at == replica);
+        let answers = match self.place {
+            RequestStage::At(at) | RequestStage::Prefilling(at) => at == replica,
+            _ => false,
+        };
         self.fetch.is_some_and(|fetch| answers || fetch.from == replica)
     }
 

@@ -113,10 +113,14 @@ impl Part {
             Part::Real => programs(house, Kind::Real, LIMIT, tally)?,
             Part::Foreign => programs(house, Kind::Foreign, LIMIT, tally)?,
             Part::Up => {
-                let model = up(house, &["up", "--for", "15s"]).and(quickstarts(house));
+                let model = up(house, &["up", "--for", "15s"]);
+                let pages = quickstarts(house);
                 let llamacpp = ["up", "--for", "15s", "--engine", "llamacpp"];
                 let real = if house.scope.whole() { up(house, &llamacpp) } else { Ok(()) };
-                model.and(real)?;
+                // Each prints what failed, so that one failure hides no other.
+                let failed = [model, pages, real].into_iter().filter_map(Result::err);
+                let failed: Vec<String> = failed.map(|error| format!("{error:#}")).collect();
+                ensure!(failed.is_empty(), "{}", failed.join("\n"));
             }
             Part::Dist => dist::run(house, tally)?,
             Part::Chaos => {
@@ -268,7 +272,11 @@ fn search(house: &House) -> anyhow::Result<()> {
 fn quickstarts(house: &House) -> anyhow::Result<()> {
     let meridian = house.meridian();
     let programs = meridian.parent().context("the program is in a folder")?;
-    for page in ["docs/quickstart-platform.md", "docs/quickstart-regions.md"] {
+    let pages: [(_, &[_]); 2] = [
+        ("docs/quickstart-platform.md", &[]),
+        ("docs/quickstart-regions.md", &["127.0.0.1:8000", "127.0.0.1:8001"]),
+    ];
+    for (page, stops) in pages {
         let folder = house.root.join("target/quickstart");
         let _ = std::fs::remove_dir_all(&folder);
         // The page's files, as a clone has them.
@@ -280,7 +288,7 @@ fn quickstarts(house: &House) -> anyhow::Result<()> {
             std::fs::write(examples.join(name), text)?;
         }
         let start = Instant::now();
-        let reader = Reader { folder, programs, has_servers: false };
+        let reader = Reader { folder, programs, has_servers: false, stops };
         let commands = reader.follow(house, page).with_context(|| page.to_owned())?;
         println!("{page}: {commands} commands, {:.1} s", start.elapsed().as_secs_f64());
     }

@@ -15,7 +15,7 @@ use super::claim::Claim;
 use super::compare::{self, SCORE};
 use super::grid::Grid;
 use super::plan::Plan;
-use super::spec::{Duels, Half, Judged, Pairs, Pick, Spec, Workload};
+use super::spec::{Duels, Half, Judged, Pairs, Pick, Spec, Unanswered, Workload};
 use super::versus::marks::SAME;
 
 /// Ours against one other system in one cell.
@@ -103,14 +103,19 @@ fn score(grid: &Grid<'_>, pairs: &[(usize, usize)], metrics: &[&str]) -> Option<
     compare::geometric(&compare::logs(grid, pairs, metrics))
 }
 
-/// All pairs. Without a rival that answers, a cell has none.
+/// All pairs that the file compares. Without a rival that answers, a cell has none.
 pub(super) fn all(grid: &Grid<'_>, duels: &Duels) -> Vec<Duel> {
     let mut all = Vec::new();
     for group in grid.groups() {
         let is_ours = |cell: &&usize| grid.plan.system(grid.cells[**cell]) == duels.ours;
         let Some(own) = group.iter().find(is_ours).copied() else { continue };
-        let competes = |cell: &usize| duels.unanswered || compare::answers(grid, *cell);
-        let others = group.iter().copied().filter(|cell| *cell != own && competes(cell));
+        let answers = |cell: usize| compare::answers(grid, cell);
+        let competes = |other: usize| match duels.unanswered {
+            Unanswered::LeftOut => answers(own) && answers(other),
+            Unanswered::OursBehind => answers(other),
+            Unanswered::Compared => true,
+        };
+        let others = group.iter().copied().filter(|cell| *cell != own && competes(*cell));
         all.extend(others.filter_map(|other| Duel::of(grid, own, other)));
     }
     all
@@ -173,7 +178,7 @@ pub(super) fn findings(spec: &Spec, grid: &Grid<'_>) -> anyhow::Result<(Vec<Tabl
     let claims = duels.targets.iter().map(|target| {
         let [_, of] = chosen(grid, &all, &target.of);
         let (held, count) = match target.pays {
-            true => tables::paying(grid, &of),
+            true => tables::paying(grid, &duels.ours, &of),
             false => {
                 let missed = |duel: &&Duel| target.never.is_some_and(|never| duel.is(never));
                 (of.len() - of.iter().filter(missed).count(), of.len())

@@ -33,7 +33,9 @@ use serde::{Deserialize, Serialize};
 pub use capacity::{Capacity, CapacityLoad};
 pub use compare::{Exception, Half, Sweep, Tuned};
 pub use draw::{CapacityRuns, Chance, Draw, Range, Ranges};
-pub use duels::{DuelColumn, DuelKey, DuelTable, DuelTarget, Duels, Fact, Judged, Pairs, Pick};
+pub use duels::{
+    DuelColumn, DuelKey, DuelTable, DuelTarget, Duels, Fact, Judged, Pairs, Pick, Unanswered,
+};
 pub use fleets::{Exchanges, FleetCase, FleetClaim, FleetMetric, Fleets, Spread};
 pub use flow::{Case, Compared, FlowClaim, FlowSweep, FlowSystem};
 pub use flow_load::{FlowControl, FlowGrid, FlowLoad};

@@ -30,8 +30,13 @@ pub fn all(spec: &Spec, values: &Values) -> anyhow::Result<(Vec<Table>, Vec<Figu
         let rows: Vec<&Row> = values.rows.iter().filter(about).collect();
         let mut fleets: Vec<Option<&str>> = vec![None];
         if one.each_fleet {
-            fleets = rows.iter().rev().map(|row| Some(row.fleet.as_str())).collect();
-            fleets.dedup();
+            let mut names: Vec<&str> = Vec::new();
+            for row in &rows {
+                if !names.contains(&row.fleet.as_str()) {
+                    names.push(&row.fleet);
+                }
+            }
+            fleets = names.into_iter().rev().map(Some).collect();
         }
         for fleet in fleets {
             let of_fleet = |row: &&&Row| fleet.is_none_or(|fleet| row.fleet == fleet);

@@ -1,5 +1,5 @@
-//! Values by seed, in rows that are named by system, workload and fleet: what was simulated, what an
-//! experiment's own code computed, or what was published. Claims and tables read nothing else.
+//! Values by seed, in rows that are named by system, workload and fleet: simulated ones, those that an
+//! experiment's own code computed, and published ones. Claims and tables read nothing else.
 
 use std::collections::BTreeMap;
 
@@ -180,7 +180,9 @@ impl Values {
         let row = |row: &Row| {
             let mut given = vec![("fleet".to_owned(), json!(row.fleet))];
             for name in row.values.keys() {
-                let mean = stats::mean(&row.known(name));
+                // A mean over the seeds that have a value would be of the better ones only.
+                let is_whole = !row.seeds(name).contains(&None);
+                let mean = stats::mean(&row.known(name)).filter(|_| is_whole);
                 given.push((name.clone(), json!(mean.map(|m| m.mean))));
                 given.push((format!("intervals.{name}"), json!(mean.map(|m| [m.low, m.high]))));
             }

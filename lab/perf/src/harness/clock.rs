@@ -40,8 +40,13 @@ pub(crate) fn cpu_time() -> Duration {
 }
 
 /// Current and peak resident memory of this process, in bytes.
+///
+/// # Panics
+/// Where the kernel does not tell it: 0 bytes would meet every target.
 pub(crate) fn memory() -> (u64, u64) {
-    memory_of(std::process::id())
+    let memory = memory_of(std::process::id());
+    assert!(memory.0 > 0 && memory.1 > 0, "/proc/self/status does not say how much memory is used");
+    memory
 }
 
 /// The result of `bench ARGS` in a process of its own, so that its peak memory is its own. That

@@ -8,11 +8,11 @@
 
 use alloc::vec::Vec;
 
-use super::insert::InsertAt;
-use super::order::NONE;
 use meridian_base::Branch;
 
 use super::PrefixIndex;
+use super::insert::InsertAt;
+use super::order::NONE;
 
 /// The chain sent last: its holds from the root, and the depth at which each ends.
 type Path = Vec<(u32, usize)>;

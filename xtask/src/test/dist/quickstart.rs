@@ -29,7 +29,7 @@ pub(super) fn leads_to_an_answer(house: &House, made: &Made) -> anyhow::Result<(
 
     let start = Instant::now();
     let programs = folder.join("env/bin");
-    let reader = Reader { folder, programs: &programs, has_servers: true };
+    let reader = Reader { folder, programs: &programs, has_servers: true, stops: &[] };
     let install = format!("pip install --quiet --no-index {}", made.wheel.display());
     stdout_of(reader.shell(&reader.folder, &install)).with_context(|| install.clone())?;
     let count = 1 + reader.follow(house, PAGE)?;

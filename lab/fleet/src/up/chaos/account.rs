@@ -11,7 +11,7 @@ use super::super::tenants;
 use super::super::world::World;
 use super::answers::End;
 use super::checks::Checks;
-use super::clients::{EU_ALONE, Record};
+use super::clients::{EU_ALONE, Habits, Record};
 use super::done::Done;
 use super::run::Played;
 use super::scenario::{Promise, Scenario};
@@ -48,7 +48,13 @@ fn wrong(record: &Record, done: &[Done]) -> Option<usize> {
 }
 
 /// Checks the requests of clients that know their answers.
-pub(super) fn check(records: &[Record], done: &[Done], world: &World, checks: &mut Checks) {
+pub(super) fn check(
+    records: &[Record],
+    crowd: &[Habits],
+    done: &[Done],
+    world: &World,
+    checks: &mut Checks,
+) {
     for (at, what) in WRONG.into_iter().enumerate() {
         let such = records.iter().filter(|record| wrong(record, done) == Some(at));
         let name = |record: &Record| match &record.end {
@@ -57,8 +63,9 @@ pub(super) fn check(records: &[Record], done: &[Done], world: &World, checks: &m
         };
         checks.none(what, &such.map(name).collect::<Vec<_>>());
     }
-    for (tenant, of) in by_tenant(records) {
-        let whole = of.iter().filter(|record| record.end == End::Whole).count();
+    for tenant in crowd.iter().flat_map(Habits::tenants) {
+        let is_whole = |record: &&Record| record.tenant == tenant && record.end == End::Whole;
+        let whole = records.iter().filter(is_whole).count();
         checks.some(format!("complete answers, {tenant}"), whole as u64);
     }
     let taken = Taken::of(world);
@@ -146,7 +153,9 @@ pub(super) fn rows(scenario: &Scenario, resume: bool, played: &Played) -> Vec<Ve
     let Played { done, course, loads, records, .. } = played;
     let name = format!("{}{}", scenario.name, if resume { ", resuming" } else { "" });
     let rate = course.rate(done).map_or("-".into(), |rate| format!("{:.0} %", 100.0 * rate));
-    let back = done.iter().filter_map(|fault| course.back(fault)).max();
+    // None if one of them was never seen to be over.
+    let backs: Option<Vec<_>> = done.iter().map(|fault| course.back(fault)).collect();
+    let back = backs.and_then(|backs| backs.into_iter().max());
     let back = seconds(back.map(|back| back.as_secs_f64()));
     let may_be_lost = match scenario.loads {
         Some(Promise::NothingLost) => "nothing lost",

@@ -55,6 +55,17 @@ impl Habits {
     pub(super) const USUAL: Habits =
         Habits { clients: [3, 2], head: Duration::from_secs(6), repeats: 1, by_name: false };
 
+    /// The tenants that have clients.
+    pub(super) fn tenants(&self) -> impl Iterator<Item = &'static str> {
+        self.each().into_iter().filter(|(_, clients)| *clients > 0).map(|(tenant, _)| tenant)
+    }
+
+    /// Each tenant, with its clients per region.
+    fn each(&self) -> [(&'static str, usize); 2] {
+        let free = if self.by_name { BY_NAME } else { ANYWHERE };
+        [(free, self.clients[0]), (EU_ALONE, self.clients[1])]
+    }
+
     /// Clients of the fleet's name.
     pub(super) const BY_NAME: Habits = Habits { clients: [3, 0], by_name: true, ..Habits::USUAL };
 }
@@ -110,8 +121,8 @@ impl Crowd {
             EngineSpec { time_scale: REFERENCE_SPEED, seed: up.seed, ..EngineSpec::default() };
         let reference = world.fleet.engine("reference", &spec).await?;
         for habits in all {
-            let (free, seed) = if habits.by_name { (BY_NAME, !seed) } else { (ANYWHERE, seed) };
-            let tenants = [(free, habits.clients[0]), (EU_ALONE, habits.clients[1])];
+            let seed = if habits.by_name { !seed } else { seed };
+            let tenants = habits.each();
             let regions = world.regions.iter().enumerate();
             let each = regions.flat_map(|(at, region)| tenants.map(|tenant| (at, region, tenant)));
             let each = each.flat_map(|(at, region, (tenant, count))| {
@@ -134,10 +145,13 @@ impl Crowd {
         Ok(crowd)
     }
 
-    /// Waits until every client has finished its request, and returns all outcomes.
-    pub(super) async fn end(mut self) -> Vec<Record> {
+    /// Waits until every client has finished its request, and returns all outcomes. A client that
+    /// failed is a fault.
+    pub(super) async fn end(mut self, faults: &mut Vec<String>) -> Vec<Record> {
         self.stop.cancel();
-        while self.tasks.join_next().await.is_some() {}
+        while let Some(ended) = self.tasks.join_next().await {
+            faults.extend(ended.err().map(|error| format!("a client failed: {error}")));
+        }
         let mut all = self.records.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut *all)
     }

@@ -54,7 +54,7 @@ pub(super) struct Kind {
     pub(super) moment: Option<(Role, Moment)>,
 }
 
-/// A drawn part, and what happens to it.
+/// A drawn part, and the fault that hits it.
 pub(super) struct Draw {
     pub(super) what: What,
     pub(super) name: String,

@@ -19,7 +19,7 @@ use crate::{Error, Result};
 use operators::Operators;
 use owners::Owners;
 
-/// The operators of a run, and what is watched meanwhile.
+/// The operators of a run, and the owners of replicas during it.
 pub(super) struct Registry {
     /// The registry before the first fault.
     before: Snapshot,

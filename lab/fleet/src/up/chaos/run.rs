@@ -62,13 +62,13 @@ pub(super) async fn play(
     recover(&mut world, mended, checks).await;
     let mut course = pulse.course(&done);
     let reports = world.stop_loads(&mut checks.faults).await;
-    let records = crowd.end().await;
+    let records = crowd.end(&mut checks.faults).await;
     let parties = at_rest(&world, checks).await?;
     if let Some(promise) = scenario.loads {
         let links = schedule.faults.iter().any(|fault| fault.silences);
         books::check(checks, promise, links, &world.regions, &parties, &reports);
     } else {
-        account::check(&records, &done, &world, checks);
+        account::check(&records, scenario.crowd, &done, &world, checks);
         checks.range("answers from forbidden places, by the gateways", 0, parties.breaches(), 0);
         course = Course::of_records(&records, &done);
     }

@@ -133,13 +133,16 @@ fn read(line: &str, regions: &[&str; 3]) -> Vec<Event> {
 fn parsed(line: &str, regions: &[&str; 3]) -> Option<Vec<Event>> {
     let mut words = line.split(' ');
     let (time, act, what) = (words.next()?, words.next()?, words.next()?);
-    let (at, end) = match time.split_once('-') {
+    let (at, end): (f64, Option<f64>) = match time.split_once('-') {
         Some((at, end)) => (at.parse().ok()?, Some(end.parse().ok()?)),
         None => (time.parse().ok()?, None),
     };
     let now = |deed| Event { at, ends: false, deed };
     if act == "clock" {
         let by = words.next()?.parse().ok()?;
+        if end.is_some() || words.next().is_some() {
+            return None;
+        }
         return Some(vec![now(Deed::Clock { of: named(what, regions), by })]);
     }
     let mut names: Vec<String> = words.map(|name| named(name, regions)).collect();
@@ -148,7 +151,11 @@ fn parsed(line: &str, regions: &[&str; 3]) -> Option<Vec<Event>> {
     }
     let what = word(what)?;
     if act == "left" {
-        return Some(vec![now(Deed::Left { what, name: names.pop()? })]);
+        let name = names.pop().filter(|_| end.is_none() && names.is_empty())?;
+        return Some(vec![now(Deed::Left { what, name })]);
+    }
+    if names.is_empty() {
+        return None;
     }
     let act = word(act)?;
     let order = |act, name: &String| Deed::Order(Order { act, what, name: name.clone() });

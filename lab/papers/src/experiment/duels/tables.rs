@@ -10,6 +10,9 @@ use crate::experiment::compare::{self, SCORE};
 use crate::experiment::grid::Grid;
 use crate::experiment::spec::{DuelColumn, DuelKey, DuelTable, Fact};
 
+/// Ratios closer to 1 than this differ by rounding, which is no difference between systems.
+const ROUNDING: f64 = 1e-6;
+
 /// A table of the pairs that it is about.
 pub(super) fn table(grid: &Grid<'_>, one: &DuelTable, duels: &[Duel]) -> Table {
     let [before, mut of] = chosen(grid, duels, &one.of);
@@ -64,17 +67,17 @@ fn lower(name: &str) -> String {
     text
 }
 
-/// How many systems are worse than ours, and of how many: each lacks a term that then pays.
-pub(super) fn paying(grid: &Grid<'_>, duels: &[Duel]) -> (usize, usize) {
-    let system = |duel: &Duel| grid.cells[duel.other].system;
-    let mut systems: Vec<usize> = duels.iter().map(system).collect();
-    systems.sort_unstable();
-    systems.dedup();
-    let pays = |wanted: &&usize| {
-        let of: Vec<Duel> = duels.iter().filter(|d| system(d) == **wanted).copied().collect();
-        term(grid, &of).starts_with("pays")
+/// How many systems are worse than ours, and of how many: each lacks a term that then pays. A system
+/// without a pair has answered nothing.
+pub(super) fn paying(grid: &Grid<'_>, ours: &str, duels: &[Duel]) -> (usize, usize) {
+    let others = grid.plan.systems.iter().enumerate().filter(|(_, (one, ..))| one.name != ours);
+    let pays = |(system, _): (usize, _)| {
+        let is = |duel: &&Duel| grid.cells[duel.other].system == system;
+        let of: Vec<Duel> = duels.iter().filter(is).copied().collect();
+        of.is_empty() || term(grid, &of).starts_with("pays")
     };
-    (systems.iter().filter(pays).count(), systems.len())
+    let verdicts: Vec<bool> = others.map(pays).collect();
+    (verdicts.iter().filter(|pays| **pays).count(), verdicts.len())
 }
 
 /// Whether the term that a system lacks pays.
@@ -84,8 +87,8 @@ fn term(grid: &Grid<'_>, duels: &[Duel]) -> &'static str {
     }
     let pairs: Vec<_> = duels.iter().map(Duel::pair).collect();
     match score(grid, &pairs, &SCORE) {
-        Some(Mean { low, .. }) if low > 1.0 => "pays",
-        Some(Mean { high, .. }) if high < 1.0 => "costs",
+        Some(Mean { low, .. }) if low > 1.0 + ROUNDING => "pays",
+        Some(Mean { high, .. }) if high < 1.0 - ROUNDING => "costs",
         Some(_) => "no difference",
         None => "-",
     }
@@ -112,7 +115,8 @@ impl View<'_> {
         }
     }
 
-    /// The pairs of each row, with its names: in the order of the first of each, or the worst first.
+    /// The pairs of each row, with its names: by load and half, in the order of the first of each, or
+    /// the worst first.
     fn groups(&self, duels: &[Duel]) -> Vec<(Vec<String>, Vec<Duel>)> {
         let mut groups: Vec<(Vec<String>, Vec<Duel>)> = Vec::new();
         for duel in duels {
@@ -121,6 +125,9 @@ impl View<'_> {
                 Some((_, of)) => of.push(*duel),
                 None => groups.push((names, vec![*duel])),
             }
+        }
+        if let Some(DuelKey::Load | DuelKey::Half) = self.one.by.first() {
+            groups.sort_by(|a, b| a.0.cmp(&b.0));
         }
         if self.one.worst_first {
             let mean = |of: &[Duel]| self.cost(of, &SCORE).map_or(1.0, |score| score.mean);

@@ -1,13 +1,13 @@
 //! The counts of the comparisons that files ask for, with a stand-in for the simulator.
 
 use meridian_routing::Role;
-use meridian_sim::{Report, Scenario};
+use meridian_sim::{Fate, Report, Scenario};
 
 use super::*;
 use crate::experiment::shard::Runs;
 use crate::experiment::spec::{self, Ref, Smaller, Spec, read};
 use crate::experiment::tests::record;
-use crate::experiment::{Context, Findings, cells, find};
+use crate::experiment::{Context, Findings, Simulate, cells, find};
 
 const YAML: &str = "
 title: t
@@ -45,8 +45,23 @@ fn stand_in(scenario: Scenario) -> anyhow::Result<Report> {
     })
 }
 
+/// The same, but ours loses a tenth of its requests on the second fleet.
+fn ours_fails(scenario: Scenario) -> anyhow::Result<Report> {
+    let second = scenario.replicas.len() > 2;
+    let ours = scenario.system.policy.name == "meridian"
+        && scenario.replicas.iter().any(|replica| replica.role != Role::Both);
+    let mut report = stand_in(scenario)?;
+    let fate = if second && ours { Fate::Lost } else { Fate::Done };
+    report.requests.iter_mut().step_by(10).for_each(|request| request.fate = fate);
+    Ok(report)
+}
+
 /// The tables of an experiment's file, on the systems here.
 fn run(name: &str, yaml: &str) -> anyhow::Result<Findings> {
+    simulated(name, yaml, &stand_in)
+}
+
+fn simulated(name: &str, yaml: &str, simulate: &Simulate) -> anyhow::Result<Findings> {
     let mut spec: Spec = read("test", yaml).unwrap();
     let file: Spec = read(name, find(name).expect("it is in the registry").yaml).unwrap();
     spec.duels = file.duels;
@@ -57,7 +72,7 @@ fn run(name: &str, yaml: &str) -> anyhow::Result<Findings> {
         commit: None,
         servers: None,
         runs: &Runs::whole(),
-        simulate: &stand_in,
+        simulate,
         progress: &|_, _, _| (),
     })
 }
@@ -90,6 +105,15 @@ fn the_best_ratio_decides_where_pools_pay() {
     let found = run("pd-break-even", YAML).unwrap();
     assert!(found.tables[0].rows.is_empty(), "{:?}", found.tables[0]);
     assert_eq!(rows(&found.tables[1], 2), [["w", "1P+2D 25G"]]);
+}
+
+// Where ours loses requests its latencies lack the worst ones, so that fleet is not compared: the other
+// one decides, although ours looks better on the second.
+#[test]
+fn fleets_with_lost_requests_are_left_out() {
+    let found = simulated("pd-break-even", YAML, &ours_fails).unwrap();
+    assert_eq!(rows(&found.tables[0], 2), [["w", "1P+1D 25G"]]);
+    assert!(found.tables[1].rows.is_empty(), "{:?}", found.tables[1]);
 }
 
 // Without ours there is nothing to compare.

@@ -1,4 +1,4 @@
-//! One system against the others, cell by cell: which pairs a table is about, and what it shows.
+//! One system against the others, cell by cell: the pairs and the columns of a table.
 
 use serde::Deserialize;
 
@@ -10,14 +10,27 @@ use super::Half;
 pub struct Duels {
     /// The name of the system that is compared.
     pub ours: String,
-    /// Whether systems that leave requests unanswered are compared as well.
+    /// The pairs in which a system leaves requests unanswered, so that its latencies lack the worst.
     #[serde(default)]
-    pub unanswered: bool,
+    pub unanswered: Unanswered,
     /// Tables.
     pub tables: Vec<DuelTable>,
     /// What is to hold in every pair.
     #[serde(default)]
     pub targets: Vec<DuelTarget>,
+}
+
+/// What becomes of a pair in which a system leaves requests unanswered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unanswered {
+    /// It is left out.
+    #[default]
+    LeftOut,
+    /// It is left out if the other does so. Ours is behind where it does so.
+    OursBehind,
+    /// It is compared like the others.
+    Compared,
 }
 
 /// A table of pairs, or of groups of them.
@@ -161,7 +174,7 @@ pub enum Fact {
     Interval,
     /// The result in a word.
     Result,
-    /// Whether what the other system lacks pays.
+    /// Whether the term that the other system lacks pays.
     Term,
     /// The system that dominates ours.
     DominatedBy,

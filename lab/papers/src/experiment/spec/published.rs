@@ -1,7 +1,7 @@
 //! Published figures, and the tables that show ours beside them.
 //!
-//! A figure compares values of named quantities: the metrics of a run, what an experiment's own code
-//! computes, and quantities that are derived from these. Published tables are rows of the same
+//! A figure compares values of named quantities: the metrics of a run, values that an experiment's own
+//! code computes, and quantities that are derived from these. Published tables are rows of the same
 //! quantities, so a figure without a value of its own is computed from them as ours is.
 
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ pub struct Published {
     /// A claim for each workload and fleet, in place of one over all of them.
     #[serde(default)]
     pub each: bool,
-    /// The value, the ends of a range, a bound, or in words what a statement without a figure says.
+    /// The value, the ends of a range, a bound, or the word of a statement without a figure.
     /// Without one, the same comparison of the published tables.
     pub value: Option<Value>,
     /// Ours agrees if it differs from the value by at most this share of it, in place of the usual
@@ -153,7 +153,7 @@ pub struct TableSpec {
     /// A row for each seed, numbered in the last label, in place of one for all.
     #[serde(default)]
     pub each_seed: bool,
-    /// The first columns: which names, and what they are called.
+    /// The first columns: names of the row, with their headers.
     #[serde(default)]
     pub labels: Vec<Label>,
     /// The other columns.

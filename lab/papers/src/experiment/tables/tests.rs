@@ -100,3 +100,15 @@ fn the_published_tables_are_whole() {
         assert!((0.44..0.47).contains(&ratio("ttft_ms.p95")), "{other}");
     }
 }
+
+// Rows come workload by workload, and each fleet still has one table with all its rows.
+#[test]
+fn each_fleet_has_one_table() {
+    let spec: Spec = read("test", YAML).unwrap();
+    let row = |workload, fleet| Row::new("a", workload, fleet).with("ttft_ms.p50", [50.0]);
+    let places = [("idle", "f"), ("idle", "g"), ("busy", "f"), ("busy", "g")];
+    let rows = places.map(|(workload, fleet)| row(workload, fleet)).to_vec();
+    let tables = Findings::of(&spec, Values { rows }).unwrap().tables;
+    let shown: Vec<_> = tables.iter().map(|one| (one.title.as_str(), one.rows.len())).collect();
+    assert_eq!(shown, [("g: published beside ours", 2), ("f: published beside ours", 2)]);
+}

@@ -3,7 +3,7 @@
 use meridian_tools::metric;
 
 use super::known;
-use crate::experiment::spec::Spec;
+use crate::experiment::spec::{DuelColumn, Spec};
 
 /// Names that are not among the systems, workloads and fleets, or no quantity.
 pub(super) fn problems(spec: &Spec, there: [Vec<&String>; 3]) -> Vec<String> {
@@ -43,6 +43,27 @@ pub(super) fn problems(spec: &Spec, there: [Vec<&String>; 3]) -> Vec<String> {
         }
         if figure.value.is_none() && spec.published_tables.is_empty() {
             found.push(format!("{field}.value: missing; give it, or `published_tables`"));
+        }
+    }
+    for (i, table) in spec.published_tables.iter().enumerate() {
+        let field = format!("published_tables[{i}]");
+        let columns = format!("{field}.columns");
+        table.columns.iter().for_each(|c| found.extend(known(&columns, c, quantities.iter())));
+        for (workload, systems) in &table.rows {
+            for (system, values) in systems.iter().filter(|one| one.1.len() != table.columns.len())
+            {
+                let (has, wants) = (values.len(), table.columns.len());
+                found.push(format!(
+                    "{field}.rows.{workload}.{system}: has {has} values for {wants} columns; \
+                     write ~ for one that was not published"
+                ));
+            }
+        }
+    }
+    let facts = spec.duels.iter().flat_map(|duels| &duels.tables).flat_map(|one| &one.columns);
+    for column in facts {
+        if let DuelColumn::Metric(name) = column {
+            found.extend(known("duels.tables.columns", name, metric::all().map(|m| m.name)));
         }
     }
     for (i, table) in spec.tables.iter().enumerate() {
