@@ -10,8 +10,8 @@ use crate::experiment::compare::{self, SCORE};
 use crate::experiment::grid::Grid;
 use crate::experiment::spec::{DuelColumn, DuelKey, DuelTable, Fact};
 
-/// Ratios closer to 1 than this differ by rounding, which is no difference between systems.
-const ROUNDING: f64 = 1e-6;
+/// Ratios closer to 1 than this are shown as 0.0 %, which is no difference.
+const SHOWN: f64 = 5e-4;
 
 /// A table of the pairs that it is about.
 pub(super) fn table(grid: &Grid<'_>, one: &DuelTable, duels: &[Duel]) -> Table {
@@ -87,8 +87,8 @@ fn term(grid: &Grid<'_>, duels: &[Duel]) -> &'static str {
     }
     let pairs: Vec<_> = duels.iter().map(Duel::pair).collect();
     match score(grid, &pairs, &SCORE) {
-        Some(Mean { low, .. }) if low > 1.0 + ROUNDING => "pays",
-        Some(Mean { high, .. }) if high < 1.0 - ROUNDING => "costs",
+        Some(Mean { low, .. }) if low > 1.0 + SHOWN => "pays",
+        Some(Mean { high, .. }) if high < 1.0 - SHOWN => "costs",
         Some(_) => "no difference",
         None => "-",
     }
