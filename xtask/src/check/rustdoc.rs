@@ -12,7 +12,7 @@ pub(crate) const RULE: Rule = Rule {
 
 fn run(house: &House) -> anyhow::Result<Vec<Broken>> {
     let args = ["--no-deps", "--document-private-items", "--keep-going", "--quiet"];
-    let mut doc = cargo(&house.root, &[&["doc"], &house.scope.args()[..], &args].concat());
+    let mut doc = cargo(&house.root, &[&["doc", "--workspace"][..], &args].concat());
     // This build resolves links to private items, as a reader of the code needs them.
     doc.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links");
     let good = ends_well(doc)?;
