@@ -1,7 +1,7 @@
 //! ARCHITECTURE.md stays short, and every decision has a page with the same parts.
 //!
 //! Readers skip a page that only grows. ARCHITECTURE.md says where things are; the reasons belong
-//! in docs/decisions, with a page for each decision that the index there links.
+//! in notes/decisions, with a page for each decision that the index there links.
 
 use super::{Broken, Rule, at, of};
 use crate::house::{File, House, in_a_tree};
@@ -16,10 +16,10 @@ pub(crate) const RULE: Rule = Rule {
 const PAGE: &str = "ARCHITECTURE.md";
 const MOST_WORDS: usize = 2500;
 
-const DECISIONS: &str = "docs/decisions/";
-const INDEX: &str = "docs/decisions/README.md";
+const DECISIONS: &str = "notes/decisions/";
+const INDEX: &str = "notes/decisions/README.md";
 /// Pages there that are not decisions.
-const OTHERS: [&str; 2] = [INDEX, "docs/decisions/dependencies.md"];
+const OTHERS: [&str; 2] = [INDEX, "notes/decisions/dependencies.md"];
 const PARTS: [&str; 3] = ["## Context", "## Decision", "## Consequences"];
 
 fn of_page(house: &House) -> Vec<Broken> {
@@ -117,11 +117,11 @@ mod tests {
         let bad = "# A\n\nDate: soon\n\n## Context\n\n## Decision\n\nb\n";
         let files = [
             File::of(INDEX, "[good](good.md)"),
-            File::of("docs/decisions/good.md", good),
-            File::of("docs/decisions/bad.md", bad),
+            File::of("notes/decisions/good.md", good),
+            File::of("notes/decisions/bad.md", bad),
         ];
         let found = of_decisions(&files);
-        assert!(found.iter().all(|one| one.place == "docs/decisions/bad.md"));
+        assert!(found.iter().all(|one| one.place == "notes/decisions/bad.md"));
         let said: Vec<_> = found.iter().map(|one| one.what.as_str()).collect();
         assert_eq!(said.len(), 4, "{said:?}");
         assert!(said[0].contains("Date") && said[1].contains("Context"), "{said:?}");

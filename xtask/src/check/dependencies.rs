@@ -1,4 +1,4 @@
-//! Every library that the workspace uses is listed in docs/decisions/dependencies.md with its
+//! Every library that the workspace uses is listed in notes/decisions/dependencies.md with its
 //! reason.
 //!
 //! The page is a table whose first column names the libraries in backticks. A line for an unused
@@ -10,7 +10,7 @@ use super::{Broken, Rule, of};
 
 pub(crate) const RULE: Rule = Rule {
     name: "dependencies",
-    holds: "every library has its reason in docs/decisions",
+    holds: "every library has its reason in notes/decisions",
     run: |house| {
         let mut used = BTreeSet::new();
         for package in house.packages() {
@@ -21,7 +21,7 @@ pub(crate) const RULE: Rule = Rule {
     },
 };
 
-const PAGE: &str = "docs/decisions/dependencies.md";
+const PAGE: &str = "notes/decisions/dependencies.md";
 
 fn broken(page: &str, used: &BTreeSet<String>) -> Vec<Broken> {
     let named = named(page);

@@ -4,7 +4,7 @@
 //! A read goes into a buffer that all connections of a thread share, and the chunks in it become one
 //! piece of exactly their size. An open stream therefore owns no buffer while it waits, its answer is
 //! copied once, and tokens that arrived together are written together. httparse reads the heads
-//! (docs/decisions/http1-client.md has the reasons and what hyper's client costs).
+//! (notes/decisions/http1-client.md has the reasons and what hyper's client costs).
 //!
 //! It does not pipeline, upgrade or follow redirects, and it drops trailers, which engines do not
 //! send.

@@ -4,7 +4,7 @@
 //! all of those: few replicas have the longest match, and the least loaded of 32 is nearly as good as
 //! the least loaded of all (the power of two choices, Mitzenmacher 2001). Several gateways that share
 //! replicas then choose different ones, where a full comparison sends all of them to the one that
-//! looked best in the latest reports. docs/decisions/sampled-candidates.md has the measurements.
+//! looked best in the latest reports. notes/decisions/sampled-candidates.md has the measurements.
 //!
 //! The expected number of longer matches is at most one in [`SAMPLE`] of the candidates, so it needs
 //! no bound of its own.

@@ -7,7 +7,7 @@
 //! its end. A replica that is handed back drains until the requests there have ended, which is counted apart.
 //!
 //! The gateways' own lists are read, too. A gateway that has lost its lease keeps serving its replicas
-//! (docs/decisions/lost-control-plane.md), so these times may be longer, and are only reported.
+//! (notes/decisions/lost-control-plane.md), so these times may be longer, and are only reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
