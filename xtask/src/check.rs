@@ -27,6 +27,7 @@ mod links;
 mod lints;
 mod made;
 mod named_tests;
+mod pages;
 mod paths;
 mod policies;
 mod purity;
@@ -91,6 +92,7 @@ const RULES: &[Rule] = &[
     named_tests::RULE,
     versions::RULE,
     links::RULE,
+    pages::RULE,
     architecture::RULE,
     dependencies::RULE,
     deny::RULE,
@@ -158,13 +160,13 @@ fn write_numbers(house: &House, rules: &[&Rule]) -> anyhow::Result<bool> {
     Ok(all_written)
 }
 
-/// Writes every page that is generated from the binary's output, and the C header; false if the build fails.
+/// Writes every part of a page that is generated from the binary's output, and the C header; false if the build fails.
 pub(crate) fn write_pages(house: &House) -> anyhow::Result<bool> {
     if !house.build()? {
         return Ok(false);
     }
-    for page in [&policies::PAGE, &engines::PAGE, &keys::PAGE] {
-        page.write(house)?;
+    for part in [&policies::PART, &engines::PART, &keys::PART] {
+        part.write(house)?;
     }
     header::write(house)?;
     Ok(true)

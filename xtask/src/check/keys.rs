@@ -1,38 +1,26 @@
-//! `docs/configuration.md` agrees with the binary about every key of a gateway's file.
+//! The table of `docs/configuration.md` agrees with the binary about every key of a gateway's file.
 //!
-//! `./x docs` generates the page from `meridian config keys`, whose meanings are the comments of the
+//! `./x docs` generates it from `meridian config keys`, whose meanings are the comments of the
 //! configuration's fields.
 
 use super::Rule;
-use super::made::MadePage;
+use super::made::MadePart;
 
 pub(crate) const RULE: Rule = Rule {
     name: "keys",
-    holds: "docs/configuration.md is what the binary says",
-    run: |house| PAGE.check(house),
+    holds: "the keys of docs/configuration.md are the binary's",
+    run: |house| PART.check(house),
 };
 
-pub(super) const PAGE: MadePage =
-    MadePage { path: "docs/configuration.md", args: ["config", "keys"], render: page };
+pub(super) const PART: MadePart =
+    MadePart { path: "docs/configuration.md", args: ["config", "keys"], render: table };
 
-const HEAD: &str = "# Configuration keys
-
-Every key of a gateway's file. [gateway.md](gateway.md#configuration) explains them by topic, and
-`meridian config schema` prints their forms as a JSON schema. A key below a section is written
-`section.key`. A list is one key.
-
-Keys with \"yes\" [reload](gateway.md#hot-reload): a running gateway adopts a change of the file without
-dropping a request or a connection. A change of the others needs a restart, for the reason below the
-table.
-
-This page is made by `./x docs` from `meridian config keys`.
-
-| key | default | reloads | meaning |
+const HEAD: &str = "| key | default | reloads | meaning |
 | --- | --- | --- | --- |
 ";
 
-/// Makes the page from unindented keys, and three indented facts under each.
-fn page(printed: &str) -> anyhow::Result<String> {
+/// Makes the table from unindented keys, and three indented facts under each.
+fn table(printed: &str) -> anyhow::Result<String> {
     let mut page = String::from(HEAD);
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     let mut lines = printed.lines();
@@ -66,14 +54,14 @@ fn page(printed: &str) -> anyhow::Result<String> {
 mod tests {
     use super::*;
 
-    // Every fact that the binary prints appears on the page, and a reason once.
+    // Every fact that the binary prints appears in the table, and a reason once.
     #[test]
-    fn the_page_holds_every_fact() {
+    fn the_table_holds_every_fact() {
         let printed = "a\n    default: 1\n    reloads: yes\n    meaning: A | b.\n\
                        b.c\n    default: none\n    reloads: no: why\n    meaning: C.\n\
                        d\n    default: none\n    reloads: no: why\n    meaning: D.\n";
         let wanted = "| `a` | `1` | yes | A \\| b. |\n| `b.c` |  | no | C. |\n| `d` |  | no | D. |\n\
                       \n| keys that need a restart | because |\n| --- | --- |\n| `b.c`, `d` | why |\n";
-        assert_eq!(page(printed).unwrap().strip_prefix(HEAD), Some(wanted));
+        assert_eq!(table(printed).unwrap().strip_prefix(HEAD), Some(wanted));
     }
 }

@@ -1,106 +1,85 @@
-//! `docs/policies.md` agrees with the binary about every policy.
+//! The table of `docs/routing.md` agrees with the binary about every policy.
 //!
-//! `./x docs` generates the page from `meridian policies --verbose`, so a policy's line in the
-//! registry is its documentation too.
+//! `./x docs` generates it from `meridian policies --verbose`, so a policy's line in the registry is
+//! its documentation too. The table omits sources and the meanings of parameters, which the command
+//! prints.
 
 use super::Rule;
-use super::made::MadePage;
+use super::made::MadePart;
 
 pub(crate) const RULE: Rule = Rule {
     name: "policies",
-    holds: "docs/policies.md is what the binary says",
-    run: |house| PAGE.check(house),
+    holds: "the policies of docs/routing.md are the binary's",
+    run: |house| PART.check(house),
 };
 
-pub(super) const PAGE: MadePage =
-    MadePage { path: "docs/policies.md", args: ["policies", "--verbose"], render: page };
+pub(super) const PART: MadePart =
+    MadePart { path: "docs/routing.md", args: ["policies", "--verbose"], render: table };
 
-const HEAD: &str = "# Policies
+const HEAD: &str = "| policy | chooses | admission | parameters |\n| --- | --- | --- | --- |\n";
 
-A policy decides which of the eligible replicas gets a request. The admission mode decides which
-replicas are eligible; each policy brings one along, and the configuration may name another.
-Parameters have the defaults of the publication or the software that the policy comes from.
+/// A policy as the binary prints it: an unindented name and indented facts, the first of which is
+/// the summary.
+#[derive(Default)]
+struct Policy<'a> {
+    name: &'a str,
+    summary: &'a str,
+    admission: &'a str,
+    /// `name = default`.
+    parameters: Vec<&'a str>,
+}
 
-Packages have all of these policies. A build from source has those that are no other router's rule;
-the feature `rivals` of meridian-cli adds the rest. `meridian policies` lists what a program has.
+/// Makes the table.
+fn table(verbose: &str) -> anyhow::Result<String> {
+    let rows: Vec<String> = policies(verbose)?.iter().map(row).collect();
+    Ok(format!("{HEAD}{}", rows.concat()))
+}
 
-This page is made by `./x docs` from `meridian policies --verbose`.
-";
-
-/// Makes the page from unindented names and the indented facts under them.
-fn page(verbose: &str) -> anyhow::Result<String> {
-    let mut page = String::from(HEAD);
-    let mut table = "";
+fn policies(verbose: &str) -> anyhow::Result<Vec<Policy<'_>>> {
+    let mut policies: Vec<Policy<'_>> = Vec::new();
     for line in verbose.lines() {
         let Some(fact) = line.strip_prefix("    ") else {
-            page += &format!("\n## `{line}`\n\n");
-            table = "";
+            policies.push(Policy { name: line, ..Policy::default() });
             continue;
         };
-        let row = row(fact)?;
-        if let Some((kind, row)) = row {
-            if table != kind {
-                page += &head(kind);
-            }
-            table = kind;
-            page += &row;
-            continue;
-        }
-        page += &if let Some(source) = fact.strip_prefix("source: ") {
-            format!("From: {source}. ")
+        let policy = policies
+            .last_mut()
+            .ok_or_else(|| anyhow::anyhow!("meridian policies: no name before {fact:?}"))?;
+        if policy.summary.is_empty() {
+            policy.summary = fact;
         } else if let Some(admission) = fact.strip_prefix("admission: ") {
-            format!("Admission: `{admission}`.\n")
-        } else {
-            format!("{}.\n\n", capital(fact))
-        };
-    }
-    Ok(page)
-}
-
-/// The head of a table of parameters, figures or functions.
-fn head(kind: &str) -> String {
-    match kind {
-        "parameter" => "\n| parameter | default | meaning |\n| --- | --- | --- |\n".to_owned(),
-        kind => format!("\n| {kind} | is |\n| --- | --- |\n"),
-    }
-}
-
-/// A fact as a row of a table of its kind; `None` if it belongs to the text.
-fn row(fact: &str) -> anyhow::Result<Option<(&'static str, String)>> {
-    for kind in ["figure", "function"] {
-        let named = fact.strip_prefix(kind).and_then(|rest| rest.strip_prefix(' '));
-        if let Some((name, meaning)) = named.and_then(|rest| rest.split_once(": ")) {
-            return Ok(Some((kind, format!("| `{name}` | {meaning} |\n"))));
+            policy.admission = admission;
+        } else if is_parameter(fact) {
+            policy.parameters.push(fact.split_once(": ").map_or(fact, |(parameter, _)| parameter));
         }
     }
-    if ["source: ", "admission: "].iter().any(|start| fact.starts_with(start)) {
-        return Ok(None);
-    }
-    let Some((name, rest)) = fact.split_once(" = ") else { return Ok(None) };
-    let (default, meaning) = rest
-        .split_once(": ")
-        .ok_or_else(|| anyhow::anyhow!("meridian policies: no meaning in {fact:?}"))?;
-    Ok(Some(("parameter", format!("| `{name}` | {default} | {meaning} |\n"))))
+    Ok(policies)
 }
 
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+/// A parameter is `name = default: meaning`; other facts begin with their kind.
+fn is_parameter(fact: &str) -> bool {
+    fact.split_once(" = ").is_some_and(|(name, _)| !name.contains([' ', ':']))
+}
+
+fn row(policy: &Policy<'_>) -> String {
+    let parameters = policy.parameters.iter().map(|one| format!("`{one}`"));
+    let parameters = parameters.collect::<Vec<_>>().join(", ");
+    let Policy { name, summary, admission, .. } = policy;
+    format!("| `{name}` | {summary} | `{admission}` | {parameters} |\n")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    // Every fact that the binary prints appears on the page.
+    // A row holds what a reader chooses by; sources, figures and meanings stay with the command.
     #[test]
-    fn the_page_holds_every_fact() {
+    fn the_table_has_a_row_for_each_policy() {
         let verbose = "p2c\n    the less loaded of two\n    source: sglang-router\n    \
-                       admission: blind\n    load = kv: what load is\n    figure x: a\n    figure y: b\nrandom\n    any\n";
-        let wanted = "\n## `p2c`\n\nThe less loaded of two.\n\nFrom: sglang-router. \
-                      Admission: `blind`.\n\n| parameter | default | meaning |\n| --- | --- | --- |\n\
-                      | `load` | kv | what load is |\n\n| figure | is |\n| --- | --- |\n\
-                      | `x` | a |\n| `y` | b |\n\n## `random`\n\nAny.\n\n";
-        assert_eq!(page(verbose).unwrap().strip_prefix(HEAD), Some(wanted));
+                       admission: blind\n    load = kv: what load is\n    figure x: a = b\nrandom\n    \
+                       any\n    admission: blind\n";
+        let wanted = "| `p2c` | the less loaded of two | `blind` | `load = kv` |\n\
+                      | `random` | any | `blind` |  |\n";
+        assert_eq!(table(verbose).unwrap().strip_prefix(HEAD), Some(wanted));
     }
 }

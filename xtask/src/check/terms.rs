@@ -1,6 +1,6 @@
 //! Identifiers of the product and of the machines use the project's words.
 //!
-//! The table is in docs/glossary.md. Types, functions, fields, modules and files count, outside
+//! The table is in STYLE.md. Types, functions, fields, modules and files count, outside
 //! tests. Strings and comments do not: an engine's own field names, and words for readers who know
 //! another name, are right there.
 
@@ -16,7 +16,7 @@ use crate::house::House;
 
 pub(crate) const RULE: Rule = Rule {
     name: "terms",
-    holds: "identifiers use the words of docs/glossary.md",
+    holds: "identifiers use the words of STYLE.md",
     run: |house| {
         let uses = of_house(house)?;
         RATCHET.judge(house, &measured(&uses), &|key| places(&uses, key))
@@ -27,11 +27,11 @@ pub(super) const RATCHET: Ratchet = Ratchet {
     name: RULE.name,
     better: Better::Less,
     moves: false,
-    remedy: "use the word that docs/glossary.md has for it (Words in identifiers)",
+    remedy: "use the word that STYLE.md has for it (Words in identifiers)",
     measure: |house: &House| Ok(measured(&of_house(house)?)),
 };
 
-const PAGE: &str = "docs/glossary.md";
+const PAGE: &str = "STYLE.md";
 const HEADING: &str = "## Words in identifiers";
 
 /// Names that other libraries and protocols chose, and a verb.
