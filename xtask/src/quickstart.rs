@@ -1,4 +1,5 @@
-//! A quickstart page, followed to the letter: its files and commands, up to its first answered request.
+//! The quickstart, followed to the letter: the files and commands of a section, up to its first answered
+//! request.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,6 +11,8 @@ use crate::cmd::{cmd, stdout_of};
 use crate::house::House;
 use crate::running::Running;
 
+/// The page. Each of its sections is a quickstart of its own.
+pub(crate) const PAGE: &str = "docs/quickstart.md";
 /// Servers join in seconds; a gateway without them after this time has failed.
 const LIMIT: Duration = Duration::from_secs(60);
 /// The commands that run until they are stopped.
@@ -39,9 +42,11 @@ pub(crate) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Follows a page from the first step to an answered request; returns the number of commands.
-    pub(crate) fn follow(&self, house: &House, page: &str) -> anyhow::Result<usize> {
-        let steps = steps(house.file(page)?);
+    /// Follows a section from its first step to an answered request; returns the number of commands.
+    pub(crate) fn follow(&self, house: &House, heading: &str) -> anyhow::Result<usize> {
+        let section = house.file(PAGE)?.split_once(&format!("\n{heading}\n"));
+        let (_, section) = section.with_context(|| format!("{PAGE} has no {heading}"))?;
+        let steps = steps(section);
         let (mut folder, mut servers, mut commands) = (self.folder.clone(), Vec::new(), 0);
         for step in &steps {
             match step {
@@ -59,7 +64,7 @@ impl Reader<'_> {
                 }
             }
         }
-        anyhow::bail!("{page} sends no request: {steps:?}")
+        anyhow::bail!("{heading} sends no request: {steps:?}")
     }
 
     /// Types a command. A server runs until the page has been followed.

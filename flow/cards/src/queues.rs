@@ -1,7 +1,7 @@
 //! Traffic classes on real hosts: collectives above KV, with a floor for KV.
 //!
 //! A static order of classes takes most of the gain of a flow scheduler where cards are busy
-//! (docs/flow.md), and every Linux host and every switch can enforce it. This module has the
+//! (lab/docs/flow.md), and every Linux host and every switch can enforce it. This module has the
 //! classes with their code points, the `tc` commands that queue by them, templates for switches,
 //! and the settings with which transfer libraries mark their packets. Everything but [`Tc`] and
 //! [`mark()`] is text and can be printed anywhere.

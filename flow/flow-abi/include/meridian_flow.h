@@ -1,4 +1,4 @@
-/* Meridian's flow gate, for connectors in engines. Made by ./x docs; see docs/kv-gate.md.
+/* Meridian's flow gate, for connectors in engines. Made by ./x docs; see lab/docs/flow.md.
  *
  * Every function may be called by any thread, with any numbers, at any time. Strings are UTF-8 and
  * NUL-terminated. A negative result is a code below: send without a permit then. */

@@ -40,7 +40,7 @@ enum Command {
     /// Describe, write and convert workloads and traces
     #[command(subcommand)]
     Workload(workload::Command),
-    /// Emulate the WAN between regions on one machine; see docs/wan.md
+    /// Emulate the WAN between regions on one machine; see lab/docs/up-and-chaos.md
     #[command(hide = true)]
     Wan(wan::Args),
     /// Print the completion script of a shell

@@ -25,7 +25,7 @@ use meridian_tools::outputs;
 use asked::About;
 use cost::Cost;
 
-/// Plan the placement of GPUs and their collectives; see docs/planner.md
+/// Plan the placement of GPUs and their collectives; see lab/docs/planner.md
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Args {

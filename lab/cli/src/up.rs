@@ -41,7 +41,7 @@ pub(crate) struct Args {
     /// rendered gateway.yaml]
     #[arg(long)]
     policy: Option<String>,
-    /// Policy that decides too and is not followed (docs/shadow.md)
+    /// Policy that decides too and is not followed (docs/routing.md)
     #[arg(long, value_name = "POLICY", conflicts_with = "plan")]
     shadow: Option<String>,
     /// Speed of the model engines, as a multiple of real time

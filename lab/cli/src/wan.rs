@@ -13,7 +13,7 @@ use meridian_cli::{hangup, logs};
 /// Relay connections between regions on one machine with the delay and the rate of a WAN
 ///
 /// For trials and tests: the relay delays each byte, and its admin port cuts, slows and restores
-/// links. docs/wan.md describes the configuration.
+/// links. lab/docs/up-and-chaos.md describes the configuration.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

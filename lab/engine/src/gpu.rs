@@ -4,7 +4,7 @@
 //! the RTX PRO 6000 and 4090 those of NVIDIA's own datasheets. The gap between a datasheet and a
 //! serving engine (kernels, the scheduler's Python, launches, sampling) is an [`Efficiency`],
 //! fitted end to end and not kernel by kernel. Each row names the data it was fitted to and its
-//! error. docs/calibration.md has the commands. Rows of [`TUNED`](crate::TUNED) are more accurate
+//! error. lab/docs/experiments.md has the commands. Rows of [`TUNED`](crate::TUNED) are more accurate
 //! for one model and one engine.
 
 use crate::precision::Precision;

@@ -2,7 +2,7 @@
 //! format, and the settings it was measured with.
 //!
 //! [`Profile::new`] uses one efficiency for all models on a GPU. A row here is more accurate for
-//! its own combination; docs/calibration.md has the error on points that it was not fitted to.
+//! its own combination; lab/docs/experiments.md has the error on points that it was not fitted to.
 
 mod table;
 

@@ -1,7 +1,7 @@
 //! Accuracy of the engine model: its times against published measurements, each with the error
 //! allowed.
 //!
-//! [`run`] makes all comparisons; docs/calibration.md has the sources of the data and those of the
+//! [`run`] makes all comparisons; lab/docs/experiments.md has the sources of the data and those of the
 //! fitted coefficients. The experiments do not depend on this: they use the engine model as it is.
 
 pub mod campaign;

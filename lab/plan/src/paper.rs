@@ -5,7 +5,7 @@
 //! (7), stages are paired by position (8), rings have no latency and switches one microsecond (9),
 //! TPOT is divided by the stages at a batch of one (10), KV is charged to every token (3), the
 //! whole request queues as one (2), and the search ends at the first swap that does not help (14).
-//! The numbers are those of docs/planner.md. Choices that the paper leaves open are fixed: prefill
+//! The numbers are those of lab/docs/planner.md. Choices that the paper leaves open are fixed: prefill
 //! gets the half of the GPUs with more flops, and coefficients C1 to C6 are the engine model's
 //! terms.
 //!

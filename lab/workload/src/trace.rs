@@ -7,7 +7,7 @@
 //!
 //! A block id stands for the text of its block: prompts share the leading run of equal ids. Formats
 //! whose ids name one block (Qwen-Bailian) and those whose ids name the whole prefix (Mooncake) can
-//! therefore be read in the same way. docs/workloads.md has every format field by field.
+//! therefore be read in the same way. lab/docs/workloads.md has every format field by field.
 
 mod ancestry;
 mod azure;

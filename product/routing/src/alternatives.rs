@@ -9,7 +9,7 @@
 //! All figures are those of the decision itself: the load, the queues and the prefix matches of that
 //! moment, and the replicas that its residency rules permit. So it is a comparison of one step. Under
 //! another policy the caches and queues would have become different ones, which only a simulation
-//! shows (docs/page.md).
+//! shows (docs/observability.md).
 
 use meridian_base::{Pace, PeerReplica, ReplicaId};
 

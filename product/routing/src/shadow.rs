@@ -3,7 +3,7 @@
 //! It decides about the region as it is at that moment: the same requests, loads and free capacity,
 //! and an index of its own that learns what each replica really got. So each of its decisions says
 //! what it would do now. What would have become of the caches and queues under it, only a
-//! simulation shows (docs/shadow.md).
+//! simulation shows (docs/routing.md).
 
 use meridian_base::ReplicaId;
 

@@ -7,7 +7,7 @@
 //!
 //! Before there are answers, a running request is taken to cost a step as much as one token of
 //! prefill: its one token needs the same arithmetic, and on the GPUs that we know reading its KV
-//! cache takes about as long again (docs/calibration.md).
+//! cache takes about as long again (lab/docs/simulator.md).
 
 use meridian_base::Time;
 

@@ -15,7 +15,7 @@ pub(crate) const RULE: Rule = Rule {
 const HEADER: &str = "flow/flow-abi/include/meridian_flow.h";
 const SOURCES: [&str; 2] = ["flow/flow-abi/src/codes.rs", "flow/flow-abi/src/exports.rs"];
 const HEAD: &str =
-    "/* Meridian's flow gate, for connectors in engines. Made by ./x docs; see docs/kv-gate.md.
+    "/* Meridian's flow gate, for connectors in engines. Made by ./x docs; see lab/docs/flow.md.
  *
  * Every function may be called by any thread, with any numbers, at any time. Strings are UTF-8 and
  * NUL-terminated. A negative result is a code below: send without a permit then. */";

@@ -28,7 +28,11 @@ impl MadePart {
         }
         let page = house.file(self.path)?;
         let current = self.with(page, &self.part(house)?)?;
-        Ok(if page == current { vec![] } else { vec![of(self.path, "is out of date; run ./x docs")] })
+        Ok(if page == current {
+            vec![]
+        } else {
+            vec![of(self.path, "is out of date; run ./x docs")]
+        })
     }
 
     /// Writes the page with its current part.
@@ -68,6 +72,8 @@ mod tests {
         };
         assert_eq!(PART.with(&page("\nold\n"), "\nnew\n").unwrap(), page("\nnew\n\n"));
         assert_eq!(PART.with(&page(""), "new\n").unwrap(), page("\nnew\n\n"));
-        assert!(PART.with("# A\n", "new").unwrap_err().to_string().contains("lacks the line <!-- made"));
+        assert!(
+            PART.with("# A\n", "new").unwrap_err().to_string().contains("lacks the line <!-- made")
+        );
     }
 }

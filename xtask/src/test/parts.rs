@@ -16,7 +16,7 @@ use super::tally::Tally;
 use crate::check;
 use crate::cmd::{cargo, cmd};
 use crate::house::{House, RIVALS};
-use crate::quickstart::Reader;
+use crate::quickstart::{PAGE, Reader};
 use crate::scope::Kind;
 
 #[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
@@ -268,15 +268,13 @@ fn search(house: &House) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Follows the pages for one region and for several, with the programs from the build.
+/// Follows the quickstart for one region and for several, with the programs from the build.
 fn quickstarts(house: &House) -> anyhow::Result<()> {
     let meridian = house.meridian();
     let programs = meridian.parent().context("the program is in a folder")?;
-    let pages: [(_, &[_]); 2] = [
-        ("docs/quickstart-platform.md", &[]),
-        ("docs/quickstart-regions.md", &["127.0.0.1:8000", "127.0.0.1:8001"]),
-    ];
-    for (page, stops) in pages {
+    let parts: [(_, &[_]); 2] =
+        [("## One region", &[]), ("## Several regions", &["127.0.0.1:8000", "127.0.0.1:8001"])];
+    for (heading, stops) in parts {
         let folder = house.root.join("target/quickstart");
         let _ = std::fs::remove_dir_all(&folder);
         // The page's files, as a clone has them.
@@ -289,8 +287,8 @@ fn quickstarts(house: &House) -> anyhow::Result<()> {
         }
         let start = Instant::now();
         let reader = Reader { folder, programs, has_servers: false, stops };
-        let commands = reader.follow(house, page).with_context(|| page.to_owned())?;
-        println!("{page}: {commands} commands, {:.1} s", start.elapsed().as_secs_f64());
+        let commands = reader.follow(house, heading).with_context(|| heading.to_owned())?;
+        println!("{PAGE}, {heading}: {commands} commands, {:.1} s", start.elapsed().as_secs_f64());
     }
     Ok(())
 }

@@ -62,7 +62,7 @@ const PACKAGES: [&str; 12] = [
     "lab/cli/Cargo.toml",
     "flow/flow-abi/Cargo.toml",
     "flow/python/",
-    "docs/quickstart-platform.md",
+    "docs/quickstart.md",
     "examples/gateway.yaml",
     "versions.env",
 ];

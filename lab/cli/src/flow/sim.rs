@@ -14,7 +14,7 @@ use meridian_tools::given;
 /// Simulate a prefill cluster, or single flows, under flow policies
 #[derive(Debug, clap::Args)]
 pub(crate) struct Sim {
-    /// File with a cluster (servers, network, models, load) or flows on ports; see docs/flow.md
+    /// File with a cluster (servers, network, models, load) or flows on ports; see lab/docs/flow.md
     file: PathBuf,
     /// Simulate only this model of the file
     #[arg(long)]

@@ -1,4 +1,4 @@
-//! The fitted rows, as `meridian-tools`'s example `fit` prints them (docs/calibration.md).
+//! The fitted rows, as `meridian-tools`'s example `fit` prints them (lab/docs/experiments.md).
 //!
 //! From NVIDIA aiconfigurator's end-to-end points (Apache-2.0), odd rows. The seven numbers: shares
 //! of bandwidth and flops; step, sequence, reduce, launch and front in seconds. Attention is

@@ -91,7 +91,7 @@ impl Listener {
     }
 }
 
-/// Sends small frames at once, in the traffic class of KV (docs/traffic-classes.md).
+/// Sends small frames at once, in the traffic class of KV (docs/prefill-decode.md).
 fn ready(stream: TcpStream) -> Result<TcpStream> {
     stream.set_nodelay(true)?;
     if let Err(error) = queues::mark(&stream, queues::KV) {

@@ -88,7 +88,7 @@ fn claim(row: &Row) -> Claim {
         None => format!("median {}, P90 {}", percent(row.error), maybe(row.p90, percent)),
     };
     let met = Verdict::of(row.met() == Some(true));
-    Claim::about(&what, "docs/calibration.md", format!("{published}{within}{p90}"), ours, met)
+    Claim::about(&what, "lab/docs/experiments.md", format!("{published}{within}{p90}"), ours, met)
 }
 
 /// Points that the model can't describe, and why.

@@ -113,7 +113,7 @@ impl<'a> Simulated<'a> {
             (None, false) => "by chance: --seeds 8 shows it; ".to_owned(),
         };
         format!(
-            "Shadow on {}: within 5 %: {}; {chance}beyond: {}. docs/shadow.md names the causes.",
+            "Shadow on {}: within 5 %: {}; {chance}beyond: {}. lab/docs/simulator.md names the causes.",
             self.row.fleet,
             list(&close),
             list(&far)

@@ -69,7 +69,7 @@ fn zeros_are_known() {
 // The page of experiments has a line for each.
 #[test]
 fn every_experiment_is_on_the_page() {
-    let page = include_str!("../../../../docs/experiments.md");
+    let page = include_str!("../../../../lab/docs/experiments.md");
     for entry in ALL {
         assert!(page.contains(&format!("\n| `{}` |", entry.name)), "{} has no line", entry.name);
     }

@@ -8,7 +8,7 @@ use meridian_plan::{Aggregated, Task, aggregated};
 
 use crate::judged::{Seen, error, seen, suite};
 
-/// Cases, of which docs/planner.md has the results of the first hundred.
+/// Cases, of which lab/docs/planner.md has the results of the first hundred.
 const CASES: u64 = 15;
 /// Share of the goodput at which a deployment is simulated.
 const LOAD: f64 = 0.6;

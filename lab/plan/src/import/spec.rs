@@ -1,4 +1,4 @@
-//! Our own format: units of servers under their access switches, and the core. docs/planner.md has
+//! Our own format: units of servers under their access switches, and the core. lab/docs/planner.md has
 //! it field by field.
 //!
 //! Reading fails at the first error of format (syntax, an unknown key, a wrong unit) with its line;
@@ -170,7 +170,7 @@ impl TopologySpec {
     /// See [`Problems`]: one for a text that is not a topology, otherwise everything at once.
     pub fn read(yaml: &str) -> Result<TopologySpec, Problems> {
         let spec: TopologySpec = serde_saphyr::from_str(yaml).map_err(|error| {
-            Problems::one("topology", error, "docs/planner.md has every field of the file")
+            Problems::one("topology", error, "lab/docs/planner.md has every field of the file")
         })?;
         Problems(spec.problems()).or(spec)
     }

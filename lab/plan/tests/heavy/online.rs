@@ -9,7 +9,7 @@ use meridian_plan::{
     GpuId, GroupPolicy, LinkId, PolicyTable, Topology, TopologySpec, collective::choices,
 };
 
-/// Cases; docs/planner.md has the figures of 200.
+/// Cases; lab/docs/planner.md has the figures of 200.
 const CASES: u64 = 100;
 /// Operations of a case.
 const OPERATIONS: usize = 6_000;

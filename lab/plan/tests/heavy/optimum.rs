@@ -11,7 +11,7 @@ use meridian_plan::{LinkId, Task, paper, plan};
 
 use crate::suite::cases;
 
-/// Cases of the suite unless `MERIDIAN_CASES` says otherwise; docs/planner.md has the results of 500.
+/// Cases of the suite unless `MERIDIAN_CASES` says otherwise; lab/docs/planner.md has the results of 500.
 const CASES: u64 = 200;
 /// Those that are compared with the best of all plans, which takes the longest.
 const COMPARED: u64 = 100;

@@ -2,7 +2,7 @@
 //!
 //! The real routers' choices were recorded, request by request (`reference/SOURCE.md` says how),
 //! and here the same requests go through the routing machine. `./x test reference` makes new
-//! recordings and runs these tests on them; docs/references.md has the figures and the reasons for
+//! recordings and runs these tests on them; lab/docs/experiments.md has the figures and the reasons for
 //! the remaining differences.
 
 #[path = "../reference/recording.rs"]

@@ -71,9 +71,11 @@ pub(super) fn unknown_field(name: &str, known: &[&str]) -> String {
         Some(one) => format!("unknown field; did you mean `{one}`?"),
         None if known.is_empty() => "unknown field; remove it".to_owned(),
         None if known.len() <= FEW => format!("unknown field; remove it. {}", list()),
-        None => "unknown field; remove it, or check its indentation. docs/gateway.md lists all \
+        None => {
+            "unknown field; remove it, or check its indentation. docs/configuration.md lists all \
                  fields"
-            .to_owned(),
+                .to_owned()
+        }
     }
 }
 

@@ -282,7 +282,7 @@ mod tests {
         metrics.stays_whole("answers");
         metrics.kv_alarm(KvAlarm::Late, 1);
         encode(&mut page, &metrics.registry).expect("writing to a string does not fail");
-        let docs = include_str!("../../../../docs/gateway.md");
+        let docs = include_str!("../../../../docs/observability.md");
         let names: Vec<&str> = page
             .lines()
             .filter_map(|l| l.strip_prefix("# HELP "))
@@ -290,7 +290,7 @@ mod tests {
             .collect();
         assert!(names.len() >= 38, "{names:?}");
         for name in names {
-            assert!(docs.contains(&format!("| `{name}")), "{name} is not in docs/gateway.md");
+            assert!(docs.contains(&format!("| `{name}")), "{name} is not in docs/observability.md");
         }
     }
 }

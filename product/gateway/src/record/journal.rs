@@ -1,4 +1,4 @@
-//! Lines of the journal, in the format that `meridian workload` reads (docs/workloads.md).
+//! Lines of the journal, in the format that `meridian workload` reads (docs/capacity.md).
 
 use std::time::{Duration, SystemTime};
 

@@ -32,7 +32,7 @@ database_url database_connection_pool_limit: \
 users, teams and budgets are not kept; keep LiteLLM in front for it: docs/migration.md
 alerting alert_types alerting_threshold alerting_args: no alerts are sent; let Prometheus watch /metrics
 retry_policy allowed_fails_policy retry_after model_group_retry_policy: \
-the kinds of failures to retry are fixed, and a retry goes to another replica at once; see docs/gateway.md, Retries",
+the kinds of failures to retry are fixed, and a retry goes to another replica at once; see docs/routing.md, Retries",
     guards: "\
 custom_auth enable_jwt_auth litellm_jwtauth enable_oauth2_auth allowed_ips custom_auth_settings \
 use_azure_key_vault key_management_system litellm_key_header_name: \
@@ -73,8 +73,8 @@ fn strategy(name: &str, from: &Found, draft: &mut Draft) {
             draft.set("policy", "meridian", from);
             let why =
                 "its closest counterpart, policy meridian, estimates the time to the first token";
-            draft.note(from, why, "compare the policies in docs/policies.md");
+            draft.note(from, why, "compare the policies in docs/routing.md");
         }
-        _ => draft.note(from, "no policy is like it", "choose one from docs/policies.md"),
+        _ => draft.note(from, "no policy is like it", "choose one from docs/routing.md"),
     }
 }

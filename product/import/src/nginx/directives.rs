@@ -26,7 +26,7 @@ pub(super) const TABLE: Table<Convert> = Table {
     hidden: "",
     guards: "\
 auth_basic auth_request auth_jwt allow deny ssl_verify_client access_by_lua_block access_by_lua_file: \
-access control is not read from nginx; let clients send keys: `tenants`, docs/gateway.md",
+access control is not read from nginx; let clients send keys: `tenants`, docs/tenants.md",
     needless: "",
     elsewhere: "server location upstream listen proxy_pass",
     unknown: OTHERS,
@@ -99,7 +99,7 @@ fn condition(directive: &Directive, _: &Path, draft: &mut Draft) {
         true => draft.unguarded(
             &from,
             "conditions are not evaluated",
-            "let clients send keys: `tenants`, docs/gateway.md",
+            "let clients send keys: `tenants`, docs/tenants.md",
         ),
         false => draft.note(&from, OTHERS.0, OTHERS.1),
     }

@@ -48,12 +48,12 @@ the page to ask follows from the engine; set replicas[].engine if it is not reco
 --health-check-port: /health and /ready are at the clients' port and at the admin port; let checks ask there
 --disable-health-check: health checks cannot be switched off; nothing to do
 --client-cert-path --client-key-path --ca-cert-paths: replicas name their certificates and keys; \
-add `ca`, `certificate` and `key` to `credentials`, and name them in each replica: docs/gateway.md
+add `ca`, `certificate` and `key` to `credentials`, and name them in each replica: docs/engines.md
 --routing-key-override --sticky-sessions: a session sticks by policy consistent_hash; set policy and keys.headers
 --service-discovery --discovery-provider --selector: pods are not watched; \
 make a headless Service and name it in `discovery`: [{dns: \"NAME.NAMESPACE.svc:PORT\"}]
 --discovery-file: \
-the manifest has another format; list its workers in a file of `discovery`: docs/gateway.md, Replica discovery
+the manifest has another format; list its workers in a file of `discovery`: docs/engines.md, Replica discovery
 --pd-disaggregation --vllm-pd-disaggregation --prefill --decode --mini-lb: \
 the roles of replicas are not converted; list each replica in `replicas` with its `role`: prefill or decode
 --epd-disaggregation --encode: encoders on separate replicas are not supported; \
@@ -70,7 +70,7 @@ keep that router for them, or let each replica encode for itself
 keys of operators are not converted; set admin_access.tokens to hashes from `meridian tenant-key`",
     guards: "\
 --jwt-issuer --jwt-jwks-uri: \
-tokens of another issuer are not checked; let clients send keys: `tenants`, docs/gateway.md",
+tokens of another issuer are not checked; let clients send keys: `tenants`, docs/tenants.md",
     needless: "\
 --backend --block-size --bucket-adjust-interval-secs --chat-template --disable-load-monitoring \
 --enable-igw --eviction-interval-secs --idle-connection-timeout-secs --load-monitor-interval --log-dir \
@@ -84,5 +84,5 @@ tokens of another issuer are not checked; let clients send keys: `tenants`, docs
 --prefix-hash-load-factor --prometheus-host --jwt-audience --jwt-role-mapping --service-discovery-port \
 --service-discovery-namespace --prefill-policy --decode-policy --encode-policy --otlp-traces-endpoint \
 --tenant-rate-limit-enabled --priority-scheduler-enabled",
-    unknown: ("the import does not know it", "look for a counterpart in docs/gateway.md"),
+    unknown: ("the import does not know it", "look for a counterpart in docs/configuration.md"),
 };

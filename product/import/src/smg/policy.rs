@@ -76,7 +76,7 @@ pub(super) fn policy(given: &Given, draft: &mut Draft) {
         }
         Some(_) => {
             draft.set("policy", "meridian", &found);
-            draft.note(&found, "no policy is the same", "compare the policies in docs/policies.md");
+            draft.note(&found, "no policy is the same", "compare the policies in docs/routing.md");
         }
     }
 }

@@ -6,7 +6,7 @@
 //! first token the replica receives nothing else. A replica has at most one such promise.
 //!
 //! In an overloaded region this costs throughput: capacity is idle while it accumulates, and fewer
-//! long prompts are served than short ones would be (docs/experiments.md, meridian-ablation).
+//! long prompts are served than short ones would be (lab/docs/experiments.md, meridian-ablation).
 //! Without it the longest prompts wait for minutes, or are refused.
 //!
 //! A promised request may be split, too: its KV then waits at the prefill replica until the other

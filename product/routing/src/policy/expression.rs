@@ -39,7 +39,7 @@ use crate::index::{Evict, IndexSpec, Insert};
 pub(super) static SPEC: Spec = Spec {
     name: "expression",
     summary: "the lowest value of an expression over the figures of a replica",
-    source: "docs/expressions.md",
+    source: "docs/routing.md",
     params: &[
         Param::text("score", "outstanding", &[], score, "expression; the lowest value wins"),
         Param::text(

@@ -17,7 +17,7 @@
 //!
 //! Nothing is in units that an operator must choose: the machine measures t_p and s for each
 //! replica, N for each class of requests, and the trust that scales m if engines find less cached
-//! than the index predicts. docs/price.md derives it, with an example.
+//! than the index predicts. notes/price.md derives it, with an example.
 //!
 //! On an idle replica no request waits for the prefill, and the cached copy is used
 //! again with the chance r, the share of tokens in the region that are. So it costs only

@@ -1,4 +1,4 @@
-//! The platform engineer's quickstart with the wheel in a new Python environment, and two real llama.cpp
+//! The quickstart of one region with the wheel in a new Python environment, and two real llama.cpp
 //! servers at the page's addresses.
 
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use crate::cmd::{cmd, stdout_of};
 use crate::dist::Made;
 use crate::dist::programs::MERIDIAN;
 use crate::house::House;
-use crate::quickstart::Reader;
+use crate::quickstart::{PAGE, Reader};
 use crate::running::Running;
 
-const PAGE: &str = "docs/quickstart-platform.md";
+const SECTION: &str = "## One region";
 /// The page's servers and their model.
 const PORTS: [&str; 2] = ["8000", "8001"];
 const MODEL: &str = "llama-3.1-8b";
@@ -32,7 +32,7 @@ pub(super) fn leads_to_an_answer(house: &House, made: &Made) -> anyhow::Result<(
     let reader = Reader { folder, programs: &programs, has_servers: true, stops: &[] };
     let install = format!("pip install --quiet --no-index {}", made.wheel.display());
     stdout_of(reader.shell(&reader.folder, &install)).with_context(|| install.clone())?;
-    let count = 1 + reader.follow(house, PAGE)?;
+    let count = 1 + reader.follow(house, SECTION)?;
     ensure!(count <= MOST, "{PAGE} needs {count} commands, more than {MOST}");
     println!("  {PAGE}: {count} commands, {:.1} s", start.elapsed().as_secs_f64());
     servers.into_iter().try_for_each(Running::stop)

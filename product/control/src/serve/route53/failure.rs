@@ -84,7 +84,7 @@ fn text(config: &Config, code: &str, said: &str) -> String {
                 "route53.zone: `{zone}` is not a hosted zone of this AWS account; copy the id from Route 53, and use credentials of the account that has the zone"
             ),
             "AccessDenied" | "AccessDeniedException" => format!(
-                "route53: the credentials lack a permission: {said}; give them the policy of docs/route53.md"
+                "route53: the credentials lack a permission: {said}; give them the policy of docs/control.md"
             ),
             "InvalidClientTokenId"
             | "SignatureDoesNotMatch"
