@@ -41,6 +41,27 @@ pub(crate) fn links(text: &str) -> Vec<Piece<'_>> {
     found
 }
 
+/// The anchors of the headings, as GitHub names them.
+pub(crate) fn anchors(text: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for (_, line, _) in lines(text).into_iter().filter(|(.., fenced)| !fenced) {
+        let heading = line.trim_start_matches('#');
+        if heading.len() == line.len() || !heading.starts_with(' ') {
+            continue;
+        }
+        let anchor = anchor(heading.trim());
+        let again = found.iter().filter(|one| **one == anchor).count();
+        found.push(if again == 0 { anchor } else { format!("{anchor}-{again}") });
+    }
+    found
+}
+
+fn anchor(heading: &str) -> String {
+    let letters = heading.chars().flat_map(char::to_lowercase);
+    let kept = letters.filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
 /// The paragraphs outside code, each with the number of its first line. A line of a list or a table
 /// is a paragraph of its own.
 pub(crate) fn prose(text: &str) -> Vec<(usize, String)> {
@@ -85,6 +106,14 @@ mod tests {
     use super::*;
 
     const PAGE: &str = "see [a](b.md) and `./x up`\n```sh\n$ ./x test\n[no](link.md)\n```\n`x`";
+
+    // Marks go, spaces become hyphens, a repeated heading gets a number, and comments of code are no
+    // headings.
+    #[test]
+    fn anchors_of_headings() {
+        let text = "# A `b-c`: d\n#no\n```\n# code\n```\n## Two\n### Two\n";
+        assert_eq!(anchors(text), ["a-b-c-d", "two", "two-1"]);
+    }
 
     // Code is the text in fences and between backticks, each with its line.
     #[test]

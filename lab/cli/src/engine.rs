@@ -15,10 +15,10 @@ use meridian_cli::{hangup, logs};
 /// Run a model of an inference engine behind vLLM's API, without a GPU
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Model: llama-3.1-8b, mistral-7b, qwen2.5-7b, qwen2.5-14b or qwen3-32b.
+    /// Model, such as llama-3.1-8b, qwen2.5-14b or qwen3-32b; an unknown name lists all.
     #[arg(long, required_unless_present = "plan")]
     model: Option<String>,
-    /// GPU: l4, a100 or h100.
+    /// GPU, such as l4, a100 or h100; an unknown name lists all.
     #[arg(long, required_unless_present = "plan", conflicts_with = "plan")]
     gpu: Option<String>,
     /// Tensor parallel degree: GPUs of the replica.

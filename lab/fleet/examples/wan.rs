@@ -1,7 +1,7 @@
 //! Precision and cost of the emulated WAN: measured against configured delays, throughput, and the
 //! CPU time of idle connections.
 //!
-//! `cargo run --release -p meridian-fleet --example wan` prints the table of lab/docs/up-and-chaos.md. The relay
+//! `cargo run --release -p meridian-fleet --example wan` prints the table of lab/results/wan.md. The relay
 //! runs on one thread, both ends on another.
 
 use std::net::SocketAddr;

@@ -2,7 +2,7 @@
 //!
 //! If the run forwards requests, the simulation keeps them in their region, and the other way
 //! round. Clients, residency rules, engines, distances and the gateways' machine are the run's own
-//! (for the accuracy see lab/docs/simulator.md, "Simulator accuracy"). The simulation does not include
+//! (for the accuracy see lab/docs/simulator.md, "Accuracy"). The simulation does not include
 //! processes killed in the run, and all of its replicas serve whole requests.
 //!
 //! In the run, one session in four has a rule, whichever client it comes from. In the simulation one

@@ -1,4 +1,4 @@
-//! Prints the achieved figures of every generator, as lab/docs/workloads.md shows them:
+//! Prints the achieved figures of every generator, as lab/results/generators.md shows them:
 //!
 //! ```text
 //! cargo run --release -p meridian-workload --example achieved

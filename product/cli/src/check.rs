@@ -54,7 +54,7 @@ pub(crate) fn run(check: &Check) -> anyhow::Result<()> {
     }
     let what = checked.map_err(|error| file.refused(&error.problems))?;
     let shown = args.config.display();
-    match *live {
+    match *live || is_control {
         true => println!("{shown} is valid: {what}."),
         false => println!("{shown} is valid: {what}. --live also tries ports, replicas and peers."),
     }

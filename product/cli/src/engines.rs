@@ -1,5 +1,7 @@
 //! `meridian engines`
 
+use std::io::Write as _;
+
 use meridian_protocol::engines::{ALL, Engine};
 
 #[derive(clap::Args)]
@@ -10,14 +12,15 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
     for engine in ALL {
-        println!("{}", engine.name);
+        writeln!(out, "{}", engine.name)?;
         if !args.verbose {
             continue;
         }
-        println!("    {}", engine.summary);
+        writeln!(out, "    {}", engine.summary)?;
         for (fact, value) in facts(engine) {
-            println!("    {fact}: {value}");
+            writeln!(out, "    {fact}: {value}")?;
         }
     }
     Ok(())

@@ -29,14 +29,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         "the answer has an unknown form; check that --admin is a gateway's admin address",
     )?;
     let all: Vec<&History> = read.replicas.iter().chain(&read.gateways).collect();
-    print(&all, read.now_ms);
+    print(&all, read.now_ms)?;
     Ok(())
 }
 
 /// Prints the intervals, oldest first under each name, at this date.
-pub(crate) fn print(all: &[&History], now_ms: u64) {
+pub(crate) fn print(all: &[&History], now_ms: u64) -> std::io::Result<()> {
     let rows = all.iter().flat_map(|one| rows(one, now_ms)).collect();
-    table::print(&["NAME", "STATE", "CAUSE", "BEGIN", "LENGTH"], rows);
+    table::print(&["NAME", "STATE", "CAUSE", "BEGIN", "LENGTH"], rows)
 }
 
 fn rows(history: &History, now_ms: u64) -> Vec<Vec<String>> {

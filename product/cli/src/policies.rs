@@ -1,5 +1,7 @@
 //! `meridian policies`
 
+use std::io::Write as _;
+
 use meridian_config::policies;
 use meridian_routing::policy::{self, Value};
 
@@ -17,30 +19,35 @@ pub(crate) fn install() {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    // A reader such as `head` may close the pipe; `println` would panic.
+    let mut out = std::io::stdout().lock();
     for spec in policies::all() {
-        println!("{}", spec.name);
+        writeln!(out, "{}", spec.name)?;
         if !args.verbose {
             continue;
         }
-        println!(
+        writeln!(
+            out,
             "    {}\n    source: {}\n    admission: {}",
             spec.summary,
             spec.source,
             spec.admission.name()
-        );
+        )?;
         for param in spec.params {
             let default = match &param.default {
                 Value::Number(n) => n.to_string(),
                 Value::Word(w) => (*w).to_owned(),
                 Value::Text(text) => text.to_string(),
             };
-            println!("    {} = {default}: {}", param.name, param.doc);
+            writeln!(out, "    {} = {default}: {}", param.name, param.doc)?;
         }
         if spec.params.iter().any(|param| param.check.is_some()) {
-            policy::FIGURES.iter().for_each(|one| println!("    figure {}: {}", one.name, one.doc));
-            policy::FUNCTIONS
-                .iter()
-                .for_each(|one| println!("    function {}: {}", one.form, one.doc));
+            for one in policy::FIGURES {
+                writeln!(out, "    figure {}: {}", one.name, one.doc)?;
+            }
+            for one in policy::FUNCTIONS {
+                writeln!(out, "    function {}: {}", one.form, one.doc)?;
+            }
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Links in the documents lead to existing files.
+//! Links in the documents lead to existing files and headings.
 //!
 //! Links to other sites are not checked: a check that needs the network fails for reasons outside
 //! our control.
@@ -6,28 +6,50 @@
 use std::path::{Component, Path, PathBuf};
 
 use super::{Broken, Rule, at};
-use crate::house::File;
+use crate::house::{File, House};
 use crate::md;
 
 pub(crate) const RULE: Rule = Rule {
     name: "links",
-    holds: "links in documents lead to files that are there",
+    holds: "links in documents lead to files and headings that are there",
     run: |house| {
-        let exists = |path: &Path| house.root.join(path).exists();
         let pages = house.files.iter().filter(|file| file.path.ends_with(".md"));
-        Ok(pages.flat_map(|page| broken(page, exists)).collect())
+        Ok(pages.flat_map(|page| broken(page, |path| place(house, path))).collect())
     },
 };
 
-fn broken(page: &File, exists: impl Fn(&Path) -> bool) -> Vec<Broken> {
+/// A place that a link leads to.
+enum Place {
+    None,
+    /// A page with these anchors.
+    Page(Vec<String>),
+    /// Another file, or a folder.
+    Other,
+}
+
+fn place(house: &House, path: &Path) -> Place {
+    if !house.root.join(path).exists() {
+        return Place::None;
+    }
+    let page = path.to_str().filter(|name| name.ends_with(".md")).and_then(|name| house.text(name));
+    page.map_or(Place::Other, |text| Place::Page(md::anchors(text)))
+}
+
+fn broken(page: &File, place: impl Fn(&Path) -> Place) -> Vec<Broken> {
     let folder = Path::new(&page.path).parent().unwrap_or(Path::new(""));
     let mut found = Vec::new();
     for (number, target) in md::links(page.text.as_deref().unwrap_or_default()) {
-        let file = target.split('#').next().unwrap_or_default();
-        if target.contains("://") || target.starts_with("mailto:") || file.is_empty() {
+        if target.contains("://") || target.starts_with("mailto:") {
             continue;
         }
-        if !exists(&plain(&folder.join(file))) {
+        let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+        let there = if file.is_empty() { page.path.as_str().into() } else { folder.join(file) };
+        let wrong = match place(&plain(&there)) {
+            Place::None => true,
+            Place::Page(anchors) => !anchor.is_empty() && !anchors.iter().any(|one| one == anchor),
+            Place::Other => false,
+        };
+        if wrong {
             found.push(at(&page.path, number, format!("{target} leads nowhere")));
         }
     }
@@ -54,9 +76,17 @@ mod tests {
     // Relative to the page, with `..` and anchors; other sites are skipped.
     #[test]
     fn a_link_to_nowhere_is_found() {
-        let text = "[a](../STYLE.md#names) [b](gone.md)\n[c](https://example.org/x)";
+        let text = "[a](../STYLE.md#names) [b](gone.md)\n[c](https://example.org/x)\n\
+                    [d](../STYLE.md#gone) [e](#here) [f](../src)";
         let page = File::of("docs/config.md", text);
-        let found = broken(&page, |path| path == Path::new("STYLE.md"));
-        assert_eq!(found, [at("docs/config.md", 1, "gone.md leads nowhere")]);
+        let found = broken(&page, |path| match path.to_str() {
+            Some("STYLE.md") => Place::Page(vec!["names".to_owned()]),
+            Some("docs/config.md") => Place::Page(vec!["here".to_owned()]),
+            Some("src") => Place::Other,
+            _ => Place::None,
+        });
+        let nowhere =
+            |line, what: &str| at("docs/config.md", line, format!("{what} leads nowhere"));
+        assert_eq!(found, [nowhere(1, "gone.md"), nowhere(3, "../STYLE.md#gone")]);
     }
 }

@@ -1,6 +1,6 @@
 //! The table that the simulation wrote, as data of this program.
 //!
-//! A test compares it with the table in lab/docs/flow.md, and a test of the experiment compares its
+//! A test compares it with the table in lab/results/mfs-load.md, and a test of the experiment compares its
 //! parameters with those of the experiment's file, so that neither can change alone.
 
 use super::Layers;

@@ -5,10 +5,10 @@ use expect_test::expect;
 use super::reading::read_from;
 use super::*;
 
-// The program's table has the numbers of the table in lab/docs/flow.md, so that neither can change alone.
+// The program's table has the numbers of the table in lab/results/mfs-load.md, so that neither can change alone.
 #[test]
 fn the_table_is_that_of_the_page() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab/docs/flow.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab/results/mfs-load.md");
     let page = std::fs::read_to_string(path).expect("the page is in the repository");
     let is_row =
         |line: &&str| line.starts_with("| agents |") || line.starts_with("| conversations |");

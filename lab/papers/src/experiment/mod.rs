@@ -86,7 +86,7 @@ pub struct Options {
 pub struct Context<'a> {
     /// The experiment's file.
     pub spec: Spec,
-    /// Seeds to run: 1 to this.
+    /// Seeds to run, from the file's first one.
     pub seeds: u32,
     /// Run the small variant.
     pub quick: bool,
@@ -169,7 +169,7 @@ pub struct Outcome {
     pub name: &'static str,
     /// Its file.
     pub spec: Spec,
-    /// Seeds that ran: 1 to this.
+    /// Seeds that ran, from the file's first one.
     pub seeds: u32,
     /// Whether it was the small variant.
     pub quick: bool,

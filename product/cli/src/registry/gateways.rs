@@ -24,7 +24,7 @@ impl Gateways {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         if let Command::Intervals = self.command {
             let read = self.control.intervals()?;
-            crate::intervals::print(&read.gateways.iter().collect::<Vec<_>>(), read.now_ms);
+            crate::intervals::print(&read.gateways.iter().collect::<Vec<_>>(), read.now_ms)?;
             return Ok(());
         }
         let row = |(name, one): (String, meridian_protocol::registry::Gateway)| {
@@ -32,7 +32,7 @@ impl Gateways {
         };
         let gateways = self.control.snapshot()?.gateways;
         let heads = ["NAME", "REGION", "ADDRESS", "PEERS", "VERSION"];
-        table::print(&heads, gateways.into_iter().map(row).collect());
+        table::print(&heads, gateways.into_iter().map(row).collect())?;
         Ok(())
     }
 }

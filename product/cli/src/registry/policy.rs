@@ -66,7 +66,7 @@ impl Policies {
             vec![name, one.policy.as_ref().map_or_else(|| "(the gateways' own)".into(), text)]
         };
         let regions = self.control.snapshot()?.regions;
-        table::print(&["REGION", "POLICY"], regions.into_iter().map(row).collect());
+        table::print(&["REGION", "POLICY"], regions.into_iter().map(row).collect())?;
         Ok(())
     }
 }

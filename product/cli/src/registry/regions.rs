@@ -110,7 +110,7 @@ impl Regions {
             vec![name, one.wanted, one.gateways.join(", "), replicas, needed, held, advice]
         };
         let heads = ["NAME", "WANTED", "GATEWAYS", "UP", "NEEDED", "HELD", "ADVICE"];
-        table::print(&heads, status.regions.into_iter().map(row).collect());
+        table::print(&heads, status.regions.into_iter().map(row).collect())?;
         Ok(())
     }
 
@@ -123,7 +123,7 @@ impl Regions {
             vec![one.name, one.kind, one.client, regions, addresses.join(" "), one.why]
         };
         let heads = ["NAME", "TYPE", "ASKED BY", "ANSWER", "ADDRESSES", "WHY"];
-        table::print(&heads, names.rows.into_iter().map(row).collect());
+        table::print(&heads, names.rows.into_iter().map(row).collect())?;
         Ok(())
     }
 

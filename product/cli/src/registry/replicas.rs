@@ -139,7 +139,7 @@ impl Replicas {
             Command::List => self.list(),
             Command::Intervals => {
                 let read = self.control.intervals()?;
-                crate::intervals::print(&read.replicas.iter().collect::<Vec<_>>(), read.now_ms);
+                crate::intervals::print(&read.replicas.iter().collect::<Vec<_>>(), read.now_ms)?;
                 Ok(())
             }
             Command::Add(add) => {
@@ -179,7 +179,7 @@ impl Replicas {
             vec![one.name, one.region, role, state, one.spec.url, by, seen.join(", ")]
         };
         let heads = ["NAME", "REGION", "ROLE", "WANTED", "URL", "SERVED BY", "SEEN"];
-        table::print(&heads, all.into_iter().map(row).collect());
+        table::print(&heads, all.into_iter().map(row).collect())?;
         Ok(())
     }
 }

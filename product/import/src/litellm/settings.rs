@@ -23,10 +23,12 @@ const TABLE: Table<fn(&str, &Found, &mut Draft)> = Table {
 stream_timeout: streams and other answers have the same timeouts; set timeouts.first_byte and timeouts.idle",
     hidden: "\
 model_group_alias: the import does not write the section `models`; write the aliases as models.NAME.alias
-fallbacks context_window_fallbacks content_policy_fallbacks default_fallbacks: \
+fallbacks default_fallbacks: \
 the import does not write the section `models`; write the models to try as models.NAME.fallbacks
+context_window_fallbacks content_policy_fallbacks: \
+an error that the request causes starts no fallback; send such requests to the larger model
 callbacks success_callback failure_callback service_callback: \
-requests are not reported to other services; scrape /metrics of the admin port
+requests are reported as OpenTelemetry traces only; set traces.endpoint, or scrape /metrics of the admin port
 cache cache_params: answers are not cached, engines cache prefixes; keep LiteLLM in front for it: docs/migration.md
 database_url database_connection_pool_limit: \
 users, teams and budgets are not kept; keep LiteLLM in front for it: docs/migration.md

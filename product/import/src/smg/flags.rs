@@ -58,10 +58,10 @@ the manifest has another format; list its workers in a file of `discovery`: docs
 the roles of replicas are not converted; list each replica in `replicas` with its `role`: prefill or decode
 --epd-disaggregation --encode: encoders on separate replicas are not supported; \
 keep that router for them, or let each replica encode for itself
---dp-aware --intra-node-data-parallel-size: a replica is one address for all its ranks; list each rank's address
+--dp-aware --intra-node-data-parallel-size: ranks behind one address are one replica, whose engine chooses the rank; list ranks with addresses of their own
 --model-alias: the import does not write the section `models`; write the aliases as models.NAME.alias
 --enable-mesh --mesh-peer-urls: gateways share state by another protocol; set `peers`: docs/regions.md
---enable-trace: no traces are sent; use `meridian explain` and /metrics
+--enable-trace: the import does not write the section `traces`; set traces.endpoint: docs/observability.md
 --tenant-rate-limit-config: its file has another format; set tenants[].limits
 --priority-scheduler-config: its file has another format; set tenants[].priority
 --log-json: it is not a setting of the file; start with --log-format json",
@@ -70,7 +70,7 @@ keep that router for them, or let each replica encode for itself
 keys of operators are not converted; set admin_access.tokens to hashes from `meridian tenant-key`",
     guards: "\
 --jwt-issuer --jwt-jwks-uri: \
-tokens of another issuer are not checked; let clients send keys: `tenants`, docs/tenants.md",
+the import does not write the section `oidc`; name the issuer there, or let clients send keys: docs/tenants.md",
     needless: "\
 --backend --block-size --bucket-adjust-interval-secs --chat-template --disable-load-monitoring \
 --enable-igw --eviction-interval-secs --idle-connection-timeout-secs --load-monitor-interval --log-dir \

@@ -1,6 +1,6 @@
 //! The table as a file for `meridian flow doctor`, which reads a card's use and looks up the gain.
 //!
-//! The numbers are rounded as in the table of lab/docs/flow.md, so that a test can compare the two.
+//! The numbers are rounded as in the table of lab/results/mfs-load.md, so that a test can compare the two.
 
 use meridian_tools::stats::Mean;
 

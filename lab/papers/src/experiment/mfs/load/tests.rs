@@ -69,7 +69,7 @@ fn a_cell_is_ahead_level_or_behind() {
 }
 
 // The table inside `meridian flow doctor` has this experiment's parameters: after a change of the file,
-// run `meridian experiment mfs-load` and copy its mfs-load.csv there, and its table into lab/docs/flow.md.
+// run `meridian experiment mfs-load` and copy its mfs-load.csv there, and its table into lab/results/mfs-load.md.
 #[test]
 fn the_doctors_table_is_of_this_file() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../flow/cards/src/worth/mfs-load.csv");
