@@ -1,4 +1,5 @@
-//! ARCHITECTURE.md stays short, and every decision has a page with the same parts.
+//! ARCHITECTURE.md stays short, the diffs of CONTRIBUTING.md name files that exist, and every decision
+//! has a page with the same parts.
 //!
 //! Readers skip a page that only grows. ARCHITECTURE.md says where things are; the reasons belong
 //! in notes/decisions, with a page for each decision that the index there links.
@@ -9,11 +10,16 @@ use crate::md;
 
 pub(crate) const RULE: Rule = Rule {
     name: "architecture",
-    holds: "ARCHITECTURE.md is short, decisions have their parts",
-    run: |house| Ok(of_page(house).into_iter().chain(of_decisions(&house.files)).collect()),
+    holds: "ARCHITECTURE.md is short, its paths and decisions are whole",
+    run: |house| {
+        let found = of_page(house).into_iter().chain(of_diffs(house));
+        Ok(found.chain(of_decisions(&house.files)).collect())
+    },
 };
 
 const PAGE: &str = "ARCHITECTURE.md";
+/// The page with worked changes.
+const DIFFS: &str = "CONTRIBUTING.md";
 const MOST_WORDS: usize = 2500;
 
 const DECISIONS: &str = "notes/decisions/";
@@ -49,6 +55,15 @@ fn lost_paths(text: &str, files: &[File]) -> Vec<Broken> {
     };
     let lost = md::code(text).into_iter().filter(|(_, span)| is_path(span) && !exists(span));
     lost.map(|(line, span)| at(PAGE, line, format!("{span} is not there"))).collect()
+}
+
+fn of_diffs(house: &House) -> Vec<Broken> {
+    let Some(text) = house.text(DIFFS) else { return vec![of(DIFFS, "is not there")] };
+    let changed = md::fenced(text).into_iter().filter_map(|(line, code)| {
+        let path = code.strip_prefix("--- a/")?;
+        house.text(path).is_none().then(|| at(DIFFS, line, format!("{path} is not there")))
+    });
+    changed.collect()
 }
 
 fn of_decisions(files: &[File]) -> Vec<Broken> {

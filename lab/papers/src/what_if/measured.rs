@@ -13,7 +13,7 @@ use super::overload::Waiting;
 use super::places::Places;
 
 /// Bytes of an event of a stream, one for each token: the mean of vLLM's in
-/// `product/wire/src/signals/fixtures/vllm/chat.sse`.
+/// `product/protocol/src/signals/fixtures/vllm/chat.sse`.
 pub(super) const EVENT_BYTES: f64 = 237.0;
 
 /// The measurements of one run.
