@@ -110,10 +110,11 @@ pub(crate) enum Kind {
 }
 
 pub(crate) fn show(show: &Show) -> anyhow::Result<()> {
+    let mut out = std::io::stdout();
     match show {
         Show::Print(args) => {
             let file = ConfigFile::read(&args.config)?;
-            print!("{}", crate::gateway::read(&file)?.print()?);
+            write!(out, "{}", crate::gateway::read(&file)?.print()?)?;
         }
         Show::Keys => keys().iter().try_for_each(print_key)?,
         Show::Schema { of } => {
@@ -122,7 +123,7 @@ pub(crate) fn show(show: &Show) -> anyhow::Result<()> {
                 Kind::Control => Control::schema(),
                 Kind::Replicas => replica_list_schema(),
             };
-            println!("{}", serde_json::to_string_pretty(&schema)?);
+            writeln!(out, "{}", serde_json::to_string_pretty(&schema)?)?;
         }
     }
     Ok(())
