@@ -47,7 +47,10 @@ impl Batches {
         let row = BatchId(self.free.pop()?);
         self.begun += 1;
         let number = self.begun;
-        self.of_row.insert(row.0, batch);
+        let before = self.of_row.insert(row.0, batch);
+        assert!(before.is_none(), "a row has one batch");
+        let last = self.order.back();
+        assert!(last.is_none_or(|(at, _)| *at <= now), "batches are in the order of their arrival");
         self.order.push_back((now, batch));
         self.known.insert(batch, Known { row, number, nodes: vec![node] });
         Some((row, number))
@@ -56,7 +59,8 @@ impl Batches {
     /// A batch is over: its row and number, for the machine.
     pub(crate) fn leave(&mut self, batch: u64) -> Option<(BatchId, u64)> {
         let known = self.known.remove(&batch)?;
-        self.of_row.remove(&known.row.0);
+        let was = self.of_row.remove(&known.row.0);
+        assert!(was == Some(batch), "a batch is found by its row until it leaves");
         self.free.push(known.row.0);
         Some((known.row, known.number))
     }
@@ -70,8 +74,7 @@ impl Batches {
 
     /// The next batch that entered before `then`.
     pub(crate) fn older(&mut self, then: Time) -> Option<u64> {
-        while let Some((at, batch)) = self.order.front().copied().filter(|(at, _)| *at < then) {
-            debug_assert!(at < then);
+        while let Some((_, batch)) = self.order.front().copied().filter(|(at, _)| *at < then) {
             self.order.pop_front();
             if self.known.contains_key(&batch) {
                 return Some(batch);

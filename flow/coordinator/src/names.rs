@@ -26,6 +26,7 @@ impl Names {
         }
         self.names.push(name.to_owned());
         self.ids.insert(name.to_owned(), PortId(row));
+        assert!(self.ids.len() == self.names.len(), "each port has one name");
         Some(PortId(row))
     }
 

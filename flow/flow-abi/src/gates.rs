@@ -21,7 +21,8 @@ pub(crate) fn add(gate: Gate) -> usize {
     let mut gates = GATES.write().unwrap_or_else(PoisonError::into_inner);
     gates.opened += 1;
     let number = gates.opened;
-    gates.open.insert(number, gate);
+    let before = gates.open.insert(number, gate);
+    assert!(before.is_none(), "a gate has a number of its own");
     number
 }
 

@@ -48,6 +48,7 @@ pub(crate) unsafe fn write(buffer: *mut c_char, size: usize, text: &str) {
         return;
     }
     let fits = text.floor_char_boundary(size - 1);
+    assert!(fits < size, "a text and its NUL fit the buffer");
     // SAFETY: `fits` bytes and the NUL are within the `size` bytes that the caller gives.
     unsafe {
         std::ptr::copy_nonoverlapping(text.as_ptr().cast(), buffer, fits);

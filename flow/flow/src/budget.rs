@@ -22,6 +22,7 @@ pub(crate) struct Budget {
 
 impl Budget {
     pub(crate) fn new(share: f64, window: Duration) -> Budget {
+        assert!((0.0..=1.0).contains(&share), "a budget is a share of the arrivals");
         let bucket = (u64::try_from(window.as_nanos()).unwrap_or(u64::MAX) / BUCKETS as u64).max(1);
         Budget { share, bucket, newest: 0, arrived: [0; BUCKETS], dropped: [0; BUCKETS] }
     }
@@ -57,7 +58,8 @@ impl Budget {
         if passed == BUCKETS as u64 {
             (self.arrived, self.dropped) = ([0; BUCKETS], [0; BUCKETS]);
         }
-        self.newest = self.newest.max(bucket);
+        assert!(bucket >= self.newest, "the window of a budget only moves forward");
+        self.newest = bucket;
         (self.newest % BUCKETS as u64) as usize
     }
 }

@@ -3,7 +3,7 @@
 use core::fmt;
 use meridian_base::Duration;
 
-use crate::limits::Limits;
+use crate::limits::{Limits, MOST_ROWS};
 use crate::place::Arbitration;
 use crate::policy::Spec;
 use crate::thresholds::{MOST_LEVELS, Thresholds};
@@ -158,7 +158,7 @@ impl Config {
             ("limits.uses", uses),
         ];
         for (field, value) in tables {
-            within(field, f64::from(value), 1.0, f64::from(1 << 24))?;
+            within(field, f64::from(value), 1.0, f64::from(MOST_ROWS))?;
         }
         within("limits.layers", f64::from(layers), 1.0, f64::from(u16::MAX - 1))
     }

@@ -83,6 +83,8 @@ pub struct Coordinator {
     expiries: VecDeque<(Time, u32, u64)>,
     moved: Vec<u32>,
     passed: Vec<Passed>,
+    /// The time of the last report.
+    latest: Time,
     /// By request row: why it was pruned.
     whys: Vec<Option<PruneWhy>>,
 }
@@ -109,6 +111,7 @@ impl Coordinator {
             expiries: VecDeque::new(),
             moved: Vec::new(),
             passed: Vec::new(),
+            latest: Time::ZERO,
             whys: alloc::vec![None; limits.requests as usize],
             world,
             config,
@@ -117,6 +120,7 @@ impl Coordinator {
 
     /// Takes one report. `now` never goes back.
     pub fn handle(&mut self, now: Time, report: Report) {
+        self.tick(now);
         match report {
             Report::Port { id, bytes_per_second } => self.port(id, bytes_per_second),
             Report::Batch(batch) => self.batch(now, &batch),
@@ -138,12 +142,19 @@ impl Coordinator {
 
     /// Forgets batches whose departure was never reported.
     pub fn handle_timeout(&mut self, now: Time) {
+        self.tick(now);
         while let Some(&(at, batch, number)) = self.expiries.front()
             && at <= now
         {
             self.expiries.pop_front();
             self.departed(now, BatchId(batch), number);
         }
+    }
+
+    /// The queue of expiries is in order only because `now` never goes back.
+    fn tick(&mut self, now: Time) {
+        assert!(now >= self.latest, "the time of a coordinator never goes back");
+        self.latest = now;
     }
 
     fn port(&mut self, id: PortId, rate: f64) {
@@ -185,7 +196,10 @@ impl Coordinator {
                 let at = self.world.enter_batch(now, batch);
                 // A batch computes from its arrival on, as far as the coordinator knows.
                 self.world.batches[at as usize].computes = true;
-                self.expiries.push_back((now + self.config.drop_window, at, batch.number));
+                let over = now + self.config.drop_window;
+                let last = self.expiries.back();
+                assert!(last.is_none_or(|last| last.0 <= over), "expiries are queued by time");
+                self.expiries.push_back((over, at, batch.number));
             }
         }
         for member in &batch.requests {
@@ -222,6 +236,7 @@ impl Coordinator {
     fn ended(&mut self, request: RequestId) {
         if let Some(row) = self.world.find_request(request) {
             let batch = self.world.request(row).batch;
+            assert!(batch != NONE, "a request of the coordinator ends before its batch");
             self.world.batches[batch as usize].requests.retain(|one| *one != row);
             self.world.end_request(row);
         }
@@ -272,6 +287,7 @@ impl Coordinator {
         let layers = u16::try_from(passed).unwrap_or(u16::MAX).min(before - 1);
         row.layer += layers;
         row.layer_began = row.layer_began + row.pace.saturating_mul(u32::from(layers));
+        assert!(row.layer_began <= now, "a layer starts when it is reached");
         let left = u64::from(row.layers_left());
         let share = |bytes: u64| {
             let bytes = u128::from(bytes) * u128::from(left) / u128::from(before);

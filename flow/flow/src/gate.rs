@@ -89,6 +89,8 @@ impl Gates {
 
     /// A flow asks for a chunk, and waits until [`Self::next`] gives it.
     pub(crate) fn ask(&mut self, port: u32, flow: u32, bytes: u32, place: &Place) {
+        assert!(!self.waits(flow), "a flow has one ask at a time");
+        assert!(bytes > 0, "an ask has bytes");
         self.sequence += 1;
         let sequence = self.sequence;
         let ask = &mut self.asks[flow as usize];
@@ -99,7 +101,9 @@ impl Gates {
     /// The next flow that fits into the port's window, with its bytes.
     pub(crate) fn next(&mut self, port: u32) -> Option<(u32, u32)> {
         let gate = &self.ports[port as usize];
-        let &(_, flow) = gate.heap.first()?;
+        let &(key, flow) = gate.heap.first()?;
+        let mut below = gate.heap.iter().skip(1).take(2);
+        assert!(below.all(|(other, _)| key <= *other), "the first of a gate goes first");
         if self.doubts(port, flow) {
             return Some((flow, self.permit(port, flow)));
         }
@@ -123,7 +127,9 @@ impl Gates {
             (ask.permitted, ask.expired) = (0, gate.expired);
         }
         if ask.permitted == 0 || ask.next < ask.traffic {
-            gate.permitted[usize::from(ask.traffic)] -= ask.permitted;
+            let counted = &mut gate.permitted[usize::from(ask.traffic)];
+            assert!(*counted >= ask.permitted, "a class counts the permits of all of its flows");
+            *counted -= ask.permitted;
             ask.traffic = ask.next;
             gate.permitted[usize::from(ask.traffic)] += ask.permitted;
         }
@@ -151,7 +157,9 @@ impl Gates {
         if ask.expired == gate.expired {
             let back = (bytes - free).min(ask.permitted);
             ask.permitted -= back;
-            gate.permitted[usize::from(ask.traffic)] -= back;
+            let counted = &mut gate.permitted[usize::from(ask.traffic)];
+            assert!(*counted >= back, "a class counts the permits of all of its flows");
+            *counted -= back;
         }
     }
 
@@ -214,7 +222,8 @@ impl Gates {
         let at = self.asks[flow as usize].at as usize;
         self.asks[flow as usize].at = OUT;
         let heap = &mut self.ports[port as usize].heap;
-        heap.swap_remove(at);
+        let (_, removed) = heap.swap_remove(at);
+        assert!(removed == flow, "a waiting flow knows its place in the heap");
         if at < heap.len() {
             let at = self.up(port, at);
             self.down(port, at);

@@ -36,6 +36,7 @@ impl Loads {
         if self.window <= 0.0 {
             return;
         }
+        assert!(self.at[row] <= now, "the time of a load never goes back");
         let keep = self.keep(row, now) as f32;
         self.at[row] = now;
         let rates = &mut self.rates[row * self.classes..][..self.classes];

@@ -142,6 +142,8 @@ pub struct Flows {
     due: Due,
     stalls: Stalls,
     outputs: VecDeque<Output>,
+    /// The time of the last input.
+    latest: Time,
     /// Working lists, kept to reuse their memory.
     list: Vec<u32>,
     moved: Vec<u32>,
@@ -164,6 +166,7 @@ impl Flows {
             due: Due::new(&config),
             stalls: Stalls::new(limits.ports),
             outputs: VecDeque::with_capacity(limits.flows as usize),
+            latest: Time::ZERO,
             list: Vec::with_capacity(limits.flows as usize),
             moved: Vec::with_capacity(limits.batches as usize),
             passed: Vec::new(),
@@ -181,6 +184,7 @@ impl Flows {
 
     /// Takes one event. `now` never goes back.
     pub fn handle(&mut self, now: Time, input: Input) {
+        self.advance(now);
         match input {
             Input::Port { id, bytes_per_second } => self.port(id, bytes_per_second),
             Input::BatchArrived(batch) => self.batch_arrived(now, &batch),
@@ -299,6 +303,12 @@ impl Flows {
         self.world.rates[id.index()] = rate;
         // Predictions for this port's users were made with its old rate.
         self.world.requests.iter_mut().for_each(|row| row.look_again = Time::ZERO);
+    }
+
+    /// The queues of timed work are in order only because `now` never goes back.
+    fn advance(&mut self, now: Time) {
+        assert!(now >= self.latest, "the time of a flow machine never goes back");
+        self.latest = now;
     }
 
     fn refuse(&mut self, subject: Subject, why: Refusal) {

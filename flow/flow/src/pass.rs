@@ -132,6 +132,7 @@ impl Scratch {
     }
 
     fn add(&mut self, port: PortId, bytes: f64) {
+        assert!(bytes >= 0.0, "a pass adds bytes");
         let own = &mut self.own[port.index()];
         if *own == 0.0 && bytes > 0.0 {
             self.touched.push(port.0);
@@ -260,7 +261,8 @@ fn each_use(can_defer: bool, world: &World, request: u32, mut each: impl FnMut(P
     let mut at = row.uses;
     while at != NONE {
         let one = &world.uses[at as usize];
-        each(one.port, (one.handoff() + one.reuse) as f64, freed(can_defer, world, row, one));
+        let all = one.handoff().saturating_add(one.reuse);
+        each(one.port, all as f64, freed(can_defer, world, row, one));
         at = one.next;
     }
 }
@@ -271,7 +273,7 @@ fn freed(can_defer: bool, world: &World, row: &RequestRow, one: &Use) -> f64 {
         Lever::Defer => one.reuse,
         Lever::DemoteHandoff => 0,
     };
-    (one.handoff() + reuse) as f64
+    one.handoff().saturating_add(reuse) as f64
 }
 
 pub(crate) fn lever(can_defer: bool, world: &World, row: &RequestRow) -> Lever {

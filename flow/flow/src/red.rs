@@ -22,6 +22,7 @@ pub(crate) fn effective(sorted: &[Time], clip: meridian_base::Duration) -> Effec
     let first = sorted.first().copied().unwrap_or(Time::MAX);
     let mut split = None;
     for at in 1..sorted.len() {
+        assert!(sorted[at - 1] <= sorted[at], "deadlines are sorted");
         let gap = sorted[at].since(sorted[at - 1]);
         // Of equal gaps the first counts.
         if split.is_none_or(|(_, widest)| gap > widest) {
@@ -36,6 +37,7 @@ pub(crate) fn effective(sorted: &[Time], clip: meridian_base::Duration) -> Effec
     let span = clipped.since(first).as_nanos();
     let share = span * (sorted.len() - at) as u128 / sorted.len() as u128;
     let red = first + meridian_base::Duration::from_nanos(u64::try_from(share).unwrap_or(u64::MAX));
+    assert!(first <= red && red <= loose, "the effective deadline is between both sides");
     Effective { red, loose }
 }
 

@@ -32,6 +32,13 @@ impl fmt::Display for Subject {
 pub enum Refusal {
     /// A flow without size.
     NoBytes,
+    /// A flow of more bytes than the machine can add up.
+    TooLarge {
+        /// Its bytes.
+        bytes: u64,
+        /// The most.
+        most: u64,
+    },
     /// A flow that crosses no port.
     NoPorts,
     /// A flow that crosses a port twice.
@@ -115,6 +122,9 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Refusal::NoBytes => write!(f, "bytes is 0: submit a flow with its size"),
+            Refusal::TooLarge { bytes, most } => {
+                write!(f, "bytes is {bytes}: a flow has {most} at most, so split it")
+            }
             Refusal::NoPorts => write!(f, "ports is empty: name the ports, the sender's first"),
             Refusal::PortTwice(port) => write!(f, "ports names {port} twice: name it once"),
             Refusal::UnknownPort(port) => {

@@ -151,6 +151,7 @@ impl BatchRow {
 
     /// Layers not finished, including the current one.
     pub(crate) fn layers_left(&self) -> u16 {
+        assert!(self.layer < self.layers, "a batch is at one of its layers");
         self.layers - self.layer
     }
 
@@ -253,7 +254,9 @@ impl World {
     fn begin_request(&mut self, row: RequestRow) -> Option<u32> {
         let at = self.vacant_requests.pop()?;
         let incarnation = self.requests[at as usize].incarnation.wrapping_add(1);
-        self.by_request.insert(row.id.0, at);
+        let before = self.by_request.insert(row.id.0, at);
+        assert!(before.is_none(), "a request has one row");
+        assert!(!self.requests[at as usize].live, "a vacant row of requests is free");
         self.requests[at as usize] = RequestRow { incarnation, ..row };
         Some(at)
     }
@@ -262,8 +265,11 @@ impl World {
     pub(crate) fn end_request(&mut self, request: u32) {
         self.end_uses(request);
         let row = &mut self.requests[request as usize];
+        assert!(row.live, "a request ends once");
+        assert!(row.handoffs == NONE, "a request ends after its handoffs");
         (row.live, row.batch) = (false, NONE);
-        self.by_request.remove(&row.id.0);
+        let row_of = self.by_request.remove(&row.id.0);
+        assert!(row_of == Some(request), "a request is found by its id until it ends");
         self.vacant_requests.push(request);
     }
 

@@ -52,6 +52,7 @@ impl Edges {
                 (most, libm::pow(most / least, 1.0 / f64::from(levels - 1)))
             }
         };
+        assert!(ratio > 1.0, "the edges of levels fall");
         let mut edges = [0.0; MOST_LEVELS as usize];
         let mut edge = top;
         for each in edges.iter_mut().take(usize::from(levels) - 1) {
@@ -73,7 +74,10 @@ impl Edges {
     pub(crate) fn above(&self, level: u8) -> f64 {
         match level {
             0 => f64::INFINITY,
-            _ => self.edges[usize::from(level) - 1],
+            _ => {
+                assert!(level < self.levels, "a use has one of the levels");
+                self.edges[usize::from(level) - 1]
+            }
         }
     }
 }

@@ -74,7 +74,8 @@ impl Batches {
         let (id, number) = (BatchId(row), self.begun);
         let report = (now, batch.clone());
         let known = Known { id, number, departed: false, requests, report };
-        self.known.insert(batch.batch, known);
+        let before = self.known.insert(batch.batch, known);
+        assert!(before.is_none(), "a batch has one row");
     }
 
     /// The row of a batch that computes.
@@ -94,6 +95,7 @@ impl Batches {
     /// A batch has computed all of its layers; its requests may still hand over KV.
     pub(crate) fn departed(&mut self, batch: u64) {
         if let Some(known) = self.known.get_mut(&batch) {
+            assert!(!known.departed, "a batch departs once");
             known.departed = true;
             self.free.push(known.id.0);
         }

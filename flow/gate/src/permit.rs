@@ -39,6 +39,7 @@ impl Handle {
     pub(crate) const GENERATIONS: u32 = u32::MAX >> 1;
 
     pub(crate) fn of(generation: u32, row: u32) -> Handle {
+        assert!(generation <= Handle::GENERATIONS, "a handle is no negative number");
         Handle(u64::from(generation) << 32 | u64::from(row))
     }
 

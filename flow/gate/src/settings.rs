@@ -22,6 +22,7 @@ pub(crate) fn machine(settings: &Settings, now: Time) -> Result<Flows, SettingsE
         let bytes_per_second = rate(&port.name, port.gbps)?;
         flows.handle(now, Input::Port { id, bytes_per_second });
     }
+    assert!(flows.poll().is_none(), "the machine takes every port of valid settings");
     Ok(flows)
 }
 

@@ -65,7 +65,8 @@ impl Slots {
 
     /// Takes the row of [`Self::next`].
     pub(crate) fn begin(&mut self, flow: &Flow) -> Handle {
-        self.free.pop();
+        let free = self.free.pop();
+        assert!(free == Some(flow.id.0), "a transfer gets the row that was free next");
         let (row, at) = (flow.id.0, flow.id.index());
         let generation = self.rows.get(at).map_or(0, |slot| slot.generation) + 1;
         let slot = Slot {
@@ -81,9 +82,14 @@ impl Slots {
         };
         let handle = Handle::of(slot.generation, row);
         match self.rows.get_mut(at) {
-            Some(old) => *old = slot,
-            // The first time, rows are used in order.
-            None => self.rows.push(slot),
+            Some(old) => {
+                assert!(old.life == Life::Free, "a row has one transfer at a time");
+                *old = slot;
+            }
+            None => {
+                assert!(self.rows.len() == at, "the first time, rows are used in order");
+                self.rows.push(slot);
+            }
         }
         handle
     }
@@ -102,6 +108,7 @@ impl Slots {
 
     pub(crate) fn end(&mut self, flow: FlowId) {
         if let Some(slot) = self.rows.get_mut(flow.index()) {
+            assert!(slot.life != Life::Free, "a transfer ends once");
             (slot.life, slot.waker, slot.granted) = (Life::Free, None, None);
             self.free.push(flow.0);
         }
@@ -130,6 +137,7 @@ impl Slots {
 impl Slot {
     /// Notes a permit, and wakes the client if it waits.
     pub(crate) fn grant(&mut self, permit: Permit) {
+        assert!(self.asked.is_some(), "a permit answers an ask");
         self.asked = None;
         let before = self.granted.map_or(0, |granted| granted.bytes);
         self.granted = Some(Permit { bytes: before + permit.bytes, ..permit });

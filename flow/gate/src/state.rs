@@ -196,6 +196,7 @@ impl State {
             return Ok(None);
         };
         let permit = Permit { bytes: granted.bytes.min(bytes).min(chunk), ..*granted };
+        assert!(permit.bytes > 0, "a permit has bytes");
         granted.bytes -= permit.bytes;
         granted.waited = std::time::Duration::ZERO;
         if granted.bytes == 0 {

@@ -69,10 +69,12 @@ fn member(
         let port = port(&one.port)?;
         Ok(machine::PortPlan { port, reuse: one.reuse, handoff: one.handoff })
     });
+    // A budget that is used up is due at once.
+    let deadline = left.map(|left| now + left.max(Duration::from_nanos(1)));
+    assert!(deadline.is_none_or(|deadline| deadline > now), "the machine refuses past deadlines");
     Ok(machine::Member {
         id: RequestId(request.request),
-        // A budget that is used up is due at once.
-        deadline: left.map(|left| now + left.max(Duration::from_nanos(1))),
+        deadline,
         slo: slo.or(left).unwrap_or_default(),
         decode: duration("decode_ms", request.decode_ms, 1e3)?,
         plan: plan.collect::<Result<_, BatchError>>()?,
@@ -97,6 +99,10 @@ impl Verdict {
         verdict: &machine::Verdict,
         name: impl Fn(PortId) -> &'a str,
     ) -> Verdict {
+        assert!(
+            verdict.pruned.len() <= verdict.requests as usize,
+            "a verdict prunes requests of its batch"
+        );
         let pruned = verdict.pruned.iter().map(|(request, why)| Pruned {
             request: request.0,
             port: name(why.port).to_owned(),

@@ -35,6 +35,7 @@ const LOOKS: u32 = 4;
 
 impl Due {
     pub(super) fn new(config: &Config) -> Due {
+        assert!(!config.update.is_zero(), "updates have a time between them");
         let (flows, requests) = (config.limits.flows as usize, config.limits.requests as usize);
         Due {
             updates: VecDeque::with_capacity(requests),
@@ -59,15 +60,21 @@ impl Due {
 
     pub(super) fn update(&mut self, now: Time, request: u32, incarnation: u32) {
         let at = (now.as_nanos() / self.grid + 1).saturating_mul(self.grid);
+        let last = self.updates.back();
+        assert!(last.is_none_or(|last| last.0.as_nanos() <= at), "updates are queued by time");
         self.updates.push_back((Time::from_nanos(at), request, incarnation));
     }
 
     pub(super) fn age(&mut self, now: Time, flow: u32, incarnation: u32) {
-        self.aging.push_back((now + self.look, flow, incarnation));
+        let at = now + self.look;
+        assert!(self.aging.back().is_none_or(|last| last.0 <= at), "aging is queued by time");
+        self.aging.push_back((at, flow, incarnation));
     }
 
     pub(super) fn hold(&mut self, now: Time, flow: u32, ask: u64) {
-        self.holds.push_back((now + self.hold, flow, ask));
+        let at = now + self.hold;
+        assert!(self.holds.back().is_none_or(|last| last.0 <= at), "holds are queued by time");
+        self.holds.push_back((at, flow, ask));
     }
 
     pub(super) fn urgency(&mut self, at: Time, batch: u32, sequence: u64) {
@@ -92,6 +99,7 @@ impl Due {
 impl Flows {
     /// Does all work that is due at `now`.
     pub fn handle_timeout(&mut self, now: Time) {
+        self.advance(now);
         self.updates_due(now);
         self.aging_due(now);
         self.holds_due(now);

@@ -3,7 +3,8 @@
 use meridian_base::{FlowId, Time};
 
 use super::{Flows, Output};
-use crate::place::Place;
+use crate::limits::MOST_BYTES;
+use crate::place::{Place, TRAFFIC_CLASSES};
 use crate::policy::Others;
 use crate::refusal::{Refusal, Subject};
 use crate::stage::{Flow, Owner, Ports, Stage};
@@ -39,6 +40,9 @@ impl Flows {
         }
         if flow.bytes == 0 {
             return Err(Refusal::NoBytes);
+        }
+        if flow.bytes > MOST_BYTES {
+            return Err(Refusal::TooLarge { bytes: flow.bytes, most: MOST_BYTES });
         }
         self.check_ports(&flow.ports)?;
         let (batch, request) = self.owner(flow)?;
@@ -125,6 +129,7 @@ impl Flows {
             *at = self.world.use_of(request, port).expect("there is room for each port");
             if flow.stage == Stage::Handoff {
                 let one = &mut self.world.uses[*at as usize];
+                // Below the end of the type: see MOST_BYTES.
                 one.released += flow.bytes;
                 one.coming = one.coming.saturating_sub(flow.bytes);
             }
@@ -136,7 +141,7 @@ impl Flows {
 
     fn place_first(&mut self, now: Time, flow: u32) {
         let others = self.policy.submitted(&mut self.world, now, flow);
-        let (place, why) = self.policy.place(&self.world, now, flow);
+        let (place, why) = self.decide(now, flow);
         let row = &mut self.world.flows[flow as usize];
         row.place = place;
         let incarnation = row.incarnation;
@@ -154,9 +159,20 @@ impl Flows {
         }
     }
 
+    /// The policy's place for a flow that is there.
+    fn decide(&self, now: Time, flow: u32) -> (Place, Why) {
+        assert!(self.world.flow(flow).live, "a flow that is placed is there");
+        let (place, why) = self.policy.place(&self.world, now, flow);
+        let is_rate = |rate: f64| rate > 0.0 && rate.is_finite();
+        assert!(place.traffic < TRAFFIC_CLASSES, "a place has a traffic class that cards have");
+        assert!(is_rate(f64::from(place.weight)), "a place has a share");
+        assert!(place.rate.is_none_or(is_rate), "a limited flow has a rate");
+        (place, why)
+    }
+
     /// Asks the policy for the flow's place again and reports a change.
     pub(super) fn place_again(&mut self, now: Time, flow: u32) {
-        let (place, why) = self.policy.place(&self.world, now, flow);
+        let (place, why) = self.decide(now, flow);
         let row = &mut self.world.flows[flow as usize];
         if same(&row.place, &place) {
             return;
@@ -253,6 +269,10 @@ impl Flows {
             let one = &mut self.world.uses[at as usize];
             match stage {
                 Stage::Handoff => {
+                    assert!(
+                        one.released >= bytes,
+                        "bytes that handoffs complete at a port were submitted there"
+                    );
                     one.released -= bytes;
                     if loads {
                         self.world.own_load.add(at as usize, class, now, bytes);
@@ -285,7 +305,9 @@ impl Flows {
         let (port, left) = (row.ports.as_slice()[0], row.left);
         if row.stage == Stage::Handoff {
             for at in row.uses.into_iter().filter(|at| *at != NONE) {
-                self.world.uses[at as usize].released -= left;
+                let one = &mut self.world.uses[at as usize];
+                assert!(one.released >= left, "the bytes left of a handoff count at its ports");
+                one.released -= left;
             }
         }
         self.gates.forget(port.0, flow, left == 0);

@@ -37,7 +37,10 @@ impl Flows {
     pub(super) fn release(&mut self, now: Time, port: PortId, why: PermitWhy) {
         while let Some((flow, bytes)) = self.gates.next(port.0) {
             self.stalls.active(now, port);
-            let traffic = self.world.flow(flow).place.traffic;
+            let row = self.world.flow(flow);
+            assert!(row.live, "a permit goes to a flow that is there");
+            assert!(row.ports.as_slice()[0] == port, "a flow is gated at its first port");
+            let traffic = row.place.traffic;
             self.outputs.push_back(Output::Permit { flow: FlowId(flow), bytes, traffic, why });
         }
     }

@@ -39,7 +39,9 @@ impl Stalls {
 
     /// A chunk was permitted at the port, or bytes of one completed.
     pub(super) fn active(&mut self, now: Time, port: PortId) {
-        self.active[port.index()].0 = now;
+        let active = &mut self.active[port.index()].0;
+        assert!(*active <= now, "a port's last permit or completion is in the past");
+        *active = now;
     }
 
     fn watch(&mut self, port: PortId, hold: Duration) {
@@ -47,6 +49,7 @@ impl Stalls {
         if !*watched {
             *watched = true;
             self.due.push(Reverse((*active + hold, port.0)));
+            assert!(self.due.len() <= self.active.len(), "a port is watched once");
         }
     }
 }
@@ -71,7 +74,8 @@ impl Flows {
             }
             self.stalls.due.pop();
             let id = PortId(port);
-            self.stalls.active[id.index()].1 = false;
+            let watched = core::mem::replace(&mut self.stalls.active[id.index()].1, false);
+            assert!(watched, "a port whose look is due was watched");
             if !self.gates.has_waiting(port) {
                 continue;
             }

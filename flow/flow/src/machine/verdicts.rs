@@ -49,7 +49,7 @@ impl Flows {
         (row.standing, row.strikes, row.look_again) = (to, 0, Time::ZERO);
         row.counted |= to == Standing::Pruned;
         self.outputs.push_back(output);
-        debug_assert_ne!(row.batch, NONE, "a batch has its own requests");
+        assert_ne!(row.batch, NONE, "a batch has its own requests");
         self.place_list(now, self.world.request(request).handoffs);
     }
 }

@@ -39,7 +39,8 @@ impl Heads {
     pub(super) fn leave(&mut self, world: &World, flow: u32) -> Option<u32> {
         let was = self.is_head(world, flow);
         let (key, sequence) = self.keys[flow as usize];
-        self.queue(world, flow).remove(&(key, sequence, flow));
+        let queued = self.queue(world, flow).remove(&(key, sequence, flow));
+        assert!(queued, "a flow leaves the queue that it entered");
         self.head(world, flow).filter(|_| was)
     }
 

@@ -35,6 +35,7 @@ impl World {
     pub(crate) fn enter_batch(&mut self, now: Time, batch: &Batch) -> u32 {
         let (at, sequence) = (batch.id.0, self.next_sequence());
         let row = &mut self.batches[at as usize];
+        assert!(!row.live, "a batch enters a row that is free");
         (row.live, row.computes, row.generation, row.layer) = (true, false, 0, 0);
         (row.layer_began, row.pace) = (now, batch.layer_time);
         (row.number, row.told) = (batch.number, false);
@@ -108,8 +109,11 @@ impl World {
     /// Removes a batch; its requests remain.
     pub(crate) fn leave_batch(&mut self, batch: u32) {
         self.leave_ports(batch);
-        self.batches[batch as usize].live = false;
+        let was_live = core::mem::replace(&mut self.batches[batch as usize].live, false);
+        assert!(was_live, "a batch leaves once");
+        let before = self.arrived.len();
         self.arrived.retain(|one| *one != batch);
+        assert!(self.arrived.len() + 1 == before, "a batch is once in the order of arrival");
     }
 
     /// Whether every port is known.

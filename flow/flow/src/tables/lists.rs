@@ -11,20 +11,25 @@ impl World {
         let row = &mut self.flows[flow as usize];
         (row.prev, row.next) = (NONE, next);
         if next != NONE {
-            self.flows[next as usize].prev = flow;
+            let before = core::mem::replace(&mut self.flows[next as usize].prev, flow);
+            assert!(before == NONE, "no flow is before the first of a list");
         }
         self.live_flows += 1;
     }
 
     /// Removes a flow from its list and from the table.
     pub(crate) fn unlink(&mut self, flow: u32) {
-        let FlowRow { prev, next, .. } = self.flows[flow as usize];
-        match prev {
-            NONE => *self.head_of(flow) = next,
-            _ => self.flows[prev as usize].next = next,
-        }
+        let FlowRow { live, prev, next, .. } = self.flows[flow as usize];
+        assert!(live, "a flow ends once");
+        let from = match prev {
+            NONE => self.head_of(flow),
+            _ => &mut self.flows[prev as usize].next,
+        };
+        assert!(*from == flow, "a flow follows the one before it in its list");
+        *from = next;
         if next != NONE {
-            self.flows[next as usize].prev = prev;
+            let back = core::mem::replace(&mut self.flows[next as usize].prev, prev);
+            assert!(back == flow, "a flow precedes the one after it in its list");
         }
         self.flows[flow as usize].live = false;
         self.live_flows -= 1;

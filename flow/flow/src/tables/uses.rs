@@ -49,7 +49,7 @@ impl Use {
 
     /// Bytes of stage 3 still to be sent.
     pub(crate) fn handoff(&self) -> u64 {
-        self.released + self.coming
+        self.released.saturating_add(self.coming)
     }
 }
 
@@ -66,13 +66,15 @@ impl World {
             return Some(found);
         }
         let at = self.vacant_uses.pop()?;
-        self.by_use.insert(key, at);
+        let before = self.by_use.insert(key, at);
+        assert!(before.is_none(), "a request uses a port in one row");
         let (next, port_next) =
             (self.requests[request as usize].uses, self.port_uses[port.index()]);
         let level = self.ladder.levels - 1;
         self.uses[at as usize] = Use { request, port, level, next, port_next, ..Use::vacant() };
         if port_next != NONE {
-            self.uses[port_next as usize].port_prev = at;
+            let before = core::mem::replace(&mut self.uses[port_next as usize].port_prev, at);
+            assert!(before == NONE, "no use is before the first of a port");
         }
         self.requests[request as usize].uses = at;
         self.port_uses[port.index()] = at;
@@ -112,15 +114,19 @@ impl World {
     pub(super) fn end_uses(&mut self, request: u32) {
         let mut at = self.requests[request as usize].uses;
         while at != NONE {
-            let Use { port, next, port_prev, port_next, .. } = self.uses[at as usize];
-            match port_prev {
-                NONE => self.port_uses[port.index()] = port_next,
-                _ => self.uses[port_prev as usize].port_next = port_next,
-            }
+            let Use { port, released, next, port_prev, port_next, .. } = self.uses[at as usize];
+            assert!(released == 0, "a request ends after the bytes of its handoffs");
+            let from = match port_prev {
+                NONE => &mut self.port_uses[port.index()],
+                _ => &mut self.uses[port_prev as usize].port_next,
+            };
+            assert!(*from == at, "a use follows the one before it at its port");
+            *from = port_next;
             if port_next != NONE {
                 self.uses[port_next as usize].port_prev = port_prev;
             }
-            self.by_use.remove(&key(request, port));
+            let found = self.by_use.remove(&key(request, port));
+            assert!(found == Some(at), "a use is found by its request and port until it ends");
             self.vacant_uses.push(at);
             at = next;
         }

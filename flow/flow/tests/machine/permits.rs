@@ -35,8 +35,12 @@ fn ask(flows: &mut Flows, ids: &[u32]) -> Vec<(u32, PermitWhy)> {
 }
 
 fn complete(flows: &mut Flows, id: u32) -> Vec<(u32, PermitWhy)> {
+    complete_at(flows, Time::ZERO, id)
+}
+
+fn complete_at(flows: &mut Flows, now: Time, id: u32) -> Vec<(u32, PermitWhy)> {
     let bytes = u64::from(flows.config().chunk);
-    flows.handle(Time::ZERO, Input::Completed { flow: FlowId(id), bytes });
+    flows.handle(now, Input::Completed { flow: FlowId(id), bytes });
     permits(flows)
 }
 
@@ -146,12 +150,13 @@ fn permits_of_a_stopped_client_expire() {
     flows.handle_timeout(Time::from_nanos(4_999_999));
     assert_eq!(permits(&mut flows), []);
     assert_eq!(flows.poll_timeout(), Some(Time::from_millis(5)));
-    flows.handle_timeout(Time::from_millis(5));
+    let then = Time::from_millis(5);
+    flows.handle_timeout(then);
     use PermitWhy::{FailOpen, First};
     assert_eq!(permits(&mut flows), [(2, FailOpen), (3, FailOpen)]);
-    assert_eq!(complete(&mut flows, 1), []);
+    assert_eq!(complete_at(&mut flows, then, 1), []);
     flows.check_invariants();
-    assert_eq!(complete(&mut flows, 2), [(4, First)]);
+    assert_eq!(complete_at(&mut flows, then, 2), [(4, First)]);
 }
 
 // A client that takes permits again and again and never sends costs the others one hold, not one each

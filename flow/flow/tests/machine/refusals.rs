@@ -41,10 +41,14 @@ fn submit(change: impl Fn(&mut meridian_flow::Flow)) -> String {
     said(Input::Submit(flow))
 }
 
-// A flow without size, a deadline in the past, a cycle of layers.
+// A flow without size or of an impossible one, a deadline in the past, a cycle of layers.
 #[test]
 fn size_deadline_and_cycle() {
     assert_eq!(submit(|f| f.bytes = 0), "flow-7: bytes is 0: submit a flow with its size");
+    assert_eq!(
+        submit(|f| f.bytes = u64::MAX),
+        "flow-7: bytes is 18446744073709551615: a flow has 549755813888 at most, so split it"
+    );
     let late = said(Input::BatchArrived(batch(2, 4, &[(2, 0.01)])));
     assert_eq!(
         late,

@@ -25,6 +25,7 @@ pub(super) fn rise(config: &Config, world: &mut World, now: Time, at: u32) {
     let ahead = world.port_load.above(one.port.index(), class, now)
         - world.own_load.above(at as usize, class, now);
     let rho = (ahead / rate).clamp(0.0, config.load_most);
+    assert!(rho < 1.0, "the load ahead leaves a part of the port");
     let mlu = need.of_all() / (rate * (1.0 - rho));
     let one = &mut world.uses[at as usize];
     (one.mlu, one.need) = (mlu, need.rate() / rate);
@@ -55,7 +56,7 @@ pub(super) fn let_pass(world: &mut World, now: Time, request: u32) {
 /// Bytes of handoffs at a port that may already pass.
 fn passing(world: &World, port: PortId) -> f64 {
     let uses = world.uses_at(port).filter(|one| world.request(one.request).passes);
-    uses.map(Use::handoff).sum::<u64>() as f64
+    uses.map(|one| one.handoff() as f64).sum()
 }
 
 /// The bytes that the request still has to send over the port, and the time left.
