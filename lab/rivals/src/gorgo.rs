@@ -29,7 +29,7 @@ use meridian_routing::policy::{
     Forward, Forwarding, Param, Pick, Policy, Spec, TOTAL_BLOCKS, View,
 };
 use meridian_routing::{
-    Admission, CandidateRow, Decision, Evict, IndexSpec, Insert, PeerRow, RemoteRow, Row,
+    Admission, CandidateRow, Decision, Evict, IndexSpec, Insert, PeerReplicaRow, PeerRow, Row,
 };
 
 /// Tokens assumed for a waiting request if none of ours is there to estimate from.
@@ -215,7 +215,7 @@ impl Gorgo {
     /// The least cost at a peer's replicas, behind the requests held there.
     fn at_peer(&self, view: &View<'_>, id: PeerId, peer: &PeerRow) -> f32 {
         let unmatched = view.request.prompt_tokens as f32 - view.peer_tokens(id.0);
-        let there = |r: &RemoteRow| {
+        let there = |r: &PeerReplicaRow| {
             let told = &r.told;
             let speed = self.ms_per_token.unwrap_or(told.ms_per_token);
             let each = mean(told.outstanding_tokens, told.outstanding);
@@ -225,7 +225,7 @@ impl Gorgo {
             let figures = Figures { queued, running, unmatched, rtt_ms: peer.rtt_ms };
             cost(figures, speed, self.running_weight).sum()
         };
-        peer.remotes.iter().map(there).fold(f32::INFINITY, f32::min)
+        peer.replicas.iter().map(there).fold(f32::INFINITY, f32::min)
     }
 }
 

@@ -42,15 +42,15 @@ impl FirstToken {
     /// At a replica of a peer, with our own forwards to it ahead.
     pub(crate) fn at_peer(
         rtt_ms: f32,
-        remote: &PeerReplica,
+        replica: &PeerReplica,
         own: f32,
         matched: f32,
         of: u32,
     ) -> Self {
-        let matched_tokens = matched * remote.trust;
+        let matched_tokens = matched * replica.trust;
         let unmatched = (of as f32 - matched_tokens).max(0.0);
-        let ms = rtt_ms + remote.ms_per_token * (remote.front_tokens + own + unmatched);
-        FirstToken { ms, matched_tokens, ms_per_token: remote.ms_per_token }
+        let ms = rtt_ms + replica.ms_per_token * (replica.front_tokens + own + unmatched);
+        FirstToken { ms, matched_tokens, ms_per_token: replica.ms_per_token }
     }
 
     /// GPU time that this placement does not spend on the prompt and the other one would, ms: the

@@ -66,7 +66,7 @@ pub use held::HeldConfig;
 pub use index::{Evict, IndexSpec, Insert, PrefixIndex};
 pub use links::Links;
 pub use machine::{Config, Input, MOST_HOLDINGS, Output, Routing, ShadowConfig};
-pub use peer::{PeerRow, PeerTotals, Peers, RemoteRow};
+pub use peer::{PeerReplicaRow, PeerRow, PeerTotals, Peers};
 pub use probe::ProbeConfig;
 pub use replica::{Load, ReplicaSpec, Row, State, Status, Totals};
 pub use replicas::{MOST_REPLICA_IDS, Replicas};

@@ -25,7 +25,7 @@ pub(crate) struct Columns {
     pub(crate) step_slope_ms: Vec<f32>,
     pub(crate) running: Vec<f32>,
     pub(crate) rtt_ms: Vec<f32>,
-    /// Whether any replica was ever remote: round trips then count in scores.
+    /// Whether any replica was ever in another region: round trips then count in scores.
     pub(crate) far: bool,
     /// The sum of `ms_per_token`, and the number of summands.
     speeds: (f64, u32),

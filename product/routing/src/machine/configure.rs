@@ -29,13 +29,13 @@ impl Routing {
         params: Params,
         admission: Admission,
     ) {
-        let followed = self.rule.policy.forwarding().follows_remotes();
+        let followed = self.rule.policy.forwarding().follows_replicas();
         (self.config.policy, self.config.params) = (policy, params);
         self.config.admission = admission;
         let next = PolicyState::new((policy, &self.config.params), admission, self.bounds());
         let mut before = core::mem::replace(&mut self.rule, next);
         let is_same = self.rule.inherit(&mut before);
-        if !is_same || followed != self.rule.policy.forwarding().follows_remotes() {
+        if !is_same || followed != self.rule.policy.forwarding().follows_replicas() {
             self.snapshot = None;
             if !self.peers.is_empty() {
                 self.build_snapshot();
@@ -91,7 +91,7 @@ impl PolicyState {
                 let sent = Dispatched { request: &active.request, replica, prefill_ms };
                 self.policy.on_dispatched(active.dispatched, sent);
             };
-            match (active.place, active.fetch) {
+            match (active.stage, active.fetch) {
                 (RequestStage::Prefilling(to), Some(fetch)) => {
                     say(fetch.from, fetch.unmatched);
                     say(to, 0.0);

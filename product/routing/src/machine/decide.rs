@@ -143,7 +143,7 @@ impl Routing {
         let mut scratch = core::mem::take(&mut self.scratch);
         scratch.beyond.clear();
         scratch.recall = active.recall.take();
-        if active.place == RequestStage::Held && scratch.recall.is_none() && !self.forgetful {
+        if active.stage == RequestStage::Held && scratch.recall.is_none() && !self.forgetful {
             scratch.recall = Some(Box::default());
         }
         let choice = self.weigh(now, active, &mut scratch);
@@ -460,7 +460,7 @@ impl Routing {
 
     /// The figures that are the same for every candidate.
     fn common(&self, now: Time, active: &Active) -> Common {
-        let others = self.held.len() - u32::from(active.place == RequestStage::Held);
+        let others = self.held.len() - u32::from(active.stage == RequestStage::Held);
         let replicas = self.serves.get(&active.request.model).map_or(0, Vec::len);
         Common {
             reply_tokens: active.reply,
@@ -592,10 +592,10 @@ impl Routing {
             let blocks = slot.and_then(|slot| self.scratch.beyond.matched.get(usize::from(slot)));
             blocks.map_or(0.0, |blocks| self.scratch.tokens(*blocks))
         };
-        let eligible = row.remotes.iter().filter(|remote| remote.told.eligible);
-        let each = eligible.map(|remote| {
-            let (own, matched) = (remote.own_tokens, matched(remote.slot));
-            FirstToken::at_peer(row.rtt_ms, &remote.told, own, matched, of)
+        let eligible = row.replicas.iter().filter(|replica| replica.told.eligible);
+        let each = eligible.map(|replica| {
+            let (own, matched) = (replica.own_tokens, matched(replica.slot));
+            FirstToken::at_peer(row.rtt_ms, &replica.told, own, matched, of)
         });
         each.min_by(|a, b| a.ms.total_cmp(&b.ms))
     }

@@ -20,9 +20,9 @@ impl Routing {
         for id in self.replicas.ids().iter().copied() {
             let row = self.replicas.row(id);
             let kv_tokens = self.replicas.kv_tokens(id);
-            let remote = remote(id, row, rooms[id.index()], kv_tokens);
+            let replica = peer_replica(id, row, rooms[id.index()], kv_tokens);
             let answers = row.pool.role.answers();
-            digest.eligible += u32::from(remote.eligible && answers);
+            digest.eligible += u32::from(replica.eligible && answers);
             if answers && matches!(row.closed, None | Some(Ineligible::Full)) {
                 digest.usable += 1;
                 used += row.utilisation;
@@ -33,13 +33,13 @@ impl Routing {
                 learned += 1;
                 speeds += row.ms_per_token;
             }
-            digest.replicas.push(remote);
+            digest.replicas.push(replica);
         }
         digest.utilisation = if digest.usable == 0 { 1.0 } else { used / digest.usable as f32 };
         digest.learned_ms_per_token = speeds / (learned.max(1) as f32);
         digest.pace = (!self.prefills.is_empty()).then(|| self.links.mean());
         digest.places = self.places.named(places);
-        let most = usize::from(self.config.peering.most_remotes);
+        let most = usize::from(self.config.peering.most_replicas);
         digest.whole = digest.replicas.len() <= most;
         if !digest.whole {
             digest.replicas = best_of(digest.replicas, most);
@@ -59,12 +59,12 @@ impl Routing {
 fn best_of(all: Vec<PeerReplica>, most: usize) -> Vec<PeerReplica> {
     let n = all.len();
     let (mut answers, mut prefills): (Vec<PeerReplica>, Vec<PeerReplica>) =
-        all.into_iter().partition(|remote| remote.pool.role.answers());
+        all.into_iter().partition(|replica| replica.pool.role.answers());
     let share = (most * prefills.len()).div_ceil(n);
     keep_best(&mut prefills, share);
     keep_best(&mut answers, most - share);
     answers.append(&mut prefills);
-    answers.sort_unstable_by_key(|remote| remote.id);
+    answers.sort_unstable_by_key(|replica| replica.id);
     answers
 }
 
@@ -81,7 +81,7 @@ fn keep_best(replicas: &mut Vec<PeerReplica>, most: usize) {
 }
 
 /// A replica as the peers see it.
-fn remote(id: ReplicaId, row: &Row, room: f32, kv_tokens: Option<u64>) -> PeerReplica {
+fn peer_replica(id: ReplicaId, row: &Row, room: f32, kv_tokens: Option<u64>) -> PeerReplica {
     PeerReplica {
         id,
         pool: Pool { rack: 0, ..row.pool },

@@ -37,8 +37,8 @@ impl Routing {
         active.matched = self.scratch.tokens(known);
         active.unmatched = (active.request.prompt_tokens as f32 - active.matched).max(0.0);
         active.attempt += 1;
-        active.left_queue = active.place == RequestStage::Held;
-        active.place = RequestStage::Away(peer);
+        active.left_queue = active.stage == RequestStage::Held;
+        active.stage = RequestStage::Away(peer);
         active.recall = None;
         active.away = away;
         active.dispatched = now;
@@ -83,7 +83,7 @@ impl Routing {
         peer: PeerId,
         end: End,
     ) {
-        active.place = RequestStage::Nowhere;
+        active.stage = RequestStage::Nowhere;
         self.journal.end(now, active.decision, Ending::Attempt(end.outcome));
         self.peers.ended(peer, active.request.id);
         // If a rule permits only some of the peer's replicas, those may be full while others have
@@ -141,7 +141,7 @@ impl Routing {
 
     /// The client of a forwarded request disconnected.
     pub(super) fn forward_cancelled(&mut self, now: Time, active: &mut Active, peer: PeerId) {
-        active.place = RequestStage::Nowhere;
+        active.stage = RequestStage::Nowhere;
         self.peers.ended(peer, active.request.id);
         let end = End {
             outcome: Outcome::ClientError,

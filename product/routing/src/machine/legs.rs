@@ -57,7 +57,7 @@ impl Routing {
     /// The prefill leg of a request succeeded, with these token counts.
     pub(super) fn prefilled(&mut self, now: Time, id: RequestId, usage: Option<Usage>) {
         let Some(mut active) = self.actives.take(id) else { return };
-        if let RequestStage::Prefilling(to) = active.place {
+        if let RequestStage::Prefilling(to) = active.stage {
             self.hand_over(now, &mut active, to);
             self.learn_prefill(now, &active, usage);
             self.prefill_succeeded(now, &active);
@@ -69,7 +69,7 @@ impl Routing {
     /// The first token of a request shows that its prefill leg has succeeded.
     pub(super) fn prefill_seen(&mut self, now: Time, id: RequestId) {
         let Some(mut active) = self.actives.take(id) else { return };
-        if let RequestStage::Prefilling(to) = active.place {
+        if let RequestStage::Prefilling(to) = active.stage {
             self.hand_over(now, &mut active, to);
             self.prefill_succeeded(now, &active);
         }
@@ -126,7 +126,7 @@ impl Routing {
         fetch.crossing = fetch.tokens + moving(fetch.from).max(moving(to));
         fetch.ended = Some(now);
         fetch.waits = self.waits_at(to, fetch.tokens);
-        (active.fetch, active.place) = (Some(fetch), RequestStage::At(to));
+        (active.fetch, active.stage) = (Some(fetch), RequestStage::At(to));
         self.replicas.update(now, fetch.from, |r| r.legs.hold(&fetch));
         let Fetch { prompt, tokens, .. } = fetch;
         self.book(
@@ -187,7 +187,7 @@ impl Routing {
     /// A request whose answer does not stream runs, so its KV no longer counts as under way.
     pub(super) fn presume_fetched(&mut self, now: Time, id: RequestId) {
         let Some(mut active) = self.actives.take(id) else { return };
-        if let RequestStage::At(to) = active.place {
+        if let RequestStage::At(to) = active.stage {
             active.presumed = self.end_fetch(now, &mut active, to).or(active.presumed);
         }
         self.actives.insert(active);
@@ -196,7 +196,7 @@ impl Routing {
     /// The first token of a request shows that its KV arrived.
     pub(super) fn fetched(&mut self, now: Time, id: RequestId) {
         let Some(mut active) = self.actives.take(id) else { return };
-        if let RequestStage::At(to) = active.place
+        if let RequestStage::At(to) = active.stage
             && let Some(fetch) = self.end_fetch(now, &mut active, to)
             && self.count_fetched(now, &fetch, to)
             && let (Some(from), Some(at)) = (self.replicas.get(fetch.from), self.replicas.get(to))
@@ -225,7 +225,7 @@ impl Routing {
     /// The prefill leg of a request failed, and its driver has ended the other one, if it began.
     pub(super) fn prefill_failed(&mut self, now: Time, id: RequestId, outcome: Outcome) {
         let Some(mut active) = self.actives.take(id) else { return };
-        let from = match (active.place, active.fetch) {
+        let from = match (active.stage, active.fetch) {
             (RequestStage::Prefilling(to), Some(fetch)) => {
                 self.withdraw(now, &mut active, to);
                 self.settle(now, &active, fetch.from, outcome, None);
@@ -309,7 +309,7 @@ impl Routing {
     pub(super) fn withdraw(&mut self, now: Time, active: &mut Box<Active>, to: ReplicaId) {
         self.leave_prefill(now, active);
         let Some(fetch) = active.fetch.take() else { return };
-        active.place = RequestStage::Nowhere;
+        active.stage = RequestStage::Nowhere;
         self.say_ended(active, to);
         let id = active.request.id;
         self.replicas.update(now, to, |r| {
@@ -329,7 +329,7 @@ impl Routing {
     pub(super) fn legs_left(&mut self, now: Time, id: ReplicaId) {
         for request in self.actives.with_legs_at(id) {
             let Some(mut active) = self.actives.take(request) else { continue };
-            match active.place {
+            match active.stage {
                 RequestStage::Prefilling(to) if to != id => {
                     self.hand_over(now, &mut active, to);
                     self.end_fetch(now, &mut active, to);
@@ -340,7 +340,7 @@ impl Routing {
                     if let Some(from) = from {
                         self.replicas.update(now, from, |r| r.breaker.neutral());
                     }
-                    active.place = RequestStage::Orphan;
+                    active.stage = RequestStage::Orphan;
                 }
                 RequestStage::At(to) => {
                     self.end_fetch(now, &mut active, to);

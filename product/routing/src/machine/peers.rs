@@ -35,12 +35,12 @@ impl Routing {
     /// Builds an empty index of prompts sent to peers, if the policy uses one.
     pub(super) fn build_snapshot(&mut self) {
         let spec = (self.config.policy.index)(&self.config.params);
-        let remotes = self.rule.policy.forwarding().follows_remotes();
+        let follows = self.rule.policy.forwarding().follows_replicas();
         // Peers and their replicas are both targets, so each block is stored twice.
         let most = self.config.index_entries.saturating_mul(2);
         self.snapshot = spec.map(|s| {
             let total_blocks = s.total_blocks.min(most);
-            Snapshot::new(IndexSpec { total_blocks, ..s }, remotes)
+            Snapshot::new(IndexSpec { total_blocks, ..s }, follows)
         });
     }
 

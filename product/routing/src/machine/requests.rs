@@ -52,7 +52,7 @@ impl Routing {
                 if let Some(active) = displaced.and_then(|id| self.actives.take(id)) {
                     self.refuse(now, &active, RejectWhy::Displaced);
                 }
-                active.place = RequestStage::Held;
+                active.stage = RequestStage::Held;
                 self.actives.insert(active);
                 self.look_by(until.max(now));
                 self.retick.get_or_insert(now + RETICK);
@@ -92,7 +92,7 @@ impl Routing {
     pub(super) fn dispatch(&mut self, now: Time, active: &mut Active, to: Chosen) {
         let Chosen { replica, prefill, why, .. } = to;
         let id = active.request.id;
-        active.left_queue = active.place == RequestStage::Held;
+        active.left_queue = active.stage == RequestStage::Held;
         active.matched = self.scratch.matched_tokens(replica);
         active.presumed = None;
         active.fetch = prefill.map(|from| self.fetch(active, from, replica));
@@ -100,11 +100,11 @@ impl Routing {
             None => {
                 active.unmatched = (active.request.prompt_tokens as f32 - active.matched).max(0.0);
                 active.in_front = self.in_front(replica).filter(|_| active.request.streams);
-                active.place = RequestStage::At(replica);
+                active.stage = RequestStage::At(replica);
             }
             Some(_) => {
                 (active.unmatched, active.in_front) = (0.0, None);
-                active.place = RequestStage::Prefilling(replica);
+                active.stage = RequestStage::Prefilling(replica);
             }
         }
         active.split = prefill.is_some();
@@ -233,21 +233,21 @@ impl Routing {
         }
         // Another replica succeeded where the suspect failed.
         let suspect = active.suspect.take();
-        let place = active.place;
-        if let RequestStage::Away(_) = place {
+        let stage = active.stage;
+        if let RequestStage::Away(_) = stage {
             active.first_token = true;
         }
         if let Some(suspect) = suspect {
             active.blamed = true;
             self.blame(now, suspect);
         }
-        match place {
+        match stage {
             RequestStage::Away(peer) => return self.peers.prefilled(peer, id),
             RequestStage::Prefilling(_) => self.prefill_seen(now, id),
             _ => {}
         }
         let Some(active) = self.actives.get_mut(id) else { return };
-        let RequestStage::At(replica) = active.place else { return };
+        let RequestStage::At(replica) = active.stage else { return };
         if active.first_token {
             return;
         }
@@ -287,7 +287,7 @@ impl Routing {
 
     pub(super) fn finished(&mut self, now: Time, id: RequestId, end: End) {
         let Some(mut active) = self.actives.take(id) else { return };
-        let replica = match active.place {
+        let replica = match active.stage {
             RequestStage::Away(peer) => return self.forward_finished(now, active, peer, end),
             RequestStage::At(replica) => Some(replica),
             RequestStage::Prefilling(to) => {
@@ -337,7 +337,7 @@ impl Routing {
 
     /// Removes a request from its replica's counts.
     pub(super) fn leave_replica(&mut self, now: Time, active: &mut Active, replica: ReplicaId) {
-        active.place = RequestStage::Nowhere;
+        active.stage = RequestStage::Nowhere;
         let (unmatched, first, overdue) = (active.unmatched, active.first_token, active.overdue);
         let (id, prompt) = (active.request.id, active.request.prompt_tokens as f32);
         let reply = active.reply;
@@ -474,7 +474,7 @@ impl Routing {
     pub(super) fn cancelled(&mut self, now: Time, id: RequestId) {
         let Some(mut active) = self.actives.take(id) else { return };
         self.journal.end(now, active.decision, Ending::Cancelled);
-        match active.place {
+        match active.stage {
             RequestStage::Held => {
                 self.held.remove(&active.request);
             }

@@ -33,7 +33,7 @@ pub trait Forwarding {
 
     /// Whether [`Forwarding::forward`] compares the peers' replicas one by one and needs their
     /// matches.
-    fn follows_remotes(&self) -> bool {
+    fn follows_replicas(&self) -> bool {
         false
     }
 

@@ -63,7 +63,7 @@ pub struct View<'a> {
     /// Peers that may receive the request, with or without free capacity, in ascending id.
     pub reachable: &'a [PeerId],
     /// Prompt blocks matched by requests forwarded earlier, by peer id and by
-    /// [`RemoteRow::slot`](crate::RemoteRow::slot).
+    /// [`PeerReplicaRow::slot`](crate::PeerReplicaRow::slot).
     pub peer_matched: &'a [u32],
 }
 

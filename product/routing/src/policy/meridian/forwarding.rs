@@ -16,7 +16,7 @@
 use meridian_base::{PeerId, PeerReplica, ReplicaId, Rng};
 
 use super::{Common, Meridian};
-use crate::peer::{PeerRow, RemoteRow};
+use crate::peer::{PeerReplicaRow, PeerRow};
 use crate::policy::{Forward, Forwarding, Pick, View};
 
 impl Forwarding for Meridian {
@@ -38,7 +38,7 @@ impl Forwarding for Meridian {
             Some(Pick::Replica(chosen)) => chosen.score? as f32,
             Some(Pick::Wait) | None => self.bound_waiting(view, draw),
         };
-        let (price, peer, meant) = self.best_remote(view, bound)?;
+        let (price, peer, meant) = self.best_replica(view, bound)?;
         (price < bound).then(|| Forward::scored(peer, f64::from(price), Some(meant)))
     }
 
@@ -46,7 +46,7 @@ impl Forwarding for Meridian {
         has_room && self.grants_to(peer)
     }
 
-    fn follows_remotes(&self) -> bool {
+    fn follows_replicas(&self) -> bool {
         true
     }
 
@@ -77,7 +77,7 @@ impl Meridian {
 
     /// The least price among the replicas of the peers that may receive a request, of those whose
     /// round trip alone costs less than `bound`.
-    fn best_remote(&self, view: &View<'_>, bound: f32) -> Option<(f32, PeerId, ReplicaId)> {
+    fn best_replica(&self, view: &View<'_>, bound: f32) -> Option<(f32, PeerId, ReplicaId)> {
         let mut best: Option<(f32, PeerId, ReplicaId)> = None;
         for &id in view.available {
             let Some(peer) = view.peers.row(id) else { continue };
@@ -90,11 +90,13 @@ impl Meridian {
                 continue;
             }
             let prefill = self.best_prefill(view, id, peer);
-            for remote in peer.remotes.iter().filter(|r| r.told.eligible) {
-                let Some(price) = self.price_remote(view, peer, remote, prefill) else { continue };
+            for replica in peer.replicas.iter().filter(|r| r.told.eligible) {
+                let Some(price) = self.price_replica(view, peer, replica, prefill) else {
+                    continue;
+                };
                 // On a tie, the peer with the lowest id, and its lowest replica.
                 if best.is_none_or(|(least, ..)| price < least) {
-                    best = Some((price, id, remote.told.id));
+                    best = Some((price, id, replica.told.id));
                 }
             }
         }
@@ -102,29 +104,29 @@ impl Meridian {
     }
 
     /// The price of a peer's replica; `None` if the prompt does not fit there.
-    fn price_remote(
+    fn price_replica(
         &self,
         view: &View<'_>,
         peer: &PeerRow,
-        remote: &RemoteRow,
+        replica: &PeerReplicaRow,
         prefill: Option<(f32, u32)>,
     ) -> Option<f32> {
-        let told = &remote.told;
-        let matched = remote.slot.map_or(0.0, |slot| view.peer_tokens(slot)) * told.trust;
-        let room = match remote.own {
+        let told = &replica.told;
+        let matched = replica.slot.map_or(0.0, |slot| view.peer_tokens(slot)) * told.trust;
+        let room = match replica.own {
             0 => told.room,
             n if n >= told.free_slots => return None,
-            _ => told.room.min(told.kv_free) - remote.own_need,
+            _ => told.room.min(told.kv_free) - replica.own_need,
         };
         let unmatched = view.request.prompt_tokens as f32 - matched;
         if unmatched > room {
             return None;
         }
-        let queued = peer.held as f32 / peer.remotes.len().max(1) as f32;
+        let queued = peer.held as f32 / peer.replicas.len().max(1) as f32;
         let price = self.price(&Common { queued, ..view.common });
-        // A remote replica that looks idle may no longer be, so its prefill counts in full.
+        // A peer's replica that looks idle may no longer be, so its prefill counts in full.
         let weight = price.busy + price.delay * told.running as f32;
-        let front = told.front_tokens + remote.own_tokens;
+        let front = told.front_tokens + replica.own_tokens;
         let alone = told.ms_per_token * (front + unmatched * weight);
         let pair = match (prefill, peer.pace) {
             (Some((prefill, partner)), Some(pace))
@@ -144,7 +146,7 @@ impl Meridian {
         if !view.request.splits {
             return None;
         }
-        let queued = peer.held as f32 / peer.remotes.len().max(1) as f32;
+        let queued = peer.held as f32 / peer.replicas.len().max(1) as f32;
         let price = self.price(&Common { queued, ..view.common });
         let cost = |told: &PeerReplica| {
             let unmatched = view.request.prompt_tokens as f32 - view.peer_tokens(id.0) * told.trust;
