@@ -5,11 +5,11 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use meridian_base::{Duration, Pace, PeerId, ReplicaId, RequestId, Time};
 
-use crate::alternatives::FirstToken;
+use crate::common::Common;
 use crate::ending::Ending;
+use crate::first_token::FirstToken;
 use crate::links::Links;
-use crate::policy::Common;
-use crate::replica::Row;
+use crate::row::Row;
 use crate::shadow::Shadowed;
 use crate::target::Target;
 use crate::why::{Ineligible, Unavailable, Why};

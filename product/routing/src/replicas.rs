@@ -8,7 +8,8 @@ use meridian_base::{ReplicaId, Time};
 
 use crate::admission::Admission;
 use crate::breaker::BreakerConfig;
-use crate::replica::{Replica, ReplicaSpec, Row, Status};
+use crate::replica::{Replica, ReplicaSpec, Status};
+use crate::row::Row;
 
 /// The most replicas that a region can have: an id has 16 bits, and so does the prefix index's name
 /// of it.

@@ -5,7 +5,7 @@ use meridian_base::{Digest, PeerReplica, Pool, ReplicaId};
 
 use super::Routing;
 use crate::places::Places;
-use crate::replica::Row;
+use crate::row::Row;
 use crate::why::Ineligible;
 
 impl Routing {

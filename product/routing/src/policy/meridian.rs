@@ -44,7 +44,7 @@ use super::{Common, Forwarding, Param, Pick, Policy, Spec, View};
 use crate::admission::Admission;
 use crate::explain::{CandidateRow, Decision};
 use crate::index::{Evict, IndexSpec, Insert};
-use crate::replica::Row;
+use crate::row::Row;
 use crate::target::Target;
 
 pub(super) static SPEC: Spec = Spec {

@@ -30,7 +30,9 @@ pub use forwarding::Forwarding;
 pub use pick::{Chosen, Forward, Pick};
 pub use rule::{Dispatched, Policy};
 pub use spec::{Check, Given, Param, ParamError, Params, Spec, TOTAL_BLOCKS, TextError, Value};
-pub use view::{Common, View};
+pub use view::View;
+
+pub use crate::common::Common;
 
 /// Every policy of this crate, the default first.
 pub static ALL: &[&Spec] = &[
