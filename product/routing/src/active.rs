@@ -249,12 +249,10 @@ impl Actives {
         self.map.len()
     }
 
-    pub(crate) fn contains(&self, id: RequestId) -> bool {
-        self.map.contains_key(&id)
-    }
-
     pub(crate) fn insert(&mut self, active: Box<Active>) {
-        self.map.insert(active.request.id, active);
+        let id = active.request.id;
+        let before = self.map.insert(id, active);
+        assert!(before.is_none(), "{id} is in the table once");
     }
 
     pub(crate) fn take(&mut self, id: RequestId) -> Option<Box<Active>> {

@@ -193,6 +193,12 @@ impl Journal {
         }
     }
 
+    /// Checks the bound of the ring.
+    pub(crate) fn check(&self) {
+        assert!(self.ring.len() <= self.keep, "at most {} decisions are kept", self.keep);
+        assert!(self.ring.len() as u64 <= self.newest, "each kept decision has a number");
+    }
+
     /// The newest decision about `id` that is still kept.
     pub(crate) fn find(&self, id: RequestId) -> Option<&Decision> {
         self.ring.iter().rev().find(|d| d.id == id)

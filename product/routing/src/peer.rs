@@ -362,6 +362,7 @@ impl Peers {
     pub(crate) fn ended(&mut self, id: PeerId, request: RequestId) {
         self.prefilled(id, request);
         if let Some(peer) = self.map.get_mut(&id) {
+            assert!(peer.row.outstanding > 0, "forwards to {id} end once");
             peer.row.outstanding -= 1;
         }
     }

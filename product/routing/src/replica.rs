@@ -305,6 +305,13 @@ impl Replica {
         }
     }
 
+    /// Checks the counts of our own dispatches.
+    pub(crate) fn check(&self, id: meridian_base::ReplicaId) {
+        assert!(self.waiting <= self.outstanding, "{id} has no more prompts than requests");
+        assert!(self.overdue <= self.waiting, "{id} is late with requests that are there");
+        assert!((0.0..=1.0).contains(&self.trust), "trust in {id} is a share");
+    }
+
     fn unreported(&self) -> u32 {
         self.recent.len() as u32
     }

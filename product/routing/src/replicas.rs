@@ -108,11 +108,6 @@ impl Replicas {
             .extend(self.rows.iter().map(|row| if open(row) { admission.room(row) } else { -1.0 }));
     }
 
-    /// Exchanges the free capacities with those in `rooms`.
-    pub(crate) fn swap_rooms(&mut self, rooms: &mut Vec<f32>) {
-        core::mem::swap(&mut self.rooms, rooms);
-    }
-
     /// The free capacity of each replica, by id.
     pub(crate) fn rooms(&self) -> &[f32] {
         &self.rooms
@@ -280,6 +275,20 @@ impl Replicas {
             self.rooms[id.index()] = -1.0;
         }
         self.list();
+    }
+
+    /// Checks that the columns, capacities and rows belong to the replicas that are here.
+    pub(crate) fn check(&self) {
+        assert_eq!(self.slots.len(), self.rows.len(), "each slot has a row");
+        assert_eq!(self.rooms.len(), self.rows.len(), "each row has a free capacity");
+        assert_eq!(self.columns.front_tokens.len(), self.rows.len(), "each row has its columns");
+        assert!(self.ids.is_sorted(), "ids ascend");
+        let present = self.slots.iter().filter(|slot| slot.is_some()).count();
+        assert_eq!(present, self.ids.len(), "each replica is listed");
+        for (at, slot) in self.slots.iter().enumerate() {
+            assert!(slot.is_some() || self.rooms[at] < 0.0, "an absent replica has no capacity");
+            assert_eq!(self.columns.trust[at], self.rows[at].trust, "columns follow the rows");
+        }
     }
 
     fn list(&mut self) {

@@ -12,14 +12,14 @@ impl Routing {
     /// This region's digest now.
     #[must_use]
     pub fn digest(&self) -> Digest {
-        let mut digest = Digest { held: self.held.len(), ..Digest::default() };
-        let rooms = self.replicas.rooms();
+        let mut digest = Digest { held: self.queue.len(), ..Digest::default() };
+        let rooms = self.fleet.rooms();
         let mut used = 0.0;
         let (mut learned, mut speeds) = (0, 0.0);
         let mut places = 0_u64;
-        for id in self.replicas.ids().iter().copied() {
-            let row = self.replicas.row(id);
-            let kv_tokens = self.replicas.kv_tokens(id);
+        for id in self.fleet.ids().iter().copied() {
+            let row = self.fleet.row(id);
+            let kv_tokens = self.fleet.replicas().kv_tokens(id);
             let replica = peer_replica(id, row, rooms[id.index()], kv_tokens);
             let answers = row.pool.role.answers();
             digest.eligible += u32::from(replica.eligible && answers);
@@ -29,7 +29,7 @@ impl Routing {
                 places |= self.place_bit(id);
             }
             digest.kv_tokens += kv_tokens.unwrap_or(0);
-            if self.replicas.get(id).is_some_and(|r| r.speed.is_learned()) {
+            if self.fleet.get(id).is_some_and(|r| r.speed.is_learned()) {
                 learned += 1;
                 speeds += row.ms_per_token;
             }
@@ -37,8 +37,8 @@ impl Routing {
         }
         digest.utilisation = if digest.usable == 0 { 1.0 } else { used / digest.usable as f32 };
         digest.learned_ms_per_token = speeds / (learned.max(1) as f32);
-        digest.pace = (!self.prefills.is_empty()).then(|| self.links.mean());
-        digest.places = self.places.named(places);
+        digest.pace = self.fleet.has_prefills().then(|| self.fleet.links().mean());
+        digest.places = self.regions.places_named(places);
         let most = usize::from(self.config.peering.most_replicas);
         digest.whole = digest.replicas.len() <= most;
         if !digest.whole {
@@ -49,7 +49,7 @@ impl Routing {
 
     /// The bit of a replica's place; none if the place has no number, as no rule permits it.
     fn place_bit(&self, id: ReplicaId) -> u64 {
-        let number = self.replicas.get(id).map(|replica| replica.place);
+        let number = self.fleet.get(id).map(|replica| replica.place);
         number.filter(|number| Places::is_numbered(*number)).map_or(0, |number| 1 << number)
     }
 }
