@@ -26,7 +26,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use meridian_base::{PeerId, ReplicaId, Rng};
 use meridian_routing::policy::{
-    Forward, Forwarding, Param, Pick, Policy, Spec, TOTAL_BLOCKS, View,
+    Features, Forward, Forwarding, Looks, Param, Pick, Policy, Spec, TOTAL_BLOCKS, View,
 };
 use meridian_routing::{
     Admission, CandidateRow, Decision, Evict, IndexSpec, Insert, PeerReplicaRow, PeerRow, Row,
@@ -149,28 +149,10 @@ impl Policy for Gorgo {
         }
     }
 
-    fn forwarding(&self) -> &dyn Forwarding {
-        self
-    }
-
-    fn terms(&self, c: &CandidateRow, _: &Decision) -> Vec<(&'static str, f64)> {
-        let cost = self.cost(&c.row, c.prompt_tokens as f32 - c.matched_tokens);
-        vec![
-            ("queued_ms", f64::from(cost.queued_ms)),
-            ("running_ms", f64::from(cost.running_ms)),
-            ("prefill_ms", f64::from(cost.prefill_ms)),
-            ("rtt_ms", f64::from(cost.rtt_ms)),
-        ]
-    }
-}
-
-impl Forwarding for Gorgo {
-    fn looks_beyond(&self, _view: &View<'_>, local: Option<&Pick>) -> bool {
-        !matches!(local, Some(Pick::Replica(_)))
-    }
-
-    fn may_forward(&self, _peer: &PeerRow, _has_room: bool) -> bool {
-        true
+    fn features(&self) -> Features {
+        let forwarding =
+            Forwarding { looks: Looks::Queued, to_full: true, ..Forwarding::default() };
+        Features { forwarding, ..Features::default() }
     }
 
     fn forward(&self, view: &View<'_>, _local: Option<&Pick>, _draw: &mut Rng) -> Option<Forward> {
@@ -184,6 +166,16 @@ impl Forwarding for Gorgo {
             }
         }
         best.map(|(cost, id)| Forward::scored(id, f64::from(cost), None))
+    }
+
+    fn terms(&self, c: &CandidateRow, _: &Decision) -> Vec<(&'static str, f64)> {
+        let cost = self.cost(&c.row, c.prompt_tokens as f32 - c.matched_tokens);
+        vec![
+            ("queued_ms", f64::from(cost.queued_ms)),
+            ("running_ms", f64::from(cost.running_ms)),
+            ("prefill_ms", f64::from(cost.prefill_ms)),
+            ("rtt_ms", f64::from(cost.rtt_ms)),
+        ]
     }
 }
 

@@ -133,7 +133,7 @@ impl Tables<'_> {
         let mut pick = self.rule.policy().pick(&view, &mut draw);
         if let Pick::Replica(chosen) = &mut pick
             && !view.prefills.is_empty()
-            && !self.rule.policy().prices_pairs()
+            && !self.rule.features().prices_pairs
         {
             *chosen = self.with_prefill(*chosen, &view, &mut draw, &mut partners);
         }
@@ -212,13 +212,14 @@ impl Tables<'_> {
         scratch: &mut Scratch,
         local: Option<&Pick>,
     ) -> Option<Forward> {
-        let rules = self.rule.policy().forwarding();
-        if !rules.looks_beyond(&self.view(now, active, scratch), local) {
+        let view = self.view(now, active, scratch);
+        if !self.rule.forwarding().looks_beyond(&view, local) {
             return None;
         }
         self.match_beyond(active, &mut scratch.beyond, &mut scratch.recall);
         let mut draw = self.rule.draw(active).fork(SECOND_LAYER);
-        let forward = rules.forward(&self.view(now, active, scratch), local, &mut draw);
+        let view = self.view(now, active, scratch);
+        let forward = self.rule.policy().forward(&view, local, &mut draw);
         debug_assert!(
             forward.is_none_or(|f| scratch.beyond.reachable.contains(&f.peer)),
             "a policy forwards to those who may get it"

@@ -14,10 +14,8 @@ use meridian_base::{Branch, ReplicaId, Rng, Time, mix};
 use crate::active::{Active, Actives, RequestStage};
 use crate::admission::Admission;
 use crate::index::{IndexSpec, Insert, PrefixIndex};
-use crate::peer::Peers;
-use crate::policy::{Dispatched, Params, Policy, Spec};
+use crate::policy::{Dispatched, Features, Forwarding, Params, Policy, PolicyEvent, Spec};
 use crate::replicas::Replicas;
-use crate::request::Request;
 use crate::reuse::HitShare;
 
 /// Tokens of a block if the policy has no index.
@@ -25,6 +23,7 @@ const BLOCK_TOKENS: u64 = 16;
 
 pub(crate) struct PolicyState {
     policy: Box<dyn Policy>,
+    features: Features,
     admission: Admission,
     index: Option<PrefixIndex>,
     hits: HitShare,
@@ -56,12 +55,26 @@ impl PolicyState {
             PrefixIndex::new(entries, bounds.targets, needs.evict).with_ttl(needs.ttl)
         });
         let hits = HitShare::default();
-        PolicyState { policy: (policy.build)(params), admission, index, hits, seed, needs }
+        let policy = (policy.build)(params);
+        let features = policy.features();
+        PolicyState { policy, features, admission, index, hits, seed, needs }
     }
 
     #[inline]
     pub(crate) fn policy(&self) -> &dyn Policy {
         &*self.policy
+    }
+
+    /// What the machine must know of the policy.
+    #[inline]
+    pub(crate) fn features(&self) -> &Features {
+        &self.features
+    }
+
+    /// When and to which peers the policy forwards.
+    #[inline]
+    pub(crate) fn forwarding(&self) -> &Forwarding {
+        &self.features.forwarding
     }
 
     #[inline]
@@ -194,24 +207,9 @@ impl PolicyState {
 
 /// Events for the policy.
 impl PolicyState {
-    pub(crate) fn on_dispatched(&mut self, at: Time, sent: Dispatched<'_>) {
-        self.policy.on_dispatched(at, sent);
-    }
-
-    pub(crate) fn on_first_token(&mut self, now: Time, replica: ReplicaId, ttft_ms: f64) {
-        self.policy.on_first_token(now, replica, ttft_ms);
-    }
-
-    pub(crate) fn on_ended(&mut self, request: &Request, replica: ReplicaId) {
-        self.policy.on_ended(request, replica);
-    }
-
-    pub(crate) fn on_replicas_changed(&mut self, replicas: &Replicas) {
-        self.policy.on_replicas_changed(replicas);
-    }
-
-    pub(crate) fn on_peers_changed(&mut self, peers: &Peers) {
-        self.policy.on_peers_changed(peers);
+    /// Reports an event to the policy.
+    pub(crate) fn report(&mut self, event: PolicyEvent<'_>) {
+        self.policy.update(event);
     }
 
     /// Reports the requests at replicas to a new policy, in the order of their dispatch. Their ends
@@ -220,8 +218,9 @@ impl PolicyState {
         for active in actives.dispatched() {
             let mut say = |replica, unmatched| {
                 let prefill_ms = unmatched * replicas.row(replica).ms_per_token;
-                let sent = Dispatched { request: &active.request, replica, prefill_ms };
-                self.policy.on_dispatched(active.dispatched, sent);
+                let (at, request) = (active.dispatched, &active.request);
+                let sent = Dispatched { at, request, replica, prefill_ms };
+                self.policy.update(PolicyEvent::Dispatched(sent));
             };
             match (active.stage, active.fetch) {
                 (RequestStage::Prefilling(to), Some(fetch)) => {

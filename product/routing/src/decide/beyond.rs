@@ -68,7 +68,7 @@ impl Tables<'_> {
             let peer = self.regions.get(*id)?;
             let has_room = peer.has_room(self.queue.len(), peering);
             (peer.is_fresh(now, peering)
-                && self.rule.policy().forwarding().may_forward(peer.row(), has_room))
+                && self.rule.forwarding().may_forward(peer.row(), has_room))
             .then_some(1_u64 << id.0)
         };
         self.regions.ids().iter().filter_map(takes).fold(0, |mask, bit| mask | bit)

@@ -33,7 +33,7 @@ impl Tables<'_> {
         }
         let places = active.permitted.places;
         if request.pinned.is_none() && active.tried.is_empty() && places == u64::MAX {
-            if sample::pays(candidates.len()) && self.rule.policy().may_sample() {
+            if sample::pays(candidates.len()) && self.rule.features().may_sample {
                 self.sample(active, candidates, scratch);
             }
             // If no replica of the sample can take the request, another one may.

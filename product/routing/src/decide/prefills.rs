@@ -20,7 +20,7 @@ impl Tables<'_> {
         }
         let Some(all) = self.fleet.prefilling(active.request.model) else { return };
         let mut prefills = core::mem::take(&mut scratch.prefills);
-        match super::sample::pays(all.len()) && self.rule.policy().may_sample() {
+        match super::sample::pays(all.len()) && self.rule.features().may_sample {
             true => self.draw_some(active, all, &scratch.matched, &mut prefills),
             false => prefills.extend_from_slice(all),
         }

@@ -28,7 +28,7 @@ impl Routing {
         params: Params,
         admission: Admission,
     ) {
-        let followed = self.rule.policy().forwarding().follows_replicas();
+        let followed = self.rule.forwarding().follows_replicas;
         (self.config.policy, self.config.params) = (policy, params);
         self.config.admission = admission;
         let next = {
@@ -37,7 +37,7 @@ impl Routing {
         };
         let mut before = core::mem::replace(&mut self.rule, next);
         let is_same = self.rule.inherit(&mut before);
-        if !is_same || followed != self.rule.policy().forwarding().follows_replicas() {
+        if !is_same || followed != self.rule.forwarding().follows_replicas {
             match self.regions.ids().is_empty() {
                 true => self.regions.drop_snapshot(),
                 false => self.start_snapshot(),

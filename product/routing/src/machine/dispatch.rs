@@ -7,7 +7,7 @@ use crate::active::{Active, RequestStage};
 use crate::decide::{Sending, Tables};
 use crate::log::Sent;
 use crate::output::Output;
-use crate::policy::{Chosen, Dispatched};
+use crate::policy::{Chosen, Dispatched, PolicyEvent};
 use crate::replica::Work;
 use crate::reuse::Used;
 use crate::target::Target;
@@ -70,8 +70,8 @@ impl Routing {
         unmatched: f32,
     ) {
         let prefill_ms = unmatched * self.fleet.row(replica).ms_per_token;
-        let sent = Dispatched { request: &active.request, replica, prefill_ms };
-        self.rule.on_dispatched(at, sent);
+        let sent = Dispatched { at, request: &active.request, replica, prefill_ms };
+        self.rule.report(PolicyEvent::Dispatched(sent));
     }
 
     /// Prefill tokens ahead of a new request; `None` if other clients' requests are ahead as well.

@@ -8,6 +8,7 @@ use super::forwards::End;
 use super::shadow::both;
 use crate::active::{Active, RequestStage};
 use crate::ending::Ending;
+use crate::policy::PolicyEvent;
 use crate::replica::State;
 use crate::request::{Outcome, Usage};
 
@@ -197,7 +198,7 @@ impl Routing {
     /// Reports to the policies that a request ended at a replica.
     pub(super) fn say_ended(&mut self, active: &Active, replica: ReplicaId) {
         for rule in both(&mut self.rule, &mut self.shadow) {
-            rule.on_ended(&active.request, replica);
+            rule.report(PolicyEvent::Ended { request: &active.request, replica });
         }
     }
 }

@@ -5,6 +5,7 @@ use meridian_base::{RequestId, Time};
 use super::Routing;
 use super::shadow::both;
 use crate::active::RequestStage;
+use crate::policy::PolicyEvent;
 
 impl Routing {
     pub(super) fn first_token(&mut self, now: Time, id: RequestId) {
@@ -60,7 +61,7 @@ impl Routing {
             self.fleet.share_speed(now, replica);
         }
         for rule in both(&mut self.rule, &mut self.shadow) {
-            rule.on_first_token(now, replica, ttft_ms);
+            rule.report(PolicyEvent::FirstToken { replica, ttft_ms });
         }
         self.fetched(now, id);
         self.release(now);

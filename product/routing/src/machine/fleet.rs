@@ -9,6 +9,7 @@ use crate::active::Due;
 use crate::adapters::AdapterReport;
 use crate::output::Output;
 use crate::places::Places;
+use crate::policy::PolicyEvent;
 use crate::replica::{Load, Replica, ReplicaSpec, State};
 
 impl Routing {
@@ -87,7 +88,7 @@ impl Routing {
     pub(super) fn replicas_changed(&mut self) {
         self.fleet.list_models();
         for rule in both(&mut self.rule, &mut self.shadow) {
-            rule.on_replicas_changed(self.fleet.replicas());
+            rule.report(PolicyEvent::Replicas(self.fleet.replicas()));
         }
     }
 

@@ -66,7 +66,7 @@ impl Routing {
     /// Records a forward beyond the policy's credit, for [`Self::check_invariants`].
     fn check_credit(&mut self, peer: PeerId) {
         let Some(row) = self.regions.row(peer) else { return };
-        let credit = self.rule.policy().forwarding().credit(row);
+        let credit = self.rule.forwarding().credit(row);
         let overdrawn = credit.is_some_and(|credit| row.since_tokens >= credit);
         self.regions.check_credit(peer, overdrawn);
     }

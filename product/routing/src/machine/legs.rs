@@ -15,6 +15,7 @@ use super::shadow::both;
 use crate::active::{Active, RequestStage};
 use crate::ending::Ending;
 use crate::legs::Fetch;
+use crate::policy::PolicyEvent;
 use crate::replica::Work;
 use crate::request::{Outcome, Usage};
 
@@ -109,7 +110,7 @@ impl Routing {
             self.fleet.share_speed(now, fetch.from);
         }
         for rule in both(&mut self.rule, &mut self.shadow) {
-            rule.on_first_token(now, fetch.from, ttft_ms);
+            rule.report(PolicyEvent::FirstToken { replica: fetch.from, ttft_ms });
         }
     }
 

@@ -8,7 +8,7 @@ use super::shadow::both;
 use crate::decide::{self, Tables};
 use crate::index::IndexSpec;
 use crate::output::Output;
-use crate::policy::Forward;
+use crate::policy::{Forward, PolicyEvent};
 use crate::topology::{PeerSpec, Topology};
 use crate::why::Why;
 
@@ -32,7 +32,7 @@ impl Routing {
     /// Starts an empty index of prompts sent to peers, if the policy uses one.
     pub(super) fn start_snapshot(&mut self) {
         let spec = (self.config.policy.index)(&self.config.params);
-        let follows = self.rule.policy().forwarding().follows_replicas();
+        let follows = self.rule.forwarding().follows_replicas;
         // Peers and their replicas are both targets, so each block is stored twice.
         let most = self.config.index_entries.saturating_mul(2);
         let spec = spec.map(|s| IndexSpec { total_blocks: s.total_blocks.min(most), ..s });
@@ -41,7 +41,7 @@ impl Routing {
 
     pub(super) fn peers_changed(&mut self) {
         for rule in both(&mut self.rule, &mut self.shadow) {
-            rule.on_peers_changed(self.regions.peers());
+            rule.report(PolicyEvent::Peers(self.regions.peers()));
         }
     }
 
@@ -68,7 +68,7 @@ impl Routing {
     /// steals: each peer once per digest, and for no more requests than it has replicas with free
     /// capacity.
     fn steal(&mut self, now: Time) {
-        let Some(above) = self.rule.policy().forwarding().steals_above() else { return };
+        let Some(above) = self.rule.forwarding().steals_above else { return };
         if !self.queue.is_empty() || !self.may_steal() {
             return;
         }

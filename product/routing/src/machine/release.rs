@@ -11,7 +11,7 @@ impl Routing {
     pub(super) fn release(&mut self, now: Time) {
         if !self.queue.is_empty() && self.may_find(now) {
             while !self.queue.is_empty() && self.anybody_open() && self.release_one(now) {}
-            let waits = !self.queue.is_empty() && self.rule.policy().waits_for_room();
+            let waits = !self.queue.is_empty() && self.rule.features().waits_for_room;
             let in_vain = waits && self.anybody_open();
             self.queue.searched(now, in_vain);
         }

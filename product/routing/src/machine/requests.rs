@@ -36,9 +36,7 @@ impl Routing {
                 self.actives.insert(active);
             }
             // The peer that sent it may queue it or know another region.
-            Choice::Hold
-                if goes_back(&active) && !self.rule.policy().forwarding().holds_forwards() =>
-            {
+            Choice::Hold if goes_back(&active) && !self.rule.forwarding().holds_forwards => {
                 self.refuse(now, &active, RejectWhy::NoRoom);
             }
             Choice::Hold => self.hold(now, active),

@@ -17,7 +17,7 @@ use crate::config::ShadowConfig;
 use crate::decide::{self, Choice, Scratch, Tables};
 use crate::explain::CandidateRow;
 use crate::first_token::FirstToken;
-use crate::policy::Dispatched;
+use crate::policy::{Dispatched, PolicyEvent};
 use crate::rule::{Bounds, PolicyState};
 use crate::shadow::{Compared, Placed, ShadowTotals, Shadowed, Would};
 use crate::target::Target;
@@ -70,8 +70,8 @@ impl Routing {
         if let Some(mut before) = before {
             rule.inherit(&mut before.rule);
         }
-        rule.on_replicas_changed(self.fleet.replicas());
-        rule.on_peers_changed(self.regions.peers());
+        rule.report(PolicyEvent::Replicas(self.fleet.replicas()));
+        rule.report(PolicyEvent::Peers(self.regions.peers()));
         rule.replay(&self.actives, self.fleet.replicas());
         let (scratch, rooms, totals) = (Scratch::default(), Vec::new(), ShadowTotals::default());
         self.shadow = Some(Box::new(Shadow { config, rule, scratch, rooms, totals }));
@@ -217,7 +217,8 @@ impl Routing {
             }
             let unmatched = if computes { prompt - matched } else { 0.0 };
             let prefill_ms = unmatched * self.fleet.row(to).ms_per_token;
-            shadow.rule.on_dispatched(at, Dispatched { request, replica: to, prefill_ms });
+            let sent = Dispatched { at, request, replica: to, prefill_ms };
+            shadow.rule.report(PolicyEvent::Dispatched(sent));
         }
     }
 

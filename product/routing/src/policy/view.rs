@@ -45,7 +45,7 @@ pub struct View<'a> {
     /// Every peer.
     pub peers: &'a Peers,
     /// Peers that may receive the request and have free capacity, in ascending id. The lists of
-    /// peers are for [`Forwarding::forward`](super::Forwarding::forward) and empty in
+    /// peers are for [`Policy::forward`](super::Policy::forward) and empty in
     /// [`Policy::pick`](super::Policy::pick).
     pub available: &'a [PeerId],
     /// Peers that may receive the request, with or without free capacity, in ascending id.

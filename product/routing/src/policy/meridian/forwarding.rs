@@ -17,54 +17,36 @@ use meridian_base::{PeerId, PeerReplica, ReplicaId, Rng};
 
 use super::{Common, Meridian};
 use crate::peer::{PeerReplicaRow, PeerRow};
-use crate::policy::{Forward, Forwarding, Pick, View};
+use crate::policy::{Forward, Forwarding, Looks, Pick, View};
 
-impl Forwarding for Meridian {
-    // Whether a peer could beat the local choice if it were idle with the whole prompt cached: then
-    // only its round trip counts.
-    fn looks_beyond(&self, view: &View<'_>, local: Option<&Pick>) -> bool {
-        let bound = match local {
-            Some(Pick::Replica(chosen)) => chosen.score.map(|price| price as f32),
-            Some(Pick::Wait) | None => Some(f32::INFINITY),
-        };
-        let beats = |id: &PeerId, bound: f32| {
-            view.peers.row(*id).is_some_and(|p| self.rtt_weight * p.rtt_ms < bound)
-        };
-        bound.is_some_and(|bound| view.available.iter().any(|id| beats(id, bound)))
+impl Meridian {
+    /// When and to which peers it forwards.
+    pub(super) fn forwarding(&self) -> Forwarding {
+        Forwarding {
+            looks: Looks::Cheaper { rtt_weight: self.rtt_weight },
+            to_full: false,
+            follows_replicas: true,
+            credit_share: self.credit_share,
+            // A request that fits nowhere goes back: the peer that sent it may know of another
+            // region.
+            holds_forwards: false,
+            steals_above: None,
+        }
     }
 
-    fn forward(&self, view: &View<'_>, local: Option<&Pick>, draw: &mut Rng) -> Option<Forward> {
+    /// The peer whose best replica is cheaper than the best choice here.
+    pub(super) fn forward_cheaper(
+        &self,
+        view: &View<'_>,
+        local: Option<&Pick>,
+        draw: &mut Rng,
+    ) -> Option<Forward> {
         let bound = match local {
             Some(Pick::Replica(chosen)) => chosen.score? as f32,
             Some(Pick::Wait) | None => self.bound_waiting(view, draw),
         };
         let (price, peer, meant) = self.best_replica(view, bound)?;
         (price < bound).then(|| Forward::scored(peer, f64::from(price), Some(meant)))
-    }
-
-    fn may_forward(&self, peer: &PeerRow, has_room: bool) -> bool {
-        has_room && self.grants_to(peer)
-    }
-
-    fn follows_replicas(&self) -> bool {
-        true
-    }
-
-    fn credit(&self, peer: &PeerRow) -> Option<f32> {
-        Some(peer.free_tokens * self.credit_share?)
-    }
-
-    // A request that fits nowhere goes back: the peer that sent it may know of another region.
-    fn holds_forwards(&self) -> bool {
-        false
-    }
-}
-
-impl Meridian {
-    /// Whether a peer has credit left, and a slot.
-    fn grants_to(&self, peer: &PeerRow) -> bool {
-        self.credit(peer)
-            .is_none_or(|credit| peer.since_tokens < credit && peer.since < peer.free_slots)
     }
 
     /// The price below which a peer gets a request that would otherwise be held here. Ties don't
@@ -79,6 +61,7 @@ impl Meridian {
     /// round trip alone costs less than `bound`.
     fn best_replica(&self, view: &View<'_>, bound: f32) -> Option<(f32, PeerId, ReplicaId)> {
         let mut best: Option<(f32, PeerId, ReplicaId)> = None;
+        let forwarding = self.forwarding();
         for &id in view.available {
             let Some(peer) = view.peers.row(id) else { continue };
             // No other term is negative, so the replicas of a far peer need not be priced.
@@ -86,7 +69,7 @@ impl Meridian {
             if least >= bound || best.is_some_and(|(price, ..)| least >= price) {
                 continue;
             }
-            if !self.grants_to(peer) {
+            if !forwarding.grants_to(peer) {
                 continue;
             }
             let prefill = self.best_prefill(view, id, peer);
