@@ -23,13 +23,11 @@
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
-use meridian_base::{ReplicaId, Rng, Time};
+use meridian_base::{ReplicaId, Rng};
 use meridian_routing::policy::{
-    Dispatched, Param, Params, Pick, Policy, Spec, TOTAL_BLOCKS, View, choose::Least,
+    Param, Params, Pick, Policy, PolicyEvent, Spec, TOTAL_BLOCKS, View, choose::Least,
 };
-use meridian_routing::{
-    Admission, CandidateRow, Decision, Evict, IndexSpec, Insert, Replicas, Request, Row,
-};
+use meridian_routing::{Admission, CandidateRow, Decision, Evict, IndexSpec, Insert, Row};
 
 use crate::active_blocks::ActiveBlocks;
 
@@ -152,16 +150,13 @@ impl Policy for DynamoKv {
         vec![("prefill_blocks", f64::from(prefill))]
     }
 
-    fn on_dispatched(&mut self, _now: Time, sent: Dispatched<'_>) {
-        self.active.add(sent.replica, &sent.request.blocks);
-    }
-
-    fn on_ended(&mut self, request: &Request, replica: ReplicaId) {
-        self.active.remove(replica, &request.blocks);
-    }
-
-    fn on_replicas_changed(&mut self, replicas: &Replicas) {
-        self.active.keep(replicas.ids());
+    fn update(&mut self, event: PolicyEvent<'_>) {
+        match event {
+            PolicyEvent::Dispatched(sent) => self.active.add(sent.replica, &sent.request.blocks),
+            PolicyEvent::Ended { request, replica } => self.active.remove(replica, &request.blocks),
+            PolicyEvent::Replicas(replicas) => self.active.keep(replicas.ids()),
+            _ => {}
+        }
     }
 }
 

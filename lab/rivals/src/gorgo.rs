@@ -26,10 +26,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 use meridian_base::{PeerId, ReplicaId, Rng};
 use meridian_routing::policy::{
-    Forward, Forwarding, Param, Pick, Policy, Spec, TOTAL_BLOCKS, View,
+    Features, Forward, Forwarding, Looks, Param, Pick, Policy, Spec, TOTAL_BLOCKS, View,
 };
 use meridian_routing::{
-    Admission, CandidateRow, Decision, Evict, IndexSpec, Insert, PeerRow, RemoteRow, Row,
+    Admission, CandidateRow, Decision, Evict, IndexSpec, Insert, PeerReplicaRow, PeerRow, Row,
 };
 
 /// Tokens assumed for a waiting request if none of ours is there to estimate from.
@@ -149,28 +149,10 @@ impl Policy for Gorgo {
         }
     }
 
-    fn forwarding(&self) -> &dyn Forwarding {
-        self
-    }
-
-    fn terms(&self, c: &CandidateRow, _: &Decision) -> Vec<(&'static str, f64)> {
-        let cost = self.cost(&c.row, c.prompt_tokens as f32 - c.matched_tokens);
-        vec![
-            ("queued_ms", f64::from(cost.queued_ms)),
-            ("running_ms", f64::from(cost.running_ms)),
-            ("prefill_ms", f64::from(cost.prefill_ms)),
-            ("rtt_ms", f64::from(cost.rtt_ms)),
-        ]
-    }
-}
-
-impl Forwarding for Gorgo {
-    fn looks_beyond(&self, _view: &View<'_>, local: Option<&Pick>) -> bool {
-        !matches!(local, Some(Pick::Replica(_)))
-    }
-
-    fn may_forward(&self, _peer: &PeerRow, _has_room: bool) -> bool {
-        true
+    fn features(&self) -> Features {
+        let forwarding =
+            Forwarding { looks: Looks::Queued, to_full: true, ..Forwarding::default() };
+        Features { forwarding, ..Features::default() }
     }
 
     fn forward(&self, view: &View<'_>, _local: Option<&Pick>, _draw: &mut Rng) -> Option<Forward> {
@@ -184,6 +166,16 @@ impl Forwarding for Gorgo {
             }
         }
         best.map(|(cost, id)| Forward::scored(id, f64::from(cost), None))
+    }
+
+    fn terms(&self, c: &CandidateRow, _: &Decision) -> Vec<(&'static str, f64)> {
+        let cost = self.cost(&c.row, c.prompt_tokens as f32 - c.matched_tokens);
+        vec![
+            ("queued_ms", f64::from(cost.queued_ms)),
+            ("running_ms", f64::from(cost.running_ms)),
+            ("prefill_ms", f64::from(cost.prefill_ms)),
+            ("rtt_ms", f64::from(cost.rtt_ms)),
+        ]
     }
 }
 
@@ -215,7 +207,7 @@ impl Gorgo {
     /// The least cost at a peer's replicas, behind the requests held there.
     fn at_peer(&self, view: &View<'_>, id: PeerId, peer: &PeerRow) -> f32 {
         let unmatched = view.request.prompt_tokens as f32 - view.peer_tokens(id.0);
-        let there = |r: &RemoteRow| {
+        let there = |r: &PeerReplicaRow| {
             let told = &r.told;
             let speed = self.ms_per_token.unwrap_or(told.ms_per_token);
             let each = mean(told.outstanding_tokens, told.outstanding);
@@ -225,7 +217,7 @@ impl Gorgo {
             let figures = Figures { queued, running, unmatched, rtt_ms: peer.rtt_ms };
             cost(figures, speed, self.running_weight).sum()
         };
-        peer.remotes.iter().map(there).fold(f32::INFINITY, f32::min)
+        peer.replicas.iter().map(there).fold(f32::INFINITY, f32::min)
     }
 }
 

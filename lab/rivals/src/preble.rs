@@ -12,14 +12,12 @@
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
-use meridian_base::{Rng, Time};
+use meridian_base::Rng;
 use meridian_routing::policy::{
-    Dispatched, Param, Pick, Policy, Spec, TOTAL_BLOCKS, View,
+    Param, Pick, Policy, PolicyEvent, Spec, TOTAL_BLOCKS, View,
     choose::{self, Least},
 };
-use meridian_routing::{
-    Admission, CandidateRow, Decision, Evict, IndexSpec, Insert, Replicas, Why,
-};
+use meridian_routing::{Admission, CandidateRow, Decision, Evict, IndexSpec, Insert, Why};
 
 use crate::window::Window;
 
@@ -94,11 +92,13 @@ impl Policy for Preble {
         ]
     }
 
-    fn on_dispatched(&mut self, now: Time, sent: Dispatched<'_>) {
-        self.window.add(now, sent.replica, sent.prefill_ms + self.decode_ms);
-    }
-
-    fn on_replicas_changed(&mut self, replicas: &Replicas) {
-        self.window.keep(replicas.ids());
+    fn update(&mut self, event: PolicyEvent<'_>) {
+        match event {
+            PolicyEvent::Dispatched(sent) => {
+                self.window.add(sent.at, sent.replica, sent.prefill_ms + self.decode_ms);
+            }
+            PolicyEvent::Replicas(replicas) => self.window.keep(replicas.ids()),
+            _ => {}
+        }
     }
 }

@@ -10,14 +10,12 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
-use meridian_base::{ReplicaId, Rng, Time};
+use meridian_base::{ReplicaId, Rng};
 use meridian_routing::policy::{
-    Param, Pick, Policy, Spec, TOTAL_BLOCKS, View,
+    Param, Pick, Policy, PolicyEvent, Spec, TOTAL_BLOCKS, View,
     choose::{self, Least},
 };
-use meridian_routing::{
-    Admission, CandidateRow, Decision, Evict, IndexSpec, Insert, Replicas, Why,
-};
+use meridian_routing::{Admission, CandidateRow, Decision, Evict, IndexSpec, Insert, Why};
 
 use crate::saturation::Saturation;
 
@@ -104,12 +102,14 @@ impl Policy for PrefixAware {
         terms
     }
 
-    fn on_first_token(&mut self, _now: Time, replica: ReplicaId, ttft_ms: f64) {
-        self.saturation.first_token(replica, ttft_ms as f32);
-    }
-
-    fn on_replicas_changed(&mut self, replicas: &Replicas) {
-        self.saturation.keep(replicas.ids());
+    fn update(&mut self, event: PolicyEvent<'_>) {
+        match event {
+            PolicyEvent::FirstToken { replica, ttft_ms } => {
+                self.saturation.first_token(replica, ttft_ms as f32);
+            }
+            PolicyEvent::Replicas(replicas) => self.saturation.keep(replicas.ids()),
+            _ => {}
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use meridian_base::Rng;
 use meridian_routing::policy::{
-    Forward, Forwarding, Pick, Policy, Spec, TOTAL_BLOCKS, View,
+    Forward, Pick, Policy, Spec, TOTAL_BLOCKS, View,
     choose::{self, Least},
 };
 use meridian_routing::{Admission, CandidateRow, Decision, Evict, IndexSpec, Insert, Why};
@@ -49,17 +49,11 @@ impl Policy for PrefixTrie {
         Pick::unscored(replica, why)
     }
 
-    fn forwarding(&self) -> &dyn Forwarding {
-        self
+    fn forward(&self, view: &View<'_>, _local: Option<&Pick>, draw: &mut Rng) -> Option<Forward> {
+        choose::best_matched(view, draw)
     }
 
     fn terms(&self, c: &CandidateRow, _: &Decision) -> Vec<(&'static str, f64)> {
         vec![("matched_tokens", f64::from(c.matched_tokens))]
-    }
-}
-
-impl Forwarding for PrefixTrie {
-    fn forward(&self, view: &View<'_>, _local: Option<&Pick>, draw: &mut Rng) -> Option<Forward> {
-        choose::best_matched(view, draw)
     }
 }

@@ -12,7 +12,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use meridian_base::Rng;
 use meridian_routing::policy::{
-    Forward, Forwarding, Param, Params, Pick, Policy, Spec, View,
+    Forward, Param, Params, Pick, Policy, Spec, View,
     choose::{self, Least},
 };
 use meridian_routing::{Admission, CandidateRow, Decision, Evict, IndexSpec, Insert, Why};
@@ -80,17 +80,11 @@ impl Policy for Skywalker {
         Pick::unscored(choose::least_outstanding(view, draw).1, Why::NoMatch)
     }
 
-    fn forwarding(&self) -> &dyn Forwarding {
-        self
+    fn forward(&self, view: &View<'_>, _local: Option<&Pick>, draw: &mut Rng) -> Option<Forward> {
+        choose::best_matched(view, draw)
     }
 
     fn terms(&self, c: &CandidateRow, _: &Decision) -> Vec<(&'static str, f64)> {
         choose::match_and_load(c)
-    }
-}
-
-impl Forwarding for Skywalker {
-    fn forward(&self, view: &View<'_>, _local: Option<&Pick>, draw: &mut Rng) -> Option<Forward> {
-        choose::best_matched(view, draw)
     }
 }

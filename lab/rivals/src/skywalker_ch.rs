@@ -12,8 +12,8 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use meridian_base::{PeerId, ReplicaId, Rng};
-use meridian_routing::policy::{Forward, Forwarding, Param, Pick, Policy, Spec, View, choose};
-use meridian_routing::{Admission, Peers, Replicas, Ring, Why};
+use meridian_routing::policy::{Forward, Param, Pick, Policy, PolicyEvent, Spec, View, choose};
+use meridian_routing::{Admission, Ring, Why};
 
 pub(crate) static SPEC: Spec = Spec {
     name: "skywalker_ch",
@@ -56,29 +56,28 @@ impl Policy for SkywalkerCh {
         Pick::unscored(replica, why)
     }
 
-    fn forwarding(&self) -> &dyn Forwarding {
-        self
-    }
-
-    fn on_peers_changed(&mut self, peers: &Peers) {
-        let named = |id: &PeerId| peers.row(*id).map(|row| (ReplicaId(id.0), row.name_hash, 1));
-        let members: Vec<_> = peers.ids().iter().filter_map(named).collect();
-        let each = self.ring_size.div_ceil(members.len().max(1) as u32);
-        self.peers = Ring::named(members.into_iter(), each);
-    }
-
-    fn on_replicas_changed(&mut self, replicas: &Replicas) {
-        let members = choose::members(replicas);
-        let weight: u32 = members.iter().fold(0, |sum, m| m.1.saturating_add(sum));
-        self.ring = Ring::new(&members, self.ring_size.div_ceil(weight.max(1)));
-    }
-}
-
-impl Forwarding for SkywalkerCh {
     fn forward(&self, view: &View<'_>, _local: Option<&Pick>, _draw: &mut Rng) -> Option<Forward> {
         let mut walk = self.peers.walk(view.request.key).enumerate();
         let available = |r: &(usize, ReplicaId)| view.available.contains(&PeerId(r.1.0));
         let (skipped, member) = walk.find(available)?;
         Some(Forward::unscored(PeerId(member.0), Why::Ring { skipped: skipped as u32 }))
+    }
+
+    fn update(&mut self, event: PolicyEvent<'_>) {
+        match event {
+            PolicyEvent::Replicas(replicas) => {
+                let members = choose::members(replicas);
+                let weight: u32 = members.iter().fold(0, |sum, m| m.1.saturating_add(sum));
+                self.ring = Ring::new(&members, self.ring_size.div_ceil(weight.max(1)));
+            }
+            PolicyEvent::Peers(peers) => {
+                let named =
+                    |id: &PeerId| peers.row(*id).map(|row| (ReplicaId(id.0), row.name_hash, 1));
+                let members: Vec<_> = peers.ids().iter().filter_map(named).collect();
+                let each = self.ring_size.div_ceil(members.len().max(1) as u32);
+                self.peers = Ring::named(members.into_iter(), each);
+            }
+            _ => {}
+        }
     }
 }

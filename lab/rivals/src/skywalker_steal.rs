@@ -10,7 +10,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use meridian_base::Rng;
-use meridian_routing::policy::{Forward, Forwarding, Param, Pick, Policy, Spec, View};
+use meridian_routing::policy::{Features, Forward, Forwarding, Param, Pick, Policy, Spec, View};
 use meridian_routing::{Admission, CandidateRow, Decision};
 
 use crate::skywalker::{MATCH_RATIO, MAX_TREE_BYTES, Skywalker, trie};
@@ -45,21 +45,17 @@ impl Policy for SkywalkerSteal {
         self.rule.pick(view, draw)
     }
 
-    fn forwarding(&self) -> &dyn Forwarding {
-        self
+    fn features(&self) -> Features {
+        let steals_above = Some(self.above);
+        let forwarding = Forwarding { steals_above, ..Forwarding::default() };
+        Features { forwarding, ..Features::default() }
     }
 
-    fn terms(&self, c: &CandidateRow, of: &Decision) -> Vec<(&str, f64)> {
-        self.rule.terms(c, of)
-    }
-}
-
-impl Forwarding for SkywalkerSteal {
     fn forward(&self, view: &View<'_>, local: Option<&Pick>, draw: &mut Rng) -> Option<Forward> {
         self.rule.forward(view, local, draw)
     }
 
-    fn steals_above(&self) -> Option<u32> {
-        Some(self.above)
+    fn terms(&self, c: &CandidateRow, of: &Decision) -> Vec<(&str, f64)> {
+        self.rule.terms(c, of)
     }
 }

@@ -18,8 +18,8 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use meridian_base::{ReplicaId, Rng};
-use meridian_routing::policy::{Param, Pick, Policy, Spec, View};
-use meridian_routing::{Admission, CandidateRow, Decision, Replicas, Row};
+use meridian_routing::policy::{Param, Pick, Policy, PolicyEvent, Spec, View};
+use meridian_routing::{Admission, CandidateRow, Decision, Row};
 
 pub(crate) static SPEC: Spec = Spec {
     name: "stargate_wait_and_widen",
@@ -104,7 +104,8 @@ impl Policy for WaitAndWiden {
         ]
     }
 
-    fn on_replicas_changed(&mut self, replicas: &Replicas) {
+    fn update(&mut self, event: PolicyEvent<'_>) {
+        let PolicyEvent::Replicas(replicas) = event else { return };
         self.slots.clear();
         self.slots.resize(replicas.width(), self.default_slots);
         for &r in replicas.ids() {

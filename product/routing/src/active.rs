@@ -48,7 +48,7 @@ pub(crate) struct Active {
     /// Requests that arrived before it.
     pub(crate) number: u64,
     pub(crate) arrived: Time,
-    pub(crate) place: RequestStage,
+    pub(crate) stage: RequestStage,
     pub(crate) attempt: u32,
     /// Replicas that failed this request.
     pub(crate) tried: Vec<ReplicaId>,
@@ -137,7 +137,7 @@ impl Active {
 
     /// Tokens that it has to compute where it is now.
     fn unmatched_here(&self) -> f32 {
-        match (self.place, self.fetch) {
+        match (self.stage, self.fetch) {
             (RequestStage::Prefilling(_), Some(fetch)) => fetch.unmatched,
             _ => self.unmatched,
         }
@@ -145,7 +145,7 @@ impl Active {
 
     /// Whether `replica` computes its prompt or its answer now.
     fn works_at(&self, replica: ReplicaId) -> bool {
-        match self.place {
+        match self.stage {
             RequestStage::At(at) => at == replica,
             RequestStage::Prefilling(_) => self.fetch.is_some_and(|fetch| fetch.from == replica),
             _ => false,
@@ -154,7 +154,7 @@ impl Active {
 
     /// Whether one of its two legs is at `replica`.
     pub(crate) fn has_leg_at(&self, replica: ReplicaId) -> bool {
-        let answers = match self.place {
+        let answers = match self.stage {
             RequestStage::At(at) | RequestStage::Prefilling(at) => at == replica,
             _ => false,
         };
@@ -188,7 +188,7 @@ impl Active {
             request,
             number,
             arrived: now,
-            place: RequestStage::Nowhere,
+            stage: RequestStage::Nowhere,
             attempt: 0,
             tried: Vec::new(),
             blamed: false,
@@ -249,12 +249,10 @@ impl Actives {
         self.map.len()
     }
 
-    pub(crate) fn contains(&self, id: RequestId) -> bool {
-        self.map.contains_key(&id)
-    }
-
     pub(crate) fn insert(&mut self, active: Box<Active>) {
-        self.map.insert(active.request.id, active);
+        let id = active.request.id;
+        let before = self.map.insert(id, active);
+        assert!(before.is_none(), "{id} is in the table once");
     }
 
     pub(crate) fn take(&mut self, id: RequestId) -> Option<Box<Active>> {
@@ -273,7 +271,7 @@ impl Actives {
     pub(crate) fn away(&self) -> [u32; MOST] {
         let mut away = [0; MOST];
         for active in self.map.values() {
-            if let RequestStage::Away(peer) = active.place {
+            if let RequestStage::Away(peer) = active.stage {
                 away[peer.index()] += 1;
             }
         }
@@ -282,7 +280,7 @@ impl Actives {
 
     /// Requests in the held queue.
     pub(crate) fn held(&self) -> usize {
-        self.map.values().filter(|a| a.place == RequestStage::Held).count()
+        self.map.values().filter(|a| a.stage == RequestStage::Held).count()
     }
 
     /// The requests that will come to `replica` after their prefill, that fetch their KV there, and
@@ -290,7 +288,7 @@ impl Actives {
     pub(crate) fn legs_at(&self, replica: ReplicaId) -> (u32, u32, u32) {
         let (mut coming, mut fetching, mut held) = (0, 0, 0);
         for active in self.map.values().filter(|active| active.has_leg_at(replica)) {
-            match active.place {
+            match active.stage {
                 RequestStage::Prefilling(to) => coming += u32::from(to == replica),
                 RequestStage::At(to) if to == replica => fetching += 1,
                 _ => held += 1,
@@ -311,7 +309,7 @@ impl Actives {
     pub(crate) fn dispatched(&self) -> Vec<&Active> {
         let all = self.map.values().map(|active| &**active);
         let is_sent =
-            |a: &&Active| matches!(a.place, RequestStage::At(_) | RequestStage::Prefilling(_));
+            |a: &&Active| matches!(a.stage, RequestStage::At(_) | RequestStage::Prefilling(_));
         let mut there: Vec<_> = all.filter(is_sent).collect();
         there.sort_unstable_by_key(|active| (active.dispatched, active.number));
         there
@@ -324,8 +322,8 @@ impl Actives {
 
     /// Marks the requests at `peer` as orphans when it leaves.
     pub(crate) fn orphan_at_peer(&mut self, peer: PeerId) {
-        for active in self.map.values_mut().filter(|a| a.place == RequestStage::Away(peer)) {
-            active.place = RequestStage::Orphan;
+        for active in self.map.values_mut().filter(|a| a.stage == RequestStage::Away(peer)) {
+            active.stage = RequestStage::Orphan;
         }
     }
 
@@ -333,8 +331,8 @@ impl Actives {
     /// time they end.
     pub(crate) fn orphan(&mut self, replica: ReplicaId) {
         for active in self.map.values_mut() {
-            if active.place == RequestStage::At(replica) {
-                active.place = RequestStage::Orphan;
+            if active.stage == RequestStage::At(replica) {
+                active.stage = RequestStage::Orphan;
                 // The count of overdue requests left with the replica.
                 active.overdue = false;
             }

@@ -11,7 +11,7 @@
 use alloc::vec::Vec;
 use meridian_base::ModelId;
 
-use crate::replica::Row;
+use crate::row::Row;
 
 /// The load time of an adapter in main memory. Transfer and activation take some 200 ms in vLLM at
 /// the end of 2025, and 17 ms with one contiguous copy (vllm-project/vllm pull request 30418).

@@ -6,7 +6,7 @@
 //! full, and memory is also kept for the growth of replies (`growth.rs`) and for cached prefixes
 //! (`reuse.rs`).
 
-use crate::replica::Row;
+use crate::row::Row;
 
 /// Pending requests from which a replica is saturated (llm-d, `DefaultQueueDepthThreshold`).
 const SATURATED_PENDING: u32 = 5;

@@ -11,21 +11,11 @@
 //! another policy the caches and queues would have become different ones, which only a simulation
 //! shows (docs/observability.md).
 
-use meridian_base::{Pace, PeerReplica, ReplicaId};
+use meridian_base::{Pace, ReplicaId};
 
 use crate::explain::{CandidateRow, Decision};
+use crate::first_token::FirstToken;
 use crate::target::Target;
-
-/// The first token that one placement of a request promises.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct FirstToken {
-    /// Predicted time until it, ms.
-    pub ms: f32,
-    /// Prompt tokens expected in the cache there, weighted by the trust in that.
-    pub matched_tokens: f32,
-    /// Prefill time there, ms a token.
-    pub ms_per_token: f32,
-}
 
 /// A decision's placement and its two alternatives in the own region.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,33 +26,6 @@ pub struct Alternatives {
     pub best: FirstToken,
     /// The mean over the eligible replicas of the own region.
     pub mean: FirstToken,
-}
-
-impl FirstToken {
-    /// At a replica of a peer, with our own forwards to it ahead.
-    pub(crate) fn at_peer(
-        rtt_ms: f32,
-        remote: &PeerReplica,
-        own: f32,
-        matched: f32,
-        of: u32,
-    ) -> Self {
-        let matched_tokens = matched * remote.trust;
-        let unmatched = (of as f32 - matched_tokens).max(0.0);
-        let ms = rtt_ms + remote.ms_per_token * (remote.front_tokens + own + unmatched);
-        FirstToken { ms, matched_tokens, ms_per_token: remote.ms_per_token }
-    }
-
-    /// GPU time that this placement does not spend on the prompt and the other one would, ms: the
-    /// tokens matched beyond the other's, at the speed here.
-    #[must_use]
-    pub fn prefill_saved_ms(&self, other: &FirstToken) -> f32 {
-        (self.matched_tokens - other.matched_tokens) * self.ms_per_token
-    }
-
-    fn is_finite(&self) -> bool {
-        self.ms.is_finite() && self.matched_tokens.is_finite() && self.ms_per_token.is_finite()
-    }
 }
 
 impl CandidateRow {

@@ -5,11 +5,11 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use meridian_base::{Duration, Pace, PeerId, ReplicaId, RequestId, Time};
 
-use crate::alternatives::FirstToken;
+use crate::common::Common;
 use crate::ending::Ending;
+use crate::first_token::FirstToken;
 use crate::links::Links;
-use crate::policy::Common;
-use crate::replica::Row;
+use crate::row::Row;
 use crate::shadow::Shadowed;
 use crate::target::Target;
 use crate::why::{Ineligible, Unavailable, Why};
@@ -191,6 +191,12 @@ impl Journal {
             decision.retried = decision.ending.is_some();
             decision.ending.get_or_insert((Ending::Released, now.since(decision.at)));
         }
+    }
+
+    /// Checks the bound of the ring.
+    pub(crate) fn check(&self) {
+        assert!(self.ring.len() <= self.keep, "at most {} decisions are kept", self.keep);
+        assert!(self.ring.len() as u64 <= self.newest, "each kept decision has a number");
     }
 
     /// The newest decision about `id` that is still kept.

@@ -122,11 +122,12 @@ impl Held {
     }
 
     /// Removes a request to dispatch it: its tokens count against its tenant.
-    pub(crate) fn release(&mut self, request: &Request) {
-        self.classes[request.priority as usize].take(request.id, request.tenant, true);
+    /// False if it is not held.
+    pub(crate) fn release(&mut self, request: &Request) -> bool {
+        self.classes[request.priority as usize].take(request.id, request.tenant, true)
     }
 
-    /// Removes a request that will not be served.
+    /// Removes a request that will not be served. False if it is not held.
     pub(crate) fn remove(&mut self, request: &Request) -> bool {
         self.classes[request.priority as usize].take(request.id, request.tenant, false)
     }
@@ -170,6 +171,11 @@ impl Held {
     pub(crate) fn expired(&self, now: Time) -> Option<RequestId> {
         let (since, id) = self.oldest()?;
         (now >= since + self.config.max_wait).then_some(id)
+    }
+
+    /// Checks each class.
+    pub(crate) fn check(&self) {
+        self.classes.iter().for_each(Class::check);
     }
 
     fn oldest(&self) -> Option<(Time, RequestId)> {

@@ -45,7 +45,7 @@ pub struct PeerRow {
     /// KV tokens that those need, for unmatched prompts and replies.
     pub since_tokens: f32,
     /// Its replicas that answer requests, as far as its digest lists them.
-    pub remotes: Vec<RemoteRow>,
+    pub replicas: Vec<PeerReplicaRow>,
     /// Free slots at those of them that may receive another request. Decisions read this and the next
     /// one for every peer, so they are added up once for each digest.
     pub free_slots: u32,
@@ -59,7 +59,7 @@ pub struct PeerRow {
 
 /// The figures of a peer's replica, as a decision reads them.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RemoteRow {
+pub struct PeerReplicaRow {
     /// The peer's report of it.
     pub told: PeerReplica,
     /// Our own forwards meant for it that the digest does not include.
@@ -174,8 +174,8 @@ impl Peer {
         let row = &mut self.row;
         (row.held, row.eligible) = (digest.held, digest.eligible);
         (row.usable, row.utilisation) = (digest.usable, digest.utilisation);
-        row.remotes.clear();
-        let remote = |told: &PeerReplica| RemoteRow {
+        row.replicas.clear();
+        let replica = |told: &PeerReplica| PeerReplicaRow {
             told: *told,
             own: 0,
             own_tokens: 0.0,
@@ -185,11 +185,12 @@ impl Peer {
         row.prefills.clear();
         for told in &digest.replicas {
             match told.pool.role.answers() {
-                true => row.remotes.push(remote(told)),
+                true => row.replicas.push(replica(told)),
                 false => row.prefills.push(*told),
             }
         }
-        let with_room = row.remotes.iter().map(|remote| &remote.told).filter(|told| told.eligible);
+        let with_room =
+            row.replicas.iter().map(|replica| &replica.told).filter(|told| told.eligible);
         row.free_slots = with_room.clone().fold(0, |sum, told| sum.saturating_add(told.free_slots));
         row.free_tokens = with_room.map(PeerReplica::free_tokens).sum();
         row.pace = digest.pace;
@@ -200,18 +201,21 @@ impl Peer {
         row.since = self.since.len() as u32;
         row.since_tokens = self.since.iter().map(|since| since.need).sum();
         for since in &self.since {
-            if let Some(remote) = remote_of(&mut self.row.remotes, since.meant) {
-                remote.own += 1;
-                remote.own_tokens += since.tokens;
-                remote.own_need += since.need;
+            if let Some(replica) = replica_of(&mut self.row.replicas, since.meant) {
+                replica.own += 1;
+                replica.own_tokens += since.tokens;
+                replica.own_need += since.need;
             }
         }
     }
 }
 
-fn remote_of(remotes: &mut [RemoteRow], meant: Option<ReplicaId>) -> Option<&mut RemoteRow> {
+fn replica_of(
+    replicas: &mut [PeerReplicaRow],
+    meant: Option<ReplicaId>,
+) -> Option<&mut PeerReplicaRow> {
     let meant = meant?;
-    remotes.iter_mut().find(|r| r.told.id == meant)
+    replicas.iter_mut().find(|r| r.told.id == meant)
 }
 
 /// The peer table.
@@ -337,10 +341,10 @@ impl Peers {
         peer.row.since_tokens += need;
         peer.row.outstanding += 1;
         peer.totals.forwarded += 1;
-        if let Some(remote) = remote_of(&mut peer.row.remotes, meant) {
-            remote.own += 1;
-            remote.own_tokens += tokens;
-            remote.own_need += need;
+        if let Some(replica) = replica_of(&mut peer.row.replicas, meant) {
+            replica.own += 1;
+            replica.own_tokens += tokens;
+            replica.own_need += need;
         }
     }
 
@@ -349,8 +353,8 @@ impl Peers {
         let Some(peer) = self.map.get_mut(&id) else { return };
         let Some(since) = peer.since.iter_mut().find(|s| s.id == request) else { return };
         let tokens = core::mem::take(&mut since.tokens);
-        if let Some(remote) = remote_of(&mut peer.row.remotes, since.meant) {
-            remote.own_tokens = (remote.own_tokens - tokens).max(0.0);
+        if let Some(replica) = replica_of(&mut peer.row.replicas, since.meant) {
+            replica.own_tokens = (replica.own_tokens - tokens).max(0.0);
         }
     }
 
@@ -358,6 +362,7 @@ impl Peers {
     pub(crate) fn ended(&mut self, id: PeerId, request: RequestId) {
         self.prefilled(id, request);
         if let Some(peer) = self.map.get_mut(&id) {
+            assert!(peer.row.outstanding > 0, "forwards to {id} end once");
             peer.row.outstanding -= 1;
         }
     }
@@ -386,7 +391,7 @@ impl Peer {
     /// Checks one peer's invariants.
     pub(crate) fn check(&self, id: PeerId) {
         assert_eq!(self.row.since as usize, self.since.len(), "{id}'s own forwards are counted");
-        let own: u32 = self.row.remotes.iter().map(|r| r.own).sum();
+        let own: u32 = self.row.replicas.iter().map(|r| r.own).sum();
         assert!(own <= self.row.since, "{id}'s replicas have at most what the peer was sent");
         let ordered = self.since.iter().zip(self.since.iter().skip(1)).all(|(a, b)| a.at <= b.at);
         assert!(ordered, "forwards to {id} are in the order of time");

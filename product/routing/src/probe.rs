@@ -6,6 +6,7 @@
 //! so a thousand replicas are never probed at the same instant.
 
 use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 use meridian_base::{Duration, ReplicaId, Time};
 
 /// Pace of probes.
@@ -66,6 +67,15 @@ impl Schedule {
 
     pub(crate) fn leave(&mut self, id: ReplicaId) {
         self.due.retain(|(_, r)| *r != id);
+    }
+
+    /// Checks that each probe is of a replica that is here, and that it has no other.
+    pub(crate) fn check(&self, present: &[ReplicaId]) {
+        let mut ids: Vec<ReplicaId> = self.due.iter().map(|(_, id)| *id).collect();
+        ids.sort_unstable();
+        assert!(ids.is_sorted_by(|a, b| a < b), "a replica has one scheduled probe");
+        let is_here = |id: &ReplicaId| present.binary_search(id).is_ok();
+        assert!(ids.iter().all(is_here), "a probed replica is here");
     }
 
     pub(crate) fn next(&self) -> Option<Time> {

@@ -8,7 +8,8 @@ use meridian_base::{ReplicaId, Time};
 
 use crate::admission::Admission;
 use crate::breaker::BreakerConfig;
-use crate::replica::{Replica, ReplicaSpec, Row, Status};
+use crate::replica::{Replica, ReplicaSpec, Status};
+use crate::row::Row;
 
 /// The most replicas that a region can have: an id has 16 bits, and so does the prefix index's name
 /// of it.
@@ -25,7 +26,7 @@ pub(crate) struct Columns {
     pub(crate) step_slope_ms: Vec<f32>,
     pub(crate) running: Vec<f32>,
     pub(crate) rtt_ms: Vec<f32>,
-    /// Whether any replica was ever remote: round trips then count in scores.
+    /// Whether any replica was ever in another region: round trips then count in scores.
     pub(crate) far: bool,
     /// The sum of `ms_per_token`, and the number of summands.
     speeds: (f64, u32),
@@ -105,11 +106,6 @@ impl Replicas {
         rooms.clear();
         rooms
             .extend(self.rows.iter().map(|row| if open(row) { admission.room(row) } else { -1.0 }));
-    }
-
-    /// Exchanges the free capacities with those in `rooms`.
-    pub(crate) fn swap_rooms(&mut self, rooms: &mut Vec<f32>) {
-        core::mem::swap(&mut self.rooms, rooms);
     }
 
     /// The free capacity of each replica, by id.
@@ -279,6 +275,20 @@ impl Replicas {
             self.rooms[id.index()] = -1.0;
         }
         self.list();
+    }
+
+    /// Checks that the columns, capacities and rows belong to the replicas that are here.
+    pub(crate) fn check(&self) {
+        assert_eq!(self.slots.len(), self.rows.len(), "each slot has a row");
+        assert_eq!(self.rooms.len(), self.rows.len(), "each row has a free capacity");
+        assert_eq!(self.columns.front_tokens.len(), self.rows.len(), "each row has its columns");
+        assert!(self.ids.is_sorted(), "ids ascend");
+        let present = self.slots.iter().filter(|slot| slot.is_some()).count();
+        assert_eq!(present, self.ids.len(), "each replica is listed");
+        for (at, slot) in self.slots.iter().enumerate() {
+            assert!(slot.is_some() || self.rooms[at] < 0.0, "an absent replica has no capacity");
+            assert_eq!(self.columns.trust[at], self.rows[at].trust, "columns follow the rows");
+        }
     }
 
     fn list(&mut self) {

@@ -2,9 +2,9 @@
 //!
 //! SkyWalker section 3.2: besides the index of its own replicas a region keeps one of its peers,
 //! filled with the prompts it forwarded to them. It does not know other regions' prompts there, and
-//! shares little with them. For a policy that scores individual remote replicas, those are tracked
+//! shares little with them. For a policy that scores the peers' replicas one by one, those are tracked
 //! as well: a forward is entered for the replica it was meant for, and for the one that served it
-//! once the peer reports it. Peers and remote replicas are targets of one index, so one look-up
+//! once the peer reports it. Peers and their replicas are targets of one index, so one look-up
 //! matches both.
 
 mod slots;
@@ -13,25 +13,25 @@ use meridian_base::{Digest, PeerId, ReplicaId};
 
 use crate::index::{IndexSpec, Insert, PrefixIndex, Recalled};
 use crate::peer::MOST;
-use slots::{REMOTES, Slots};
+use slots::{MOST_FOLLOWED, Slots};
 
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     index: PrefixIndex,
     spec: IndexSpec,
-    /// Each remote replica's slot; `None` for policies that consider peers only.
+    /// The slot of each of their replicas; `None` for policies that consider peers only.
     slots: Option<Slots>,
     /// One more than the highest target ever used.
     width: usize,
 }
 
 impl Snapshot {
-    pub(crate) fn new(spec: IndexSpec, remotes: bool) -> Snapshot {
-        let targets = MOST + if remotes { REMOTES } else { 0 };
+    pub(crate) fn new(spec: IndexSpec, follows: bool) -> Snapshot {
+        let targets = MOST + if follows { MOST_FOLLOWED } else { 0 };
         Snapshot {
             index: PrefixIndex::new(spec.total_blocks, targets, spec.evict).with_ttl(spec.ttl),
             spec,
-            slots: remotes.then(Slots::default),
+            slots: follows.then(Slots::default),
             width: MOST,
         }
     }
@@ -79,17 +79,17 @@ impl Snapshot {
                 listed.peek() != Some(&id)
             });
         }
-        for remote in &digest.replicas {
-            let Some(slot) = self.allot(peer, remote.id) else { return };
-            if remote.kv_tokens > 0.0 {
+        for replica in &digest.replicas {
+            let Some(slot) = self.allot(peer, replica.id) else { return };
+            if replica.kv_tokens > 0.0 {
                 let cap = self.spec.per_target_blocks;
-                let kv = tokens(&self.spec, remote.kv_tokens as u64);
+                let kv = tokens(&self.spec, replica.kv_tokens as u64);
                 self.index.set_cap(slot, cap.unwrap_or(kv));
             }
         }
     }
 
-    /// The slot of a remote replica, a new one if it has none; `None` if all are taken.
+    /// The slot of a peer's replica, a new one if it has none; `None` if all are taken.
     fn allot(&mut self, peer: PeerId, replica: ReplicaId) -> Option<u16> {
         let slots = self.slots.as_mut()?;
         let slot = slots.get(peer, replica).or_else(|| slots.take(peer, replica))?;

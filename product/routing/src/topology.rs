@@ -40,7 +40,7 @@ pub struct Peering {
     /// Weight of one sample of the round trip. 0.3 in GORGO.
     pub rtt_gain: f64,
     /// Most replicas listed in a digest.
-    pub most_remotes: u16,
+    pub most_replicas: u16,
 }
 
 impl Peering {
@@ -57,7 +57,7 @@ impl Default for Peering {
             tau_own: true,
             stale: Duration::from_secs(2),
             rtt_gain: 0.3,
-            most_remotes: 256,
+            most_replicas: 256,
         }
     }
 }

@@ -9,7 +9,7 @@ use meridian_base::Rng;
 use meridian_config::{AdmissionMode, Gateway as Config, policies};
 use meridian_protocol::admin::{Explanation, Forwards, Status};
 use meridian_protocol::units::{Size, Span};
-use meridian_routing::policy::{self, Forwarding, Pick, Policy, Spec, View, choose};
+use meridian_routing::policy::{self, Features, Forwarding, Pick, Policy, Spec, View, choose};
 use meridian_routing::{Admission, Why};
 
 use crate::common::{
@@ -516,14 +516,9 @@ impl Policy for Asks {
         Pick::unscored(choose::least_outstanding(view, draw).1, Why::NoMatch)
     }
 
-    fn forwarding(&self) -> &dyn Forwarding {
-        self
-    }
-}
-
-impl Forwarding for Asks {
-    fn steals_above(&self) -> Option<u32> {
-        Some(1)
+    fn features(&self) -> Features {
+        let forwarding = Forwarding { steals_above: Some(1), ..Forwarding::default() };
+        Features { forwarding, ..Features::default() }
     }
 }
 

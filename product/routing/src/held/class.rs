@@ -60,7 +60,8 @@ impl Class {
         }
         let (id, deadline, tokens) = (request.id, request.deadline, request.prompt_tokens);
         line.queue.push_back(Entry { id, since, deadline, tokens });
-        self.ages.insert((since, id), request.tenant);
+        let before = self.ages.insert((since, id), request.tenant);
+        assert!(before.is_none(), "{id} is held once");
     }
 
     /// Removes a request; if it is `served`, its tokens count against its tenant.
@@ -74,7 +75,8 @@ impl Class {
         if line.queue.is_empty() {
             self.tenants.remove(&tenant);
         }
-        self.ages.remove(&(entry.since, id));
+        let age = self.ages.remove(&(entry.since, id));
+        assert_eq!(age, Some(tenant), "{id} leaves its line and the ages together");
         true
     }
 
@@ -115,6 +117,13 @@ impl Class {
         let heads = self.tenants.values().filter_map(|t| Some((t.served, t.queue.front()?)));
         let late = heads.filter(|(_, e)| waited(e));
         late.min_by_key(|(served, e)| (*served, e.since, e.id)).map(|(_, e)| e.id)
+    }
+
+    /// Checks that both orders have the same requests.
+    pub(super) fn check(&self) {
+        let lines: usize = self.tenants.values().map(|line| line.queue.len()).sum();
+        assert_eq!(lines, self.ages.len(), "each held request is in one line and has one age");
+        assert!(self.tenants.values().all(|line| !line.queue.is_empty()), "no tenant without one");
     }
 
     fn with_deadline(&self) -> impl Iterator<Item = (Time, RequestId)> + '_ {

@@ -13,13 +13,12 @@
 use alloc::vec::Vec;
 use meridian_base::{ReplicaId, Time};
 
-use super::rule::PolicyState;
+use super::Routing;
 use super::shadow::both;
-use super::{Config, Routing};
-use crate::active::{Actives, RequestStage};
 use crate::admission::Admission;
-use crate::policy::{Dispatched, Params, Spec};
-use crate::replicas::Replicas;
+use crate::config::Config;
+use crate::policy::{Params, Spec};
+use crate::rule::PolicyState;
 
 impl Routing {
     pub(super) fn configured(
@@ -29,28 +28,31 @@ impl Routing {
         params: Params,
         admission: Admission,
     ) {
-        let followed = self.rule.policy.forwarding().follows_remotes();
+        let followed = self.rule.forwarding().follows_replicas;
         (self.config.policy, self.config.params) = (policy, params);
         self.config.admission = admission;
-        let next = PolicyState::new((policy, &self.config.params), admission, self.bounds());
+        let next = {
+            let (seed, bounds) = (self.rule.seed(), self.bounds());
+            PolicyState::new(seed, (policy, &self.config.params), admission, bounds)
+        };
         let mut before = core::mem::replace(&mut self.rule, next);
         let is_same = self.rule.inherit(&mut before);
-        if !is_same || followed != self.rule.policy.forwarding().follows_remotes() {
-            self.snapshot = None;
-            if !self.peers.is_empty() {
-                self.build_snapshot();
+        if !is_same || followed != self.rule.forwarding().follows_replicas {
+            match self.regions.ids().is_empty() {
+                true => self.regions.drop_snapshot(),
+                false => self.start_snapshot(),
             }
         }
         self.actives.forget_matches();
-        self.replicas.admit_by(admission);
-        let ids: Vec<ReplicaId> = self.replicas.ids().to_vec();
+        self.fleet.admit_by(admission);
+        let ids: Vec<ReplicaId> = self.fleet.ids().to_vec();
         for id in ids {
             self.set_cap(id);
-            self.replicas.update(now, id, |_| ());
+            self.fleet.update(now, id, |_| ());
         }
         self.replicas_changed();
         self.peers_changed();
-        self.rule.replay(&self.actives, &self.replicas);
+        self.rule.replay(&self.actives, self.fleet.replicas());
         // It is compared with another policy now.
         self.shadow_by(self.config.shadow.clone());
         self.release(now);
@@ -62,43 +64,23 @@ impl Routing {
             core::mem::replace(&mut self.config, config);
         (self.config.policy, self.config.params) = (policy, params);
         (self.config.admission, self.config.shadow) = (admission, shadow);
-        let Config { held, breaker, explain_keep, max_replicas, .. } = self.config;
-        self.held.configured(held);
-        self.journal.configured(explain_keep);
-        for index in both(&mut self.rule, &mut self.shadow).filter_map(|rule| rule.index.as_mut()) {
-            index.allow_targets(usize::from(max_replicas));
+        let Config { held, breaker, explain_keep, max_replicas, topology, peering, .. } =
+            self.config;
+        self.queue.configured(held);
+        self.log.configured(explain_keep);
+        self.regions.configured(topology, peering);
+        for rule in both(&mut self.rule, &mut self.shadow) {
+            rule.allow_targets(usize::from(max_replicas));
         }
         let is_paced = (probe.busy, probe.idle) == (self.config.probe.busy, self.config.probe.idle);
-        let ids: Vec<ReplicaId> = self.replicas.ids().to_vec();
+        let ids: Vec<ReplicaId> = self.fleet.ids().to_vec();
         for id in ids {
-            self.replicas.update(now, id, |r| r.breaker.configured(breaker));
+            self.fleet.update(now, id, |r| r.breaker.configured(breaker));
             if !is_paced {
                 self.pace_probes(now, id);
             }
         }
         self.peers_changed();
         self.release(now);
-    }
-}
-
-impl PolicyState {
-    /// Reports the requests at replicas to a new policy, in the order of their dispatch. Their ends
-    /// are reported too, so the policy may count them.
-    pub(super) fn replay(&mut self, actives: &Actives, replicas: &Replicas) {
-        for active in actives.dispatched() {
-            let mut say = |replica, unmatched| {
-                let prefill_ms = unmatched * replicas.row(replica).ms_per_token;
-                let sent = Dispatched { request: &active.request, replica, prefill_ms };
-                self.policy.on_dispatched(active.dispatched, sent);
-            };
-            match (active.place, active.fetch) {
-                (RequestStage::Prefilling(to), Some(fetch)) => {
-                    say(fetch.from, fetch.unmatched);
-                    say(to, 0.0);
-                }
-                (RequestStage::At(replica), _) => say(replica, active.unmatched),
-                _ => {}
-            }
-        }
     }
 }

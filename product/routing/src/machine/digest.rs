@@ -5,41 +5,41 @@ use meridian_base::{Digest, PeerReplica, Pool, ReplicaId};
 
 use super::Routing;
 use crate::places::Places;
-use crate::replica::Row;
+use crate::row::Row;
 use crate::why::Ineligible;
 
 impl Routing {
     /// This region's digest now.
     #[must_use]
     pub fn digest(&self) -> Digest {
-        let mut digest = Digest { held: self.held.len(), ..Digest::default() };
-        let rooms = self.replicas.rooms();
+        let mut digest = Digest { held: self.queue.len(), ..Digest::default() };
+        let rooms = self.fleet.rooms();
         let mut used = 0.0;
         let (mut learned, mut speeds) = (0, 0.0);
         let mut places = 0_u64;
-        for id in self.replicas.ids().iter().copied() {
-            let row = self.replicas.row(id);
-            let kv_tokens = self.replicas.kv_tokens(id);
-            let remote = remote(id, row, rooms[id.index()], kv_tokens);
+        for id in self.fleet.ids().iter().copied() {
+            let row = self.fleet.row(id);
+            let kv_tokens = self.fleet.replicas().kv_tokens(id);
+            let replica = peer_replica(id, row, rooms[id.index()], kv_tokens);
             let answers = row.pool.role.answers();
-            digest.eligible += u32::from(remote.eligible && answers);
+            digest.eligible += u32::from(replica.eligible && answers);
             if answers && matches!(row.closed, None | Some(Ineligible::Full)) {
                 digest.usable += 1;
                 used += row.utilisation;
                 places |= self.place_bit(id);
             }
             digest.kv_tokens += kv_tokens.unwrap_or(0);
-            if self.replicas.get(id).is_some_and(|r| r.speed.is_learned()) {
+            if self.fleet.get(id).is_some_and(|r| r.speed.is_learned()) {
                 learned += 1;
                 speeds += row.ms_per_token;
             }
-            digest.replicas.push(remote);
+            digest.replicas.push(replica);
         }
         digest.utilisation = if digest.usable == 0 { 1.0 } else { used / digest.usable as f32 };
         digest.learned_ms_per_token = speeds / (learned.max(1) as f32);
-        digest.pace = (!self.prefills.is_empty()).then(|| self.links.mean());
-        digest.places = self.places.named(places);
-        let most = usize::from(self.config.peering.most_remotes);
+        digest.pace = self.fleet.has_prefills().then(|| self.fleet.links().mean());
+        digest.places = self.regions.places_named(places);
+        let most = usize::from(self.config.peering.most_replicas);
         digest.whole = digest.replicas.len() <= most;
         if !digest.whole {
             digest.replicas = best_of(digest.replicas, most);
@@ -49,7 +49,7 @@ impl Routing {
 
     /// The bit of a replica's place; none if the place has no number, as no rule permits it.
     fn place_bit(&self, id: ReplicaId) -> u64 {
-        let number = self.replicas.get(id).map(|replica| replica.place);
+        let number = self.fleet.get(id).map(|replica| replica.place);
         number.filter(|number| Places::is_numbered(*number)).map_or(0, |number| 1 << number)
     }
 }
@@ -59,12 +59,12 @@ impl Routing {
 fn best_of(all: Vec<PeerReplica>, most: usize) -> Vec<PeerReplica> {
     let n = all.len();
     let (mut answers, mut prefills): (Vec<PeerReplica>, Vec<PeerReplica>) =
-        all.into_iter().partition(|remote| remote.pool.role.answers());
+        all.into_iter().partition(|replica| replica.pool.role.answers());
     let share = (most * prefills.len()).div_ceil(n);
     keep_best(&mut prefills, share);
     keep_best(&mut answers, most - share);
     answers.append(&mut prefills);
-    answers.sort_unstable_by_key(|remote| remote.id);
+    answers.sort_unstable_by_key(|replica| replica.id);
     answers
 }
 
@@ -81,7 +81,7 @@ fn keep_best(replicas: &mut Vec<PeerReplica>, most: usize) {
 }
 
 /// A replica as the peers see it.
-fn remote(id: ReplicaId, row: &Row, room: f32, kv_tokens: Option<u64>) -> PeerReplica {
+fn peer_replica(id: ReplicaId, row: &Row, room: f32, kv_tokens: Option<u64>) -> PeerReplica {
     PeerReplica {
         id,
         pool: Pool { rack: 0, ..row.pool },

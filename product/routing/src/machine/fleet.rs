@@ -3,31 +3,29 @@
 use alloc::vec::Vec;
 use meridian_base::{ReplicaId, Time};
 
+use super::Routing;
 use super::shadow::both;
-use super::{IDLE_AFTER, Output, Routing};
 use crate::active::Due;
 use crate::adapters::AdapterReport;
+use crate::output::Output;
 use crate::places::Places;
+use crate::policy::PolicyEvent;
 use crate::replica::{Load, Replica, ReplicaSpec, State};
 
 impl Routing {
     pub(super) fn joined(&mut self, now: Time, id: ReplicaId, spec: ReplicaSpec) {
         // One that was there before the limit became lower stays, and its description may change.
-        if id.0 >= self.config.max_replicas && self.replicas.get(id).is_none() {
+        if id.0 >= self.config.max_replicas && self.fleet.get(id).is_none() {
             return;
         }
         let place = spec.place.clone();
-        let before = self.replicas.update(now, id, |r| {
+        let before = self.fleet.update(now, id, |r| {
             r.load.kv_tokens = spec.kv_tokens.or(r.load.kv_tokens);
             core::mem::replace(&mut r.spec, spec.clone()).place
         });
         if before.is_none() {
             let replica = Replica::new(spec, self.config.breaker, self.config.ms_per_token);
-            self.replicas.join(now, id, replica);
-            if let Some(teacher) = self.replicas.learned() {
-                self.replicas.share_speed(now, teacher);
-            }
-            self.schedule.enter(now, id, self.config.probe.busy);
+            self.fleet.join(now, id, replica, self.config.probe.busy);
         }
         if before.as_ref() != Some(&place) {
             self.moved(now, id, before.is_some());
@@ -42,26 +40,26 @@ impl Routing {
         if before {
             self.leave_place(now, id);
         }
-        let place = self.replicas.spec(id).map(|spec| spec.place.clone());
-        let number = place.map(|place| self.places.enter(&place));
-        self.replicas.update(now, id, |r| r.place = number.unwrap_or(r.place));
+        let place = self.fleet.replicas().spec(id).map(|spec| spec.place.clone());
+        let number = place.map(|place| self.regions.enter_place(&place));
+        self.fleet.update(now, id, |r| r.place = number.unwrap_or(r.place));
     }
 
     /// Releases the number of a replica's place. If that frees it, replicas of a place without a
     /// number get it.
     fn leave_place(&mut self, now: Time, id: ReplicaId) {
         let Some(number) =
-            self.replicas.update(now, id, |r| core::mem::replace(&mut r.place, u8::MAX))
+            self.fleet.update(now, id, |r| core::mem::replace(&mut r.place, u8::MAX))
         else {
             return;
         };
-        if !self.places.leave(number) {
+        if !self.regions.leave_place(number) {
             return;
         }
         let waits = |other: &ReplicaId| {
-            *other != id && self.replicas.get(*other).is_some_and(|r| !Places::is_numbered(r.place))
+            *other != id && self.fleet.get(*other).is_some_and(|r| !Places::is_numbered(r.place))
         };
-        let waiting: Vec<ReplicaId> = self.replicas.ids().iter().copied().filter(waits).collect();
+        let waiting: Vec<ReplicaId> = self.fleet.ids().iter().copied().filter(waits).collect();
         for other in waiting {
             self.moved(now, other, false);
         }
@@ -70,7 +68,7 @@ impl Routing {
     /// A replica that stops draining is treated as new: it receives requests, and its next report
     /// gives its load.
     pub(super) fn resumed(&mut self, now: Time, id: ReplicaId) {
-        self.replicas.update(now, id, |r| {
+        self.fleet.update(now, id, |r| {
             if r.state == State::Draining {
                 r.state = State::Unproven;
             }
@@ -79,51 +77,41 @@ impl Routing {
     }
 
     pub(super) fn left(&mut self, now: Time, id: ReplicaId) {
-        self.schedule.leave(id);
         self.leave_place(now, id);
         both(&mut self.rule, &mut self.shadow).for_each(|rule| rule.clear(id));
         self.legs_left(now, id);
         self.actives.orphan(id);
-        self.replicas.leave(id);
+        self.fleet.leave(id);
         self.replicas_changed();
     }
 
     pub(super) fn replicas_changed(&mut self) {
-        self.serves.clear();
-        self.prefills.clear();
-        for id in self.replicas.ids() {
-            let Some(spec) = self.replicas.spec(*id) else { continue };
-            let answers = spec.pool.role.answers();
-            let of = if answers { &mut self.serves } else { &mut self.prefills };
-            for model in &spec.models {
-                of.entry(*model).or_default().push(*id);
-            }
-        }
+        self.fleet.list_models();
         for rule in both(&mut self.rule, &mut self.shadow) {
-            rule.policy.on_replicas_changed(&self.replicas);
+            rule.report(PolicyEvent::Replicas(self.fleet.replicas()));
         }
     }
 
     pub(super) fn set_cap(&mut self, id: ReplicaId) {
-        let tokens = self.replicas.kv_tokens(id).unwrap_or(self.config.default_kv_tokens);
+        let tokens = self.fleet.replicas().kv_tokens(id).unwrap_or(self.config.default_kv_tokens);
         both(&mut self.rule, &mut self.shadow).for_each(|rule| rule.set_cap(id, tokens));
     }
 
     pub(super) fn reported(&mut self, now: Time, id: ReplicaId, asked: Time, load: Load) {
         // A report can arrive from a replica that is not yet, or no longer, in the fleet.
-        if self.replicas.get(id).is_none() {
+        if self.fleet.get(id).is_none() {
             return;
         }
         let busy = self.is_busy(now, id);
-        let before = self.replicas.kv_tokens(id);
-        let probed = self.replicas.update(now, id, |r| {
+        let before = self.fleet.replicas().kv_tokens(id);
+        let probed = self.fleet.update(now, id, |r| {
             r.report(now, asked, load);
             core::mem::take(&mut r.probing)
         });
         let Some(probed) = probed else { return };
         self.mark_overdue(now, asked, id);
         self.say_up(now, id);
-        if self.replicas.kv_tokens(id) != before {
+        if self.fleet.replicas().kv_tokens(id) != before {
             self.set_cap(id);
         }
         // Reports also arrive unasked, in an answer's headers; only a probed one moves the
@@ -135,16 +123,16 @@ impl Routing {
     }
 
     pub(super) fn adapters_reported(&mut self, now: Time, id: ReplicaId, report: AdapterReport) {
-        if self.replicas.get(id).is_some() {
-            self.adapters.extend(&report.listed);
-            self.replicas.update(now, id, |r| r.adapters.reported(report));
+        if self.fleet.get(id).is_some() {
+            self.fleet.learn_adapters(&report.listed);
+            self.fleet.update(now, id, |r| r.adapters.reported(report));
         }
     }
 
     pub(super) fn probe_failed(&mut self, now: Time, id: ReplicaId) {
         let config = self.config.probe;
         let (mut probed, mut silent) = (false, false);
-        let went_down = self.replicas.update(now, id, |r| {
+        let went_down = self.fleet.update(now, id, |r| {
             probed = core::mem::take(&mut r.probing);
             r.probe_misses = r.probe_misses.saturating_add(1);
             if r.reported.is_some_and(|at| now.since(at) > config.stale) {
@@ -168,7 +156,7 @@ impl Routing {
             self.set_cap(id);
         }
         if silent {
-            self.outputs.push_back(Output::Down(id));
+            self.log.say(Output::Down(id));
         }
         if probed {
             self.next_probe(now, now, id, true);
@@ -178,7 +166,7 @@ impl Routing {
     /// Handles a replica whose status page is silent while it still answers requests.
     pub(super) fn alive(&mut self, now: Time, id: ReplicaId, asked: Time) {
         let stale = self.config.probe.stale;
-        let probed = self.replicas.update(now, id, |r| {
+        let probed = self.fleet.update(now, id, |r| {
             r.lives(now);
             if r.reported.is_some_and(|at| now.since(at) > stale) {
                 r.forget_report();
@@ -198,40 +186,35 @@ impl Routing {
 
     /// Reports to the driver that a replica that was down is alive.
     fn say_up(&mut self, now: Time, id: ReplicaId) {
-        if self.replicas.update(now, id, |r| core::mem::take(&mut r.silent)) == Some(true) {
-            self.outputs.push_back(Output::Up(id));
+        if self.fleet.update(now, id, |r| core::mem::take(&mut r.silent)) == Some(true) {
+            self.log.say(Output::Up(id));
         }
     }
 
     /// Whether a fresh report of this replica can change a decision.
     fn is_busy(&self, now: Time, id: ReplicaId) -> bool {
-        let outstanding = self.replicas.row(id).outstanding > 0;
-        let coming = self.last_arrival.is_some_and(|at| now.since(at) < IDLE_AFTER);
-        self.held.len() > 0 || outstanding || (coming && self.replicas.ids().len() > 1)
+        let outstanding = self.fleet.row(id).outstanding > 0;
+        let coming = self.traffic.is_coming(now);
+        !self.queue.is_empty() || outstanding || (coming && self.fleet.ids().len() > 1)
     }
 
     pub(super) fn next_probe(&mut self, asked: Time, now: Time, id: ReplicaId, busy: bool) {
         let pace = if busy { self.config.probe.busy } else { self.config.probe.idle };
         let at = (asked + pace).max(now);
-        self.schedule.set(at, id);
-        self.replicas.update(now, id, |r| r.next_probe = at);
+        self.fleet.probe_at(now, id, at);
     }
 
     /// Moves a replica's next probe after a change of the pace, unless one is in flight.
     pub(super) fn pace_probes(&mut self, now: Time, id: ReplicaId) {
-        if self.replicas.get(id).is_some_and(|r| !r.probing) {
-            self.schedule.leave(id);
-            let busy = self.is_busy(now, id);
-            let pace = if busy { self.config.probe.busy } else { self.config.probe.idle };
-            let at = self.schedule.enter(now, id, pace);
-            self.replicas.update(now, id, |r| r.next_probe = at);
-        }
+        let busy = self.is_busy(now, id);
+        let pace = if busy { self.config.probe.busy } else { self.config.probe.idle };
+        self.fleet.pace_probe(now, id, pace);
     }
 
     /// Counts the requests at a replica whose first token was due at `due`.
     pub(super) fn mark_overdue(&mut self, now: Time, due: Time, id: ReplicaId) {
         let actives = &mut self.actives;
-        let begun = self.replicas.update(now, id, |r| {
+        let begun = self.fleet.update(now, id, |r| {
             // An answer that does not stream shows no first token before its end, so reports are
             // the better sign: if nothing is pending, its prompt is computed.
             let reports = r.load.pending.is_some();

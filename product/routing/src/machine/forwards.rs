@@ -4,11 +4,13 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use meridian_base::{PeerId, ReplicaId, Time};
 
-use super::{Output, Routing};
+use super::Routing;
 use crate::active::{Active, Away, RequestStage};
 use crate::ending::Ending;
+use crate::output::Output;
 use crate::peer::Sent;
 use crate::policy::Forward;
+use crate::regions::Remembered;
 use crate::request::{Outcome, Usage};
 use crate::target::Target;
 
@@ -26,19 +28,19 @@ impl Routing {
     pub(super) fn forward(&mut self, now: Time, active: &mut Active, to: Forward) {
         let Forward { peer, why, meant, by_policy, .. } = to;
         let id = active.request.id;
-        let slot = meant.and_then(|r| self.snapshot.as_ref().and_then(|s| s.slot(peer, r)));
-        let blocks = |at: usize| self.scratch.beyond.matched.get(at).copied().unwrap_or(0);
+        let slot = meant.and_then(|replica| self.regions.slot(peer, replica));
+        let blocks = |target: usize| self.buffers.newest.blocks_away(target);
         let away = Away {
             meant,
             there: blocks(peer.index()),
             at_meant: slot.map_or(0, |s| blocks(usize::from(s))),
         };
         let known = slot.map_or(away.there, |_| away.at_meant);
-        active.matched = self.scratch.tokens(known);
+        active.matched = self.buffers.newest.tokens(known);
         active.unmatched = (active.request.prompt_tokens as f32 - active.matched).max(0.0);
         active.attempt += 1;
-        active.left_queue = active.place == RequestStage::Held;
-        active.place = RequestStage::Away(peer);
+        active.left_queue = active.stage == RequestStage::Held;
+        active.stage = RequestStage::Away(peer);
         active.recall = None;
         active.away = away;
         active.dispatched = now;
@@ -47,7 +49,7 @@ impl Routing {
         let pick = Some((Target::Peer(peer), why));
         self.note_shadow(now, active, attempt, pick);
         self.write_down(now, active, attempt, pick);
-        self.outputs.push_back(Output::Forward {
+        self.log.say(Output::Forward {
             id,
             peer,
             why,
@@ -58,21 +60,15 @@ impl Routing {
             self.check_credit(peer);
         }
         let sent = Sent { meant, unmatched: active.unmatched, growth: active.growth };
-        self.peers.sent(now, peer, id, sent);
-        if let Some(snapshot) = &mut self.snapshot {
-            snapshot.index().set_now(now);
-            snapshot.sent(peer, meant, &active.request.blocks);
-        }
+        self.regions.sent(now, peer, id, sent, &active.request.blocks);
     }
 
     /// Records a forward beyond the policy's credit, for [`Self::check_invariants`].
     fn check_credit(&mut self, peer: PeerId) {
-        let Some(row) = self.peers.row(peer) else { return };
-        let credit = self.rule.policy.forwarding().credit(row);
+        let Some(row) = self.regions.row(peer) else { return };
+        let credit = self.rule.forwarding().credit(row);
         let overdrawn = credit.is_some_and(|credit| row.since_tokens >= credit);
-        if let Some(known) = self.peers.get_mut(peer) {
-            known.overdrawn |= overdrawn;
-        }
+        self.regions.check_credit(peer, overdrawn);
     }
 
     /// An attempt at a peer ended.
@@ -83,24 +79,13 @@ impl Routing {
         peer: PeerId,
         end: End,
     ) {
-        active.place = RequestStage::Nowhere;
-        self.journal.end(now, active.decision, Ending::Attempt(end.outcome));
-        self.peers.ended(peer, active.request.id);
+        active.stage = RequestStage::Nowhere;
+        self.log.ended(now, active.decision, Ending::Attempt(end.outcome));
         // If a rule permits only some of the peer's replicas, those may be full while others have
         // free capacity. Its answer then says nothing about other requests.
         let elsewhere = end.outcome == Outcome::NoRoom
-            && self.places.forbid_one(&active.request.residence, self.peers.places(peer));
-        if let Some(known) = self.peers.get_mut(peer) {
-            match end.outcome {
-                Outcome::Done => known.totals.done += 1,
-                Outcome::ClientError => {}
-                Outcome::Full | Outcome::NoRoom => known.totals.full += 1,
-                _ => known.totals.failed += 1,
-            }
-            // Until its next digest.
-            let ends = matches!(end.outcome, Outcome::Done | Outcome::ClientError | Outcome::Died);
-            known.shut |= !ends && !elsewhere;
-        }
+            && self.regions.forbids_some(&active.request.residence, peer);
+        self.regions.ended(peer, active.request.id, end.outcome, elsewhere);
         // The peer tried two engines.
         active.died |= end.outcome == Outcome::Died;
         if end.outcome == Outcome::Done {
@@ -115,41 +100,30 @@ impl Routing {
             active.goes_on(now, end.extended);
             self.again(now, active, None, end.outcome);
         } else {
-            self.count_finish(now);
+            self.traffic.ended(now);
         }
         self.release(now);
     }
 
     /// Updates the snapshot to the peer's current contents.
     fn remember_away(&mut self, now: Time, active: &Active, peer: PeerId, end: &End) {
-        let Some(snapshot) = &mut self.snapshot else { return };
-        let (blocks, away) = (&active.request.blocks, active.away);
-        snapshot.index().set_now(now);
-        if end.outcome == Outcome::Done {
-            let served = end.served.or(away.meant);
-            snapshot.answered(peer, served, end.extended.as_deref().unwrap_or(blocks));
-            if let Some(meant) = away.meant.filter(|m| Some(*m) != served) {
-                snapshot.not_there(peer, meant, blocks, away.at_meant);
-            }
-        } else if !active.first_token {
-            snapshot.unsent(peer, blocks, away.there);
-            if let Some(meant) = away.meant {
-                snapshot.not_there(peer, meant, blocks, away.at_meant);
-            }
-        }
+        let blocks = &active.request.blocks;
+        let told = match end.outcome {
+            Outcome::Done => Remembered::Done {
+                served: end.served,
+                held: end.extended.as_deref().unwrap_or(blocks),
+            },
+            _ if active.first_token => Remembered::Computed,
+            _ => Remembered::Unknown,
+        };
+        self.regions.remember(now, peer, active.away, blocks, told);
     }
 
     /// The client of a forwarded request disconnected.
     pub(super) fn forward_cancelled(&mut self, now: Time, active: &mut Active, peer: PeerId) {
-        active.place = RequestStage::Nowhere;
-        self.peers.ended(peer, active.request.id);
-        let end = End {
-            outcome: Outcome::ClientError,
-            retry: false,
-            usage: None,
-            extended: None,
-            served: None,
-        };
-        self.remember_away(now, active, peer, &end);
+        active.stage = RequestStage::Nowhere;
+        self.regions.cancelled(peer, active.request.id);
+        let told = if active.first_token { Remembered::Computed } else { Remembered::Unknown };
+        self.regions.remember(now, peer, active.away, &active.request.blocks, told);
     }
 }

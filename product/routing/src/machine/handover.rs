@@ -20,8 +20,8 @@ impl Routing {
     /// The data about a replica's cache and speed.
     #[must_use]
     pub fn holdings(&self, id: ReplicaId) -> Holdings {
-        let index = self.rule.index.as_ref();
-        let speed = self.replicas.get(id).map(|replica| replica.speed);
+        let index = self.rule.index();
+        let speed = self.fleet.get(id).map(|replica| replica.speed);
         Holdings {
             branches: index.map_or_else(Vec::new, |index| index.holdings(id.0, MOST_HOLDINGS)),
             ms_per_token: speed.filter(|s| s.is_learned()).map(|s| s.ms_per_token() as f32),
@@ -30,14 +30,14 @@ impl Routing {
 
     pub(super) fn inherited(&mut self, now: Time, id: ReplicaId, holdings: &Holdings) {
         // A replica that is gone or down has nothing cached any more.
-        if self.replicas.get(id).is_none_or(|replica| replica.state == State::Down) {
+        if self.fleet.get(id).is_none_or(|replica| replica.state == State::Down) {
             return;
         }
-        for index in both(&mut self.rule, &mut self.shadow).filter_map(|rule| rule.index.as_mut()) {
-            index.inherit(id.0, &holdings.branches);
+        for rule in both(&mut self.rule, &mut self.shadow) {
+            rule.learn_holdings(id, &holdings.branches);
         }
         if let Some(speed) = holdings.ms_per_token.filter(|ms| ms.is_finite() && *ms > 0.0) {
-            self.replicas.update(now, id, |replica| replica.speed.assume(speed.into()));
+            self.fleet.update(now, id, |replica| replica.speed.assume(speed.into()));
         }
         self.release(now);
     }

@@ -15,6 +15,7 @@ use super::shadow::both;
 use crate::active::{Active, RequestStage};
 use crate::ending::Ending;
 use crate::legs::Fetch;
+use crate::policy::PolicyEvent;
 use crate::replica::Work;
 use crate::request::{Outcome, Usage};
 
@@ -28,14 +29,15 @@ impl Routing {
     /// to the decision.
     pub(super) fn fetch(&self, active: &Active, from: ReplicaId, to: ReplicaId) -> Fetch {
         let prompt = active.request.prompt_tokens as f32;
-        let matched = self.scratch.matched_tokens(from);
+        let scratch = &self.buffers.newest;
+        let matched = scratch.matched_tokens(from);
         Fetch {
             from,
             matched,
             unmatched: (prompt - matched).max(0.0),
             in_front: self.in_front(from),
             prompt,
-            tokens: (prompt - self.scratch.matched_tokens(to)).max(0.0),
+            tokens: (prompt - scratch.matched_tokens(to)).max(0.0),
             ended: None,
             crossing: 0.0,
             waits: false,
@@ -47,7 +49,7 @@ impl Routing {
         let Fetch { prompt, unmatched, .. } = fetch;
         let work = Work { prompt, prefill: unmatched, kv: unmatched, reply: ONE };
         self.book(now, active.request.id, fetch.from, work);
-        self.replicas.update(now, to, |r| {
+        self.fleet.update(now, to, |r| {
             r.legs.expect(fetch.tokens);
             // If its breaker is half open, this request is the one that passes.
             r.breaker.sent(now);
@@ -57,7 +59,7 @@ impl Routing {
     /// The prefill leg of a request succeeded, with these token counts.
     pub(super) fn prefilled(&mut self, now: Time, id: RequestId, usage: Option<Usage>) {
         let Some(mut active) = self.actives.take(id) else { return };
-        if let RequestStage::Prefilling(to) = active.place {
+        if let RequestStage::Prefilling(to) = active.stage {
             self.hand_over(now, &mut active, to);
             self.learn_prefill(now, &active, usage);
             self.prefill_succeeded(now, &active);
@@ -69,7 +71,7 @@ impl Routing {
     /// The first token of a request shows that its prefill leg has succeeded.
     pub(super) fn prefill_seen(&mut self, now: Time, id: RequestId) {
         let Some(mut active) = self.actives.take(id) else { return };
-        if let RequestStage::Prefilling(to) = active.place {
+        if let RequestStage::Prefilling(to) = active.stage {
             self.hand_over(now, &mut active, to);
             self.prefill_succeeded(now, &active);
         }
@@ -79,7 +81,7 @@ impl Routing {
     /// Counts a prefill leg that succeeded.
     fn prefill_succeeded(&mut self, now: Time, active: &Active) {
         let Some(fetch) = active.fetch else { return };
-        self.replicas.update(now, fetch.from, |r| {
+        self.fleet.update(now, fetch.from, |r| {
             r.prefilled(now, r.speed.ms_per_token() * f64::from(fetch.unmatched));
             r.succeeded();
         });
@@ -89,8 +91,8 @@ impl Routing {
     fn learn_prefill(&mut self, now: Time, active: &Active, usage: Option<Usage>) {
         let Some(fetch) = active.fetch else { return };
         let ttft_ms = now.since(active.dispatched).as_secs_f64() * 1e3;
-        let mean = self.replicas.columns().mean_ms_per_token();
-        let learned = self.replicas.update(now, fetch.from, |r| {
+        let mean = self.fleet.replicas().columns().mean_ms_per_token();
+        let learned = self.fleet.update(now, fetch.from, |r| {
             let knew = r.speed.is_learned();
             if knew {
                 r.speed.assume(f64::from(mean));
@@ -105,10 +107,10 @@ impl Routing {
             !knew && r.speed.is_learned()
         });
         if learned == Some(true) {
-            self.replicas.share_speed(now, fetch.from);
+            self.fleet.share_speed(now, fetch.from);
         }
         for rule in both(&mut self.rule, &mut self.shadow) {
-            rule.policy.on_first_token(now, fetch.from, ttft_ms);
+            rule.report(PolicyEvent::FirstToken { replica: fetch.from, ttft_ms });
         }
     }
 
@@ -116,18 +118,18 @@ impl Routing {
     pub(super) fn hand_over(&mut self, now: Time, active: &mut Active, to: ReplicaId) {
         let Some(mut fetch) = active.fetch else { return };
         self.leave_prefill(now, active);
-        self.replicas.update(now, to, |r| {
+        self.fleet.update(now, to, |r| {
             r.legs.came(fetch.tokens);
             if let Some(promise) = r.promised.as_mut().filter(|p| p.to == active.request.id) {
                 promise.at = now;
             }
         });
-        let moving = |id| self.replicas.get(id).map_or(0.0, |r| r.legs.moving_tokens);
+        let moving = |id| self.fleet.get(id).map_or(0.0, |r| r.legs.moving_tokens);
         fetch.crossing = fetch.tokens + moving(fetch.from).max(moving(to));
         fetch.ended = Some(now);
         fetch.waits = self.waits_at(to, fetch.tokens);
-        (active.fetch, active.place) = (Some(fetch), RequestStage::At(to));
-        self.replicas.update(now, fetch.from, |r| r.legs.hold(&fetch));
+        (active.fetch, active.stage) = (Some(fetch), RequestStage::At(to));
+        self.fleet.update(now, fetch.from, |r| r.legs.hold(&fetch));
         let Fetch { prompt, tokens, .. } = fetch;
         self.book(
             now,
@@ -135,14 +137,14 @@ impl Routing {
             to,
             Work { prompt, prefill: 0.0, kv: tokens, reply: active.reply },
         );
-        self.replicas.update(now, to, |r| r.legs.fetch(&fetch));
+        self.fleet.update(now, to, |r| r.legs.fetch(&fetch));
     }
 
     /// Whether more than a transfer delays the first token at a replica: prompts ahead, pending
     /// requests that fetch nothing, or no room for these tokens.
     fn waits_at(&self, to: ReplicaId, tokens: f32) -> bool {
-        let row = self.replicas.row(to);
-        let fetching = self.replicas.get(to).map_or(0, |r| r.legs.fetching);
+        let row = self.fleet.row(to);
+        let fetching = self.fleet.get(to).map_or(0, |r| r.legs.fetching);
         row.front_tokens > 0.0 || row.pending > fetching || row.kv_free < tokens
     }
 
@@ -152,7 +154,7 @@ impl Routing {
         let (id, overdue) = (active.request.id, core::mem::take(&mut active.overdue));
         let computed = core::mem::take(&mut active.first_token);
         self.say_ended(active, fetch.from);
-        self.replicas.update(now, fetch.from, |r| {
+        self.fleet.update(now, fetch.from, |r| {
             if !computed {
                 r.first_token(id, fetch.unmatched);
             }
@@ -169,8 +171,8 @@ impl Routing {
         to: ReplicaId,
     ) -> Option<Fetch> {
         let fetch = active.fetch.take()?;
-        self.replicas.update(now, fetch.from, |r| r.legs.release(&fetch));
-        self.replicas.update(now, to, |r| r.legs.fetched(&fetch));
+        self.fleet.update(now, fetch.from, |r| r.legs.release(&fetch));
+        self.fleet.update(now, to, |r| r.legs.fetched(&fetch));
         Some(fetch)
     }
 
@@ -187,7 +189,7 @@ impl Routing {
     /// A request whose answer does not stream runs, so its KV no longer counts as under way.
     pub(super) fn presume_fetched(&mut self, now: Time, id: RequestId) {
         let Some(mut active) = self.actives.take(id) else { return };
-        if let RequestStage::At(to) = active.place {
+        if let RequestStage::At(to) = active.stage {
             active.presumed = self.end_fetch(now, &mut active, to).or(active.presumed);
         }
         self.actives.insert(active);
@@ -196,10 +198,10 @@ impl Routing {
     /// The first token of a request shows that its KV arrived.
     pub(super) fn fetched(&mut self, now: Time, id: RequestId) {
         let Some(mut active) = self.actives.take(id) else { return };
-        if let RequestStage::At(to) = active.place
+        if let RequestStage::At(to) = active.stage
             && let Some(fetch) = self.end_fetch(now, &mut active, to)
             && self.count_fetched(now, &fetch, to)
-            && let (Some(from), Some(at)) = (self.replicas.get(fetch.from), self.replicas.get(to))
+            && let (Some(from), Some(at)) = (self.fleet.get(fetch.from), self.fleet.get(to))
             && active.request.streams
             && !fetch.waits
             && fetch.ended.is_some_and(|ended| ended < now)
@@ -207,15 +209,15 @@ impl Routing {
             let ms = now.since(fetch.ended.unwrap_or(now)).as_secs_f32() * 1e3;
             let ms = (ms - at.spec.rtt.as_secs_f32() * 1e3).max(0.0);
             let ends = ((fetch.from, from.spec.pool), (to, at.spec.pool));
-            self.links.learn(ends.0, ends.1, ms, fetch.crossing);
+            self.fleet.links_mut().learn(ends.0, ends.1, ms, fetch.crossing);
         }
         self.actives.insert(active);
     }
 
     /// Counts a transfer that succeeded; true if the replica is still here.
     pub(super) fn count_fetched(&mut self, now: Time, fetch: &Fetch, to: ReplicaId) -> bool {
-        self.links.succeeded(fetch.from, to);
-        let counted = self.replicas.update(now, to, |r| {
+        self.fleet.links_mut().succeeded(fetch.from, to);
+        let counted = self.fleet.update(now, to, |r| {
             r.totals.fetched += 1;
             r.totals.fetched_tokens += fetch.tokens as u64;
         });
@@ -225,7 +227,7 @@ impl Routing {
     /// The prefill leg of a request failed, and its driver has ended the other one, if it began.
     pub(super) fn prefill_failed(&mut self, now: Time, id: RequestId, outcome: Outcome) {
         let Some(mut active) = self.actives.take(id) else { return };
-        let from = match (active.place, active.fetch) {
+        let from = match (active.stage, active.fetch) {
             (RequestStage::Prefilling(to), Some(fetch)) => {
                 self.withdraw(now, &mut active, to);
                 self.settle(now, &active, fetch.from, outcome, None);
@@ -244,7 +246,7 @@ impl Routing {
                 return;
             }
         };
-        self.journal.end(now, active.decision, Ending::Prefill(outcome));
+        self.log.ended(now, active.decision, Ending::Prefill(outcome));
         // A full engine has not failed, and takes no attempt either.
         let is_full = matches!(outcome, Outcome::Full | Outcome::NoRoom);
         active.prefills_failed += u32::from(!is_full);
@@ -264,7 +266,7 @@ impl Routing {
     fn take_back(&mut self, now: Time, active: &mut Active, to: ReplicaId) {
         active.stays_whole |= self.settle_fetch(now, active, to).is_some();
         self.leave_replica(now, active, to);
-        self.replicas.update(now, to, |r| r.breaker.neutral());
+        self.fleet.update(now, to, |r| r.breaker.neutral());
         self.forget(active, to, active.matched);
         self.shadow_forget(active, to, false);
     }
@@ -275,7 +277,7 @@ impl Routing {
         match (active.fetch, outcome) {
             (_, Outcome::Done) => self.prefill_succeeded(now, active),
             (Some(fetch), _) => {
-                self.replicas.update(now, fetch.from, |r| r.breaker.neutral());
+                self.fleet.update(now, fetch.from, |r| r.breaker.neutral());
             }
             (None, _) => {}
         }
@@ -293,7 +295,7 @@ impl Routing {
     ) -> bool {
         match outcome {
             Outcome::EngineError => {
-                self.links.failed(now, fetch.from, to);
+                self.fleet.links_mut().failed(now, fetch.from, to);
                 active.stays_whole = true;
                 true
             }
@@ -309,10 +311,10 @@ impl Routing {
     pub(super) fn withdraw(&mut self, now: Time, active: &mut Box<Active>, to: ReplicaId) {
         self.leave_prefill(now, active);
         let Some(fetch) = active.fetch.take() else { return };
-        active.place = RequestStage::Nowhere;
+        active.stage = RequestStage::Nowhere;
         self.say_ended(active, to);
         let id = active.request.id;
-        self.replicas.update(now, to, |r| {
+        self.fleet.update(now, to, |r| {
             r.legs.came(fetch.tokens);
             r.breaker.neutral();
             r.promised = r.promised.filter(|promise| promise.to != id);
@@ -329,7 +331,7 @@ impl Routing {
     pub(super) fn legs_left(&mut self, now: Time, id: ReplicaId) {
         for request in self.actives.with_legs_at(id) {
             let Some(mut active) = self.actives.take(request) else { continue };
-            match active.place {
+            match active.stage {
                 RequestStage::Prefilling(to) if to != id => {
                     self.hand_over(now, &mut active, to);
                     self.end_fetch(now, &mut active, to);
@@ -338,9 +340,9 @@ impl Routing {
                     let from = active.fetch.map(|fetch| fetch.from);
                     self.withdraw(now, &mut active, to);
                     if let Some(from) = from {
-                        self.replicas.update(now, from, |r| r.breaker.neutral());
+                        self.fleet.update(now, from, |r| r.breaker.neutral());
                     }
-                    active.place = RequestStage::Orphan;
+                    active.stage = RequestStage::Orphan;
                 }
                 RequestStage::At(to) => {
                     self.end_fetch(now, &mut active, to);
@@ -348,28 +350,6 @@ impl Routing {
                 _ => {}
             }
             self.actives.insert(active);
-        }
-        self.links.leave(id);
-    }
-
-    /// Checks that every leg is counted once at each of its replicas.
-    pub(super) fn check_legs(&self) {
-        for id in self.replicas.ids().iter().copied() {
-            let Some(replica) = self.replicas.get(id) else { continue };
-            let (coming, fetching, held) = self.actives.legs_at(id);
-            let legs = replica.legs;
-            assert_eq!(
-                (legs.coming, legs.fetching),
-                (coming, fetching),
-                "coming to {id}, fetching"
-            );
-            assert_eq!(legs.held, held, "prompts held at {id}");
-            if coming == 0 {
-                assert_eq!(legs.coming_tokens, 0.0, "nothing comes to {id}");
-            }
-            if fetching + held == 0 {
-                assert_eq!(legs.moving_tokens, 0.0, "nothing moves at {id}");
-            }
         }
     }
 }

@@ -2,34 +2,61 @@
 
 use meridian_base::{PeerId, Priority, ReplicaId, RequestId, Time};
 
-use super::decide::{Choice, Sending};
-use super::{CLOSED_RETICK, RETICK, Routing};
+use super::Routing;
+use crate::decide::{Choice, Sending};
 use crate::why::Ineligible;
 
 impl Routing {
     /// Dispatches held requests while any of the first ones fits.
     pub(super) fn release(&mut self, now: Time) {
-        if self.held.len() > 0 && self.may_find(now) {
-            while self.held.len() > 0 && self.anybody_open() && self.release_one(now) {}
-            self.looked(now);
+        if !self.queue.is_empty() && self.may_find(now) {
+            while !self.queue.is_empty() && self.anybody_open() && self.release_one(now) {}
+            let waits = !self.queue.is_empty() && self.rule.features().waits_for_room;
+            let in_vain = waits && self.anybody_open();
+            self.queue.searched(now, in_vain);
         }
         while self.promise(now) {}
-        self.retick = match self.held.len() {
-            0 => None,
-            _ => Some(self.retick.unwrap_or(Time::MAX).min(self.next_look(now))),
-        };
+        if !self.queue.is_empty() {
+            let (is_open, is_promisable) = (self.anybody_open(), self.is_promisable());
+            self.queue.look_again(now, is_open, is_promisable);
+        } else {
+            self.queue.look_no_more();
+        }
     }
 
-    /// When to examine held requests again without an event. While no replica is open, time alone
-    /// opens none, but it may bring a promise.
-    fn next_look(&self, now: Time) -> Time {
-        let again = match (self.look_again(), self.anybody_open()) {
-            (Some(again), _) => again,
-            (None, true) => return now + RETICK,
-            (None, false) => now + CLOSED_RETICK,
-        };
-        let promise = self.promise_due().map_or(Time::MAX, |due| due.max(now + RETICK));
-        promise.min(again)
+    /// Saves all free capacities before an event changes them.
+    #[inline]
+    pub(super) fn before_event(&mut self, now: Time) {
+        if self.queue.searched_in_vain() {
+            self.note_rooms(now);
+        }
+    }
+
+    /// Whether searching the queue may find a request to send.
+    fn may_find(&mut self, now: Time) -> bool {
+        self.queue.is_search_due(now) || self.note_rooms(now)
+    }
+
+    /// Saves all free capacities; true if one has grown since the last time.
+    fn note_rooms(&mut self, now: Time) -> bool {
+        let is_open = self.regions.are_open();
+        let peers = if is_open { self.tables().open_beyond(now) } else { 0 };
+        self.queue.note_rooms(self.fleet.rooms(), self.fleet.replicas().rows(), peers)
+    }
+
+    /// Whether any event may release a held request, not only one that frees capacity.
+    #[must_use]
+    pub fn minds_all_news(&self) -> bool {
+        !self.queue.searched_in_vain() && self.anybody_open()
+    }
+
+    /// Whether a digest from a peer with this many held requests, and with or without capacity, may
+    /// release a held request. After a search without result, only a digest of a peer that accepted
+    /// nothing then may.
+    #[must_use]
+    pub fn minds_digest(&self, peer: PeerId, held: u32, room: bool) -> bool {
+        let Some(took) = self.queue.took(1 << peer.0) else { return room };
+        room && !took && held <= self.config.peering.most_held(self.queue.len())
     }
 
     /// Whether any replica that answers could take any request. Most events open no replica, and
@@ -37,20 +64,20 @@ impl Routing {
     #[must_use]
     pub fn anybody_open(&self) -> bool {
         // A request pinned to a draining replica may still go there.
-        let drains = |id: &ReplicaId| self.replicas.row(*id).closed == Some(Ineligible::Draining);
-        let rooms = self.replicas.rooms().iter().zip(self.replicas.rows());
+        let drains = |id: &ReplicaId| self.fleet.row(*id).closed == Some(Ineligible::Draining);
+        let rooms = self.fleet.rooms().iter().zip(self.fleet.replicas().rows());
         rooms.into_iter().any(|(room, row)| *room >= 0.0 && row.pool.role.answers())
-            || self.replicas.ids().iter().any(drains)
-            || self.has_second_layer() && self.peers.ids().iter().any(|id| self.takes(*id))
+            || self.fleet.ids().iter().any(drains)
+            || self.regions.are_open() && self.regions.ids().iter().any(|id| self.takes(*id))
     }
 
     fn takes(&self, id: PeerId) -> bool {
-        self.peers.row(id).is_some_and(|row| row.eligible > 0)
+        self.regions.row(id).is_some_and(|row| row.eligible > 0)
     }
 
     /// Sends one held request, of the highest class in which one fits; false if none fits.
     pub(super) fn release_one(&mut self, now: Time) -> bool {
-        self.held.priorities().any(|priority| self.release_of(now, priority))
+        self.queue.priorities().any(|priority| self.release_of(now, priority))
     }
 
     /// Sends the best fitting of the first held requests of a class; false if none fits.
@@ -58,14 +85,14 @@ impl Routing {
     /// If the policy scores, the request with the lowest score goes; otherwise the first that fits.
     /// A request that has waited past `patience` goes before both.
     fn release_of(&mut self, now: Time, priority: Priority) -> bool {
-        let mut order = core::mem::take(&mut self.released);
-        self.held.front(now, priority, &mut order);
-        let impatient = self.held.impatient(now, priority);
+        let mut order = core::mem::take(&mut self.buffers.order);
+        self.queue.front(now, priority, &mut order);
+        let impatient = self.queue.impatient(now, priority);
         let best = self.best_of(now, &order, impatient);
-        self.released = order;
+        self.buffers.order = order;
         let Some((to, id)) = best else { return false };
         let Some(mut active) = self.actives.take(id) else { return false };
-        self.held.release(&active.request);
+        self.queue.release(&active.request);
         self.send(now, &mut active, to);
         self.actives.insert(active);
         true
@@ -80,7 +107,7 @@ impl Routing {
         impatient: Option<RequestId>,
     ) -> Option<(Sending, RequestId)> {
         self.write_dispatch();
-        let beyond = self.open_beyond(now);
+        let beyond = self.tables().open_beyond(now);
         let mut best: Option<(f64, Sending, RequestId)> = None;
         for id in order.iter().copied() {
             if self.stays(id, beyond) {
@@ -95,7 +122,7 @@ impl Routing {
                 Some(score) if impatient != Some(id) => {
                     if best.is_none_or(|(least, ..)| score < least) {
                         best = Some((score, to, id));
-                        core::mem::swap(&mut self.scratch, &mut self.best_scratch);
+                        core::mem::swap(&mut self.buffers.newest, &mut self.buffers.best);
                     }
                 }
                 // Without a score to compare, the first that fits goes.
@@ -103,7 +130,7 @@ impl Routing {
             }
         }
         let (_, to, id) = best?;
-        core::mem::swap(&mut self.scratch, &mut self.best_scratch);
+        core::mem::swap(&mut self.buffers.newest, &mut self.buffers.best);
         Some((to, id))
     }
 
@@ -111,7 +138,7 @@ impl Routing {
     /// decision: it fits nowhere here, and no peer accepts requests. False if that is not enough to
     /// tell.
     fn stays(&mut self, id: RequestId, beyond: u64) -> bool {
-        let second_layer = self.has_second_layer();
+        let second_layer = self.regions.are_open();
         let Some(active) = self.actives.get_mut(id) else { return false };
         let request = &active.request;
         let nowhere_else =
@@ -120,12 +147,12 @@ impl Routing {
         if !nowhere_else || !plain || !active.tried.is_empty() {
             return false;
         }
-        let (Some(recall), Some(index)) = (&mut active.recall, &self.rule.index) else {
+        let (Some(recall), Some(index)) = (&mut active.recall, self.rule.index()) else {
             return false;
         };
-        let rooms = self.replicas.rooms();
+        let rooms = self.fleet.rooms();
         let depths = recall.here.depths(index, rooms.len());
-        let (Some(depths), Some(ids)) = (depths, self.serves.get(&request.model)) else {
+        let (Some(depths), Some(ids)) = (depths, self.fleet.serving(request.model)) else {
             return false;
         };
         let (prompt, growth) = (request.prompt_tokens as f32, active.growth);

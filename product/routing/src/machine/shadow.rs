@@ -1,7 +1,6 @@
 //! The shadow policy decides beside the policy in force (see `crate::shadow`).
 //!
-//! It takes the place of the policy for one choice, with its own index, buffers and random draws,
-//! and then gives it back. Its turn is when a decision is recorded: the driver has taken a dispatch by
+//! It decides by the same tables, with its own rule, index, buffers and random draws. Its turn is when a decision is recorded: the driver has taken a dispatch by
 //! then, and the region is still as it was. So it can't change a decision.
 //!
 //! It is not asked where no policy decided: about a refusal, a promise, or a request that a peer
@@ -12,13 +11,14 @@ use alloc::vec::Vec;
 use meridian_base::{ReplicaId, RequestId, Time};
 
 use super::Routing;
-use super::decide::{Choice, Scratch};
-use super::rule::{Bounds, PolicyState};
 use crate::active::Active;
-use crate::admission::Admission;
-use crate::alternatives::{FirstToken, handed_over};
+use crate::alternatives::handed_over;
+use crate::config::ShadowConfig;
+use crate::decide::{self, Choice, Scratch, Tables};
 use crate::explain::CandidateRow;
-use crate::policy::{Dispatched, Params, Spec};
+use crate::first_token::FirstToken;
+use crate::policy::{Dispatched, PolicyEvent};
+use crate::rule::{Bounds, PolicyState};
 use crate::shadow::{Compared, Placed, ShadowTotals, Shadowed, Would};
 use crate::target::Target;
 use crate::why::Why;
@@ -26,27 +26,7 @@ use crate::why::Why;
 /// The stream of a shadow's random draws, if it is another policy than the one in force.
 const STREAM: u64 = 0x5348_4144_4F57;
 
-/// The configuration of a shadow policy.
-#[derive(Clone, Debug)]
-pub struct ShadowConfig {
-    /// The policy.
-    pub policy: &'static Spec,
-    /// Complete parameters of it.
-    pub params: Params,
-    /// When a replica may receive another request, by its rule.
-    pub admission: Admission,
-}
-
-impl ShadowConfig {
-    /// `policy` with its published defaults.
-    #[must_use]
-    pub fn new(policy: &'static Spec) -> ShadowConfig {
-        let (params, admission) = (Params::defaults(policy), policy.admission);
-        ShadowConfig { policy, params, admission }
-    }
-}
-
-pub(crate) struct Shadow {
+pub(super) struct Shadow {
     config: ShadowConfig,
     rule: PolicyState,
     scratch: Scratch,
@@ -82,26 +62,26 @@ impl Routing {
         self.config.shadow.clone_from(&config);
         let before = self.shadow.take();
         let Some(config) = config else { return };
-        let mut rule =
-            PolicyState::new((config.policy, &config.params), config.admission, self.bounds());
         // The same policy draws the same numbers, so only other parameters make a difference.
         let is_same = config.policy.name == self.config.policy.name;
-        rule.stream = if is_same { 0 } else { STREAM };
+        let seed = self.rule.seed() ^ if is_same { 0 } else { STREAM };
+        let policy = (config.policy, &config.params);
+        let mut rule = PolicyState::new(seed, policy, config.admission, self.bounds());
         if let Some(mut before) = before {
             rule.inherit(&mut before.rule);
         }
-        rule.policy.on_replicas_changed(&self.replicas);
-        rule.policy.on_peers_changed(&self.peers);
-        rule.replay(&self.actives, &self.replicas);
+        rule.report(PolicyEvent::Replicas(self.fleet.replicas()));
+        rule.report(PolicyEvent::Peers(self.regions.peers()));
+        rule.replay(&self.actives, self.fleet.replicas());
         let (scratch, rooms, totals) = (Scratch::default(), Vec::new(), ShadowTotals::default());
         self.shadow = Some(Box::new(Shadow { config, rule, scratch, rooms, totals }));
-        for id in self.replicas.ids().to_vec() {
+        for id in self.fleet.ids().to_vec() {
             self.set_cap(id);
         }
     }
 
     pub(super) fn bounds(&self) -> Bounds {
-        let highest = self.replicas.ids().iter().map(|id| id.index() + 1).max();
+        let highest = self.fleet.ids().iter().map(|id| id.index() + 1).max();
         let targets = usize::from(self.config.max_replicas).max(highest.unwrap_or(0));
         Bounds { entries: self.config.index_entries, targets }
     }
@@ -117,9 +97,8 @@ impl Routing {
     ) -> Option<Shadowed> {
         let mut shadow = self.shadow.take()?;
         let counted = core::mem::replace(&mut active.attempt, attempt.saturating_sub(1));
-        self.just_left = did.is_some() && active.left_queue;
-        let choice = self.choose_as(now, active, &mut shadow);
-        self.just_left = false;
+        let just_left = did.is_some() && active.left_queue;
+        let choice = self.choose_as(now, active, &mut shadow, just_left);
         active.attempt = counted;
         let prefill = choice.prefill();
         let pick = choice.pick();
@@ -159,22 +138,22 @@ impl Routing {
         }
     }
 
-    /// The choice of the shadow's policy, which takes the place of the one in force for it.
-    fn choose_as(&mut self, now: Time, active: &Active, shadow: &mut Shadow) -> Choice {
-        let admission = shadow.rule.admission;
-        let own_rooms = admission != self.rule.admission;
-        if own_rooms {
-            self.replicas.rooms_by(admission, &mut shadow.rooms);
-            self.replicas.swap_rooms(&mut shadow.rooms);
+    /// The choice by the shadow's rule about a request that may have `just_left` the queue.
+    fn choose_as(
+        &self,
+        now: Time,
+        active: &Active,
+        shadow: &mut Shadow,
+        just_left: bool,
+    ) -> Choice {
+        let Shadow { rule, scratch, rooms, .. } = shadow;
+        let mut tables = Tables { rule, just_left, ..self.tables() };
+        if rule.admission() != self.rule.admission() {
+            self.fleet.replicas().rooms_by(rule.admission(), rooms);
+            tables.rooms = rooms;
         }
-        core::mem::swap(&mut self.rule, &mut shadow.rule);
-        shadow.scratch.beyond.clear();
-        let choice = self.weigh(now, active, &mut shadow.scratch);
-        core::mem::swap(&mut self.rule, &mut shadow.rule);
-        if own_rooms {
-            self.replicas.swap_rooms(&mut shadow.rooms);
-        }
-        choice
+        scratch.start_afresh();
+        decide::decide(&tables, now, active, scratch)
     }
 
     /// The figures of both picks, if both are replicas of this region.
@@ -185,7 +164,7 @@ impl Routing {
         did: Option<Placed>,
         would: Option<Placed>,
     ) -> Option<Compared> {
-        let by = if self.rule.index.is_some() { &self.scratch } else { shadow };
+        let by = if self.rule.index().is_some() { &self.buffers.newest } else { shadow };
         let (matched, first) = self.promised(active, by, did?)?;
         let (shadow_matched, shadow_first) = self.promised(active, by, would?)?;
         let is_known = first.ms.is_finite() && shadow_first.ms.is_finite();
@@ -206,7 +185,7 @@ impl Routing {
             ineligible: None,
             matched_tokens: by.matched_tokens(id),
             prompt_tokens: active.request.prompt_tokens,
-            row: *self.replicas.row(id),
+            row: *self.fleet.row(id),
             loading_ms: 0.0,
         };
         let (to, from) = (row(replica), prefill.map(row));
@@ -214,7 +193,7 @@ impl Routing {
             None => (to.matched_tokens, to.first_token()),
             Some(from) => {
                 let ends = ((from.replica, from.row.pool), (to.replica, to.row.pool));
-                let pace = self.links.pace(ends.0, ends.1);
+                let pace = self.fleet.links().pace(ends.0, ends.1);
                 (from.matched_tokens, handed_over(&from, &to, pace))
             }
         })
@@ -228,17 +207,18 @@ impl Routing {
         let from = active.fetch.map(|fetch| fetch.from);
         for (leg, to) in [from, Some(replica)].into_iter().enumerate() {
             let Some(to) = to else { continue };
-            let index = shadow.rule.index.as_ref();
+            let index = shadow.rule.index();
             let kept = index.map_or(0, |index| index.longest(&request.blocks, to.0));
             active.shadow_kept[leg] = kept;
             let matched = (kept as f32 * request.block_tokens).min(prompt);
             let computes = leg == 0 || from.is_none();
             if shadow.rule.sent(to, &request.blocks).is_some() && computes {
-                shadow.rule.hits.add(matched, prompt + active.reply);
+                shadow.rule.count_hits(matched, prompt + active.reply);
             }
             let unmatched = if computes { prompt - matched } else { 0.0 };
-            let prefill_ms = unmatched * self.replicas.row(to).ms_per_token;
-            shadow.rule.policy.on_dispatched(at, Dispatched { request, replica: to, prefill_ms });
+            let prefill_ms = unmatched * self.fleet.row(to).ms_per_token;
+            let sent = Dispatched { at, request, replica: to, prefill_ms };
+            shadow.rule.report(PolicyEvent::Dispatched(sent));
         }
     }
 

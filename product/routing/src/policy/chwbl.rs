@@ -11,10 +11,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 use meridian_base::{Rng, mix};
 
-use super::{Param, Pick, Policy, Spec, View, choose};
+use super::{Param, Pick, Policy, PolicyEvent, Spec, View, choose};
 use crate::admission::Admission;
 use crate::explain::{CandidateRow, Decision};
-use crate::replicas::Replicas;
 use crate::ring::Ring;
 
 pub(super) static SPEC: Spec = Spec {
@@ -71,7 +70,9 @@ impl Policy for Chwbl {
         vec![("outstanding", f64::from(c.row.outstanding))]
     }
 
-    fn on_replicas_changed(&mut self, replicas: &Replicas) {
-        self.ring = Ring::new(&choose::members(replicas), self.vnodes);
+    fn update(&mut self, event: PolicyEvent<'_>) {
+        if let PolicyEvent::Replicas(replicas) = event {
+            self.ring = Ring::new(&choose::members(replicas), self.vnodes);
+        }
     }
 }

@@ -7,9 +7,8 @@
 use alloc::boxed::Box;
 use meridian_base::Rng;
 
-use super::{Param, Pick, Policy, Spec, View, choose};
+use super::{Param, Pick, Policy, PolicyEvent, Spec, View, choose};
 use crate::admission::Admission;
-use crate::replicas::Replicas;
 use crate::ring::Ring;
 
 pub(super) static SPEC: Spec = Spec {
@@ -41,7 +40,9 @@ impl Policy for ConsistentHash {
         Pick::unscored(replica, why)
     }
 
-    fn on_replicas_changed(&mut self, replicas: &Replicas) {
-        self.ring = Ring::new(&choose::members(replicas), self.vnodes);
+    fn update(&mut self, event: PolicyEvent<'_>) {
+        if let PolicyEvent::Replicas(replicas) = event {
+            self.ring = Ring::new(&choose::members(replicas), self.vnodes);
+        }
     }
 }

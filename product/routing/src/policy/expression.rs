@@ -31,7 +31,7 @@ pub use self::ops::{FUNCTIONS, Known};
 use self::program::{Program, Registers};
 use super::choose::Least;
 use super::spec::{TOTAL_BLOCKS, TextError};
-use super::{Param, Params, Pick, Policy, Spec, View};
+use super::{Features, Param, Params, Pick, Policy, Spec, View};
 use crate::admission::Admission;
 use crate::explain::{CandidateRow, Decision};
 use crate::index::{Evict, IndexSpec, Insert};
@@ -142,9 +142,10 @@ impl Policy for Expression {
         Pick::scored(replica, f64::from(lowest))
     }
 
-    fn waits_for_room(&self) -> bool {
+    fn features(&self) -> Features {
         let by_time = |program: &Program| program.names("waited_ms");
-        !by_time(&self.score) && !self.wait.as_ref().is_some_and(by_time)
+        let waits_for_room = !by_time(&self.score) && !self.wait.as_ref().is_some_and(by_time);
+        Features { waits_for_room, ..Features::default() }
     }
 
     fn terms(&self, c: &CandidateRow, of: &Decision) -> Vec<(&str, f64)> {

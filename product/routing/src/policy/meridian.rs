@@ -40,11 +40,11 @@ use meridian_base::{ReplicaId, Rng, Role};
 
 use super::choose::Least;
 use super::spec::TOTAL_BLOCKS;
-use super::{Common, Forwarding, Param, Pick, Policy, Spec, View};
+use super::{Common, Features, Forward, Param, Pick, Policy, Spec, View};
 use crate::admission::Admission;
 use crate::explain::{CandidateRow, Decision};
 use crate::index::{Evict, IndexSpec, Insert};
-use crate::replica::Row;
+use crate::row::Row;
 use crate::target::Target;
 
 pub(super) static SPEC: Spec = Spec {
@@ -120,20 +120,13 @@ impl Policy for Meridian {
         }
     }
 
-    fn forwarding(&self) -> &dyn Forwarding {
-        self
+    fn features(&self) -> Features {
+        let (waits_for_room, may_sample, prices_pairs) = (true, true, true);
+        Features { waits_for_room, may_sample, prices_pairs, forwarding: self.forwarding() }
     }
 
-    fn waits_for_room(&self) -> bool {
-        true
-    }
-
-    fn may_sample(&self) -> bool {
-        true
-    }
-
-    fn prices_pairs(&self) -> bool {
-        true
+    fn forward(&self, view: &View<'_>, local: Option<&Pick>, draw: &mut Rng) -> Option<Forward> {
+        self.forward_cheaper(view, local, draw)
     }
 
     fn terms(&self, c: &CandidateRow, of: &Decision) -> Vec<(&'static str, f64)> {

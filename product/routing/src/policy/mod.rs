@@ -6,9 +6,9 @@
 //! (a rotation counter, a ring); the machine tracks load, prefixes and eligibility.
 //!
 //! The machine knows a policy by its [`Spec`] only, so a policy may also be in a crate of its own.
-//! The policies of other routers are (`meridian-rivals`). Such a crate implements [`Policy`] and,
-//! if it has a rule of its own for peers, [`Forwarding`]. It reads the [`View`], and returns
-//! a [`Pick`] or a [`Forward`]. [`choose`] has the scans that most rules consist of.
+//! The policies of other routers are (`meridian-rivals`). Such a crate implements [`Policy`]. It reads
+//! the [`View`], and returns a [`Pick`] or a [`Forward`]; [`Features`] say what else it needs of the
+//! machine. [`choose`] has the scans that most rules consist of.
 
 pub mod choose;
 mod chwbl;
@@ -26,11 +26,13 @@ mod spec;
 mod view;
 
 pub use expression::{FIGURES, FUNCTIONS, Figure, Known};
-pub use forwarding::Forwarding;
+pub use forwarding::{Forwarding, Looks};
 pub use pick::{Chosen, Forward, Pick};
-pub use rule::{Dispatched, Policy};
+pub use rule::{Dispatched, Features, Policy, PolicyEvent};
 pub use spec::{Check, Given, Param, ParamError, Params, Spec, TOTAL_BLOCKS, TextError, Value};
-pub use view::{Common, View};
+pub use view::View;
+
+pub use crate::common::Common;
 
 /// Every policy of this crate, the default first.
 pub static ALL: &[&Spec] = &[

@@ -1,9 +1,9 @@
 //! Round robin: the next eligible replica after the last one that received a request.
 
 use alloc::boxed::Box;
-use meridian_base::{ReplicaId, Rng, Time};
+use meridian_base::{ReplicaId, Rng};
 
-use super::{Dispatched, Pick, Policy, Spec, View};
+use super::{Pick, Policy, PolicyEvent, Spec, View};
 use crate::admission::Admission;
 use crate::why::Why;
 
@@ -29,7 +29,9 @@ impl Policy for RoundRobin {
         Pick::unscored(pick, Why::Turn)
     }
 
-    fn on_dispatched(&mut self, _now: Time, sent: Dispatched<'_>) {
-        self.last = Some(sent.replica);
+    fn update(&mut self, event: PolicyEvent<'_>) {
+        if let PolicyEvent::Dispatched(sent) = event {
+            self.last = Some(sent.replica);
+        }
     }
 }

@@ -1,31 +1,21 @@
-//! The trait of a policy: one pure function that picks a replica, and the events that update its
-//! state.
+//! The trait of a policy: one pure function that picks a replica, what the machine must know of it,
+//! and the events that update its state.
 //!
 //! [`Policy::pick`] may be called any number of times for the same request, by a dry run or by a
-//! search of the queue for the request that fits best, so it changes no state. Only the `on_*`
-//! events, which report actual dispatches and their ends, change a policy's state.
+//! search of the queue for the request that fits best, so it changes no state. Only
+//! [`Policy::update`], which reports actual dispatches and their ends, changes a policy's state.
 
 use alloc::vec::Vec;
 use meridian_base::{ReplicaId, Rng, Time};
 
-use super::forwarding::{Forwarding, ToNearest};
-use super::pick::Pick;
+use super::choose;
+use super::forwarding::Forwarding;
+use super::pick::{Forward, Pick};
 use super::view::View;
 use crate::explain::{CandidateRow, Decision};
 use crate::peer::Peers;
 use crate::replicas::Replicas;
 use crate::request::Request;
-
-/// A request that was sent to a replica.
-#[derive(Clone, Copy, Debug)]
-pub struct Dispatched<'a> {
-    /// The request.
-    pub request: &'a Request,
-    /// Where it was sent.
-    pub replica: ReplicaId,
-    /// Expected prefill there, ms: its unmatched prompt at the replica's calibrated speed.
-    pub prefill_ms: f32,
-}
 
 /// A decision rule.
 pub trait Policy: Send {
@@ -34,28 +24,16 @@ pub trait Policy: Send {
     /// attempt, and not on earlier decisions.
     fn pick(&self, view: &View<'_>, draw: &mut Rng) -> Pick;
 
-    /// The policy's second layer: whether to forward the request. By default, to the nearest peer
-    /// with free capacity when no replica here is eligible.
-    fn forwarding(&self) -> &dyn Forwarding {
-        &ToNearest
+    /// What the machine must know of the rule. Asked once, when the policy is built.
+    fn features(&self) -> Features {
+        Features::default()
     }
 
-    /// Whether a request that the policy keeps queued waits only for capacity, and not for a time.
-    fn waits_for_room(&self) -> bool {
-        false
-    }
-
-    /// Whether the pick among a random sample of hundreds of candidates, with all that have longer
-    /// prefix matches, is as good as among all. Not for a rule that takes turns or that maps a
-    /// request to one replica.
-    fn may_sample(&self) -> bool {
-        false
-    }
-
-    /// Whether [`Policy::pick`] decides about both legs of a request. Otherwise it is asked again,
-    /// among the prefill replicas that pair with its pick.
-    fn prices_pairs(&self) -> bool {
-        false
+    /// The policy's second layer: whether to forward the request, and to which of `view.reachable`,
+    /// once [`Forwarding::looks_beyond`] is true. `local` is the policy's pick; `None` if no replica
+    /// here is eligible. By default, the nearest peer with free capacity.
+    fn forward(&self, view: &View<'_>, _local: Option<&Pick>, _draw: &mut Rng) -> Option<Forward> {
+        choose::nearest(view)
     }
 
     /// Whether `from` computes the prompt of a request that `to` answers, if the policy does not
@@ -69,20 +47,62 @@ pub trait Policy: Send {
         Vec::new()
     }
 
+    /// Something happened that the policy's own state may depend on.
+    fn update(&mut self, _event: PolicyEvent<'_>) {}
+}
+
+/// What the machine must know of a policy besides its picks. The default is what most published
+/// rules need.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Features {
+    /// Whether a request that the policy keeps queued waits only for capacity, and not for a time.
+    pub waits_for_room: bool,
+    /// Whether the pick among a random sample of hundreds of candidates, with all that have longer
+    /// prefix matches, is as good as among all. Not for a rule that takes turns or that maps a
+    /// request to one replica.
+    pub may_sample: bool,
+    /// Whether [`Policy::pick`] decides about both legs of a request. Otherwise it is asked again,
+    /// among the prefill replicas that pair with its pick.
+    pub prices_pairs: bool,
+    /// Its relation to the peers.
+    pub forwarding: Forwarding,
+}
+
+/// An event for a policy's own state.
+#[derive(Clone, Copy, Debug)]
+pub enum PolicyEvent<'a> {
     /// A request was sent to a replica. A policy that is configured while requests are at replicas
     /// gets this event for each of them first, in the order and with the times of their dispatch.
-    fn on_dispatched(&mut self, _now: Time, _sent: Dispatched<'_>) {}
-
-    /// The first token of an answer arrived `ttft_ms` after the request was sent, for policies that
-    /// tune themselves by latency (saturation `auto`).
-    fn on_first_token(&mut self, _now: Time, _replica: ReplicaId, _ttft_ms: f64) {}
-
-    /// A request reported to [`Policy::on_dispatched`] ended at `replica`, with any outcome.
-    fn on_ended(&mut self, _request: &Request, _replica: ReplicaId) {}
-
+    Dispatched(Dispatched<'a>),
+    /// The first token of an answer arrived, for policies that tune themselves by latency.
+    FirstToken {
+        /// Where it came from.
+        replica: ReplicaId,
+        /// Time since the request was sent.
+        ttft_ms: f64,
+    },
+    /// A request of an earlier [`PolicyEvent::Dispatched`] ended, with any outcome.
+    Ended {
+        /// The request.
+        request: &'a Request,
+        /// Where it was sent.
+        replica: ReplicaId,
+    },
     /// The set of replicas changed: rebuild rings here.
-    fn on_replicas_changed(&mut self, _replicas: &Replicas) {}
-
+    Replicas(&'a Replicas),
     /// The set of peers changed.
-    fn on_peers_changed(&mut self, _peers: &Peers) {}
+    Peers(&'a Peers),
+}
+
+/// A request that was sent to a replica.
+#[derive(Clone, Copy, Debug)]
+pub struct Dispatched<'a> {
+    /// When.
+    pub at: Time,
+    /// The request.
+    pub request: &'a Request,
+    /// Where it was sent.
+    pub replica: ReplicaId,
+    /// Expected prefill there, ms: its unmatched prompt at the replica's calibrated speed.
+    pub prefill_ms: f32,
 }

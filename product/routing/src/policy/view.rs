@@ -2,24 +2,12 @@
 
 use meridian_base::{PeerId, ReplicaId, Time};
 
+use crate::common::Common;
 use crate::index::PrefixIndex;
 use crate::links::Links;
 use crate::peer::Peers;
 use crate::replicas::Replicas;
 use crate::request::Request;
-
-/// The figures of a decision that are the same for every candidate.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Common {
-    /// Expected tokens of the request's reply.
-    pub reply_tokens: f32,
-    /// Other requests in the gateway's queue for each replica of the model.
-    pub queued: f32,
-    /// Share of the region's tokens that are used again, 0 to 1.
-    pub reused: f32,
-    /// How long the request has been queued so far, ms; zero on arrival.
-    pub waited_ms: f32,
-}
 
 /// The input of a policy's pick.
 #[derive(Clone, Copy)]
@@ -57,13 +45,13 @@ pub struct View<'a> {
     /// Every peer.
     pub peers: &'a Peers,
     /// Peers that may receive the request and have free capacity, in ascending id. The lists of
-    /// peers are for [`Forwarding::forward`](super::Forwarding::forward) and empty in
+    /// peers are for [`Policy::forward`](super::Policy::forward) and empty in
     /// [`Policy::pick`](super::Policy::pick).
     pub available: &'a [PeerId],
     /// Peers that may receive the request, with or without free capacity, in ascending id.
     pub reachable: &'a [PeerId],
     /// Prompt blocks matched by requests forwarded earlier, by peer id and by
-    /// [`RemoteRow::slot`](crate::RemoteRow::slot).
+    /// [`PeerReplicaRow::slot`](crate::PeerReplicaRow::slot).
     pub peer_matched: &'a [u32],
 }
 

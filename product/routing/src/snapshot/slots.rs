@@ -1,12 +1,12 @@
-//! Slots: the index targets of remote replicas, numbered after those of the peers.
+//! Slots: the index targets of the peers' replicas, numbered after those of the peers.
 
 use alloc::vec::Vec;
 use meridian_base::{PeerId, ReplicaId};
 
 use crate::peer::MOST;
 
-/// Most remote replicas tracked.
-pub(super) const REMOTES: usize = 1024;
+/// Most of them that are followed.
+pub(super) const MOST_FOLLOWED: usize = 1024;
 
 /// The allocated slots.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ impl Slots {
         let free = self.taken[self.full..].iter().position(|taken| !taken);
         let free = free.map_or(self.taken.len(), |at| self.full + at);
         self.full = free;
-        if free == REMOTES {
+        if free == MOST_FOLLOWED {
             return None;
         }
         let slot = (MOST + free) as u16;
@@ -74,7 +74,7 @@ mod tests {
         let mut slots = Slots::default();
         let first = MOST as u16;
         let take = |slots: &mut Slots, peer, id| slots.take(PeerId(peer), ReplicaId(id));
-        for id in 0..REMOTES as u16 {
+        for id in 0..MOST_FOLLOWED as u16 {
             assert_eq!(take(&mut slots, id % 2, id), Some(first + id));
         }
         assert_eq!(take(&mut slots, 2, 0), None, "all are taken");

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use datadriven::TestCase;
 use meridian_base::{Duration, ModelId, ReplicaId, RequestId, Rng, Time};
 use meridian_routing::policy::{
-    Chosen, Common, Dispatched, Given, Params, Pick, Policy, Spec, Value, View,
+    Chosen, Common, Dispatched, Given, Params, Pick, Policy, PolicyEvent, Spec, Value, View,
 };
 use meridian_routing::{
     CandidateRow, Decision, Evict, Links, Peers, PrefixIndex, ReplicaSpec, Replicas, Request, Row,
@@ -183,7 +183,7 @@ impl Bench {
         self.replicas = Replicas::of_specs(&of);
         self.matched = lines.iter().map(|l| l.matched).collect();
         if joined {
-            self.policy.on_replicas_changed(&self.replicas);
+            self.policy.update(PolicyEvent::Replicas(&self.replicas));
         }
         for (i, l) in lines.iter().enumerate().filter(|(_, l)| l.tree > 0) {
             self.index.insert(i as u16, &chain(i as u64 + 1, l.tree as u64));
@@ -237,7 +237,7 @@ impl Bench {
     fn ended(&mut self, case: &mut TestCase) -> String {
         let replica = ReplicaId(case.take_arg("replica").expect("replica=N"));
         let args = Args::take(case);
-        self.policy.on_ended(&request(0, &args), replica);
+        self.policy.update(PolicyEvent::Ended { request: &request(0, &args), replica });
         String::new()
     }
 
@@ -299,14 +299,16 @@ impl Bench {
         let matched = self.candidate(replica, request.prompt_tokens).matched_tokens;
         let unmatched = request.prompt_tokens as f32 - matched;
         let prefill_ms = unmatched * self.replicas.row(replica).ms_per_token;
-        self.policy.on_dispatched(now, Dispatched { request, replica, prefill_ms });
+        let sent = Dispatched { at: now, request, replica, prefill_ms };
+        self.policy.update(PolicyEvent::Dispatched(sent));
     }
 
     fn first_tokens(&mut self, case: &mut TestCase) -> String {
         let replica = ReplicaId(case.take_arg("replica").expect("replica=N"));
         let ms: f64 = case.take_arg("ms").expect("ms=X");
         let times: u32 = case.take_arg("times").expect("times=N");
-        (0..times).for_each(|_| self.policy.on_first_token(Time::ZERO, replica, ms));
+        let event = PolicyEvent::FirstToken { replica, ttft_ms: ms };
+        (0..times).for_each(|_| self.policy.update(event));
         String::new()
     }
 }
@@ -427,7 +429,7 @@ fn random_run(spec: &'static Spec, seed: u64) -> Vec<Option<ReplicaId>> {
         b.replicas = Replicas::of_specs(&rows);
         b.matched = matched;
         if joined {
-            b.policy.on_replicas_changed(&b.replicas);
+            b.policy.update(PolicyEvent::Replicas(&b.replicas));
         }
         let all: Vec<u16> = (0..n as u16).collect();
         let mut eligible: Vec<u16> = all.iter().copied().filter(|_| draw.below(3) > 0).collect();
@@ -471,7 +473,8 @@ fn random_run(spec: &'static Spec, seed: u64) -> Vec<Option<ReplicaId>> {
         if let Some(r) = picked {
             assert!(eligible.contains(&r.0), "{} picked {r}, seed {seed}", spec.name);
             b.dispatch(now, &request, r);
-            b.policy.on_first_token(now, r, draw.unit() * 1e4);
+            let ttft_ms = draw.unit() * 1e4;
+            b.policy.update(PolicyEvent::FirstToken { replica: r, ttft_ms });
         }
         picks.push(picked);
     }

@@ -41,7 +41,7 @@ pub(crate) fn peering(t: &TestCase) -> Peering {
         tau: arg(t, "tau").unwrap_or(base.tau),
         tau_own: arg::<String>(t, "tau_own").is_none_or(|w| w != "no"),
         stale: arg(t, "peer_stale").map_or(base.stale, Duration::from_millis),
-        most_remotes: arg(t, "remotes").unwrap_or(base.most_remotes),
+        most_replicas: arg(t, "remotes").unwrap_or(base.most_replicas),
         ..base
     }
 }
@@ -93,9 +93,9 @@ pub(crate) fn input(t: &TestCase) -> Input {
 }
 
 fn told(t: &TestCase) -> Digest {
-    let mut replicas: Vec<PeerReplica> = t.input.lines().map(remote).collect();
+    let mut replicas: Vec<PeerReplica> = t.input.lines().map(peer_replica).collect();
     if replicas.is_empty() {
-        replicas.push(remote("r=0"));
+        replicas.push(peer_replica("r=0"));
     }
     Digest {
         held: arg(t, "held").unwrap_or(0),
@@ -114,8 +114,8 @@ fn told(t: &TestCase) -> Digest {
     }
 }
 
-fn remote(line: &str) -> PeerReplica {
-    let mut remote = PeerReplica {
+fn peer_replica(line: &str) -> PeerReplica {
+    let mut replica = PeerReplica {
         id: ReplicaId(0),
         eligible: true,
         room: 100_000.0,
@@ -138,24 +138,24 @@ fn remote(line: &str) -> PeerReplica {
         let (name, value) = field.split_once('=').unwrap_or((field, "0"));
         let n: f32 = value.parse().expect("a number");
         match name {
-            "prefill" => remote.pool.role = Role::Prefill,
-            "decode" => remote.pool.role = Role::Decode,
-            "r" => remote.id = ReplicaId(n as u16),
-            "full" => (remote.eligible, remote.room) = (false, -1.0),
-            "front" => remote.front_tokens = n,
-            "running" => remote.running = n as u32,
-            "outstanding" => remote.outstanding = n as u32,
-            "outstanding_tokens" => remote.outstanding_tokens = n,
-            "pending" => remote.reported_pending = n as u32,
-            "util" => remote.utilisation = n,
-            "kv_free" => (remote.kv_free, remote.room) = (n, n),
-            "kv" => remote.kv_tokens = n,
-            "slots" => remote.free_slots = n as u32,
-            "speed" => remote.ms_per_token = n,
+            "prefill" => replica.pool.role = Role::Prefill,
+            "decode" => replica.pool.role = Role::Decode,
+            "r" => replica.id = ReplicaId(n as u16),
+            "full" => (replica.eligible, replica.room) = (false, -1.0),
+            "front" => replica.front_tokens = n,
+            "running" => replica.running = n as u32,
+            "outstanding" => replica.outstanding = n as u32,
+            "outstanding_tokens" => replica.outstanding_tokens = n,
+            "pending" => replica.reported_pending = n as u32,
+            "util" => replica.utilisation = n,
+            "kv_free" => (replica.kv_free, replica.room) = (n, n),
+            "kv" => replica.kv_tokens = n,
+            "slots" => replica.free_slots = n as u32,
+            "speed" => replica.ms_per_token = n,
             _ => panic!("no such field: {name}"),
         }
     }
-    remote
+    replica
 }
 
 pub(crate) fn table(routing: &Routing) -> String {
@@ -170,7 +170,7 @@ pub(crate) fn table(routing: &Routing) -> String {
             totals.done, totals.failed, totals.full,
         )
         .expect("strings take writes");
-        for r in &row.remotes {
+        for r in &row.replicas {
             writeln!(out, "  {} own {} of {:.0} tokens", r.told.id, r.own, r.own_tokens)
                 .expect("strings take writes");
         }

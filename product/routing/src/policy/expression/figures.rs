@@ -2,7 +2,7 @@
 
 use crate::explain::CandidateRow;
 use crate::policy::{Common, View};
-use crate::replica::Row;
+use crate::row::Row;
 use meridian_base::ReplicaId;
 
 /// Candidates whose scores are computed together.

@@ -16,55 +16,37 @@
 use meridian_base::{PeerId, PeerReplica, ReplicaId, Rng};
 
 use super::{Common, Meridian};
-use crate::peer::{PeerRow, RemoteRow};
-use crate::policy::{Forward, Forwarding, Pick, View};
+use crate::peer::{PeerReplicaRow, PeerRow};
+use crate::policy::{Forward, Forwarding, Looks, Pick, View};
 
-impl Forwarding for Meridian {
-    // Whether a peer could beat the local choice if it were idle with the whole prompt cached: then
-    // only its round trip counts.
-    fn looks_beyond(&self, view: &View<'_>, local: Option<&Pick>) -> bool {
-        let bound = match local {
-            Some(Pick::Replica(chosen)) => chosen.score.map(|price| price as f32),
-            Some(Pick::Wait) | None => Some(f32::INFINITY),
-        };
-        let beats = |id: &PeerId, bound: f32| {
-            view.peers.row(*id).is_some_and(|p| self.rtt_weight * p.rtt_ms < bound)
-        };
-        bound.is_some_and(|bound| view.available.iter().any(|id| beats(id, bound)))
+impl Meridian {
+    /// When and to which peers it forwards.
+    pub(super) fn forwarding(&self) -> Forwarding {
+        Forwarding {
+            looks: Looks::Cheaper { rtt_weight: self.rtt_weight },
+            to_full: false,
+            follows_replicas: true,
+            credit_share: self.credit_share,
+            // A request that fits nowhere goes back: the peer that sent it may know of another
+            // region.
+            holds_forwards: false,
+            steals_above: None,
+        }
     }
 
-    fn forward(&self, view: &View<'_>, local: Option<&Pick>, draw: &mut Rng) -> Option<Forward> {
+    /// The peer whose best replica is cheaper than the best choice here.
+    pub(super) fn forward_cheaper(
+        &self,
+        view: &View<'_>,
+        local: Option<&Pick>,
+        draw: &mut Rng,
+    ) -> Option<Forward> {
         let bound = match local {
             Some(Pick::Replica(chosen)) => chosen.score? as f32,
             Some(Pick::Wait) | None => self.bound_waiting(view, draw),
         };
-        let (price, peer, meant) = self.best_remote(view, bound)?;
+        let (price, peer, meant) = self.best_replica(view, bound)?;
         (price < bound).then(|| Forward::scored(peer, f64::from(price), Some(meant)))
-    }
-
-    fn may_forward(&self, peer: &PeerRow, has_room: bool) -> bool {
-        has_room && self.grants_to(peer)
-    }
-
-    fn follows_remotes(&self) -> bool {
-        true
-    }
-
-    fn credit(&self, peer: &PeerRow) -> Option<f32> {
-        Some(peer.free_tokens * self.credit_share?)
-    }
-
-    // A request that fits nowhere goes back: the peer that sent it may know of another region.
-    fn holds_forwards(&self) -> bool {
-        false
-    }
-}
-
-impl Meridian {
-    /// Whether a peer has credit left, and a slot.
-    fn grants_to(&self, peer: &PeerRow) -> bool {
-        self.credit(peer)
-            .is_none_or(|credit| peer.since_tokens < credit && peer.since < peer.free_slots)
     }
 
     /// The price below which a peer gets a request that would otherwise be held here. Ties don't
@@ -77,8 +59,9 @@ impl Meridian {
 
     /// The least price among the replicas of the peers that may receive a request, of those whose
     /// round trip alone costs less than `bound`.
-    fn best_remote(&self, view: &View<'_>, bound: f32) -> Option<(f32, PeerId, ReplicaId)> {
+    fn best_replica(&self, view: &View<'_>, bound: f32) -> Option<(f32, PeerId, ReplicaId)> {
         let mut best: Option<(f32, PeerId, ReplicaId)> = None;
+        let forwarding = self.forwarding();
         for &id in view.available {
             let Some(peer) = view.peers.row(id) else { continue };
             // No other term is negative, so the replicas of a far peer need not be priced.
@@ -86,15 +69,17 @@ impl Meridian {
             if least >= bound || best.is_some_and(|(price, ..)| least >= price) {
                 continue;
             }
-            if !self.grants_to(peer) {
+            if !forwarding.grants_to(peer) {
                 continue;
             }
             let prefill = self.best_prefill(view, id, peer);
-            for remote in peer.remotes.iter().filter(|r| r.told.eligible) {
-                let Some(price) = self.price_remote(view, peer, remote, prefill) else { continue };
+            for replica in peer.replicas.iter().filter(|r| r.told.eligible) {
+                let Some(price) = self.price_replica(view, peer, replica, prefill) else {
+                    continue;
+                };
                 // On a tie, the peer with the lowest id, and its lowest replica.
                 if best.is_none_or(|(least, ..)| price < least) {
-                    best = Some((price, id, remote.told.id));
+                    best = Some((price, id, replica.told.id));
                 }
             }
         }
@@ -102,29 +87,29 @@ impl Meridian {
     }
 
     /// The price of a peer's replica; `None` if the prompt does not fit there.
-    fn price_remote(
+    fn price_replica(
         &self,
         view: &View<'_>,
         peer: &PeerRow,
-        remote: &RemoteRow,
+        replica: &PeerReplicaRow,
         prefill: Option<(f32, u32)>,
     ) -> Option<f32> {
-        let told = &remote.told;
-        let matched = remote.slot.map_or(0.0, |slot| view.peer_tokens(slot)) * told.trust;
-        let room = match remote.own {
+        let told = &replica.told;
+        let matched = replica.slot.map_or(0.0, |slot| view.peer_tokens(slot)) * told.trust;
+        let room = match replica.own {
             0 => told.room,
             n if n >= told.free_slots => return None,
-            _ => told.room.min(told.kv_free) - remote.own_need,
+            _ => told.room.min(told.kv_free) - replica.own_need,
         };
         let unmatched = view.request.prompt_tokens as f32 - matched;
         if unmatched > room {
             return None;
         }
-        let queued = peer.held as f32 / peer.remotes.len().max(1) as f32;
+        let queued = peer.held as f32 / peer.replicas.len().max(1) as f32;
         let price = self.price(&Common { queued, ..view.common });
-        // A remote replica that looks idle may no longer be, so its prefill counts in full.
+        // A peer's replica that looks idle may no longer be, so its prefill counts in full.
         let weight = price.busy + price.delay * told.running as f32;
-        let front = told.front_tokens + remote.own_tokens;
+        let front = told.front_tokens + replica.own_tokens;
         let alone = told.ms_per_token * (front + unmatched * weight);
         let pair = match (prefill, peer.pace) {
             (Some((prefill, partner)), Some(pace))
@@ -144,7 +129,7 @@ impl Meridian {
         if !view.request.splits {
             return None;
         }
-        let queued = peer.held as f32 / peer.remotes.len().max(1) as f32;
+        let queued = peer.held as f32 / peer.replicas.len().max(1) as f32;
         let price = self.price(&Common { queued, ..view.common });
         let cost = |told: &PeerReplica| {
             let unmatched = view.request.prompt_tokens as f32 - view.peer_tokens(id.0) * told.trust;

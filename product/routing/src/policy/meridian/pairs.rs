@@ -25,7 +25,7 @@ use meridian_base::{Pace, ReplicaId, Rng};
 
 use super::{Meridian, Price};
 use crate::policy::View;
-use crate::replica::Row;
+use crate::row::Row;
 
 /// Replicas of each role whose pairs are compared.
 const FEW: usize = 4;

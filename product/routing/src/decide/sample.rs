@@ -12,7 +12,7 @@
 use alloc::vec::Vec;
 use meridian_base::ReplicaId;
 
-use super::{Routing, Scratch};
+use super::{Scratch, Tables};
 use crate::active::Active;
 use crate::why::Ineligible;
 
@@ -32,21 +32,21 @@ pub(super) fn pays(candidates: usize) -> bool {
     candidates > SAMPLE * EACH
 }
 
-impl Routing {
+impl Tables<'_> {
     /// Sorts a sample of the candidates into eligible and full ones, in the ordinary case of
-    /// [`Routing::scan`].
+    /// [`Tables::scan`].
     pub(super) fn sample(&self, active: &Active, candidates: &[ReplicaId], scratch: &mut Scratch) {
         scratch.sampled = true;
         let Scratch { eligible, full, matched, block_tokens, prompt_tokens, growth, .. } = scratch;
         self.draw_some(active, candidates, matched, eligible);
-        let rooms = self.replicas.rooms();
+        let rooms = self.rooms;
         let fits = |id: &ReplicaId| {
             let known = (matched[id.index()] as f32 * *block_tokens).min(*prompt_tokens);
             *prompt_tokens - known + *growth <= rooms[id.index()]
         };
         eligible.retain(|id| {
             let fits = fits(id);
-            let is_open = matches!(self.replicas.row(*id).closed, None | Some(Ineligible::Full));
+            let is_open = matches!(self.fleet.row(*id).closed, None | Some(Ineligible::Full));
             if !fits && is_open {
                 full.push(*id);
             }
@@ -62,7 +62,7 @@ impl Routing {
         matched: &[u32],
         drawn: &mut Vec<ReplicaId>,
     ) {
-        let mut draw = self.draw(active).fork(TAG);
+        let mut draw = self.rule.draw(active).fork(TAG);
         let mut longest = 0;
         for _ in 0..SAMPLE {
             let id = candidates[draw.below(candidates.len())];

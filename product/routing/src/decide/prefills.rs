@@ -8,25 +8,25 @@
 use alloc::vec::Vec;
 use meridian_base::{ReplicaId, Rng};
 
-use super::{Routing, Scratch};
+use super::{Scratch, Tables};
 use crate::active::Active;
 use crate::policy::{Chosen, Pick, View};
 
-impl Routing {
+impl Tables<'_> {
     /// Lists the prefill replicas that have capacity for the request's prompt.
-    pub(in crate::machine) fn find_prefills(&self, active: &Active, scratch: &mut Scratch) {
+    pub(super) fn find_prefills(&self, active: &Active, scratch: &mut Scratch) {
         if !active.may_split() {
             return;
         }
-        let Some(all) = self.prefills.get(&active.request.model) else { return };
+        let Some(all) = self.fleet.prefilling(active.request.model) else { return };
         let mut prefills = core::mem::take(&mut scratch.prefills);
-        match super::sample::pays(all.len()) && self.rule.policy.may_sample() {
+        match super::sample::pays(all.len()) && self.rule.features().may_sample {
             true => self.draw_some(active, all, &scratch.matched, &mut prefills),
             false => prefills.extend_from_slice(all),
         }
-        // In the ordinary case nothing but the capacity matters, as in `Routing::scan`.
+        // In the ordinary case nothing but the capacity matters, as in `Tables::scan`.
         if active.tried.is_empty() && active.permitted.places == u64::MAX {
-            let rooms = self.replicas.rooms();
+            let rooms = self.rooms;
             let unmatched = |id| scratch.prompt_tokens - scratch.matched_tokens(id);
             prefills.retain(|id| unmatched(*id) <= rooms[id.index()]);
         } else {
@@ -43,19 +43,19 @@ impl Routing {
         draw: &mut Rng,
         partners: &mut Vec<ReplicaId>,
     ) -> Chosen {
-        let partner = self.replicas.row(to.replica).pool.partner;
+        let partner = self.fleet.row(to.replica).pool.partner;
         let pairs = |id: &ReplicaId| {
-            self.replicas.row(*id).pool.partner == partner
-                && !self.links.is_cut(view.now, *id, to.replica)
+            self.fleet.row(*id).pool.partner == partner
+                && !self.fleet.links().is_cut(view.now, *id, to.replica)
         };
         partners.clear();
         partners.extend(view.prefills.iter().copied().filter(|id| pairs(id)));
-        if partners.is_empty() || !self.replicas.row(to.replica).pool.pairs() {
+        if partners.is_empty() || !self.fleet.row(to.replica).pool.pairs() {
             return to;
         }
         let view = View { eligible: partners, full: &[], prefills: &[], may_wait: false, ..*view };
-        match self.rule.policy.pick(&view, draw) {
-            Pick::Replica(from) if self.rule.policy.splits(&view, from.replica, to.replica) => {
+        match self.rule.policy().pick(&view, draw) {
+            Pick::Replica(from) if self.rule.policy().splits(&view, from.replica, to.replica) => {
                 Chosen { prefill: Some(from.replica), ..to }
             }
             _ => to,

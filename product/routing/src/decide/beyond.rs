@@ -7,11 +7,10 @@
 //! them, or the topology if it overrides the policies.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use meridian_base::{Duration, PeerId, ReplicaId, Time};
 
-use super::Routing;
-use super::decide::{Choice, Scratch, Sending};
+use super::scratch::Beyond;
+use super::{Choice, Scratch, Sending, Tables};
 use crate::active::Active;
 use crate::peer::Peer;
 use crate::policy::{Forward, Pick};
@@ -22,37 +21,11 @@ use crate::why::{Ineligible, Unavailable, Why};
 /// Time until a request with residency rules may go again to a peer that failed or refused it.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// Buffers of a decision that looks beyond the region.
-#[derive(Debug, Default)]
-pub(crate) struct Beyond {
-    /// Peers that may receive the request and were heard from recently, ascending.
-    pub(crate) reachable: Vec<PeerId>,
-    /// Of those, the peers with free capacity (SkyWalker's rule).
-    pub(crate) available: Vec<PeerId>,
-    /// Matched prompt blocks by target of the snapshot.
-    pub(crate) matched: Vec<u32>,
-}
-
-impl Beyond {
-    /// Forgets the previous decision's lists and matches.
-    pub(crate) fn clear(&mut self) {
-        self.reachable.clear();
-        self.available.clear();
-        self.matched.fill(0);
-    }
-}
-
-impl Routing {
-    /// Whether any request may leave the region.
-    #[inline]
-    pub(crate) fn has_second_layer(&self) -> bool {
-        self.second_layer
-    }
-
+impl Tables<'_> {
     /// Considers forwarding after the first layer decided `local`.
     #[inline(never)]
-    pub(crate) fn look_beyond(
-        &mut self,
+    pub(super) fn look_beyond(
+        &self,
         now: Time,
         active: &Active,
         scratch: &mut Scratch,
@@ -65,7 +38,7 @@ impl Routing {
         }
         let anyone = self.survey(now, active, scratch);
         let must_leave = !self.takes_here(active);
-        let forward = match self.config.topology {
+        let forward = match self.regions.topology() {
             _ if scratch.beyond.reachable.is_empty() => None,
             Topology::Local => None,
             Topology::TwoLayer => self.ask_beyond(now, active, scratch, local.as_ref().ok()),
@@ -86,29 +59,29 @@ impl Routing {
 
     /// The peers that may accept anything now, one bit each.
     pub(crate) fn open_beyond(&self, now: Time) -> u64 {
-        if self.config.topology != Topology::TwoLayer {
+        if self.regions.topology() != Topology::TwoLayer {
             // These compare the whole region, whether a request fits here or not.
             return u64::MAX;
         }
-        let peering = &self.config.peering;
+        let peering = self.regions.peering();
         let takes = |id: &PeerId| {
-            let peer = self.peers.get(*id)?;
-            let has_room = peer.has_room(self.held.len(), peering);
+            let peer = self.regions.get(*id)?;
+            let has_room = peer.has_room(self.queue.len(), peering);
             (peer.is_fresh(now, peering)
-                && self.rule.policy.forwarding().may_forward(peer.row(), has_room))
+                && self.rule.forwarding().may_forward(peer.row(), has_room))
             .then_some(1_u64 << id.0)
         };
-        self.peers.ids().iter().filter_map(takes).fold(0, |mask, bit| mask | bit)
+        self.regions.ids().iter().filter_map(takes).fold(0, |mask, bit| mask | bit)
     }
 
     /// Lists the peers that may receive the request; true if any may, with or without free
     /// capacity.
     fn survey(&self, now: Time, active: &Active, scratch: &mut Scratch) -> bool {
         let beyond = &mut scratch.beyond;
-        let near_only = matches!(self.config.topology, Topology::Continent { .. });
+        let near_only = matches!(self.regions.topology(), Topology::Continent { .. });
         let mut anyone = false;
-        for id in self.peers.ids().iter().copied() {
-            let Some(peer) = self.peers.get(id) else { continue };
+        for id in self.regions.ids().iter().copied() {
+            let Some(peer) = self.regions.get(id) else { continue };
             if near_only && !peer.row().near {
                 continue;
             }
@@ -132,15 +105,15 @@ impl Routing {
     fn takes_here(&self, active: &Active) -> bool {
         let places = active.permitted.places;
         let takes = |id: &ReplicaId| {
-            let is_open = matches!(self.replicas.row(*id).closed, None | Some(Ineligible::Full));
-            is_open && !self.is_forbidden(places, *id)
+            let is_open = matches!(self.fleet.row(*id).closed, None | Some(Ineligible::Full));
+            is_open && !self.fleet.is_forbidden(places, *id)
         };
-        let serve = self.serves.get(&active.request.model);
+        let serve = self.fleet.serving(active.request.model);
         places == u64::MAX || serve.is_some_and(|ids| ids.iter().any(takes))
     }
 
     /// Why a peer may not receive this request now; `None` if it may and has free capacity.
-    pub(crate) fn peer_standing(
+    pub(super) fn peer_standing(
         &self,
         now: Time,
         active: &Active,
@@ -148,7 +121,7 @@ impl Routing {
         peer: &Peer,
     ) -> Option<Unavailable> {
         let bit = 1_u64 << id.0;
-        let peering = &self.config.peering;
+        let peering = self.regions.peering();
         if active.peers() & bit == 0 || active.request.hops > 0 {
             Some(Unavailable::Forbidden)
         } else if active.tried_peers & bit != 0 && !may_try_again(active, peer) {
@@ -165,14 +138,14 @@ impl Routing {
     }
 
     /// Matches the prompt against prompts sent to the peers.
-    pub(crate) fn match_beyond(
+    pub(super) fn match_beyond(
         &self,
         active: &Active,
         beyond: &mut Beyond,
         recall: &mut Option<Box<Recall>>,
     ) {
         let blocks = &active.request.blocks;
-        let Some(snapshot) = &self.snapshot else {
+        let Some(snapshot) = self.regions.snapshot() else {
             beyond.matched.resize(crate::peer::MOST, 0);
             beyond.matched.fill(0);
             return;
@@ -189,12 +162,12 @@ impl Routing {
     /// The waterfall topology: no peer while the region is below the bound, then the nearest peer
     /// below it.
     fn overflow(&self, active: &Active, beyond: &mut Beyond, above: f32) -> Option<Forward> {
-        let own = self.mean_utilisation();
+        let own = self.fleet.mean_utilisation();
         if own <= above {
             return None;
         }
         let below = |id: &PeerId| {
-            let row = self.peers.row(*id)?;
+            let row = self.regions.row(*id)?;
             (row.usable > 0 && row.utilisation <= above).then_some((row.rtt_ms, *id))
         };
         let nearest = beyond.reachable.iter().filter_map(below).min_by(|a, b| a.0.total_cmp(&b.0));
@@ -207,21 +180,13 @@ impl Routing {
     /// own replicas.
     fn leave(&self, active: &Active, beyond: &mut Beyond) -> Option<Forward> {
         let place = |id: &PeerId| {
-            let row = self.peers.row(*id)?;
+            let row = self.regions.row(*id)?;
             (row.usable > 0).then_some((row.rtt_ms, *id))
         };
         let nearest = beyond.reachable.iter().filter_map(place).min_by(|a, b| a.0.total_cmp(&b.0));
         let (_, id) = nearest?;
         self.match_beyond(active, beyond, &mut None);
         Some(Forward::unbounded(id, Why::Residency))
-    }
-
-    /// Mean utilisation of the replicas that take requests; 1 without any.
-    pub(crate) fn mean_utilisation(&self) -> f32 {
-        let rows = self.replicas.ids().iter().map(|id| self.replicas.row(*id));
-        let usable = rows.filter(|r| matches!(r.closed, None | Some(Ineligible::Full)));
-        let (n, sum) = usable.fold((0, 0.0), |(n, sum), r| (n + 1, sum + r.utilisation));
-        if n == 0 { 1.0 } else { sum / n as f32 }
     }
 }
 

@@ -1,0 +1,229 @@
+//! The routing decision. All choices are made here.
+//!
+//! [`decide`] builds the policy's view (prefix matches, eligible replicas, full replicas), asks the
+//! policy, and considers the peers. It reads the tables and writes only buffers: to apply its choice
+//! is the step of the machine that asked (`machine/requests.rs`). It takes one pass over the model's
+//! replicas and allocates nothing; of many replicas, the policy sees a sample (`sample.rs`).
+
+mod beyond;
+mod candidates;
+mod choice;
+mod describe;
+mod prefills;
+mod sample;
+mod scratch;
+
+use meridian_base::{ReplicaId, Time};
+
+pub(crate) use self::choice::{Choice, Sending};
+pub(crate) use self::scratch::Scratch;
+use crate::active::{Active, RequestStage};
+use crate::common::Common;
+use crate::fleet::Fleet;
+use crate::policy::{Chosen, Forward, Pick, View};
+use crate::queue::Queue;
+use crate::regions::Regions;
+use crate::rule::PolicyState;
+
+/// Tag of the second layer's random draws.
+const SECOND_LAYER: u64 = 2;
+
+/// The tables that a decision reads.
+#[derive(Clone, Copy)]
+pub(crate) struct Tables<'a> {
+    pub(crate) fleet: &'a Fleet,
+    pub(crate) queue: &'a Queue,
+    pub(crate) regions: &'a Regions,
+    pub(crate) rule: &'a PolicyState,
+    /// The free capacity of each replica, by the rule's admission mode.
+    pub(crate) rooms: &'a [f32],
+    /// Whether the request has just left the queue, and counts there.
+    pub(crate) just_left: bool,
+}
+
+impl<'a> Tables<'a> {
+    /// The tables of a region, by the rule in force.
+    #[inline]
+    pub(crate) fn of(
+        fleet: &'a Fleet,
+        queue: &'a Queue,
+        regions: &'a Regions,
+        rule: &'a PolicyState,
+    ) -> Tables<'a> {
+        Tables { fleet, queue, regions, rule, rooms: fleet.rooms(), just_left: false }
+    }
+}
+
+/// Decides about a request by the tables.
+pub(crate) fn decide(
+    tables: &Tables<'_>,
+    now: Time,
+    active: &Active,
+    scratch: &mut Scratch,
+) -> Choice {
+    tables.match_prefix(active, scratch);
+    let local = match tables.sort_out(active, scratch) {
+        Err(choice) => Err(choice),
+        Ok(()) => {
+            tables.find_prefills(active, scratch);
+            Ok(tables.ask(now, active, scratch))
+        }
+    };
+    let choice = match tables.regions.are_open() {
+        false => Choice::of(local),
+        true => tables.look_beyond(now, active, scratch, local),
+    };
+    match choice {
+        Choice::Refuse(why) => choice::refusal(active, why),
+        choice => choice,
+    }
+}
+
+/// Picks the best of the full replicas that `takes` accepts, if all that could serve the request are
+/// full; `None` if none is.
+pub(crate) fn pick_full(
+    tables: &Tables<'_>,
+    now: Time,
+    active: &Active,
+    scratch: &mut Scratch,
+    takes: impl Fn(&ReplicaId) -> bool,
+) -> Option<Chosen> {
+    tables.match_prefix(active, scratch);
+    let sorted = tables.sort_out(active, scratch);
+    if sorted != Err(Choice::Hold) || !scratch.offer_full(takes) {
+        return None;
+    }
+    tables.find_prefills(active, scratch);
+    match tables.ask(now, active, scratch) {
+        Pick::Replica(chosen) => Some(chosen),
+        Pick::Wait => None,
+    }
+}
+
+/// Matches a request everywhere without deciding about it.
+pub(crate) fn match_all(tables: &Tables<'_>, active: &Active, scratch: &mut Scratch) {
+    tables.match_prefix(active, scratch);
+    tables.match_beyond(active, &mut scratch.beyond, &mut None);
+}
+
+impl Tables<'_> {
+    pub(super) fn match_prefix(&self, active: &Active, scratch: &mut Scratch) {
+        scratch.block_tokens = active.request.block_tokens;
+        scratch.prompt_tokens = active.request.prompt_tokens as f32;
+        scratch.growth = active.growth;
+        scratch.matched.resize(self.fleet.replicas().width(), 0);
+        match self.rule.index() {
+            Some(index) => {
+                let blocks = &active.request.blocks;
+                match &mut scratch.recall {
+                    Some(kept) => {
+                        index.matches_again(blocks, &mut scratch.matched, &mut kept.here);
+                    }
+                    None => index.matches(blocks, &mut scratch.matched),
+                }
+            }
+            None => scratch.matched.fill(0),
+        }
+    }
+
+    pub(super) fn ask(&self, now: Time, active: &Active, scratch: &mut Scratch) -> Pick {
+        self.note_loading(active, scratch);
+        let mut partners = core::mem::take(&mut scratch.partners);
+        let (view, mut draw) = (self.view(now, active, scratch), self.rule.draw(active));
+        let mut pick = self.rule.policy().pick(&view, &mut draw);
+        if let Pick::Replica(chosen) = &mut pick
+            && !view.prefills.is_empty()
+            && !self.rule.features().prices_pairs
+        {
+            *chosen = self.with_prefill(*chosen, &view, &mut draw, &mut partners);
+        }
+        scratch.partners = partners;
+        let is_eligible = |chosen: Chosen| {
+            scratch.eligible.contains(&chosen.replica)
+                && chosen.prefill.is_none_or(|from| scratch.prefills.contains(&from))
+        };
+        debug_assert!(
+            !matches!(pick, Pick::Replica(chosen) if !is_eligible(chosen)),
+            "a policy picks among the eligible"
+        );
+        pick
+    }
+
+    /// Notes how long each candidate takes to load the request's adapter, if it names one.
+    fn note_loading(&self, active: &Active, scratch: &mut Scratch) {
+        let model = active.request.model;
+        if !self.fleet.is_adapter(model) {
+            return;
+        }
+        let Scratch { eligible, full, loading, .. } = scratch;
+        loading.resize(self.fleet.replicas().width(), 0.0);
+        for id in eligible.iter().chain(full.iter()) {
+            let Some(replica) = self.fleet.get(*id) else { continue };
+            loading[id.index()] = replica.adapters.loading_ms(model, self.fleet.row(*id));
+        }
+    }
+
+    /// The policy's view.
+    #[inline]
+    fn view<'a>(&'a self, now: Time, active: &'a Active, scratch: &'a Scratch) -> View<'a> {
+        View {
+            now,
+            request: &active.request,
+            common: self.common(now, active),
+            may_wait: now < self.queue.may_wait_until(active.arrived, active.request.deadline),
+            eligible: &scratch.eligible,
+            full: &scratch.full,
+            prefills: &scratch.prefills,
+            links: self.fleet.links(),
+            replicas: self.fleet.replicas(),
+            matched: &scratch.matched,
+            loading: &scratch.loading,
+            index: self.rule.index(),
+            held: self.queue_len(),
+            peers: self.regions.peers(),
+            available: &scratch.beyond.available,
+            reachable: &scratch.beyond.reachable,
+            peer_matched: &scratch.beyond.matched,
+        }
+    }
+
+    /// The figures that are the same for every candidate.
+    pub(super) fn common(&self, now: Time, active: &Active) -> Common {
+        let others = self.queue.len() - u32::from(active.stage == RequestStage::Held);
+        let replicas = self.fleet.serving(active.request.model).map_or(0, <[_]>::len);
+        Common {
+            reply_tokens: active.reply,
+            queued: others as f32 / replicas.max(1) as f32,
+            reused: self.rule.reused(),
+            waited_ms: now.since(active.arrived).as_secs_f32() * 1e3,
+        }
+    }
+
+    /// Requests in the queue when the decision was made.
+    pub(super) fn queue_len(&self) -> u32 {
+        self.queue.len() + u32::from(self.just_left)
+    }
+
+    /// Asks the policy about forwarding to a peer.
+    pub(super) fn ask_beyond(
+        &self,
+        now: Time,
+        active: &Active,
+        scratch: &mut Scratch,
+        local: Option<&Pick>,
+    ) -> Option<Forward> {
+        let view = self.view(now, active, scratch);
+        if !self.rule.forwarding().looks_beyond(&view, local) {
+            return None;
+        }
+        self.match_beyond(active, &mut scratch.beyond, &mut scratch.recall);
+        let mut draw = self.rule.draw(active).fork(SECOND_LAYER);
+        let view = self.view(now, active, scratch);
+        let forward = self.rule.policy().forward(&view, local, &mut draw);
+        debug_assert!(
+            forward.is_none_or(|f| scratch.beyond.reachable.contains(&f.peer)),
+            "a policy forwards to those who may get it"
+        );
+        forward
+    }
+}

@@ -1,0 +1,200 @@
+//! The queue table: the requests that wait for capacity, and when to look at them again.
+//!
+//! Decisions read it and cannot write it. [`Held`] has the order of requests, and [`Search`] the
+//! result of the last look at them.
+//!
+//! Not here: which request goes next, and where (`machine/release.rs`).
+
+mod search;
+#[cfg(test)]
+mod tests;
+
+use alloc::vec::Vec;
+use meridian_base::{Duration, Priority, RequestId, Time};
+
+use self::search::Search;
+use crate::held::{Held, HeldConfig};
+use crate::request::Request;
+use crate::row::Row;
+use crate::why::RejectWhy;
+
+/// Held requests are examined at least this often: a policy may depend on time alone.
+const RETICK: Duration = Duration::from_millis(50);
+/// The interval while no replica has free capacity: only an event can free some.
+const CLOSED_RETICK: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(crate) struct Queue {
+    held: Held,
+    search: Search,
+    /// When held requests are examined again without any event.
+    retick: Option<Time>,
+}
+
+/// What decisions and reports read.
+impl Queue {
+    pub(crate) fn new(config: HeldConfig) -> Queue {
+        Queue { held: Held::new(config), search: Search::default(), retick: None }
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> u32 {
+        self.held.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.held.len() == 0
+    }
+
+    /// Until when a request that arrived then may be held although it could be dispatched.
+    pub(crate) fn may_wait_until(&self, arrived: Time, deadline: Option<Time>) -> Time {
+        self.held.may_wait_until(arrived, deadline)
+    }
+
+    /// The classes that hold a request, the highest first.
+    pub(crate) fn priorities(&self) -> impl Iterator<Item = Priority> + use<> {
+        self.held.priorities()
+    }
+
+    /// The first requests of a class in serving order, written to `out`.
+    pub(crate) fn front(&self, now: Time, priority: Priority, out: &mut Vec<RequestId>) {
+        self.held.front(now, priority, out);
+    }
+
+    /// The first requests of every class, the highest class first, written to `out`.
+    pub(crate) fn fronts(&self, now: Time, out: &mut Vec<RequestId>) {
+        self.held.fronts(now, out);
+    }
+
+    /// Of a class's requests that have waited past their patience, the one that goes first.
+    pub(crate) fn impatient(&self, now: Time, priority: Priority) -> Option<RequestId> {
+        self.held.impatient(now, priority)
+    }
+
+    /// When the oldest request will have waited long enough to be promised capacity.
+    pub(crate) fn promise_due(&self) -> Option<Time> {
+        self.held.promise_due()
+    }
+
+    /// Whether a request that arrived at `since` has waited long enough to be promised capacity.
+    pub(crate) fn is_due(&self, now: Time, since: Time) -> bool {
+        self.held.is_due(now, since)
+    }
+
+    /// A request that has been held for longer than allowed, if any.
+    pub(crate) fn expired(&self, now: Time) -> Option<RequestId> {
+        self.held.expired(now)
+    }
+
+    /// When time alone changes something: a request expires, or all are examined again.
+    pub(crate) fn next_event(&self) -> Option<Time> {
+        [self.held.next_expiry(), self.retick].into_iter().flatten().min()
+    }
+
+    /// Whether the last search released nothing, so that the next one waits for a reason.
+    pub(crate) fn searched_in_vain(&self) -> bool {
+        self.search.again().is_some()
+    }
+
+    /// Whether a search is due although no capacity has grown.
+    pub(crate) fn is_search_due(&self, now: Time) -> bool {
+        self.search.again().is_none_or(|again| again <= now)
+    }
+
+    /// Whether one of these peers, a bit each, accepted requests at the last search without result;
+    /// `None` if the last one released a request.
+    pub(crate) fn took(&self, peers: u64) -> Option<bool> {
+        self.search.took(peers)
+    }
+}
+
+/// What the machine's steps change.
+impl Queue {
+    /// Changes the bounds.
+    pub(crate) fn configured(&mut self, config: HeldConfig) {
+        self.held.configured(config);
+    }
+
+    /// Adds a request that arrived at `since`; returns the id of the one that it displaces.
+    ///
+    /// # Errors
+    ///
+    /// When the queue is full.
+    pub(crate) fn push(
+        &mut self,
+        now: Time,
+        request: &Request,
+        since: Time,
+    ) -> Result<Option<RequestId>, RejectWhy> {
+        let displaced = self.held.push(request, since)?;
+        self.search.look_by(self.held.may_wait_until(since, request.deadline).max(now));
+        self.retick.get_or_insert(now + RETICK);
+        Ok(displaced)
+    }
+
+    /// Removes a request to dispatch it: its tokens count against its tenant.
+    pub(crate) fn release(&mut self, request: &Request) {
+        let is_held = self.held.release(request);
+        assert!(is_held, "{} leaves the queue once", request.id);
+    }
+
+    /// Removes a request that will not be served.
+    pub(crate) fn remove(&mut self, request: &Request) {
+        let is_held = self.held.remove(request);
+        assert!(is_held, "{} leaves the queue once", request.id);
+    }
+
+    /// Whether requests are due to be examined without an event; they then count as examined.
+    pub(crate) fn retick(&mut self, now: Time) -> bool {
+        let is_due = self.retick.is_some_and(|at| at <= now);
+        if is_due {
+            self.retick = None;
+        }
+        is_due
+    }
+
+    /// Sets when to examine requests again without an event. While no replica is `open`, time alone
+    /// opens none, but it may bring a promise, if there is a replica to promise.
+    pub(crate) fn look_again(&mut self, now: Time, open: bool, is_promisable: bool) {
+        let next = match (self.search.again(), open) {
+            (None, true) => now + RETICK,
+            (again, _) => {
+                let promise = self.promise_due().filter(|_| is_promisable);
+                let promise = promise.map_or(Time::MAX, |due| due.max(now + RETICK));
+                again.unwrap_or(now + CLOSED_RETICK).min(promise)
+            }
+        };
+        self.retick = Some(self.retick.unwrap_or(Time::MAX).min(next));
+    }
+
+    /// Records that no request is held.
+    pub(crate) fn look_no_more(&mut self) {
+        assert!(self.is_empty(), "held requests are examined again");
+        self.retick = None;
+    }
+
+    /// Saves all free capacities, and the peers that accept requests; true if one has grown since
+    /// the last time.
+    pub(crate) fn note_rooms(&mut self, rooms: &[f32], rows: &[Row], peers: u64) -> bool {
+        self.search.note(rooms, rows, peers)
+    }
+
+    /// Records that the queue was searched and no further request goes; if that was `in_vain`, the
+    /// next search waits for a reason.
+    pub(crate) fn searched(&mut self, now: Time, in_vain: bool) {
+        let in_vain = in_vain && !self.is_empty();
+        let ends = in_vain.then(|| self.held.next_may_not_wait(now)).flatten();
+        self.search.ended(now, in_vain, ends);
+    }
+
+    /// Checks the invariants between events; `held` counts the requests that say they are here.
+    ///
+    /// # Panics
+    ///
+    /// When one does not hold.
+    pub(crate) fn check_invariants(&self, held: usize) {
+        assert_eq!(self.len() as usize, held, "a held request has not left");
+        assert!(self.is_empty() || self.retick.is_some(), "held requests are examined again");
+        self.held.check();
+    }
+}
