@@ -135,6 +135,13 @@ impl Active {
         self.request.splits && !self.stays_whole && !self.died && self.request.pinned.is_none()
     }
 
+    /// Whether it is at a replica or a peer.
+    #[inline]
+    pub(crate) fn is_away(&self) -> bool {
+        use RequestStage::{At, Away, Prefilling};
+        matches!(self.stage, At(_) | Prefilling(_) | Away(_))
+    }
+
     /// Tokens that it has to compute where it is now.
     fn unmatched_here(&self) -> f32 {
         match (self.stage, self.fetch) {

@@ -66,6 +66,7 @@ impl Adapters {
         self.loaded.push(model);
         let slots = (self.report.slots as usize).max(1);
         self.loaded.drain(..self.loaded.len().saturating_sub(slots));
+        assert!(self.loaded.len() <= slots, "a batch has at most {slots} adapters");
     }
 
     /// The time until an adapter is loaded there, ms; 0 if it is, or if the engine reports nothing.

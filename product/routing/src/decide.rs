@@ -65,6 +65,7 @@ pub(crate) fn decide(
     let local = match tables.sort_out(active, scratch) {
         Err(choice) => Err(choice),
         Ok(()) => {
+            assert!(!scratch.eligible.is_empty(), "a policy has a candidate to pick");
             tables.find_prefills(active, scratch);
             Ok(tables.ask(now, active, scratch))
         }
@@ -220,7 +221,7 @@ impl Tables<'_> {
         let mut draw = self.rule.draw(active).fork(SECOND_LAYER);
         let view = self.view(now, active, scratch);
         let forward = self.rule.policy().forward(&view, local, &mut draw);
-        debug_assert!(
+        assert!(
             forward.is_none_or(|f| scratch.beyond.reachable.contains(&f.peer)),
             "a policy forwards to those who may get it"
         );

@@ -158,6 +158,7 @@ impl Journal {
         (decision.first_token, decision.ending, decision.retried) = (None, None, false);
         decision.shadow = None;
         self.newest += 1;
+        assert!(self.ring.len() < self.keep, "the oldest decision has left");
         self.ring.push_back(decision);
         self.ring.back_mut().map(|decision| (self.newest, decision))
     }

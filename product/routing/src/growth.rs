@@ -78,6 +78,7 @@ impl Replies {
         if self.classes.len() < MOST || self.classes.contains_key(&class) {
             self.classes.entry(class).or_default().add(tokens as f32);
         }
+        assert!(self.classes.len() <= MOST, "classes of requests are bounded");
         let model = model(request);
         if self.models.len() < MOST || self.models.contains_key(&model) {
             self.models.entry(model).or_default().add(tokens as f32);

@@ -47,6 +47,7 @@ impl Legs {
 
     /// It came, or will not come.
     pub(crate) fn came(&mut self, tokens: f32) {
+        assert!(self.coming > 0, "a request comes once after its prefill");
         self.coming -= 1;
         self.coming_tokens = rest(self.coming, self.coming_tokens - tokens);
     }
@@ -60,6 +61,7 @@ impl Legs {
 
     /// It was fetched, or will not be.
     pub(crate) fn release(&mut self, fetch: &Fetch) {
+        assert!(self.held > 0, "the KV of a prompt is released once");
         self.held -= 1;
         self.held_tokens = rest(self.held, self.held_tokens - fetch.prompt);
         self.moving_tokens = rest(self.held + self.fetching, self.moving_tokens - fetch.tokens);
@@ -73,6 +75,7 @@ impl Legs {
 
     /// It has its KV, or failed.
     pub(crate) fn fetched(&mut self, fetch: &Fetch) {
+        assert!(self.fetching > 0, "a fetch ends once");
         self.fetching -= 1;
         self.moving_tokens = rest(self.held + self.fetching, self.moving_tokens - fetch.tokens);
     }

@@ -166,6 +166,7 @@ impl Links {
             self.between.entry(ends.hash(), |link| link.ends == ends, |link| link.ends.hash());
         let new = || Link { ends, line: Line::leaning_on(guess, LEAN), last };
         let mut link = link.or_insert_with(new);
+        assert!(link.get().last <= last, "transfers are numbered in their order");
         let link = link.get_mut();
         link.last = last;
         link.line.guess(guess);

@@ -94,7 +94,8 @@ impl Places {
     /// Removes a replica with this number; true if the number is now free.
     pub(crate) fn leave(&mut self, number: u8) -> bool {
         let Some((_, count)) = self.rows.get_mut(usize::from(number)) else { return false };
-        *count = count.saturating_sub(1);
+        assert!(*count > 0, "a place is left by replicas that entered it");
+        *count -= 1;
         let is_free = *count == 0;
         if is_free {
             self.changed();

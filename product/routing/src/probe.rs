@@ -46,20 +46,21 @@ impl Schedule {
         let offset = (interval.as_nanos() * u128::from(spread)) >> 32;
         let offset = u64::try_from(offset).unwrap_or(u64::MAX);
         let at = now + Duration::from_nanos(offset);
-        self.due.insert((at, id));
+        self.set(at, id);
         at
     }
 
     /// Schedules a probe of `id`, which has no entry now, at `at`.
     pub(crate) fn set(&mut self, at: Time, id: ReplicaId) {
-        self.due.insert((at, id));
+        let is_new = self.due.insert((at, id));
+        assert!(is_new, "{id} has no other probe then");
     }
 
     /// Brings an idle replica's probe forward, now that it is in use. O(log n) when it is due
     /// soon anyway.
     pub(crate) fn hasten(&mut self, present: Time, wanted: Time, id: ReplicaId) -> Time {
         if wanted < present && self.due.remove(&(present, id)) {
-            self.due.insert((wanted, id));
+            self.set(wanted, id);
             return wanted;
         }
         present

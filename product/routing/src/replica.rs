@@ -4,6 +4,9 @@
 //! this gateway's dispatches since then are current but only ours. Both always count: with the
 //! report alone, every request of a probe interval would go to the same replica.
 
+mod figures;
+mod report;
+
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -12,7 +15,6 @@ use meridian_base::{Duration, ModelId, Pool, RequestId, Time};
 use crate::adapters::Adapters;
 use crate::breaker::{Breaker, BreakerConfig, BreakerState};
 use crate::cost::{Ewma, Gaps, Share};
-use crate::growth::growth;
 use crate::legs::Legs;
 use crate::request::Usage;
 use crate::reuse::{Reuse, Used};
@@ -20,7 +22,6 @@ use crate::row::Row;
 use crate::slots::Slots;
 use crate::speed::PrefillSpeed;
 use crate::steps::Steps;
-use crate::why::Ineligible;
 use meridian_base::residency::Place;
 
 /// The driver's description of a replica when it joins.
@@ -270,15 +271,24 @@ impl Replica {
     /// Records a request's first token, or that there will be none.
     pub(crate) fn first_token(&mut self, id: RequestId, unmatched: f32) {
         self.promised = self.promised.filter(|promise| promise.to != id);
+        assert!(self.waiting > 0, "the prompt of {id} is computed once");
         self.waiting -= 1;
         self.front_tokens = (self.front_tokens - unmatched).max(0.0);
+    }
+
+    /// A request that may have counted as `overdue` is so no more.
+    pub(crate) fn not_overdue(&mut self, overdue: bool) {
+        assert!(self.overdue >= u32::from(overdue), "a late request is counted once");
+        self.overdue -= u32::from(overdue);
     }
 
     /// Records a request's end.
     pub(crate) fn ended(&mut self, now: Time, prompt_tokens: f32, reply: f32) {
         self.slots.ended();
         self.ends.add(now);
+        assert!(self.outstanding > 0, "a request ends once");
         self.outstanding -= 1;
+        assert!(self.waiting <= self.outstanding, "the prompt of a request ends before it");
         self.reply_tokens = (self.reply_tokens - reply).max(0.0);
         self.outstanding_tokens = (self.outstanding_tokens - prompt_tokens).max(0.0);
         if self.outstanding == 0 {
@@ -316,31 +326,6 @@ impl Replica {
         self.recent.len() as u32
     }
 
-    /// Applies an engine's report that was requested at `asked`.
-    pub(crate) fn report(&mut self, now: Time, asked: Time, load: Load) {
-        // Figures missing from a partial report keep their values.
-        self.load = Load {
-            kv_tokens: load.kv_tokens.or(self.load.kv_tokens),
-            running: load.running.or(self.load.running),
-            ..load
-        };
-        self.reported = Some(asked);
-        self.lives(now);
-        let has_room = |p: &Promise| p.by_report && p.at < asked && load.pending == Some(0);
-        self.promised = self.promised.filter(|p| !has_room(p));
-        self.forget_before(asked);
-        if let (Some(running), Some(pending)) = (load.running, load.pending) {
-            let ours = i64::from(self.outstanding) - i64::from(self.unreported());
-            let drift = i64::from(running) + i64::from(pending) - ours;
-            self.slots.report(now, running, pending, load.kv_used.unwrap_or(0.0));
-            self.drift.rotate_right(1);
-            self.drift[0] = i32::try_from(drift).unwrap_or(i32::MAX);
-        }
-        let share = self.prefill_share.get();
-        let u = f64::from(load.kv_used.unwrap_or(0.0)).max(share).clamp(0.0, 1.0);
-        self.utilisation.add(now, u);
-    }
-
     /// Records that the engine refused a request as full. A full engine gets the next request after
     /// its next report. An idle engine refuses for another reason: each such refusal in a row
     /// doubles the wait.
@@ -366,120 +351,10 @@ impl Replica {
         self.idle_refusals = 0;
     }
 
-    /// Records a sign of life: an answered probe, or a request answered while a probe was not. An
-    /// engine that said it was full may have capacity again.
-    pub(crate) fn lives(&mut self, now: Time) {
-        self.probe_misses = 0;
-        self.said_full &= now < self.full_until;
-        if matches!(self.state, State::Unproven | State::Down) {
-            self.state = State::Up;
-        }
-    }
-
-    /// Drops own dispatches before `asked`: a report from then includes them, or none will.
-    pub(crate) fn forget_before(&mut self, asked: Time) {
-        let before = self.recent.len();
-        while self.recent.front().is_some_and(|(at, _)| *at < asked) {
-            self.recent.pop_front();
-        }
-        if self.recent.len() < before {
-            self.unreported_tokens = self.recent.iter().map(|(_, tokens)| tokens).sum();
-        }
-    }
-
-    /// Drops a report that is too old to use.
-    pub(crate) fn forget_report(&mut self) {
-        self.load = Load { kv_tokens: self.load.kv_tokens, ..Load::default() };
-        self.reported = None;
-        self.drift = [0; DRIFT_MEMORY];
-        self.recent.clear();
-        self.unreported_tokens = 0.0;
-    }
-
     /// Records that prefill work of `ms` ended now.
     pub(crate) fn prefilled(&mut self, now: Time, ms: f64) {
         self.steps.prefilled(ms, self.speed.ms_per_token());
         self.prefill_share.add(now, ms);
         self.reuse.prefilled(now, ms);
-    }
-
-    /// A correction on which all kept reports agree: other clients' requests, or lost ones of ours.
-    pub(crate) fn agreed_drift(&self) -> i32 {
-        let low = self.drift.iter().copied().min().unwrap_or(0);
-        let high = self.drift.iter().copied().max().unwrap_or(0);
-        if low > 0 { low } else { high.min(0) }
-    }
-
-    /// Recomputes the row that decisions read.
-    pub(crate) fn row(&self, now: Time) -> Row {
-        let drift = self.agreed_drift();
-        let plus = |n: u32| u32::try_from((i64::from(n) + i64::from(drift)).max(0)).unwrap_or(0);
-        let reported_pending = self.load.pending.unwrap_or(0);
-        let reports = self.load.pending.is_some();
-        Row {
-            outstanding: plus(self.outstanding + self.legs.coming),
-            pending: if reports { reported_pending + self.unreported() } else { self.overdue },
-            running: plus(self.outstanding - self.waiting + self.legs.fetching + self.legs.coming),
-            front_tokens: self.front_tokens,
-            outstanding_tokens: self.outstanding_tokens,
-            kv_used: self.load.kv_used.unwrap_or(0.0),
-            kv_free: self.kv_free(),
-            utilisation: self.utilisation.get().unwrap_or(0.0) as f32,
-            ms_per_token: self.speed.ms_per_token() as f32,
-            step_slope_ms: self.steps.slope_ms(),
-            next_end_ms: self.ends.mean_ms().map_or(f32::INFINITY, |ms| ms as f32),
-            reported_pending: if reports { reported_pending } else { self.overdue },
-            free_slots: self.free_slots(),
-            trust: self.trust,
-            rtt_ms: self.spec.rtt.as_secs_f32() * 1e3,
-            moving_tokens: self.legs.moving_tokens,
-            held_tokens: self.legs.held_tokens,
-            weight: self.spec.weight,
-            pool: self.spec.pool,
-            closed: self.closed(now),
-        }
-    }
-
-    /// KV tokens left for new prompts; infinite if the size or use is unknown.
-    fn kv_free(&self) -> f32 {
-        let (Some(size), Some(used)) = (self.load.kv_tokens, self.load.kv_used) else {
-            return f32::INFINITY;
-        };
-        let size = size as f32;
-        // Held blocks are in the report of an engine that counts them.
-        let used = (size * used).max(self.legs.held_tokens);
-        let taken = used + self.unreported_tokens + self.legs.coming_tokens;
-        // Others may have requests there, too; their replies count as ours do.
-        let there = self.load.running.unwrap_or(0) + self.load.pending.unwrap_or(0);
-        let n = (there + self.unreported()).max(self.outstanding) + self.legs.coming;
-        let n = n.max(1) as f32;
-        let reply = self.reply_tokens / self.outstanding.max(1) as f32;
-        size - taken - self.reuse.kept(size) - growth(n, reply, taken / n)
-    }
-
-    fn free_slots(&self) -> u32 {
-        // A request that is still pending although it should have its first token shows that the
-        // engine is full, whether of slots, memory or work. Few engines report their slots.
-        if self.overdue > 0 && self.load.pending.is_some_and(|pending| pending > 0) {
-            return 0;
-        }
-        match (self.spec.slots.or(self.slots.limit()), self.load.running) {
-            (Some(slots), Some(running)) => {
-                let sent = self.unreported() + self.legs.coming;
-                slots.saturating_sub(running + self.load.pending.unwrap_or(0) + sent)
-            }
-            (Some(slots), None) => slots.saturating_sub(self.outstanding + self.legs.coming),
-            (None, _) => u32::MAX,
-        }
-    }
-
-    fn closed(&self, now: Time) -> Option<Ineligible> {
-        match self.state {
-            State::Draining => Some(Ineligible::Draining),
-            State::Down => Some(Ineligible::Down),
-            _ if self.said_full || self.promised.is_some() => Some(Ineligible::Full),
-            _ if !self.breaker.passes(now) => Some(Ineligible::Breaker),
-            _ => None,
-        }
     }
 }

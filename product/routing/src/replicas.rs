@@ -63,6 +63,7 @@ impl Columns {
         let old = core::mem::replace(&mut self.ms_per_token[at], row.ms_per_token);
         self.speeds.0 += f64::from(row.ms_per_token) - f64::from(old);
         self.speeds.1 += u32::from(row.ms_per_token > 0.0);
+        assert!(self.speeds.1 >= u32::from(old > 0.0), "a speed is counted once");
         self.speeds.1 -= u32::from(old > 0.0);
         self.step_slope_ms[at] = row.step_slope_ms;
         self.running[at] = row.running as f32;
@@ -263,7 +264,8 @@ impl Replicas {
             self.columns.resize(id.index() + 1);
         }
         self.refresh(id.index(), replica.row(now));
-        self.slots[id.index()] = Some(replica);
+        let before = self.slots[id.index()].replace(replica);
+        assert!(before.is_none(), "{id} joins once");
         self.list();
     }
 

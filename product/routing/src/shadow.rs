@@ -138,6 +138,7 @@ impl ShadowTotals {
         let Some(compared) = compared else { return };
         self.compared += 1;
         self.compared_same += u64::from(would == Would::Same);
+        assert!(self.compared_same <= self.compared, "the same ones are among those compared");
         self.prompt_tokens += u64::from(compared.prompt_tokens);
         self.matched_tokens += u64::from(compared.matched_tokens);
         self.shadow_matched_tokens += u64::from(compared.shadow_matched_tokens);

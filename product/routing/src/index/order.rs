@@ -163,6 +163,7 @@ impl Orders {
     /// The target lost blocks.
     pub(super) fn lost(&mut self, target: u16, blocks: usize) {
         let row = &mut self.rows[usize::from(target)];
+        assert!(row.held as usize >= blocks, "target {target} loses what it holds");
         row.held -= blocks as u32;
         self.total -= blocks;
         if row.held == 0 {
@@ -197,8 +198,10 @@ impl Orders {
 
     /// Removes a hold without children from its target's list.
     pub(super) fn exit(&mut self, hold: u32) {
+        assert_eq!(self[hold].children, 0, "a hold leaves after its children");
         let parent = self[hold].parent;
         if parent != NONE {
+            assert!(self[parent].children > 0, "a child is counted at its parent");
             self[parent].children -= 1;
         }
         self.unlink(hold);

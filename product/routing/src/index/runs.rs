@@ -173,6 +173,7 @@ impl Runs {
     pub(super) fn lengthen(&mut self, run: u32, target: u16, len: usize) {
         let run = &mut self.all[run as usize];
         if let Ok(place) = run.place(target) {
+            assert!(len <= run.blocks.len(), "a holder holds at most the whole run");
             run.holders[place].len = len as u32;
         }
     }
@@ -204,6 +205,7 @@ impl Runs {
             slot.remove();
         }
         self.all[run as usize] = Run::default();
+        assert!(self.free.len() < self.all.len(), "a run is removed once");
         self.free.push(run);
     }
 
@@ -211,6 +213,7 @@ impl Runs {
     /// new run at the same place of its order, and the rest in one that `hold` makes of it.
     pub(super) fn split(&mut self, run: u32, at: usize, mut hold: impl FnMut(u32, u32) -> u32) {
         let whole = &mut self.all[run as usize];
+        assert!(0 < at && at < whole.blocks.len(), "both parts of a split run have blocks");
         let blocks = whole.blocks.split_off(at);
         whole.blocks.shrink_to_fit();
         let below = self.list(blocks, 0);

@@ -25,6 +25,7 @@ impl Routing {
     pub(super) fn dispatch(&mut self, now: Time, active: &mut Active, to: Chosen) {
         let Chosen { replica, prefill, why, .. } = to;
         let id = active.request.id;
+        assert!(!active.is_away(), "{id} is sent to one replica at a time");
         active.left_queue = active.stage == RequestStage::Held;
         active.matched = self.buffers.newest.matched_tokens(replica);
         active.presumed = None;
@@ -92,6 +93,7 @@ impl Routing {
         let Some(Sent { at, id, replica, why }) = self.log.take_sent() else { return };
         let Some(mut active) = self.actives.take(id) else { return };
         let attempt = active.attempt;
+        assert!(active.is_away(), "{id} is recorded before anything else happens to it");
         let pick = Some((Target::Replica(replica), why));
         self.note_shadow(at, &mut active, attempt, pick);
         self.write_down(at, &mut active, attempt, pick);

@@ -73,7 +73,7 @@ impl Routing {
             if !first {
                 r.first_token(id, unmatched);
             }
-            r.overdue -= u32::from(overdue);
+            r.not_overdue(overdue);
             r.ended(now, prompt, reply);
         });
     }

@@ -41,7 +41,7 @@ impl Routing {
         let learned = self.fleet.update(now, replica, |r| {
             let knew = r.speed.is_learned();
             r.first_token(id, unmatched);
-            r.overdue -= u32::from(overdue);
+            r.not_overdue(overdue);
             if let Some(front) = in_front {
                 let ttft_ms = (ttft_ms - r.spec.rtt.as_secs_f64() * 1e3).max(0.0);
                 // Before any replica has a measurement the mean is a constant.

@@ -28,6 +28,8 @@ impl Routing {
     pub(super) fn forward(&mut self, now: Time, active: &mut Active, to: Forward) {
         let Forward { peer, why, meant, by_policy, .. } = to;
         let id = active.request.id;
+        assert!(!active.is_away(), "{id} is sent to one peer at a time");
+        assert_eq!(active.request.hops, 0, "{id} is forwarded once");
         let slot = meant.and_then(|replica| self.regions.slot(peer, replica));
         let blocks = |target: usize| self.buffers.newest.blocks_away(target);
         let away = Away {

@@ -117,6 +117,7 @@ impl Routing {
     /// Moves a request from its prefill replica to the one that answers, which now fetches the KV.
     pub(super) fn hand_over(&mut self, now: Time, active: &mut Active, to: ReplicaId) {
         let Some(mut fetch) = active.fetch else { return };
+        assert!(fetch.ended.is_none(), "{} is handed over once", active.request.id);
         self.leave_prefill(now, active);
         self.fleet.update(now, to, |r| {
             r.legs.came(fetch.tokens);
@@ -158,7 +159,7 @@ impl Routing {
             if !computed {
                 r.first_token(id, fetch.unmatched);
             }
-            r.overdue -= u32::from(overdue);
+            r.not_overdue(overdue);
             r.ended(now, fetch.prompt, ONE);
         });
     }
@@ -311,6 +312,7 @@ impl Routing {
     pub(super) fn withdraw(&mut self, now: Time, active: &mut Box<Active>, to: ReplicaId) {
         self.leave_prefill(now, active);
         let Some(fetch) = active.fetch.take() else { return };
+        assert_ne!(fetch.from, to, "a pair has two replicas");
         active.stage = RequestStage::Nowhere;
         self.say_ended(active, to);
         let id = active.request.id;

@@ -46,6 +46,7 @@ impl Routing {
 
     fn hold(&mut self, now: Time, mut active: Box<Active>) {
         let (id, request) = (active.request.id, &active.request);
+        assert!(!active.is_away(), "{id} is queued or sent, and not both");
         let model = request.model;
         match self.queue.push(now, request, active.arrived) {
             Ok(displaced) => {
@@ -82,6 +83,7 @@ impl Routing {
         outcome: Outcome,
     ) {
         if matches!(outcome, Outcome::Full | Outcome::NoRoom) {
+            assert!(active.attempt > 0, "a refused attempt was counted");
             active.attempt -= 1;
             self.route(now, active);
             return;
@@ -102,6 +104,7 @@ impl Routing {
     /// Refuses a request, which ends it. No later attempt can show whether its suspect was to
     /// blame, so the failure counts.
     pub(super) fn refuse(&mut self, now: Time, active: &Active, why: RejectWhy) {
+        assert!(!active.is_away(), "{} is refused after it left its replica", active.request.id);
         self.blame_suspect(now, active);
         self.log.ended(now, active.decision, Ending::Refused(why));
         let (id, retry_after) = (active.request.id, self.traffic.retry_after(self.queue.len()));

@@ -1,7 +1,8 @@
 //! The shadow policy decides beside the policy in force (see `crate::shadow`).
 //!
-//! It decides by the same tables, with its own rule, index, buffers and random draws. Its turn is when a decision is recorded: the driver has taken a dispatch by
-//! then, and the region is still as it was. So it can't change a decision.
+//! It decides by the same tables, with its own rule, index, buffers and random draws. Its turn is
+//! when a decision is recorded: the driver has taken a dispatch by then, and the region is still as
+//! it was. So it can't change a decision.
 //!
 //! It is not asked where no policy decided: about a refusal, a promise, or a request that a peer
 //! pulled.

@@ -29,12 +29,14 @@ impl Slots {
         let free = self.taken[self.full..].iter().position(|taken| !taken);
         let free = free.map_or(self.taken.len(), |at| self.full + at);
         self.full = free;
+        assert!(free <= MOST_FOLLOWED, "no more slots than there are targets");
         if free == MOST_FOLLOWED {
             return None;
         }
         let slot = (MOST + free) as u16;
         *grown(&mut self.taken, free) = true;
-        *grown(grown(&mut self.of, peer.index()), replica.index()) = Some(slot);
+        let before = grown(grown(&mut self.of, peer.index()), replica.index()).replace(slot);
+        assert!(before.is_none(), "a replica of a peer has one slot");
         Some(slot)
     }
 
@@ -48,6 +50,7 @@ impl Slots {
         for (id, slot) in self.of.get_mut(peer.index()).into_iter().flatten().enumerate() {
             if let Some(free) = slot.take_if(|_| gone(ReplicaId(id as u16))) {
                 let at = usize::from(free) - MOST;
+                assert!(self.taken[at], "a slot is given back once");
                 self.taken[at] = false;
                 self.full = self.full.min(at);
                 freed(free);

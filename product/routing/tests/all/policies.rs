@@ -295,20 +295,19 @@ impl Bench {
         }
     }
 
-    fn dispatch(&mut self, now: Time, request: &Request, replica: ReplicaId) {
+    fn dispatch(&mut self, at: Time, request: &Request, replica: ReplicaId) {
         let matched = self.candidate(replica, request.prompt_tokens).matched_tokens;
-        let unmatched = request.prompt_tokens as f32 - matched;
-        let prefill_ms = unmatched * self.replicas.row(replica).ms_per_token;
-        let sent = Dispatched { at: now, request, replica, prefill_ms };
+        let prefill_ms =
+            (request.prompt_tokens as f32 - matched) * self.replicas.row(replica).ms_per_token;
+        let sent = Dispatched { at, request, replica, prefill_ms };
         self.policy.update(PolicyEvent::Dispatched(sent));
     }
 
     fn first_tokens(&mut self, case: &mut TestCase) -> String {
         let replica = ReplicaId(case.take_arg("replica").expect("replica=N"));
-        let ms: f64 = case.take_arg("ms").expect("ms=X");
+        let ttft_ms = case.take_arg("ms").expect("ms=X");
         let times: u32 = case.take_arg("times").expect("times=N");
-        let event = PolicyEvent::FirstToken { replica, ttft_ms: ms };
-        (0..times).for_each(|_| self.policy.update(event));
+        (0..times).for_each(|_| self.policy.update(PolicyEvent::FirstToken { replica, ttft_ms }));
         String::new()
     }
 }
@@ -455,10 +454,7 @@ fn random_run(spec: &'static Spec, seed: u64) -> Vec<Option<ReplicaId>> {
             dispatch: true,
         };
         let (pick, now, request) = b.decide(&mut args);
-        let picked = match pick {
-            Pick::Replica(to) => Some(to.replica),
-            Pick::Wait => None,
-        };
+        let picked = if let Pick::Replica(to) = pick { Some(to.replica) } else { None };
         if let Pick::Replica(Chosen { replica: r, score: Some(score), .. }) = pick
             && !every::UNTOLD.contains(&spec.name)
         {
@@ -473,8 +469,7 @@ fn random_run(spec: &'static Spec, seed: u64) -> Vec<Option<ReplicaId>> {
         if let Some(r) = picked {
             assert!(eligible.contains(&r.0), "{} picked {r}, seed {seed}", spec.name);
             b.dispatch(now, &request, r);
-            let ttft_ms = draw.unit() * 1e4;
-            b.policy.update(PolicyEvent::FirstToken { replica: r, ttft_ms });
+            b.policy.update(PolicyEvent::FirstToken { replica: r, ttft_ms: draw.unit() * 1e4 });
         }
         picks.push(picked);
     }
