@@ -67,7 +67,7 @@ impl KvCache {
     /// each run.
     #[must_use]
     pub fn share(&mut self, hashes: &[u64], blocks: u32, table: &mut Table) -> Option<u32> {
-        debug_assert!(table.is_empty(), "a sequence shares its first blocks");
+        assert!(table.is_empty(), "a sequence shares its first blocks");
         let pieces = &mut table.pieces;
         let shared = self.runs.walk(hashes, |run, count| pieces.push(Piece { run, count }));
         let idle = |piece: &&Piece| self.runs.is_idle(piece.run);
@@ -114,6 +114,7 @@ impl KvCache {
         if until <= from {
             return;
         }
+        assert!(until <= table.blocks, "only blocks of a table are named");
         table.offered = until;
         let (unnamed, rest) = (table.pop_unnamed(), table.blocks - until);
         table.push_unnamed(unnamed - rest - (until - from));
@@ -205,7 +206,9 @@ impl KvCache {
     }
 
     fn free(&self) -> u32 {
-        self.empty + self.runs.idle()
+        let free = self.empty + self.runs.idle();
+        assert!(free <= self.total, "free blocks and those in use are all blocks");
+        free
     }
 
     /// Blocks that some sequence references.

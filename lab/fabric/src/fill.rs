@@ -25,6 +25,9 @@ use crate::network::{Demand, Network, Priority};
 /// Held by its own cap and by no port.
 pub(crate) const CAPPED: u32 = u32::MAX;
 
+/// How far rounding may take a port's load over its rate, as a share of the rate.
+const OVER: f64 = 1e-6;
+
 /// Working memory of a fill.
 #[derive(Debug)]
 pub(crate) struct Scratch {
@@ -229,6 +232,8 @@ impl Network {
         let passed = flows.partition_point(|one| one.priority < priority);
         let equal = flows[passed..].partition_point(|one| one.priority == priority);
         work.before += flows[..passed].iter().map(|one| self.rate_now(one.flow)).sum::<f64>();
+        let rate = self.ports[port as usize].rate;
+        assert!(work.before <= rate * (1.0 + OVER), "flows of higher priority fit the port");
         (work.from, work.to) = (work.from + passed, work.from + passed + equal);
         (work.round, work.queued) = (self.scratch.round, f64::INFINITY);
         self.scratch.work[port as usize] = work;
@@ -350,6 +355,7 @@ impl Network {
 
     /// Sets a flow's rate, and queues the ports that it crosses unless they are queued already.
     fn give(&mut self, flow: u32, rate: f64, held: u32) {
+        assert!(rate >= 0.0 && rate.is_finite(), "a fill gives rates");
         let row = &self.flows[flow as usize];
         let change = rate - if row.fresh { 0.0 } else { row.rate };
         let (path, priority) = (row.demand.path, row.demand.priority);

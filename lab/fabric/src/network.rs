@@ -62,6 +62,13 @@ pub(crate) struct PortRow {
     carried: f64,
 }
 
+impl PortRow {
+    fn new(rate: f64) -> PortRow {
+        assert!(rate >= 0.0 && rate.is_finite(), "a port has a rate");
+        PortRow { rate, flows: Vec::new(), carried: 0.0 }
+    }
+}
+
 /// A flow in a port's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Listed {
@@ -84,9 +91,8 @@ impl Network {
     /// A network of ports with the given rates in bytes a second, without flows.
     #[must_use]
     pub fn new(rates: &[f64]) -> Network {
-        let port = |rate: &f64| PortRow { rate: *rate, flows: Vec::new(), carried: 0.0 };
         Network {
-            ports: rates.iter().map(port).collect(),
+            ports: rates.iter().map(|rate| PortRow::new(*rate)).collect(),
             flows: Vec::new(),
             ends: BinaryHeap::new(),
             scratch: Scratch::new(rates.len()),
@@ -97,7 +103,7 @@ impl Network {
 
     /// Adds a port with this rate in bytes a second.
     pub fn add(&mut self, rate: f64) -> PortId {
-        self.ports.push(PortRow { rate, flows: Vec::new(), carried: 0.0 });
+        self.ports.push(PortRow::new(rate));
         self.scratch.add_port();
         PortId(self.ports.len() as u32 - 1)
     }
@@ -136,7 +142,7 @@ impl Network {
         let was = self.flows[id.index()].demand;
         let mut demand = was;
         edit(&mut demand);
-        debug_assert!((was.path, was.bytes) == (demand.path, demand.bytes), "only a flow's share");
+        assert!(was.path == demand.path, "a flow that changes stays on its path");
         if !self.flows[id.index()].live || was == demand {
             return;
         }
@@ -162,11 +168,13 @@ impl Network {
     fn list(&mut self, flow: u32) {
         let row = &mut self.flows[flow as usize];
         row.fresh = true;
+        assert!(row.demand.weight > 0.0 && row.demand.cap >= 0.0, "a flow has a share");
         let (path, priority) = (row.demand.path, row.demand.priority);
         let one = Listed { priority, flow };
         for port in path.ports() {
             let flows = &mut self.ports[port.index()].flows;
             let at = flows.partition_point(|other| *other < one);
+            assert!(flows.get(at) != Some(&one), "a port lists a flow once");
             flows.insert(at, one);
         }
         self.scratch.seeds.push(flow);
@@ -292,8 +300,8 @@ impl Network {
     }
 
     fn forward(&mut self, now: Time) {
-        debug_assert!(now >= self.now, "time does not go back");
-        self.now = self.now.max(now);
+        assert!(now >= self.now, "time does not go back");
+        self.now = now;
     }
 
     /// Counts the bytes that the flow has carried since its rate was set.
@@ -302,6 +310,7 @@ impl Network {
         let left = self.left(now, FlowId(flow));
         let row = &mut self.flows[flow as usize];
         let carried = row.left - left;
+        assert!(carried >= 0.0, "a flow never has more bytes left than before");
         (row.left, row.since) = (left, now);
         for port in row.demand.path.ports() {
             self.ports[port.index()].carried += carried;

@@ -217,6 +217,7 @@ impl Topology {
     fn push(&mut self, name: PortName, rate: f64) {
         self.names.push(name);
         self.rates.push(rate);
+        assert!(self.names.len() == self.rates.len(), "every port has a name and a rate");
     }
 
     /// Rates of all ports, bytes a second.
@@ -246,6 +247,7 @@ impl Topology {
     /// The port by which a GPU's bytes leave its server.
     #[must_use]
     pub fn card_out(&self, gpu: Gpu) -> PortId {
+        assert!(gpu.0 < self.gpus(), "the cluster has the GPU");
         let (server, nth) = (gpu.0 / self.cluster.gpus, gpu.0 % self.cluster.gpus);
         let card = nth * self.cluster.cards / self.cluster.gpus;
         PortId(2 * (server * self.cluster.cards + card))
@@ -301,6 +303,7 @@ impl Topology {
         // Each uplink of an edge leads to one switch of its pod, which has as many links to the cores
         // as the pod has edges; the core that is reached has one link to the same switch of each pod.
         let cores = self.pod_links / self.edge_links;
+        assert!(cores > 0, "a pod has a link to the cores for each uplink of an edge");
         let core = link * cores + ((hash >> 32) % u64::from(cores)) as u32;
         let pod_up = PortId(self.pod_up + 2 * (pod_a * self.pod_links + core));
         let pod_down = PortId(self.pod_up + 2 * (pod_b * self.pod_links + core) + 1);

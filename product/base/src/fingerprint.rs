@@ -67,6 +67,7 @@ impl Fingerprinter {
 
     /// Appends bytes to the prompt.
     pub fn push(&mut self, mut bytes: &[u8]) {
+        assert!(self.tail.len() < self.block, "a tail is shorter than a block");
         self.total += bytes.len() as u64;
         if !self.tail.is_empty() {
             let take = (self.block - self.tail.len()).min(bytes.len());
@@ -85,6 +86,11 @@ impl Fingerprinter {
             _ => self.whole_of_any(bytes),
         };
         self.tail.extend_from_slice(rest);
+        let hashed = self.blocks.len() as u64 * self.block as u64;
+        assert!(
+            hashed + self.tail.len() as u64 == self.total,
+            "every byte is in one block, or in the tail"
+        );
     }
 
     /// Hashes the whole blocks of the default size and returns the rest. With a constant length,

@@ -22,6 +22,7 @@ pub fn sorted_quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let at = share.clamp(0.0, 1.0) * last as f64;
     let (below, above) = (sorted[libm::floor(at) as usize], sorted[libm::ceil(at) as usize]);
+    assert!(below <= above || below.is_nan() || above.is_nan(), "the values ascend");
     Some(below + (above - below) * (at - libm::floor(at)))
 }
 

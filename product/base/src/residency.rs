@@ -23,6 +23,7 @@ pub type Labels = BTreeMap<String, String>;
 /// Most places that one gateway can distinguish at a time. A replica at any further place serves
 /// only requests that no rule selects.
 pub const MOST_PLACES: usize = 63;
+const _: () = assert!(MOST_PLACES < u64::BITS as usize, "sets of places are bits of a u64");
 
 /// One entry of the list of places that a rule permits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

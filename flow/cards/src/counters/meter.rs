@@ -103,6 +103,7 @@ impl Meter {
 
     /// Bytes between two readings; `None` if a counter was reset in between.
     fn moved(&self, before: &Counts, after: &Counts, took: Duration) -> Option<[u64; 2]> {
+        assert!(before.0.len() == self.units.len(), "a reading has each source's counters");
         let mut bytes = [0_u64; 2];
         for ((unit, before), after) in self.units.iter().zip(&before.0).zip(&after.0) {
             for way in 0..2 {
@@ -187,6 +188,7 @@ impl Window {
 
     /// The share of the rate in the busier direction.
     fn share(&self, rate: Rate) -> f64 {
+        assert!(self.end > self.start, "a window has a length");
         let most = self.bytes[0].max(self.bytes[1]) as f64;
         most / (rate.bytes() * self.took().as_secs_f64())
     }

@@ -37,6 +37,8 @@ pub const COLLECTIVE: Class = EIGHT[1];
 pub const KV: Class = EIGHT[6];
 
 const fn class(name: &'static str, number: u8, dscp: u8, carries: &'static str) -> Class {
+    assert!(number < 8, "there are eight classes");
+    assert!(dscp < 64, "a code point has six bits");
     Class { name, number, dscp, carries }
 }
 

@@ -17,6 +17,7 @@ use super::shape::Shape;
 pub(crate) const HANDLE: u16 = 0x4d45;
 /// Bytes a turn for each percent: the smallest turn is a packet of 1500.
 const TURN: u32 = 1514;
+const _: () = assert!(HANDLE > super::htb::HANDLE, "the two kinds have roots of their own");
 
 pub(crate) fn script(shape: &Shape) -> Script {
     let device = &shape.device;
@@ -49,6 +50,7 @@ pub(crate) fn script(shape: &Shape) -> Script {
 fn inner(script: &mut Script, device: &str, band: u16, is_in: impl Fn(&Class) -> bool) {
     let group: Vec<Class> = EIGHT.into_iter().filter(is_in).collect();
     let (handle, bands) = (HANDLE + band, group.len());
+    assert!(bands > 0, "a group has classes");
     let last = format!(" {}", bands - 1).repeat(16);
     script.tc(format!(
         "qdisc add dev {device} parent {HANDLE:x}:{band} handle {handle:x}: ets bands {bands} \

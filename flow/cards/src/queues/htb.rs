@@ -29,6 +29,7 @@ const LINE: u16 = 0xff;
 const UPPER: u16 = 0xfe;
 const LOWER: u16 = 0xfd;
 const UNMARKED: u16 = 9;
+const _: () = assert!(UNMARKED as usize > EIGHT.len(), "no leaf of a class has its number");
 
 /// The largest packet that the stack hands to a card in one piece (GSO), with its headers.
 const LARGEST: u64 = 65_536 + 128;

@@ -23,7 +23,9 @@ impl Script {
     }
 
     pub(crate) fn tc(&mut self, arguments: impl Into<String>) {
-        self.lines.push(Line::Tc(arguments.into()));
+        let arguments = arguments.into();
+        assert!(!arguments.contains('\n'), "a command is one line");
+        self.lines.push(Line::Tc(arguments));
     }
 
     /// The arguments of its commands.

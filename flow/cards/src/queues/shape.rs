@@ -72,6 +72,7 @@ impl Shape {
     /// The percentages of collectives, KV and unmarked traffic: 100 together.
     pub(crate) fn shares(&self) -> [u8; 3] {
         let (floor, unmarked) = (self.floor.get(), self.unmarked.get());
+        assert!(floor + unmarked <= 50, "collectives keep half of the card");
         [100 - floor - unmarked, floor, unmarked]
     }
 }

@@ -45,6 +45,7 @@ impl Rate {
     /// A part of it, in thousandths.
     #[must_use]
     pub(crate) fn thousandths(self, parts: u64) -> Rate {
+        assert!(parts <= 1000, "a part is not more than the whole");
         Rate(self.0 / 1000 * parts)
     }
 

@@ -64,6 +64,7 @@ fn reading(rows: &[&Row], used: f64) -> Option<Reading> {
             width if width > 0.0 => (used - low.used) / width,
             _ => 0.0,
         };
+        assert!((0.0..=1.0).contains(&share), "a use within the rows is between two of them");
         let (a, b) = (low.ratios(), high.ratios());
         (Place::Within, std::array::from_fn(|nth| between(a[nth], b[nth], share)))
     };

@@ -204,6 +204,7 @@ impl Runs {
 
     pub(super) fn release(&mut self, run: u32) {
         let entry = &mut self.runs[run as usize];
+        assert!(entry.references > 0, "a run is released as often as it is referenced");
         entry.references -= 1;
         if entry.references == 0 {
             entry.marks.shrink_to_fit();
@@ -214,6 +215,7 @@ impl Runs {
 
     /// Evicts `blocks` blocks of runs without references; there are as many.
     pub(super) fn evict(&mut self, mut blocks: u32) {
+        assert!(blocks <= self.idle, "only idle blocks are evicted");
         self.blocks -= blocks;
         self.idle -= blocks;
         while blocks > 0 {

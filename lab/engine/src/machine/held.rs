@@ -27,7 +27,7 @@ impl Held {
         let first = if table.len() > total - self.next { 0 } else { self.next };
         self.next = first + table.len();
         let before = self.tables.insert(id.0, Lease { until, table, first });
-        debug_assert!(before.is_none(), "a held id is refused as a duplicate");
+        assert!(before.is_none(), "a held id is refused as a duplicate");
         self.expiries.insert((until, id.0));
     }
 

@@ -46,7 +46,7 @@ impl Engine {
 
     /// Fills the batch of the next step, which stays empty if there is nothing to compute.
     pub(super) fn decide(&mut self, now: Time) {
-        debug_assert!(self.step.is_none() && self.batch.is_empty());
+        assert!(self.step.is_none() && self.batch.is_empty(), "one step is decided at a time");
         while let Some(slot) = self.arrived.pop_front() {
             self.sequence_mut(slot).place = Place::Pending;
             self.pending.push_back(slot);
@@ -326,7 +326,7 @@ impl Engine {
             let (slot, _) = self.batch[index];
             // The first of them is scheduled.
             let taken = self.take_blocks(slot, stride - 1);
-            debug_assert!(taken, "counted above");
+            assert!(taken, "counted above");
         }
         stride
     }
