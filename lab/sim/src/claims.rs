@@ -14,8 +14,6 @@
 //! answers justify: the answers do not reach the trust, or the judged prediction is not the one
 //! that was made. Shares count, not tokens: the trust is one number for long and short prompts.
 
-mod weigh;
-
 use meridian_base::ReplicaId;
 
 /// By how much a gateway overestimated each of its replicas, in answers: the maximum over all
@@ -34,7 +32,7 @@ impl Claims {
 
     /// Records an answer that `found` this much in the cache, where `trust` was predicted of the
     /// whole; returns the overestimate so far.
-    fn weigh(&mut self, id: ReplicaId, trust: f64, found: f64) -> f64 {
+    pub(crate) fn weigh(&mut self, id: ReplicaId, trust: f64, found: f64) -> f64 {
         let Some(excess) = self.0.get_mut(id.index()) else { return 0.0 };
         *excess = (*excess + trust - found).max(0.0);
         *excess

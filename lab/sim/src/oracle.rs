@@ -11,26 +11,24 @@
 //! ```
 //! Requests wait here while no replica has free KV for them, the cheapest first.
 
-mod place;
-
 use meridian_base::RequestId;
 
 use crate::scenario::Objective;
 
 /// The oracle's state.
 pub(crate) struct Oracle {
-    objective: Objective,
-    waiting: Vec<RequestId>,
+    pub(crate) objective: Objective,
+    pub(crate) waiting: Vec<RequestId>,
     /// Requests placed and not ended, by replica.
-    placed: Vec<Vec<Placed>>,
+    pub(crate) placed: Vec<Vec<Placed>>,
 }
 
 /// A request at a replica, or on its way there.
-struct Placed {
-    id: RequestId,
-    unmatched: f64,
-    reply: f64,
-    blocks: u32,
+pub(crate) struct Placed {
+    pub(crate) id: RequestId,
+    pub(crate) unmatched: f64,
+    pub(crate) reply: f64,
+    pub(crate) blocks: u32,
 }
 
 impl Oracle {
@@ -38,7 +36,7 @@ impl Oracle {
         Oracle { objective, waiting: Vec::new(), placed: Vec::new() }
     }
 
-    fn weights(&self) -> (f64, f64) {
+    pub(crate) fn weights(&self) -> (f64, f64) {
         match self.objective {
             Objective::Ttft { work } => (work, 0.0),
             Objective::Throughput { balance } => (4.0, balance),

@@ -4,22 +4,20 @@
 //! provisioning delay; a removed one is drained first. A perfect autoscaler without delay is a
 //! bound that the experiments compute separately.
 
-mod resize;
-
 use meridian_base::{Duration, Time};
 
 use crate::scenario::Autoscaler;
 
 /// The autoscaler's state.
 pub(crate) struct Scaling {
-    rule: Autoscaler,
+    pub(crate) rule: Autoscaler,
     /// The most replicas that the world may have: gateways have tables for as many. A lost region
     /// is replaced, and then comes back.
-    most: usize,
+    pub(crate) most: usize,
     /// Replicas on their way, by region.
-    coming: Vec<u32>,
+    pub(crate) coming: Vec<u32>,
     /// Since when fewer have been needed, by region.
-    fewer_since: Vec<Option<Time>>,
+    pub(crate) fewer_since: Vec<Option<Time>>,
 }
 
 impl Scaling {

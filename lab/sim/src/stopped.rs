@@ -7,8 +7,6 @@
 //! does. A process that resumes reads its pending messages, first of all which clients have
 //! disconnected.
 
-mod suspend;
-
 use meridian_base::{Duration, RequestId, Time};
 
 use crate::event::Event;
@@ -22,13 +20,13 @@ pub(crate) const PROBE_TIMEOUT: Duration = CONNECT_TIMEOUT;
 pub(crate) struct Stopped {
     pub(crate) since: Time,
     /// The messages, in order of arrival.
-    waiting: Vec<Event>,
+    pub(crate) waiting: Vec<Event>,
     /// Requests that have been abandoned; at a replica by their engine's ids.
-    hung_up: Vec<RequestId>,
+    pub(crate) hung_up: Vec<RequestId>,
 }
 
 impl Stopped {
-    fn new(since: Time) -> Stopped {
+    pub(crate) fn new(since: Time) -> Stopped {
         Stopped { since, waiting: Vec::new(), hung_up: Vec::new() }
     }
 }

@@ -8,9 +8,6 @@
 //!
 //! It imitates the drivers, not the time of sockets, which is part of the network's RTT.
 
-mod digests;
-mod timers;
-
 use meridian_base::{Duration, Time};
 use meridian_routing::Digest;
 
@@ -29,9 +26,9 @@ pub struct Twin {
 /// `on_change`, and publishes a digest that differs from the last, or any once `every` has passed.
 #[derive(Debug, Default)]
 pub(crate) struct Publisher {
-    looked: Time,
-    published: Time,
+    pub(crate) looked: Time,
+    pub(crate) published: Time,
     /// The next scheduled check.
-    due: Option<Time>,
-    last: Digest,
+    pub(crate) due: Option<Time>,
+    pub(crate) last: Digest,
 }

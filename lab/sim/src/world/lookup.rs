@@ -13,9 +13,9 @@ use std::sync::Arc;
 use meridian_base::{Duration, PeerId, ReplicaId, Time, mix};
 use meridian_routing::Input;
 
-use super::{Change, OfPeer, OfReplica};
 use crate::event::Event;
 use crate::gateway::Gateway;
+use crate::news::{Change, OfPeer, OfReplica};
 use crate::replica::Replica;
 use crate::scenario::News;
 use crate::stopped::PROBE_TIMEOUT;

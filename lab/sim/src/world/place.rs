@@ -4,8 +4,8 @@ use meridian_base::{Duration, RequestId, Time};
 use meridian_engine::{BLOCK_TOKENS, Work, blocks_for};
 use meridian_routing::Outcome;
 
-use super::{Oracle, Placed};
 use crate::event::Event;
+use crate::oracle::{Oracle, Placed};
 use crate::replica::Replica;
 use crate::report::Fate;
 use crate::world::World;

@@ -2,10 +2,10 @@
 
 use meridian_base::{Duration, Time};
 
-use super::Scaling;
 use crate::event::Event;
 use crate::news::Change;
 use crate::replica::Replica;
+use crate::scale::Scaling;
 use crate::world::World;
 
 impl World {

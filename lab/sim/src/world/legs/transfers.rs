@@ -2,7 +2,7 @@
 
 use meridian_base::RequestId;
 
-use super::{Handoff, Message, Stage};
+use crate::legs::{Handoff, Message, Stage};
 use crate::world::World;
 
 impl World {

@@ -6,8 +6,8 @@
 use meridian_base::{Duration, RequestId, mix};
 use meridian_engine::Input;
 
-use super::{Handoff, Message, Stage};
 use crate::event::Event;
+use crate::legs::{Handoff, Message, Stage};
 use crate::report::Crossing;
 use crate::world::World;
 
@@ -91,7 +91,7 @@ impl World {
     }
 
     /// Sends a message to the engine that holds the KV, if the network lets it and an answer pass.
-    pub(super) fn tell_holder(&mut self, name: RequestId, handoff: Handoff, message: Message) {
+    pub(crate) fn tell_holder(&mut self, name: RequestId, handoff: Handoff, message: Message) {
         let region = self.replicas[handoff.from as usize].hardware.region;
         if self.network.passes(region, region) {
             self.tell_engine(name, handoff.from, message);
@@ -99,14 +99,14 @@ impl World {
     }
 
     /// Sends a message to one engine of a pair. Both are in one region.
-    pub(super) fn tell_engine(&mut self, name: RequestId, replica: u32, message: Message) {
+    pub(crate) fn tell_engine(&mut self, name: RequestId, replica: u32, message: Message) {
         let region = self.replicas[replica as usize].hardware.region;
         let delay = self.network.one_way(region, region, mix(name.0, message as u64));
         self.queue.push(self.now + delay, Event::Kv { name, replica, message });
     }
 
     /// One way of a gateway's message about a split attempt.
-    pub(super) fn one_way(&self, name: RequestId, from: usize, to: usize) -> Duration {
+    pub(crate) fn one_way(&self, name: RequestId, from: usize, to: usize) -> Duration {
         self.network.one_way(from, to, name.0)
     }
 }

@@ -4,8 +4,8 @@ use meridian_base::{RequestId, Time};
 use meridian_engine::{BLOCK_TOKENS, Output, Refusal, StopReason};
 use meridian_routing::Outcome;
 
-use super::{HANDSHAKE, Handoff, Message, Stage};
 use crate::event::Event;
+use crate::legs::{HANDSHAKE, Handoff, Message, Stage};
 use crate::world::World;
 
 impl World {

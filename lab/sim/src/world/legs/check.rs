@@ -3,12 +3,12 @@
 use meridian_base::RequestId;
 use meridian_routing::Role;
 
-use super::{Handoff, Stage};
+use crate::legs::{Handoff, Stage};
 use crate::world::World;
 
 impl World {
     /// Checks that a pair may serve a request together.
-    pub(super) fn check_pair(&mut self, id: RequestId, from: u32, to: u32) {
+    pub(crate) fn check_pair(&mut self, id: RequestId, from: u32, to: u32) {
         let [first, second] = [from, to].map(|at| self.replicas[at as usize].hardware);
         if (first.role, second.role) != (Role::Prefill, Role::Decode) {
             self.violated(format!(

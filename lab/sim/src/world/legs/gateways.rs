@@ -4,9 +4,8 @@
 use meridian_base::{ReplicaId, RequestId, Time};
 use meridian_routing::{Input, Outcome, Role, Usage};
 
-use super::{Message, Stage};
 use crate::event::Event;
-use crate::flight::Flight;
+use crate::legs::{Message, Stage};
 use crate::report::Crossing;
 use crate::world::World;
 
@@ -135,18 +134,5 @@ impl World {
     pub(crate) fn failure(&self, id: RequestId, exactly: Outcome) -> Outcome {
         let split = self.flights.get(id).is_some_and(|flight| flight.split.is_some());
         if split { exactly } else { Outcome::ReplicaError }
-    }
-}
-
-impl Flight {
-    /// The gateway that dispatches it.
-    pub(crate) fn sender(&self) -> u16 {
-        self.peer.unwrap_or(self.entry)
-    }
-
-    /// Whether its current attempt needs this replica.
-    pub(crate) fn uses(&self, replica: u32) -> bool {
-        let pair = self.split.is_some_and(|split| [split.from, split.to].contains(&replica));
-        pair || self.replica == Some(replica)
     }
 }

@@ -6,9 +6,10 @@ use meridian_routing::Outcome;
 
 use super::leg;
 use crate::event::Event;
-use crate::legs::{Legs, refused};
+use crate::legs::Legs;
 use crate::network::CONNECT_TIMEOUT;
 use crate::world::World;
+use crate::world::legs::refused;
 
 impl World {
     /// A request reaches a replica.

@@ -1,5 +1,21 @@
 //! The world: its state, and what it does at an instant.
 
+mod check;
+mod digests;
+mod dispatch;
+mod faults;
+mod handover;
+mod legs;
+mod lookup;
+mod peers;
+mod place;
+mod resize;
+mod send;
+mod suspend;
+mod timers;
+mod traffic;
+mod weigh;
+
 use std::sync::Arc;
 
 use meridian_base::{Duration, FlowId, PeerId, RequestId, Time};

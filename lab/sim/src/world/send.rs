@@ -5,7 +5,7 @@ use meridian_workload::{
     BYTES_PER_TOKEN, Day, Piece, Program, ProgramKey, Segment, Walk, content_blocks,
 };
 
-use super::{Client, Running, Sender};
+use crate::clients::{Client, Running, Sender};
 use crate::event::Event;
 use crate::flight::Flight;
 use crate::scenario::{Load, Source};

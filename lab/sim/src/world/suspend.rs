@@ -3,8 +3,8 @@
 use meridian_base::{Duration, ReplicaId, RequestId, Time};
 use meridian_routing::{Ineligible, Input, Outcome, Output, Routing};
 
-use super::{PROBE_TIMEOUT, Stopped};
 use crate::event::Event;
+use crate::stopped::{PROBE_TIMEOUT, Stopped};
 use crate::world::World;
 
 /// A peer that has been silent for this long is gone.
