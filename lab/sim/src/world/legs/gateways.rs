@@ -11,7 +11,7 @@ use crate::world::World;
 
 impl World {
     /// Carries out a dispatch to a pair.
-    pub(crate) fn dispatch_pair(
+    pub(in crate::world) fn dispatch_pair(
         &mut self,
         gateway: u16,
         id: RequestId,
@@ -41,7 +41,13 @@ impl World {
 
     /// The answer of a prefill leg reaches its gateway, or has waited in a suspended gateway's
     /// socket since then.
-    pub(crate) fn prefilled(&mut self, id: RequestId, gateway: u16, attempt: u32, since: Time) {
+    pub(in crate::world) fn prefilled(
+        &mut self,
+        id: RequestId,
+        gateway: u16,
+        attempt: u32,
+        since: Time,
+    ) {
         let Some(flight) = self.flights.get(id).filter(|f| f.attempt == attempt) else { return };
         let Some(split) = flight.split.filter(|split| split.prefilling) else { return };
         if !self.gateways[usize::from(gateway)].up {
@@ -79,7 +85,12 @@ impl World {
     }
 
     /// A prefill leg failed: the machine decides again.
-    pub(crate) fn prefill_failed(&mut self, id: RequestId, gateway: u16, outcome: Outcome) {
+    pub(in crate::world) fn prefill_failed(
+        &mut self,
+        id: RequestId,
+        gateway: u16,
+        outcome: Outcome,
+    ) {
         self.end_split(id);
         if let Some(flight) = self.flights.get_mut(id) {
             flight.replica = None;
@@ -89,7 +100,7 @@ impl World {
     }
 
     /// Ends a request's split attempt, if it has one. Its engine learns that the connection is closed.
-    pub(crate) fn end_split(&mut self, id: RequestId) {
+    pub(in crate::world) fn end_split(&mut self, id: RequestId) {
         let Some(split) = self.flights.get_mut(id).and_then(|flight| flight.split.take()) else {
             return;
         };
@@ -99,7 +110,7 @@ impl World {
     }
 
     /// The decode leg of a request ended at its gateway.
-    pub(crate) fn decode_ended(&mut self, id: RequestId, gateway: u16, outcome: Outcome) {
+    pub(in crate::world) fn decode_ended(&mut self, id: RequestId, gateway: u16, outcome: Outcome) {
         let split = self.flights.get(id).filter(|f| f.sender() == gateway).and_then(|f| f.split);
         let Some(split) = split else { return };
         self.end_split(id);
@@ -131,7 +142,7 @@ impl World {
 
     /// The outcome of a failed attempt: exactly, if it is split. A whole one has only one kind of
     /// failure, after which the request goes to any other replica.
-    pub(crate) fn failure(&self, id: RequestId, exactly: Outcome) -> Outcome {
+    pub(in crate::world) fn failure(&self, id: RequestId, exactly: Outcome) -> Outcome {
         let split = self.flights.get(id).is_some_and(|flight| flight.split.is_some());
         if split { exactly } else { Outcome::ReplicaError }
     }
