@@ -1,7 +1,5 @@
 //! Clients: their programs, and when they continue them.
 
-mod send;
-
 use std::sync::Arc;
 
 use meridian_base::Time;
@@ -13,10 +11,10 @@ use crate::scenario::Programs;
 #[derive(Default)]
 pub(crate) struct Clients {
     pub(crate) loads: Vec<Sender>,
-    closed: Vec<Client>,
-    programs: Vec<Option<Running>>,
-    vacant: Vec<u32>,
-    segments: Vec<Segment>,
+    pub(crate) closed: Vec<Client>,
+    pub(crate) programs: Vec<Option<Running>>,
+    pub(crate) vacant: Vec<u32>,
+    pub(crate) segments: Vec<Segment>,
 }
 
 /// One load of the scenario.
@@ -24,23 +22,23 @@ pub(crate) struct Sender {
     pub(crate) region: usize,
     pub(crate) may_run_in: Option<Vec<usize>>,
     /// The next program, for an open load.
-    next: Option<(Time, Program)>,
-    open: Option<Programs>,
+    pub(crate) next: Option<(Time, Program)>,
+    pub(crate) open: Option<Programs>,
 }
 
 /// A client of a closed load.
-struct Client {
-    load: u16,
-    number: u32,
-    ordinal: u64,
-    most: u64,
-    generator: Arc<dyn Generator>,
+pub(crate) struct Client {
+    pub(crate) load: u16,
+    pub(crate) number: u32,
+    pub(crate) ordinal: u64,
+    pub(crate) most: u64,
+    pub(crate) generator: Arc<dyn Generator>,
     /// The day of its load, and how many clients that has.
-    day: Option<(Day, u32)>,
+    pub(crate) day: Option<(Day, u32)>,
 }
 
 impl Client {
-    fn sleeps(&self, now: Time) -> bool {
+    pub(crate) fn sleeps(&self, now: Time) -> bool {
         let sleeps =
             |(day, clients): (Day, u32)| self.number >= day.awake(clients, now.since(Time::ZERO));
         self.day.is_some_and(sleeps)
@@ -48,8 +46,8 @@ impl Client {
 }
 
 /// A program in progress.
-struct Running {
-    load: u16,
-    client: Option<u32>,
-    walk: Walk<Reply>,
+pub(crate) struct Running {
+    pub(crate) load: u16,
+    pub(crate) client: Option<u32>,
+    pub(crate) walk: Walk<Reply>,
 }

@@ -59,6 +59,17 @@ pub(crate) struct Flight {
 }
 
 impl Flight {
+    /// The gateway that dispatches it.
+    pub(crate) fn sender(&self) -> u16 {
+        self.peer.unwrap_or(self.entry)
+    }
+
+    /// Whether its current attempt needs this replica.
+    pub(crate) fn uses(&self, replica: u32) -> bool {
+        let pair = self.split.is_some_and(|split| [split.from, split.to].contains(&replica));
+        pair || self.replica == Some(replica)
+    }
+
     /// It leaves the queue.
     pub(crate) fn leave_queue(&mut self, now: Time) {
         if let Some(since) = self.held_since.take() {

@@ -12,11 +12,6 @@
 //! held where the next one goes. One row per attempt follows the KV, and ends with the decode leg.
 
 mod cards;
-mod check;
-mod engines;
-mod gateways;
-mod outputs;
-mod transfers;
 
 use std::collections::BTreeMap;
 
@@ -26,12 +21,11 @@ use meridian_routing::Role;
 
 use crate::scenario::{Hardware, Rack};
 use cards::Cards;
-pub(crate) use outputs::refused;
 
 /// Ids in engines have this bit if they name a split attempt and not a request.
 const SPLIT: u64 = 1 << 63;
 /// How long a decode engine waits for the first byte of KV (vLLM's).
-const HANDSHAKE: Duration = Duration::from_secs(5);
+pub(crate) const HANDSHAKE: Duration = Duration::from_secs(5);
 
 /// A request's current attempt, if it is split.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +70,7 @@ pub(crate) enum Message {
 
 /// Where the KV of a split attempt is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+pub(crate) enum Stage {
     /// It is being computed, or its answer is on the way to the gateway.
     Prefilling,
     /// The decode leg is on its way, or pending in its engine.
@@ -93,22 +87,22 @@ enum Stage {
 
 /// The KV of a split attempt.
 #[derive(Clone, Copy, Debug)]
-struct Handoff {
-    request: RequestId,
-    from: u32,
-    to: u32,
-    stage: Stage,
+pub(crate) struct Handoff {
+    pub(crate) request: RequestId,
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+    pub(crate) stage: Stage,
     /// Bytes that the decode engine lacks, and when it asked for them.
-    bytes: f64,
-    asked: Time,
+    pub(crate) bytes: f64,
+    pub(crate) asked: Time,
 }
 
 /// The split attempts, and the fabric between their replicas.
 #[derive(Debug)]
 pub(crate) struct Legs {
     /// In order of their ids, so that faults meet them in the order in which they began.
-    handoffs: BTreeMap<RequestId, Handoff>,
-    begun: u64,
+    pub(crate) handoffs: BTreeMap<RequestId, Handoff>,
+    pub(crate) begun: u64,
     pub(crate) cards: Cards,
     /// Whether any replica only prefills, so that requests may be split.
     pub(crate) pairs: bool,
@@ -116,7 +110,7 @@ pub(crate) struct Legs {
 
 impl Legs {
     /// A new split attempt of a request, with its prompt on its way.
-    fn begin(&mut self, request: RequestId, from: u32, to: u32) -> Split {
+    pub(crate) fn begin(&mut self, request: RequestId, from: u32, to: u32) -> Split {
         let name = RequestId(SPLIT | self.begun);
         self.begun += 1;
         let (stage, bytes, asked) = (Stage::Prefilling, 0.0, Time::ZERO);
@@ -145,7 +139,7 @@ impl Legs {
         self.handoffs.contains_key(&name)
     }
 
-    fn set(&mut self, name: RequestId, stage: Stage) {
+    pub(crate) fn set(&mut self, name: RequestId, stage: Stage) {
         if let Some(handoff) = self.handoffs.get_mut(&name) {
             handoff.stage = stage;
         }

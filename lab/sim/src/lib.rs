@@ -16,24 +16,19 @@
 //! of reports.
 #![deny(missing_docs)]
 
-mod check;
 mod claims;
 mod clients;
 pub mod cluster;
-mod dispatch;
 mod event;
 mod fabric;
-mod faults;
 pub mod fleet;
 mod flight;
 mod gateway;
-mod handover;
 mod impossible;
 mod legs;
 mod network;
 mod news;
 mod oracle;
-mod peers;
 mod queue;
 mod replica;
 mod report;
@@ -45,7 +40,6 @@ mod scale;
 mod scenario;
 mod stopped;
 pub mod swarm;
-mod traffic;
 mod twin;
 mod world;
 

@@ -1,7 +1,5 @@
 //! News: the probes and digests that a gateway has looked up, and those it has to offer.
 
-mod lookup;
-
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -14,41 +12,41 @@ use crate::replica::Replica;
 #[derive(Debug, Default)]
 pub(crate) struct Shown {
     /// By the gateway's own id of each replica.
-    replicas: Vec<OfReplica>,
+    pub(crate) replicas: Vec<OfReplica>,
     /// When the first of their next reports arrives, or earlier; zero after any change of replicas.
-    soonest: Time,
+    pub(crate) soonest: Time,
     /// By the gateway's own id of each peer.
-    peers: Vec<OfPeer>,
+    pub(crate) peers: Vec<OfPeer>,
     /// Its own digests: valid from, number, content.
-    digests: VecDeque<(Time, u64, Arc<Digest>)>,
+    pub(crate) digests: VecDeque<(Time, u64, Arc<Digest>)>,
     /// When the newest digest was made, and when its machine last received an input.
-    made: Time,
-    last_input: Time,
+    pub(crate) made: Time,
+    pub(crate) last_input: Time,
     /// Counts changes that may affect its newest digest.
-    version: u64,
+    pub(crate) version: u64,
     /// When it wakes for the next message.
-    wake: Option<Time>,
+    pub(crate) wake: Option<Time>,
     /// The contents of its future digests: requests held, and whether there may be free capacity.
-    would_tell: (u32, bool),
+    pub(crate) would_tell: (u32, bool),
 }
 
 /// The news shown of a replica.
 #[derive(Clone, Copy, Debug, Default)]
-struct OfReplica {
+pub(crate) struct OfReplica {
     /// When the newest report was requested.
-    asked: Time,
+    pub(crate) asked: Time,
     /// When the next one arrives; zero if not computed yet.
-    next: Time,
+    pub(crate) next: Time,
     /// The newest report and the time of the state that it describes; none if it failed.
-    said: Option<(Time, Load)>,
+    pub(crate) said: Option<(Time, Load)>,
 }
 
 /// When a replica's report to probes last changed. Most reports repeat the one before, and a list
 /// of these is small enough for the processor's cache, unlike the replicas.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Change {
-    at: Time,
-    region: u32,
+    pub(crate) at: Time,
+    pub(crate) region: u32,
 }
 
 impl Change {
@@ -59,14 +57,14 @@ impl Change {
 
 /// The news shown of a peer.
 #[derive(Clone, Copy, Debug, Default)]
-struct OfPeer {
+pub(crate) struct OfPeer {
     /// The number of the newest digest.
-    number: u64,
+    pub(crate) number: u64,
     /// When the next digest arrives; zero if not computed yet.
-    next: Time,
+    pub(crate) next: Time,
     /// Looking up before this is useless as long as the peer's version is unchanged.
-    quiet: Time,
-    version: u64,
+    pub(crate) quiet: Time,
+    pub(crate) version: u64,
 }
 
 impl Shown {

@@ -47,7 +47,7 @@ impl Running {
     /// Events handled so far.
     #[must_use]
     pub fn events(&self) -> u64 {
-        self.0.report.events
+        self.0.events()
     }
 
     /// Runs the remaining events.

@@ -8,9 +8,6 @@
 //!
 //! It imitates the drivers, not the time of sockets, which is part of the network's RTT.
 
-mod digests;
-mod timers;
-
 use meridian_base::{Duration, Time};
 use meridian_routing::Digest;
 
@@ -34,4 +31,76 @@ pub(crate) struct Publisher {
     /// The next scheduled check.
     due: Option<Time>,
     last: Digest,
+}
+
+impl Publisher {
+    /// When to check a change of `now`.
+    pub(crate) fn soon(&self, now: Time, gap: Duration) -> Time {
+        now.max(self.looked + gap)
+    }
+
+    /// Schedules a check. False if one is due by then anyway.
+    pub(crate) fn schedule(&mut self, at: Time) -> bool {
+        let earlier = self.due.is_none_or(|due| at < due);
+        if earlier {
+            self.due = Some(at);
+        }
+        earlier
+    }
+
+    /// Starts a check. False for one that another has overtaken.
+    pub(crate) fn starts(&mut self, now: Time) -> bool {
+        if self.due.is_some_and(|due| due != now) {
+            return false;
+        }
+        assert!(now >= self.looked, "checked at {now:?}, after {:?}", self.looked);
+        (self.due, self.looked) = (None, now);
+        true
+    }
+
+    /// Whether the digest of `now` is to be published; then it is the last one.
+    pub(crate) fn publishes(&mut self, now: Time, every: Duration, digest: Digest) -> bool {
+        let goes = now >= self.published + every || digest != self.last;
+        if goes {
+            (self.published, self.last) = (now, digest);
+        }
+        goes
+    }
+
+    /// When the next one is published without a change.
+    pub(crate) fn next(&self, every: Duration) -> Time {
+        self.published + every
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A digest goes out when it differs from the last one, or after some time.
+    #[test]
+    fn changes_are_published() {
+        let mut publisher = Publisher::default();
+        let (every, ms) = (Duration::from_millis(100), Time::from_millis);
+        let other = || Digest { held: 1, ..Digest::default() };
+        assert!(!publisher.publishes(ms(50), every, Digest::default()));
+        assert!(publisher.publishes(ms(60), every, other()));
+        assert!(!publisher.publishes(ms(70), every, other()));
+        assert_eq!(publisher.next(every), ms(160));
+        assert!(publisher.publishes(ms(160), every, other()));
+    }
+
+    // Of several checks, only the earliest one happens.
+    #[test]
+    fn checks_overtake_each_other() {
+        let mut publisher = Publisher::default();
+        let ms = Time::from_millis;
+        assert!(publisher.schedule(ms(9)));
+        assert!(!publisher.schedule(ms(9)));
+        assert!(publisher.schedule(ms(5)));
+        assert!(publisher.starts(ms(5)));
+        assert!(publisher.schedule(ms(8)));
+        assert!(!publisher.starts(ms(9)));
+        assert_eq!(publisher.soon(ms(6), Duration::from_millis(3)), ms(8));
+    }
 }

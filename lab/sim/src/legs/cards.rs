@@ -36,7 +36,7 @@ pub(crate) struct Cards {
 
 impl Cards {
     /// The racks' uplinks, to which cards are added.
-    pub(super) fn new(racks: &[Rack]) -> Cards {
+    pub(crate) fn new(racks: &[Rack]) -> Cards {
         let mut all = Cards { fabric: Fabric::new(&[]), racks: Vec::new(), cards: Vec::new() };
         for rack in racks {
             let ports = all.ports(rack.gbps);
@@ -46,7 +46,7 @@ impl Cards {
     }
 
     /// Adds the next replica's card.
-    pub(super) fn add_card(&mut self, transfer: Transfer) {
+    pub(crate) fn add_card(&mut self, transfer: Transfer) {
         let ports = self.ports(transfer.gbps);
         self.cards.push(Card { ports, rack: transfer.rack, cut: false });
     }
@@ -70,16 +70,16 @@ impl Cards {
     }
 
     /// Cuts or mends a replica's card.
-    pub(super) fn set(&mut self, replica: u32, cut: bool) {
+    pub(crate) fn set(&mut self, replica: u32, cut: bool) {
         self.cards[replica as usize].cut = cut;
     }
 
     /// Whether KV passes from one replica to another.
-    pub(super) fn passes(&self, from: u32, to: u32) -> bool {
+    pub(crate) fn passes(&self, from: u32, to: u32) -> bool {
         !self.cards[from as usize].cut && !self.cards[to as usize].cut
     }
 
-    pub(super) fn begin(
+    pub(crate) fn begin(
         &mut self,
         now: Time,
         name: RequestId,

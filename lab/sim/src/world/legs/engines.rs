@@ -6,14 +6,14 @@
 use meridian_base::{Duration, RequestId, mix};
 use meridian_engine::Input;
 
-use super::{Handoff, Message, Stage};
 use crate::event::Event;
+use crate::legs::{Handoff, Message, Stage};
 use crate::report::Crossing;
 use crate::world::World;
 
 impl World {
     /// A message reaches an engine, or a timer of it fires.
-    pub(crate) fn kv(&mut self, name: RequestId, replica: u32, message: Message) {
+    pub(in crate::world) fn kv(&mut self, name: RequestId, replica: u32, message: Message) {
         let handoff = self.legs.handoffs.get(&name).copied();
         let there = &self.replicas[replica as usize];
         if !there.up {
@@ -46,7 +46,7 @@ impl World {
     }
 
     /// A decode leg is in its engine: until it has its KV, that engine extends the lease.
-    pub(crate) fn start_beats(&mut self, name: RequestId) {
+    pub(in crate::world) fn start_beats(&mut self, name: RequestId) {
         if let Some(handoff) = self.legs.handoffs.get(&name) {
             let replica = handoff.to;
             let every = self.replicas[replica as usize].hardware.transfer.lease / 6;
@@ -91,7 +91,12 @@ impl World {
     }
 
     /// Sends a message to the engine that holds the KV, if the network lets it and an answer pass.
-    pub(super) fn tell_holder(&mut self, name: RequestId, handoff: Handoff, message: Message) {
+    pub(in crate::world) fn tell_holder(
+        &mut self,
+        name: RequestId,
+        handoff: Handoff,
+        message: Message,
+    ) {
         let region = self.replicas[handoff.from as usize].hardware.region;
         if self.network.passes(region, region) {
             self.tell_engine(name, handoff.from, message);
@@ -99,14 +104,19 @@ impl World {
     }
 
     /// Sends a message to one engine of a pair. Both are in one region.
-    pub(super) fn tell_engine(&mut self, name: RequestId, replica: u32, message: Message) {
+    pub(in crate::world) fn tell_engine(
+        &mut self,
+        name: RequestId,
+        replica: u32,
+        message: Message,
+    ) {
         let region = self.replicas[replica as usize].hardware.region;
         let delay = self.network.one_way(region, region, mix(name.0, message as u64));
         self.queue.push(self.now + delay, Event::Kv { name, replica, message });
     }
 
     /// One way of a gateway's message about a split attempt.
-    pub(super) fn one_way(&self, name: RequestId, from: usize, to: usize) -> Duration {
+    pub(in crate::world) fn one_way(&self, name: RequestId, from: usize, to: usize) -> Duration {
         self.network.one_way(from, to, name.0)
     }
 }

@@ -3,8 +3,8 @@
 use meridian_base::{Duration, ReplicaId, RequestId, Time};
 use meridian_routing::{Ineligible, Input, Outcome, Output, Routing};
 
-use super::{PROBE_TIMEOUT, Stopped};
 use crate::event::Event;
+use crate::stopped::{PROBE_TIMEOUT, Stopped};
 use crate::world::World;
 
 /// A peer that has been silent for this long is gone.
@@ -19,7 +19,7 @@ const GRACE: Duration = Duration::from_secs(3);
 impl World {
     /// Keeps an event for a suspended process; returns it if none is concerned. Timers are set
     /// again on resume.
-    pub(crate) fn unless_stopped(&mut self, event: Event) -> Option<Event> {
+    pub(super) fn unless_stopped(&mut self, event: Event) -> Option<Event> {
         use Event::{
             Arrive, Digest, Ended, Engine, First, Gateway, Inherited, Kv, Look, Prefilled, Report,
             Steal, Submit, Tell, Wake,
@@ -43,18 +43,18 @@ impl World {
             _ => return Some(event),
         };
         let Some(stopped) = stopped else { return Some(event) };
-        let since = stopped.since;
+        let since = stopped.since();
         if let Arrive { id, gateway, .. } = event {
             let patient = self.now + PATIENCE;
             self.queue.push(patient, Event::Impatient { id, gateway, since });
         }
         if !matches!(event, Gateway { .. } | Wake { .. } | Look { .. } | Engine { .. }) {
-            stopped.waiting.push(event);
+            stopped.keep(event);
         }
         None
     }
 
-    pub(crate) fn replica_stopped(&mut self, at: u32) {
+    pub(super) fn replica_stopped(&mut self, at: u32) {
         let now = self.now;
         let there = &mut self.replicas[at as usize];
         if there.up && there.stopped.is_none() {
@@ -77,29 +77,30 @@ impl World {
         }
     }
 
-    pub(crate) fn look(&mut self, gateway: u16) {
+    pub(super) fn look(&mut self, gateway: u16) {
         if self.gateways[usize::from(gateway)].up {
             self.catch_up(gateway);
             self.drive(gateway);
         }
     }
 
-    pub(crate) fn replica_continued(&mut self, at: u32) {
+    pub(super) fn replica_continued(&mut self, at: u32) {
         let now = self.now;
         let there = &mut self.replicas[at as usize];
         let Some(stopped) = there.stopped.take() else { return };
+        let resumed = stopped.resume(now);
         // For the engine no time has passed.
-        there.lag += now.since(stopped.since);
+        there.lag += resumed.after;
         there.timer = None;
-        for name in stopped.hung_up {
+        for name in resumed.hung_up {
             self.abort_as(name, at);
         }
-        self.replay(stopped.waiting);
+        self.replay(resumed.waiting);
         self.pump(at);
         self.remember(at);
     }
 
-    pub(crate) fn gateway_stopped(&mut self, at: u16) {
+    pub(super) fn gateway_stopped(&mut self, at: u16) {
         let since = self.now;
         let there = &mut self.gateways[usize::from(at)];
         if !there.up || there.stopped.is_some() {
@@ -113,11 +114,12 @@ impl World {
         self.queue.push(since + LEASE, Event::Adopt);
     }
 
-    pub(crate) fn gateway_continued(&mut self, at: u16) {
+    pub(super) fn gateway_continued(&mut self, at: u16) {
         let Some(stopped) = self.gateways[usize::from(at)].stopped.take() else { return };
+        let resumed = stopped.resume(self.now);
         self.gateways[usize::from(at)].timer = None;
-        self.cancel(at, &stopped.hung_up);
-        self.replay(stopped.waiting);
+        self.cancel(at, &resumed.hung_up);
+        self.replay(resumed.waiting);
         self.drive(at);
         self.learn_of_scaling(at);
         self.adopt();
@@ -130,11 +132,11 @@ impl World {
     }
 
     /// A request is abandoned at this gateway, which learns of it when it can.
-    pub(crate) fn hang_up(&mut self, gateway: u16, id: RequestId) {
+    pub(super) fn hang_up(&mut self, gateway: u16, id: RequestId) {
         let there = &mut self.gateways[usize::from(gateway)];
         match &mut there.stopped {
             _ if !there.up => {}
-            Some(stopped) => stopped.hung_up.push(id),
+            Some(stopped) => stopped.hang_up(id),
             None => {
                 self.cancel(gateway, &[id]);
                 self.drive(gateway);
@@ -164,38 +166,38 @@ impl World {
     }
 
     /// The same at a replica. True if it is suspended, and learns of it later.
-    pub(crate) fn hang_up_later(&mut self, name: RequestId, replica: u32) -> bool {
+    pub(super) fn hang_up_later(&mut self, name: RequestId, replica: u32) -> bool {
         let stopped = &mut self.replicas[replica as usize].stopped;
-        stopped.as_mut().map(|stopped| stopped.hung_up.push(name)).is_some()
+        stopped.as_mut().map(|stopped| stopped.hang_up(name)).is_some()
     }
 
     /// Whether a gateway has been silent for so long that its peers consider it gone.
-    pub(crate) fn is_gone(&self, gateway: u16) -> bool {
+    pub(super) fn is_gone(&self, gateway: u16) -> bool {
         self.silent_for(gateway, GONE)
     }
 
     /// Whether its replicas may be reassigned.
-    pub(crate) fn lost_its_lease(&self, gateway: usize) -> bool {
+    pub(super) fn lost_its_lease(&self, gateway: usize) -> bool {
         self.silent_for(gateway as u16, LEASE)
     }
 
     /// Whether clients avoid it at once.
-    pub(crate) fn is_avoided(&self, gateway: usize) -> bool {
+    pub(super) fn is_avoided(&self, gateway: usize) -> bool {
         self.silent_for(gateway as u16, PATIENCE)
     }
 
     fn silent_for(&self, gateway: u16, time: Duration) -> bool {
         let there = &self.gateways[usize::from(gateway)];
-        !there.up || there.stopped.as_ref().is_some_and(|s| self.now.since(s.since) >= time)
+        !there.up || there.stopped.as_ref().is_some_and(|s| s.time(self.now) >= time)
     }
 
     fn still_stopped(&self, gateway: u16, since: Time) -> bool {
         let stopped = &self.gateways[usize::from(gateway)].stopped;
-        stopped.as_ref().is_some_and(|stopped| stopped.since == since)
+        stopped.as_ref().is_some_and(|stopped| stopped.since() == since)
     }
 
     /// A client gives up on a silent gateway.
-    pub(crate) fn impatient(&mut self, id: RequestId, gateway: u16, since: Time) {
+    pub(super) fn impatient(&mut self, id: RequestId, gateway: u16, since: Time) {
         let waits = |f: &&crate::flight::Flight| f.entry == gateway && !f.streamed && !f.ending;
         if self.flights.get(id).filter(waits).is_none() || !self.still_stopped(gateway, since) {
             return;
@@ -210,7 +212,7 @@ impl World {
     }
 
     /// Peers give up on a silent gateway: requests there without a first byte go elsewhere.
-    pub(crate) fn gone(&mut self, gateway: u16, since: Time) {
+    pub(super) fn gone(&mut self, gateway: u16, since: Time) {
         if !self.still_stopped(gateway, since) {
             return;
         }
@@ -223,7 +225,7 @@ impl World {
     }
 
     /// Reports a failed probe to a machine, for which the replica may then be down.
-    pub(crate) fn probe_failed(&mut self, gateway: u16, id: ReplicaId) {
+    pub(super) fn probe_failed(&mut self, gateway: u16, id: ReplicaId) {
         let now = self.now;
         let machine = &mut self.gateways[usize::from(gateway)].machine;
         let is_down =
@@ -253,7 +255,7 @@ impl World {
     }
 
     /// Gives up an attempt, unless its replica has resumed or another attempt is in progress.
-    pub(crate) fn broken(&mut self, id: RequestId, gateway: u16, replica: u32, attempt: u32) {
+    pub(super) fn broken(&mut self, id: RequestId, gateway: u16, replica: u32, attempt: u32) {
         let same = |f: &&crate::flight::Flight| {
             f.attempt == attempt && f.replica == Some(replica) && f.held_since.is_none()
         };

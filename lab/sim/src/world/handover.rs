@@ -10,7 +10,7 @@ use crate::world::World;
 impl World {
     /// A gateway that was given a replica asks the replica's other gateways for their data about
     /// it.
-    pub(crate) fn ask_holdings(&mut self, at: u16, replica: u32) {
+    pub(super) fn ask_holdings(&mut self, at: u16, replica: u32) {
         let own = &self.gateways[usize::from(at)];
         if own.id_of(replica).is_none() {
             return;
@@ -30,7 +30,7 @@ impl World {
         }
     }
 
-    pub(crate) fn inherited(&mut self, gateway: u16, replica: u32, holdings: Holdings) {
+    pub(super) fn inherited(&mut self, gateway: u16, replica: u32, holdings: Holdings) {
         let there = &self.gateways[usize::from(gateway)];
         if let Some(id) = there.id_of(replica).filter(|_| there.up) {
             self.tell_machine(gateway, Input::Inherited { id, holdings });
@@ -39,7 +39,7 @@ impl World {
     }
 
     /// The first digest of each peer reaches a gateway that is back.
-    pub(crate) fn tell_first(&mut self, to: u16) {
+    pub(super) fn tell_first(&mut self, to: u16) {
         if self.lazy() {
             return;
         }

@@ -2,12 +2,12 @@
 
 use meridian_base::RequestId;
 
-use super::{Handoff, Message, Stage};
+use crate::legs::{Handoff, Message, Stage};
 use crate::world::World;
 
 impl World {
     /// All KV of a split attempt has crossed.
-    pub(crate) fn landed(&mut self, name: RequestId) {
+    pub(in crate::world) fn landed(&mut self, name: RequestId) {
         self.legs.set(name, Stage::Landed);
         if let Some(handoff) = self.legs.handoffs.get(&name) {
             self.tell_engine(name, handoff.to, Message::Fetched);
@@ -16,7 +16,7 @@ impl World {
 
     /// A replica is gone, with its engine and its card. The answer of a prefill leg may be on its way
     /// to a gateway that continues with it: then only the decode engine finds that the KV is lost.
-    pub(crate) fn legs_lost(&mut self, replica: u32) {
+    pub(in crate::world) fn legs_lost(&mut self, replica: u32) {
         for (name, handoff) in self.handoffs_of(replica) {
             let ends = match handoff.stage {
                 Stage::Prefilling => handoff.from == replica && !self.is_current(name, handoff),
@@ -36,7 +36,7 @@ impl World {
     }
 
     /// A replica's card fails, and its transfers break off; or it is mended.
-    pub(crate) fn card(&mut self, replica: u32, cut: bool) {
+    pub(in crate::world) fn card(&mut self, replica: u32, cut: bool) {
         self.legs.cards.set(replica, cut);
         for (name, handoff) in self.handoffs_of(replica) {
             if cut {

@@ -6,13 +6,14 @@ use meridian_routing::Outcome;
 
 use super::leg;
 use crate::event::Event;
-use crate::legs::{Legs, refused};
+use crate::legs::Legs;
 use crate::network::CONNECT_TIMEOUT;
 use crate::world::World;
+use crate::world::legs::refused;
 
 impl World {
     /// A request reaches a replica.
-    pub(crate) fn submit(&mut self, id: RequestId, replica: u32, attempt: u32) {
+    pub(in crate::world) fn submit(&mut self, id: RequestId, replica: u32, attempt: u32) {
         let at = replica as usize;
         if !self.replicas[at].up {
             self.back_to_sender(id, replica, attempt);
@@ -62,7 +63,7 @@ impl World {
     /// Tells a replica that a request was abandoned. This happens at once, because a retried
     /// request must not meet itself. A suspended replica learns of it before anything else. A split
     /// attempt ends with that.
-    pub(crate) fn abort(&mut self, id: RequestId, replica: u32) {
+    pub(in crate::world) fn abort(&mut self, id: RequestId, replica: u32) {
         match self.flights.get(id).and_then(|flight| flight.split) {
             Some(_) => self.end_split(id),
             None => self.abort_as(id, replica),
@@ -70,7 +71,7 @@ impl World {
     }
 
     /// The same, by the id that the engine knows.
-    pub(crate) fn abort_as(&mut self, name: RequestId, replica: u32) {
+    pub(in crate::world) fn abort_as(&mut self, name: RequestId, replica: u32) {
         if self.hang_up_later(name, replica) {
             return;
         }
@@ -81,7 +82,7 @@ impl World {
         self.legs.end(self.now, name);
     }
 
-    pub(crate) fn engine_due(&mut self, replica: u32) {
+    pub(in crate::world) fn engine_due(&mut self, replica: u32) {
         let now = self.now;
         let there = &mut self.replicas[replica as usize];
         // Timers that were overtaken are still in the queue.
@@ -95,7 +96,7 @@ impl World {
     }
 
     /// Forwards an engine's outputs, and sets its timer.
-    pub(crate) fn pump(&mut self, replica: u32) {
+    pub(in crate::world) fn pump(&mut self, replica: u32) {
         self.touched_replica(replica);
         while let Some(output) = self.replicas[replica as usize].engine.poll() {
             self.engine_said(replica, output);
@@ -150,7 +151,7 @@ impl World {
     }
 
     /// The answer of a prefill leg returns to its gateway.
-    pub(crate) fn stream_prefilled(&mut self, replica: u32, id: RequestId, at: Time) {
+    pub(in crate::world) fn stream_prefilled(&mut self, replica: u32, id: RequestId, at: Time) {
         let from = self.replicas[replica as usize].hardware.region;
         let Some(attempt) = self.flights.get(id).map(|f| f.attempt) else { return };
         let Some(gateway) = self.sender(id, attempt) else { return };
@@ -164,7 +165,7 @@ impl World {
         self.queue.push(since, Event::Prefilled { id, gateway, attempt, since });
     }
 
-    pub(crate) fn stream_first(&mut self, replica: u32, id: RequestId, at: Time) {
+    pub(in crate::world) fn stream_first(&mut self, replica: u32, id: RequestId, at: Time) {
         let from = self.replicas[replica as usize].hardware.region;
         if self.oracle.is_some() {
             self.oracle_first(replica, id);
@@ -177,7 +178,13 @@ impl World {
         self.queue.push(at, Event::First { id, gateway, attempt });
     }
 
-    pub(crate) fn stream_end(&mut self, replica: u32, id: RequestId, at: Time, outcome: Outcome) {
+    pub(in crate::world) fn stream_end(
+        &mut self,
+        replica: u32,
+        id: RequestId,
+        at: Time,
+        outcome: Outcome,
+    ) {
         let from = self.replicas[replica as usize].hardware.region;
         if self.oracle.is_some() {
             self.oracle_ended(replica, id, from, at, outcome);

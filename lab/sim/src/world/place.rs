@@ -1,28 +1,25 @@
 //! Places requests on the replica with the least cost, and tracks their ends.
 
-use meridian_base::{Duration, RequestId, Time};
-use meridian_engine::{BLOCK_TOKENS, Work, blocks_for};
+use meridian_base::{RequestId, Time};
+use meridian_engine::{BLOCK_TOKENS, Work};
 use meridian_routing::Outcome;
 
-use super::{Oracle, Placed};
 use crate::event::Event;
+use crate::oracle::{Fit, Oracle, Room};
 use crate::replica::Replica;
 use crate::report::Fate;
 use crate::world::World;
 
-/// How many of the waiting requests are examined when capacity frees up.
-const LOOK: usize = 128;
-
 impl World {
-    pub(crate) fn enter_oracle(&mut self, id: RequestId) {
+    pub(super) fn enter_oracle(&mut self, id: RequestId) {
         let Some(mut oracle) = self.oracle.take() else { return };
-        oracle.placed.resize_with(self.replicas.len(), Vec::new);
+        oracle.grow(self.replicas.len());
         if self
             .replicas
             .iter()
             .any(|r| r.hardware.role.answers() && self.permitted(id, r.hardware.region))
         {
-            oracle.waiting.push(id);
+            oracle.wait(id);
         } else {
             let from = self.flights.get(id).map_or(0, |flight| usize::from(flight.region));
             self.end_at_client(id, from, self.now, Fate::Rejected);
@@ -35,14 +32,13 @@ impl World {
     fn place_all(&mut self, oracle: &mut Oracle) {
         loop {
             let best = oracle
-                .waiting
+                .examined()
                 .iter()
-                .take(LOOK)
                 .enumerate()
                 .filter_map(|(at, id)| self.best_place(oracle, *id).map(|(cost, r)| (cost, at, r)))
                 .min_by(|a, b| a.0.total_cmp(&b.0));
             let Some((_, at, replica)) = best else { return };
-            let id = oracle.waiting.remove(at);
+            let id = oracle.take(at);
             self.place(oracle, id, replica);
         }
     }
@@ -65,61 +61,44 @@ impl World {
         let there = &self.replicas[at];
         let prompt_blocks = (flight.prompt_tokens / BLOCK_TOKENS) as usize;
         let prompt = &flight.blocks[..prompt_blocks.min(flight.blocks.len())];
-        let matched = there.engine.matched_blocks(prompt);
-        let placed = &oracle.placed[at];
-        let stats = there.engine.stats();
-        let promised: u32 = placed.iter().map(|p| p.blocks).sum();
-        let needs = blocks_for(flight.prompt_tokens + flight.reply_tokens) - matched;
-        if promised + needs > stats.kv_blocks && !placed.is_empty() {
+        let fit = Fit {
+            prompt: flight.prompt_tokens,
+            reply: flight.reply_tokens,
+            matched: there.engine.matched_blocks(prompt),
+        };
+        if !oracle.fits(fit, at, there.engine.stats().kv_blocks) {
             return None;
         }
-        let (work, balance) = oracle.weights();
-        let unmatched = f64::from(flight.prompt_tokens) - f64::from(matched * BLOCK_TOKENS);
-        let per_token = per_prefill_token(there);
-        let front: f64 = placed.iter().map(|p| p.unmatched).sum();
-        let to_come: f64 = placed.iter().map(|p| p.reply).sum();
         let rtt = self.network.rtt(usize::from(flight.region), there.hardware.region);
-        Some(
-            rtt.as_secs_f64()
-                + per_token * (front + unmatched * (1.0 + work))
-                + balance * 1e-4 * to_come,
-        )
+        let room =
+            Room { replica: at, rtt: rtt.as_secs_f64(), per_token: per_prefill_token(there) };
+        Some(oracle.cost(fit, room))
     }
 
     fn place(&mut self, oracle: &mut Oracle, id: RequestId, replica: usize) {
         let now = self.now;
-        let there = self.replicas[replica].hardware.region;
-        let matched = {
-            let Some(flight) = self.flights.get(id) else { return };
-            self.replicas[replica].engine.matched_blocks(&flight.blocks)
-        };
+        let there = &self.replicas[replica];
         let Some(flight) = self.flights.get_mut(id) else { return };
+        let matched = there.engine.matched_blocks(&flight.blocks);
         flight.attempt += 1;
         flight.dispatches += 1;
         flight.replica = Some(replica as u32);
         let (attempt, from) = (flight.attempt, usize::from(flight.region));
-        let total = blocks_for(flight.prompt_tokens + flight.reply_tokens);
-        oracle.placed[replica].push(Placed {
-            id,
-            unmatched: f64::from(flight.prompt_tokens.saturating_sub(matched * BLOCK_TOKENS)),
-            reply: f64::from(flight.reply_tokens),
-            blocks: total.saturating_sub(matched),
-        });
-        let delay: Duration = self.network.one_way(from, there, id.0);
+        let (prompt, reply) = (flight.prompt_tokens, flight.reply_tokens);
+        oracle.place(id, replica, Fit { prompt, reply, matched });
+        let delay = self.network.one_way(from, there.hardware.region, id.0);
         let event = Event::Submit { id, replica: replica as u32, attempt };
         self.queue.push(now + delay, event);
     }
 
     /// The prefill of a placed request has ended.
-    pub(crate) fn oracle_first(&mut self, replica: u32, id: RequestId) {
-        let Some(oracle) = &mut self.oracle else { return };
-        let placed = oracle.placed[replica as usize].iter_mut().find(|p| p.id == id);
-        if let Some(placed) = placed {
-            placed.unmatched = 0.0;
+    pub(super) fn oracle_first(&mut self, replica: u32, id: RequestId) {
+        if let Some(oracle) = &mut self.oracle {
+            oracle.prefilled(id, replica as usize);
         }
     }
 
-    pub(crate) fn oracle_ended(
+    pub(super) fn oracle_ended(
         &mut self,
         replica: u32,
         id: RequestId,
@@ -128,7 +107,7 @@ impl World {
         outcome: Outcome,
     ) {
         let Some(mut oracle) = self.oracle.take() else { return };
-        oracle.placed[replica as usize].retain(|p| p.id != id);
+        oracle.ended(id, replica as usize);
         let fate = match outcome {
             Outcome::Done => Fate::Done,
             Outcome::ClientError => Fate::Invalid,

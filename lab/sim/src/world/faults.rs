@@ -14,7 +14,7 @@ use crate::scenario::{Fault, System};
 use crate::world::World;
 
 impl World {
-    pub(crate) fn fault(&mut self, fault: Fault) {
+    pub(super) fn fault(&mut self, fault: Fault) {
         match fault {
             Fault::ReplicaDown(at) => self.replica_down(at as u32),
             Fault::ReplicaUp(at) => self.replica_up(at as u32),
@@ -64,7 +64,7 @@ impl World {
         }
     }
 
-    pub(crate) fn replica_down(&mut self, at: u32) {
+    pub(super) fn replica_down(&mut self, at: u32) {
         if !self.replicas[at as usize].up {
             return;
         }
@@ -92,7 +92,7 @@ impl World {
         self.queue.push(self.now + delay, Event::Ended { id, gateway, attempt, outcome });
     }
 
-    pub(crate) fn replica_up(&mut self, at: u32) {
+    pub(super) fn replica_up(&mut self, at: u32) {
         self.replicas[at as usize].up = true;
         self.remember(at);
     }
@@ -119,7 +119,7 @@ impl World {
 
     /// Abandons the attempt: its messages in flight are ignored, and the replica and the peer that
     /// serve it are informed.
-    pub(crate) fn abandon(&mut self, id: RequestId) {
+    pub(super) fn abandon(&mut self, id: RequestId) {
         let Some(flight) = self.flights.get_mut(id) else { return };
         flight.attempt += 1;
         let (replica, peer) = (flight.replica.take(), flight.peer.take());
@@ -157,7 +157,7 @@ impl World {
 
     /// Updates the gateways' tables to the assignment for the living gateways; the rule is
     /// [`meridian_base::assign`].
-    pub(crate) fn adopt(&mut self) {
+    pub(super) fn adopt(&mut self) {
         if self.uncontrolled {
             return;
         }
@@ -210,13 +210,13 @@ impl World {
     }
 
     /// Removes a replica from a gateway.
-    pub(crate) fn forget(&mut self, gateway: u16, replica: u32) {
+    pub(super) fn forget(&mut self, gateway: u16, replica: u32) {
         let now = self.now;
         self.gateways[usize::from(gateway)].forget(now, replica);
         self.drive(gateway);
     }
 
-    pub(crate) fn drain(&mut self, gateway: u16, replica: u32) {
+    pub(super) fn drain(&mut self, gateway: u16, replica: u32) {
         if let Some(id) = self.gateways[usize::from(gateway)].id_of(replica) {
             self.tell_machine(gateway, meridian_routing::Input::Draining(id));
             self.drive(gateway);

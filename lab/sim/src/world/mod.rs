@@ -1,5 +1,21 @@
 //! The world: its state, and what it does at an instant.
 
+mod check;
+mod digests;
+mod dispatch;
+mod faults;
+mod handover;
+mod legs;
+mod lookup;
+mod peers;
+mod place;
+mod resize;
+mod send;
+mod suspend;
+mod timers;
+mod traffic;
+mod weigh;
+
 use std::sync::Arc;
 
 use meridian_base::{Duration, FlowId, PeerId, RequestId, Time};
@@ -26,43 +42,43 @@ use crate::twin::Twin;
 
 /// The machines that an event changed.
 #[derive(Default)]
-pub(crate) struct Touched {
-    pub(crate) replicas: Vec<u32>,
-    pub(crate) gateways: Vec<u16>,
+struct Touched {
+    replicas: Vec<u32>,
+    gateways: Vec<u16>,
 }
 
 /// All state of a run.
 pub(crate) struct World {
-    pub(crate) now: Time,
+    now: Time,
     /// When loads stop.
-    pub(crate) end: Time,
-    pub(crate) seed: u64,
-    pub(crate) queue: EventQueue<Event>,
-    pub(crate) regions: Vec<Region>,
-    pub(crate) rules: Rules,
-    pub(crate) network: Network,
-    pub(crate) system: System,
-    pub(crate) granularity: Granularity,
-    pub(crate) replicas: Vec<Replica>,
+    end: Time,
+    seed: u64,
+    queue: EventQueue<Event>,
+    regions: Vec<Region>,
+    rules: Rules,
+    network: Network,
+    system: System,
+    granularity: Granularity,
+    replicas: Vec<Replica>,
     /// By replica.
-    pub(crate) changes: Vec<Change>,
-    pub(crate) gateways: Vec<Gateway>,
-    pub(crate) oracle: Option<Oracle>,
-    pub(crate) clients: Clients,
-    pub(crate) flights: Flights,
-    pub(crate) legs: Legs,
-    pub(crate) faults: Vec<(Time, Fault)>,
+    changes: Vec<Change>,
+    gateways: Vec<Gateway>,
+    oracle: Option<Oracle>,
+    clients: Clients,
+    flights: Flights,
+    legs: Legs,
+    faults: Vec<(Time, Fault)>,
     /// The control plane is dead or suspended: assignments do not change.
-    pub(crate) uncontrolled: bool,
-    pub(crate) scaling: Option<Scaling>,
-    pub(crate) measure: Measure,
-    pub(crate) paranoid: bool,
-    pub(crate) twin: Option<Twin>,
-    pub(crate) touched: Touched,
+    uncontrolled: bool,
+    scaling: Option<Scaling>,
+    measure: Measure,
+    paranoid: bool,
+    twin: Option<Twin>,
+    touched: Touched,
     /// Answers do not report cached tokens, so an index is never corrected.
     #[cfg(test)]
-    pub(crate) untold: bool,
-    pub(crate) report: Report,
+    untold: bool,
+    report: Report,
 }
 
 impl World {
@@ -151,7 +167,7 @@ impl World {
     }
 
     /// Adds its replicas and peers to a new gateway.
-    pub(crate) fn introduce(&mut self, at: u16) {
+    fn introduce(&mut self, at: u16) {
         self.tell_atlas(at);
         for replica in 0..self.replicas.len() {
             if self.replicas[replica].up && self.knows_by_rule(at, replica) {
@@ -180,7 +196,7 @@ impl World {
     }
 
     /// Whether a gateway has or forwards to replicas of a region, while all gateways live.
-    pub(crate) fn reaches(&self, gateway: u16, region: usize) -> bool {
+    fn reaches(&self, gateway: u16, region: usize) -> bool {
         let own = self.gateways[usize::from(gateway)].region;
         let near = || self.regions[own].continent == self.regions[region].continent;
         match self.system.topology {
@@ -207,13 +223,13 @@ impl World {
     }
 
     /// Whether gateways forward to each other.
-    pub(crate) fn forwards(&self) -> bool {
+    fn forwards(&self) -> bool {
         use Topology::{Continent, TwoLayer, Waterfall};
         matches!(self.system.topology, TwoLayer | Waterfall { .. } | Continent { .. })
     }
 
     /// Whether a gateway has a replica among its own, while all gateways live.
-    pub(crate) fn knows_by_rule(&self, gateway: u16, replica: usize) -> bool {
+    fn knows_by_rule(&self, gateway: u16, replica: usize) -> bool {
         match self.system.topology {
             Topology::Central { .. } | Topology::Flat => true,
             _ => {
@@ -223,7 +239,7 @@ impl World {
         }
     }
 
-    pub(crate) fn join(&mut self, gateway: u16, replica: u32) {
+    fn join(&mut self, gateway: u16, replica: u32) {
         let known = &self.replicas[replica as usize];
         let known = (known, self.rules.place(known.hardware.region));
         self.gateways[usize::from(gateway)].learn(self.now, replica, known, &self.network);
@@ -285,16 +301,22 @@ impl World {
     }
 
     /// The gateway's own id of a peer.
-    pub(crate) fn peer_of(&self, gateway: u16, peer: u16) -> Option<PeerId> {
+    fn peer_of(&self, gateway: u16, peer: u16) -> Option<PeerId> {
         self.gateways[usize::from(gateway)].peer_id(peer)
     }
 
-    pub(crate) fn violated(&mut self, what: String) {
+    fn violated(&mut self, what: String) {
         if self.report.violations.len() < 100 {
             self.report.violations.push(format!("{:.6} s: {what}", self.now.as_secs_f64()));
         }
     }
 
+    /// Events handled so far.
+    pub(crate) fn events(&self) -> u64 {
+        self.report.events
+    }
+
+    /// The results, once no event is left.
     pub(crate) fn close(mut self) -> Report {
         let left = self.flights.ids(|_| true);
         for id in left {
@@ -322,7 +344,7 @@ impl World {
     }
 
     /// The cached prompt tokens that an answer reports.
-    pub(crate) fn said_of_cache(&self, cached: u32) -> Option<u32> {
+    fn said_of_cache(&self, cached: u32) -> Option<u32> {
         #[cfg(test)]
         if self.untold {
             return None;
@@ -331,12 +353,12 @@ impl World {
     }
 
     /// Whether a time is in the measured window.
-    pub(crate) fn counts(&self, at: Time) -> bool {
+    fn counts(&self, at: Time) -> bool {
         at >= Time::ZERO + self.measure.warmup && at < self.end
     }
 
     /// One-way delay of a request's message.
-    pub(crate) fn delay(&self, from: usize, to: usize, id: RequestId, leg: u64) -> Duration {
+    fn delay(&self, from: usize, to: usize, id: RequestId, leg: u64) -> Duration {
         let name = self.flights.get(id).map_or(id.0, |f| f.name);
         self.network.one_way(from, to, name ^ leg << 56)
     }

@@ -3,12 +3,12 @@
 use meridian_base::RequestId;
 use meridian_routing::Role;
 
-use super::{Handoff, Stage};
+use crate::legs::{Handoff, Stage};
 use crate::world::World;
 
 impl World {
     /// Checks that a pair may serve a request together.
-    pub(super) fn check_pair(&mut self, id: RequestId, from: u32, to: u32) {
+    pub(in crate::world) fn check_pair(&mut self, id: RequestId, from: u32, to: u32) {
         let [first, second] = [from, to].map(|at| self.replicas[at as usize].hardware);
         if (first.role, second.role) != (Role::Prefill, Role::Decode) {
             self.violated(format!(
@@ -22,14 +22,14 @@ impl World {
     }
 
     /// Checks that a replica that only prefills answers no request.
-    pub(crate) fn check_answers(&mut self, id: RequestId, replica: u32) {
+    pub(in crate::world) fn check_answers(&mut self, id: RequestId, replica: u32) {
         if !self.replicas[replica as usize].hardware.role.answers() {
             self.violated(format!("{id} was sent whole to replica {replica}, which only prefills"));
         }
     }
 
     /// Checks that attempts, engines and fabric agree on the KV under way.
-    pub(crate) fn check_legs(&mut self) {
+    pub(in crate::world) fn check_legs(&mut self) {
         let count = |of: &dyn Fn(&Handoff) -> bool| {
             self.legs.handoffs.values().filter(|handoff| of(handoff)).count()
         };
@@ -59,7 +59,7 @@ impl World {
     }
 
     /// Checks that nothing is left once all requests have ended and all leases have run out.
-    pub(crate) fn check_left(&mut self) {
+    pub(in crate::world) fn check_left(&mut self) {
         let mut wrong = Vec::new();
         for (at, replica) in self.replicas.iter_mut().enumerate() {
             if !replica.answers() {

@@ -2,57 +2,43 @@
 
 use meridian_base::{Duration, Time};
 
-use super::Scaling;
 use crate::event::Event;
 use crate::news::Change;
 use crate::replica::Replica;
+use crate::scale::{Resize, Scaling, Seen};
 use crate::world::World;
 
 impl World {
-    pub(crate) fn scale(&mut self) {
+    pub(super) fn scale(&mut self) {
         let Some(mut scaling) = self.scaling.take() else { return };
-        scaling.coming.resize(self.regions.len(), 0);
-        scaling.fewer_since.resize(self.regions.len(), None);
         for region in 0..self.regions.len() {
             self.scale_region(&mut scaling, region);
         }
-        self.queue.push(self.now + scaling.rule.every, Event::Scale);
+        self.queue.push(self.now + scaling.every(), Event::Scale);
         self.scaling = Some(scaling);
         self.retire();
     }
 
     fn scale_region(&mut self, scaling: &mut Scaling, region: usize) {
-        let rule = scaling.rule;
+        match scaling.decide(self.now, region, self.seen(region)) {
+            Resize::Order(count) => {
+                (0..count).for_each(|_| self.order(region, scaling.provisioning()));
+            }
+            Resize::GiveUp => self.give_up_one(region),
+            Resize::Nothing => {}
+        }
+    }
+
+    fn seen(&self, region: usize) -> Seen {
         let here = |r: &&Replica| scales(r, region) && r.up && !r.leaving;
-        let present = self.replicas.iter().filter(here).count() as u32;
         let outstanding: u32 =
             self.replicas.iter().filter(here).map(|r| r.engine.stats().outstanding()).sum();
-        let held: u32 = self
-            .gateways
-            .iter()
-            .filter(|g| g.up && g.region == region)
-            .map(|g| g.machine.held_len())
-            .sum();
-        let load = f64::from(outstanding + held);
-        let wanted = libm::ceil(load / rule.target_outstanding) as u32;
-        let wanted = wanted.clamp(rule.min, rule.max);
-        let coming = scaling.coming[region];
-        if wanted > present + coming {
-            scaling.fewer_since[region] = None;
-            let there = self.replicas.iter().filter(|replica| !replica.gone).count();
-            let wanted = (wanted - present - coming).min((scaling.most - there) as u32);
-            scaling.coming[region] += wanted;
-            for _ in 0..wanted {
-                self.order(region, rule.provisioning);
-            }
-        } else if wanted < present {
-            let since = *scaling.fewer_since[region].get_or_insert(self.now);
-            if self.now.since(since) >= rule.cooldown {
-                scaling.fewer_since[region] = Some(self.now);
-                self.give_up_one(region);
-            }
-        } else {
-            scaling.fewer_since[region] = None;
+        let gateways = self.gateways.iter().filter(|g| g.up && g.region == region);
+        let held: u32 = gateways.map(|g| g.machine.held_len()).sum();
+        Seen {
+            present: self.replicas.iter().filter(here).count() as u32,
+            requests: outstanding + held,
+            all: self.replicas.iter().filter(|replica| !replica.gone).count(),
         }
     }
 
@@ -74,13 +60,13 @@ impl World {
         self.queue.push(self.now + after, Event::Provisioned { replica: at as u32 });
     }
 
-    pub(crate) fn provisioned(&mut self, replica: u32) {
+    pub(super) fn provisioned(&mut self, replica: u32) {
         let at = replica as usize;
         self.replicas[at].up = true;
         self.replicas[at].since = Some(self.now);
         let region = self.replicas[at].hardware.region;
         if let Some(scaling) = &mut self.scaling {
-            scaling.coming[region] -= 1;
+            scaling.arrived(region);
         }
         for gateway in 0..self.gateways.len() as u16 {
             if !self.gateways[usize::from(gateway)].is_silent() && self.knows_by_rule(gateway, at) {
@@ -91,7 +77,7 @@ impl World {
     }
 
     /// A gateway that resumes learns what was added and removed meanwhile.
-    pub(crate) fn learn_of_scaling(&mut self, gateway: u16) {
+    pub(super) fn learn_of_scaling(&mut self, gateway: u16) {
         if self.scaling.is_none() {
             return;
         }
@@ -150,7 +136,7 @@ impl World {
         self.report.replica_seconds += until.since(from).as_secs_f64();
     }
 
-    pub(crate) fn settle_bills(&mut self) {
+    pub(super) fn settle_bills(&mut self) {
         for at in 0..self.replicas.len() {
             self.bill(at);
         }

@@ -14,12 +14,12 @@ const ON_THE_WAY: Duration = Duration::from_millis(5);
 
 impl World {
     /// When a timer set for `at` fires.
-    pub(crate) fn fires(&self, at: Time) -> Time {
+    pub(super) fn fires(&self, at: Time) -> Time {
         self.queue.rounded(at)
     }
 
     /// When an engine's timer fires.
-    pub(crate) fn engine_fires(&self, at: Time) -> Time {
+    pub(super) fn engine_fires(&self, at: Time) -> Time {
         match self.twin {
             Some(_) => self.queue.rounded(at + MARGIN),
             None => at,
@@ -28,7 +28,7 @@ impl World {
 
     /// Runs a replica that just received an input or a probe: a process does all that is due before
     /// it answers, and does not wait for other arrivals of the same instant.
-    pub(crate) fn turn_at_once(&mut self, replica: u32) {
+    pub(super) fn turn_at_once(&mut self, replica: u32) {
         if self.twin.is_some() {
             let there = &mut self.replicas[replica as usize];
             let now = there.clock(self.now);
@@ -38,7 +38,7 @@ impl World {
     }
 
     /// The answer's headers are sent, with the load in them.
-    pub(crate) fn answer_head(&mut self, replica: u32, gateway: u16) {
+    pub(super) fn answer_head(&mut self, replica: u32, gateway: u16) {
         if !self.twin.is_some_and(|t| t.headers) {
             return;
         }

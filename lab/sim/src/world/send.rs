@@ -5,7 +5,7 @@ use meridian_workload::{
     BYTES_PER_TOKEN, Day, Piece, Program, ProgramKey, Segment, Walk, content_blocks,
 };
 
-use super::{Client, Running, Sender};
+use crate::clients::{Client, Running, Sender};
 use crate::event::Event;
 use crate::flight::Flight;
 use crate::scenario::{Load, Source};
@@ -18,7 +18,7 @@ const SCOPE: u64 = 0x4D4F_4445_4C00;
 
 impl World {
     /// Adds the loads and starts them.
-    pub(crate) fn start_loads(&mut self, loads: Vec<Load>) {
+    pub(super) fn start_loads(&mut self, loads: Vec<Load>) {
         for (at, load) in loads.into_iter().enumerate() {
             let at = at as u16;
             let mut sender =
@@ -58,13 +58,13 @@ impl World {
         }
     }
 
-    pub(crate) fn next_program(&mut self, load: u16) {
+    pub(super) fn next_program(&mut self, load: u16) {
         let Some((_, program)) = self.clients.loads[usize::from(load)].next.take() else { return };
         self.start_program(load, None, program);
         self.draw_next(load);
     }
 
-    pub(crate) fn next_of_client(&mut self, at: u32) {
+    pub(super) fn next_of_client(&mut self, at: u32) {
         let seed = self.seed;
         let client = &mut self.clients.closed[at as usize];
         if self.now >= self.end || client.ordinal >= client.most {
@@ -117,7 +117,7 @@ impl World {
     }
 
     /// A client sends one request to its gateway.
-    pub(crate) fn send(&mut self, program: u32, node: u32) {
+    pub(super) fn send(&mut self, program: u32, node: u32) {
         if self.now >= self.end {
             return;
         }
@@ -191,7 +191,7 @@ impl World {
     }
 
     /// The client has the whole answer, or learns that there will be none.
-    pub(crate) fn request_ended(&mut self, program: u32, node: u32, answered: bool) {
+    pub(super) fn request_ended(&mut self, program: u32, node: u32, answered: bool) {
         let Some(running) = &mut self.clients.programs[program as usize] else { return };
         let node = node as usize;
         if answered {
@@ -204,13 +204,13 @@ impl World {
     }
 
     /// The regions that may serve a request; `None` for all.
-    pub(crate) fn rule(&self, id: RequestId) -> Option<&[usize]> {
+    pub(super) fn rule(&self, id: RequestId) -> Option<&[usize]> {
         let flight = self.flights.get(id)?;
         self.clients.loads[usize::from(flight.load)].may_run_in.as_deref()
     }
 
     /// Whether a region may serve a request.
-    pub(crate) fn permitted(&self, id: RequestId, region: usize) -> bool {
+    pub(super) fn permitted(&self, id: RequestId, region: usize) -> bool {
         self.rule(id).is_none_or(|regions| regions.contains(&region))
     }
 }

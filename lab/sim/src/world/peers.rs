@@ -10,7 +10,7 @@ use crate::world::World;
 
 impl World {
     /// Sends the regular digest, and the one after a change.
-    pub(crate) fn tell(&mut self, gateway: u16) {
+    pub(super) fn tell(&mut self, gateway: u16) {
         let every = self.system.digests.every;
         if !self.gateways[usize::from(gateway)].up {
             return;
@@ -24,7 +24,7 @@ impl World {
     }
 
     /// After a change: if digests are pushed, one goes out as soon as the pace allows.
-    pub(crate) fn tell_soon(&mut self, gateway: u16) {
+    pub(super) fn tell_soon(&mut self, gateway: u16) {
         if self.system.digests.on_change.is_none() || !self.forwards() || self.lazy() {
             return;
         }
@@ -38,7 +38,7 @@ impl World {
         }
     }
 
-    pub(crate) fn send_digest(&mut self, gateway: u16) {
+    pub(super) fn send_digest(&mut self, gateway: u16) {
         let now = self.now;
         let there = &mut self.gateways[usize::from(gateway)];
         there.told_digests += 1;
@@ -62,7 +62,7 @@ impl World {
         }
     }
 
-    pub(crate) fn digest(
+    pub(super) fn digest(
         &mut self,
         to: u16,
         from: u16,
@@ -78,7 +78,7 @@ impl World {
         self.drive(to);
     }
 
-    pub(crate) fn steal(&mut self, to: u16, from: u16, count: u32) {
+    pub(super) fn steal(&mut self, to: u16, from: u16, count: u32) {
         let Some(by) = self.peer_of(to, from) else { return };
         if self.gateways[usize::from(to)].up {
             self.tell_machine(to, Input::StealAsked { by, count });

@@ -5,7 +5,6 @@ use meridian_routing::policy::Params;
 use meridian_workload::Sessions;
 
 use super::*;
-use crate::claims::Claims;
 use crate::run::World as _;
 use crate::scenario::{Load, Measure, Source, Topology};
 use crate::{Scenario, swarm};
@@ -58,38 +57,4 @@ fn a_lying_index_is_found() {
         let reported = found.iter().filter(|what| what.contains("its index lies beyond its trust"));
         assert!(reported.count() > 0, "{policy}: {found:?}");
     }
-}
-
-// Trust that follows stays within the bound for any hits, in the worst order as well; trust that
-// stays constant or follows half as fast exceeds it.
-#[test]
-fn the_bound_is_what_following_gives() {
-    let worst = |gain: f64, found: &dyn Fn(u32) -> f64| {
-        let (mut claims, mut trust, mut most) = (Claims::default(), 1.0_f64, 0.0_f64);
-        claims.begin(ReplicaId(0));
-        for answer in 0..2000 {
-            most = most.max(claims.weigh(ReplicaId(0), trust, found(answer)));
-            trust += gain * (found(answer) - trust);
-        }
-        most
-    };
-    let never = |_| 0.0;
-    let seldom = |answer: u32| f64::from(u8::from(answer.is_multiple_of(7)));
-    let in_turns = |answer: u32| f64::from(u8::from((answer / 300).is_multiple_of(2)));
-    for found in [&never as &dyn Fn(u32) -> f64, &seldom, &in_turns] {
-        assert!(worst(0.05, found) <= MOST);
-        assert!(worst(0.0, found) > MOST);
-    }
-    assert!(worst(0.025, &never) > MOST);
-}
-
-// A replica that joins again starts without claims, and an unknown one has none.
-#[test]
-fn claims_start_again() {
-    let mut claims = Claims::default();
-    assert_eq!(claims.weigh(ReplicaId(3), 1.0, 0.0), 0.0);
-    claims.begin(ReplicaId(3));
-    assert_eq!(claims.weigh(ReplicaId(3), 1.0, 0.25), 0.75);
-    claims.begin(ReplicaId(3));
-    assert_eq!(claims.weigh(ReplicaId(3), 0.0, 1.0), 0.0);
 }

@@ -4,15 +4,14 @@
 use meridian_base::{ReplicaId, RequestId, Time};
 use meridian_routing::{Input, Outcome, Role, Usage};
 
-use super::{Message, Stage};
 use crate::event::Event;
-use crate::flight::Flight;
+use crate::legs::{Message, Stage};
 use crate::report::Crossing;
 use crate::world::World;
 
 impl World {
     /// Carries out a dispatch to a pair.
-    pub(crate) fn dispatch_pair(
+    pub(in crate::world) fn dispatch_pair(
         &mut self,
         gateway: u16,
         id: RequestId,
@@ -42,7 +41,13 @@ impl World {
 
     /// The answer of a prefill leg reaches its gateway, or has waited in a suspended gateway's
     /// socket since then.
-    pub(crate) fn prefilled(&mut self, id: RequestId, gateway: u16, attempt: u32, since: Time) {
+    pub(in crate::world) fn prefilled(
+        &mut self,
+        id: RequestId,
+        gateway: u16,
+        attempt: u32,
+        since: Time,
+    ) {
         let Some(flight) = self.flights.get(id).filter(|f| f.attempt == attempt) else { return };
         let Some(split) = flight.split.filter(|split| split.prefilling) else { return };
         if !self.gateways[usize::from(gateway)].up {
@@ -80,7 +85,12 @@ impl World {
     }
 
     /// A prefill leg failed: the machine decides again.
-    pub(crate) fn prefill_failed(&mut self, id: RequestId, gateway: u16, outcome: Outcome) {
+    pub(in crate::world) fn prefill_failed(
+        &mut self,
+        id: RequestId,
+        gateway: u16,
+        outcome: Outcome,
+    ) {
         self.end_split(id);
         if let Some(flight) = self.flights.get_mut(id) {
             flight.replica = None;
@@ -90,7 +100,7 @@ impl World {
     }
 
     /// Ends a request's split attempt, if it has one. Its engine learns that the connection is closed.
-    pub(crate) fn end_split(&mut self, id: RequestId) {
+    pub(in crate::world) fn end_split(&mut self, id: RequestId) {
         let Some(split) = self.flights.get_mut(id).and_then(|flight| flight.split.take()) else {
             return;
         };
@@ -100,7 +110,7 @@ impl World {
     }
 
     /// The decode leg of a request ended at its gateway.
-    pub(crate) fn decode_ended(&mut self, id: RequestId, gateway: u16, outcome: Outcome) {
+    pub(in crate::world) fn decode_ended(&mut self, id: RequestId, gateway: u16, outcome: Outcome) {
         let split = self.flights.get(id).filter(|f| f.sender() == gateway).and_then(|f| f.split);
         let Some(split) = split else { return };
         self.end_split(id);
@@ -132,21 +142,8 @@ impl World {
 
     /// The outcome of a failed attempt: exactly, if it is split. A whole one has only one kind of
     /// failure, after which the request goes to any other replica.
-    pub(crate) fn failure(&self, id: RequestId, exactly: Outcome) -> Outcome {
+    pub(in crate::world) fn failure(&self, id: RequestId, exactly: Outcome) -> Outcome {
         let split = self.flights.get(id).is_some_and(|flight| flight.split.is_some());
         if split { exactly } else { Outcome::ReplicaError }
-    }
-}
-
-impl Flight {
-    /// The gateway that dispatches it.
-    pub(crate) fn sender(&self) -> u16 {
-        self.peer.unwrap_or(self.entry)
-    }
-
-    /// Whether its current attempt needs this replica.
-    pub(crate) fn uses(&self, replica: u32) -> bool {
-        let pair = self.split.is_some_and(|split| [split.from, split.to].contains(&replica));
-        pair || self.replica == Some(replica)
     }
 }

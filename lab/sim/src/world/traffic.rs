@@ -32,7 +32,7 @@ mod leg {
 
 impl World {
     /// A client connects to the nearest gateway that lives, or to the oracle.
-    pub(crate) fn enter(&mut self, id: RequestId) {
+    pub(super) fn enter(&mut self, id: RequestId) {
         if self.oracle.is_some() {
             self.enter_oracle(id);
             return;
@@ -86,7 +86,7 @@ impl World {
         flight.last_message
     }
 
-    pub(crate) fn first(&mut self, id: RequestId, gateway: u16, attempt: u32) {
+    pub(super) fn first(&mut self, id: RequestId, gateway: u16, attempt: u32) {
         let Some(flight) = self.flights.get(id).filter(|f| f.attempt == attempt) else { return };
         if !self.gateways[usize::from(gateway)].up {
             return;
@@ -115,7 +115,7 @@ impl World {
         }
     }
 
-    pub(crate) fn ended(&mut self, id: RequestId, gateway: u16, attempt: u32, outcome: Outcome) {
+    pub(super) fn ended(&mut self, id: RequestId, gateway: u16, attempt: u32, outcome: Outcome) {
         let Some(flight) = self.flights.get(id).filter(|f| f.attempt == attempt) else { return };
         if !self.gateways[usize::from(gateway)].up {
             return;
@@ -203,7 +203,7 @@ impl World {
     }
 
     /// The end of a request travels to its client.
-    pub(crate) fn end_at_client(&mut self, id: RequestId, from: usize, at: Time, fate: Fate) {
+    pub(super) fn end_at_client(&mut self, id: RequestId, from: usize, at: Time, fate: Fate) {
         let Some(flight) = self.flights.get_mut(id).filter(|f| !f.ending) else { return };
         let region = usize::from(flight.region);
         // Messages of any attempt no longer count.
@@ -213,7 +213,7 @@ impl World {
         self.queue.push(at, Event::Over { id, fate });
     }
 
-    pub(crate) fn over(&mut self, id: RequestId, fate: Fate) {
+    pub(super) fn over(&mut self, id: RequestId, fate: Fate) {
         let Some(flight) = self.flights.remove(id) else {
             self.violated(format!("{id} ended twice"));
             return;
@@ -259,7 +259,7 @@ impl World {
     }
 
     /// Ways out of a gateway, used by its outputs.
-    pub(crate) fn send_to_replica(
+    pub(super) fn send_to_replica(
         &mut self,
         id: RequestId,
         gateway: u16,
@@ -281,7 +281,7 @@ impl World {
     }
 
     /// The way to a peer.
-    pub(crate) fn send_to_peer(&mut self, id: RequestId, gateway: u16, peer: u16, attempt: u32) {
+    pub(super) fn send_to_peer(&mut self, id: RequestId, gateway: u16, peer: u16, attempt: u32) {
         let here = self.gateways[usize::from(gateway)].region;
         let there = self.gateways[usize::from(peer)].region;
         if self.network.passes(here, there) && !self.is_gone(peer) {

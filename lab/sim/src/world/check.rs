@@ -13,21 +13,21 @@ use crate::world::World;
 
 impl World {
     /// Queues a replica for the check after this event.
-    pub(crate) fn touched_replica(&mut self, at: u32) {
+    pub(super) fn touched_replica(&mut self, at: u32) {
         if self.paranoid && !self.touched.replicas.contains(&at) {
             self.touched.replicas.push(at);
         }
     }
 
     /// Queues a gateway for the check after this event.
-    pub(crate) fn touched_gateway(&mut self, at: u16) {
+    pub(super) fn touched_gateway(&mut self, at: u16) {
         if self.paranoid && !self.touched.gateways.contains(&at) {
             self.touched.gateways.push(at);
         }
     }
 
     /// Checks that the residency rules permit a request where it is going.
-    pub(crate) fn check_place(&mut self, id: RequestId, region: usize, what: &str) {
+    pub(super) fn check_place(&mut self, id: RequestId, region: usize, what: &str) {
         if !self.permitted(id, region) {
             self.violated(format!("{id} was {what} region {region}, which its rule forbids"));
         }
@@ -35,7 +35,7 @@ impl World {
 
     /// Checks that no client is finally refused by a rule that permits a living replica, if the
     /// topology leads to its region.
-    pub(crate) fn check_refusal(&mut self, id: RequestId, gateway: u16, why: RejectWhy) {
+    pub(super) fn check_refusal(&mut self, id: RequestId, gateway: u16, why: RejectWhy) {
         if why != RejectWhy::NotPermitted {
             return;
         }
@@ -51,7 +51,7 @@ impl World {
     }
 
     /// Checks the machines that the last event changed: after each event of a paranoid run.
-    pub(crate) fn check(&mut self) {
+    pub(super) fn check(&mut self) {
         if !self.paranoid {
             return;
         }
@@ -73,7 +73,7 @@ impl World {
     }
 
     /// Takes a sample of every replica, once a second of the measured window.
-    pub(crate) fn sample(&mut self) {
+    pub(super) fn sample(&mut self) {
         let now = self.now;
         if !self.counts(now) {
             return;

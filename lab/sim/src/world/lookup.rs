@@ -13,9 +13,9 @@ use std::sync::Arc;
 use meridian_base::{Duration, PeerId, ReplicaId, Time, mix};
 use meridian_routing::Input;
 
-use super::{Change, OfPeer, OfReplica};
 use crate::event::Event;
 use crate::gateway::Gateway;
+use crate::news::{Change, OfPeer, OfReplica};
 use crate::replica::Replica;
 use crate::scenario::News;
 use crate::stopped::PROBE_TIMEOUT;
@@ -44,12 +44,12 @@ fn phase(who: u64, every: Duration) -> Duration {
 }
 
 impl World {
-    pub(crate) fn lazy(&self) -> bool {
+    pub(super) fn lazy(&self) -> bool {
         self.system.news == News::Lazy
     }
 
     /// Shows a gateway the contents of all messages due by now.
-    pub(crate) fn catch_up(&mut self, gateway: u16) {
+    pub(super) fn catch_up(&mut self, gateway: u16) {
         if !self.lazy() {
             return;
         }
@@ -87,7 +87,7 @@ impl World {
         if same.is_none()
             && let Some(stopped) = &self.replicas[replica as usize].stopped
         {
-            let since = stopped.since;
+            let since = stopped.since();
             return self.show_timeout(at, own, since);
         }
         let (rtt, phase) = (self.network.rtt(from, to), phase(own as u64, every));
@@ -165,7 +165,7 @@ impl World {
 
     /// Makes the digest of a gateway's last beats before anything changes; for `beat`, again if the
     /// reports behind the last one are old.
-    pub(crate) fn make_digest(&mut self, gateway: u16, beat: Option<Time>) {
+    pub(super) fn make_digest(&mut self, gateway: u16, beat: Option<Time>) {
         let every = self.digest_gap();
         let at = usize::from(gateway);
         let shown = &self.gateways[at].shown;
@@ -208,7 +208,7 @@ impl World {
     }
 
     /// A machine is about to get an input: the digest of the state so far is made first.
-    pub(crate) fn before_telling(&mut self, gateway: u16) {
+    pub(super) fn before_telling(&mut self, gateway: u16) {
         if self.lazy() && self.forwards() {
             self.make_digest(gateway, None);
             let shown = &mut self.gateways[usize::from(gateway)].shown;
@@ -218,7 +218,7 @@ impl World {
     }
 
     /// Records a replica's reports from now on, and wakes the gateways that wait for them.
-    pub(crate) fn remember(&mut self, replica: u32) {
+    pub(super) fn remember(&mut self, replica: u32) {
         let there = &mut self.replicas[replica as usize];
         let opens = there.remember(self.now);
         self.changes[replica as usize] = Change::new(there);
@@ -228,7 +228,7 @@ impl World {
     }
 
     /// An unforeseeable event: every gateway recomputes its next news.
-    pub(crate) fn news_everywhere(&mut self) {
+    pub(super) fn news_everywhere(&mut self) {
         self.replicas.iter_mut().for_each(|replica| replica.opened = self.now);
         self.wake_all_for_news();
     }
@@ -241,7 +241,7 @@ impl World {
 
     /// A gateway was run: schedules its next wake-up, and those of its peers if its digests may
     /// show free capacity from now on.
-    pub(crate) fn turned(&mut self, gateway: u16) {
+    pub(super) fn turned(&mut self, gateway: u16) {
         if !self.lazy() {
             return;
         }
@@ -319,7 +319,7 @@ impl World {
         self.now + Duration::from_nanos(1)
     }
 
-    pub(crate) fn wake(&mut self, gateway: u16) {
+    pub(super) fn wake(&mut self, gateway: u16) {
         let there = &mut self.gateways[usize::from(gateway)];
         if there.shown.wake != Some(self.now) || !there.up {
             return;

@@ -12,7 +12,7 @@ use crate::world::World;
 
 impl World {
     /// Passes one event to a machine.
-    pub(crate) fn tell_machine(&mut self, gateway: u16, input: Input) {
+    pub(super) fn tell_machine(&mut self, gateway: u16, input: Input) {
         self.before_telling(gateway);
         if self.gateways[usize::from(gateway)].machine.held_len() > 0 {
             self.catch_up(gateway);
@@ -21,7 +21,7 @@ impl World {
         self.gateways[usize::from(gateway)].machine.handle(now, input);
     }
 
-    pub(crate) fn gateway_due(&mut self, gateway: u16) {
+    pub(super) fn gateway_due(&mut self, gateway: u16) {
         let now = self.now;
         let there = &mut self.gateways[usize::from(gateway)];
         if there.timer != Some(now) || !there.up {
@@ -35,7 +35,7 @@ impl World {
     }
 
     /// Carries out a machine's outputs, and sets its timer.
-    pub(crate) fn drive(&mut self, gateway: u16) {
+    pub(super) fn drive(&mut self, gateway: u16) {
         self.touched_gateway(gateway);
         while let Some(output) = self.gateways[usize::from(gateway)].machine.poll() {
             self.obey(gateway, output);
@@ -58,7 +58,7 @@ impl World {
         self.turned(gateway);
     }
 
-    pub(crate) fn obey(&mut self, gateway: u16, output: Output) {
+    pub(super) fn obey(&mut self, gateway: u16, output: Output) {
         match output {
             Output::Dispatch { id, replica, prefill: None, matched_tokens, .. } => {
                 self.dispatch(gateway, id, replica, matched_tokens);
@@ -166,7 +166,7 @@ impl World {
     }
 
     /// A request reaches a gateway, from its client or from a peer.
-    pub(crate) fn arrive(&mut self, id: RequestId, gateway: u16, attempt: u32) {
+    pub(super) fn arrive(&mut self, id: RequestId, gateway: u16, attempt: u32) {
         let Some(flight) = self.flights.get(id).filter(|f| f.attempt == attempt) else { return };
         let hops = u8::from(flight.entry != gateway);
         if !self.gateways[usize::from(gateway)].up {
@@ -246,7 +246,7 @@ impl World {
         self.queue.push(asked + delay, Event::Probe { gateway, id, asked });
     }
 
-    pub(crate) fn probe(&mut self, gateway: u16, id: ReplicaId, asked: Time) {
+    pub(super) fn probe(&mut self, gateway: u16, id: ReplicaId, asked: Time) {
         let known = self.gateways[usize::from(gateway)].knows.get(id.index()).copied().flatten();
         let Some(replica) = known else { return };
         if self.replicas[replica as usize].answers() {
@@ -264,7 +264,7 @@ impl World {
         self.queue.push(self.now + delay, Event::Report { gateway, id, asked, load });
     }
 
-    pub(crate) fn report(&mut self, gateway: u16, id: ReplicaId, asked: Time, load: Option<Load>) {
+    pub(super) fn report(&mut self, gateway: u16, id: ReplicaId, asked: Time, load: Option<Load>) {
         let there = &self.gateways[usize::from(gateway)];
         if !there.up || there.knows.get(id.index()).copied().flatten().is_none() {
             return;
@@ -280,7 +280,7 @@ impl World {
     }
 
     /// Minimum time before this gateway's digest is sent again.
-    pub(crate) fn digest_gap(&self) -> Duration {
+    pub(super) fn digest_gap(&self) -> Duration {
         self.system.digests.on_change.unwrap_or(self.system.digests.every)
     }
 }

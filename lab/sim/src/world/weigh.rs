@@ -5,17 +5,16 @@
 use meridian_base::{ReplicaId, RequestId};
 use meridian_routing::State;
 
+use crate::claims::MOST;
 use crate::gateway::Gateway;
 use crate::world::World;
 
-/// The routing machine's weight of an answer is 0.05; one more for rounding.
-const MOST: f64 = 1.0 / 0.05 + 1.0;
 /// Predictions shorter than this are mostly rounding to whole blocks, tokens.
 const JUDGED_FROM: u32 = 64;
 
 impl World {
     /// Judges the prediction for a request whose end is about to be reported to its gateway.
-    pub(crate) fn weigh_claim(&mut self, id: RequestId, gateway: u16) {
+    pub(super) fn weigh_claim(&mut self, id: RequestId, gateway: u16) {
         let Some(flight) = self.flights.get(id).filter(|_| self.paranoid) else { return };
         let sent_by = flight.peer.unwrap_or(flight.entry);
         if sent_by != gateway || flight.matched < JUDGED_FROM {
@@ -35,7 +34,7 @@ impl World {
     }
 
     /// Checks how much a gateway's index has of each replica.
-    pub(crate) fn check_index(&mut self, gateway: u16) {
+    pub(super) fn check_index(&mut self, gateway: u16) {
         let there = &self.gateways[usize::from(gateway)];
         let wrong: Vec<String> =
             (0..there.knows.len()).filter_map(|at| self.overclaimed(there, at)).collect();

@@ -4,12 +4,12 @@ use meridian_base::{RequestId, Time};
 use meridian_engine::{BLOCK_TOKENS, Output, Refusal, StopReason};
 use meridian_routing::Outcome;
 
-use super::{HANDSHAKE, Handoff, Message, Stage};
 use crate::event::Event;
+use crate::legs::{HANDSHAKE, Handoff, Message, Stage};
 use crate::world::World;
 
 impl World {
-    pub(crate) fn leg_said(&mut self, replica: u32, output: Output) {
+    pub(in crate::world) fn leg_said(&mut self, replica: u32, output: Output) {
         if let Output::Released { expired: true, .. } = output {
             self.report.leases_expired += 1;
         }
@@ -93,7 +93,7 @@ impl World {
 }
 
 /// The outcome of a refusal.
-pub(crate) fn refused(why: Refusal) -> Outcome {
+pub(in crate::world) fn refused(why: Refusal) -> Outcome {
     match why {
         Refusal::Full { .. } => Outcome::Full,
         _ => Outcome::ClientError,
