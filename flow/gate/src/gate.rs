@@ -12,17 +12,17 @@ use crate::batches::NewBatch;
 use crate::clock::Clock;
 use crate::counts::Status;
 use crate::error::{GateError, SettingsError};
-use crate::mailbox::{Mailbox, Report};
+use crate::mailbox::{GateReport, Mailbox};
 use crate::permit::Handle;
 use crate::settings::machine;
-use crate::state::State;
+use crate::state::GateState;
 
 /// A gate. Its copies are the same gate.
 #[derive(Clone)]
 pub struct Gate(pub(crate) Arc<Shared>);
 
 pub(crate) struct Shared {
-    pub(crate) state: Mutex<State>,
+    pub(crate) state: Mutex<GateState>,
     pub(crate) clock: Clock,
     pub(crate) mailbox: Mailbox,
     hold: Duration,
@@ -52,7 +52,7 @@ impl Gate {
         let machine = machine(settings, clock.now())?;
         let hold = machine.config().max_hold;
         let ports = settings.ports.iter().map(|port| port.name.clone()).collect();
-        let state = Mutex::new(State::new(machine, ports));
+        let state = Mutex::new(GateState::new(machine, ports));
         Ok(Gate(Arc::new(Shared { state, clock, mailbox: Mailbox::default(), hold })))
     }
 
@@ -68,7 +68,7 @@ impl Gate {
     /// If it is not valid, or under way already.
     pub fn batch(&self, batch: &NewBatch) -> Result<(), GateError> {
         self.with(|state, now| state.batch(now, batch))?;
-        self.0.mailbox.send(|| Report::Batch(batch.clone()));
+        self.0.mailbox.send(|| GateReport::Batch(batch.clone()));
         Ok(())
     }
 
@@ -90,7 +90,7 @@ impl Gate {
     /// If it is unknown.
     pub fn departed(&self, batch: u64) -> Result<(), GateError> {
         self.with(|state, now| state.departed(now, batch))?;
-        self.0.mailbox.send(|| Report::Departed(batch));
+        self.0.mailbox.send(|| GateReport::Departed(batch));
         Ok(())
     }
 
@@ -100,7 +100,7 @@ impl Gate {
     /// If it is unknown.
     pub fn ended(&self, request: u64) -> Result<(), GateError> {
         self.with(|state, now| state.ended(now, request))?;
-        self.0.mailbox.send(|| Report::Ended(request));
+        self.0.mailbox.send(|| GateReport::Ended(request));
         Ok(())
     }
 
@@ -155,7 +155,7 @@ impl Gate {
     /// failed for good.
     pub(crate) fn with<T>(
         &self,
-        act: impl FnOnce(&mut State, Time) -> Result<T, GateError>,
+        act: impl FnOnce(&mut GateState, Time) -> Result<T, GateError>,
     ) -> Result<T, GateError> {
         let mut state = match self.0.state.lock() {
             Ok(state) => state,

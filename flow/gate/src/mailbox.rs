@@ -8,7 +8,7 @@ use meridian_messages as flow;
 
 /// A report of the gate.
 #[derive(Clone, Debug)]
-pub(crate) enum Report {
+pub(crate) enum GateReport {
     Batch(flow::Batch),
     Departed(u64),
     Ended(u64),
@@ -17,7 +17,7 @@ pub(crate) enum Report {
 /// The way to the thread that sends.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
-    pub(crate) sender: OnceLock<SyncSender<Report>>,
+    pub(crate) sender: OnceLock<SyncSender<GateReport>>,
     pub(crate) state: Arc<LinkState>,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct LinkState {
 
 impl Mailbox {
     /// Queues a report. It is made only where a coordinator is configured.
-    pub(crate) fn send(&self, report: impl FnOnce() -> Report) {
+    pub(crate) fn send(&self, report: impl FnOnce() -> GateReport) {
         let Some(sender) = self.sender.get() else { return };
         if sender.try_send(report()).is_err() {
             self.state.behind.store(true, Ordering::Relaxed);

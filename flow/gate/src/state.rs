@@ -13,7 +13,7 @@ use crate::permit::{Handle, Permit};
 use crate::slots::{Life, Slots};
 
 /// The machine and its names.
-pub(crate) struct State {
+pub(crate) struct GateState {
     pub(crate) machine: Flows,
     ports: Vec<String>,
     pub(crate) batches: Batches,
@@ -21,10 +21,10 @@ pub(crate) struct State {
     pub(crate) counts: Status,
 }
 
-impl State {
-    pub(crate) fn new(machine: Flows, ports: Vec<String>) -> State {
+impl GateState {
+    pub(crate) fn new(machine: Flows, ports: Vec<String>) -> GateState {
         let limits = machine.config().limits;
-        State {
+        GateState {
             machine,
             ports,
             batches: Batches::new(limits.batches),

@@ -48,8 +48,8 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 1.0)]
     time_scale: f64,
     /// Load on the regions
-    #[arg(long, value_enum, default_value_t = Load::Mixed, conflicts_with = "plan")]
-    load: Load,
+    #[arg(long, value_enum, default_value_t = UpLoad::Mixed, conflicts_with = "plan")]
+    load: UpLoad,
     /// Seed of the load
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -78,7 +78,7 @@ enum Engine {
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Load {
+enum UpLoad {
     /// No load: the regions are free for your own requests
     None,
     /// A few sessions
@@ -168,9 +168,9 @@ impl Args {
             usual_port: true,
             time_scale: self.time_scale,
             demand: match self.load {
-                Load::None => Demand::None,
-                Load::Light => Demand::Light,
-                Load::Mixed => Demand::Mixed,
+                UpLoad::None => Demand::None,
+                UpLoad::Light => Demand::Light,
+                UpLoad::Mixed => Demand::Mixed,
             },
             seed: self.seed,
             beside: None,

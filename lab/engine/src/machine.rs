@@ -34,7 +34,7 @@ use crate::input::{Input, Submission};
 use crate::kv::{KvCache, Table};
 use crate::leg::Leg;
 use crate::output::{Output, Refusal, StopReason};
-use crate::sequence::{Place, Sequence};
+use crate::sequence::{QueuePlace, Sequence};
 use crate::stats::Stats;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -206,16 +206,16 @@ impl Engine {
         let queued = self.arrived.len() + self.pending.len() + self.running.len() + deferred;
         assert_eq!(queued, self.by_id.len(), "every sequence stands in one queue");
         let at = |place| live().filter(|s| s.place == place).count();
-        assert_eq!(at(Place::Pending), self.pending.len(), "pending");
-        assert_eq!(at(Place::Running), self.running.len(), "running");
-        assert_eq!(at(Place::Deferred), self.deferred.len(), "deferred");
-        assert_eq!(at(Place::Fetched), self.fetched.len(), "fetched");
+        assert_eq!(at(QueuePlace::Pending), self.pending.len(), "pending");
+        assert_eq!(at(QueuePlace::Running), self.running.len(), "running");
+        assert_eq!(at(QueuePlace::Deferred), self.deferred.len(), "deferred");
+        assert_eq!(at(QueuePlace::Fetched), self.fetched.len(), "fetched");
         assert!(self.running.len() <= self.config.max_num_seqs as usize, "max_num_seqs");
         for sequence in live() {
             let held = sequence.table.len() * crate::BLOCK_TOKENS;
             assert!(sequence.computed <= held, "computed tokens are held");
             assert!(sequence.generated <= sequence.limit, "no reply beyond its limit");
-            if matches!(sequence.place, Place::Arrived | Place::Pending) {
+            if matches!(sequence.place, QueuePlace::Arrived | QueuePlace::Pending) {
                 assert!(sequence.table.is_empty(), "only admitted sequences have KV");
             }
         }
@@ -256,7 +256,7 @@ impl Engine {
         let cap = s.max_tokens.min(room);
         let sequence = Sequence {
             id: s.id,
-            place: Place::Arrived,
+            place: QueuePlace::Arrived,
             leg,
             prompt: s.prompt_tokens,
             limit: s.reply_tokens.min(cap),
@@ -303,13 +303,13 @@ impl Engine {
     fn abort(&mut self, now: Time, id: RequestId) {
         let Some(&slot) = self.by_id.get(&id.0) else { return };
         match self.sequence(slot).place {
-            Place::Arrived => self.arrived.retain(|s| *s != slot),
-            Place::Pending => self.pending.retain(|s| *s != slot),
-            Place::Deferred | Place::Fetched => {
+            QueuePlace::Arrived => self.arrived.retain(|s| *s != slot),
+            QueuePlace::Pending => self.pending.retain(|s| *s != slot),
+            QueuePlace::Deferred | QueuePlace::Fetched => {
                 self.cut(now);
                 self.undefer(slot);
             }
-            Place::Running => {
+            QueuePlace::Running => {
                 self.cut(now);
                 self.credit(now, slot);
                 self.running.retain(|s| *s != slot);

@@ -8,7 +8,7 @@ use meridian_base::{RequestId, Time};
 
 /// The state of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum QueuePlace {
     /// No schedule has seen it.
     Arrived,
     /// A schedule could not admit it, or it was preempted.
@@ -25,7 +25,7 @@ pub(crate) enum Place {
 #[derive(Clone, Debug)]
 pub(crate) struct Sequence {
     pub(crate) id: RequestId,
-    pub(crate) place: Place,
+    pub(crate) place: QueuePlace,
     pub(crate) leg: Leg,
     pub(crate) prompt: u32,
     /// Tokens to generate in all.

@@ -6,7 +6,7 @@ use crate::kv::{Export, Import, Params, Part};
 use crate::mailbox::{Mailbox, Progress};
 use crate::prompt::Prompt;
 use crate::pump::Command;
-use crate::render::{Kind, Shape};
+use crate::render::{RenderKind, Shape};
 use crate::reply::Reply;
 use meridian_base::{RequestId, mix};
 use meridian_engine::{Refusal, StopReason, Submission, Usage, blocks_for};
@@ -126,7 +126,7 @@ pub(crate) struct Server {
 impl Completion {
     /// Checks a parsed body and computes the reply.
     pub(crate) fn new(
-        kind: Kind,
+        kind: RenderKind,
         body: &Common<'_>,
         prompt: Prompt,
         model: &str,
@@ -139,7 +139,7 @@ impl Completion {
         let seed = body.seed.map_or(context.seed, |seed| mix(context.seed, seed as u64));
         let reply = prompt.reply(seed);
         // OpenAI's default limit for text completions is 16 tokens; a chat has none.
-        let default = (kind == Kind::Text).then_some(16);
+        let default = (kind == RenderKind::Text).then_some(16);
         let cap = body.cap()?.or(default);
         let prompt_tokens = prompt.tokens();
         params.check_blocks(blocks_for(prompt_tokens))?;

@@ -11,7 +11,7 @@ use std::fmt::Write;
 
 /// Chat or text completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum RenderKind {
     Chat,
     Text,
 }
@@ -19,7 +19,7 @@ pub(crate) enum Kind {
 /// The common part of all events of one response.
 #[derive(Debug)]
 pub(crate) struct Shape {
-    kind: Kind,
+    kind: RenderKind,
     id: String,
     model: String,
     created: u64,
@@ -28,10 +28,10 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    pub(crate) fn new(kind: Kind, number: u64, model: &str, created: u64) -> Shape {
+    pub(crate) fn new(kind: RenderKind, number: u64, model: &str, created: u64) -> Shape {
         let (prefix, object) = match kind {
-            Kind::Chat => ("chatcmpl", "chat.completion.chunk"),
-            Kind::Text => ("cmpl", "text_completion"),
+            RenderKind::Chat => ("chatcmpl", "chat.completion.chunk"),
+            RenderKind::Text => ("cmpl", "text_completion"),
         };
         let id = format!("{prefix}-{number:016x}");
         let head = format!(
@@ -45,8 +45,8 @@ impl Shape {
     /// prefill leg.
     pub(crate) fn internal_id(&self, suffix: u32) -> String {
         match self.kind {
-            Kind::Chat => format!("{}-{suffix:08x}", self.id),
-            Kind::Text => format!("{}-0-{suffix:08x}", self.id),
+            RenderKind::Chat => format!("{}-{suffix:08x}", self.id),
+            RenderKind::Text => format!("{}-0-{suffix:08x}", self.id),
         }
     }
 
@@ -62,12 +62,12 @@ impl Shape {
         reply.write(0, usage.reply_tokens, &mut text);
         let reason = reason(why);
         let (object, choice) = match self.kind {
-            Kind::Chat => (
+            RenderKind::Chat => (
                 "chat.completion",
                 json!({"index": 0, "message": {"role": "assistant", "content": text},
                        "logprobs": null, "finish_reason": reason}),
             ),
-            Kind::Text => (
+            RenderKind::Text => (
                 "text_completion",
                 json!({"index": 0, "text": text, "logprobs": null, "finish_reason": reason}),
             ),
@@ -84,7 +84,7 @@ impl Shape {
 
     /// The event that opens a chat: only the role.
     pub(crate) fn opening(&self, prompt: Option<u32>, out: &mut String) {
-        if self.kind == Kind::Chat {
+        if self.kind == RenderKind::Chat {
             out.push_str(&self.head);
             out.push_str(
                 ",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\
@@ -105,13 +105,13 @@ impl Shape {
     ) {
         out.push_str(&self.head);
         out.push_str(match self.kind {
-            Kind::Chat => ",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"",
-            Kind::Text => ",\"choices\":[{\"index\":0,\"text\":\"",
+            RenderKind::Chat => ",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"",
+            RenderKind::Text => ",\"choices\":[{\"index\":0,\"text\":\"",
         });
         reply.write(from, until, out);
         out.push_str(match self.kind {
-            Kind::Chat => "\"},\"logprobs\":null,\"finish_reason\":",
-            Kind::Text => "\",\"logprobs\":null,\"finish_reason\":",
+            RenderKind::Chat => "\"},\"logprobs\":null,\"finish_reason\":",
+            RenderKind::Text => "\",\"logprobs\":null,\"finish_reason\":",
         });
         match why {
             // Writing to a string does not fail.

@@ -11,7 +11,7 @@ use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::orca::{self, Form};
 use crate::pump::{Command, Pump};
-use crate::render::{self, Kind};
+use crate::render::{self, RenderKind};
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, SERVER};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
@@ -198,8 +198,8 @@ impl Service {
         };
         let kind = match path {
             "/v1/embeddings" => return self.embedding(&request),
-            "/v1/completions" => Kind::Text,
-            _ => Kind::Chat,
+            "/v1/completions" => RenderKind::Text,
+            _ => RenderKind::Chat,
         };
         let left = kv::left(headers, request.kv_transfer_params.as_ref());
         let due = left.and_then(|left| Instant::now().checked_add(left));
@@ -251,7 +251,7 @@ impl Service {
 
     fn completion(
         &self,
-        kind: Kind,
+        kind: RenderKind,
         request: &Common<'_>,
         adapter: Option<Arc<str>>,
         params: Params,
@@ -259,8 +259,8 @@ impl Service {
     ) -> Result<Completion, BadRequest> {
         let scope = adapter.as_deref();
         let prompt = match kind {
-            Kind::Chat => request.chat_prompt(scope)?,
-            Kind::Text => request.text_prompt("prompt", scope)?,
+            RenderKind::Chat => request.chat_prompt(scope)?,
+            RenderKind::Text => request.text_prompt("prompt", scope)?,
         };
         let options = &self.shared.options;
         let server = Server {

@@ -60,7 +60,7 @@ struct Mark {
 
 /// A flow during a fill.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum State {
+pub(crate) enum FillState {
     /// Keeps its rate, as far as known.
     Still,
     /// Will get another rate, not found yet.
@@ -156,7 +156,7 @@ impl Network {
             while let Some(Reverse(turn)) = self.scratch.queue.pop() {
                 if turn.flow == CAPPED {
                     self.turn(turn.port, turn.share);
-                } else if self.state(turn.flow) == State::Open {
+                } else if self.state(turn.flow) == FillState::Open {
                     let cap = self.flows[turn.flow as usize].demand.cap;
                     self.give(turn.flow, cap, CAPPED);
                 }
@@ -210,7 +210,7 @@ impl Network {
             for at in from..to {
                 let flow = self.ports[port as usize].flows[at].flow;
                 let first = self.flows[flow as usize].demand.path.ports()[0].0 == port;
-                if first && self.state(flow) == State::Open {
+                if first && self.state(flow) == FillState::Open {
                     self.queue_cap(flow);
                 }
             }
@@ -252,20 +252,20 @@ impl Network {
     }
 
     /// A flow during the fill.
-    pub(crate) fn state(&self, flow: u32) -> State {
+    pub(crate) fn state(&self, flow: u32) -> FillState {
         let mark = &self.scratch.marks[flow as usize];
         match mark.epoch == self.scratch.epoch {
-            false => State::Still,
-            true if mark.open => State::Open,
-            true => State::Done(mark.rate),
+            false => FillState::Still,
+            true if mark.open => FillState::Open,
+            true => FillState::Done(mark.rate),
         }
     }
 
     fn rate_now(&self, flow: u32) -> f64 {
         match self.state(flow) {
-            State::Still => self.flows[flow as usize].rate,
-            State::Open => 0.0,
-            State::Done(rate) => rate,
+            FillState::Still => self.flows[flow as usize].rate,
+            FillState::Open => 0.0,
+            FillState::Done(rate) => rate,
         }
     }
 
@@ -317,7 +317,7 @@ impl Network {
         let mut opened = Vec::new();
         for at in from..to {
             let flow = self.ports[port as usize].flows[at].flow;
-            if self.state(flow) == State::Still && self.flows[flow as usize].held == port {
+            if self.state(flow) == FillState::Still && self.flows[flow as usize].held == port {
                 self.scratch.mark(flow, true, 0.0);
                 self.queue_cap(flow);
                 opened.push(flow);
@@ -342,9 +342,9 @@ impl Network {
             let flow = self.ports[port as usize].flows[at].flow;
             let row = &self.flows[flow as usize];
             let takes = match self.state(flow) {
-                State::Open => true,
-                State::Still => level.moves(row.rate / row.demand.weight, row.held == port),
-                State::Done(_) => false,
+                FillState::Open => true,
+                FillState::Still => level.moves(row.rate / row.demand.weight, row.held == port),
+                FillState::Done(_) => false,
             };
             if takes {
                 let rate = level.share * row.demand.weight;

@@ -60,7 +60,7 @@ const STATES: usize = 20_000;
 /// Marks a used count; a server has fewer GPUs than this.
 const TAKEN: u8 = 0x80;
 
-type State = Vec<Vec<u8>>;
+type PackState = Vec<Vec<u8>>;
 
 #[derive(Clone)]
 struct Entry {
@@ -70,9 +70,9 @@ struct Entry {
 }
 
 struct Table {
-    states: Vec<State>,
+    states: Vec<PackState>,
     fronts: Vec<Vec<Entry>>,
-    known: BTreeMap<State, usize>,
+    known: BTreeMap<PackState, usize>,
     /// Most pairs of a state, and the factor by which another must be better to replace one.
     front: usize,
     slack: f64,
@@ -86,7 +86,7 @@ pub(crate) fn packings(
     rate: Option<f64>,
     most: usize,
 ) -> Vec<Packing> {
-    let full: State =
+    let full: PackState =
         classes.iter().map(|class| vec![class.gpus as u8; class.servers as usize]).collect();
     let total = free(&full);
     let mut table = Table::new(classes, pieces.len());
@@ -104,7 +104,7 @@ pub(crate) fn packings(
     table.best(total, rate, most)
 }
 
-fn free(state: &State) -> u32 {
+fn free(state: &PackState) -> u32 {
     state.iter().flatten().map(|free| u32::from(*free)).sum()
 }
 
@@ -124,7 +124,7 @@ impl Table {
         Table { states, fronts, known, front: front as usize, slack }
     }
 
-    fn state(&mut self, state: State) -> usize {
+    fn state(&mut self, state: PackState) -> usize {
         if let Some(at) = self.known.get(&state) {
             return *at;
         }
@@ -229,7 +229,7 @@ fn keep(front: &mut Vec<Entry>, entry: Entry, (most, slack): (usize, f64)) {
 }
 
 /// Every way of placing a shape: for each class, the free counts that its parts use.
-fn placements(state: &State, shape: &Shape) -> Vec<Vec<Vec<u8>>> {
+fn placements(state: &PackState, shape: &Shape) -> Vec<Vec<Vec<u8>>> {
     let mut all: Vec<Vec<Vec<u8>>> = vec![Vec::new()];
     for (servers, parts) in state.iter().zip(shape) {
         let ways = ways(servers, parts);
@@ -264,7 +264,7 @@ fn ways(servers: &[u8], parts: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// The state after a placement, sorted again.
-fn after(state: &State, shape: &Shape, found: &[Vec<u8>]) -> State {
+fn after(state: &PackState, shape: &Shape, found: &[Vec<u8>]) -> PackState {
     let mut next = state.clone();
     for ((servers, parts), found) in next.iter_mut().zip(shape).zip(found) {
         for (part, free) in parts.iter().zip(found) {

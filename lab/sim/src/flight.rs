@@ -84,14 +84,14 @@ impl Flight {
 /// The rows, with ids that are never reused.
 #[derive(Debug, Default)]
 pub(crate) struct Flights {
-    rows: Vec<Row>,
+    rows: Vec<FlightSlot>,
     vacant: Vec<u32>,
     len: usize,
     started: u64,
 }
 
 #[derive(Debug)]
-struct Row {
+struct FlightSlot {
     generation: u32,
     flight: Option<Box<Flight>>,
 }
@@ -109,7 +109,7 @@ impl Flights {
 
     pub(crate) fn insert(&mut self, flight: Flight) -> RequestId {
         let slot = self.vacant.pop().unwrap_or_else(|| {
-            self.rows.push(Row { generation: 0, flight: None });
+            self.rows.push(FlightSlot { generation: 0, flight: None });
             self.rows.len() as u32 - 1
         });
         let row = &mut self.rows[slot as usize];

@@ -17,7 +17,7 @@ use crate::flat;
 use crate::flat::Flat;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Kind {
+enum ParquetKind {
     Boolean,
     Integer,
     Double,
@@ -27,7 +27,7 @@ enum Kind {
 /// The file.
 pub(super) fn bytes(table: &Flat) -> Result<Vec<u8>> {
     let column = |at: usize| table.rows.iter().map(move |row| &row[at]);
-    let kinds: Vec<Kind> = (0..table.names.len()).map(|at| kind(column(at))).collect();
+    let kinds: Vec<ParquetKind> = (0..table.names.len()).map(|at| kind(column(at))).collect();
     let types = table.names.iter().zip(&kinds).map(|(name, kind)| kind.field(name));
     let types = types.collect::<Result<Vec<_>>>()?;
     let schema = Type::group_type_builder("schema").with_fields(types).build()?;
@@ -43,27 +43,27 @@ pub(super) fn bytes(table: &Flat) -> Result<Vec<u8>> {
 }
 
 /// The narrowest type of all values.
-fn kind<'a>(values: impl Iterator<Item = &'a Value>) -> Kind {
+fn kind<'a>(values: impl Iterator<Item = &'a Value>) -> ParquetKind {
     let values: Vec<&Value> = values.filter(|value| !value.is_null()).collect();
     let all = |is: fn(&Value) -> bool| values.iter().all(|value| is(value));
     match () {
-        () if values.is_empty() => Kind::Double,
-        () if all(Value::is_boolean) => Kind::Boolean,
-        () if all(Value::is_i64) => Kind::Integer,
-        () if all(Value::is_number) => Kind::Double,
-        () => Kind::Text,
+        () if values.is_empty() => ParquetKind::Double,
+        () if all(Value::is_boolean) => ParquetKind::Boolean,
+        () if all(Value::is_i64) => ParquetKind::Integer,
+        () if all(Value::is_number) => ParquetKind::Double,
+        () => ParquetKind::Text,
     }
 }
 
-impl Kind {
+impl ParquetKind {
     fn field(self, name: &str) -> Result<Arc<Type>> {
         let physical = match self {
-            Kind::Boolean => Physical::BOOLEAN,
-            Kind::Integer => Physical::INT64,
-            Kind::Double => Physical::DOUBLE,
-            Kind::Text => Physical::BYTE_ARRAY,
+            ParquetKind::Boolean => Physical::BOOLEAN,
+            ParquetKind::Integer => Physical::INT64,
+            ParquetKind::Double => Physical::DOUBLE,
+            ParquetKind::Text => Physical::BYTE_ARRAY,
         };
-        let text = (self == Kind::Text).then_some(LogicalType::String);
+        let text = (self == ParquetKind::Text).then_some(LogicalType::String);
         let field = Type::primitive_type_builder(name, physical);
         field.with_repetition(Repetition::OPTIONAL).with_logical_type(text).build().map(Arc::new)
     }
@@ -74,10 +74,10 @@ impl Kind {
         values: impl Iterator<Item = &'a Value>,
     ) -> Result<()> {
         match self {
-            Kind::Boolean => put::<BoolType>(to, values.map(Value::as_bool)),
-            Kind::Integer => put::<Int64Type>(to, values.map(Value::as_i64)),
-            Kind::Double => put::<DoubleType>(to, values.map(Value::as_f64)),
-            Kind::Text => {
+            ParquetKind::Boolean => put::<BoolType>(to, values.map(Value::as_bool)),
+            ParquetKind::Integer => put::<Int64Type>(to, values.map(Value::as_i64)),
+            ParquetKind::Double => put::<DoubleType>(to, values.map(Value::as_f64)),
+            ParquetKind::Text => {
                 let text = |value: &Value| ByteArray::from(flat::text(value).into_bytes());
                 put::<ByteArrayType>(
                     to,

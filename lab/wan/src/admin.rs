@@ -26,7 +26,7 @@ const MOST_CONNECTIONS: usize = 64;
 /// Timeout for a client's headers, and for its body.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-type Answer = Response<Full<Bytes>>;
+type AdminAnswer = Response<Full<Bytes>>;
 
 /// Serves the admin port until the relay stops.
 pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>, stop: CancellationToken) {
@@ -63,7 +63,7 @@ async fn converse(stream: TcpStream, shared: Arc<Shared>) {
     let _ = http.serve_connection(TokioIo::new(stream), service).await;
 }
 
-async fn answer(shared: &Shared, request: Request<Incoming>) -> Answer {
+async fn answer(shared: &Shared, request: Request<Incoming>) -> AdminAnswer {
     let path = request.uri().path().to_owned();
     let parts: Vec<&str> = path.split('/').skip(1).collect();
     let method = request.method().clone();
@@ -111,7 +111,7 @@ impl Refusal {
         Refusal { status: StatusCode::BAD_REQUEST, code, message }
     }
 
-    fn answer(self) -> Answer {
+    fn answer(self) -> AdminAnswer {
         let Refusal { status, code, message } = self;
         json(status, &serde_json::json!({ "error": { "code": code, "message": message } }))
     }
@@ -137,16 +137,16 @@ async fn body<T: DeserializeOwned>(request: Request<Incoming>) -> Result<T, Refu
     })
 }
 
-fn json(status: StatusCode, value: &impl serde::Serialize) -> Answer {
+fn json(status: StatusCode, value: &impl serde::Serialize) -> AdminAnswer {
     let body = serde_json::to_vec_pretty(value).expect("the state always serializes");
     typed(status, body.into(), "application/json")
 }
 
-fn text(status: StatusCode, text: &'static str) -> Answer {
+fn text(status: StatusCode, text: &'static str) -> AdminAnswer {
     typed(status, Bytes::from_static(text.as_bytes()), "text/plain; charset=utf-8")
 }
 
-fn typed(status: StatusCode, body: Bytes, kind: &'static str) -> Answer {
+fn typed(status: StatusCode, body: Bytes, kind: &'static str) -> AdminAnswer {
     let mut answer = Response::new(Full::new(body));
     *answer.status_mut() = status;
     answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));

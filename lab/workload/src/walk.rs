@@ -41,7 +41,7 @@ impl Piece<'_, Reply> {
 }
 
 #[derive(Clone, Debug)]
-enum State<R> {
+enum WalkState<R> {
     Waiting,
     Sent,
     Answered(R),
@@ -52,7 +52,7 @@ enum State<R> {
 #[derive(Clone, Debug)]
 pub struct Walk<R> {
     program: Program,
-    states: Vec<State<R>>,
+    states: Vec<WalkState<R>>,
     ready: VecDeque<usize>,
     level: u32,
     sent: usize,
@@ -63,7 +63,7 @@ impl<R> Walk<R> {
     /// A walk that starts at the roots of `program`.
     #[must_use]
     pub fn new(program: Program) -> Walk<R> {
-        let states = program.nodes.iter().map(|_| State::Waiting).collect();
+        let states = program.nodes.iter().map(|_| WalkState::Waiting).collect();
         let mut walk = Walk { program, states, ready: VecDeque::new(), level: 0, sent: 0, lost: 0 };
         walk.open_level();
         walk
@@ -79,19 +79,19 @@ impl<R> Walk<R> {
     /// with [`answered`](Self::answered) or [`failed`](Self::failed).
     pub fn take(&mut self) -> Option<usize> {
         let node = self.ready.pop_front()?;
-        self.states[node] = State::Sent;
+        self.states[node] = WalkState::Sent;
         self.sent += 1;
         Some(node)
     }
 
     /// Records the reply to `node`.
     pub fn answered(&mut self, node: usize, reply: R) {
-        self.end(node, State::Answered(reply));
+        self.end(node, WalkState::Answered(reply));
     }
 
     /// Records that `node` failed. The nodes below it are lost.
     pub fn failed(&mut self, node: usize) {
-        self.end(node, State::Lost);
+        self.end(node, WalkState::Lost);
     }
 
     /// Whether there is nothing left to send or to wait for.
@@ -117,15 +117,15 @@ impl<R> Walk<R> {
         let mut pieces = Vec::new();
         for &at in path.iter().rev() {
             pieces.extend(self.program.nodes[at].adds.iter().map(|s| Piece::Text(*s)));
-            if let State::Answered(reply) = &self.states[at] {
+            if let WalkState::Answered(reply) = &self.states[at] {
                 pieces.push(Piece::Reply(reply));
             }
         }
         pieces
     }
 
-    fn end(&mut self, node: usize, state: State<R>) {
-        assert!(matches!(self.states[node], State::Sent), "node {node} is not on its way");
+    fn end(&mut self, node: usize, state: WalkState<R>) {
+        assert!(matches!(self.states[node], WalkState::Sent), "node {node} is not on its way");
         self.states[node] = state;
         self.sent -= 1;
         if self.is_over() {
@@ -140,8 +140,8 @@ impl<R> Walk<R> {
             if node.level != self.level {
                 continue;
             }
-            if node.parent.is_some_and(|p| matches!(self.states[p], State::Lost)) {
-                self.states[i] = State::Lost;
+            if node.parent.is_some_and(|p| matches!(self.states[p], WalkState::Lost)) {
+                self.states[i] = WalkState::Lost;
                 self.lost += 1;
             } else {
                 self.ready.push_back(i);

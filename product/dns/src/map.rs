@@ -47,7 +47,7 @@ pub struct Found<'a> {
 
 /// A prefix by its bits, left-aligned, and its region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Row {
+struct MapRow {
     start: u128,
     length: u8,
     region: usize,
@@ -57,7 +57,7 @@ struct Row {
 #[derive(Clone, Debug, Default)]
 struct Table {
     /// In the order of their bits, a shorter prefix before the longer ones inside it.
-    rows: Vec<Row>,
+    rows: Vec<MapRow>,
     /// The lengths that occur, the longest first.
     lengths: Vec<u8>,
     ranges: Ranges,
@@ -125,7 +125,7 @@ impl ClientMap {
 }
 
 impl Table {
-    fn new(rows: Vec<Row>, default: Option<usize>) -> Table {
+    fn new(rows: Vec<MapRow>, default: Option<usize>) -> Table {
         let mut lengths: Vec<u8> = rows.iter().map(|row| row.length).collect();
         lengths.sort_unstable_by(|a, b| b.cmp(a));
         lengths.dedup();
@@ -134,7 +134,7 @@ impl Table {
     }
 
     /// The longest prefix that contains an address: one search for each length that occurs.
-    fn longest(&self, bits: u128) -> Option<Row> {
+    fn longest(&self, bits: u128) -> Option<MapRow> {
         self.lengths.iter().find_map(|&length| {
             let start = bits & mask(length);
             let at =
@@ -157,7 +157,7 @@ fn mask(length: u8) -> u128 {
     u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0)
 }
 
-fn prefix(family: Family, row: Row) -> IpNet {
+fn prefix(family: Family, row: MapRow) -> IpNet {
     let address = match family {
         Family::V4 => {
             let high = u32::try_from(row.start >> 96).expect("32 bits remain");

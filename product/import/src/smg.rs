@@ -15,13 +15,13 @@ use anyhow::Context as _;
 use super::draft::Draft;
 use super::note::Found;
 use super::source::Source;
-use command::Line;
+use command::CommandLine;
 use given::Given;
 
 /// Reads the first command line of a router in the file.
 pub(super) fn read(source: &Source, draft: &mut Draft) -> anyhow::Result<()> {
     let lines = command::lines(&source.text)?;
-    let routers: Vec<&Line> = lines.iter().filter(|line| line.is_router()).collect();
+    let routers: Vec<&CommandLine> = lines.iter().filter(|line| line.is_router()).collect();
     let line = routers.first().context(
         "no command line of smg, sglang-router or vllm-router is here; name the file that starts it",
     )?;

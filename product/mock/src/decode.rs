@@ -8,7 +8,7 @@ use crate::engine::{Counts, LoadFailure, Role};
 use crate::exchange::{ALL, Answer, blocks};
 use crate::leases::End;
 use crate::nearest;
-use crate::state::{Reply, Request, State};
+use crate::state::{MockState, Reply, Request};
 
 /// The time until a handshake with a dead side channel fails.
 const HANDSHAKE: Duration = Duration::from_secs(5);
@@ -31,7 +31,7 @@ enum Sent {
     Own,
 }
 
-impl State {
+impl MockState {
     /// Answers a decode leg, or names its differences from the recordings.
     pub(crate) fn decode(&mut self, at: usize, request: &Request) -> Result<Reply, String> {
         let mut body = request.body.clone();
@@ -41,7 +41,7 @@ impl State {
         if let (Role::Decode, Some(reply)) = (role, params.as_ref().and_then(fatal)) {
             return Ok(reply);
         }
-        let known = State::known(Role::Decode, &request.path, &body);
+        let known = MockState::known(Role::Decode, &request.path, &body);
         let Some(first) = known.first() else {
             return Err(nearest::differences(role, &request.path, &request.body));
         };

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::engine::{Counts, EngineState, LoadFailure, Role};
 use crate::leases::Leases;
 use crate::socket::serve;
-use crate::state::State;
+use crate::state::MockState;
 
 /// The start of the recorded engines' ids. The rest differs for each engine, as at each start of a
 /// real one.
@@ -32,7 +32,7 @@ pub struct Fleet {
 pub struct Engine {
     addr: SocketAddr,
     pub(crate) at: usize,
-    pub(crate) state: Arc<Mutex<State>>,
+    pub(crate) state: Arc<Mutex<MockState>>,
     /// Ends the engine.
     pub(crate) dying: CancellationToken,
     /// Its port refuses connections.
@@ -63,7 +63,7 @@ impl Fleet {
             let id = format!("{ID}{:012x}", STARTED.fetch_add(1, Ordering::Relaxed));
             EngineState { role, id, counts: Counts::default(), death: None }
         });
-        let state = Arc::new(Mutex::new(State {
+        let state = Arc::new(Mutex::new(MockState {
             engines: engines.collect(),
             policy,
             leases: Leases::default(),
@@ -97,7 +97,7 @@ impl Drop for Fleet {
 }
 
 impl Engine {
-    async fn start(at: usize, state: Arc<Mutex<State>>) -> std::io::Result<Engine> {
+    async fn start(at: usize, state: Arc<Mutex<MockState>>) -> std::io::Result<Engine> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let addr = listener.local_addr()?;
         let (dying, closed) = (CancellationToken::new(), CancellationToken::new());
@@ -145,7 +145,7 @@ impl Engine {
         self.dying.cancel();
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, MockState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

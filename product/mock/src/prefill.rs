@@ -6,9 +6,9 @@ use tokio::time::Instant;
 use crate::engine::Role;
 use crate::exchange::{ALL, Answer, Exchange};
 use crate::nearest;
-use crate::state::{Reply, Request, State};
+use crate::state::{MockState, Reply, Request};
 
-impl State {
+impl MockState {
     /// Answers a request of a prefill engine, or names its differences from the recordings.
     pub(crate) fn prefill(
         &mut self,
@@ -20,7 +20,7 @@ impl State {
         if body["kv_transfer_params"]["do_remote_prefill"] == true {
             return self.decode(at, request);
         }
-        let known = State::known(Role::Prefill, path, body);
+        let known = MockState::known(Role::Prefill, path, body);
         let fresh = known.iter().find(|index| !self.answered.contains(&(at, **index)));
         let Some(index) = fresh.or(known.last()).copied() else {
             return Err(nearest::differences(Role::Prefill, path, body));

@@ -41,7 +41,7 @@ impl Reply {
 const MOST_TEXTS: usize = 100;
 
 /// The engines of a fleet and all that connects them.
-pub(crate) struct State {
+pub(crate) struct MockState {
     pub(crate) engines: Vec<EngineState>,
     pub(crate) policy: LoadFailure,
     pub(crate) leases: Leases,
@@ -52,7 +52,7 @@ pub(crate) struct State {
     pub(crate) answered: Vec<(usize, usize)>,
 }
 
-impl State {
+impl MockState {
     /// Answers a request of the engine `at`.
     pub(crate) fn handle(&mut self, at: usize, request: &Request, now: Instant) -> Reply {
         self.expire(now);

@@ -14,7 +14,7 @@ pub(crate) const RULE: Rule = Rule {
 };
 
 /// One line of the table: the imports that a crate may have, and additional ones for its tests.
-struct Line {
+struct ImportsLine {
     tree: Tree,
     name: &'static str,
     may: &'static [&'static str],
@@ -30,7 +30,7 @@ enum Tree {
 }
 
 /// Short names: `base` is the package `meridian-base`.
-const TABLE: &[Line] = &[
+const TABLE: &[ImportsLine] = &[
     product("base", &[]),
     product("routing", &["base"]),
     product("protocol", &["base"]),
@@ -42,9 +42,9 @@ const TABLE: &[Line] = &[
     product("control", &["base", "config", "protocol", "tls", "dns"]),
     // Recorded engines for the tests of the gateway. Its own compare them with the legs that the
     // gateway sends.
-    Line { tests: &["protocol"], ..product("mock", &[]) },
+    ImportsLine { tests: &["protocol"], ..product("mock", &[]) },
     // The gateway's own tests may run a control plane next to it, in the same process.
-    Line {
+    ImportsLine {
         tests: &["control", "mock"],
         ..product("gateway", &["base", "routing", "config", "protocol", "tls", "page"])
     },
@@ -57,7 +57,7 @@ const TABLE: &[Line] = &[
     flow("cards", &["base"]),
     flow("gate", &["base", "flow", "messages"]),
     // Its tests have nodes.
-    Line { tests: &["gate"], ..flow("coordinator", &["base", "flow", "messages"]) },
+    ImportsLine { tests: &["gate"], ..flow("coordinator", &["base", "flow", "messages"]) },
     flow("flow-abi", &["base", "flow", "gate", "messages"]),
     lab("rivals", &["base", "routing"]),
     lab("engine", &["base"]),
@@ -67,9 +67,9 @@ const TABLE: &[Line] = &[
     lab("sim", &["base", "routing", "rivals", "engine", "flow", "fabric", "workload"]),
     lab("engined", &["base", "cards", "engine", "fabric", "flow", "gate", "messages"]),
     // Its tests start fleets.
-    Line { tests: &["fleet"], ..lab("wan", &["base", "config", "protocol"]) },
+    ImportsLine { tests: &["fleet"], ..lab("wan", &["base", "config", "protocol"]) },
     lab("fleet", &["base", "protocol", "tls", "page", "wan"]),
-    Line {
+    ImportsLine {
         tests: &["engined"],
         ..lab(
             "tools",
@@ -91,19 +91,19 @@ const EVERYTHING: &[&str] = &["*"];
 /// `rivals` of the binary, which is off by default and on in packages.
 const EXCEPTION: (&str, &str) = ("cli", "rivals");
 
-const fn product(name: &'static str, may: &'static [&'static str]) -> Line {
-    Line { tree: Tree::Product, name, may, tests: &[] }
+const fn product(name: &'static str, may: &'static [&'static str]) -> ImportsLine {
+    ImportsLine { tree: Tree::Product, name, may, tests: &[] }
 }
 
-const fn flow(name: &'static str, may: &'static [&'static str]) -> Line {
-    Line { tree: Tree::Flow, name, may, tests: &[] }
+const fn flow(name: &'static str, may: &'static [&'static str]) -> ImportsLine {
+    ImportsLine { tree: Tree::Flow, name, may, tests: &[] }
 }
 
-const fn lab(name: &'static str, may: &'static [&'static str]) -> Line {
-    Line { tree: Tree::Lab, name, may, tests: &[] }
+const fn lab(name: &'static str, may: &'static [&'static str]) -> ImportsLine {
+    ImportsLine { tree: Tree::Lab, name, may, tests: &[] }
 }
 
-fn find(name: &str) -> Option<&'static Line> {
+fn find(name: &str) -> Option<&'static ImportsLine> {
     TABLE.iter().find(|line| line.name == name)
 }
 

@@ -19,7 +19,7 @@ pub(crate) const RULE: Rule = Rule {
 };
 
 /// A place that a link leads to.
-enum Place {
+enum Target {
     None,
     /// A page with these anchors.
     Page(Vec<String>),
@@ -27,15 +27,15 @@ enum Place {
     Other,
 }
 
-fn place(house: &House, path: &Path) -> Place {
+fn place(house: &House, path: &Path) -> Target {
     if !house.root.join(path).exists() {
-        return Place::None;
+        return Target::None;
     }
     let page = path.to_str().filter(|name| name.ends_with(".md")).and_then(|name| house.text(name));
-    page.map_or(Place::Other, |text| Place::Page(md::anchors(text)))
+    page.map_or(Target::Other, |text| Target::Page(md::anchors(text)))
 }
 
-fn broken(page: &File, place: impl Fn(&Path) -> Place) -> Vec<Broken> {
+fn broken(page: &File, place: impl Fn(&Path) -> Target) -> Vec<Broken> {
     let folder = Path::new(&page.path).parent().unwrap_or(Path::new(""));
     let mut found = Vec::new();
     for (number, target) in md::links(page.text.as_deref().unwrap_or_default()) {
@@ -45,9 +45,9 @@ fn broken(page: &File, place: impl Fn(&Path) -> Place) -> Vec<Broken> {
         let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
         let there = if file.is_empty() { page.path.as_str().into() } else { folder.join(file) };
         let wrong = match place(&plain(&there)) {
-            Place::None => true,
-            Place::Page(anchors) => !anchor.is_empty() && !anchors.iter().any(|one| one == anchor),
-            Place::Other => false,
+            Target::None => true,
+            Target::Page(anchors) => !anchor.is_empty() && !anchors.iter().any(|one| one == anchor),
+            Target::Other => false,
         };
         if wrong {
             found.push(at(&page.path, number, format!("{target} leads nowhere")));
@@ -80,10 +80,10 @@ mod tests {
                     [d](../STYLE.md#gone) [e](#here) [f](../src)";
         let page = File::of("docs/config.md", text);
         let found = broken(&page, |path| match path.to_str() {
-            Some("STYLE.md") => Place::Page(vec!["names".to_owned()]),
-            Some("docs/config.md") => Place::Page(vec!["here".to_owned()]),
-            Some("src") => Place::Other,
-            _ => Place::None,
+            Some("STYLE.md") => Target::Page(vec!["names".to_owned()]),
+            Some("docs/config.md") => Target::Page(vec!["here".to_owned()]),
+            Some("src") => Target::Other,
+            _ => Target::None,
         });
         let nowhere =
             |line, what: &str| at("docs/config.md", line, format!("{what} leads nowhere"));

@@ -11,7 +11,7 @@ use meridian_messages as flow;
 
 use super::session::Session;
 use crate::gate::{Gate, Shared};
-use crate::mailbox::{LinkState, Report};
+use crate::mailbox::{GateReport, LinkState};
 
 /// Limit of a connect, and of a write.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -29,7 +29,7 @@ pub(super) struct Node {
 
 impl Node {
     /// Runs until the gate is closed.
-    pub(super) fn run(self, reports: &Receiver<Report>) {
+    pub(super) fn run(self, reports: &Receiver<GateReport>) {
         let mut pause = PAUSES[0];
         while let Some(gate) = self.gate.upgrade().map(Gate) {
             let session = self.connect().and_then(|stream| Session::begin(&self, stream, &gate));
@@ -74,7 +74,7 @@ impl Node {
 
 /// Drops reports for a while: there is no coordinator to hear them. Returns whether the gate is still
 /// open.
-fn forget(reports: &Receiver<Report>, pause: Duration) -> bool {
+fn forget(reports: &Receiver<GateReport>, pause: Duration) -> bool {
     let until = Instant::now() + pause;
     loop {
         match reports.recv_timeout(until.saturating_duration_since(Instant::now())) {

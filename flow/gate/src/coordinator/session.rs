@@ -12,7 +12,7 @@ use meridian_messages::{LONGEST, ToCoordinator, ToNode, VERSION};
 
 use super::connection::Node;
 use crate::gate::{Gate, Shared};
-use crate::mailbox::{LinkState, Report};
+use crate::mailbox::{GateReport, LinkState};
 
 /// How often a session without reports looks whether its connection has ended.
 const LOOK: Duration = Duration::from_millis(200);
@@ -34,7 +34,7 @@ impl Session {
         node.state.behind.store(false, Ordering::Relaxed);
         let reports = gate.with(|state, now| Ok(state.batches.reports(now)));
         for batch in reports.map_err(|_| ErrorKind::Other)? {
-            session.send(Report::Batch(batch))?;
+            session.send(GateReport::Batch(batch))?;
         }
         let (stream, over) = (session.stream.try_clone()?, session.over.clone());
         let (gate, state) = (node.gate.clone(), node.state.clone());
@@ -45,7 +45,7 @@ impl Session {
     }
 
     /// Sends reports until the connection or the gate ends.
-    pub(super) fn run(mut self, node: &Node, reports: &Receiver<Report>) {
+    pub(super) fn run(mut self, node: &Node, reports: &Receiver<GateReport>) {
         while !self.over.load(Ordering::Relaxed) && !node.state.behind.load(Ordering::Relaxed) {
             let sent = match reports.recv_timeout(LOOK) {
                 Ok(report) => self.send(report),
@@ -62,16 +62,16 @@ impl Session {
 
     /// Sends a report, unless it is one of a batch that was reported at the connection's begin, or the
     /// end of a batch that was not reported.
-    fn send(&mut self, report: Report) -> Result<()> {
+    fn send(&mut self, report: GateReport) -> Result<()> {
         match report {
-            Report::Batch(batch) if self.reported.insert(batch.batch) => {
+            GateReport::Batch(batch) if self.reported.insert(batch.batch) => {
                 self.write(&ToCoordinator::Batch(batch))
             }
-            Report::Departed(batch) if self.reported.remove(&batch) => {
+            GateReport::Departed(batch) if self.reported.remove(&batch) => {
                 self.write(&ToCoordinator::Departed { batch })
             }
-            Report::Ended(request) => self.write(&ToCoordinator::Ended { request }),
-            Report::Batch(_) | Report::Departed(_) => Ok(()),
+            GateReport::Ended(request) => self.write(&ToCoordinator::Ended { request }),
+            GateReport::Batch(_) | GateReport::Departed(_) => Ok(()),
         }
     }
 

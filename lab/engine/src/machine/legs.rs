@@ -13,7 +13,7 @@ use super::Engine;
 use crate::kv::blocks_for;
 use crate::leg::Leg;
 use crate::output::{Output, StopReason};
-use crate::sequence::{Place, Sequence};
+use crate::sequence::{QueuePlace, Sequence};
 use core::ops::Range;
 use meridian_base::{RequestId, Time};
 
@@ -76,7 +76,7 @@ impl Engine {
         let (cached_blocks, needed) = (s.table.len(), blocks_for(s.prompt));
         let taken = self.kv.grow(&mut s.table, needed);
         assert!(taken, "take_prefix made sure that the whole prompt fits");
-        s.place = Place::Deferred;
+        s.place = QueuePlace::Deferred;
         s.cached = cached;
         s.computed = cached;
         let (id, missing_blocks) = (s.id, needed - cached_blocks);
@@ -89,7 +89,7 @@ impl Engine {
         self.cut(now);
         self.undefer(slot);
         let s = self.sequence_mut(slot);
-        s.place = Place::Fetched;
+        s.place = QueuePlace::Fetched;
         s.computed = s.prompt - 1;
         let filled = s.computed / crate::BLOCK_TOKENS;
         self.kv_name(slot, filled);
@@ -107,7 +107,7 @@ impl Engine {
         }
         let s = self.slots[slot as usize].as_mut().expect("a queue names slots in use");
         self.kv.release(&mut s.table);
-        s.place = Place::Pending;
+        s.place = QueuePlace::Pending;
         s.leg = Leg::Whole;
         s.computed = 0;
         self.pending.push_front(slot);
@@ -119,7 +119,7 @@ impl Engine {
     /// prompt.
     pub(super) fn admit_fetched(&mut self, now: Time, slot: u32) -> u32 {
         let s = self.slots[slot as usize].as_mut().expect("a queue names slots in use");
-        s.place = Place::Running;
+        s.place = QueuePlace::Running;
         s.leg = Leg::Whole;
         s.admitted = Some(now);
         let (id, waited, cached_tokens) = (s.id, now.since(s.pending_since), s.cached);
@@ -141,6 +141,6 @@ impl Engine {
 
     fn deferred_slot(&self, id: RequestId) -> Option<u32> {
         let slot = *self.by_id.get(&id.0)?;
-        (self.sequence(slot).place == Place::Deferred).then_some(slot)
+        (self.sequence(slot).place == QueuePlace::Deferred).then_some(slot)
     }
 }

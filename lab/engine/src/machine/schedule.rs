@@ -25,7 +25,7 @@ use crate::cost::Work;
 use crate::kv::blocks_for;
 use crate::leg::Leg;
 use crate::output::Output;
-use crate::sequence::{Place, Sequence};
+use crate::sequence::{QueuePlace, Sequence};
 use meridian_base::{Duration, Time};
 
 impl Engine {
@@ -48,7 +48,7 @@ impl Engine {
     pub(super) fn decide(&mut self, now: Time) {
         assert!(self.step.is_none() && self.batch.is_empty(), "one step is decided at a time");
         while let Some(slot) = self.arrived.pop_front() {
-            self.sequence_mut(slot).place = Place::Pending;
+            self.sequence_mut(slot).place = QueuePlace::Pending;
             self.pending.push_back(slot);
         }
         let mut budget = self.config.max_num_batched_tokens;
@@ -174,7 +174,7 @@ impl Engine {
         };
         self.running.push(slot);
         let s = self.slots[slot as usize].as_mut().expect("a queue names slots in use");
-        s.place = Place::Running;
+        s.place = QueuePlace::Running;
         s.computed = cached;
         let new = (s.tokens() - cached).min(budget);
         let waited = now.since(s.pending_since);
@@ -242,7 +242,7 @@ impl Engine {
         let by = by_sequence.id;
         let s = self.slots[slot as usize].as_mut().expect("a queue names slots in use");
         self.kv.release(&mut s.table);
-        s.place = Place::Pending;
+        s.place = QueuePlace::Pending;
         s.computed = 0;
         s.preemptions += 1;
         s.pending_since = now;

@@ -1,7 +1,7 @@
 //! Calls on the side channel of another engine.
 
 use super::network::Stream;
-use super::wire::{self, Answer, Ask, Op};
+use super::wire::{self, Ask, KvAnswer, Op};
 use super::{Remote, Shared};
 use std::io::{ErrorKind, Result};
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub(super) async fn ask(
     stream: &mut dyn Stream,
     (remote, from): (&Remote, &str),
     op: Op,
-) -> Result<Answer> {
+) -> Result<KvAnswer> {
     let ask = Ask {
         engine_id: remote.engine_id.clone(),
         request_id: remote.request_id.clone(),

@@ -3,7 +3,7 @@
 use super::blocks::write;
 use super::network::{Listener, Stream};
 use super::shared::CHUNK;
-use super::wire::{self, Answer, Ask, Denial, Op};
+use super::wire::{self, Ask, Denial, KvAnswer, Op};
 use super::{Read, Shared, gated};
 use crate::pump::Command;
 use std::io::Result;
@@ -73,7 +73,7 @@ async fn serve(
         };
         let denied = result.as_ref().err().copied();
         let name = shared.name.clone();
-        let answer = Answer { denied, block_bytes: shared.block_bytes, name };
+        let answer = KvAnswer { denied, block_bytes: shared.block_bytes, name };
         wire::write(stream, &answer).await?;
         let read = result.unwrap_or_default();
         match &shared.gate {

@@ -36,7 +36,7 @@ pub(crate) enum Op {
 
 /// The answer. After a granted read, `block_bytes` for each block follow.
 #[derive(Debug, Deserialize, Serialize)]
-pub(super) struct Answer {
+pub(super) struct KvAnswer {
     pub(super) denied: Option<Denial>,
     pub(super) block_bytes: usize,
     /// The name of the engine that answers.

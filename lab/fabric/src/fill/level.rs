@@ -1,6 +1,6 @@
 //! The rates that the flows of a group would get at one port if it were the next to be full.
 
-use super::{State, left};
+use super::{FillState, left};
 use crate::network::Network;
 
 /// A port with less than this share of its rate left is full; sums of thousands of rates keep to it.
@@ -50,12 +50,12 @@ impl Network {
         for one in group {
             let flow = &self.flows[one.flow as usize];
             match self.state(one.flow) {
-                State::Done(rate) => left -= rate,
-                State::Open => {
+                FillState::Done(rate) => left -= rate,
+                FillState::Open => {
                     weight += flow.demand.weight;
                     level.wanted = true;
                 }
-                State::Still => {
+                FillState::Still => {
                     let share = flow.rate / flow.demand.weight;
                     if flow.held == port {
                         weight += flow.demand.weight;
@@ -75,7 +75,7 @@ impl Network {
             let mut next = f64::NEG_INFINITY;
             for one in group {
                 let flow = &self.flows[one.flow as usize];
-                if flow.held == port || self.state(one.flow) != State::Still {
+                if flow.held == port || self.state(one.flow) != FillState::Still {
                     continue;
                 }
                 let share = flow.rate / flow.demand.weight;

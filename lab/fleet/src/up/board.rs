@@ -33,7 +33,7 @@ const MOST_PAGES: usize = 32;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// An order and the channel for its outcome.
-pub(super) type Asked = (Order, oneshot::Sender<std::result::Result<(), String>>);
+pub(super) type BoardAsked = (Order, oneshot::Sender<std::result::Result<(), String>>);
 
 /// The page's server and its channels.
 pub(super) struct Board {
@@ -42,17 +42,17 @@ pub(super) struct Board {
     /// The state, as the pages see it.
     pub(super) state: watch::Sender<Shown>,
     /// Orders from the pages.
-    pub(super) orders: mpsc::Receiver<Asked>,
+    pub(super) orders: mpsc::Receiver<BoardAsked>,
 }
 
 #[derive(Clone)]
 struct Ends {
     state: watch::Receiver<Shown>,
-    orders: mpsc::Sender<Asked>,
+    orders: mpsc::Sender<BoardAsked>,
     client: Client,
 }
 
-type Answer = Response<Either<Full<Bytes>, Events>>;
+type BoardAnswer = Response<Either<Full<Bytes>, Events>>;
 
 impl Board {
     /// Listens on any loopback port and serves as long as the runtime lives.
@@ -91,7 +91,7 @@ async fn serve(listener: TcpListener, ends: Ends) {
     }
 }
 
-async fn answer(ends: Ends, request: Request<Incoming>) -> Answer {
+async fn answer(ends: Ends, request: Request<Incoming>) -> BoardAnswer {
     match (request.method(), request.uri().path()) {
         (&Method::GET, "/stream") => events(ends.state),
         (&Method::GET, "/state") => {
@@ -111,20 +111,20 @@ async fn answer(ends: Ends, request: Request<Incoming>) -> Answer {
     }
 }
 
-fn missing() -> Answer {
+fn missing() -> BoardAnswer {
     let known = "served here: GET / /stream /state /explain/REGION/REQUEST, POST /orders\n";
     typed(StatusCode::NOT_FOUND, known.into(), "text/plain; charset=utf-8")
 }
 
 /// A file of the page.
-fn file(path: &str, headers: &HeaderMap) -> Option<Answer> {
+fn file(path: &str, headers: &HeaderMap) -> Option<BoardAnswer> {
     let known = headers.get(header::IF_NONE_MATCH).map(HeaderValue::as_bytes);
     let answer = meridian_page::answer(meridian_page::Host::Up, path, known)?;
     Some(answer.map(|body| Either::Left(Full::new(body))))
 }
 
 /// The explanation of a decision, from the gateway of its region.
-async fn explain(ends: &Ends, path: &str) -> Answer {
+async fn explain(ends: &Ends, path: &str) -> BoardAnswer {
     let asked = path.trim_start_matches("/explain/").split_once('/');
     let asked = asked.and_then(|(region, id)| {
         let admins = ends.state.borrow().admins.clone();
@@ -168,7 +168,7 @@ async fn order(
     outcome.await.map_err(|_| over())?.map_err(bad)
 }
 
-fn typed(status: StatusCode, body: Bytes, kind: &'static str) -> Answer {
+fn typed(status: StatusCode, body: Bytes, kind: &'static str) -> BoardAnswer {
     let mut answer = Response::new(Either::Left(Full::new(body)));
     *answer.status_mut() = status;
     answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
@@ -176,7 +176,7 @@ fn typed(status: StatusCode, body: Bytes, kind: &'static str) -> Answer {
 }
 
 /// The first event has the whole hour, later ones its newest points.
-fn events(mut state: watch::Receiver<Shown>) -> Answer {
+fn events(mut state: watch::Receiver<Shown>) -> BoardAnswer {
     let (send, receive) = mpsc::channel(1);
     tokio::spawn(async move {
         let mut had_all = false;

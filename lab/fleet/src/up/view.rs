@@ -21,7 +21,7 @@ const NEWEST: usize = 6;
 
 /// The whole state.
 #[derive(Serialize)]
-struct State<'a> {
+struct ViewState<'a> {
     /// Seconds since the start.
     t_s: f64,
     /// The time, in seconds since 1970.
@@ -80,7 +80,7 @@ impl World {
         )]
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let json = |most: usize| {
-            let state = State {
+            let state = ViewState {
                 t_s: elapsed.as_secs_f64(),
                 now_s: now.as_secs_f64(),
                 build: pages.iter().flatten().next().map_or("", |page| &page.build),

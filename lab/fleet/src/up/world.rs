@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::acts::end;
 use super::arrange::{self, Shared};
-use super::board::{Asked, Board};
+use super::board::{Board, BoardAsked};
 use super::hours::Hours;
 use super::paths::Paths;
 use super::planes::Planes;
@@ -220,7 +220,7 @@ impl World {
     }
 
     /// Performs a page's order, and reports the outcome.
-    async fn order(&mut self, options: &Options, elapsed: Duration, (order, reply): Asked) {
+    async fn order(&mut self, options: &Options, elapsed: Duration, (order, reply): BoardAsked) {
         let outcome = self.obey(options, &order).await.map_err(|error| error.to_string());
         if outcome.is_ok() {
             self.orders.insert(0, format!("{:.0} s: {order}", elapsed.as_secs_f64()));

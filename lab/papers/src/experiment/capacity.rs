@@ -82,13 +82,13 @@ struct Searched {
     policy: String,
     topology: &'static str,
     /// `None` where no fleet is large enough.
-    fleets: Vec<Option<Fleet>>,
+    fleets: Vec<Option<CapacityFleet>>,
 }
 
 impl Searched {
     /// The fleets as a row whose fleet is the topology.
     fn row(&self) -> values::Row {
-        let of = |get: fn(&Fleet) -> Option<f64>| -> Vec<Option<f64>> {
+        let of = |get: fn(&CapacityFleet) -> Option<f64>| -> Vec<Option<f64>> {
             self.fleets.iter().map(|fleet| get(fleet.as_ref()?)).collect()
         };
         values::Row::new(&self.policy, &self.load, self.topology)
@@ -102,7 +102,7 @@ impl Searched {
 
 /// A fleet that meets the objective.
 #[derive(Clone, Copy)]
-struct Fleet {
+struct CapacityFleet {
     replicas: f64,
     usd_per_hour: Option<f64>,
     /// The share of the requests that met the objective, in the region with the smallest.
@@ -111,9 +111,9 @@ struct Fleet {
     forwarded: f64,
 }
 
-impl Fleet {
-    fn of(row: &Row) -> Fleet {
-        Fleet {
+impl CapacityFleet {
+    fn of(row: &Row) -> CapacityFleet {
+        CapacityFleet {
             replicas: f64::from(row.replicas),
             usd_per_hour: row.usd_per_hour(),
             met: row.met_least,
@@ -123,13 +123,13 @@ impl Fleet {
     }
 
     /// The fleets of regions by themselves as one: of all of them, or of as many as the largest.
-    fn together(all: &[Fleet], equal: bool) -> Option<Fleet> {
-        let sum = |of: fn(&Fleet) -> f64| match equal {
+    fn together(all: &[CapacityFleet], equal: bool) -> Option<CapacityFleet> {
+        let sum = |of: fn(&CapacityFleet) -> f64| match equal {
             true => all.iter().map(of).fold(0.0, f64::max) * all.len() as f64,
             false => all.iter().map(of).sum(),
         };
         let priced = all.iter().all(|one| one.usd_per_hour.is_some());
-        Some(Fleet {
+        Some(CapacityFleet {
             replicas: sum(|one| one.replicas),
             usd_per_hour: priced.then(|| sum(|one| one.usd_per_hour.unwrap_or(0.0))),
             met: all.iter().map(|one| one.met).reduce(f64::min)?,
@@ -146,29 +146,30 @@ fn search(
     load: &Load,
     topology: &Topology,
 ) -> anyhow::Result<Vec<Searched>> {
-    let mut by_policy: Vec<Vec<Option<Fleet>>> = vec![Vec::new(); asked.policies.len()];
+    let mut by_policy: Vec<Vec<Option<CapacityFleet>>> = vec![Vec::new(); asked.policies.len()];
     let name = build::topology_name(topology);
     for seed in context.spec.first_seed..context.spec.first_seed + u64::from(context.seeds) {
         let question = |alone| load.question(asked, topology, alone, seed);
-        let least = |alone| -> anyhow::Result<Vec<Option<Fleet>>> {
+        let least = |alone| -> anyhow::Result<Vec<Option<CapacityFleet>>> {
             let report = |done: usize, what: &str| {
                 (context.progress)(done, done, &format!("{}, {name}: {what}", load.name));
             };
             let answer = what_if::answer(&question(alone)?, &report)?;
             let found = |least: &what_if::Least| match &least.found {
-                Found::Fleet(row) => Some(Fleet::of(row)),
+                Found::Fleet(row) => Some(CapacityFleet::of(row)),
                 Found::NoneUpTo(_) => None,
             };
             Ok(answer.least.iter().map(found).collect())
         };
         let fleets = match topology {
             Topology::RegionLocal => {
-                let regions: Vec<Vec<Option<Fleet>>> = (0..load.regions())
+                let regions: Vec<Vec<Option<CapacityFleet>>> = (0..load.regions())
                     .map(|region| least(Some(region)))
                     .collect::<Result<_, _>>()?;
                 let of = |policy: usize| {
-                    let all: Option<Vec<Fleet>> = regions.iter().map(|by| by[policy]).collect();
-                    Fleet::together(&all?, load.equal)
+                    let all: Option<Vec<CapacityFleet>> =
+                        regions.iter().map(|by| by[policy]).collect();
+                    CapacityFleet::together(&all?, load.equal)
                 };
                 (0..asked.policies.len()).map(of).collect()
             }
@@ -176,7 +177,7 @@ fn search(
         };
         by_policy.iter_mut().zip(fleets).for_each(|(all, fleet)| all.push(fleet));
     }
-    let searched = |(policy, fleets): (&String, Vec<Option<Fleet>>)| Searched {
+    let searched = |(policy, fleets): (&String, Vec<Option<CapacityFleet>>)| Searched {
         load: load.name.clone(),
         policy: policy.clone(),
         topology: name,
@@ -197,16 +198,16 @@ fn hash(asked: &Capacity, measure: Measure, loads: &[Load]) -> String {
 mod tests {
     use super::*;
 
-    fn fleet(replicas: f64) -> Fleet {
+    fn fleet(replicas: f64) -> CapacityFleet {
         let usd_per_hour = Some(0.38 * replicas);
-        Fleet { replicas, usd_per_hour, met: 0.9, ttft_p90: 100.0, forwarded: 0.0 }
+        CapacityFleet { replicas, usd_per_hour, met: 0.9, ttft_p90: 100.0, forwarded: 0.0 }
     }
 
     // Regions by themselves add up; if each is the busiest in turn, all are as large as the largest.
     #[test]
     fn regions_add_up() {
         let regions = [5.0, 2.0, 1.0].map(fleet);
-        let replicas = |equal| Fleet::together(&regions, equal).map(|one| one.replicas);
+        let replicas = |equal| CapacityFleet::together(&regions, equal).map(|one| one.replicas);
         assert_eq!([replicas(false), replicas(true)], [Some(8.0), Some(15.0)]);
     }
 }

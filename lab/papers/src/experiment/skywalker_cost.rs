@@ -38,7 +38,7 @@ pub(crate) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     let day = Day::new(Diurnal::published());
     let mut rows = day.rows();
     let loads = load_figure(&day)?;
-    let fleet = Fleet::measure(context, &plan, day)?;
+    let fleet = SkywalkerCostFleet::measure(context, &plan, day)?;
     rows.push(
         Row::new("", "day", "")
             .with("mean_rps", [fleet.mean_rps])
@@ -119,7 +119,7 @@ fn load_figure(day: &Day) -> anyhow::Result<Figure> {
 const TOGETHER_IN_TRIAL: u32 = 4;
 
 /// A replica's figures for the simulated day.
-struct Fleet {
+struct SkywalkerCostFleet {
     day: Day,
     hardware: Hardware,
     generator: Arc<dyn Generator>,
@@ -144,14 +144,14 @@ struct Variant {
     price: f64,
 }
 
-impl Fleet {
+impl SkywalkerCostFleet {
     /// Measures a replica's capacity, and sets the rate of the day by it.
-    fn measure(context: &Context<'_>, plan: &Plan, day: Day) -> anyhow::Result<Fleet> {
+    fn measure(context: &Context<'_>, plan: &Plan, day: Day) -> anyhow::Result<SkywalkerCostFleet> {
         let generator = plan.workloads[0].1.first().and_then(Feed::generator);
         let generator = generator.context("workloads.loads: give a generator")?.clone();
         let cell = *plan.cells().first().context("systems: empty; give one")?;
         let hardware = build::scenario(plan, cell, 1)?.replicas[0];
-        let mut fleet = Fleet {
+        let mut fleet = SkywalkerCostFleet {
             hardware,
             generator,
             capacity: 0.0,

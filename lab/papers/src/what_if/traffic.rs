@@ -81,10 +81,10 @@ pub struct Traffic {
     pub notes: Vec<String>,
     /// The decisions of a shadow policy, if the trace has them.
     pub shadow: Option<Live>,
-    kind: Kind,
+    kind: TrafficKind,
 }
 
-enum Kind {
+enum TrafficKind {
     Recorded(Recorded),
     Made { made: Made, requests: u64 },
 }
@@ -143,7 +143,7 @@ impl Traffic {
 
     fn made(made: Made, cut: &Cut) -> Traffic {
         let name = made.words();
-        let kind = Kind::Made { made, requests: cut.requests };
+        let kind = TrafficKind::Made { made, requests: cut.requests };
         Traffic { name, notes: Vec::new(), shadow: None, kind }
     }
 
@@ -202,7 +202,7 @@ impl Traffic {
         let mut requests = with_sessions(requests, cut)?;
         tails::name(&mut requests);
         let Cut { spread, speed, chained, .. } = *cut;
-        let kind = Kind::Recorded(Recorded { requests, spread, speed, chained });
+        let kind = TrafficKind::Recorded(Recorded { requests, spread, speed, chained });
         Ok(Traffic { name, notes, shadow, kind })
     }
 
@@ -210,18 +210,18 @@ impl Traffic {
     #[must_use]
     pub fn seconds(&self) -> f64 {
         match &self.kind {
-            Kind::Recorded(Recorded { requests, speed, .. }) => {
+            TrafficKind::Recorded(Recorded { requests, speed, .. }) => {
                 requests.last().map_or(0.0, |last| last.at.as_secs_f64() / speed)
             }
-            Kind::Made { made, requests } => *requests as f64 / made.rate,
+            TrafficKind::Made { made, requests } => *requests as f64 / made.rate,
         }
     }
 
     /// The option that changes how fast the requests arrive.
     pub(super) fn pace(&self) -> &'static str {
         match &self.kind {
-            Kind::Recorded(_) => "--speed",
-            Kind::Made { .. } => "--rate",
+            TrafficKind::Recorded(_) => "--speed",
+            TrafficKind::Made { .. } => "--rate",
         }
     }
 
@@ -231,8 +231,8 @@ impl Traffic {
     /// When the trace's regions are not those of the question.
     pub(super) fn sent(&self, places: &Places, seed: u64) -> anyhow::Result<Sent> {
         match &self.kind {
-            Kind::Recorded(recorded) => recorded.sent(places, seed),
-            Kind::Made { made, requests } => made.sent(places, seed, *requests),
+            TrafficKind::Recorded(recorded) => recorded.sent(places, seed),
+            TrafficKind::Made { made, requests } => made.sent(places, seed, *requests),
         }
     }
 }

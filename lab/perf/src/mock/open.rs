@@ -22,7 +22,7 @@ const EVERY: Duration = Duration::from_secs(1);
 const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n";
 const DONE: &str = "data: [DONE]\n\n";
 
-struct State {
+struct StreamState {
     released: watch::Sender<bool>,
     open: AtomicU64,
     ended: AtomicU64,
@@ -30,7 +30,7 @@ struct State {
     bytes: AtomicU64,
 }
 
-static STATE: LazyLock<State> = LazyLock::new(|| State {
+static STATE: LazyLock<StreamState> = LazyLock::new(|| StreamState {
     released: watch::Sender::new(false),
     open: AtomicU64::new(0),
     ended: AtomicU64::new(0),

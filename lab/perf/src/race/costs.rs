@@ -27,7 +27,7 @@ use super::replicas::Replicas;
 use super::systems::{Choice, Program, Spec, Tls};
 use super::{Builds, wrk};
 use calls::Calls;
-use cost::{Cost, Row};
+use cost::{Cost, CostRow};
 use counts::Counter;
 use instructions::Way;
 
@@ -130,7 +130,7 @@ impl Counting<'_> {
     }
 
     /// The costs of one system in all cases.
-    fn system(&self, spec: Spec, replicas: &mut Replicas) -> anyhow::Result<Vec<Row>> {
+    fn system(&self, spec: Spec, replicas: &mut Replicas) -> anyhow::Result<Vec<CostRow>> {
         let (each, dir) = (self.options.each, self.dir);
         let mut rows = Vec::new();
         let mut system = self.start(spec, &[], &[], replicas)?;

@@ -35,7 +35,7 @@ use super::{Builds, descriptors};
 use crate::harness::Results;
 use crate::mock;
 use clients::{Reader, Streams};
-use world::World;
+use world::RaceWorld;
 
 /// The numbers of connections.
 #[derive(Clone, Debug, clap::Args)]
@@ -150,7 +150,7 @@ async fn idle(
     dir: &Path,
     results: &mut Results,
 ) -> anyhow::Result<()> {
-    let mut world = World::start(options, binary, dir)?;
+    let mut world = RaceWorld::start(options, binary, dir)?;
     world.warm_up().await?;
     let before = world.memory();
     let sockets = clients::open_idle(world.address, &body(false, "hello"), options.idle).await?;
@@ -170,7 +170,7 @@ async fn open(
     dir: &Path,
     results: &mut Results,
 ) -> anyhow::Result<()> {
-    let mut world = World::start(options, binary, dir)?;
+    let mut world = RaceWorld::start(options, binary, dir)?;
     world.warm_up().await?;
     let (quiet, _) = short_requests(&world, options.hold.min(QUIET_HOLD)).await?;
     let before = world.memory();
@@ -216,7 +216,7 @@ async fn slow(
     dir: &Path,
     results: &mut Results,
 ) -> anyhow::Result<()> {
-    let mut world = World::start(options, binary, dir)?;
+    let mut world = RaceWorld::start(options, binary, dir)?;
     world.warm_up().await?;
     let before = world.memory();
     let counted = world.counts().await?;
@@ -245,7 +245,7 @@ async fn slow(
 }
 
 /// Times short requests for so long; in seconds, and the gateway's largest memory meanwhile.
-async fn short_requests(world: &World, hold: Duration) -> anyhow::Result<(Vec<f64>, u64)> {
+async fn short_requests(world: &RaceWorld, hold: Duration) -> anyhow::Result<(Vec<f64>, u64)> {
     let (address, mut peak) = (world.address, world.memory());
     let timed = tokio::task::spawn_blocking(move || short::time(address, hold));
     while !timed.is_finished() {

@@ -13,7 +13,7 @@ use meridian_base::Time;
 use super::compute::Shares;
 use super::exchange::Ways;
 use super::geometry::Site;
-use super::kv::{Directory, Found, Holder};
+use super::kv::{Directory, Holder, KvFound};
 use super::setup::{Pool, Request};
 
 /// A prefill replica.
@@ -153,7 +153,7 @@ impl Forming<'_> {
         let ahead = free.max_by_key(|rank| (here(*rank), turn(*rank)));
         let rank = ahead.expect("some rank has least");
         let own = Holder { replica: self.replica, rank };
-        let Found { matched, fetch } = self.directory.find(asked, own, self.pool.victims, number);
+        let KvFound { matched, fetch } = self.directory.find(asked, own, self.pool.victims, number);
         let to = Holder { replica: 0, rank: 0 };
         Member { request: number, rank, matched, fetch, tokens: asked.tokens, to }
     }

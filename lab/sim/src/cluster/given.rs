@@ -78,7 +78,7 @@ struct Progress {
     layer: Option<u16>,
 }
 
-struct World<'a> {
+struct GivenWorld<'a> {
     given: &'a Given,
     queue: EventQueue<u32>,
     wires: Wires,
@@ -102,7 +102,7 @@ struct World<'a> {
 ///
 /// When a number names no port, request, batch or flow of the lists.
 pub fn given(given: &Given) -> Result<GivenReport, Impossible> {
-    let mut world = World::new(given)?;
+    let mut world = GivenWorld::new(given)?;
     while world.over < given.flows.len() {
         let Some(now) = world.next() else {
             let waiting = given.flows.len() - world.over;
@@ -115,8 +115,8 @@ pub fn given(given: &Given) -> Result<GivenReport, Impossible> {
     Ok(world.finish())
 }
 
-impl<'a> World<'a> {
-    fn new(given: &'a Given) -> Result<World<'a>, Impossible> {
+impl<'a> GivenWorld<'a> {
+    fn new(given: &'a Given) -> Result<GivenWorld<'a>, Impossible> {
         let count = given.requests.iter().map(|one| one.batch + 1).max().unwrap_or(0);
         let mut batches: Vec<Progress> = (0..count).map(|_| Progress::default()).collect();
         let mut left = vec![0; given.requests.len()];
@@ -153,7 +153,7 @@ impl<'a> World<'a> {
             flows: vec![Ran::default(); given.flows.len()],
             ..GivenReport::default()
         };
-        Ok(World { given, queue, wires, batches, left, waits, next, report, over: 0 })
+        Ok(GivenWorld { given, queue, wires, batches, left, waits, next, report, over: 0 })
     }
 
     fn begin(&mut self, now: Time, batch: u32) {
@@ -228,7 +228,7 @@ impl<'a> World<'a> {
     }
 }
 
-impl run::World for World<'_> {
+impl run::World for GivenWorld<'_> {
     /// A flow can start.
     type Event = u32;
     type Carrier = Wires;

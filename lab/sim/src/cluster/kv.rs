@@ -24,7 +24,7 @@ pub(crate) struct Directory {
 
 /// A request's prefix, as seen from one rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct KvFound {
     /// Tokens that some rank has, never including the last token of the prompt.
     pub(crate) matched: u32,
     /// Tokens that this rank lacks, by the holder they are fetched from.
@@ -34,8 +34,8 @@ pub(crate) struct Found {
 impl Directory {
     /// The longest prefix that this rank and others have together. The missing part comes from one
     /// of the first `victims` holders of each block; `salt` selects one.
-    pub(crate) fn find(&self, asked: &Request, own: Holder, victims: usize, salt: u32) -> Found {
-        let mut found = Found::default();
+    pub(crate) fn find(&self, asked: &Request, own: Holder, victims: usize, salt: u32) -> KvFound {
+        let mut found = KvFound::default();
         for holders in self.leading(asked) {
             let tokens = asked.block_tokens.min(asked.tokens - 1 - found.matched);
             found.matched += tokens;
@@ -118,7 +118,7 @@ mod tests {
         assert!((0..9).all(|salt| from(1, salt) == [(holder(0), 30)]));
         assert_eq!([0, 1, 2].map(|salt| from(2, salt)[0].0.replica), [0, 1, 0]);
         let kept = directory.find(&one, holder(2), 1, 0);
-        assert_eq!(kept, Found { matched: 30, fetch: vec![] });
+        assert_eq!(kept, KvFound { matched: 30, fetch: vec![] });
         assert_eq!(directory.held(&one, |has| *has == holder(2)), 30);
         assert_eq!(directory.held(&asked(9, &[4]), |_| true), 0);
     }

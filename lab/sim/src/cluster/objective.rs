@@ -44,8 +44,8 @@ impl Idle<'_> {
         let new = tokens - hit;
         let chunks = new.div_ceil(self.pool.batch_tokens);
         let mut now = self.speed.step(1).as_secs_f64();
-        let mut line = Line { free: now };
-        let mut fetch = Line { free: now };
+        let mut line = ObjectiveLine { free: now };
+        let mut fetch = ObjectiveLine { free: now };
         let mut before = hit;
         for nth in 0..chunks {
             let chunk = (tokens - before).min(self.pool.batch_tokens);
@@ -106,11 +106,11 @@ impl Idle<'_> {
 
 /// A line that carries one transfer after the other.
 #[derive(Debug, Default)]
-struct Line {
+struct ObjectiveLine {
     free: f64,
 }
 
-impl Line {
+impl ObjectiveLine {
     /// When a transfer that is ready at `ready` has been carried.
     fn carry(&mut self, ready: f64, seconds: f64) -> f64 {
         self.free = self.free.max(ready) + seconds;

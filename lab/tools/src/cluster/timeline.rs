@@ -57,8 +57,8 @@ impl Timeline<'_> {
     }
 
     /// Boxes: one for each interval in which a flow's place and rate did not change.
-    fn rows(&self) -> Vec<Row> {
-        let mut rows: Vec<Row> = Vec::new();
+    fn rows(&self) -> Vec<TimelineRow> {
+        let mut rows: Vec<TimelineRow> = Vec::new();
         let mut open: Vec<usize> = Vec::new();
         for slice in self.slices {
             let mut below = 0.0;
@@ -77,7 +77,7 @@ impl Timeline<'_> {
                     None => {
                         still.push(rows.len());
                         let (from, to) = (slice.from, slice.to);
-                        rows.push(Row { from, to, below, share, holding: *holding });
+                        rows.push(TimelineRow { from, to, below, share, holding: *holding });
                     }
                 }
                 below += share;
@@ -93,7 +93,7 @@ impl Timeline<'_> {
         LEFT + share.min(1.0) * WIDTH
     }
 
-    fn draw(&self, svg: &mut String, row: &Row) {
+    fn draw(&self, svg: &mut String, row: &TimelineRow) {
         let (x, wide) = (self.x(row.from), self.x(row.to) - self.x(row.from));
         let (high, y) = (row.share * HEIGHT, TOP + HEIGHT * (1.0 - row.below - row.share));
         let who = (self.who)(&row.holding);
@@ -166,7 +166,7 @@ impl Timeline<'_> {
 }
 
 /// An interval of one flow without a change.
-struct Row {
+struct TimelineRow {
     from: Time,
     to: Time,
     below: f64,

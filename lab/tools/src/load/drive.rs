@@ -214,7 +214,7 @@ async fn walk(load: &Arc<Load>, key: ProgramKey, due: Option<Instant>) -> bool {
                 if !load.thinks(think).await {
                     return (node, Err(End::Aborted));
                 }
-                let asked = Asked { key, node, order, session: &session, tenant };
+                let asked = DriveAsked { key, node, order, session: &session, tenant };
                 (node, request(&load, asked, body, due).await)
             });
         }
@@ -236,7 +236,7 @@ async fn walk(load: &Arc<Load>, key: ProgramKey, due: Option<Instant>) -> bool {
 
 /// A request of a program.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
+struct DriveAsked<'a> {
     key: ProgramKey,
     node: usize,
     /// The endpoints it goes to.
@@ -264,7 +264,7 @@ impl Drop for Open<'_> {
 /// Sends one request and records its end; returns the reply if it is complete.
 async fn request(
     load: &Load,
-    asked: Asked<'_>,
+    asked: DriveAsked<'_>,
     body: Bytes,
     due: Option<Instant>,
 ) -> Result<Reply, End> {
@@ -292,7 +292,7 @@ async fn request(
 /// addresses.
 async fn somewhere(
     load: &Load,
-    Asked { order, session, tenant, .. }: Asked<'_>,
+    DriveAsked { order, session, tenant, .. }: DriveAsked<'_>,
     body: Bytes,
     from: Instant,
     seen: &mut Seen,

@@ -67,7 +67,7 @@ fn read_event(payload: &[u8], seen: &mut Seen) -> Option<Result<(), ErrorKind>> 
     if payload == b"[DONE]" {
         return Some(Ok(()));
     }
-    let Ok(answer) = serde_json::from_slice::<Answer>(payload) else {
+    let Ok(answer) = serde_json::from_slice::<ExchangeAnswer>(payload) else {
         return Some(Err(ErrorKind::BadJson));
     };
     if answer.error.is_some() {
@@ -80,7 +80,7 @@ fn read_event(payload: &[u8], seen: &mut Seen) -> Option<Result<(), ErrorKind>> 
 async fn read_whole(body: Incoming, seen: &mut Seen) -> Result<(), ErrorKind> {
     let body = Limited::new(body, MAX_BODY).collect().await;
     let body = body.map_err(|_| ErrorKind::BrokenStream)?.to_bytes();
-    let answer: Answer = serde_json::from_slice(&body).map_err(|_| ErrorKind::BadJson)?;
+    let answer: ExchangeAnswer = serde_json::from_slice(&body).map_err(|_| ErrorKind::BadJson)?;
     if answer.error.is_some() || answer.choices.is_empty() {
         return Err(ErrorKind::BadJson);
     }
@@ -89,7 +89,7 @@ async fn read_whole(body: Incoming, seen: &mut Seen) -> Result<(), ErrorKind> {
 }
 
 /// Extracts the counted parts of an answer or of a chunk.
-fn take(answer: Answer, seen: &mut Seen) {
+fn take(answer: ExchangeAnswer, seen: &mut Seen) {
     if let Some(usage) = answer.usage {
         seen.usage = Some(Usage {
             prompt: usage.prompt_tokens,
@@ -110,7 +110,7 @@ fn take(answer: Answer, seen: &mut Seen) {
 
 /// A chat completion, or a chunk of one.
 #[derive(Deserialize)]
-struct Answer {
+struct ExchangeAnswer {
     #[serde(default)]
     choices: Vec<Choice>,
     usage: Option<AnswerUsage>,

@@ -64,12 +64,12 @@ pub(super) struct Status {
 /// Fetches the gateway's counts.
 pub(super) async fn status(http: &Http, admin: &str) -> anyhow::Result<Status> {
     #[derive(Deserialize)]
-    struct Page {
+    struct GatewayPage {
         requests: Status,
     }
     let uri = join(admin, "/admin/status")?;
     let page = get_json(http, uri, None, Duration::from_secs(5)).await?;
-    Ok(serde_json::from_value::<Page>(page)?.requests)
+    Ok(serde_json::from_value::<GatewayPage>(page)?.requests)
 }
 
 /// Polls until nothing is in flight and the counts agree, up to a timeout.

@@ -42,7 +42,7 @@ impl<W: Write> Writer<W> {
             )?;
         }
         let request = request.in_blocks(self.block_tokens, number);
-        let mut row = Row::mooncake(&request);
+        let mut row = WriteRow::mooncake(&request);
         if self.journal {
             row = row.journal(&request);
         }
@@ -63,7 +63,7 @@ impl<W: Write> Writer<W> {
 
 /// A line, in the order of its fields.
 #[derive(Serialize)]
-struct Row<'a> {
+struct WriteRow<'a> {
     timestamp: Millis,
     input_length: u32,
     output_length: u32,
@@ -140,9 +140,9 @@ impl Millis {
     }
 }
 
-impl<'a> Row<'a> {
-    fn mooncake(request: &'a TraceRequest) -> Row<'a> {
-        Row {
+impl<'a> WriteRow<'a> {
+    fn mooncake(request: &'a TraceRequest) -> WriteRow<'a> {
+        WriteRow {
             timestamp: Millis::of(request.at.as_nanos()),
             input_length: request.input_tokens,
             output_length: request.output_tokens,
@@ -159,9 +159,9 @@ impl<'a> Row<'a> {
         }
     }
 
-    fn journal(self, request: &'a TraceRequest) -> Row<'a> {
+    fn journal(self, request: &'a TraceRequest) -> WriteRow<'a> {
         let hash = |hash: u64| format!("{hash:016x}");
-        Row {
+        WriteRow {
             region: request.region.as_deref(),
             tenant: request.tenant.map(hash),
             session: request.session.map(hash),

@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 
 use super::fault::{Fault, Repair};
 use super::foreign::{Format, recognise, recognise_text};
-use super::node::{Field, Kind, Node};
+use super::node::{Field, Node, NodeKind};
 use super::path::{Path, Step};
 use super::syntax;
 use super::tree::Document;
@@ -39,11 +39,11 @@ pub(crate) fn diagnose<T: DeserializeOwned>(
 /// A problem of the file as a whole.
 fn whole_file(yaml: &str, root: &Node, format: Format) -> Option<Problem> {
     match &root.kind {
-        Kind::Empty => {
+        NodeKind::Empty => {
             let example = format.example();
             Some(format!("the file is empty; the shortest one that works is\n{example}").into())
         }
-        Kind::Text { .. } => {
+        NodeKind::Text { .. } => {
             let known = recognise_text(yaml).map(Problem::from);
             known.or_else(|| syntax::from_lines(yaml, yaml.lines().count())).or_else(|| {
                 let example = format.example();
@@ -54,7 +54,7 @@ fn whole_file(yaml: &str, root: &Node, format: Format) -> Option<Problem> {
         _ => {
             let known = recognise(root, format).map(Problem::from);
             known.or_else(|| {
-                let is_list = matches!(root.kind, Kind::List(_)) && format != Format::Replicas;
+                let is_list = matches!(root.kind, NodeKind::List(_)) && format != Format::Replicas;
                 is_list.then(|| {
                     let text = "the file is a list; write fields, `name: value`, without dashes";
                     text.to_owned().into()
@@ -120,7 +120,7 @@ impl Repaired {
             self.wrong.push(at.clone());
             return self.root.take_out(&at);
         }
-        let Kind::Section(fields) = &mut self.root.kind else { return false };
+        let NodeKind::Section(fields) = &mut self.root.kind else { return false };
         // A text is no help where a list or a section is missing: it is taken out again.
         let tried = self.added.contains(&name) || fields.iter().any(|field| field.name == name);
         let value = Node::text(1, if name == "version" { "1" } else { "" });

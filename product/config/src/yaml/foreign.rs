@@ -1,6 +1,6 @@
 //! Files that belong to another program, or to another command of this one.
 
-use super::node::{Kind, Node};
+use super::node::{Node, NodeKind};
 
 /// The format of a configuration file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Format {
         } else if ["replicas", "listen", "policy", "peers", "tenants"].into_iter().any(has) {
             Some(Format::Gateway)
         } else {
-            matches!(root.kind, Kind::List(_)).then_some(Format::Replicas)
+            matches!(root.kind, NodeKind::List(_)).then_some(Format::Replicas)
         }
     }
 

@@ -7,11 +7,11 @@ use super::path::{Path, Step};
 pub(super) struct Node {
     /// The line where it starts, from 1.
     pub(super) line: usize,
-    pub(super) kind: Kind,
+    pub(super) kind: NodeKind,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
+pub(super) enum NodeKind {
     /// No value.
     Empty,
     /// A single value.
@@ -36,12 +36,12 @@ pub(super) struct Field {
 impl Node {
     /// A single value that is not in the file.
     pub(super) fn text(line: usize, text: &str) -> Node {
-        Node { line, kind: Kind::Text { text: text.to_owned(), quoted: false } }
+        Node { line, kind: NodeKind::Text { text: text.to_owned(), quoted: false } }
     }
 
     /// The value of a field.
     pub(super) fn field(&self, name: &str) -> Option<&Field> {
-        let Kind::Section(fields) = &self.kind else { return None };
+        let NodeKind::Section(fields) = &self.kind else { return None };
         fields.iter().find(|field| field.name == name)
     }
 
@@ -52,7 +52,7 @@ impl Node {
         while let Some(step) = rest.first() {
             let next = match (step, &node.kind) {
                 (Step::Field(_), _) => node.named_by(rest),
-                (Step::Entry(place), Kind::List(entries)) => {
+                (Step::Entry(place), NodeKind::List(entries)) => {
                     let entry = entries.iter().find(|(at, _)| at == place);
                     entry.map(|(_, entry)| (1, entry.line, entry))
                 }
@@ -89,12 +89,12 @@ impl Node {
             node = next;
         }
         match (last, &mut node.kind) {
-            (Step::Field(name), Kind::Section(fields)) => {
+            (Step::Field(name), NodeKind::Section(fields)) => {
                 let before = fields.len();
                 fields.retain(|field| field.name != *name);
                 fields.len() < before
             }
-            (Step::Entry(place), Kind::List(entries)) => {
+            (Step::Entry(place), NodeKind::List(entries)) => {
                 let before = entries.len();
                 entries.retain(|(at, _)| at != place);
                 entries.len() < before
@@ -105,10 +105,10 @@ impl Node {
 
     fn part_mut(&mut self, step: &Step) -> Option<&mut Node> {
         match (step, &mut self.kind) {
-            (Step::Field(name), Kind::Section(fields)) => {
+            (Step::Field(name), NodeKind::Section(fields)) => {
                 fields.iter_mut().find(|field| field.name == *name).map(|field| &mut field.value)
             }
-            (Step::Entry(place), Kind::List(entries)) => {
+            (Step::Entry(place), NodeKind::List(entries)) => {
                 entries.iter_mut().find(|(at, _)| at == place).map(|(_, entry)| entry)
             }
             _ => None,
@@ -126,7 +126,7 @@ impl Node {
                     let field = node.and_then(|node| node.field(name));
                     (step.clone(), field.map(|field| &field.value))
                 }
-                (Step::Entry(place), Some(Kind::List(entries))) => match entries.get(*place) {
+                (Step::Entry(place), Some(NodeKind::List(entries))) => match entries.get(*place) {
                     Some((at, entry)) => (Step::Entry(*at), Some(entry)),
                     None => (step.clone(), None),
                 },

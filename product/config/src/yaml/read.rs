@@ -9,7 +9,7 @@ use serde::de::{
 use serde::forward_to_deserialize_any;
 
 use super::fault::Fault;
-use super::node::{Field, Kind, Node};
+use super::node::{Field, Node, NodeKind};
 use super::path::Step;
 use super::shape;
 
@@ -18,14 +18,16 @@ type Result<T> = std::result::Result<T, Fault>;
 impl Node {
     fn sections<'de, V: Visitor<'de>>(&'de self, names: &[&str], visitor: V) -> Result<V::Value> {
         match &self.kind {
-            Kind::Section(fields) => visitor.visit_map(Fields { rest: fields.iter(), next: None }),
-            Kind::Empty => visitor.visit_map(Fields { rest: [].iter(), next: None }),
+            NodeKind::Section(fields) => {
+                visitor.visit_map(Fields { rest: fields.iter(), next: None })
+            }
+            NodeKind::Empty => visitor.visit_map(Fields { rest: [].iter(), next: None }),
             _ => Err(Fault::new(shape::not_section(self, names))),
         }
     }
 
     fn whole<T: TryFrom<i128>>(&self, least: i128, most: i128) -> Result<T> {
-        let Kind::Text { text, quoted } = &self.kind else {
+        let NodeKind::Text { text, quoted } = &self.kind else {
             return Err(Fault::new(shape::not_single(self)));
         };
         let number = text.parse::<i128>().ok().filter(|_| !quoted);
@@ -34,7 +36,7 @@ impl Node {
     }
 
     fn fraction(&self) -> Result<f64> {
-        let Kind::Text { text, quoted } = &self.kind else {
+        let NodeKind::Text { text, quoted } = &self.kind else {
             return Err(Fault::new(shape::not_single(self)));
         };
         let number = text.parse::<f64>().ok().filter(|_| !quoted);
@@ -60,25 +62,26 @@ impl<'de> Deserializer<'de> for &'de Node {
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         match &self.kind {
-            Kind::Empty => visitor.visit_unit(),
-            Kind::Text { text, quoted: true } => visitor.visit_str(text),
-            Kind::Text { text, .. } => match (text.as_str(), text.parse::<i64>(), text.parse()) {
+            NodeKind::Empty => visitor.visit_unit(),
+            NodeKind::Text { text, quoted: true } => visitor.visit_str(text),
+            NodeKind::Text { text, .. } => match (text.as_str(), text.parse::<i64>(), text.parse())
+            {
                 ("true", ..) => visitor.visit_bool(true),
                 ("false", ..) => visitor.visit_bool(false),
                 (_, Ok(number), _) => visitor.visit_i64(number),
                 (_, _, Ok(number)) => visitor.visit_f64(number),
                 _ => visitor.visit_str(text),
             },
-            Kind::List(_) => self.deserialize_seq(visitor),
-            Kind::Section(_) => self.deserialize_map(visitor),
+            NodeKind::List(_) => self.deserialize_seq(visitor),
+            NodeKind::Section(_) => self.deserialize_map(visitor),
         }
     }
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         match &self.kind {
-            Kind::Text { text, quoted: false } if text == "true" => visitor.visit_bool(true),
-            Kind::Text { text, quoted: false } if text == "false" => visitor.visit_bool(false),
-            Kind::Text { text, .. } => {
+            NodeKind::Text { text, quoted: false } if text == "true" => visitor.visit_bool(true),
+            NodeKind::Text { text, quoted: false } if text == "false" => visitor.visit_bool(false),
+            NodeKind::Text { text, .. } => {
                 Err(Fault::new(format!("`{text}` is not a yes or no; write true or false")))
             }
             _ => Err(Fault::new(shape::not_single(self))),
@@ -106,7 +109,7 @@ impl<'de> Deserializer<'de> for &'de Node {
 
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         match &self.kind {
-            Kind::Text { text, .. } => visitor.visit_str(text),
+            NodeKind::Text { text, .. } => visitor.visit_str(text),
             _ => Err(Fault::new(shape::not_single(self))),
         }
     }
@@ -121,7 +124,7 @@ impl<'de> Deserializer<'de> for &'de Node {
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         match &self.kind {
-            Kind::Empty => visitor.visit_none(),
+            NodeKind::Empty => visitor.visit_none(),
             _ => visitor.visit_some(self),
         }
     }
@@ -136,8 +139,8 @@ impl<'de> Deserializer<'de> for &'de Node {
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         match &self.kind {
-            Kind::List(entries) => visitor.visit_seq(Entries { rest: entries.iter() }),
-            Kind::Empty => visitor.visit_seq(Entries { rest: [].iter() }),
+            NodeKind::List(entries) => visitor.visit_seq(Entries { rest: entries.iter() }),
+            NodeKind::Empty => visitor.visit_seq(Entries { rest: [].iter() }),
             _ => Err(Fault::new(shape::not_list(self))),
         }
     }
@@ -162,8 +165,8 @@ impl<'de> Deserializer<'de> for &'de Node {
         visitor: V,
     ) -> Result<V::Value> {
         match &self.kind {
-            Kind::Text { text, .. } => visitor.visit_enum(Choice { name: text, value: None }),
-            Kind::Section(fields) => match fields.as_slice() {
+            NodeKind::Text { text, .. } => visitor.visit_enum(Choice { name: text, value: None }),
+            NodeKind::Section(fields) => match fields.as_slice() {
                 [Field { name, value, .. }] => {
                     visitor.visit_enum(Choice { name, value: Some(value) })
                 }

@@ -1,7 +1,7 @@
 //! Messages about a value of the wrong shape: a list instead of a section, a word instead of a
 //! number.
 
-use super::node::{Kind, Node};
+use super::node::{Node, NodeKind};
 use crate::closest;
 
 /// Fields that other programs have, and ours.
@@ -96,13 +96,13 @@ pub(super) fn not_section(node: &Node, fields: &[&str]) -> String {
         _ => "write its fields below it, indented".to_owned(),
     };
     match &node.kind {
-        Kind::Text { text, .. } if fields.contains(&"url") && is_address(text) => {
+        NodeKind::Text { text, .. } if fields.contains(&"url") && is_address(text) => {
             format!(
                 "`{text}` is an address alone; write `url: {}`",
                 super::super::with_scheme(text)
             )
         }
-        Kind::List(_) => format!("is a list; remove the dashes and {write}"),
+        NodeKind::List(_) => format!("is a list; remove the dashes and {write}"),
         _ => format!("has a single value, and needs fields; {write}"),
     }
 }
@@ -110,7 +110,7 @@ pub(super) fn not_section(node: &Node, fields: &[&str]) -> String {
 /// A list is needed.
 pub(super) fn not_list(node: &Node) -> String {
     match &node.kind {
-        Kind::Section(_) => {
+        NodeKind::Section(_) => {
             "is a section, and needs a list; start each entry with a dash, `- `".to_owned()
         }
         _ => "has a single value, and needs a list; write one entry a line below it, each after a \
@@ -122,10 +122,10 @@ pub(super) fn not_list(node: &Node) -> String {
 /// A single value is needed.
 pub(super) fn not_single(node: &Node) -> &'static str {
     match &node.kind {
-        Kind::List(_) => "is a list; write a single value",
-        Kind::Section(_) => "is a section; write a single value",
-        Kind::Empty => "is empty; write a value, or remove the line",
-        Kind::Text { .. } => "does not fit here",
+        NodeKind::List(_) => "is a list; write a single value",
+        NodeKind::Section(_) => "is a section; write a single value",
+        NodeKind::Empty => "is empty; write a value, or remove the line",
+        NodeKind::Text { .. } => "does not fit here",
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use granit_parser::{Event, Options, Parser, ScalarStyle, ScanError, Span};
 
-use super::node::{Field, Kind, Node};
+use super::node::{Field, Node, NodeKind};
 use super::path::{Path, Step};
 use super::syntax;
 use crate::problem::Problem;
@@ -91,14 +91,16 @@ impl Builder {
                 Event::Scalar(text, style, anchor, _) => {
                     let quoted = style != ScalarStyle::Plain;
                     let kind = match &*text {
-                        "" | "~" | "null" | "Null" | "NULL" if !quoted => Kind::Empty,
-                        _ => Kind::Text { text: text.into_owned(), quoted },
+                        "" | "~" | "null" | "Null" | "NULL" if !quoted => NodeKind::Empty,
+                        _ => NodeKind::Text { text: text.into_owned(), quoted },
                     };
                     self.value(Node { line, kind }, anchor)?;
                 }
-                Event::SequenceStart(_, anchor, _) => self.start(line, Kind::List(vec![]), anchor),
+                Event::SequenceStart(_, anchor, _) => {
+                    self.start(line, NodeKind::List(vec![]), anchor)
+                }
                 Event::MappingStart(_, anchor, _) => {
-                    self.start(line, Kind::Section(vec![]), anchor);
+                    self.start(line, NodeKind::Section(vec![]), anchor);
                 }
                 Event::SequenceEnd | Event::MappingEnd => {
                     if let Some(Open { node, anchor, .. }) = self.open.pop() {
@@ -115,18 +117,18 @@ impl Builder {
         Ok(())
     }
 
-    fn start(&mut self, line: usize, kind: Kind, anchor: usize) {
+    fn start(&mut self, line: usize, kind: NodeKind, anchor: usize) {
         self.open.push(Open { node: Node { line, kind }, anchor, name: None });
     }
 
     /// The value of an anchor, used on another line.
     fn copy(&mut self, anchor: usize, line: usize) -> Result<Node, Stop> {
         let Some(node) = self.anchors.get(&anchor) else {
-            return Ok(Node { line, kind: Kind::Empty });
+            return Ok(Node { line, kind: NodeKind::Empty });
         };
         let values = size(node);
         self.count(values, line)?;
-        let kind = self.anchors.get(&anchor).map_or(Kind::Empty, |node| node.kind.clone());
+        let kind = self.anchors.get(&anchor).map_or(NodeKind::Empty, |node| node.kind.clone());
         Ok(Node { line, kind })
     }
 
@@ -150,8 +152,8 @@ impl Builder {
             return Ok(());
         };
         match &mut open.node.kind {
-            Kind::List(entries) => entries.push((entries.len(), node)),
-            Kind::Section(fields) => match open.name.take() {
+            NodeKind::List(entries) => entries.push((entries.len(), node)),
+            NodeKind::Section(fields) => match open.name.take() {
                 None => open.name = Some((name(&node), node.line)),
                 Some((name, _)) if name == "<<" => merge(fields, node),
                 Some((name, line)) => {
@@ -166,7 +168,7 @@ impl Builder {
                     }
                 }
             },
-            Kind::Empty | Kind::Text { .. } => {}
+            NodeKind::Empty | NodeKind::Text { .. } => {}
         }
         Ok(())
     }
@@ -175,7 +177,7 @@ impl Builder {
         let mut steps = Vec::new();
         for open in &self.open {
             match (&open.node.kind, &open.name) {
-                (Kind::List(entries), _) => steps.push(Step::Entry(entries.len())),
+                (NodeKind::List(entries), _) => steps.push(Step::Entry(entries.len())),
                 (_, Some((name, _))) => steps.push(Step::Field(name.clone())),
                 _ => {}
             }
@@ -188,7 +190,7 @@ impl Builder {
     }
 
     fn finish(self) -> Document {
-        let root = self.root.unwrap_or(Node { line: 1, kind: Kind::Empty });
+        let root = self.root.unwrap_or(Node { line: 1, kind: NodeKind::Empty });
         Document { root, twice: self.twice }
     }
 }
@@ -196,33 +198,33 @@ impl Builder {
 /// The number of values in a value.
 fn size(node: &Node) -> usize {
     1 + match &node.kind {
-        Kind::List(entries) => entries.iter().map(|(_, entry)| size(entry)).sum(),
-        Kind::Section(fields) => fields.iter().map(|field| size(&field.value)).sum(),
-        Kind::Empty | Kind::Text { .. } => 0,
+        NodeKind::List(entries) => entries.iter().map(|(_, entry)| size(entry)).sum(),
+        NodeKind::Section(fields) => fields.iter().map(|field| size(&field.value)).sum(),
+        NodeKind::Empty | NodeKind::Text { .. } => 0,
     }
 }
 
 /// A field's name. A list or section as a name fits no field.
 fn name(node: &Node) -> String {
     match &node.kind {
-        Kind::Text { text, .. } => text.clone(),
-        Kind::Empty => "null".to_owned(),
-        Kind::List(_) => "[...]".to_owned(),
-        Kind::Section(_) => "{...}".to_owned(),
+        NodeKind::Text { text, .. } => text.clone(),
+        NodeKind::Empty => "null".to_owned(),
+        NodeKind::List(_) => "[...]".to_owned(),
+        NodeKind::Section(_) => "{...}".to_owned(),
     }
 }
 
 /// Adds the fields of `<<: *anchor` that the section does not have.
 fn merge(fields: &mut Vec<Field>, from: Node) {
     match from.kind {
-        Kind::Section(merged) => {
+        NodeKind::Section(merged) => {
             for field in merged {
                 if !fields.iter().any(|known| known.name == field.name) {
                     fields.push(Field { merged: true, ..field });
                 }
             }
         }
-        Kind::List(entries) => entries.into_iter().for_each(|(_, entry)| merge(fields, entry)),
-        Kind::Empty | Kind::Text { .. } => {}
+        NodeKind::List(entries) => entries.into_iter().for_each(|(_, entry)| merge(fields, entry)),
+        NodeKind::Empty | NodeKind::Text { .. } => {}
     }
 }

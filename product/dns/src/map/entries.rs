@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use super::{Row, bits, prefix};
+use super::{MapRow, bits, prefix};
 use crate::fleet::Family;
 use crate::problem::{Problem, Problems};
 
@@ -67,7 +67,7 @@ pub fn entries_of_text<'a>(file: &'a str, text: &'a str) -> Result<Vec<Entry<'a>
 }
 
 /// The regions, and the sorted rows of IPv4 and IPv6.
-type Read = (Vec<String>, [Vec<Row>; 2]);
+type Read = (Vec<String>, [Vec<MapRow>; 2]);
 
 pub(super) fn read<'a>(entries: impl IntoIterator<Item = Entry<'a>>) -> Result<Read, Vec<Problem>> {
     let mut problems = Problems::default();
@@ -86,7 +86,7 @@ pub(super) fn read<'a>(entries: impl IntoIterator<Item = Entry<'a>>) -> Result<R
             regions.push(entry.region.to_owned());
             regions.len() - 1
         });
-        let row = Row { start: bits(net.addr()), length: net.prefix_len(), region };
+        let row = MapRow { start: bits(net.addr()), length: net.prefix_len(), region };
         if net.addr().is_ipv4() { &mut v4 } else { &mut v6 }.push((row, entry.place));
         if v4.len() + v6.len() > MOST {
             let remedy = "merge prefixes of the same region, or leave out those of the default one";
@@ -106,7 +106,7 @@ pub(super) fn read<'a>(entries: impl IntoIterator<Item = Entry<'a>>) -> Result<R
                 problems.add(Problem::new(second.to_string(), value, cause, remedy));
             }
         }
-        let mut rows: Vec<Row> = placed.into_iter().map(|(row, _)| row).collect();
+        let mut rows: Vec<MapRow> = placed.into_iter().map(|(row, _)| row).collect();
         rows.dedup();
         rows
     });

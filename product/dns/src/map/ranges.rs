@@ -9,7 +9,7 @@
 //! Storing those prefixes in place of the ranges would take up to 128 of them for one single
 //! address; there are at most two ranges more for each prefix.
 
-use super::{Row, mask};
+use super::{MapRow, mask};
 
 /// The ranges in order. The first one starts at 0, and each ends before the next.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ impl Default for Ranges {
 
 impl Ranges {
     /// Makes the ranges of sorted rows; `default` is the region outside of all of them.
-    pub(super) fn new(rows: &[Row], default: Option<usize>) -> Ranges {
+    pub(super) fn new(rows: &[MapRow], default: Option<usize>) -> Ranges {
         let mut ranges = Ranges(vec![Range { start: 0, region: default }]);
         // The prefixes around the current place, the longest last, with their last addresses.
         let mut around: Vec<(u128, Option<usize>)> = vec![(u128::MAX, default)];

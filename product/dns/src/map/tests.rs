@@ -117,7 +117,7 @@ fn nets(family: Family) -> impl Strategy<Value = Vec<(u128, u8, u8)>> {
 }
 
 fn address(family: Family, bits: u128) -> IpAddr {
-    prefix(family, Row { start: bits & mask(family.width()), length: family.width(), region: 0 })
+    prefix(family, MapRow { start: bits & mask(family.width()), length: family.width(), region: 0 })
         .addr()
 }
 
@@ -154,7 +154,7 @@ fn agrees(family: Family, rows: &[(u128, u8, u8)], probes: &[u128], default: u8)
     let text: Vec<(String, String)> = once
         .iter()
         .map(|(start, length, region)| {
-            let net = prefix(family, Row { start: *start, length: *length, region: 0 });
+            let net = prefix(family, MapRow { start: *start, length: *length, region: 0 });
             (net.to_string(), format!("r{region}"))
         })
         .collect();

@@ -28,7 +28,7 @@ struct Taken {
 }
 
 /// The place of one connection, given back on drop.
-struct Place {
+struct ConnectionPlace {
     places: Arc<Places>,
     client: IpAddr,
 }
@@ -39,7 +39,7 @@ impl Places {
     }
 
     /// A place for a connection from `source`, if there is one.
-    fn take(self: &Arc<Self>, source: IpAddr) -> Option<Place> {
+    fn take(self: &Arc<Self>, source: IpAddr) -> Option<ConnectionPlace> {
         let client = client(source);
         let mut taken = self.taken();
         let own = taken.by_client.get(&client).copied().unwrap_or(0);
@@ -49,7 +49,7 @@ impl Places {
         taken.all += 1;
         taken.by_client.insert(client, own + 1);
         drop(taken);
-        Some(Place { places: self.clone(), client })
+        Some(ConnectionPlace { places: self.clone(), client })
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
@@ -57,7 +57,7 @@ impl Places {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         let mut taken = self.places.taken();
         taken.all -= 1;
@@ -130,7 +130,7 @@ async fn converse(
     shared: &Shared,
     mut stream: TcpStream,
     source: IpAddr,
-    place: &Place,
+    place: &ConnectionPlace,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let idle = place.places.limits.idle;

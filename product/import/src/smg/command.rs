@@ -31,9 +31,9 @@ const ROUTER_FLAGS: [&str; 5] = [
 const DEEPEST: usize = 32;
 
 /// A command line.
-pub(super) struct Line(Vec<String>);
+pub(super) struct CommandLine(Vec<String>);
 
-impl Line {
+impl CommandLine {
     /// The words after the program's name.
     pub(super) fn words(&self) -> &[String] {
         let program = self.0.iter().position(|word| is_program(word));
@@ -62,7 +62,7 @@ fn is_program(word: &str) -> bool {
 }
 
 /// All command lines of a file.
-pub(super) fn lines(text: &str) -> anyhow::Result<Vec<Line>> {
+pub(super) fn lines(text: &str) -> anyhow::Result<Vec<CommandLine>> {
     let is_unit = text.lines().any(|line| line.trim_start().starts_with("ExecStart="));
     let is_yaml = text.lines().any(|line| {
         let line = line.trim_start().trim_start_matches("- ");
@@ -80,19 +80,19 @@ fn joined(text: &str) -> String {
     text.replace("\r\n", "\n").replace("\\\n", " ")
 }
 
-fn script(text: &str) -> Vec<Line> {
+fn script(text: &str) -> Vec<CommandLine> {
     let mut variables = Variables::default();
     let mut lines = Vec::new();
     for line in joined(text).lines().map(str::trim) {
         if line.is_empty() || line.starts_with('#') || variables.take(line) {
             continue;
         }
-        lines.extend(variables.words(line).map(Line));
+        lines.extend(variables.words(line).map(CommandLine));
     }
     lines
 }
 
-fn unit(text: &str) -> Vec<Line> {
+fn unit(text: &str) -> Vec<CommandLine> {
     let (mut variables, text) = (Variables::default(), joined(text));
     let value = |key: &'static str| {
         text.lines().filter_map(move |line| line.trim().strip_prefix(key).map(str::trim))
@@ -105,10 +105,10 @@ fn unit(text: &str) -> Vec<Line> {
     }
     let commands =
         value("ExecStart=").map(|line| line.trim_start_matches(['-', '@', ':', '+', '!']));
-    commands.filter_map(|line| variables.words(line).map(Line)).collect()
+    commands.filter_map(|line| variables.words(line).map(CommandLine)).collect()
 }
 
-fn yaml(text: &str) -> anyhow::Result<Vec<Line>> {
+fn yaml(text: &str) -> anyhow::Result<Vec<CommandLine>> {
     let mut lines = Vec::new();
     // A file for Kubernetes may contain several documents.
     for document in text.split("\n---") {
@@ -120,7 +120,7 @@ fn yaml(text: &str) -> anyhow::Result<Vec<Line>> {
     Ok(lines)
 }
 
-fn search(value: &Value, depth: usize, lines: &mut Vec<Line>) {
+fn search(value: &Value, depth: usize, lines: &mut Vec<CommandLine>) {
     if depth > DEEPEST {
         return;
     }
@@ -131,7 +131,7 @@ fn search(value: &Value, depth: usize, lines: &mut Vec<Line>) {
             let parts = ["entrypoint", "command", "args"].iter().filter_map(|key| map.get(*key));
             let words: Vec<String> = parts.flat_map(|part| words(part, &variables)).collect();
             if !words.is_empty() {
-                lines.push(Line(words));
+                lines.push(CommandLine(words));
             }
             map.values().for_each(|value| search(value, depth + 1, lines));
         }

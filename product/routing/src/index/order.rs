@@ -34,7 +34,7 @@ pub(super) struct Hold {
 
 /// One target's ends, size and cap in blocks.
 #[derive(Clone, Debug)]
-struct Row {
+struct OrderRow {
     newest: u32,
     oldest: u32,
     held: u32,
@@ -44,14 +44,14 @@ struct Row {
 }
 
 /// The row of a target that holds nothing.
-fn empty(cap: usize) -> Row {
-    Row { newest: NONE, oldest: NONE, held: 0, cap: cap as u32, active: 0 }
+fn empty(cap: usize) -> OrderRow {
+    OrderRow { newest: NONE, oldest: NONE, held: 0, cap: cap as u32, active: 0 }
 }
 
 /// All targets' orders.
 #[derive(Debug)]
 pub(super) struct Orders {
-    rows: Vec<Row>,
+    rows: Vec<OrderRow>,
     /// Targets that hold something, unordered.
     active: Vec<u16>,
     /// Where the search for the next victim starts among them.
@@ -87,7 +87,7 @@ impl Orders {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.rows.capacity() * size_of::<Row>()
+        self.rows.capacity() * size_of::<OrderRow>()
             + self.active.capacity() * size_of::<u16>()
             + self.holds.capacity() * size_of::<Hold>()
     }

@@ -23,10 +23,10 @@ pub(super) struct Servers(pub(super) Vec<Server>);
 /// A page as it was read.
 pub(super) struct Read {
     at: Instant,
-    page: anyhow::Result<Page>,
+    page: anyhow::Result<PagesPage>,
 }
 
-enum Page {
+enum PagesPage {
     Engine(EngineTotals),
     Gateway(GatewayTotals),
 }
@@ -54,7 +54,7 @@ impl Servers {
 }
 
 impl Server {
-    fn page(&self) -> anyhow::Result<Page> {
+    fn page(&self) -> anyhow::Result<PagesPage> {
         let url = format!("{}/metrics", self.url);
         let secured = match (url.starts_with("https://"), &self.ca) {
             (false, _) => None,
@@ -65,8 +65,8 @@ impl Server {
         let (status, body) = asked
             .map_err(|error| anyhow!("{error:#}; check that it runs, and its address and port"))?;
         match status {
-            200 if self.is_gateway => Ok(Page::Gateway(gateway_totals(body.as_bytes())?)),
-            200 => Ok(Page::Engine(engine_totals(body.as_bytes())?)),
+            200 if self.is_gateway => Ok(PagesPage::Gateway(gateway_totals(body.as_bytes())?)),
+            200 => Ok(PagesPage::Engine(engine_totals(body.as_bytes())?)),
             401 | 403 => bail!("it refuses to show its metrics ({status}); give --token"),
             _ => bail!("{url} answers {status}; give an address that serves /metrics"),
         }
@@ -85,10 +85,10 @@ pub(super) fn moved(
         let pages = before.page.and_then(|before| Ok((before, after.page?)));
         let url = server.url.clone();
         match pages {
-            Ok((Page::Engine(before), Page::Engine(after))) => {
+            Ok((PagesPage::Engine(before), PagesPage::Engine(after))) => {
                 engines.push(EngineReport::of(url, &before, &after, seconds));
             }
-            Ok((Page::Gateway(before), Page::Gateway(after))) => {
+            Ok((PagesPage::Gateway(before), PagesPage::Gateway(after))) => {
                 gateways.push(GatewayReport::of(url, &before, &after, seconds));
             }
             Ok(_) => unreachable!("a server is read as the same kind both times"),

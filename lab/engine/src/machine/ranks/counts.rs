@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use meridian_base::{Duration, Time};
 
 /// Pending and running of a rank.
-pub(super) type Load = [u32; 2];
+pub(super) type CountsLoad = [u32; 2];
 
 /// Minimum time between two publications.
 const PUBLISHED_EVERY: Duration = Duration::from_millis(100);
@@ -23,11 +23,11 @@ const SETTLED: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug)]
 pub(super) struct Counts {
     /// The published counts, as the chooser sees them.
-    shown: Vec<Load>,
+    shown: Vec<CountsLoad>,
     /// The ranks' last reports.
-    reported: Vec<Load>,
+    reported: Vec<CountsLoad>,
     /// Their reports of the step before, until published.
-    before: Option<Vec<Load>>,
+    before: Option<Vec<CountsLoad>>,
     /// Whether anything has changed since the last publication.
     changed: bool,
     published: Time,
@@ -37,7 +37,7 @@ pub(super) struct Counts {
 
 impl Counts {
     pub(super) fn new(ranks: usize) -> Counts {
-        let none: Vec<Load> = alloc::vec![[0, 0]; ranks];
+        let none: Vec<CountsLoad> = alloc::vec![[0, 0]; ranks];
         Counts {
             shown: none.clone(),
             reported: none,
@@ -49,14 +49,14 @@ impl Counts {
     }
 
     /// The chooser's counts at `now`. Its own additions are lost when counts are published.
-    pub(super) fn shown(&mut self, now: Time) -> &mut [Load] {
+    pub(super) fn shown(&mut self, now: Time) -> &mut [CountsLoad] {
         self.publish(now);
         &mut self.shown
     }
 
     /// Records the end of a step with each rank's counts.
-    pub(super) fn tell(&mut self, now: Time, loads: impl Iterator<Item = Load>) {
-        let loads: Vec<Load> = loads.collect();
+    pub(super) fn tell(&mut self, now: Time, loads: impl Iterator<Item = CountsLoad>) {
+        let loads: Vec<CountsLoad> = loads.collect();
         if loads == self.reported {
             return;
         }

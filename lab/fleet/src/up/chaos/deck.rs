@@ -17,7 +17,7 @@ use super::wait::Moment;
 
 /// Kinds of faults, and how fast they come.
 pub(super) struct Deck {
-    pub(super) kinds: &'static [Kind],
+    pub(super) kinds: &'static [DeckKind],
     /// Shortest and longest time between the starts of two faults, seconds; in turn, between a repair
     /// and the next fault.
     pub(super) gap: [f64; 2],
@@ -26,7 +26,7 @@ pub(super) struct Deck {
 }
 
 /// A kind of fault.
-pub(super) struct Kind {
+pub(super) struct DeckKind {
     pub(super) name: &'static str,
     /// Its number in a deck.
     pub(super) times: usize,
@@ -43,7 +43,7 @@ pub(super) struct Kind {
     /// Chooses the time until the repair, of the drawn ones: dead and suspended.
     pub(super) lasts: fn(f64, f64) -> f64,
     /// Further orders.
-    pub(super) more: fn(&Draw) -> Vec<Line>,
+    pub(super) more: fn(&Draw) -> Vec<DeckLine>,
     /// How long parts of a kind are left alone after the repair, seconds.
     pub(super) settle: fn(What) -> f64,
     /// Whether a gateway or a link may be silent meanwhile.
@@ -63,15 +63,15 @@ pub(super) struct Draw {
 }
 
 /// An order, and its time after the start of the fault, seconds.
-pub(super) type Line = (f64, Order);
+pub(super) type DeckLine = (f64, Order);
 
 impl Draw {
-    pub(super) fn line(&self, at: f64, act: Act) -> Line {
+    pub(super) fn line(&self, at: f64, act: Act) -> DeckLine {
         (at, Order { act, what: self.what, name: self.name.clone() })
     }
 
     /// The fault and its repair.
-    pub(super) fn lines(&self) -> Vec<Line> {
+    pub(super) fn lines(&self) -> Vec<DeckLine> {
         let mended = matches!(self.act, Act::Restart | Act::Reload | Act::Edit);
         let revived = (!mended).then(|| self.line(self.lasts, Act::Revive));
         [self.line(0.0, self.act)].into_iter().chain(revived).collect()
@@ -100,9 +100,9 @@ impl Deck {
         Schedule { faults, in_turn: self.in_turn }
     }
 
-    fn shuffled(&self, rng: &mut Rng) -> Vec<&'static Kind> {
+    fn shuffled(&self, rng: &mut Rng) -> Vec<&'static DeckKind> {
         let each = self.kinds.iter().flat_map(|kind| std::iter::repeat_n(kind, kind.times));
-        let mut cards: Vec<&Kind> = each.collect();
+        let mut cards: Vec<&DeckKind> = each.collect();
         for at in (1..cards.len()).rev() {
             cards.swap(at, rng.below(at + 1));
         }
@@ -120,12 +120,12 @@ struct Busy(Vec<(String, String, f64)>);
 
 impl Busy {
     /// A fault of this kind now, and its length in seconds, if its parts are whole.
-    fn play(&mut self, kind: &Kind, at: f64, rng: &mut Rng) -> Option<(Fault, f64)> {
+    fn play(&mut self, kind: &DeckKind, at: f64, rng: &mut Rng) -> Option<(Fault, f64)> {
         let name = (kind.part)(rng);
         let dead = kind.dead.map_or(0.0, |dead| between(dead, rng));
         let stop =
             if kind.stops.is_empty() { 0.0 } else { kind.stops[rng.below(kind.stops.len())] };
-        let Kind { what, act, .. } = *kind;
+        let DeckKind { what, act, .. } = *kind;
         let draw = Draw { what, name, act, lasts: (kind.lasts)(dead, stop) };
         let mut lines = [draw.lines(), (kind.more)(&draw)].concat();
         lines.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -147,7 +147,7 @@ impl Busy {
         let deeds = lines.into_iter().map(|(after, order)| (after, Deed::Order(order)));
         let deeds = moment.into_iter().chain(deeds);
         let events = deeds.map(|(after, deed)| (Duration::from_secs_f64(at + after), deed));
-        let Kind { name: kind, silences, .. } = *kind;
+        let DeckKind { name: kind, silences, .. } = *kind;
         Some((Fault { kind, silences, events: events.collect() }, lasts))
     }
 

@@ -7,7 +7,7 @@ use meridian_base::Rng;
 use meridian_protocol::admin::Role;
 
 use super::super::order::{ALL, Act, What};
-use super::deck::{Deck, Draw, Kind, Line};
+use super::deck::{Deck, DeckKind, DeckLine, Draw};
 use super::kv::PREFILL;
 use super::schedule::FOUND;
 use super::wait::Moment::{self, Any, Computing, Fetching, Holding, Streaming};
@@ -19,49 +19,49 @@ const REPLICAS: usize = 4;
 /// request eventually.
 pub(super) static RANDOM: Deck = Deck { kinds: RANDOM_KINDS, gap: [3.0, 5.5], in_turn: false };
 
-static RANDOM_KINDS: &[Kind] = &[
-    Kind { name: "replica killed", times: 2, ..REPLICA },
-    Kind { name: "replica suspended", times: 3, act: Act::Stop, lasts: stop, ..REPLICA },
-    Kind { name: "replica restarted", act: Act::Restart, ..REPLICA },
-    Kind {
+static RANDOM_KINDS: &[DeckKind] = &[
+    DeckKind { name: "replica killed", times: 2, ..REPLICA },
+    DeckKind { name: "replica suspended", times: 3, act: Act::Stop, lasts: stop, ..REPLICA },
+    DeckKind { name: "replica restarted", act: Act::Restart, ..REPLICA },
+    DeckKind {
         name: "replica sent SIGTERM while suspended",
         act: Act::Stop,
         lasts: stop,
         more: |d| vec![d.line(d.lasts / 2.0, Act::End)],
         ..REPLICA
     },
-    Kind { name: "gateway killed", ..GATEWAY },
-    Kind { name: "gateway suspended", times: 2, ..SUSPENDED },
-    Kind { name: "gateway restarted", act: Act::Restart, ..GATEWAY },
-    Kind {
+    DeckKind { name: "gateway killed", ..GATEWAY },
+    DeckKind { name: "gateway suspended", times: 2, ..SUSPENDED },
+    DeckKind { name: "gateway restarted", act: Act::Restart, ..GATEWAY },
+    DeckKind {
         name: "gateway suspended while it drains",
         act: Act::End,
         more: |d| vec![d.line(0.05, Act::Stop)],
         ..SUSPENDED
     },
-    Kind { name: "gateway reloaded (SIGHUP)", act: Act::Reload, ..GATEWAY },
-    Kind { name: "gateway's configuration edited", act: Act::Edit, ..GATEWAY },
-    Kind {
+    DeckKind { name: "gateway reloaded (SIGHUP)", act: Act::Reload, ..GATEWAY },
+    DeckKind { name: "gateway's configuration edited", act: Act::Edit, ..GATEWAY },
+    DeckKind {
         name: "gateway edited and reloaded while suspended",
         act: Act::Stop,
         lasts: |_, _| 1.0,
         more: |d| vec![d.line(0.2, Act::Edit), d.line(0.3, Act::Reload)],
         ..GATEWAY
     },
-    Kind { name: "control plane killed", ..CONTROL },
-    Kind { name: "control plane suspended", act: Act::Stop, lasts: stop, ..CONTROL },
-    Kind { name: "control plane restarted", act: Act::Restart, ..CONTROL },
-    Kind { name: "link cut both ways", act: Act::Cut, silences: true, ..LINK },
-    Kind {
+    DeckKind { name: "control plane killed", ..CONTROL },
+    DeckKind { name: "control plane suspended", act: Act::Stop, lasts: stop, ..CONTROL },
+    DeckKind { name: "control plane restarted", act: Act::Restart, ..CONTROL },
+    DeckKind { name: "link cut both ways", act: Act::Cut, silences: true, ..LINK },
+    DeckKind {
         name: "link cut one way",
         part: |rng| link(rng, '>'),
         act: Act::Cut,
         silences: true,
         ..LINK
     },
-    Kind { name: "link reset", ..LINK },
-    Kind { name: "link slow", act: Act::Slow, ..LINK },
-    Kind {
+    DeckKind { name: "link reset", ..LINK },
+    DeckKind { name: "link slow", act: Act::Slow, ..LINK },
+    DeckKind {
         name: "region restarted, one process after the other",
         act: Act::Restart,
         more: replicas,
@@ -73,7 +73,7 @@ static RANDOM_KINDS: &[Kind] = &[
     },
 ];
 
-const REPLICA: Kind = Kind {
+const REPLICA: DeckKind = DeckKind {
     name: "",
     times: 1,
     what: What::Replica,
@@ -90,7 +90,7 @@ const REPLICA: Kind = Kind {
     moment: None,
 };
 
-const GATEWAY: Kind = Kind {
+const GATEWAY: DeckKind = DeckKind {
     what: What::Gateway,
     part: |rng| REGIONS[rng.below(REGIONS.len())].to_owned(),
     dead: Some([1.0, 8.0]),
@@ -98,12 +98,16 @@ const GATEWAY: Kind = Kind {
     ..REPLICA
 };
 
-const SUSPENDED: Kind = Kind { act: Act::Stop, lasts: stop, silences: true, ..GATEWAY };
+const SUSPENDED: DeckKind = DeckKind { act: Act::Stop, lasts: stop, silences: true, ..GATEWAY };
 
-const CONTROL: Kind =
-    Kind { what: What::Control, part: |_| "control".to_owned(), stops: GATEWAY.stops, ..REPLICA };
+const CONTROL: DeckKind = DeckKind {
+    what: What::Control,
+    part: |_| "control".to_owned(),
+    stops: GATEWAY.stops,
+    ..REPLICA
+};
 
-const LINK: Kind = Kind {
+const LINK: DeckKind = DeckKind {
     what: What::Link,
     part: |rng| link(rng, '/'),
     dead: Some([1.0, 7.0]),
@@ -116,11 +120,11 @@ const LINK: Kind = Kind {
 /// members are dead for some seconds, while all control planes run.
 pub(super) static REGISTRY: Deck = Deck { kinds: REGISTRY_KINDS, gap: [2.0, 4.0], in_turn: false };
 
-static REGISTRY_KINDS: &[Kind] = &[
-    Kind { name: "etcd member killed", times: 2, ..ETCD },
-    Kind { name: "etcd member suspended", times: 2, act: Act::Stop, lasts: stop, ..ETCD },
-    Kind { name: "etcd member slow", act: Act::Slow, ..ETCD },
-    Kind {
+static REGISTRY_KINDS: &[DeckKind] = &[
+    DeckKind { name: "etcd member killed", times: 2, ..ETCD },
+    DeckKind { name: "etcd member suspended", times: 2, act: Act::Stop, lasts: stop, ..ETCD },
+    DeckKind { name: "etcd member slow", act: Act::Slow, ..ETCD },
+    DeckKind {
         name: "all etcd members killed",
         part: |rng| {
             rng.below(REGIONS.len());
@@ -131,10 +135,10 @@ static REGISTRY_KINDS: &[Kind] = &[
         spares: Some(What::Control),
         ..ETCD
     },
-    Kind { name: "control plane killed", times: 2, ..PLANE },
-    Kind { name: "control plane suspended", times: 2, act: Act::Stop, lasts: stop, ..PLANE },
-    Kind { name: "gateway killed", what: What::Gateway, ..REGION },
-    Kind {
+    DeckKind { name: "control plane killed", times: 2, ..PLANE },
+    DeckKind { name: "control plane suspended", times: 2, act: Act::Stop, lasts: stop, ..PLANE },
+    DeckKind { name: "gateway killed", what: What::Gateway, ..REGION },
+    DeckKind {
         name: "gateway suspended",
         what: What::Gateway,
         act: Act::Stop,
@@ -142,10 +146,10 @@ static REGISTRY_KINDS: &[Kind] = &[
         silences: true,
         ..REGION
     },
-    Kind { name: "region killed", ..REGION },
+    DeckKind { name: "region killed", ..REGION },
 ];
 
-const ETCD: Kind = Kind {
+const ETCD: DeckKind = DeckKind {
     what: What::Etcd,
     part: |rng| format!("etcd-{}", 1 + rng.below(REGIONS.len())),
     // Shorter than a lease, about as long, and longer.
@@ -155,43 +159,52 @@ const ETCD: Kind = Kind {
     ..REPLICA
 };
 
-const PLANE: Kind = Kind {
+const PLANE: DeckKind = DeckKind {
     what: What::Control,
     part: |rng| format!("control-{}", 1 + rng.below(REGIONS.len())),
     ..ETCD
 };
 
-const REGION: Kind = Kind { what: What::Region, part: GATEWAY.part, ..ETCD };
+const REGION: DeckKind = DeckKind { what: What::Region, part: GATEWAY.part, ..ETCD };
 
 /// Faults of prefill and decode replicas, each at a moment of a request, one after the other.
 pub(super) static POOLS: Deck = Deck { kinds: POOLS_KINDS, gap: [0.3, 1.5], in_turn: true };
 
-static POOLS_KINDS: &[Kind] = &[
-    Kind { name: "prefill killed before its answer", ..COMPUTING },
-    Kind { name: "prefill killed after its answer", ..HOLDING },
-    Kind { name: "decode killed before its first token", ..FETCHING },
-    Kind { name: "decode killed in mid-stream", moment: at(Role::Decode, Streaming), ..FETCHING },
-    Kind { name: "prefill suspended", act: Act::Stop, dead: STOPPED, ..COMPUTING },
-    Kind { name: "prefill suspended with held KV", act: Act::Stop, dead: STOPPED, ..HOLDING },
-    Kind { name: "decode suspended", act: Act::Stop, dead: STOPPED, ..FETCHING },
-    Kind { name: "both suspended", act: Act::Stop, dead: STOPPED, ..BOTH },
-    Kind { name: "both killed", ..BOTH },
-    Kind {
+static POOLS_KINDS: &[DeckKind] = &[
+    DeckKind { name: "prefill killed before its answer", ..COMPUTING },
+    DeckKind { name: "prefill killed after its answer", ..HOLDING },
+    DeckKind { name: "decode killed before its first token", ..FETCHING },
+    DeckKind {
+        name: "decode killed in mid-stream",
+        moment: at(Role::Decode, Streaming),
+        ..FETCHING
+    },
+    DeckKind { name: "prefill suspended", act: Act::Stop, dead: STOPPED, ..COMPUTING },
+    DeckKind { name: "prefill suspended with held KV", act: Act::Stop, dead: STOPPED, ..HOLDING },
+    DeckKind { name: "decode suspended", act: Act::Stop, dead: STOPPED, ..FETCHING },
+    DeckKind { name: "both suspended", act: Act::Stop, dead: STOPPED, ..BOTH },
+    DeckKind { name: "both killed", ..BOTH },
+    DeckKind {
         name: "prefill restarted",
         act: Act::Restart,
         moment: at(Role::Prefill, Any),
         ..HOLDING
     },
-    Kind { name: "decode restarted", act: Act::Restart, moment: at(Role::Decode, Any), ..FETCHING },
-    Kind { name: "KV path cut", act: Act::Cut, dead: Some([2.0, 7.0]), ..PATH },
-    Kind { name: "KV path reset", ..PATH },
+    DeckKind {
+        name: "decode restarted",
+        act: Act::Restart,
+        moment: at(Role::Decode, Any),
+        ..FETCHING
+    },
+    DeckKind { name: "KV path cut", act: Act::Cut, dead: Some([2.0, 7.0]), ..PATH },
+    DeckKind { name: "KV path reset", ..PATH },
     // Longer than the lease: the gateway resumes with a prefill's answer whose KV is gone. It does not
     // use the parameters, and the decode replica computes the prompt.
-    Kind { name: "lease expired", act: Act::Stop, dead: Some([4.5, 5.5]), ..BETWEEN_LEGS },
-    Kind { name: "gateway killed between legs", dead: Some([0.5, 1.5]), ..BETWEEN_LEGS },
+    DeckKind { name: "lease expired", act: Act::Stop, dead: Some([4.5, 5.5]), ..BETWEEN_LEGS },
+    DeckKind { name: "gateway killed between legs", dead: Some([0.5, 1.5]), ..BETWEEN_LEGS },
 ];
 
-const COMPUTING: Kind = Kind {
+const COMPUTING: DeckKind = DeckKind {
     part: |_| FOUND.to_owned(),
     dead: Some([1.0, 3.0]),
     stops: &[],
@@ -199,17 +212,17 @@ const COMPUTING: Kind = Kind {
     moment: at(Role::Prefill, Computing),
     ..REPLICA
 };
-const HOLDING: Kind = Kind { moment: at(Role::Prefill, Holding), ..COMPUTING };
-const FETCHING: Kind = Kind { moment: at(Role::Decode, Fetching), ..COMPUTING };
+const HOLDING: DeckKind = DeckKind { moment: at(Role::Prefill, Holding), ..COMPUTING };
+const FETCHING: DeckKind = DeckKind { moment: at(Role::Decode, Fetching), ..COMPUTING };
 /// A prefill replica, and the decode replica that was found.
-const BOTH: Kind = Kind {
+const BOTH: DeckKind = DeckKind {
     part: |rng| format!("engine-{}", rng.below(PREFILL as usize)),
     more: |d| Draw { name: FOUND.to_owned(), ..*d }.lines(),
     ..FETCHING
 };
-const PATH: Kind = Kind { what: What::Path, part: |_| "us".to_owned(), ..FETCHING };
-const BETWEEN_LEGS: Kind =
-    Kind { what: What::Gateway, part: |_| "us".to_owned(), silences: true, ..COMPUTING };
+const PATH: DeckKind = DeckKind { what: What::Path, part: |_| "us".to_owned(), ..FETCHING };
+const BETWEEN_LEGS: DeckKind =
+    DeckKind { what: What::Gateway, part: |_| "us".to_owned(), silences: true, ..COMPUTING };
 
 /// How long replicas with a role are suspended.
 const STOPPED: Option<[f64; 2]> = Some([0.5, 5.0]);
@@ -224,7 +237,7 @@ fn stop(_dead: f64, stop: f64) -> f64 {
 }
 
 /// Each replica of a gateway's region, one after the other.
-fn replicas(d: &Draw) -> Vec<Line> {
+fn replicas(d: &Draw) -> Vec<DeckLine> {
     let one = |nth| Draw { what: What::Replica, name: replica(&d.name, nth), ..*d };
     (0..REPLICAS).map(|nth| one(nth).line(1.0 + 0.8 * nth as f64, d.act)).collect()
 }

@@ -21,7 +21,7 @@ pub(super) const ATTAINMENT: f64 = 0.9;
 
 /// A system's figures in a case.
 #[derive(Clone, Debug)]
-struct Found {
+struct FleetsFound {
     mode: Mode,
     system: System,
     placement: String,
@@ -49,8 +49,8 @@ pub(crate) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
         (context.progress)(so_far, count, &case.name);
         found.with_context(|| format!("fleet.cases: {}, mode {}", case.name, mode.name()))
     });
-    let cases: Vec<Vec<Found>> = cases.into_iter().collect::<anyhow::Result<_>>()?;
-    let cases: Vec<Vec<Found>> = cases.chunks(each).map(<[_]>::concat).collect();
+    let cases: Vec<Vec<FleetsFound>> = cases.into_iter().collect::<anyhow::Result<_>>()?;
+    let cases: Vec<Vec<FleetsFound>> = cases.chunks(each).map(<[_]>::concat).collect();
     let params = format!("{:?}{}", meridian_engine::GPUS, serde_json::to_string(&spec)?);
     let mut found = Findings { params: params::of_text(&params), ..Findings::default() };
     for (case, all) in spec.cases.iter().zip(&cases) {
@@ -65,7 +65,7 @@ pub(crate) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
 }
 
 /// All systems of a case in one mode.
-fn one(case: &FleetCase, mode: Mode, window: f64, seeds: u32) -> anyhow::Result<Vec<Found>> {
+fn one(case: &FleetCase, mode: Mode, window: f64, seeds: u32) -> anyhow::Result<Vec<FleetsFound>> {
     let topology = unit(&case.topology, case.gpu.as_deref())?;
     let subject = Subject::named(&case.model)?;
     let pairs = lengths::pairs(&case.lengths, subject.shape.context)?;
@@ -83,7 +83,7 @@ fn one(case: &FleetCase, mode: Mode, window: f64, seeds: u32) -> anyhow::Result<
     let asked = Asked { pairs: &pairs, slo, window, seeds };
     let gpus = f64::from(topology.gpus());
     let mut known = None;
-    let mut all: Vec<Found> = Vec::new();
+    let mut all: Vec<FleetsFound> = Vec::new();
     let mut deployed: Vec<Deployed<'_>> = Vec::new();
     for system in System::ALL {
         let placed = case.placement.place(&task, system, mode, &mut known)?;
@@ -96,7 +96,7 @@ fn one(case: &FleetCase, mode: Mode, window: f64, seeds: u32) -> anyhow::Result<
         };
         deployed.push(laid);
         let (placement, score) = (placed.text(), Score::default());
-        all.push(Found { mode, system, placement, sustained: most, score, kv: 0.0 });
+        all.push(FleetsFound { mode, system, placement, sustained: most, score, kv: 0.0 });
     }
     let rate = case.rate.unwrap_or(all[0].sustained);
     for nth in 0..all.len() {
@@ -109,7 +109,7 @@ fn one(case: &FleetCase, mode: Mode, window: f64, seeds: u32) -> anyhow::Result<
     Ok(all)
 }
 
-fn table(case: &FleetCase, all: &[Found]) -> Table {
+fn table(case: &FleetCase, all: &[FleetsFound]) -> Table {
     let header = [
         "mode",
         "system",
@@ -127,7 +127,7 @@ fn table(case: &FleetCase, all: &[Found]) -> Table {
     let title = format!("{} (simulated); what follows the rate is at {at}", case.name);
     let mut table = Table::new(title, &header);
     for one in all {
-        let Found { score, .. } = one;
+        let FleetsFound { score, .. } = one;
         table.row([
             one.mode.name().to_owned(),
             one.system.name().to_owned(),
@@ -160,8 +160,8 @@ fn ways(picked: [u64; 4]) -> String {
     if text.is_empty() { "none".to_owned() } else { text }
 }
 
-fn row(case: &FleetCase, one: &Found) -> Value {
-    let Found { score, .. } = one;
+fn row(case: &FleetCase, one: &FleetsFound) -> Value {
+    let FleetsFound { score, .. } = one;
     let given = [
         ("mode", json!(one.mode.name())),
         ("placement", json!(one.placement)),
@@ -174,8 +174,8 @@ fn row(case: &FleetCase, one: &Found) -> Value {
     results::bare(one.system.name(), &case.name, &given)
 }
 
-fn figure(case: &FleetCase, all: &[Found]) -> anyhow::Result<Figure> {
-    let bar = |one: &Found| {
+fn figure(case: &FleetCase, all: &[FleetsFound]) -> anyhow::Result<Figure> {
+    let bar = |one: &FleetsFound| {
         let mean = one.sustained;
         let point = Point { x: 0.0, mean, low: mean, high: mean };
         (format!("{}, {}", one.system.name(), one.mode.name()), point)
@@ -186,7 +186,7 @@ fn figure(case: &FleetCase, all: &[Found]) -> anyhow::Result<Figure> {
     Ok(Figure::new(&["sustained", &case.name], title, svg))
 }
 
-fn claims(spec: &Fleets, cases: &[Vec<Found>]) -> Vec<Claim> {
+fn claims(spec: &Fleets, cases: &[Vec<FleetsFound>]) -> Vec<Claim> {
     let mut all = Vec::new();
     for claim in &spec.published {
         for mode in Mode::ALL {
@@ -195,7 +195,7 @@ fn claims(spec: &Fleets, cases: &[Vec<Found>]) -> Vec<Claim> {
             let mut ours = Vec::new();
             for (_, found) in about {
                 let of = |system| {
-                    let is = |one: &&Found| (one.mode, one.system) == (mode, system);
+                    let is = |one: &&FleetsFound| (one.mode, one.system) == (mode, system);
                     found.iter().find(is).map(|one| value(claim.metric, one))
                 };
                 let others = claim.over.iter().filter_map(|system| of(*system));
@@ -211,7 +211,7 @@ fn claims(spec: &Fleets, cases: &[Vec<Found>]) -> Vec<Claim> {
     all
 }
 
-fn value(metric: FleetMetric, one: &Found) -> f64 {
+fn value(metric: FleetMetric, one: &FleetsFound) -> f64 {
     match metric {
         FleetMetric::Rate | FleetMetric::Throughput => one.sustained,
         FleetMetric::Ttft => one.score.ttft,

@@ -83,7 +83,7 @@ pub(super) fn summary(marks: &[Mark], seeds: u32) -> Table {
 }
 
 /// A workload and a fleet.
-type Place<'a> = (&'a str, &'a str);
+type TablesPlace<'a> = (&'a str, &'a str);
 
 /// Ours in its own topology over the best of all systems, one row per workload, one column per
 /// metric.
@@ -91,7 +91,7 @@ pub(super) fn by_workload(marks: &[Mark]) -> Table {
     let mut header = vec!["workload", "fleet", "first or within 1 %"];
     header.extend(METRICS);
     let mut table = Table::new("Ours over the best of all (below 1: ours is first)", &header);
-    let mut rows: Vec<(Place<'_>, BTreeMap<&str, &Mark>)> = Vec::new();
+    let mut rows: Vec<(TablesPlace<'_>, BTreeMap<&str, &Mark>)> = Vec::new();
     for mark in marks.iter().filter(|m| m.topology.is_none()) {
         let at = (mark.workload.as_str(), mark.fleet.as_str());
         if rows.last().is_none_or(|(place, _)| *place != at) {

@@ -11,7 +11,7 @@ use super::instructions::Instructions;
 use super::profile::{self, Profile};
 
 /// A system, a case, and the cost.
-pub(super) type Row = (&'static str, &'static Case, Cost);
+pub(super) type CostRow = (&'static str, &'static Case, Cost);
 
 /// A request of a case.
 #[derive(Clone, Debug, Default)]
@@ -65,7 +65,7 @@ impl Cost {
 }
 
 /// A row for each case and system.
-pub(super) fn table(cases: &[&Case], costs: &[Row]) -> Table {
+pub(super) fn table(cases: &[&Case], costs: &[CostRow]) -> Table {
     let mut header = vec!["case", "system", "CPU, us", "wake-ups", "system calls"];
     header.extend(KINDS.map(|(kind, _)| kind));
     header.extend(["others", "allocations", "allocated, B", "copies", "copied, B"]);
@@ -91,7 +91,7 @@ pub(super) fn table(cases: &[&Case], costs: &[Row]) -> Table {
 }
 
 /// The parts of the CPU time, in us of a request.
-pub(super) fn parts(cases: &[&Case], costs: &[Row]) -> Table {
+pub(super) fn parts(cases: &[&Case], costs: &[CostRow]) -> Table {
     let parts = profile::parts();
     let header: Vec<&str> = ["case", "system"].into_iter().chain(parts.iter().copied()).collect();
     let mut table = Table::new("CPU time of a request by part, us", &header);
@@ -106,7 +106,7 @@ pub(super) fn parts(cases: &[&Case], costs: &[Row]) -> Table {
 }
 
 /// The file of results; `way` counted the instructions.
-pub(super) fn json(costs: &[Row], way: &str) -> Value {
+pub(super) fn json(costs: &[CostRow], way: &str) -> Value {
     let rows: Vec<Value> = costs
         .iter()
         .map(|(system, case, cost)| json!({"name": system, "case": case.name, "cost": cost.json()}))

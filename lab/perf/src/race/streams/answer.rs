@@ -10,7 +10,7 @@ const DONE: &[u8] = b"data: [DONE]\n\n";
 pub(super) struct Unreadable;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum State {
+enum AnswerState {
     /// The head so far.
     Head(Vec<u8>),
     /// Bytes left of a body with a length.
@@ -30,7 +30,7 @@ enum State {
 /// An answer so far.
 #[derive(Clone, Debug)]
 pub(super) struct Answer {
-    state: State,
+    state: AnswerState,
     /// 0 until the head is there.
     pub(super) status: u16,
     /// Bytes of the body.
@@ -41,14 +41,14 @@ pub(super) struct Answer {
 
 impl Default for Answer {
     fn default() -> Answer {
-        Answer { state: State::Head(Vec::new()), status: 0, bytes: 0, tail: Vec::new() }
+        Answer { state: AnswerState::Head(Vec::new()), status: 0, bytes: 0, tail: Vec::new() }
     }
 }
 
 impl Answer {
     /// Whether the framing of HTTP says that it is complete.
     pub(super) fn is_complete(&self) -> bool {
-        self.state == State::Complete
+        self.state == AnswerState::Complete
     }
 
     /// Whether it is complete, successful, and a stream that ends with `[DONE]`.
@@ -60,7 +60,7 @@ impl Answer {
     pub(super) fn push(&mut self, mut bytes: &[u8]) -> Result<(), Unreadable> {
         while !bytes.is_empty() && !self.is_complete() {
             let (next, rest) = match &mut self.state {
-                State::Head(head) => match line(head, bytes, b"\r\n\r\n")? {
+                AnswerState::Head(head) => match line(head, bytes, b"\r\n\r\n")? {
                     (None, rest) => (None, rest),
                     (Some(head), rest) => {
                         let (status, next) = read_head(&head).ok_or(Unreadable)?;
@@ -68,15 +68,17 @@ impl Answer {
                         (Some(next), rest)
                     }
                 },
-                State::Size(size) => match line(size, bytes, b"\r\n")? {
+                AnswerState::Size(size) => match line(size, bytes, b"\r\n")? {
                     (None, rest) => (None, rest),
                     (Some(size), rest) => (Some(read_size(&size).ok_or(Unreadable)?), rest),
                 },
-                State::Trailer(trailer) => match line(trailer, bytes, b"\r\n")? {
+                AnswerState::Trailer(trailer) => match line(trailer, bytes, b"\r\n")? {
                     (None, rest) => (None, rest),
-                    (Some(_), rest) => (Some(State::Complete), rest),
+                    (Some(_), rest) => (Some(AnswerState::Complete), rest),
                 },
-                State::Length(left) | State::Chunk { data: left, end: _ } if *left > 0 => {
+                AnswerState::Length(left) | AnswerState::Chunk { data: left, end: _ }
+                    if *left > 0 =>
+                {
                     let taken = bytes.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
                     *left -= taken as u64;
                     self.bytes += taken as u64;
@@ -84,15 +86,17 @@ impl Answer {
                     self.tail.extend(seen);
                     let more = self.tail.len().saturating_sub(DONE.len());
                     self.tail.drain(..more);
-                    let ended = self.state == State::Length(0);
-                    (ended.then_some(State::Complete), &bytes[taken..])
+                    let ended = self.state == AnswerState::Length(0);
+                    (ended.then_some(AnswerState::Complete), &bytes[taken..])
                 }
-                State::Chunk { end, .. } => {
+                AnswerState::Chunk { end, .. } => {
                     let taken = bytes.len().min(usize::try_from(*end).unwrap_or(usize::MAX));
                     *end -= taken as u64;
-                    ((*end == 0).then(|| State::Size(Vec::new())), &bytes[taken..])
+                    ((*end == 0).then(|| AnswerState::Size(Vec::new())), &bytes[taken..])
                 }
-                State::Length(_) | State::Complete => (Some(State::Complete), bytes),
+                AnswerState::Length(_) | AnswerState::Complete => {
+                    (Some(AnswerState::Complete), bytes)
+                }
             };
             if let Some(next) = next {
                 self.state = next;
@@ -118,28 +122,28 @@ fn line<'a>(
     if kept.len() > MAX_HEAD { Err(Unreadable) } else { Ok((None, &[])) }
 }
 
-fn read_head(head: &[u8]) -> Option<(u16, State)> {
+fn read_head(head: &[u8]) -> Option<(u16, AnswerState)> {
     let head = std::str::from_utf8(head).ok()?.to_ascii_lowercase();
     let mut lines = head.split("\r\n");
     let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
     let mut next = None;
     for (name, value) in lines.filter_map(|line| line.split_once(':')) {
         match name {
-            "content-length" => next = Some(State::Length(value.trim().parse().ok()?)),
-            "transfer-encoding" => next = Some(State::Size(Vec::new())),
+            "content-length" => next = Some(AnswerState::Length(value.trim().parse().ok()?)),
+            "transfer-encoding" => next = Some(AnswerState::Size(Vec::new())),
             _ => {}
         }
     }
-    let next = if next == Some(State::Length(0)) { State::Complete } else { next? };
+    let next = if next == Some(AnswerState::Length(0)) { AnswerState::Complete } else { next? };
     Some((status, next))
 }
 
-fn read_size(line: &[u8]) -> Option<State> {
+fn read_size(line: &[u8]) -> Option<AnswerState> {
     let line = std::str::from_utf8(line).ok()?;
     let size = u64::from_str_radix(line.split(';').next()?.trim(), 16).ok()?;
     Some(match size {
-        0 => State::Trailer(Vec::new()),
-        data => State::Chunk { data, end: 2 },
+        0 => AnswerState::Trailer(Vec::new()),
+        data => AnswerState::Chunk { data, end: 2 },
     })
 }
 

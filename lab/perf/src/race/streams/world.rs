@@ -24,7 +24,7 @@ const COUNTED: Duration = Duration::from_secs(30);
 const WARM_UP: usize = 200;
 
 /// Both processes.
-pub(super) struct World {
+pub(super) struct RaceWorld {
     pub(super) address: SocketAddr,
     /// host:port
     admin: String,
@@ -43,8 +43,8 @@ pub(super) struct Counts {
     in_flight: u64,
 }
 
-impl World {
-    pub(super) fn start(options: &Options, binary: &Path, dir: &Path) -> anyhow::Result<World> {
+impl RaceWorld {
+    pub(super) fn start(options: &Options, binary: &Path, dir: &Path) -> anyhow::Result<RaceWorld> {
         let replicas = Replicas::start(&options.builds.meridian()?, false, false, dir)?;
         let config = CONFIG
             .replace("@CONNECTIONS@", &options.connections().to_string())
@@ -56,7 +56,7 @@ impl World {
         let mut gateway = Process::start(command, dir.join("gateway.log"))?;
         let both = |output: &str| listening(output).zip(admin(output));
         let (address, admin) = gateway.wait(START, both).context("the gateway did not start")?;
-        Ok(World { address: address.parse()?, admin, client: Client::new(), gateway, replicas })
+        Ok(RaceWorld { address: address.parse()?, admin, client: Client::new(), gateway, replicas })
     }
 
     /// Sends some requests and waits until memory is used as it will be.

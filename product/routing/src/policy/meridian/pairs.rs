@@ -31,7 +31,7 @@ use crate::row::Row;
 const FEW: usize = 4;
 
 /// A pair: its price, the prefill replica and the one that answers.
-type Found = (f32, ReplicaId, ReplicaId);
+type PairsFound = (f32, ReplicaId, ReplicaId);
 
 /// The cheapest replicas of a scan, in ascending order of their price.
 struct Few {
@@ -96,7 +96,7 @@ impl Parts {
 impl Meridian {
     /// The cheapest pair: its price, the prefill replica and the one that answers. Most often all
     /// replicas have the same partner; each further one costs another scan.
-    pub(super) fn best_pair(&self, view: &View<'_>, draw: &mut Rng) -> Option<Found> {
+    pub(super) fn best_pair(&self, view: &View<'_>, draw: &mut Rng) -> Option<PairsFound> {
         let partner = |id: &ReplicaId| view.replicas.row(*id).pool.partner;
         let partners = || view.prefills.iter().map(partner);
         let (mut now, most) =
@@ -118,8 +118,8 @@ impl Meridian {
         view: &View<'_>,
         draw: &mut Rng,
         partner: u32,
-        mut best: Option<Found>,
-    ) -> Option<Found> {
+        mut best: Option<PairsFound>,
+    ) -> Option<PairsFound> {
         if view.eligible.is_empty() {
             return best;
         }

@@ -102,7 +102,7 @@ struct Listed<R> {
 
 /// The desired state of a replica in a list.
 #[derive(Deserialize)]
-struct State {
+struct OperatorState {
     wanted: Wanted,
 }
 
@@ -277,7 +277,7 @@ impl One {
     }
 
     async fn states(&mut self) -> Option<BTreeMap<String, Wanted>> {
-        let all: Vec<Listed<State>> = self.list("/admin/replicas").await?;
+        let all: Vec<Listed<OperatorState>> = self.list("/admin/replicas").await?;
         Some(all.into_iter().map(|one| (one.name, one.record.wanted)).collect())
     }
 

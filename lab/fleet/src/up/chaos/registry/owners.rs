@@ -44,11 +44,11 @@ const DRAINING: &str = "draining";
 /// Samples the registry and the gateways until the end.
 pub(super) struct Owners {
     _tasks: JoinSet<()>,
-    seen: Arc<Mutex<State>>,
+    seen: Arc<Mutex<OwnerState>>,
 }
 
 #[derive(Default)]
-struct State {
+struct OwnerState {
     /// What each region's gateway serves, and when it said so.
     gateways: BTreeMap<String, (Instant, BTreeSet<String>)>,
     figures: Figures,
@@ -107,7 +107,7 @@ struct Listed {
 impl Owners {
     /// Begins to sample. `registry` names the replicas.
     pub(super) fn start(world: &World, registry: &Snapshot) -> Result<Owners> {
-        let (mut tasks, seen) = (JoinSet::new(), Arc::new(Mutex::new(State::default())));
+        let (mut tasks, seen) = (JoinSet::new(), Arc::new(Mutex::new(OwnerState::default())));
         let mut names = BTreeMap::new();
         for (name, replica) in &registry.replicas {
             names.insert(replica.spec.url.clone(), name.clone());
@@ -130,7 +130,7 @@ impl Owners {
     }
 }
 
-fn lock(seen: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock(seen: &Mutex<OwnerState>) -> MutexGuard<'_, OwnerState> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -139,7 +139,7 @@ async fn ask(
     region: String,
     url: String,
     names: BTreeMap<String, String>,
-    seen: Arc<Mutex<State>>,
+    seen: Arc<Mutex<OwnerState>>,
 ) {
     let (client, mut ticks) = (Client::keeping(), tokio::time::interval(EVERY));
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -154,7 +154,7 @@ async fn ask(
 }
 
 /// Reads the registry again and again, at a member that answers.
-async fn sample(endpoints: Vec<String>, seen: Arc<Mutex<State>>) {
+async fn sample(endpoints: Vec<String>, seen: Arc<Mutex<OwnerState>>) {
     let (client, mut ticks) = (Client::keeping(), tokio::time::interval(EVERY));
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let (mut member, mut last, mut last_own) = (0, Instant::now(), Instant::now());
@@ -181,7 +181,7 @@ async fn sample(endpoints: Vec<String>, seen: Arc<Mutex<State>>) {
 }
 
 /// The replicas that gateways of two regions have now.
-fn own(state: &mut State, since: Duration) {
+fn own(state: &mut OwnerState, since: Duration) {
     let mut regions: BTreeMap<&String, usize> = BTreeMap::new();
     for (at, serves) in state.gateways.values() {
         if at.elapsed() <= CURRENT {

@@ -32,10 +32,10 @@ impl Forecast {
     /// If a report has no forecast.
     pub(super) fn busiest(reports: &[Vec<u8>]) -> anyhow::Result<Option<Forecast>> {
         #[derive(Deserialize)]
-        struct Report {
+        struct ForecastReport {
             worth: Forecast,
         }
-        let read = |text: &Vec<u8>| Ok(serde_json::from_slice::<Report>(text)?.worth);
+        let read = |text: &Vec<u8>| Ok(serde_json::from_slice::<ForecastReport>(text)?.worth);
         let all = reports.iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
         Ok(all.into_iter().max_by(|a, b| a.use_percent.total_cmp(&b.use_percent)))
     }
