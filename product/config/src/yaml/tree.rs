@@ -116,6 +116,7 @@ impl Builder {
     }
 
     fn start(&mut self, line: usize, kind: Kind, anchor: usize) {
+        assert!(matches!(kind, Kind::List(_) | Kind::Section(_)), "only these have parts");
         self.open.push(Open { node: Node { line, kind }, anchor, name: None });
     }
 
