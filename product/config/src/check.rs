@@ -15,7 +15,7 @@ const MOST_THREADS: usize = 1024;
 /// The shortest lease of KV: half of it has to be enough to connect and to send a request.
 const LEAST_LEASE: Span = Span::secs(1);
 /// The smallest limit of a request's head that usual requests fit into.
-const LEAST_HEADERS: usize = 8192;
+pub(super) const LEAST_HEADERS: usize = 8192;
 
 impl Gateway {
     /// Every problem of the configuration.

@@ -95,10 +95,13 @@ fn admin() -> SocketAddr {
 pub const TARGET: f64 = 0.7;
 
 fn target() -> f64 {
+    const { assert!(TARGET > 0.0 && TARGET <= 1.0, "a utilisation is a share") };
     TARGET
 }
 fn lease() -> Span {
-    Span::secs(5)
+    const LEASE: Span = Span::secs(5);
+    assert!(LEASE >= LEAST_LEASE && LEASE <= MOST_LEASE, "the default is within its limits");
+    LEASE
 }
 
 impl Control {

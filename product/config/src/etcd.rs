@@ -60,7 +60,9 @@ fn prefix() -> String {
 }
 
 fn history() -> Span {
-    Span::secs(600)
+    const HISTORY: Span = Span::secs(600);
+    assert!(HISTORY >= LEAST_HISTORY, "the default is within its limit");
+    HISTORY
 }
 
 impl Etcd {

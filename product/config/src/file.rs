@@ -60,6 +60,7 @@ pub fn read<T: DeserializeOwned>(
             if found.is_empty() { vec![error.to_string().into()] } else { found }
         }
     };
+    assert!(!found.is_empty(), "a file that is refused has a problem");
     Err(ConfigError { problems: found })
 }
 

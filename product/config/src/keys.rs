@@ -23,6 +23,7 @@ pub fn keys() -> Vec<Key> {
     let mut found = Vec::new();
     let schema = Gateway::schema();
     section(&schema, &schema, None, "", &mut found);
+    assert!(!found.is_empty(), "the schema has the keys of a configuration");
     found
 }
 
@@ -49,6 +50,7 @@ fn inner<'a>(schema: &'a Value, field: &'a Value) -> Option<&'a Value> {
         field["anyOf"].as_array().and_then(|forms| forms.iter().find(|f| f.get("$ref").is_some()));
     let name = either.unwrap_or(field)["$ref"].as_str()?.strip_prefix("#/$defs/")?;
     let inner = &schema["$defs"][name];
+    assert!(!inner.is_null(), "the schema defines what it refers to");
     (inner["type"] == "object" && inner["properties"].is_object()).then_some(inner)
 }
 

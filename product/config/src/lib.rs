@@ -9,6 +9,7 @@ mod control;
 mod control_urls;
 mod cors;
 mod credentials;
+mod defaults;
 mod dns;
 mod etcd;
 pub mod file;
@@ -382,109 +383,6 @@ pub struct Probe {
     pub down_after: u32,
     /// Policies ignore a report older than this.
     pub stale: Span,
-}
-
-mod defaults {
-    use std::net::{Ipv4Addr, SocketAddr};
-
-    use super::Span;
-
-    pub(super) fn region() -> String {
-        "local".to_owned()
-    }
-    pub(super) fn listen() -> SocketAddr {
-        (Ipv4Addr::LOCALHOST, 8080).into()
-    }
-    pub(super) fn admin() -> SocketAddr {
-        (Ipv4Addr::LOCALHOST, 8081).into()
-    }
-    pub(super) fn attempts() -> u32 {
-        3
-    }
-    pub(super) fn kv_lease() -> Span {
-        Span::secs(30)
-    }
-    pub(super) fn ms_per_token() -> f64 {
-        0.1
-    }
-    pub(super) fn explain_keep() -> usize {
-        1024
-    }
-}
-
-impl Default for Keys {
-    fn default() -> Self {
-        Keys {
-            headers: vec!["x-session-id".to_owned(), "x-hash-key".to_owned()],
-            tenant_header: "x-tenant-id".to_owned(),
-        }
-    }
-}
-
-impl Default for Timeouts {
-    fn default() -> Self {
-        Timeouts {
-            connect: Span::secs(1),
-            first_byte: Span::secs(600),
-            idle: Span::secs(120),
-            down: Span::secs(3),
-            client: Span::secs(30),
-            drain: Span::secs(30),
-            probe: Span::secs(1),
-        }
-    }
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits {
-            body: Size::mib(32),
-            headers: Size::kib(64),
-            connections: 8192,
-            requests: 8192,
-            bodies: Size::mib(1024),
-            replicas: 1024,
-        }
-    }
-}
-
-impl Default for Held {
-    fn default() -> Self {
-        let h = HeldConfig::default();
-        Held {
-            max: h.max,
-            max_per_tenant: h.max_per_tenant,
-            max_wait: Span(h.max_wait),
-            look_ahead: h.look_ahead,
-            patience: Span(h.patience),
-            promise: Span(h.promise),
-        }
-    }
-}
-
-impl Default for Resume {
-    fn default() -> Self {
-        Resume { text: Size::kib(256) }
-    }
-}
-
-impl Default for Breaker {
-    fn default() -> Self {
-        let b = BreakerConfig::default();
-        Breaker { failures: b.failures, open: Span(b.open), open_max: Span(b.open_max) }
-    }
-}
-
-impl Default for Probe {
-    fn default() -> Self {
-        let p = ProbeConfig::default();
-        Probe {
-            busy: Span(p.busy),
-            idle: Span(p.idle),
-            down_after: p.down_after,
-            stale: Span(p.stale),
-        }
-    }
 }
 
 impl Gateway {

@@ -147,7 +147,9 @@ fn all_algorithms() -> Vec<TokenAlgorithm> {
 }
 
 fn one_minute() -> Span {
-    Span::secs(60)
+    const LEEWAY: Span = Span::secs(60);
+    assert!(LEEWAY <= MOST_LEEWAY, "the default is within its limit");
+    LEEWAY
 }
 
 impl Default for Claims {

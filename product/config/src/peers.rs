@@ -110,13 +110,19 @@ fn push() -> Span {
     Span::millis(20)
 }
 fn beat() -> Span {
-    Span::millis(100)
+    let beat = Span::millis(100);
+    assert!(push() <= beat, "by default a push comes before the next beat");
+    beat
 }
 fn gone() -> Span {
-    Span::secs(2)
+    let gone = Span::secs(2);
+    assert!(beat() < gone, "by default a peer that beats is not gone");
+    gone
 }
 fn stale() -> Span {
-    Span(Peering::default().stale)
+    let stale = Span(Peering::default().stale);
+    assert!(beat() < stale, "by default the digest of a peer that beats is not stale");
+    stale
 }
 fn tau() -> u32 {
     Peering::default().tau
@@ -125,7 +131,9 @@ fn tau_own() -> bool {
     Peering::default().tau_own
 }
 fn warm() -> Size {
-    Size::mib(2)
+    let warm = Size::mib(2);
+    assert!(warm <= MOST_WARM, "the default is within its limit");
+    warm
 }
 
 /// Most bytes sent ahead: beyond this the window is open for any request.

@@ -12,6 +12,7 @@ static INSTALLED: OnceLock<&'static [&'static Spec]> = OnceLock::new();
 /// Makes these the policies, for the rest of the process. Programs call it before they read a
 /// configuration. The first call counts.
 pub fn install(list: &'static [&'static Spec]) {
+    assert!(!list.is_empty(), "a program has policies");
     INSTALLED.get_or_init(|| list);
 }
 

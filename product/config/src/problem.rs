@@ -22,6 +22,7 @@ impl fmt::Display for Problem {
 
 impl From<String> for Problem {
     fn from(text: String) -> Problem {
+        assert!(!text.is_empty(), "a problem has a text");
         Problem { line: None, text }
     }
 }

@@ -56,6 +56,7 @@ pub struct Journal {
 }
 
 fn block_tokens() -> u32 {
+    assert!(!BLOCK_TOKENS.is_empty(), "the default is within its limits");
     *BLOCK_TOKENS.end()
 }
 
@@ -71,7 +72,9 @@ pub struct Rotate {
 }
 
 fn five() -> u32 {
-    5
+    const KEEP: u32 = 5;
+    const { assert!(KEEP <= MOST_KEPT, "the default is within its limit") };
+    KEEP
 }
 
 impl AccessLog {

@@ -90,11 +90,15 @@ impl Default for HealthCheck {
 }
 
 fn ttl() -> Span {
-    Span::secs(30)
+    const TTL: Span = Span::secs(30);
+    assert!(TTL <= MOST_TTL, "the default is within its limit");
+    TTL
 }
 
 fn owner() -> String {
-    "meridian".to_owned()
+    const OWNER: &str = "meridian";
+    const { assert!(OWNER.len() <= MOST_OWNER, "the default is within its limit") };
+    OWNER.to_owned()
 }
 
 impl HealthCheck {

@@ -5,7 +5,7 @@
 //! loopback only.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::{Display, Write as _};
+use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use meridian_config::{ConfigError, Gateway};
 
 use super::key::Key;
 use super::note::{Found, Note};
-use super::value;
+use super::value::{self, heading, line};
 
 /// The sections of the file, in order. Settings inside a section keep the order of their discovery.
 const SECTIONS: [&str; 16] = [
@@ -35,8 +35,6 @@ const SECTIONS: [&str; 16] = [
     "breaker",
     "probe",
 ];
-/// Column at which comments start, unless the line is longer.
-const COMMENTS: usize = 36;
 
 #[derive(Default)]
 pub(super) struct Draft {
@@ -94,6 +92,9 @@ impl Draft {
     /// Adds a setting, written as YAML. The first value of a setting counts; a different second one
     /// becomes a note, and so does a value that the gateway's check refuses.
     pub(super) fn set(&mut self, path: &'static str, value: impl Display, from: &Found) {
+        let (section, rest) = path.split_once('.').unwrap_or((path, ""));
+        assert!(SECTIONS.contains(&section), "a setting is in a section that is written");
+        assert!(!rest.contains('.'), "a section has no sections inside");
         let value = value.to_string();
         if let Some(first) = self.settings.iter().find(|setting| setting.path == path) {
             if first.value != value {
@@ -266,9 +267,13 @@ impl Draft {
             "no address of a replica was found{}",
             self.reasons()
         );
+        let is_open = self.unguarded.is_some() && self.tenants.is_empty();
         self.close();
+        let loopback = self.listen.as_ref().is_none_or(|(at, _)| at.ip().is_loopback());
+        assert!(!is_open || loopback, "without its access control a gateway is on loopback");
         self.separate_ports();
         self.complete_tls();
+        assert!(self.has("tls.key") == self.has("tls.certificate"), "TLS has both files or none");
         self.weigh();
         if self.replicas.len() > 1024 {
             let from = Found::new("replicas", &self.replicas.len().to_string(), "");
@@ -410,18 +415,4 @@ impl Draft {
             }
         }
     }
-}
-
-fn heading(yaml: &mut String, text: &str, leave_out: bool) {
-    if !leave_out {
-        line(yaml, text, None);
-    }
-}
-
-fn line(yaml: &mut String, text: &str, from: Option<&Found>) {
-    // Writing to a string cannot fail.
-    let _ = match from {
-        Some(from) => writeln!(yaml, "{text:<COMMENTS$} # {from}"),
-        None => writeln!(yaml, "{text}"),
-    };
 }

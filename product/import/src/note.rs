@@ -41,6 +41,7 @@ fn cut(text: &str) -> String {
         words.truncate(at);
         words.push_str("...");
     }
+    assert!(!words.contains('\n'), "a comment is one line");
     words
 }
 

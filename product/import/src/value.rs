@@ -1,9 +1,12 @@
 //! Values of other programs, as Meridian writes them.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use meridian_protocol::address::base_url;
 use meridian_protocol::units::{Size, Span};
+
+use super::note::Found;
 
 /// A string in YAML, in double quotes, with escapes for characters that YAML cannot contain.
 pub(super) fn quoted(text: &str) -> String {
@@ -37,10 +40,32 @@ pub(super) fn size(bytes: u64) -> String {
 
 /// A span or size as text. It consists of letters and digits, so it needs no quotes.
 fn plain(value: &impl serde::Serialize) -> String {
-    match serde_json::to_value(value) {
+    let text = match serde_json::to_value(value) {
         Ok(serde_json::Value::String(text)) => text,
         _ => String::new(),
+    };
+    assert!(!text.is_empty(), "a span or size is written as a text");
+    text
+}
+
+/// Column at which comments start, unless the line is longer.
+const COMMENTS: usize = 36;
+
+/// Adds the name of a section, unless it is left out.
+pub(super) fn heading(yaml: &mut String, text: &str, leave_out: bool) {
+    if !leave_out {
+        line(yaml, text, None);
     }
+}
+
+/// Adds a line, with the origin of its value as a comment.
+pub(super) fn line(yaml: &mut String, text: &str, from: Option<&Found>) {
+    assert!(!text.contains('\n'), "a value stays on its line");
+    // Writing to a string cannot fail.
+    let _ = match from {
+        Some(from) => writeln!(yaml, "{text:<COMMENTS$} # {from}"),
+        None => writeln!(yaml, "{text}"),
+    };
 }
 
 /// Seconds, possibly with a fraction; none for any other number.

@@ -59,6 +59,7 @@ impl Node {
                 _ => None,
             };
             let Some((steps, found, value)) = next else { break };
+            assert!(steps > 0, "each turn follows a step of the path");
             (line, node, rest) = (Some(found), value, &rest[steps..]);
         }
         line

@@ -42,6 +42,7 @@ impl Path {
                 }
             }
         }
+        assert!(!steps.is_empty(), "a path that is read has steps");
         Some(Path(steps))
     }
 

@@ -118,6 +118,7 @@ impl Builder {
     }
 
     fn start(&mut self, line: usize, kind: NodeKind, anchor: usize) {
+        assert!(matches!(kind, NodeKind::List(_) | NodeKind::Section(_)), "only these have parts");
         self.open.push(Open { node: Node { line, kind }, anchor, name: None });
     }
 

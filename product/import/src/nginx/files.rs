@@ -58,6 +58,7 @@ fn split(text: &str) -> Vec<(&str, &str)> {
         }
         at += line.len();
     }
+    assert!(at == text.len(), "the lines are the whole text");
     let ends = files.iter().skip(1).map(|(_, start, _)| *start).chain([text.len()]);
     files.iter().zip(ends).map(|((path, _, start), end)| (*path, &text[*start..end])).collect()
 }

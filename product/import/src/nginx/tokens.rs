@@ -49,7 +49,10 @@ impl Directive {
 
 /// Reads a file. The place of each directive starts with `name`.
 pub(super) fn parse(text: &str, name: &str) -> anyhow::Result<Vec<Directive>> {
-    Reader { rest: text.chars().peekable(), line: 1, name }.block(0)
+    let mut reader = Reader { rest: text.chars().peekable(), line: 1, name };
+    let directives = reader.block(0)?;
+    assert!(reader.rest.peek().is_none(), "a file is read to its end");
+    Ok(directives)
 }
 
 struct Reader<'a> {
@@ -68,6 +71,7 @@ impl Reader<'_> {
         let mut directives = Vec::new();
         loop {
             let (mut words, line, end) = self.words()?;
+            assert!(opened <= line && line <= self.line, "a block's lines follow its first");
             let place = format!("{}:{line}", self.name);
             if words.is_empty() {
                 match (end, depth) {

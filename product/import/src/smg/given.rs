@@ -60,6 +60,7 @@ impl Given {
 
     fn value(&mut self, at: Option<usize>, word: &str) {
         let Some(at) = at else { return };
+        assert!(at < self.flags.len(), "a value follows a flag");
         match unset(word) {
             Some(name) if !self.unset.iter().any(|known| known == name) => {
                 self.unset.push(name.to_owned());

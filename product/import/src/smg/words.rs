@@ -48,6 +48,7 @@ impl Variables {
             out.push_str(&rest[..at]);
             rest = &rest[at + 1..];
             let (whole, name, default) = reference(rest);
+            assert!(whole <= rest.len(), "a reference ends within the text");
             match self.0.get(name).map(String::as_str).or(default) {
                 Some(value) if whole > 0 => out.push_str(value),
                 _ => {
