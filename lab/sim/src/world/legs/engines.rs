@@ -84,7 +84,7 @@ impl World {
         if let Some(flight) = self.flights.get_mut(handoff.request) {
             let time = self.now.since(handoff.asked);
             let (from, bytes) = (handoff.from, handoff.bytes as u64);
-            flight.crossing = Some(Crossing { from, bytes, time });
+            flight.crossed(Crossing { from, bytes, time });
         }
         self.tell_holder(name, handoff, Message::Release);
         self.input(handoff.to, Input::Fetched(name));

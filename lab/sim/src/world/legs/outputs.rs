@@ -27,9 +27,9 @@ impl World {
             Output::Finished { why: StopReason::Stop | StopReason::Length, at, usage, .. } => {
                 let at = self.replicas[from as usize].wall(at);
                 let current = self.flights.get_mut(id);
-                let current = current.filter(|f| f.split.is_some_and(|split| split.name == name));
+                let current = current.filter(|f| f.split().is_some_and(|split| split.name == name));
                 if let Some(flight) = current {
-                    flight.cached = usage.cached_tokens;
+                    flight.found(usage.cached_tokens);
                     self.stream_prefilled(from, id, at);
                 }
             }

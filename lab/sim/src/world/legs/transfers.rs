@@ -31,7 +31,7 @@ impl World {
 
     /// Whether a request's current attempt is this one.
     fn is_current(&self, name: RequestId, handoff: Handoff) -> bool {
-        let split = self.flights.get(handoff.request).and_then(|flight| flight.split);
+        let split = self.flights.get(handoff.request).and_then(|flight| flight.split());
         split.is_some_and(|split| split.name == name)
     }
 
