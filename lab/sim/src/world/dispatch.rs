@@ -199,7 +199,7 @@ impl World {
             pinned: None,
             streams: true,
             elsewhere: false,
-            splits: self.legs.pairs,
+            splits: self.legs.has_pairs(),
             hops,
             peers: self.gateways[usize::from(gateway)].all_peers(),
             here: true,

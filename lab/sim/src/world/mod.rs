@@ -370,7 +370,7 @@ impl run::World for World {
     type Carrier = Fabric<RequestId>;
 
     fn ahead(&mut self) -> (&mut EventQueue<Event>, &mut Fabric<RequestId>) {
-        (&mut self.queue, &mut self.legs.cards.fabric)
+        (&mut self.queue, self.legs.fabric())
     }
 
     fn transferred(&mut self, now: Time, (_, name): (FlowId, RequestId)) {

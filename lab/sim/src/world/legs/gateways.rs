@@ -5,7 +5,7 @@ use meridian_base::{ReplicaId, RequestId, Time};
 use meridian_routing::{Input, Outcome, Role, Usage};
 
 use crate::event::Event;
-use crate::legs::{Message, Stage};
+use crate::legs::Message;
 use crate::world::World;
 
 impl World {
@@ -65,7 +65,7 @@ impl World {
     fn send_decode_leg(&mut self, id: RequestId, gateway: u16) {
         let Some(flight) = self.flights.get_mut(id) else { return };
         let Some((split, attempt)) = flight.goes_to_decode() else { return };
-        self.legs.set(split.name, Stage::Waiting);
+        self.legs.wait(split.name);
         self.send_to_replica(id, gateway, split.to, attempt);
     }
 
