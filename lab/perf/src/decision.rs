@@ -27,7 +27,7 @@ use meridian_routing::{Evict, Input, Output, PrefixIndex, Request, Routing, Shad
 use serde_json::json;
 
 use crate::harness::{Quantiles, Results, memory, sample};
-use world::{BLOCK, Fleet, PROMPT};
+use world::{BLOCK, DecisionFleet, PROMPT};
 
 /// Sizes of the measurement, and the path of its results.
 #[derive(Clone, Debug, clap::Args)]
@@ -86,7 +86,7 @@ fn hashing(results: &mut Results) {
 
 /// The index alone: its memory, matching, and inserting into a full one.
 fn index(options: &Options, results: &mut Results) {
-    let fleet = Fleet::new(SEED, options.replicas, options.blocks);
+    let fleet = DecisionFleet::new(SEED, options.replicas, options.blocks);
     let targets = usize::from(options.replicas);
     let (before, _) = memory();
     let mut index = PrefixIndex::new(fleet.entries, targets, Evict::LeastRecent);
@@ -122,7 +122,7 @@ fn index(options: &Options, results: &mut Results) {
 
 /// The whole machine with the default policy, and replicas without roles.
 fn deciding(options: &Options, results: &mut Results) -> anyhow::Result<()> {
-    let fleet = Fleet::new(SEED, options.replicas, options.blocks);
+    let fleet = DecisionFleet::new(SEED, options.replicas, options.blocks);
     let Decided { decision, record, call, .. } = alone(options, &fleet, None)?;
     let shadow = meridian_rivals::find("sglang_cache_aware").context("the policy is registered")?;
     let shadowed = alone(options, &fleet, Some(ShadowConfig::new(shadow)))?;
@@ -138,7 +138,7 @@ fn deciding(options: &Options, results: &mut Results) -> anyhow::Result<()> {
 /// Decisions about sessions that return, with or without a shadow policy.
 fn alone(
     options: &Options,
-    fleet: &Fleet,
+    fleet: &DecisionFleet,
     shadow: Option<ShadowConfig>,
 ) -> anyhow::Result<Decided> {
     let mut routing = fleet.routing(SEED, shadow)?;
@@ -151,7 +151,7 @@ fn alone(
 /// of `samples`, with so many replicas and blocks.
 pub fn wait_us(replicas: u16, blocks: usize, samples: usize) -> anyhow::Result<f64> {
     let options = Options { replicas, blocks, samples, json: PathBuf::new() };
-    let fleet = Fleet::new(SEED, replicas, blocks);
+    let fleet = DecisionFleet::new(SEED, replicas, blocks);
     Ok(alone(&options, &fleet, None)?.call.p50)
 }
 

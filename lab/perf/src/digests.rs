@@ -20,7 +20,7 @@ use meridian_routing::{Input, Load, PeerSpec, Routing};
 use meridian_tools::load::seconds;
 use serde_json::json;
 
-use crate::decision::world::Fleet;
+use crate::decision::world::DecisionFleet;
 use crate::harness::{Results, cpu_time};
 
 /// Sizes of the measurement, and the path of its results.
@@ -110,7 +110,7 @@ pub fn bytes(replicas: u16, every: Duration) -> anyhow::Result<f64> {
 }
 
 fn measure(options: &Options, case: &Case) -> anyhow::Result<Cost> {
-    let fleet = Fleet::new(SEED, options.replicas, 1000);
+    let fleet = DecisionFleet::new(SEED, options.replicas, 1000);
     let (mut here, mut there) = (fleet.routing(SEED, None)?, fleet.routing(SEED, None)?);
     let mut now = Time::from_millis(10);
     let rtt = Duration::from_millis(80);

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use meridian_base::residency::Place;
 use meridian_base::{Duration, ModelId, PeerId, ReplicaId, Time, mix};
-use meridian_routing::policy::{Params, Spec};
 use meridian_routing::{
-    Config, IndexSpec, Input, Insert, MOST_REPLICA_IDS, PeerSpec, Pool, ProbeConfig, ReplicaSpec,
-    Role, Routing,
+    Config, IndexSpec, Input, MOST_REPLICA_IDS, PeerSpec, Pool, ProbeConfig, ReplicaSpec, Role,
+    Routing,
 };
 
 use crate::claims::Claims;
+use crate::granularity::indexes;
 use crate::network::Network;
 use crate::news::Shown;
 use crate::replica::Replica;
@@ -50,37 +50,6 @@ pub(crate) struct Gateway {
     seed: u64,
     /// Blocks that all replicas of the world can hold, which the index must never exceed.
     sizes: Sizes,
-}
-
-/// The policy's requirements on fingerprints.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Granularity {
-    pub(crate) block_bytes: u32,
-    pub(crate) head_bytes: u32,
-    /// Whether the index learns from answers, so that they must be followed.
-    pub(crate) follows: bool,
-}
-
-/// The policy and its shadow.
-fn rules(system: &System) -> impl Iterator<Item = (&'static Spec, &Params)> {
-    let shadow = system.shadow.as_ref().map(|shadow| (shadow.policy, &shadow.params));
-    std::iter::once((system.policy, &system.params)).chain(shadow)
-}
-
-/// The indexes that they require.
-fn indexes(system: &System) -> impl Iterator<Item = IndexSpec> {
-    rules(system).filter_map(|(policy, params)| (policy.index)(params))
-}
-
-impl Granularity {
-    pub(crate) fn of(system: &System) -> Granularity {
-        let heads = rules(system).map(|(policy, params)| (policy.head_bytes)(params) as u32);
-        Granularity {
-            block_bytes: indexes(system).next().map_or(64, |i| i.block_bytes as u32),
-            head_bytes: heads.max().unwrap_or(0),
-            follows: indexes(system).any(|i| i.insert != Insert::OnDispatch),
-        }
-    }
 }
 
 impl Gateway {

@@ -12,15 +12,18 @@
 //! held where the next one goes. One row per attempt follows the KV, and ends with the decode leg.
 
 mod cards;
+mod handoff;
 
 use std::collections::BTreeMap;
 
-use meridian_base::{Duration, FlowId, RequestId, Time};
+use meridian_base::{Duration, RequestId, Time};
 use meridian_engine::Leg;
 use meridian_routing::Role;
 
+use crate::fabric::Fabric;
 use crate::scenario::{Hardware, Rack};
 use cards::Cards;
+pub(crate) use handoff::Handoff;
 
 /// Ids in engines have this bit if they name a split attempt and not a request.
 const SPLIT: u64 = 1 << 63;
@@ -68,56 +71,18 @@ pub(crate) enum Message {
     Failed,
 }
 
-/// Where the KV of a split attempt is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
-    /// It is being computed, or its answer is on the way to the gateway.
-    Prefilling,
-    /// The decode leg is on its way, or pending in its engine.
-    Waiting,
-    /// The decode engine has asked for it.
-    Asked,
-    /// It crosses the fabric.
-    Moving(FlowId),
-    /// All of it has crossed; the decode engine does not know yet.
-    Landed,
-    /// The decode engine has it.
-    Fetched,
-}
-
-/// The KV of a split attempt.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Handoff {
-    pub(crate) request: RequestId,
-    pub(crate) from: u32,
-    pub(crate) to: u32,
-    pub(crate) stage: Stage,
-    /// Bytes that the decode engine lacks, and when it asked for them.
-    pub(crate) bytes: f64,
-    pub(crate) asked: Time,
-}
-
 /// The split attempts, and the fabric between their replicas.
 #[derive(Debug)]
 pub(crate) struct Legs {
     /// In order of their ids, so that faults meet them in the order in which they began.
-    pub(crate) handoffs: BTreeMap<RequestId, Handoff>,
-    pub(crate) begun: u64,
-    pub(crate) cards: Cards,
+    handoffs: BTreeMap<RequestId, Handoff>,
+    begun: u64,
+    cards: Cards,
     /// Whether any replica only prefills, so that requests may be split.
-    pub(crate) pairs: bool,
+    pairs: bool,
 }
 
 impl Legs {
-    /// A new split attempt of a request, with its prompt on its way.
-    pub(crate) fn begin(&mut self, request: RequestId, from: u32, to: u32) -> Split {
-        let name = RequestId(SPLIT | self.begun);
-        self.begun += 1;
-        let (stage, bytes, asked) = (Stage::Prefilling, 0.0, Time::ZERO);
-        self.handoffs.insert(name, Handoff { request, from, to, stage, bytes, asked });
-        Split { name, from, to, prefilling: true }
-    }
-
     /// No replicas yet, but the racks for them.
     pub(crate) fn new(racks: &[Rack]) -> Legs {
         Legs { handoffs: BTreeMap::new(), begun: 0, cards: Cards::new(racks), pairs: false }
@@ -129,9 +94,23 @@ impl Legs {
         self.pairs |= hardware.role == Role::Prefill;
     }
 
+    /// Whether requests may be split.
+    pub(crate) fn has_pairs(&self) -> bool {
+        self.pairs
+    }
+
     /// Whether an engine's id names a split attempt.
     pub(crate) fn names(id: RequestId) -> bool {
         id.0 & SPLIT != 0
+    }
+
+    /// A new split attempt of a request, with its prompt on its way.
+    pub(crate) fn begin(&mut self, request: RequestId, from: u32, to: u32) -> Split {
+        assert!(!Legs::names(request), "{request} is a split attempt, and not a request");
+        let name = RequestId(SPLIT | self.begun);
+        self.begun += 1;
+        self.handoffs.insert(name, Handoff::new(request, from, to));
+        Split { name, from, to, prefilling: true }
     }
 
     /// Whether the KV of a split attempt is still followed.
@@ -139,16 +118,93 @@ impl Legs {
         self.handoffs.contains_key(&name)
     }
 
-    pub(crate) fn set(&mut self, name: RequestId, stage: Stage) {
+    /// The KV of a split attempt; `None` after its end.
+    pub(crate) fn get(&self, name: RequestId) -> Option<Handoff> {
+        self.handoffs.get(&name).copied()
+    }
+
+    /// All KV that is followed, in order of the attempts.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (RequestId, Handoff)> {
+        self.handoffs.iter().map(|(name, handoff)| (*name, *handoff))
+    }
+
+    /// The KV from and to a replica.
+    pub(crate) fn of(&self, replica: u32) -> Vec<(RequestId, Handoff)> {
+        self.all()
+            .filter(|(_, handoff)| [handoff.from(), handoff.to()].contains(&replica))
+            .collect()
+    }
+
+    /// The request goes to its decode engine.
+    pub(crate) fn wait(&mut self, name: RequestId) {
         if let Some(handoff) = self.handoffs.get_mut(&name) {
-            handoff.stage = stage;
+            handoff.wait();
         }
+    }
+
+    /// A decode engine asks for `bytes` of KV.
+    pub(crate) fn ask(&mut self, name: RequestId, now: Time, bytes: f64) {
+        if let Some(handoff) = self.handoffs.get_mut(&name) {
+            handoff.ask(now, bytes);
+        }
+    }
+
+    /// The KV that was asked for starts to cross the fabric. False if a card is cut.
+    pub(crate) fn cross(&mut self, name: RequestId, now: Time) -> bool {
+        let Some(handoff) = self.handoffs.get_mut(&name) else { return false };
+        let ends = (handoff.from(), handoff.to());
+        let passes = self.cards.passes(ends.0, ends.1);
+        if passes {
+            handoff.cross(self.cards.begin(now, name, ends, handoff.bytes()));
+        }
+        passes
+    }
+
+    /// All of it has crossed. Returns the replica that it reached.
+    pub(crate) fn land(&mut self, name: RequestId) -> Option<u32> {
+        let handoff = self.handoffs.get_mut(&name)?;
+        handoff.land();
+        Some(handoff.to())
+    }
+
+    /// The decode engine has it.
+    pub(crate) fn fetch(&mut self, name: RequestId) {
+        if let Some(handoff) = self.handoffs.get_mut(&name) {
+            handoff.fetch();
+        }
+    }
+
+    /// Breaks off a transfer. False if there is none.
+    pub(crate) fn break_off(&mut self, name: RequestId, now: Time) -> bool {
+        let flow = self.handoffs.get_mut(&name).and_then(Handoff::break_off);
+        if let Some(flow) = flow {
+            self.cards.fabric.end(now, flow);
+        }
+        flow.is_some()
     }
 
     /// Ends a split attempt, and with it its transfer.
     pub(crate) fn end(&mut self, now: Time, name: RequestId) {
-        if let Some(Handoff { stage: Stage::Moving(flow), .. }) = self.handoffs.remove(&name) {
+        if let Some(flow) = self.handoffs.remove(&name).and_then(|handoff| handoff.flow()) {
             self.cards.fabric.end(now, flow);
         }
     }
+
+    /// Cuts or mends a replica's card.
+    pub(crate) fn set_card(&mut self, replica: u32, cut: bool) {
+        self.cards.set(replica, cut);
+    }
+
+    /// The network that KV crosses.
+    pub(crate) fn fabric(&mut self) -> &mut Fabric<RequestId> {
+        &mut self.cards.fabric
+    }
+
+    /// Transfers that cross it.
+    pub(crate) fn transfers(&self) -> usize {
+        self.cards.fabric.network.len() as usize
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -29,7 +29,7 @@ struct OfRegion {
 
 /// What the autoscaler sees of a region.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct RegionUse {
     /// Replicas that are up and stay.
     pub(crate) present: u32,
     /// Requests in these, and in the queues of the region's gateways.
@@ -72,7 +72,7 @@ impl Scaling {
     }
 
     /// Decides about a region. Ordered replicas count as coming until they arrive.
-    pub(crate) fn decide(&mut self, now: Time, region: usize, seen: Seen) -> Resize {
+    pub(crate) fn decide(&mut self, now: Time, region: usize, seen: RegionUse) -> Resize {
         assert!(seen.all <= self.most, "{} replicas, more than {}", seen.all, self.most);
         let rule = &self.rule;
         let wanted = libm::ceil(f64::from(seen.requests) / rule.target_outstanding) as u32;
@@ -124,8 +124,8 @@ mod tests {
         Scaling::new(rule, 1, 1)
     }
 
-    fn seen(present: u32, requests: u32) -> Seen {
-        Seen { present, requests, all: present as usize }
+    fn seen(present: u32, requests: u32) -> RegionUse {
+        RegionUse { present, requests, all: present as usize }
     }
 
     // A busy region orders what it lacks, once, and at most its maximum.
@@ -144,7 +144,7 @@ mod tests {
     // No more replicas than the gateways have rows for, whatever the region lacks.
     #[test]
     fn a_full_world_orders_none() {
-        let full = Seen { present: 0, requests: 900, all: 4 };
+        let full = RegionUse { present: 0, requests: 900, all: 4 };
         assert_eq!(scaling().decide(Time::ZERO, 0, full), Resize::Order(0));
     }
 

@@ -19,9 +19,9 @@ pub(crate) use self::choice::{Choice, Sending};
 pub(crate) use self::scratch::Scratch;
 use crate::active::{Active, RequestStage};
 use crate::common::Common;
-use crate::fleet::Fleet;
+use crate::fleet::OwnReplicas;
 use crate::policy::{Chosen, Forward, Pick, View};
-use crate::queue::Queue;
+use crate::queue::WaitingQueue;
 use crate::regions::Regions;
 use crate::rule::PolicyState;
 
@@ -31,8 +31,8 @@ const SECOND_LAYER: u64 = 2;
 /// The tables that a decision reads.
 #[derive(Clone, Copy)]
 pub(crate) struct Tables<'a> {
-    pub(crate) fleet: &'a Fleet,
-    pub(crate) queue: &'a Queue,
+    pub(crate) fleet: &'a OwnReplicas,
+    pub(crate) queue: &'a WaitingQueue,
     pub(crate) regions: &'a Regions,
     pub(crate) rule: &'a PolicyState,
     /// The free capacity of each replica, by the rule's admission mode.
@@ -45,8 +45,8 @@ impl<'a> Tables<'a> {
     /// The tables of a region, by the rule in force.
     #[inline]
     pub(crate) fn of(
-        fleet: &'a Fleet,
-        queue: &'a Queue,
+        fleet: &'a OwnReplicas,
+        queue: &'a WaitingQueue,
         regions: &'a Regions,
         rule: &'a PolicyState,
     ) -> Tables<'a> {

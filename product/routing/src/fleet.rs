@@ -26,7 +26,7 @@ use crate::row::Row;
 use crate::why::Ineligible;
 
 #[derive(Debug)]
-pub(crate) struct Fleet {
+pub(crate) struct OwnReplicas {
     replicas: Replicas,
     /// The replicas that answer requests for a model, and those that only prefill for it, ascending.
     serves: BTreeMap<ModelId, Vec<ReplicaId>>,
@@ -38,9 +38,9 @@ pub(crate) struct Fleet {
 }
 
 /// What decisions and reports read.
-impl Fleet {
-    pub(crate) fn new(admission: Admission) -> Fleet {
-        Fleet {
+impl OwnReplicas {
+    pub(crate) fn new(admission: Admission) -> OwnReplicas {
+        OwnReplicas {
             replicas: Replicas::new(admission),
             serves: BTreeMap::new(),
             prefills: BTreeMap::new(),
@@ -128,7 +128,7 @@ impl Fleet {
 }
 
 /// What the machine's steps change.
-impl Fleet {
+impl OwnReplicas {
     /// Changes a replica and updates its row; `None` if it is not here.
     pub(crate) fn update<T>(
         &mut self,
@@ -140,7 +140,7 @@ impl Fleet {
     }
 
     /// Adds a replica, with its first probe somewhere in the coming interval. It serves no model
-    /// until [`Fleet::list_models`].
+    /// until [`OwnReplicas::list_models`].
     pub(crate) fn join(&mut self, now: Time, id: ReplicaId, replica: Replica, interval: Duration) {
         self.replicas.join(now, id, replica);
         if let Some(teacher) = self.replicas.learned() {
@@ -150,7 +150,7 @@ impl Fleet {
     }
 
     /// Removes a replica, its probe and its links. It is in the lists by model until
-    /// [`Fleet::list_models`].
+    /// [`OwnReplicas::list_models`].
     pub(crate) fn leave(&mut self, id: ReplicaId) {
         self.probes.leave(id);
         self.links.leave(id);
@@ -218,7 +218,7 @@ impl Fleet {
 }
 
 /// Probes.
-impl Fleet {
+impl OwnReplicas {
     /// Removes and returns a replica whose probe is due.
     pub(crate) fn due_probe(&mut self, now: Time) -> Option<ReplicaId> {
         self.probes.pop(now)

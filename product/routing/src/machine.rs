@@ -29,11 +29,11 @@ use crate::active::{Active, Actives};
 use crate::config::Config;
 use crate::decide::{self, Choice, Scratch, Tables};
 use crate::explain::Decision;
-use crate::fleet::Fleet;
+use crate::fleet::OwnReplicas;
 use crate::input::Input;
 use crate::log::Log;
 use crate::output::Output;
-use crate::queue::Queue;
+use crate::queue::WaitingQueue;
 use crate::regions::Regions;
 use crate::replica::State;
 use crate::request::Request;
@@ -44,8 +44,8 @@ use crate::why::RejectWhy;
 /// One region's routing decisions. See the crate's documentation for the contract.
 pub struct Routing {
     config: Config,
-    fleet: Fleet,
-    queue: Queue,
+    fleet: OwnReplicas,
+    queue: WaitingQueue,
     regions: Regions,
     rule: PolicyState,
     shadow: Option<Box<Shadow>>,
@@ -81,8 +81,8 @@ impl Routing {
         let mut routing = Routing {
             rule: PolicyState::new(seed, policy, config.admission, bounds),
             shadow: None,
-            fleet: Fleet::new(config.admission),
-            queue: Queue::new(config.held),
+            fleet: OwnReplicas::new(config.admission),
+            queue: WaitingQueue::new(config.held),
             regions: Regions::new(config.topology, config.peering),
             actives: Actives::default(),
             traffic: Traffic::new(),

@@ -24,7 +24,7 @@ const RETICK: Duration = Duration::from_millis(50);
 const CLOSED_RETICK: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub(crate) struct Queue {
+pub(crate) struct WaitingQueue {
     held: Held,
     search: Search,
     /// When held requests are examined again without any event.
@@ -32,9 +32,9 @@ pub(crate) struct Queue {
 }
 
 /// What decisions and reports read.
-impl Queue {
-    pub(crate) fn new(config: HeldConfig) -> Queue {
-        Queue { held: Held::new(config), search: Search::default(), retick: None }
+impl WaitingQueue {
+    pub(crate) fn new(config: HeldConfig) -> WaitingQueue {
+        WaitingQueue { held: Held::new(config), search: Search::default(), retick: None }
     }
 
     #[inline]
@@ -109,7 +109,7 @@ impl Queue {
 }
 
 /// What the machine's steps change.
-impl Queue {
+impl WaitingQueue {
     /// Changes the bounds.
     pub(crate) fn configured(&mut self, config: HeldConfig) {
         self.held.configured(config);

@@ -7,7 +7,7 @@ use meridian_base::{Rng, Time};
 use meridian_routing::Config;
 use meridian_tools::rule::Rule;
 
-use super::world::Fleet;
+use super::world::DecisionFleet;
 use super::{Options, SEED, decide};
 use crate::harness::Results;
 
@@ -16,7 +16,7 @@ const OURS: &str = include_str!("../../../../examples/expressions/ours.yaml");
 
 /// The median time of a decision under each.
 pub(super) fn deciding(options: &Options, results: &mut Results) -> anyhow::Result<()> {
-    let fleet = Fleet::new(SEED, options.replicas, options.blocks);
+    let fleet = DecisionFleet::new(SEED, options.replicas, options.blocks);
     for (name, rule) in [
         ("decision, llmd_default, p50", Rule::given("llmd_default")?),
         ("llmd_default as an expression, p50", Rule::read(LLMD, "llmd.yaml")?),

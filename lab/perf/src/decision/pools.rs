@@ -8,7 +8,7 @@
 use meridian_base::{Duration, ReplicaId, RequestId, Rng, Time};
 use meridian_routing::{Input, Outcome, Output, Pool, Request, Role, Routing};
 
-use super::world::{Fleet, finished, reported, spec};
+use super::world::{DecisionFleet, finished, reported, spec};
 use super::{Decided, Options, SEED, decide, drain};
 use crate::harness::Results;
 
@@ -34,7 +34,7 @@ pub(super) fn deciding(options: &Options, results: &mut Results) -> anyhow::Resu
 }
 
 fn measure(options: &Options, each: u16) -> anyhow::Result<Decided> {
-    let fleet = Fleet::of_pools(SEED, each, options.blocks);
+    let fleet = DecisionFleet::of_pools(SEED, each, options.blocks);
     let mut routing = fleet.routing(SEED, None)?;
     let mut rng = Rng::new(SEED).fork(5);
     let mut now = Time::from_millis(2);
@@ -58,7 +58,7 @@ fn measure(options: &Options, each: u16) -> anyhow::Result<Decided> {
 }
 
 /// A request of a returning session that may be split.
-fn splits(fleet: &Fleet, rng: &mut Rng) -> Request {
+fn splits(fleet: &DecisionFleet, rng: &mut Rng) -> Request {
     Request { splits: true, ..fleet.request(fleet.returning(rng)) }
 }
 
@@ -96,7 +96,7 @@ enum Until {
 
 /// Sends requests before the measurement.
 struct Busy<'a> {
-    fleet: &'a Fleet,
+    fleet: &'a DecisionFleet,
     routing: &'a mut Routing,
     sent: u64,
 }

@@ -27,7 +27,7 @@ struct Session {
 }
 
 /// Replicas and sessions.
-pub(crate) struct Fleet {
+pub(crate) struct DecisionFleet {
     replicas: u16,
     sessions: Vec<Session>,
     /// Distinct blocks held.
@@ -36,12 +36,12 @@ pub(crate) struct Fleet {
     pub(super) entries: usize,
 }
 
-impl Fleet {
+impl DecisionFleet {
     /// Creates sessions until `blocks` distinct blocks are held. A third of them are held by two
     /// replicas; a session holds from a third of a prompt to nearly a whole one.
-    pub(crate) fn new(seed: u64, replicas: u16, blocks: usize) -> Fleet {
+    pub(crate) fn new(seed: u64, replicas: u16, blocks: usize) -> DecisionFleet {
         let mut rng = Rng::new(seed).fork(3);
-        let mut fleet = Fleet {
+        let mut fleet = DecisionFleet {
             replicas,
             sessions: Vec::new(),
             blocks: SHARED,
@@ -58,9 +58,9 @@ impl Fleet {
 
     /// The same with two pools: prefill replicas, and as many decode replicas with the higher ids.
     /// Each session is held by a prefill replica, and two thirds of them by a decode replica as well.
-    pub(super) fn of_pools(seed: u64, each: u16, blocks: usize) -> Fleet {
+    pub(super) fn of_pools(seed: u64, each: u16, blocks: usize) -> DecisionFleet {
         let mut rng = Rng::new(seed).fork(4);
-        let mut fleet = Fleet::new(seed, 2 * each, 0);
+        let mut fleet = DecisionFleet::new(seed, 2 * each, 0);
         while fleet.blocks < blocks {
             let (name, held) = turns(&mut rng);
             let mut one = || rng.below(usize::from(each)) as u16;

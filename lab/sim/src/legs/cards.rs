@@ -28,15 +28,15 @@ struct Card {
 
 /// The cards of all replicas, and the split attempts whose KV crosses them.
 #[derive(Debug)]
-pub(crate) struct Cards {
-    pub(crate) fabric: Fabric<RequestId>,
+pub(super) struct Cards {
+    pub(super) fabric: Fabric<RequestId>,
     racks: Vec<Ports>,
     cards: Vec<Card>,
 }
 
 impl Cards {
     /// The racks' uplinks, to which cards are added.
-    pub(crate) fn new(racks: &[Rack]) -> Cards {
+    pub(super) fn new(racks: &[Rack]) -> Cards {
         let mut all = Cards { fabric: Fabric::new(&[]), racks: Vec::new(), cards: Vec::new() };
         for rack in racks {
             let ports = all.ports(rack.gbps);
@@ -46,13 +46,14 @@ impl Cards {
     }
 
     /// Adds the next replica's card.
-    pub(crate) fn add_card(&mut self, transfer: Transfer) {
+    pub(super) fn add_card(&mut self, transfer: Transfer) {
         let ports = self.ports(transfer.gbps);
         self.cards.push(Card { ports, rack: transfer.rack, cut: false });
     }
 
     /// Two ports with this rate in 10^9 bits per second.
     fn ports(&mut self, gbps: f64) -> Ports {
+        assert!(gbps > 0.0, "a card or an uplink of {gbps} Gbit/s");
         let rate = gbps * 1e9 / 8.0;
         let network = &mut self.fabric.network;
         Ports { out: network.add(rate), into: network.add(rate) }
@@ -70,16 +71,16 @@ impl Cards {
     }
 
     /// Cuts or mends a replica's card.
-    pub(crate) fn set(&mut self, replica: u32, cut: bool) {
+    pub(super) fn set(&mut self, replica: u32, cut: bool) {
         self.cards[replica as usize].cut = cut;
     }
 
     /// Whether KV passes from one replica to another.
-    pub(crate) fn passes(&self, from: u32, to: u32) -> bool {
+    pub(super) fn passes(&self, from: u32, to: u32) -> bool {
         !self.cards[from as usize].cut && !self.cards[to as usize].cut
     }
 
-    pub(crate) fn begin(
+    pub(super) fn begin(
         &mut self,
         now: Time,
         name: RequestId,

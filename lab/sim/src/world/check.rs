@@ -55,7 +55,7 @@ impl World {
         if !self.paranoid {
             return;
         }
-        if self.legs.pairs {
+        if self.legs.has_pairs() {
             self.check_legs();
         }
         for at in std::mem::take(&mut self.touched.replicas) {

@@ -72,7 +72,7 @@ impl World {
             Output::Held(id) => {
                 let now = self.now;
                 if let Some(flight) = self.flights.get_mut(id) {
-                    flight.held_since.get_or_insert(now);
+                    flight.hold(now);
                 }
             }
             Output::Reject { id, why, .. } => self.rejected(gateway, id, why),
@@ -109,13 +109,7 @@ impl World {
         self.check_place(id, self.replicas[replica as usize].hardware.region, "dispatched to");
         self.check_answers(id, replica);
         let Some(flight) = self.flights.get_mut(id) else { return };
-        flight.leave_queue(now);
-        flight.attempt += 1;
-        flight.dispatches += 1;
-        flight.replica = Some(replica);
-        flight.crossing = None;
-        flight.matched = matched;
-        let attempt = flight.attempt;
+        let attempt = flight.dispatch(now, replica, matched);
         self.send_to_replica(id, gateway, replica, attempt);
     }
 
@@ -123,16 +117,11 @@ impl World {
         let now = self.now;
         let Some(to) = self.peer_at(gateway, peer) else { return };
         let Some(flight) = self.flights.get_mut(id) else { return };
-        if flight.entry != gateway {
+        if flight.entry() != gateway {
             self.violated(format!("{id} was forwarded twice"));
             return;
         }
-        flight.leave_queue(now);
-        flight.attempt += 1;
-        flight.peer = Some(to);
-        flight.forwarded = true;
-        flight.matched = matched;
-        let attempt = flight.attempt;
+        let attempt = flight.forward(now, to, matched);
         self.send_to_peer(id, gateway, to, attempt);
     }
 
@@ -142,9 +131,11 @@ impl World {
         let here = self.region_of(gateway);
         let Some(flight) = self.flights.get_mut(id) else { return };
         flight.leave_queue(now);
-        let (entry, attempt) = (flight.entry, flight.attempt);
+        let (entry, attempt) = (flight.entry(), flight.attempt());
         if entry != gateway {
-            flight.sent_back += u16::from(why == RejectWhy::NoRoom);
+            if why == RejectWhy::NoRoom {
+                flight.was_sent_back();
+            }
             let outcome = match why {
                 RejectWhy::RetriesExhausted { .. } | RejectWhy::EngineDied { .. } => {
                     Outcome::ReplicaError
@@ -167,8 +158,8 @@ impl World {
 
     /// A request reaches a gateway, from its client or from a peer.
     pub(super) fn arrive(&mut self, id: RequestId, gateway: u16, attempt: u32) {
-        let Some(flight) = self.flights.get(id).filter(|f| f.attempt == attempt) else { return };
-        let hops = u8::from(flight.entry != gateway);
+        let Some(flight) = self.flights.get(id).filter(|f| f.attempt() == attempt) else { return };
+        let hops = u8::from(flight.entry() != gateway);
         if !self.gateways[usize::from(gateway)].up {
             self.gateway_gone(id, gateway, attempt);
             return;
@@ -183,32 +174,32 @@ impl World {
 
     fn request(&self, id: RequestId, gateway: u16, hops: u8) -> Option<Request> {
         let flight = self.flights.get(id)?;
-        let residence = self.rules.residence(flight.load, self.region_of(flight.entry));
-        let prompt_blocks = (flight.prompt_tokens / meridian_engine::BLOCK_TOKENS) as usize;
-        let blocks = match &flight.own_blocks {
+        let (asked, text) = (flight.request(), flight.text());
+        let residence = self.rules.residence(asked.load, self.region_of(flight.entry()));
+        let blocks = match &text.own_blocks {
             Some(own) => own.clone(),
-            None => flight.blocks[..prompt_blocks.min(flight.blocks.len())].to_vec(),
+            None => text.prompt_blocks().to_vec(),
         };
         let block_tokens =
             self.granularity.block_bytes as f32 / meridian_workload::BYTES_PER_TOKEN as f32;
         Some(Request {
             id,
             model: MODEL,
-            tenant: flight.tenant,
+            tenant: asked.tenant,
             priority: meridian_routing::Priority::Normal,
-            key: flight.session,
-            head: flight.head,
+            key: asked.session,
+            head: text.head,
             blocks,
-            prompt_tokens: flight.prompt_tokens,
+            prompt_tokens: text.prompt_tokens,
             block_tokens,
             // A limit would be the exact length of the reply, which no policy knows. Only the
             // clients that a twin is compared with send it.
-            max_tokens: self.twin.map(|_| flight.reply_tokens),
-            deadline: flight.slo.map(|slo| flight.sent + slo),
+            max_tokens: self.twin.map(|_| text.reply_tokens),
+            deadline: asked.slo.map(|slo| asked.sent + slo),
             pinned: None,
             streams: true,
             elsewhere: false,
-            splits: self.legs.pairs,
+            splits: self.legs.has_pairs(),
             hops,
             peers: self.gateways[usize::from(gateway)].all_peers(),
             here: true,
@@ -218,7 +209,7 @@ impl World {
 
     fn gateway_gone(&mut self, id: RequestId, gateway: u16, attempt: u32) {
         let Some(flight) = self.flights.get(id) else { return };
-        let entry = flight.entry;
+        let entry = flight.entry();
         if entry == gateway {
             // Connection refused: the client tries the next nearest at once.
             self.enter(id);

@@ -72,9 +72,9 @@ impl World {
         there.up = false;
         there.restart();
         self.remember(at);
-        for id in self.flights.ids(|f| f.replica == Some(at)) {
+        for id in self.flights.ids(|f| f.replica() == Some(at)) {
             let Some(flight) = self.flights.get(id) else { continue };
-            let (attempt, gateway) = (flight.attempt, flight.peer.unwrap_or(flight.entry));
+            let (attempt, gateway) = (flight.attempt(), flight.sender());
             self.reset(id, gateway, attempt, self.replicas[at as usize].hardware.region);
         }
         self.legs_lost(at);
@@ -104,10 +104,10 @@ impl World {
         }
         self.gateways[usize::from(at)].up = false;
         self.gateways[usize::from(at)].stopped = None;
-        for id in self.flights.ids(|f| f.entry == at || f.peer == Some(at)) {
+        for id in self.flights.ids(|f| f.entry() == at || f.peer() == Some(at)) {
             self.abandon(id);
             let Some(flight) = self.flights.get(id) else { continue };
-            let (entry, attempt) = (flight.entry, flight.attempt);
+            let (entry, attempt) = (flight.entry(), flight.attempt());
             if entry == at {
                 self.end_at_client(id, region, self.now, Fate::Lost);
             } else {
@@ -121,8 +121,7 @@ impl World {
     /// serve it are informed.
     pub(super) fn abandon(&mut self, id: RequestId) {
         let Some(flight) = self.flights.get_mut(id) else { return };
-        flight.attempt += 1;
-        let (replica, peer) = (flight.replica.take(), flight.peer.take());
+        let (replica, peer) = flight.abandon();
         if let Some(replica) = replica {
             self.abort(id, replica);
         }
@@ -226,13 +225,13 @@ impl World {
     fn link_down(&mut self, from: usize, to: usize) {
         self.network.set(from, to, false);
         // Answers in flight over the link stop; their receivers time out.
-        for id in self.flights.ids(|f| f.peer.is_some()) {
+        for id in self.flights.ids(|f| f.peer().is_some()) {
             let Some(flight) = self.flights.get(id) else { continue };
-            let (entry, Some(peer)) = (flight.entry, flight.peer) else { continue };
+            let (entry, Some(peer)) = (flight.entry(), flight.peer()) else { continue };
             let there = self.gateways[usize::from(peer)].region;
             if there == from && self.gateways[usize::from(entry)].region == to {
                 self.abandon(id);
-                let Some(attempt) = self.flights.get(id).map(|f| f.attempt) else { continue };
+                let Some(attempt) = self.flights.get(id).map(|f| f.attempt()) else { continue };
                 let at = self.now + crate::network::CONNECT_TIMEOUT;
                 let outcome = Outcome::ReplicaError;
                 self.queue.push(at, Event::Ended { id, gateway: entry, attempt, outcome });

@@ -24,8 +24,9 @@ use meridian_routing::Input;
 use crate::clients::Clients;
 use crate::event::Event;
 use crate::fabric::Fabric;
-use crate::flight::Flights;
-use crate::gateway::{Gateway, Granularity, Sizes};
+use crate::flights::Flights;
+use crate::gateway::{Gateway, Sizes};
+use crate::granularity::Granularity;
 use crate::impossible::{Impossible, validate};
 use crate::legs::Legs;
 use crate::network::Network;
@@ -359,7 +360,7 @@ impl World {
 
     /// One-way delay of a request's message.
     fn delay(&self, from: usize, to: usize, id: RequestId, leg: u64) -> Duration {
-        let name = self.flights.get(id).map_or(id.0, |f| f.name);
+        let name = self.flights.get(id).map_or(id.0, |f| f.request().name);
         self.network.one_way(from, to, name ^ leg << 56)
     }
 }
@@ -369,7 +370,7 @@ impl run::World for World {
     type Carrier = Fabric<RequestId>;
 
     fn ahead(&mut self) -> (&mut EventQueue<Event>, &mut Fabric<RequestId>) {
-        (&mut self.queue, &mut self.legs.cards.fabric)
+        (&mut self.queue, self.legs.fabric())
     }
 
     fn transferred(&mut self, now: Time, (_, name): (FlowId, RequestId)) {

@@ -1,7 +1,7 @@
 //! Places requests on the replica with the least cost, and tracks their ends.
 
 use meridian_base::{RequestId, Time};
-use meridian_engine::{BLOCK_TOKENS, Work};
+use meridian_engine::Work;
 use meridian_routing::Outcome;
 
 use crate::event::Event;
@@ -21,7 +21,7 @@ impl World {
         {
             oracle.wait(id);
         } else {
-            let from = self.flights.get(id).map_or(0, |flight| usize::from(flight.region));
+            let from = self.flights.get(id).map_or(0, |flight| flight.region());
             self.end_at_client(id, from, self.now, Fate::Rejected);
         }
         self.place_all(&mut oracle);
@@ -59,17 +59,16 @@ impl World {
     fn cost(&self, oracle: &Oracle, id: RequestId, at: usize) -> Option<f64> {
         let flight = self.flights.get(id)?;
         let there = &self.replicas[at];
-        let prompt_blocks = (flight.prompt_tokens / BLOCK_TOKENS) as usize;
-        let prompt = &flight.blocks[..prompt_blocks.min(flight.blocks.len())];
+        let text = flight.text();
         let fit = Fit {
-            prompt: flight.prompt_tokens,
-            reply: flight.reply_tokens,
-            matched: there.engine.matched_blocks(prompt),
+            prompt: text.prompt_tokens,
+            reply: text.reply_tokens,
+            matched: there.engine.matched_blocks(text.prompt_blocks()),
         };
         if !oracle.fits(fit, at, there.engine.stats().kv_blocks) {
             return None;
         }
-        let rtt = self.network.rtt(usize::from(flight.region), there.hardware.region);
+        let rtt = self.network.rtt(flight.region(), there.hardware.region);
         let room =
             Room { replica: at, rtt: rtt.as_secs_f64(), per_token: per_prefill_token(there) };
         Some(oracle.cost(fit, room))
@@ -79,12 +78,10 @@ impl World {
         let now = self.now;
         let there = &self.replicas[replica];
         let Some(flight) = self.flights.get_mut(id) else { return };
-        let matched = there.engine.matched_blocks(&flight.blocks);
-        flight.attempt += 1;
-        flight.dispatches += 1;
-        flight.replica = Some(replica as u32);
-        let (attempt, from) = (flight.attempt, usize::from(flight.region));
-        let (prompt, reply) = (flight.prompt_tokens, flight.reply_tokens);
+        let (attempt, from) = (flight.dispatch(now, replica as u32, 0), flight.region());
+        let text = flight.text();
+        let matched = there.engine.matched_blocks(&text.blocks);
+        let (prompt, reply) = (text.prompt_tokens, text.reply_tokens);
         oracle.place(id, replica, Fit { prompt, reply, matched });
         let delay = self.network.one_way(from, there.hardware.region, id.0);
         let event = Event::Submit { id, replica: replica as u32, attempt };

@@ -5,7 +5,7 @@ use meridian_base::{Duration, Time};
 use crate::event::Event;
 use crate::news::Change;
 use crate::replica::Replica;
-use crate::scale::{Resize, Scaling, Seen};
+use crate::scale::{RegionUse, Resize, Scaling};
 use crate::world::World;
 
 impl World {
@@ -29,13 +29,13 @@ impl World {
         }
     }
 
-    fn seen(&self, region: usize) -> Seen {
+    fn seen(&self, region: usize) -> RegionUse {
         let here = |r: &&Replica| scales(r, region) && r.up && !r.leaving;
         let outstanding: u32 =
             self.replicas.iter().filter(here).map(|r| r.engine.stats().outstanding()).sum();
         let gateways = self.gateways.iter().filter(|g| g.up && g.region == region);
         let held: u32 = gateways.map(|g| g.machine.held_len()).sum();
-        Seen {
+        RegionUse {
             present: self.replicas.iter().filter(here).count() as u32,
             requests: outstanding + held,
             all: self.replicas.iter().filter(|replica| !replica.gone).count(),

@@ -107,7 +107,7 @@ impl World {
             return;
         }
         there.stopped = Some(Stopped::new(since));
-        for id in self.flights.ids(|f| f.entry == at && !f.streamed && !f.ending) {
+        for id in self.flights.ids(|f| f.entry() == at && f.may_move()) {
             self.queue.push(since + PATIENCE, Event::Impatient { id, gateway: at, since });
         }
         self.queue.push(since + GONE, Event::Gone { gateway: at, since });
@@ -198,7 +198,7 @@ impl World {
 
     /// A client gives up on a silent gateway.
     pub(super) fn impatient(&mut self, id: RequestId, gateway: u16, since: Time) {
-        let waits = |f: &&crate::flight::Flight| f.entry == gateway && !f.streamed && !f.ending;
+        let waits = |f: &&crate::flight::Flight| f.entry() == gateway && f.may_move();
         if self.flights.get(id).filter(waits).is_none() || !self.still_stopped(gateway, since) {
             return;
         }
@@ -216,10 +216,11 @@ impl World {
         if !self.still_stopped(gateway, since) {
             return;
         }
-        for id in self.flights.ids(|f| f.peer == Some(gateway) && !f.streamed && !f.ending) {
+        for id in self.flights.ids(|f| f.peer() == Some(gateway) && f.may_move()) {
             self.abandon(id);
             let Some(flight) = self.flights.get(id) else { continue };
-            let (entry, attempt, outcome) = (flight.entry, flight.attempt, Outcome::ReplicaError);
+            let (entry, attempt, outcome) =
+                (flight.entry(), flight.attempt(), Outcome::ReplicaError);
             self.queue.push(self.now, Event::Ended { id, gateway: entry, attempt, outcome });
         }
     }
@@ -243,12 +244,12 @@ impl World {
         let Some(replica) = known else { return };
         // A held request was there with an earlier attempt.
         let here = |f: &crate::flight::Flight| {
-            let there = f.replica == Some(replica) && f.held_since.is_none();
-            there && f.peer.unwrap_or(f.entry) == gateway && !f.ending
+            let there = f.replica() == Some(replica) && !f.is_held();
+            there && f.sender() == gateway && !f.is_ending()
         };
         for id in self.flights.ids(here) {
             let Some(flight) = self.flights.get(id) else { continue };
-            let (attempt, started) = (flight.attempt, flight.streamed);
+            let (attempt, started) = (flight.attempt(), flight.has_streamed());
             let at = if started { self.now + GRACE } else { self.now };
             self.queue.push(at, Event::Broken { id, gateway, replica, attempt });
         }
@@ -257,20 +258,19 @@ impl World {
     /// Gives up an attempt, unless its replica has resumed or another attempt is in progress.
     pub(super) fn broken(&mut self, id: RequestId, gateway: u16, replica: u32, attempt: u32) {
         let same = |f: &&crate::flight::Flight| {
-            f.attempt == attempt && f.replica == Some(replica) && f.held_since.is_none()
+            f.attempt() == attempt && f.replica() == Some(replica) && !f.is_held()
         };
         let silent = self.replicas[replica as usize].stopped.is_some();
         if !silent || self.flights.get(id).filter(same).is_none() {
             return;
         }
         // The gateway ends a split attempt when it gets the event below.
-        if self.flights.get(id).is_some_and(|flight| flight.split.is_none()) {
+        if self.flights.get(id).is_some_and(|flight| flight.split().is_none()) {
             self.abort(id, replica);
         }
         let Some(flight) = self.flights.get_mut(id) else { return };
         // Messages pending in the replica's sockets no longer count.
-        flight.attempt += 1;
-        let attempt = flight.attempt;
+        let attempt = flight.next_attempt();
         let outcome = self.failure(id, Outcome::Unreached);
         self.queue.push(self.now, Event::Ended { id, gateway, attempt, outcome });
     }

@@ -9,12 +9,13 @@
 
 mod engines;
 
-use meridian_base::{Duration, RequestId, Time};
+use meridian_base::{RequestId, Time};
 use meridian_routing::{Outcome, Usage};
 
 use crate::event::Event;
+use crate::flight::Flight;
 use crate::network::CONNECT_TIMEOUT;
-use crate::report::{Fate, Record};
+use crate::report::Fate;
 use crate::world::World;
 
 /// Legs of a request's way, to name its messages by.
@@ -38,20 +39,20 @@ impl World {
             return;
         }
         let Some(flight) = self.flights.get(id) else { return };
-        let region = usize::from(flight.region);
-        let Some(gateway) = self.nearest_gateway(region, flight.session) else {
+        let region = flight.region();
+        let Some(gateway) = self.nearest_gateway(region, flight.request().session) else {
             // No gateway answers: the client gives up after a connect timeout.
             self.queue.push(self.now + CONNECT_TIMEOUT, Event::Over { id, fate: Fate::Lost });
             if let Some(flight) = self.flights.get_mut(id) {
-                flight.ending = true;
+                flight.give_up();
             }
             return;
         };
         let place = self.gateways[usize::from(gateway)].region;
         let delay = self.delay(region, place, id, leg::ENTER);
         let Some(flight) = self.flights.get_mut(id) else { return };
-        flight.entry = gateway;
-        let attempt = flight.attempt;
+        flight.enter(gateway);
+        let attempt = flight.attempt();
         self.queue.push(self.now + delay, Event::Arrive { id, gateway, attempt });
     }
 
@@ -73,7 +74,7 @@ impl World {
 
     /// The gateway that dispatched the current attempt.
     fn sender(&self, id: RequestId, attempt: u32) -> Option<u16> {
-        let flight = self.flights.get(id).filter(|f| f.attempt == attempt)?;
+        let flight = self.flights.get(id).filter(|f| f.attempt() == attempt)?;
         Some(flight.sender())
     }
 
@@ -82,19 +83,18 @@ impl World {
         // An engine's process may be late: nothing leaves it before now.
         let at = at.max(self.now) + self.delay(from, to, id, leg);
         let Some(flight) = self.flights.get_mut(id) else { return at };
-        flight.last_message = flight.last_message.max(at);
-        flight.last_message
+        flight.message(at)
     }
 
     pub(super) fn first(&mut self, id: RequestId, gateway: u16, attempt: u32) {
-        let Some(flight) = self.flights.get(id).filter(|f| f.attempt == attempt) else { return };
+        let Some(flight) = self.flights.get(id).filter(|f| f.attempt() == attempt) else { return };
         if !self.gateways[usize::from(gateway)].up {
             return;
         }
-        let (entry, peer) = (flight.entry, flight.peer);
+        let (entry, peer) = (flight.entry(), flight.peer());
         let here = self.gateways[usize::from(gateway)].region;
         if let Some(flight) = self.flights.get_mut(id) {
-            flight.streamed = true;
+            flight.stream();
         }
         self.tell_machine(gateway, meridian_routing::Input::FirstToken(id));
         if peer == Some(gateway) {
@@ -108,33 +108,33 @@ impl World {
     }
 
     fn first_to_client(&mut self, id: RequestId, from: usize, at: Time) {
-        let Some(region) = self.flights.get(id).map(|f| usize::from(f.region)) else { return };
+        let Some(region) = self.flights.get(id).map(Flight::region) else { return };
         let at = self.along(id, from, region, at, leg::OVER);
         if let Some(flight) = self.flights.get_mut(id) {
-            flight.first_token.get_or_insert(at);
+            flight.first_token_at(at);
         }
     }
 
     pub(super) fn ended(&mut self, id: RequestId, gateway: u16, attempt: u32, outcome: Outcome) {
-        let Some(flight) = self.flights.get(id).filter(|f| f.attempt == attempt) else { return };
+        let Some(flight) = self.flights.get(id).filter(|f| f.attempt() == attempt) else { return };
         if !self.gateways[usize::from(gateway)].up {
             return;
         }
-        if flight.sender() == gateway && flight.split.is_some_and(|split| split.prefilling) {
+        if flight.sender() == gateway && flight.split().is_some_and(|split| split.prefilling) {
             self.prefill_failed(id, gateway, outcome);
             return;
         }
-        let forwarded_here = flight.peer == Some(gateway);
+        let forwarded_here = flight.peer() == Some(gateway);
         let failed = !matches!(outcome, Outcome::Done | Outcome::ClientError);
-        let retry = failed && !flight.streamed;
+        let retry = failed && !flight.has_streamed();
         let usage = (outcome == Outcome::Done).then_some(Usage {
-            prompt_tokens: flight.prompt_tokens,
-            cached_tokens: self.said_of_cache(flight.cached),
-            completion_tokens: flight.reply_tokens,
+            prompt_tokens: flight.text().prompt_tokens,
+            cached_tokens: self.said_of_cache(flight.cached()),
+            completion_tokens: flight.text().reply_tokens,
             prefill_us: None,
         });
         // The claim of a split one was weighed when its prompt was computed.
-        if outcome == Outcome::Done && flight.split.is_none() {
+        if outcome == Outcome::Done && flight.split().is_none() {
             self.weigh_claim(id, gateway);
         }
         self.decode_ended(id, gateway, outcome);
@@ -148,8 +148,7 @@ impl World {
         } else if !retry {
             self.answer(id, gateway, outcome);
         } else if let Some(flight) = self.flights.get_mut(id) {
-            flight.peer = None;
-            flight.replica = None;
+            flight.come_back();
         }
         self.tell_machine(gateway, input);
         self.drive(gateway);
@@ -159,14 +158,14 @@ impl World {
     /// tell them.
     fn extended(&self, id: RequestId) -> Option<Vec<u64>> {
         let flight = self.flights.get(id)?;
-        flight.own_blocks.is_none().then(|| flight.blocks.clone())
+        flight.text().own_blocks.is_none().then(|| flight.text().blocks.clone())
     }
 
     /// The peer's own id of the replica that served, for the gateway that forwarded.
     fn served(&self, id: RequestId, gateway: u16) -> Option<meridian_base::ReplicaId> {
         let flight = self.flights.get(id)?;
-        let peer = flight.peer.filter(|p| *p != gateway)?;
-        self.gateways[usize::from(peer)].id_of(flight.replica?)
+        let peer = flight.peer().filter(|p| *p != gateway)?;
+        self.gateways[usize::from(peer)].id_of(flight.replica()?)
     }
 
     /// A peer relays the end of an answer, unless it retries elsewhere itself.
@@ -181,7 +180,7 @@ impl World {
         if retry {
             return;
         }
-        let Some(entry) = self.flights.get(id).map(|f| f.entry) else { return };
+        let Some(entry) = self.flights.get(id).map(|f| f.entry()) else { return };
         let here = self.gateways[usize::from(gateway)].region;
         let there = self.gateways[usize::from(entry)].region;
         let (at, outcome) = match self.network.passes(here, there) {
@@ -204,11 +203,9 @@ impl World {
 
     /// The end of a request travels to its client.
     pub(super) fn end_at_client(&mut self, id: RequestId, from: usize, at: Time, fate: Fate) {
-        let Some(flight) = self.flights.get_mut(id).filter(|f| !f.ending) else { return };
-        let region = usize::from(flight.region);
-        // Messages of any attempt no longer count.
-        flight.ending = true;
-        flight.attempt += 1;
+        let Some(flight) = self.flights.get_mut(id).filter(|f| !f.is_ending()) else { return };
+        let region = flight.region();
+        flight.end();
         let at = self.along(id, from, region, at, leg::OVER);
         self.queue.push(at, Event::Over { id, fate });
     }
@@ -218,44 +215,19 @@ impl World {
             self.violated(format!("{id} ended twice"));
             return;
         };
-        if fate == Fate::Done && flight.first_token.is_none() {
+        if fate == Fate::Done && !flight.has_first_token() {
             self.violated(format!("{id} was answered without a first token"));
         }
         if fate == Fate::Done && self.counts(self.now) {
             self.report.done_in_window += 1;
-            self.report.tokens_in_window += u64::from(flight.reply_tokens);
+            self.report.tokens_in_window += u64::from(flight.text().reply_tokens);
         }
-        if self.counts(flight.sent) {
-            let record = self.record(&flight, fate);
-            self.report.requests.push(record);
+        if self.counts(flight.request().sent) {
+            let served = flight.replica().map(|r| self.replicas[r as usize].hardware.region as u16);
+            self.report.requests.push(flight.record(self.now, served, fate));
         }
-        self.request_ended(flight.program, flight.node, fate == Fate::Done);
-    }
-
-    fn record(&self, flight: &crate::flight::Flight, fate: Fate) -> Record {
-        let served = flight.replica.map(|r| self.replicas[r as usize].hardware.region as u16);
-        Record {
-            sent: flight.sent,
-            region: flight.region,
-            served: served.unwrap_or(flight.region),
-            replica: flight.replica.unwrap_or(u32::MAX),
-            load: flight.load,
-            fate,
-            forwarded: flight.forwarded,
-            attempts: flight.dispatches.min(255) as u8,
-            ttft: flight.first_token.map_or(Duration::ZERO, |at| at.since(flight.sent)),
-            e2e: self.now.since(flight.sent),
-            held: flight.held,
-            held_away: flight.held_away,
-            sent_back: flight.sent_back,
-            crossing: flight.crossing,
-            prompt_tokens: flight.prompt_tokens,
-            cached_tokens: flight.cached,
-            matched_tokens: flight.matched,
-            reply_tokens: flight.reply_tokens,
-            slo: flight.slo,
-            session: flight.session,
-        }
+        let request = flight.request();
+        self.request_ended(request.program, request.node, fate == Fate::Done);
     }
 
     /// Ways out of a gateway, used by its outputs.
@@ -269,7 +241,8 @@ impl World {
         let here = self.gateways[usize::from(gateway)].region;
         let there = self.replicas[replica as usize].hardware.region;
         if self.network.passes(here, there) {
-            let prefills = self.flights.get(id).and_then(|f| f.split).is_some_and(|s| s.prefilling);
+            let prefills =
+                self.flights.get(id).and_then(|f| f.split()).is_some_and(|s| s.prefilling);
             let leg = if prefills { leg::PREFILL } else { leg::SUBMIT };
             let delay = self.delay(here, there, id, leg);
             self.queue.push(self.now + delay, Event::Submit { id, replica, attempt });

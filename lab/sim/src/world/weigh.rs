@@ -16,13 +16,12 @@ impl World {
     /// Judges the prediction for a request whose end is about to be reported to its gateway.
     pub(super) fn weigh_claim(&mut self, id: RequestId, gateway: u16) {
         let Some(flight) = self.flights.get(id).filter(|_| self.paranoid) else { return };
-        let sent_by = flight.peer.unwrap_or(flight.entry);
-        if sent_by != gateway || flight.matched < JUDGED_FROM {
+        if flight.sender() != gateway || flight.matched() < JUDGED_FROM {
             return;
         }
-        let found = (f64::from(flight.cached) / f64::from(flight.matched)).min(1.0);
+        let found = (f64::from(flight.cached()) / f64::from(flight.matched())).min(1.0);
         let there = &mut self.gateways[usize::from(gateway)];
-        let Some(own) = flight.replica.and_then(|replica| there.id_of(replica)) else { return };
+        let Some(own) = flight.replica().and_then(|replica| there.id_of(replica)) else { return };
         let trust = f64::from(there.machine.replicas().row(own).trust);
         let excess = there.claims.weigh(own, trust, found);
         if excess > MOST {

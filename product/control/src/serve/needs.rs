@@ -99,15 +99,15 @@ fn entry<'a>(regions: &'a mut BTreeMap<String, RegionStatus>, name: &str) -> &'a
 
 /// One replica, as seen by all gateways together.
 #[derive(Default)]
-struct Seen {
+struct ReplicaSeen {
     is_up: bool,
     utilisation: f64,
     running: u32,
     pending: u32,
 }
 
-fn loads<'a>(reports: &Reported<'a>) -> BTreeMap<&'a str, Seen> {
-    let mut loads: BTreeMap<&str, Seen> = BTreeMap::new();
+fn loads<'a>(reports: &Reported<'a>) -> BTreeMap<&'a str, ReplicaSeen> {
+    let mut loads: BTreeMap<&str, ReplicaSeen> = BTreeMap::new();
     for (name, load) in reports.values().flat_map(|report| &report.replicas) {
         let Load { seen, utilisation, running, pending } = load;
         let one = loads.entry(name).or_default();
@@ -130,7 +130,7 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, one: &Seen) {
+    fn add(&mut self, one: &ReplicaSeen) {
         self.seen += 1;
         self.work.add(one.utilisation, one.running, one.pending);
     }
@@ -149,7 +149,7 @@ mod tests {
     }
 
     fn load(utilisation: f32, running: u32, pending: u32) -> Load {
-        let seen = registry::Seen { state: "up".into(), ..registry::Seen::default() };
+        let seen = registry::ReplicaSeen { state: "up".into(), ..registry::ReplicaSeen::default() };
         Load { seen, utilisation, running, pending }
     }
 

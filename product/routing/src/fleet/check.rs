@@ -2,9 +2,9 @@
 
 use meridian_base::ReplicaId;
 
-use super::Fleet;
+use super::OwnReplicas;
 
-impl Fleet {
+impl OwnReplicas {
     /// Checks the invariants between events. `legs_at` counts the requests that will come to a
     /// replica after their prefill, that fetch their KV there, and whose KV it holds.
     ///

@@ -21,8 +21,8 @@ fn replica(role: Role, models: &[u16]) -> Replica {
     Replica::new(spec, BreakerConfig::default(), 0.1)
 }
 
-fn fleet() -> Fleet {
-    let mut fleet = Fleet::new(Admission::Blind);
+fn fleet() -> OwnReplicas {
+    let mut fleet = OwnReplicas::new(Admission::Blind);
     let interval = Duration::from_millis(100);
     fleet.join(Time::ZERO, ReplicaId(3), replica(Role::Both, &[0, 1]), interval);
     fleet.join(Time::ZERO, ReplicaId(1), replica(Role::Both, &[0]), interval);
@@ -31,7 +31,7 @@ fn fleet() -> Fleet {
     fleet
 }
 
-fn check(fleet: &Fleet) {
+fn check(fleet: &OwnReplicas) {
     fleet.check_invariants(|_| (0, 0, 0));
 }
 

@@ -17,7 +17,7 @@ fn at(ms: u64) -> Time {
 #[test]
 fn looks_again_until_empty() {
     let mut queue =
-        Queue::new(HeldConfig { promise: Duration::from_secs(2), ..HeldConfig::default() });
+        WaitingQueue::new(HeldConfig { promise: Duration::from_secs(2), ..HeldConfig::default() });
     assert_eq!(queue.next_event(), None);
     queue.push(at(0), &request(1), at(0)).unwrap();
     queue.check_invariants(1);
@@ -42,7 +42,7 @@ fn looks_again_until_empty() {
 // After a search in vain the next one waits for capacity that grows, for a peer, or for time.
 #[test]
 fn a_search_in_vain_waits_for_a_reason() {
-    let mut queue = Queue::new(HeldConfig::default());
+    let mut queue = WaitingQueue::new(HeldConfig::default());
     queue.push(at(0), &request(1), at(0)).unwrap();
     let rows = vec![Row::default(); 2];
     assert!(queue.is_search_due(at(0)) && queue.took(1).is_none());
@@ -68,7 +68,7 @@ fn a_search_in_vain_waits_for_a_reason() {
 #[test]
 #[should_panic(expected = "leaves the queue once")]
 fn a_request_leaves_once() {
-    let mut queue = Queue::new(HeldConfig::default());
+    let mut queue = WaitingQueue::new(HeldConfig::default());
     queue.push(at(0), &request(1), at(0)).unwrap();
     queue.release(&request(1));
     queue.release(&request(1));

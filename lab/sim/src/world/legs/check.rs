@@ -3,7 +3,7 @@
 use meridian_base::RequestId;
 use meridian_routing::Role;
 
-use crate::legs::{Handoff, Stage};
+use crate::legs::Handoff;
 use crate::world::World;
 
 impl World {
@@ -31,22 +31,21 @@ impl World {
     /// Checks that attempts, engines and fabric agree on the KV under way.
     pub(in crate::world) fn check_legs(&mut self) {
         let count = |of: &dyn Fn(&Handoff) -> bool| {
-            self.legs.handoffs.values().filter(|handoff| of(handoff)).count()
+            self.legs.all().filter(|(_, handoff)| of(handoff)).count()
         };
-        let moving = count(&|handoff| matches!(handoff.stage, Stage::Moving(_)));
-        let (flows, mut wrong) = (self.legs.cards.fabric.network.len() as usize, Vec::new());
+        let moving = count(&Handoff::is_moving);
+        let (flows, mut wrong) = (self.legs.transfers(), Vec::new());
         if moving != flows {
             wrong.push(format!("{moving} attempts fetch KV, in {flows} transfers"));
         }
         for (at, replica) in self.replicas.iter().enumerate() {
-            let here = |handoff: &Handoff| handoff.to == at as u32;
+            let here = |handoff: &Handoff| handoff.to() == at as u32;
             let waits = |handoff: &Handoff| {
-                here(handoff)
-                    && matches!(handoff.stage, Stage::Asked | Stage::Moving(_) | Stage::Landed)
+                let crosses = handoff.is_moving() || handoff.has_landed();
+                here(handoff) && (handoff.has_asked() || crosses)
             };
             let least = count(&waits) as u32;
-            let most =
-                least + count(&|handoff| here(handoff) && handoff.stage == Stage::Fetched) as u32;
+            let most = least + count(&|handoff| here(handoff) && handoff.is_fetched()) as u32;
             let deferred = replica.engine.stats().deferred;
             if replica.up && !(least..=most).contains(&deferred) {
                 wrong.push(format!(
@@ -79,7 +78,7 @@ impl World {
         }
         let replicas = &self.replicas;
         let runs = |at: u32| replicas[at as usize].answers();
-        let left = self.legs.handoffs.values().filter(|h| runs(h.from) && runs(h.to)).count();
+        let left = self.legs.all().filter(|(_, h)| runs(h.from()) && runs(h.to())).count();
         if left > 0 {
             wrong.push(format!("{left} split attempts never ended"));
         }

@@ -7,19 +7,19 @@ use meridian_base::{Duration, RequestId, mix};
 use meridian_engine::Input;
 
 use crate::event::Event;
-use crate::legs::{Handoff, Message, Stage};
+use crate::legs::{Handoff, Message};
 use crate::report::Crossing;
 use crate::world::World;
 
 impl World {
     /// A message reaches an engine, or a timer of it fires.
     pub(in crate::world) fn kv(&mut self, name: RequestId, replica: u32, message: Message) {
-        let handoff = self.legs.handoffs.get(&name).copied();
+        let handoff = self.legs.get(name);
         let there = &self.replicas[replica as usize];
         if !there.up {
             // Only a question is answered, by a reset.
             if let Some(handoff) = handoff.filter(|_| message == Message::Read) {
-                self.tell_engine(name, handoff.to, Message::Failed);
+                self.tell_engine(name, handoff.to(), Message::Failed);
             }
             return;
         }
@@ -30,7 +30,7 @@ impl World {
             (Message::Read, Some(handoff)) => self.read(name, handoff),
             (Message::Beat, Some(handoff)) => self.beat(name, handoff),
             (Message::Fetched, Some(handoff)) => self.kv_fetched(name, handoff),
-            (Message::Failed, Some(handoff)) if handoff.stage == Stage::Asked => {
+            (Message::Failed, Some(handoff)) if handoff.has_asked() => {
                 self.input(replica, Input::FetchFailed { id: name, recompute: false });
             }
             _ => {}
@@ -47,8 +47,8 @@ impl World {
 
     /// A decode leg is in its engine: until it has its KV, that engine extends the lease.
     pub(in crate::world) fn start_beats(&mut self, name: RequestId) {
-        if let Some(handoff) = self.legs.handoffs.get(&name) {
-            let replica = handoff.to;
+        if let Some(handoff) = self.legs.get(name) {
+            let replica = handoff.to();
             let every = self.replicas[replica as usize].hardware.transfer.lease / 6;
             let message = Message::Beat;
             self.queue.push(self.now + every, Event::Kv { name, replica, message });
@@ -56,7 +56,7 @@ impl World {
     }
 
     fn beat(&mut self, name: RequestId, handoff: Handoff) {
-        if handoff.stage != Stage::Fetched {
+        if !handoff.is_fetched() {
             self.tell_holder(name, handoff, Message::Renew);
             self.start_beats(name);
         }
@@ -64,30 +64,28 @@ impl World {
 
     /// An engine is asked for KV that it may hold.
     fn read(&mut self, name: RequestId, handoff: Handoff) {
-        let Handoff { from, to, bytes, stage, .. } = handoff;
-        if stage != Stage::Asked {
+        if !handoff.has_asked() {
             return;
         }
-        if self.replicas[from as usize].engine.held_blocks(name).is_none() {
-            self.tell_engine(name, to, Message::Failed);
-        } else if self.legs.cards.passes(from, to) {
-            let flow = self.legs.cards.begin(self.now, name, (from, to), bytes);
-            self.legs.set(name, Stage::Moving(flow));
+        if self.replicas[handoff.from() as usize].engine.held_blocks(name).is_none() {
+            self.tell_engine(name, handoff.to(), Message::Failed);
+        } else {
+            self.legs.cross(name, self.now);
         }
     }
 
     fn kv_fetched(&mut self, name: RequestId, handoff: Handoff) {
-        if handoff.stage != Stage::Landed {
+        if !handoff.has_landed() {
             return;
         }
-        self.legs.set(name, Stage::Fetched);
-        if let Some(flight) = self.flights.get_mut(handoff.request) {
-            let time = self.now.since(handoff.asked);
-            let (from, bytes) = (handoff.from, handoff.bytes as u64);
-            flight.crossing = Some(Crossing { from, bytes, time });
+        self.legs.fetch(name);
+        if let Some(flight) = self.flights.get_mut(handoff.request()) {
+            let time = handoff.time(self.now);
+            let (from, bytes) = (handoff.from(), handoff.bytes() as u64);
+            flight.crossed(Crossing { from, bytes, time });
         }
         self.tell_holder(name, handoff, Message::Release);
-        self.input(handoff.to, Input::Fetched(name));
+        self.input(handoff.to(), Input::Fetched(name));
     }
 
     /// Sends a message to the engine that holds the KV, if the network lets it and an answer pass.
@@ -97,9 +95,9 @@ impl World {
         handoff: Handoff,
         message: Message,
     ) {
-        let region = self.replicas[handoff.from as usize].hardware.region;
+        let region = self.replicas[handoff.from() as usize].hardware.region;
         if self.network.passes(region, region) {
-            self.tell_engine(name, handoff.from, message);
+            self.tell_engine(name, handoff.from(), message);
         }
     }
 

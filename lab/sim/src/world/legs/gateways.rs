@@ -5,8 +5,7 @@ use meridian_base::{ReplicaId, RequestId, Time};
 use meridian_routing::{Input, Outcome, Role, Usage};
 
 use crate::event::Event;
-use crate::legs::{Message, Stage};
-use crate::report::Crossing;
+use crate::legs::Message;
 use crate::world::World;
 
 impl World {
@@ -18,7 +17,6 @@ impl World {
         (from, to): (ReplicaId, ReplicaId),
         matched: u32,
     ) {
-        let now = self.now;
         let known = |own: ReplicaId| {
             self.gateways[usize::from(gateway)].knows.get(own.index()).copied().flatten()
         };
@@ -28,14 +26,7 @@ impl World {
         };
         self.check_pair(id, from, to);
         let Some(flight) = self.flights.get_mut(id) else { return };
-        flight.leave_queue(now);
-        flight.attempt += 1;
-        flight.dispatches += 1;
-        flight.replica = Some(from);
-        flight.matched = matched;
-        flight.split = Some(self.legs.begin(id, from, to));
-        flight.crossing = Some(Crossing { from, ..Crossing::default() });
-        let attempt = flight.attempt;
+        let attempt = flight.dispatch_pair(self.now, self.legs.begin(id, from, to), matched);
         self.send_to_replica(id, gateway, from, attempt);
     }
 
@@ -48,14 +39,14 @@ impl World {
         attempt: u32,
         since: Time,
     ) {
-        let Some(flight) = self.flights.get(id).filter(|f| f.attempt == attempt) else { return };
-        let Some(split) = flight.split.filter(|split| split.prefilling) else { return };
+        let Some(flight) = self.flights.get(id).filter(|f| f.attempt() == attempt) else { return };
+        let Some(split) = flight.split().filter(|split| split.prefilling) else { return };
         if !self.gateways[usize::from(gateway)].up {
             return;
         }
         let usage = Usage {
-            prompt_tokens: flight.prompt_tokens,
-            cached_tokens: self.said_of_cache(flight.cached),
+            prompt_tokens: flight.text().prompt_tokens,
+            cached_tokens: self.said_of_cache(flight.cached()),
             completion_tokens: 1,
             prefill_us: None,
         };
@@ -73,15 +64,9 @@ impl World {
 
     fn send_decode_leg(&mut self, id: RequestId, gateway: u16) {
         let Some(flight) = self.flights.get_mut(id) else { return };
-        let Some(split) = &mut flight.split else { return };
-        split.prefilling = false;
-        let (name, to) = (split.name, split.to);
-        // Messages of the prefill leg, such as a reset, no longer count.
-        flight.attempt += 1;
-        flight.replica = Some(to);
-        let attempt = flight.attempt;
-        self.legs.set(name, Stage::Waiting);
-        self.send_to_replica(id, gateway, to, attempt);
+        let Some((split, attempt)) = flight.goes_to_decode() else { return };
+        self.legs.wait(split.name);
+        self.send_to_replica(id, gateway, split.to, attempt);
     }
 
     /// A prefill leg failed: the machine decides again.
@@ -93,7 +78,7 @@ impl World {
     ) {
         self.end_split(id);
         if let Some(flight) = self.flights.get_mut(id) {
-            flight.replica = None;
+            flight.leave_replica();
         }
         self.tell_machine(gateway, Input::PrefillFailed { id, outcome });
         self.drive(gateway);
@@ -101,7 +86,7 @@ impl World {
 
     /// Ends a request's split attempt, if it has one. Its engine learns that the connection is closed.
     pub(in crate::world) fn end_split(&mut self, id: RequestId) {
-        let Some(split) = self.flights.get_mut(id).and_then(|flight| flight.split.take()) else {
+        let Some(split) = self.flights.get_mut(id).and_then(|flight| flight.take_split()) else {
             return;
         };
         if self.legs.follows(split.name) {
@@ -111,7 +96,7 @@ impl World {
 
     /// The decode leg of a request ended at its gateway.
     pub(in crate::world) fn decode_ended(&mut self, id: RequestId, gateway: u16, outcome: Outcome) {
-        let split = self.flights.get(id).filter(|f| f.sender() == gateway).and_then(|f| f.split);
+        let split = self.flights.get(id).filter(|f| f.sender() == gateway).and_then(|f| f.split());
         let Some(split) = split else { return };
         self.end_split(id);
         if outcome == Outcome::Unreached {
@@ -143,7 +128,7 @@ impl World {
     /// The outcome of a failed attempt: exactly, if it is split. A whole one has only one kind of
     /// failure, after which the request goes to any other replica.
     pub(in crate::world) fn failure(&self, id: RequestId, exactly: Outcome) -> Outcome {
-        let split = self.flights.get(id).is_some_and(|flight| flight.split.is_some());
+        let split = self.flights.get(id).is_some_and(|flight| flight.split().is_some());
         if split { exactly } else { Outcome::ReplicaError }
     }
 }

@@ -5,7 +5,7 @@ use meridian_engine::{BLOCK_TOKENS, Output, Refusal, StopReason};
 use meridian_routing::Outcome;
 
 use crate::event::Event;
-use crate::legs::{HANDSHAKE, Handoff, Message, Stage};
+use crate::legs::{HANDSHAKE, Handoff, Message};
 use crate::world::World;
 
 impl World {
@@ -14,22 +14,22 @@ impl World {
             self.report.leases_expired += 1;
         }
         let name = output.id();
-        let Some(handoff) = self.legs.handoffs.get(&name).copied() else { return };
-        match replica == handoff.from {
+        let Some(handoff) = self.legs.get(name) else { return };
+        match replica == handoff.from() {
             true => self.prefill_said(name, handoff, output),
             false => self.decode_said(name, handoff, output),
         }
     }
 
     fn prefill_said(&mut self, name: RequestId, handoff: Handoff, output: Output) {
-        let Handoff { request: id, from, .. } = handoff;
+        let (id, from) = (handoff.request(), handoff.from());
         match output {
             Output::Finished { why: StopReason::Stop | StopReason::Length, at, usage, .. } => {
                 let at = self.replicas[from as usize].wall(at);
                 let current = self.flights.get_mut(id);
-                let current = current.filter(|f| f.split.is_some_and(|split| split.name == name));
+                let current = current.filter(|f| f.split().is_some_and(|split| split.name == name));
                 if let Some(flight) = current {
-                    flight.cached = usage.cached_tokens;
+                    flight.found(usage.cached_tokens);
                     self.stream_prefilled(from, id, at);
                 }
             }
@@ -42,7 +42,7 @@ impl World {
     }
 
     fn decode_said(&mut self, name: RequestId, handoff: Handoff, output: Output) {
-        let Handoff { request: id, to, .. } = handoff;
+        let (id, to) = (handoff.request(), handoff.to());
         let wall = |at: Time| self.replicas[to as usize].wall(at);
         match output {
             Output::Deferred { missing_blocks, .. } => self.ask_for_kv(name, missing_blocks),
@@ -71,12 +71,11 @@ impl World {
     /// A decode leg has KV for its prompt, and asks for the blocks that it lacks.
     fn ask_for_kv(&mut self, name: RequestId, missing_blocks: u32) {
         let now = self.now;
-        let Some(handoff) = self.legs.handoffs.get_mut(&name) else { return };
-        let to = handoff.to;
+        let Some(handoff) = self.legs.get(name) else { return };
+        let to = handoff.to();
         let model = &self.replicas[to as usize].hardware.engine.profile.model;
-        handoff.bytes = f64::from(missing_blocks * BLOCK_TOKENS) * model.kv_bytes(1);
-        (handoff.stage, handoff.asked) = (Stage::Asked, now);
-        let handoff = *handoff;
+        let bytes = f64::from(missing_blocks * BLOCK_TOKENS) * model.kv_bytes(1);
+        self.legs.ask(name, now, bytes);
         self.tell_holder(name, handoff, Message::Read);
         // If no answer comes, because the other engine is suspended or the path is cut, it gives up.
         let event = Event::Kv { name, replica: to, message: Message::Failed };
@@ -86,7 +85,7 @@ impl World {
     /// A decode leg has left its engine, which frees the KV elsewhere if it `frees` any.
     fn leg_ended(&mut self, name: RequestId, handoff: Handoff, frees: bool) {
         self.legs.end(self.now, name);
-        if frees && handoff.stage != Stage::Fetched {
+        if frees && !handoff.is_fetched() {
             self.tell_holder(name, handoff, Message::Release);
         }
     }

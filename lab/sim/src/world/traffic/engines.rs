@@ -21,10 +21,10 @@ impl World {
         }
         self.check_place(id, self.replicas[at].hardware.region, "run in");
         let there = &mut self.replicas[at];
-        let Some(flight) = self.flights.get(id).filter(|f| f.attempt == attempt) else {
+        let Some(flight) = self.flights.get(id).filter(|f| f.attempt() == attempt) else {
             return;
         };
-        let split = flight.split;
+        let split = flight.split();
         if split.is_some_and(|split| !self.legs.follows(split.name)) {
             // The replica was lost and is back: a reset is on its way to the gateway.
             return;
@@ -34,10 +34,10 @@ impl World {
         let prefills = matches!(leg, engine::Leg::Prefill { .. });
         let submission = engine::Submission {
             id: split.map_or(id, |split| split.name),
-            prompt_tokens: flight.prompt_tokens,
-            reply_tokens: flight.reply_tokens,
-            max_tokens: if prefills { 1 } else { flight.reply_tokens },
-            blocks: flight.blocks.clone(),
+            prompt_tokens: flight.text().prompt_tokens,
+            reply_tokens: flight.text().reply_tokens,
+            max_tokens: if prefills { 1 } else { flight.text().reply_tokens },
+            blocks: flight.text().blocks.clone(),
         };
         let now = there.clock(self.now);
         there.engine.handle(now, engine::Input::SubmitLeg(submission, leg));
@@ -64,7 +64,7 @@ impl World {
     /// request must not meet itself. A suspended replica learns of it before anything else. A split
     /// attempt ends with that.
     pub(in crate::world) fn abort(&mut self, id: RequestId, replica: u32) {
-        match self.flights.get(id).and_then(|flight| flight.split) {
+        match self.flights.get(id).and_then(|flight| flight.split()) {
             Some(_) => self.end_split(id),
             None => self.abort_as(id, replica),
         }
@@ -139,7 +139,7 @@ impl World {
             engine::Output::Finished { id, at, usage, .. } => {
                 let at = there.wall(at);
                 if let Some(flight) = self.flights.get_mut(id) {
-                    flight.cached = usage.cached_tokens;
+                    flight.found(usage.cached_tokens);
                 }
                 self.stream_end(replica, id, at, Outcome::Done);
             }
@@ -153,7 +153,7 @@ impl World {
     /// The answer of a prefill leg returns to its gateway.
     pub(in crate::world) fn stream_prefilled(&mut self, replica: u32, id: RequestId, at: Time) {
         let from = self.replicas[replica as usize].hardware.region;
-        let Some(attempt) = self.flights.get(id).map(|f| f.attempt) else { return };
+        let Some(attempt) = self.flights.get(id).map(|f| f.attempt()) else { return };
         let Some(gateway) = self.sender(id, attempt) else { return };
         let to = self.gateways[usize::from(gateway)].region;
         if !self.network.passes(from, to) {
@@ -172,7 +172,7 @@ impl World {
             self.first_to_client(id, from, at);
             return;
         }
-        let Some(attempt) = self.flights.get(id).map(|f| f.attempt) else { return };
+        let Some(attempt) = self.flights.get(id).map(|f| f.attempt()) else { return };
         let Some(gateway) = self.sender(id, attempt) else { return };
         let at = self.along(id, from, self.gateways[usize::from(gateway)].region, at, leg::FIRST);
         self.queue.push(at, Event::First { id, gateway, attempt });
@@ -190,7 +190,7 @@ impl World {
             self.oracle_ended(replica, id, from, at, outcome);
             return;
         }
-        let Some(attempt) = self.flights.get(id).map(|f| f.attempt) else { return };
+        let Some(attempt) = self.flights.get(id).map(|f| f.attempt()) else { return };
         let Some(gateway) = self.sender(id, attempt) else { return };
         let to = self.gateways[usize::from(gateway)].region;
         let (at, outcome) = match self.network.passes(from, to) {
