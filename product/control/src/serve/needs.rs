@@ -149,7 +149,7 @@ mod tests {
     }
 
     fn load(utilisation: f32, running: u32, pending: u32) -> Load {
-        let seen = registry::ReplicaSeen { state: "up".into(), ..registry::ReplicaSeen::default() };
+        let seen = registry::Seen { state: "up".into(), ..registry::Seen::default() };
         Load { seen, utilisation, running, pending }
     }
 
