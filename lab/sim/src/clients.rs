@@ -9,7 +9,7 @@ use meridian_base::{Duration, Time, mix};
 use meridian_workload::{Day, Generator, Piece, Program, ProgramKey, Reply, Segment, Walk};
 
 use crate::granularity::Granularity;
-use crate::request::{ClientRequest, Text};
+use crate::request::{ClientRequest, RequestText};
 use crate::rows::Rows;
 use crate::scenario::{Load, Programs, Source};
 
@@ -166,7 +166,7 @@ impl Clients {
             self.segments.clear();
             let pieces = running.walk.prompt(node as usize);
             self.segments.extend(pieces.iter().flat_map(Piece::segments));
-            Text::of(&mut self.segments, reply.segments(), granularity)
+            RequestText::of(&mut self.segments, reply.segments(), granularity)
         };
         let of = running.walk.program();
         Some(ClientRequest {

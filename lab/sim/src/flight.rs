@@ -7,7 +7,7 @@ use meridian_base::{Duration, Time};
 
 use crate::legs::Split;
 use crate::report::{Crossing, Fate, Record};
-use crate::request::{ClientRequest, Text};
+use crate::request::{ClientRequest, RequestText};
 
 /// A request in progress. Its way is a sequence of attempts: at a replica, or at a peer.
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ impl Flight {
     }
 
     /// The text of its prompt and reply.
-    pub(crate) fn text(&self) -> &Text {
+    pub(crate) fn text(&self) -> &RequestText {
         &self.request.text
     }
 

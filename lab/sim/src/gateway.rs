@@ -12,7 +12,7 @@ use meridian_routing::{
 use crate::claims::Claims;
 use crate::granularity::indexes;
 use crate::network::Network;
-use crate::news::Shown;
+use crate::news::{Offer, Shown};
 use crate::replica::Replica;
 use crate::scenario::{Hardware, News, System, Topology};
 use crate::stopped::Stopped;
@@ -45,6 +45,8 @@ pub(crate) struct Gateway {
     pub(crate) publisher: Publisher,
     /// The probes and digests it has been shown.
     pub(crate) shown: Shown,
+    /// The digests that its peers look up.
+    pub(crate) offer: Offer,
     /// How much it overestimated each replica.
     pub(crate) claims: Claims,
     seed: u64,
@@ -74,6 +76,7 @@ impl Gateway {
             told_at: Time::ZERO,
             publisher: Publisher::default(),
             shown: Shown::default(),
+            offer: Offer::default(),
             claims: Claims::default(),
             seed,
             sizes,
@@ -92,7 +95,8 @@ impl Gateway {
         self.timer = None;
         self.stopped = None;
         self.knows.clear();
-        self.shown = self.shown.restarted();
+        self.shown = Shown::default();
+        self.offer = self.offer.restarted();
     }
 
     /// Whether it is dead or suspended.

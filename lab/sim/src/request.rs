@@ -25,12 +25,12 @@ pub(crate) struct ClientRequest {
     pub(crate) tenant: u64,
     pub(crate) slo: Option<Duration>,
     pub(crate) sent: Time,
-    pub(crate) text: Text,
+    pub(crate) text: RequestText,
 }
 
 /// The text of a prompt and its reply, as far as gateways and engines need it.
 #[derive(Clone, Debug)]
-pub(crate) struct Text {
+pub(crate) struct RequestText {
     pub(crate) prompt_tokens: u32,
     pub(crate) reply_tokens: u32,
     /// Whole blocks of 16 tokens, prompt and reply.
@@ -41,9 +41,13 @@ pub(crate) struct Text {
     pub(crate) head: u64,
 }
 
-impl Text {
+impl RequestText {
     /// The text of a prompt, which becomes that of the prompt and its reply.
-    pub(crate) fn of(text: &mut Vec<Segment>, reply: &[Segment], granularity: Granularity) -> Text {
+    pub(crate) fn of(
+        text: &mut Vec<Segment>,
+        reply: &[Segment],
+        granularity: Granularity,
+    ) -> RequestText {
         let prompt_bytes: u32 = text.iter().map(|s| s.bytes).sum();
         let own_blocks = (granularity.block_bytes != ENGINE_BLOCK_BYTES).then(|| {
             let mut own = Vec::new();
@@ -59,7 +63,7 @@ impl Text {
         assert!(all_bytes >= prompt_bytes, "a prompt and its reply have more than 4 GiB");
         let mut blocks = Vec::with_capacity((all_bytes / ENGINE_BLOCK_BYTES) as usize);
         content_blocks(text.iter().copied(), ENGINE_BLOCK_BYTES, SCOPE, &mut blocks);
-        Text {
+        RequestText {
             prompt_tokens: prompt_bytes.div_ceil(BYTES_PER_TOKEN).max(1),
             reply_tokens: ((all_bytes - prompt_bytes) / BYTES_PER_TOKEN).max(1),
             blocks,
@@ -89,9 +93,9 @@ mod tests {
 
     use super::*;
 
-    fn text(prompt: u32, reply: u32, granularity: Granularity) -> Text {
+    fn text(prompt: u32, reply: u32, granularity: Granularity) -> RequestText {
         let segment = |id, bytes| Segment { role: Role::User, id, bytes };
-        Text::of(&mut vec![segment(1, prompt)], &[segment(2, reply)], granularity)
+        RequestText::of(&mut vec![segment(1, prompt)], &[segment(2, reply)], granularity)
     }
 
     // A text has whole blocks of prompt and reply; the prompt's own blocks only where a policy has

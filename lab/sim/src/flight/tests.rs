@@ -4,7 +4,7 @@ use super::*;
 
 /// A request of 32 tokens with a reply of 16.
 pub(crate) fn flight(sent: Time) -> Flight {
-    let text = Text {
+    let text = RequestText {
         prompt_tokens: 32,
         reply_tokens: 16,
         blocks: vec![1, 2, 3],

@@ -10,42 +10,29 @@
 
 use std::sync::Arc;
 
-use meridian_base::{Duration, PeerId, ReplicaId, Time, mix};
+use meridian_base::{Duration, PeerId, ReplicaId, Time};
 use meridian_routing::Input;
 
 use crate::event::Event;
 use crate::gateway::Gateway;
-use crate::news::{Change, OfPeer, OfReplica};
+use crate::news::{Beats, Change, back};
 use crate::replica::Replica;
 use crate::scenario::News;
-use crate::stopped::PROBE_TIMEOUT;
 use crate::world::World;
-
-/// Digests kept per gateway: those that may still be on their way to the farthest peer.
-const KEPT: usize = 32;
-
-/// The first beat of a regular series with `phase` that is not before `at`.
-fn beat_from(at: Time, phase: Duration, every: Duration) -> Time {
-    let (at, phase, every) = (at.as_nanos(), phase.as_nanos() as u64, every.as_nanos() as u64);
-    let beats = at.saturating_sub(phase).div_ceil(every);
-    Time::from_nanos(phase + beats * every)
-}
-
-/// The last beat that is not after `at`, if there was one.
-fn beat_until(at: Time, phase: Duration, every: Duration) -> Option<Time> {
-    let (at, phase, every) = (at.as_nanos(), phase.as_nanos() as u64, every.as_nanos() as u64);
-    let beats = at.checked_sub(phase)? / every;
-    Some(Time::from_nanos(phase + beats * every))
-}
-
-/// Spreads the beats of several senders over one interval.
-fn phase(who: u64, every: Duration) -> Duration {
-    every * (mix(who, 0x5048_4153) >> 48) as u32 / (1 << 16)
-}
 
 impl World {
     pub(super) fn lazy(&self) -> bool {
         self.system.news == News::Lazy
+    }
+
+    /// The digests of a gateway.
+    fn digest_beats(&self, gateway: u16) -> Beats {
+        Beats::of(u64::from(gateway) + 1000, self.digest_gap())
+    }
+
+    /// The probes of a replica, by the gateway's own id of it.
+    fn probe_beats(&self, own: usize) -> Beats {
+        Beats::of(own as u64, self.system.probe.busy)
     }
 
     /// Shows a gateway the contents of all messages due by now.
@@ -61,46 +48,41 @@ impl World {
 
     fn catch_up_on_replicas(&mut self, gateway: u16) {
         let at = usize::from(gateway);
-        if self.now < self.gateways[at].shown.soonest {
+        if self.gateways[at].shown.is_quiet(self.now) {
             return;
         }
         let count = self.gateways[at].knows.len();
-        self.gateways[at].shown.replicas.resize(count, OfReplica::default());
+        self.gateways[at].shown.resize(count);
         let mut soonest = Time::MAX;
         for own in 0..count {
             let Some(replica) = self.gateways[at].knows[own] else { continue };
-            if self.now >= self.gateways[at].shown.replicas[own].next {
+            if self.now >= self.gateways[at].shown.replica(own).next() {
                 self.show_report(at, own, replica);
             }
-            soonest = soonest.min(self.gateways[at].shown.replicas[own].next);
+            soonest = soonest.min(self.gateways[at].shown.replica(own).next());
         }
-        self.gateways[at].shown.soonest = soonest;
+        self.gateways[at].shown.quiet_until(soonest);
     }
 
     /// Shows a gateway the newest report of a replica, if it is new.
     fn show_report(&mut self, at: usize, own: usize, replica: u32) {
-        let every = self.system.probe.busy;
         let change = self.changes[replica as usize];
-        let (from, to) = (self.gateways[at].region, change.region as usize);
-        let said = self.gateways[at].shown.replicas[own].said;
-        let same = said.filter(|(of, _)| change.at < *of).map(|(_, load)| load);
+        let (from, to) = (self.gateways[at].region, change.region());
+        let same = self.gateways[at].shown.replica(own).unchanged(change);
         if same.is_none()
             && let Some(stopped) = &self.replicas[replica as usize].stopped
         {
             let since = stopped.since();
             return self.show_timeout(at, own, since);
         }
-        let (rtt, phase) = (self.network.rtt(from, to), phase(own as u64, every));
-        let asked = beat_until(back(self.now, rtt), phase, every);
-        let shown = &mut self.gateways[at].shown.replicas[own];
-        shown.next = asked.map_or(Time::ZERO + phase, |asked| asked + every) + rtt;
-        let Some(asked) = asked.filter(|asked| *asked > shown.asked) else { return };
-        shown.asked = asked;
+        let (rtt, beats) = (self.network.rtt(from, to), self.probe_beats(own));
+        let shown = self.gateways[at].shown.replica(own);
+        let Some(asked) = shown.ask(self.now, rtt, beats) else { return };
         let reachable = self.network.passes(from, to) && self.network.passes(to, from);
         let of = asked + rtt / 2;
         let there = || same.or_else(|| self.replicas[replica as usize].load_at(of));
         let load = reachable.then(there).flatten();
-        self.gateways[at].shown.replicas[own].said = load.map(|load| (of, load));
+        self.gateways[at].shown.replica(own).hear(of, load);
         let id = ReplicaId(own as u16);
         match load {
             Some(load) => {
@@ -113,23 +95,16 @@ impl World {
 
     /// A probe of a suspended replica fails after its timeout, and the next one is sent.
     fn show_timeout(&mut self, at: usize, own: usize, since: Time) {
-        let now = self.now;
-        let shown = &mut self.gateways[at].shown.replicas[own];
-        let fails = shown.asked.max(since) + PROBE_TIMEOUT;
-        if now < fails {
-            shown.next = fails;
-            return;
+        if self.gateways[at].shown.replica(own).times_out(self.now, since) {
+            self.probe_failed(at as u16, ReplicaId(own as u16));
         }
-        (shown.asked, shown.next) = (now, now + PROBE_TIMEOUT);
-        self.probe_failed(at as u16, ReplicaId(own as u16));
     }
 
     fn catch_up_on_peer(&mut self, gateway: u16, at: usize) {
         let to = usize::from(gateway);
         let from = self.gateways[to].peers[at];
-        let version = self.gateways[usize::from(from)].shown.version;
-        let seen = self.gateways[to].shown.peers.get(at);
-        if seen.is_some_and(|seen| seen.version == version && self.now < seen.quiet) {
+        let version = self.gateways[usize::from(from)].offer.version();
+        if self.gateways[to].shown.is_quiet_about(at, version, self.now) {
             return;
         }
         let (here, there) = (self.gateways[to].region, self.gateways[usize::from(from)].region);
@@ -138,26 +113,20 @@ impl World {
             return;
         }
         let rtt = self.network.rtt(there, here);
-        let (half, every) = (rtt / 2, self.digest_gap());
-        let phase = phase(u64::from(from) + 1000, every);
-        let beat = beat_until(back(self.now, half), phase, every);
+        let (half, beats) = (rtt / 2, self.digest_beats(from));
+        let beat = beats.until(back(self.now, half));
         if let Some(beat) = beat {
             self.make_digest(from, Some(beat));
         }
-        let next = beat.map_or(Time::ZERO + phase, |beat| beat + every) + half;
-        let there = &self.gateways[usize::from(from)].shown;
-        let (version, quiet) = (there.version, next.min(self.digest_due(from)));
-        let digests = there.digests.iter().rev();
-        let newest = beat.and_then(|beat| digests.clone().find(|(valid, _, _)| *valid <= beat));
-        let newest = newest.map(|(_, number, digest)| (*number, digest.clone()));
-        let shown = &mut self.gateways[to].shown;
-        shown.peers.resize(shown.peers.len().max(at + 1), OfPeer::default());
-        let seen = &mut shown.peers[at];
-        (seen.next, seen.quiet, seen.version) = (next, quiet, version);
-        let Some((number, digest)) = newest.filter(|(number, _)| *number > seen.number) else {
+        let next = beats.after(beat) + half;
+        let there = &self.gateways[usize::from(from)].offer;
+        let (version, quiet) = (there.version(), next.min(there.due(beats)));
+        let newest = beat.and_then(|beat| there.valid_at(beat));
+        let seen = self.gateways[to].shown.peer(at);
+        seen.looked(next, quiet, version);
+        let Some((number, digest)) = newest.filter(|(number, _)| seen.hear(*number)) else {
             return;
         };
-        seen.number = number;
         let peer = PeerId(at as u16);
         let input = Input::Digested { peer, sent: number, rtt: Some(rtt), digest };
         self.gateways[to].machine.handle(self.now, input);
@@ -165,55 +134,22 @@ impl World {
 
     /// Makes the digest of a gateway's last beats before anything changes; for `beat`, again if the
     /// reports behind the last one are old.
-    pub(super) fn make_digest(&mut self, gateway: u16, beat: Option<Time>) {
-        let every = self.digest_gap();
-        let at = usize::from(gateway);
-        let shown = &self.gateways[at].shown;
-        let first = beat_from(shown.last_input, phase(u64::from(gateway) + 1000, every), every);
-        let newest = shown.digests.back().map(|d| d.0);
-        let valid = match (newest, beat) {
-            (Some(newest), Some(beat)) if newest >= first => {
-                // Nothing has happened there since; only its replicas' reports advance.
-                if beat.since(shown.made) < every {
-                    return;
-                }
-                beat
-            }
-            (Some(newest), None) if newest >= first => return,
-            _ => first,
-        };
-        if valid > self.now {
-            return;
-        }
+    fn make_digest(&mut self, gateway: u16, beat: Option<Time>) {
+        let (now, beats) = (self.now, self.digest_beats(gateway));
+        let lacks = self.gateways[usize::from(gateway)].offer.lacks(beats, beat);
+        let Some(valid) = lacks.filter(|valid| *valid <= now) else { return };
         self.catch_up_on_replicas(gateway);
-        let now = self.now;
-        let there = &mut self.gateways[at];
-        there.shown.version += 1;
+        let there = &mut self.gateways[usize::from(gateway)];
         there.told_digests += 1;
         let digest = Arc::new(there.machine.digest());
-        there.shown.digests.push_back((valid, there.told_digests, digest));
-        there.shown.made = now;
-        if there.shown.digests.len() > KEPT {
-            there.shown.digests.pop_front();
-        }
-    }
-
-    /// When a gateway's next digest is made if nothing happens; never, if it is made already.
-    fn digest_due(&self, gateway: u16) -> Time {
-        let every = self.digest_gap();
-        let shown = &self.gateways[usize::from(gateway)].shown;
-        let first = beat_from(shown.last_input, phase(u64::from(gateway) + 1000, every), every);
-        let made = shown.digests.back().is_some_and(|newest| newest.0 >= first);
-        if made { Time::MAX } else { first }
+        there.offer.add(now, valid, there.told_digests, digest);
     }
 
     /// A machine is about to get an input: the digest of the state so far is made first.
     pub(super) fn before_telling(&mut self, gateway: u16) {
         if self.lazy() && self.forwards() {
             self.make_digest(gateway, None);
-            let shown = &mut self.gateways[usize::from(gateway)].shown;
-            shown.last_input = self.now;
-            shown.version += 1;
+            self.gateways[usize::from(gateway)].offer.input(self.now);
         }
     }
 
@@ -249,7 +185,7 @@ impl World {
         let here = &mut self.gateways[usize::from(gateway)];
         let held = here.machine.held_len();
         let room = held == 0 || here.machine.anybody_open();
-        let before = core::mem::replace(&mut here.shown.would_tell, (held, room));
+        let before = here.offer.will_tell(held, room);
         if room && (!before.1 || held < before.0) {
             for at in 0..self.gateways[usize::from(gateway)].peers.len() {
                 self.wake_for_news(self.gateways[usize::from(gateway)].peers[at]);
@@ -264,9 +200,7 @@ impl World {
             return;
         }
         let Some(due) = self.next_news(gateway, here.machine.minds_all_news()) else { return };
-        let shown = &mut self.gateways[usize::from(gateway)].shown;
-        if shown.wake.is_none_or(|w| w <= self.now || w > due) {
-            shown.wake = Some(due);
+        if self.gateways[usize::from(gateway)].shown.wake_at(due, self.now) {
             self.queue.push(due, Event::Wake { gateway });
         }
     }
@@ -285,34 +219,31 @@ impl World {
 
     fn next_report(&self, here: &Gateway, own: usize, of: &Replica, any: bool) -> Option<Time> {
         let rtt = self.network.rtt(here.region, of.hardware.region);
-        let shown = here.shown.replicas.get(own).copied().unwrap_or_default();
-        if !any && of.opened < shown.asked + rtt / 2 {
+        let shown = here.shown.of_replica(own);
+        if !any && !shown.may_open(of.opened, rtt) {
             return None;
         }
         // A replica that was just looked up has its next message computed already.
-        if shown.next > self.now {
-            return Some(shown.next);
+        if shown.next() > self.now {
+            return Some(shown.next());
         }
-        let every = self.system.probe.busy;
-        Some(beat_from(back(self.soon(), rtt), phase(own as u64, every), every) + rtt)
+        Some(self.probe_beats(own).from(back(self.soon(), rtt)) + rtt)
     }
 
     fn next_digest(&self, here: &Gateway, at: usize, peer: u16, any: bool) -> Option<Time> {
         let there = &self.gateways[usize::from(peer)];
-        let shown = here.shown.peers.get(at).copied().unwrap_or_default();
-        let mut newer = there.shown.digests.iter().rev().take_while(|d| d.1 > shown.number);
+        let shown = here.shown.of_peer(at);
+        let mut newer = there.offer.newer_than(shown.number());
         let minds = |held, room| here.machine.minds_digest(PeerId(at as u16), held, room);
-        let (held, room) = there.shown.would_tell;
-        if !any && !minds(held, room) && !newer.any(|(.., d)| minds(d.held, d.eligible > 0)) {
+        let (held, room) = there.offer.would_tell();
+        if !any && !minds(held, room) && !newer.any(|d| minds(d.held, d.eligible > 0)) {
             return None;
         }
-        if shown.next > self.now {
-            return Some(shown.next);
+        if shown.next() > self.now {
+            return Some(shown.next());
         }
         let half = self.network.rtt(there.region, here.region) / 2;
-        let gap = self.digest_gap();
-        let phase = phase(u64::from(peer) + 1000, gap);
-        Some(beat_from(back(self.soon(), half), phase, gap) + half)
+        Some(self.digest_beats(peer).from(back(self.soon(), half)) + half)
     }
 
     fn soon(&self) -> Time {
@@ -321,33 +252,10 @@ impl World {
 
     pub(super) fn wake(&mut self, gateway: u16) {
         let there = &mut self.gateways[usize::from(gateway)];
-        if there.shown.wake != Some(self.now) || !there.up {
+        if !there.up || !there.shown.wakes(self.now) {
             return;
         }
-        there.shown.wake = None;
         self.catch_up(gateway);
         self.drive(gateway);
-    }
-}
-
-fn back(at: Time, by: Duration) -> Time {
-    Time::from_nanos(at.as_nanos().saturating_sub(by.as_nanos() as u64))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // Beats are phase, phase + every, ...; none before the phase.
-    #[test]
-    fn beats() {
-        let (phase, every) = (Duration::from_millis(30), Duration::from_millis(100));
-        let ms = Time::from_millis;
-        assert_eq!(beat_until(ms(29), phase, every), None);
-        assert_eq!(beat_until(ms(130), phase, every), Some(ms(130)));
-        assert_eq!(beat_until(ms(229), phase, every), Some(ms(130)));
-        assert_eq!(beat_from(ms(0), phase, every), ms(30));
-        assert_eq!(beat_from(ms(131), phase, every), ms(230));
-        assert_eq!(beat_from(ms(130), phase, every), ms(130));
     }
 }
