@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use crate::admin::explain::Explain;
 use crate::http::limits::Limits;
-use crate::http::service::Service;
 use crate::ids::Ids;
 use crate::inputs::Inputs;
 use crate::machine::driver::Driver;
@@ -19,6 +18,7 @@ use crate::replicas::upstream::Upstream;
 use crate::request::admit::Admission;
 use crate::request::answers::Answers;
 use crate::request::attempt::Transport;
+use crate::request::client::Clients;
 use crate::request::destination::Destinations;
 use crate::request::entry::Requests;
 use crate::request::lifecycle::Lifecycle;
@@ -43,8 +43,8 @@ pub(crate) struct DataPlane {
 
 impl DataPlane {
     /// The client port of one thread, with its own connections to replicas of this region.
-    pub(crate) fn service(&self, near: Upstream) -> Service {
-        Service {
+    pub(crate) fn clients(&self, near: Upstream) -> Clients {
+        Clients {
             requests: self.requests(near),
             draining: self.limits.draining.clone(),
             driver: self.driver.clone(),

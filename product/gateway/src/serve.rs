@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use self::build::Gateway;
 use crate::descriptors::check_descriptors;
 use crate::error::Error;
-use crate::in_force::Given;
+use crate::inputs::in_force::Given;
 use crate::inputs::oidc;
 use crate::registry::Addresses;
 use crate::replicas::probes;

@@ -19,9 +19,9 @@ use crate::certificates::ClientTls;
 use crate::error::Error;
 use crate::http::connection::{Serving, converse};
 use crate::http::limits::{Bound, Permit};
-use crate::http::service::Service;
 use crate::plane::DataPlane;
 use crate::replicas::upstream::Upstream;
+use crate::request::client::Clients;
 
 /// Idle time after which TCP keepalive checks a client.
 const KEEPALIVE: Duration = Duration::from_secs(60);
@@ -37,7 +37,7 @@ pub(crate) struct ClientPort {
 /// Serves connections on the current runtime.
 pub(crate) struct Server {
     plane: Arc<DataPlane>,
-    service: Arc<Service>,
+    clients: Arc<Clients>,
     over: CancellationToken,
     /// Notifies connections of the gateway's shutdown; closed once none of them is left.
     closing: watch::Sender<()>,
@@ -46,8 +46,8 @@ pub(crate) struct Server {
 impl Server {
     fn new(port: ClientPort) -> Server {
         let ClientPort { plane, over } = port;
-        let service = Arc::new(plane.service(Upstream::new(plane.connect.clone())));
-        Server { plane, service, over, closing: watch::Sender::default() }
+        let clients = Arc::new(plane.clients(Upstream::new(plane.connect.clone())));
+        Server { plane, clients, over, closing: watch::Sender::default() }
     }
 
     fn serve(&self, stream: TcpStream, permit: Permit) {
@@ -63,7 +63,7 @@ impl Server {
         let _ = sockopt::set_tcp_keepidle(&stream, KEEPALIVE);
         let ip = stream.peer_addr().map(|a| a.ip().to_string()).unwrap_or_default();
         let serving = Serving {
-            service: self.service.clone(),
+            answers: self.clients.clone(),
             closing: self.closing.subscribe(),
             client: self.plane.inputs.reading.hash(Some(ip.as_bytes())),
             first_by: Instant::now() + settings.timeouts.client.0,
@@ -99,7 +99,7 @@ impl Server {
     }
 }
 
-async fn secured(stream: TcpStream, tls: TlsAcceptor, serving: Serving) {
+async fn secured(stream: TcpStream, tls: TlsAcceptor, serving: Serving<Clients>) {
     match timeout_at(serving.first_by, tls.accept(stream)).await {
         Ok(Ok(stream)) => converse(stream, serving).await,
         Ok(Err(error)) => tracing::debug!(error = %error, "no TLS"),

@@ -10,13 +10,14 @@ use meridian_routing::{Role, Routing, Would};
 
 use super::pools::{advice, pools};
 use super::tls::AdminTls;
-use crate::in_force::ConfigNow;
+use crate::inputs::in_force::ConfigNow;
 use crate::inputs::oidc::KeptIssuers;
 use crate::inputs::residency::Residency;
 use crate::machine::driver::Driver;
 use crate::peers::all::Peers;
 use crate::registry::following::Following;
-use crate::replicas::fleet::{Fleet, Member};
+use crate::replicas::fleet::Fleet;
+use crate::replicas::member::Member;
 use crate::replicas::standing;
 use crate::sources::Sources;
 

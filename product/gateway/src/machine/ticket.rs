@@ -8,10 +8,10 @@ use http::HeaderValue;
 use meridian_base::{Duration, ReplicaId, RequestId, mix};
 use meridian_routing::{Input, Outcome, RejectWhy, Request, Target, Usage};
 
+use crate::facts::hops::{Mark, Part};
+use crate::facts::{DONE, Record, Shadowed};
 use crate::machine::driver::{Driver, Inner, Verdict};
 use crate::record::Recording;
-use crate::record::facts::{DONE, Record, Shadowed};
-use crate::record::hops::{Mark, Part};
 
 /// How a request ended, in the terms of the status page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -298,10 +298,10 @@ impl Inner {
     fn shadowed(&self, id: RequestId) -> Option<Shadowed> {
         let seen = self.routing.shadowed(id)?;
         let replica = match seen.pick {
-            Some((Target::Replica(id), _)) => self.fleet.get(id),
+            Some((Target::Replica(id), _)) => self.replicas.name(id),
             _ => None,
         };
-        Some(Shadowed { seen, replica: replica.map(|member| member.name) })
+        Some(Shadowed { seen, replica })
     }
 
     fn count(&mut self, end: End) {

@@ -17,7 +17,7 @@ use super::lost::Lost;
 use super::ours::Ours;
 use crate::machine::driver::Driver;
 use crate::peers::all::Peers;
-use crate::replicas::fleet::Member;
+use crate::replicas::member::Member;
 use crate::replicas::standing;
 
 /// The addresses of this gateway.

@@ -15,7 +15,7 @@ use meridian_tls::{LOOK, Look, Unread};
 use tokio::sync::Notify;
 
 use crate::admin::tls::AdminTls;
-use crate::in_force::ConfigNow;
+use crate::inputs::in_force::ConfigNow;
 use crate::inputs::oidc::KeptIssuers;
 use crate::peers::all::Peers;
 use crate::record::Records;

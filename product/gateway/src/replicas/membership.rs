@@ -13,8 +13,9 @@ use crate::machine::driver::Driver;
 use crate::replicas::announce::announce;
 use crate::replicas::discovery::watch;
 use crate::replicas::drains::DrainReason;
-use crate::replicas::fleet::{Fleet, Found, JoinError, Member, check};
+use crate::replicas::fleet::{Fleet, JoinError, check};
 use crate::replicas::handover::Handover;
+use crate::replicas::member::{Found, Member};
 use crate::replicas::questions::Questions;
 
 /// Polling interval for a draining replica.

@@ -14,12 +14,13 @@ use meridian_routing::{AdapterReport, Input, Load};
 use tokio::sync::mpsc;
 
 use crate::cause;
-use crate::error::{AttemptError, Fault};
+use crate::fault::{AttemptError, Fault};
 use crate::machine::driver::Driver;
 use crate::metrics::Metrics;
 use crate::replicas::announce::announce;
 use crate::replicas::compare;
-use crate::replicas::fleet::{Fleet, Found, Member};
+use crate::replicas::fleet::Fleet;
+use crate::replicas::member::{Found, Member};
 use crate::replicas::noted_up::note_up;
 use crate::replicas::questions::Questions;
 use crate::replicas::reports::load_of;
@@ -189,7 +190,7 @@ fn adapters(fleet: &Fleet, found: &Found, page: &[u8]) -> Option<AdapterReport> 
     let read = found.engine.filter(|_| !found.adapters.is_empty())?.adapters_in_use?;
     // vLLM's page has no such line before the first request: then no adapter is in use.
     let in_use = read(page).unwrap_or_default();
-    let ids = |names: &[String]| names.iter().filter_map(|name| fleet.model(name)).collect();
+    let ids = |names: &[String]| names.iter().filter_map(|name| fleet.models.get(name)).collect();
     Some(AdapterReport {
         listed: ids(&found.adapters),
         slots: in_use.slots,

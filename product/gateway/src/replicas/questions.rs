@@ -5,10 +5,10 @@ use std::sync::Arc;
 use http::uri::Authority;
 use meridian_base::Duration;
 
-use crate::error::AttemptError;
+use crate::fault::AttemptError;
 use crate::patience::Patience;
 use crate::replicas::dial::Dial;
-use crate::replicas::fleet::Member;
+use crate::replicas::member::Member;
 use crate::replicas::upstream::{Page, Upstream};
 
 /// Connections for discovery and probes. Within the region they are separate from those of

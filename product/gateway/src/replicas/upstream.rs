@@ -33,7 +33,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::cause;
-use crate::error::{AttemptError, Fault};
+use crate::fault::{AttemptError, Fault};
 use crate::http::parts::Parts;
 use crate::lock::Mutex;
 use crate::patience::Patience;

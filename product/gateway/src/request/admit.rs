@@ -15,12 +15,10 @@ use meridian_routing::{self as routing, RejectWhy};
 use crate::http::collect::{Collected, collect};
 use crate::http::headers;
 use crate::http::limits::{Limits, Permit};
-use crate::http::refusal::Refusal;
 use crate::ids::Ids;
-use crate::in_force::InForce;
 use crate::inputs::fingerprint::ReadingNow;
+use crate::inputs::in_force::InForce;
 use crate::inputs::pins::{Home, ResponseKey};
-use crate::inputs::residency::{Reach, reach};
 use crate::inputs::salts::Salts;
 use crate::inputs::{Inputs, engine_fields};
 use crate::machine::driver::Driver;
@@ -28,13 +26,15 @@ use crate::metrics::Metrics;
 use crate::peers::all::Peers;
 use crate::peers::report::Report;
 use crate::record::Recording;
+use crate::refusal::Refusal;
 use crate::replicas::fleet::Fleet;
 use crate::request::candidate::{Candidate, Others, Text};
 use crate::request::context::{Call, Payload, Prompt, RequestContext, Sender, Terms};
 use crate::request::origin::{Caller, Origin};
+use crate::request::reach::{Reach, reach};
 use crate::request::reserved::Reserved;
 use crate::request::resume::continue_chats;
-use crate::request::settings::Settings;
+use crate::settings::Settings;
 
 /// An admitted request.
 pub(crate) struct Admitted {
@@ -186,7 +186,7 @@ impl Admission {
         model: ModelId,
         origin: Origin,
     ) -> (Residence, Option<Arc<Report>>) {
-        let named = in_force.rules.names_models().then(|| self.fleet.name(model)).flatten();
+        let named = in_force.rules.names_models().then(|| self.fleet.models.name(model)).flatten();
         let none = Labels::new();
         let subject = |from| Subject {
             tenant: tenant.and_then(|name| name.to_str().ok()),
@@ -370,7 +370,7 @@ pub(super) fn model(
         _ => None,
     };
     let said = said.and_then(|value| std::str::from_utf8(value.as_bytes()).ok());
-    if let Some(id) = fleet.model(said.unwrap_or(&info.model)) {
+    if let Some(id) = fleet.models.get(said.unwrap_or(&info.model)) {
         return Ok(id);
     }
     let named = !endpoint.passes_unread() || !info.model.is_empty();

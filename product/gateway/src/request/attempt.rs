@@ -14,10 +14,12 @@ use meridian_routing::{Outcome, RejectWhy};
 use smallvec::SmallVec;
 use tokio::time::timeout;
 
-use crate::error::{AttemptError, Fault};
-use crate::http::headers::{self, REFUSED};
+use crate::facts::hops::{Mark, Part};
+use crate::facts::name::ReplicaName;
+use crate::facts::trace::TRACEPARENT;
+use crate::fault::{AttemptError, Fault};
+use crate::http::headers;
 use crate::http::parts::Parts;
-use crate::http::refusal::ENGINE_DIED;
 use crate::inputs::pins::Home;
 use crate::machine::driver::Driver;
 use crate::machine::ticket::Ticket;
@@ -25,11 +27,11 @@ use crate::metrics::Metrics;
 use crate::peers::forward::Outgoing;
 use crate::peers::link::Link;
 use crate::peers::traffic::{self, LegEnd};
-use crate::record::hops::{Mark, Part};
-use crate::record::trace::TRACEPARENT;
-use crate::replicas::fleet::{Fleet, Member};
+use crate::refusal::ENGINE_DIED;
+use crate::refusal::REFUSED;
+use crate::replicas::fleet::Fleet;
 use crate::replicas::http1::Broken;
-use crate::replicas::name::ReplicaName;
+use crate::replicas::member::Member;
 use crate::replicas::reports;
 use crate::replicas::upstream::{Answered, Flow, Request, Upstream};
 use crate::request::context::{Payload, RequestContext};
@@ -37,7 +39,7 @@ use crate::request::destination::{Attempt, Destination};
 use crate::request::engine_error::{EngineError, Meaning, meaning};
 use crate::request::leg::{Leg, leg_body};
 use crate::request::legs::Legs;
-use crate::request::settings::Settings;
+use crate::settings::Settings;
 
 /// An answer that has started.
 pub(crate) struct Started {
@@ -313,7 +315,8 @@ impl Transport {
         let RequestContext { call, sender, prompt, terms, .. } = context;
         let sent = Instant::now();
         ticket.mark(Mark::Sent, Some(sent));
-        let model = prompt.info.model.is_empty().then(|| self.fleet.name(prompt.model)).flatten();
+        let model =
+            prompt.info.model.is_empty().then(|| self.fleet.models.name(prompt.model)).flatten();
         let answer = link.forward(Outgoing {
             method: &call.method,
             path: &call.path,

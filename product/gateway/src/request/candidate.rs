@@ -8,14 +8,14 @@ use meridian_base::ModelId;
 use meridian_protocol::openai::{self, Endpoint, Reading, RequestInfo};
 use meridian_routing as routing;
 
-use crate::http::refusal::Refusal;
-use crate::in_force::InForce;
+use crate::inputs::in_force::InForce;
 use crate::inputs::models::Held;
-use crate::inputs::residency::reach;
 use crate::metrics::Metrics;
+use crate::refusal::Refusal;
 use crate::request::admit::{Admission, model, question, reply, salted};
 use crate::request::context::{Payload, Prompt, RequestContext};
 use crate::request::origin::Origin;
+use crate::request::reach::reach;
 use crate::request::reserved::Reserved;
 
 /// A request as a model has it.
@@ -124,7 +124,7 @@ impl Admission {
     /// The first of the other models that may serve the request.
     fn other(&self, in_force: &InForce, text: &Text<'_>, others: &mut Others) -> Option<Candidate> {
         while let Some(name) = others.next(in_force) {
-            let Some(model) = self.fleet.model(name) else { continue };
+            let Some(model) = self.fleet.models.get(name) else { continue };
             let read = openai::read_as(text.endpoint, text.body, text.reading, |_| Some(name));
             let Ok(mut info) = read else { continue };
             // The answer names the model that gives it.
@@ -150,7 +150,7 @@ impl Admission {
         let mut held = Held::default();
         if !dry_run && !in_force.models.are_free() {
             // A path that need not name a model is served by any.
-            let any = info.model.is_empty().then(|| self.fleet.name(model)).flatten();
+            let any = info.model.is_empty().then(|| self.fleet.models.name(model)).flatten();
             let name = any.as_deref().unwrap_or(&info.model);
             held = in_force.models.admit(name, tokens, reply(endpoint, &info), info.replies)?;
         }

@@ -14,7 +14,7 @@ use meridian_protocol::openai::{Endpoint, RequestInfo, Splices};
 use meridian_routing::Priority;
 
 use crate::peers::report::Report;
-use crate::request::settings::Settings;
+use crate::settings::Settings;
 
 /// The facts of one request.
 pub(crate) struct RequestContext {

@@ -14,7 +14,7 @@ use crate::inputs::pins::ResponseKey;
 use crate::machine::ticket::Ticket;
 use crate::metrics::KvAlarm;
 use crate::peers::report::Report;
-use crate::replicas::fleet::Member;
+use crate::replicas::member::Member;
 use crate::request::answers::Answers;
 use crate::request::attempt::AnsweredBy;
 use crate::request::context::{Payload, RequestContext};
@@ -22,8 +22,8 @@ use crate::request::incoming::CutShort;
 use crate::request::odd::Odd;
 use crate::request::reserved::Reserved;
 use crate::request::resume::Resume;
-use crate::request::settings::Settings;
 use crate::request::usage::narrow;
+use crate::settings::Settings;
 
 /// How to detect the end of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +117,7 @@ impl Delivery {
 
     pub(crate) fn count(&self, odd: Option<Odd>) {
         if let Some(odd) = odd {
-            self.answers.metrics.odd(odd);
+            self.answers.metrics.odd(odd.word());
         }
     }
 

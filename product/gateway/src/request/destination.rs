@@ -10,7 +10,8 @@ use crate::inputs::residency::{Known, Residency};
 use crate::machine::driver::{Decision, Driver};
 use crate::peers::all::Peers;
 use crate::peers::link::Link;
-use crate::replicas::fleet::{Fleet, Member};
+use crate::replicas::fleet::Fleet;
+use crate::replicas::member::Member;
 
 /// The replica or the peer that an attempt is sent to.
 pub(crate) enum Destination {
@@ -130,7 +131,7 @@ mod tests {
             let (probes, _) = mpsc::unbounded_channel();
             let fleet = Arc::new(Fleet::new("eu", Arc::default(), CancellationToken::new()));
             let routing = Routing::new(Config::new(spec), 1);
-            let driver = Arc::new(Driver::new(routing, probes, fleet.clone(), None));
+            let driver = Arc::new(Driver::new(routing, probes, (fleet.clock, fleet.clone()), None));
             let file = config::Gateway::read(FILE).expect("is valid");
             let rules = Rules::new(&file.residency).expect("are valid");
             let residency = Arc::new(Residency::new(&driver, &file, &rules));

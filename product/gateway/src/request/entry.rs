@@ -10,14 +10,14 @@ use meridian_protocol::openai::{self, Endpoint};
 use meridian_protocol::peer::Marks;
 
 use crate::admin::explain::Explain;
-use crate::http::refusal::{Refusal, json};
 use crate::http::{head, headers};
-use crate::in_force::InForce;
+use crate::inputs::in_force::InForce;
 use crate::machine::driver::Driver;
 use crate::metrics::Metrics;
 use crate::peers::all::Peers;
 use crate::peers::inbound::{Forwarded, Forwards};
 use crate::record::{Recording, Records};
+use crate::refusal::{Refusal, json};
 use crate::replicas::fleet::Fleet;
 use crate::request::admit::{Admission, Admitted};
 use crate::request::answers::Answers;

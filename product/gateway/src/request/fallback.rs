@@ -14,7 +14,7 @@ use meridian_routing::{Outcome, RejectWhy};
 use tokio::time::timeout;
 
 use crate::admin::explain::Explain;
-use crate::in_force::InForce;
+use crate::inputs::in_force::InForce;
 use crate::machine::driver::Verdict;
 use crate::machine::ticket::{Left, Ticket};
 use crate::request::admit::Admission;

@@ -19,7 +19,7 @@ use meridian_protocol::legs::Added;
 use tokio::runtime::Handle;
 
 use crate::http::parts::Parts;
-use crate::replicas::fleet::Member;
+use crate::replicas::member::Member;
 use crate::replicas::upstream::Request;
 use crate::request::attempt::Transport;
 
@@ -31,7 +31,8 @@ impl Transport {
     /// one in its place, since that may be out of reach. Parameters may tell tokens of the prompt,
     /// which its residency rules may keep from other places.
     pub(super) fn give_back(&self, model: ModelId, to: &Arc<Member>, added: &Added) {
-        let (Some(model), Ok(runtime)) = (self.fleet.name(model), Handle::try_current()) else {
+        let (Some(model), Ok(runtime)) = (self.fleet.models.name(model), Handle::try_current())
+        else {
             return;
         };
         let pairs_alike = |other: &Member| {

@@ -4,9 +4,9 @@
 use meridian_protocol::legs::Added;
 use meridian_protocol::openai::{Purpose, Splices};
 
+use crate::facts::hops::Part;
 use crate::http::parts::{Parts, Taken};
-use crate::record::hops::Part;
-use crate::replicas::fleet::Member;
+use crate::replicas::member::Member;
 use crate::request::context::Payload;
 
 /// The difference between a decode leg and a whole request.

@@ -19,12 +19,12 @@ use meridian_routing::Outcome;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
-use crate::error::{AttemptError, Fault};
+use crate::facts::hops::{Mark, Part};
+use crate::fault::{AttemptError, Fault};
 use crate::http::parts::{Parts, Taken};
 use crate::machine::ticket::Ticket;
-use crate::record::hops::{Mark, Part};
-use crate::replicas::fleet::Member;
 use crate::replicas::http1::Broken;
+use crate::replicas::member::Member;
 use crate::replicas::upstream::{Answered, Request, Upstream};
 use crate::request::attempt::{Added, Failure, Started, Transport, broke, late};
 use crate::request::context::{Payload, RequestContext};

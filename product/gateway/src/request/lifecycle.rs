@@ -10,12 +10,12 @@ use std::sync::Arc;
 use meridian_base::{Duration, RequestId};
 use meridian_routing::RejectWhy;
 
-use crate::error::Fault;
+use crate::facts::Record;
+use crate::fault::Fault;
 use crate::ids::Ids;
 use crate::machine::driver::Verdict;
 use crate::machine::ticket::Ticket;
 use crate::metrics::Metrics;
-use crate::record::facts::Record;
 use crate::request::attempt::{Failure, Started, Transport};
 use crate::request::context::{Payload, RequestContext};
 use crate::request::destination::{Attempt, Destination, Destinations, Next};

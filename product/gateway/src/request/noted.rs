@@ -5,11 +5,11 @@ use std::time::Instant;
 use http::{HeaderValue, StatusCode, response};
 use meridian_routing::{Ending, Outcome};
 
+use crate::facts::hops::To;
+use crate::facts::{Asked, DONE, Record};
 use crate::http::headers;
-use crate::http::refusal::Refusal;
 use crate::record::Recording;
-use crate::record::facts::{Asked, DONE, Record};
-use crate::record::hops::To;
+use crate::refusal::Refusal;
 use crate::request::attempt::Failure;
 use crate::request::context::RequestContext;
 use crate::request::destination::{Attempt, Destination};

@@ -9,12 +9,12 @@ use meridian_protocol::openai::Endpoint;
 use meridian_protocol::peer::{Identity, Marks};
 use meridian_routing::Priority;
 
-use crate::http::refusal::Refusal;
-use crate::in_force::InForce;
+use crate::inputs::in_force::InForce;
 use crate::inputs::rate::Rates;
 use crate::inputs::tenants::Identified;
 use crate::inputs::{priority, tenants};
 use crate::peers::report::Report;
+use crate::refusal::Refusal;
 
 /// The sender of a request.
 pub(crate) enum Origin {

@@ -8,11 +8,11 @@ use meridian_base::Duration;
 use meridian_protocol::openai::Answer;
 use meridian_routing::{Outcome, RejectWhy};
 
-use crate::error::Fault;
+use crate::fault::Fault;
 use crate::http::headers;
-use crate::http::refusal::Refusal;
 use crate::inputs::residency::{self, RuleOutcome};
 use crate::machine::ticket::{Details, Ticket};
+use crate::refusal::Refusal;
 use crate::request::answering::Answering;
 use crate::request::answers::Answers;
 use crate::request::attempt::{Failure, Opened, Started, undoes};
@@ -26,6 +26,7 @@ use crate::request::incoming::Incoming;
 use crate::request::lifecycle::Unanswered;
 use crate::request::noted;
 use crate::request::odd::Odd;
+use crate::request::reach;
 use crate::request::relay::Relay;
 use crate::request::reserved::Reserved;
 use crate::request::silence::Silence;
@@ -62,7 +63,7 @@ pub(crate) fn answered(
     let here = matches!(attempt.destination, Destination::Replica(_));
     let asked = context.prompt.info.stream && endpoint.is_generation();
     if asked && form != Form::Events && here {
-        answers.metrics.odd(Odd::JsonForStream);
+        answers.metrics.odd(Odd::JsonForStream.word());
     }
     ticket.matched(context.prompt.tokens, attempt.matched);
     let collect = answers.inputs.reading.follows_replies() && endpoint.is_generation();
@@ -177,7 +178,7 @@ fn refusal(
         }
         RejectWhy::HeldTooLong { limit, .. } if restricted => {
             let peers = answers.peers.as_ref().filter(|_| terms.tells);
-            let lost = peers.map(|peers| answers.inputs.residency.lost(peers, residence));
+            let lost = peers.map(|peers| reach::lost(&answers.inputs.residency, peers, residence));
             residency::held_too_long(residence, limit, retry_after, &lost.unwrap_or_default())
         }
         RejectWhy::RetriesExhausted { .. }

@@ -104,7 +104,7 @@ impl Resume {
 /// Whether all replicas of a model can continue an assistant's message: the machine chooses among
 /// them without regard to their engines.
 pub(crate) fn continue_chats(fleet: &Fleet, model: ModelId) -> bool {
-    let Some(name) = fleet.name(model) else { return false };
+    let Some(name) = fleet.models.name(model) else { return false };
     fleet.all().iter().all(|member| {
         let found = member.found();
         let continues = found.engine.is_some_and(|engine| engine.continues_chats);

@@ -13,7 +13,7 @@ use std::time::Duration;
 use meridian_config::Timeouts;
 use tokio::time::Instant;
 
-use crate::replicas::fleet::Member;
+use crate::replicas::member::Member;
 
 type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
 

@@ -20,18 +20,18 @@ use crate::draining::Draining;
 use crate::error::Error;
 use crate::http::limits::Limits;
 use crate::ids::Ids;
-use crate::in_force::{ConfigNow, InForce, Kept};
 use crate::inputs::Inputs;
 use crate::inputs::fingerprint::ReadingNow;
+use crate::inputs::in_force::{ConfigNow, InForce, Kept};
 use crate::inputs::residency::Residency;
 use crate::machine::driver::Driver;
-use crate::machine::policy::PolicyNow;
 use crate::machine::ratios::Ratios;
 use crate::metrics::Metrics;
 use crate::patience::Patience;
 use crate::peers::all::Peers;
 use crate::peers::region::Region;
 use crate::plane::DataPlane;
+use crate::policy::PolicyNow;
 use crate::record;
 use crate::registry::following::Following;
 use crate::registry::{Applied, Reported};
@@ -99,7 +99,7 @@ impl Gateway {
         let outbox = peers.as_ref().map(|peers| peers.outbox.clone());
         let handover = peers.as_ref().map(|peers| peers.handover.clone());
         let routing = Routing::new(routing, seed);
-        let driver = Arc::new(Driver::new(routing, wishes, fleet.clone(), outbox));
+        let driver = Arc::new(Driver::new(routing, wishes, (fleet.clock, fleet.clone()), outbox));
         let [connect, probe] = [config.timeouts.connect, config.timeouts.probe];
         let [connect, probe] = [connect, probe].map(|limit| Patience::new(limit.0));
         let (near, far) = (Upstream::new(connect.clone()), Upstream::far(connect.clone()));
@@ -255,9 +255,10 @@ fn data_plane(
     let residency = Residency::new(driver, config, &in_force.rules);
     let ids = Arc::new(Ids::new(random_seed(), seed));
     let explain = Explain::new(driver.clone(), fleet.clone(), peers.clone(), ids.clone());
-    let metrics = Arc::new(Metrics::new(fleet.clone()));
+    let metrics = Arc::new(Metrics::new(fleet.models.clone()));
     let random = [random_seed(), random_seed()];
-    let records = record::start(config, fleet, random, |sink| metrics.records_dropped(sink))?;
+    let records =
+        record::start(config, &fleet.models, random, |sink| metrics.records_dropped(sink))?;
     Ok(DataPlane {
         limits: Limits::new(config),
         inputs: Arc::new(Inputs {

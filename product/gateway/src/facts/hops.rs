@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use http::uri::Authority;
 use http::{HeaderValue, Method, StatusCode};
 
-use super::facts::detach;
+use super::detach;
 use super::trace::Trace;
 
 /// Spans that one attempt may have: their ids must not change while it runs.
@@ -28,8 +28,8 @@ pub(crate) struct Hops {
     /// When the routing machine got it.
     pub(crate) admitted: Option<Instant>,
     /// Waits in the queue.
-    pub(super) waits: Vec<(Instant, Instant)>,
-    pub(super) attempts: Vec<Hop>,
+    pub(crate) waits: Vec<(Instant, Instant)>,
+    pub(crate) attempts: Vec<Hop>,
 }
 
 /// A moment in an attempt.
@@ -55,15 +55,15 @@ const MARKS: usize = Mark::First as usize + 1;
 /// One attempt.
 #[derive(Debug)]
 pub(crate) struct Hop {
-    pub(super) began: Instant,
+    pub(crate) began: Instant,
     /// Nanoseconds since then, by mark; 0 for a moment that was not seen.
     marks: [AtomicU64; MARKS],
-    pub(super) ended: Option<Instant>,
+    pub(crate) ended: Option<Instant>,
     /// How it failed; none for the last attempt, which ends with the request.
-    pub(super) failed: Option<&'static str>,
-    pub(super) to: To,
+    pub(crate) failed: Option<&'static str>,
+    pub(crate) to: To,
     /// The status of its answer.
-    pub(super) status: Option<StatusCode>,
+    pub(crate) status: Option<StatusCode>,
 }
 
 /// The destination of an attempt.
@@ -95,8 +95,8 @@ pub(crate) enum Part {
 }
 
 impl Hops {
-    /// Copies the values that came in a head ([`Record::detach`](super::facts::Record::detach)).
-    pub(super) fn detach(&mut self) {
+    /// Copies the values that came in a head ([`Record::detach`](super::Record::detach)).
+    pub(crate) fn detach(&mut self) {
         let state = self.trace.iter_mut().filter_map(|trace| trace.state.as_mut());
         let to = self.attempts.iter_mut().map(|hop| &mut hop.to);
         let named = to.flat_map(|to| [&mut to.replica, &mut to.prefill, &mut to.region]);
@@ -139,7 +139,7 @@ impl Hops {
 }
 
 /// The number of an attempt's span.
-pub(super) fn span_number(attempt: usize, span: u64) -> u64 {
+pub(crate) fn span_number(attempt: usize, span: u64) -> u64 {
     (attempt as u64 + 1) * SPANS + span
 }
 
@@ -158,7 +158,7 @@ impl Hop {
     }
 
     /// When a moment was seen.
-    pub(super) fn at(&self, mark: Mark) -> Option<Instant> {
+    pub(crate) fn at(&self, mark: Mark) -> Option<Instant> {
         let since = self.marks[mark as usize].load(Ordering::Relaxed);
         (since > 0).then(|| self.began + Duration::from_nanos(since))
     }

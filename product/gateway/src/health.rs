@@ -6,12 +6,12 @@ use http::{Method, Response, StatusCode};
 use meridian_protocol::openai::Endpoint;
 
 use crate::draining::Draining;
-use crate::http::refusal::{Refusal, text};
 use crate::machine::driver::Driver;
 use crate::metrics::Metrics;
+use crate::refusal::{Refusal, text};
 
 /// The answer, if `path` is one of the two.
-pub(super) fn answer<B: From<Bytes>>(
+pub(crate) fn answer<B: From<Bytes>>(
     draining: &Draining,
     driver: &Driver,
     metrics: &Metrics,

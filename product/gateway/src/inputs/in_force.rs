@@ -10,7 +10,6 @@ use meridian_config::{self as config, ConfigError, Gateway as Config, TellClient
 use meridian_tls::FileError;
 use tokio::sync::Notify;
 
-use crate::admin::door::Door;
 use crate::certificates::ClientTls;
 use crate::http::cors::Cors;
 use crate::inputs::models::{Models, UseOfModels};
@@ -20,7 +19,7 @@ use crate::inputs::residency::Rules;
 use crate::inputs::salts::Salts;
 use crate::inputs::tenants::Tenants;
 use crate::lock::RwLock;
-use crate::request::settings::Settings;
+use crate::settings::Settings;
 
 /// A configuration, the file it was read from, and a trigger for a reload.
 #[derive(Clone, Debug)]
@@ -58,8 +57,6 @@ pub(crate) struct InForce {
     pub(crate) cors: Option<Cors>,
     /// TLS on the client port; plain HTTP if absent.
     pub(crate) client_tls: Option<Arc<ClientTls>>,
-    /// Decides which callers the admin port admits.
-    pub(crate) door: Door,
     /// Keys of the file that have changed and need a restart.
     pub(crate) waiting: Vec<String>,
 }
@@ -104,7 +101,6 @@ impl InForce {
             traces: config.traces.clone().map(Arc::new),
             cors: config.cors.as_ref().map(Cors::new),
             client_tls,
-            door: Door::new(&config.admin_access),
             waiting: Vec::new(),
             config,
         })

@@ -16,14 +16,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use meridian_base::{Fingerprinter, ModelId, mix};
 
 /// Tokens whose bytes are learned; also a block of the journal, unless its section says otherwise.
-pub(super) const SPAN_TOKENS: u32 = 512;
+pub(crate) const SPAN_TOKENS: u32 = 512;
 /// Models with their own number; further ones share one.
 const MODELS: usize = 256;
 /// The largest id: every JSON reader keeps it exactly.
 const MASK: u64 = (1 << 53) - 1;
 
 /// The size of the journal's blocks.
-pub(super) struct Spans {
+pub(crate) struct Spans {
     /// Bytes of [`SPAN_TOKENS`], by model; 0 until they are known.
     bytes: Vec<AtomicU32>,
     /// Tokens of a block.
@@ -31,27 +31,27 @@ pub(super) struct Spans {
 }
 
 /// The blocks of one prompt.
-pub(super) struct Blocks {
+pub(crate) struct Blocks {
     /// Tokens of a block, when the prompt arrived.
-    pub(super) tokens: u32,
+    pub(crate) tokens: u32,
     hashes: Vec<u64>,
     /// The bytes for each hash if they are the fingerprint's own; none if they are ids.
     block_bytes: Option<usize>,
 }
 
 impl Spans {
-    pub(super) fn new() -> Spans {
+    pub(crate) fn new() -> Spans {
         let bytes = (0..MODELS).map(|_| AtomicU32::new(0)).collect();
         Spans { bytes, block_tokens: AtomicU32::new(SPAN_TOKENS) }
     }
 
     /// Prompts that arrive from now on have blocks of this many tokens.
-    pub(super) fn cut_at(&self, block_tokens: u32) {
+    pub(crate) fn cut_at(&self, block_tokens: u32) {
         self.block_tokens.store(block_tokens, Ordering::Relaxed);
     }
 
     /// Copies the ids of a prompt; until the bytes of a block are known, all its hashes.
-    pub(super) fn take(&self, model: ModelId, prompt: &Fingerprinter) -> Blocks {
+    pub(crate) fn take(&self, model: ModelId, prompt: &Fingerprinter) -> Blocks {
         let (blocks, block_bytes) = (prompt.blocks(), prompt.block_bytes());
         let tokens = self.block_tokens.load(Ordering::Relaxed);
         let (hashes, block_bytes) = match self.slot(model).load(Ordering::Relaxed) {
@@ -63,7 +63,7 @@ impl Spans {
 
     /// Learns the bytes of a span from a prompt of `tokens` and `bytes`, if they are not known and the
     /// prompt is long enough to tell.
-    pub(super) fn learn(&self, model: ModelId, tokens: u32, bytes: u64) {
+    pub(crate) fn learn(&self, model: ModelId, tokens: u32, bytes: u64) {
         if tokens < SPAN_TOKENS || bytes == 0 {
             return;
         }
@@ -76,7 +76,7 @@ impl Spans {
 
     /// The ids of a prompt with `tokens`, at most one for each whole block. None while the bytes of a
     /// block are unknown.
-    pub(super) fn ids(&self, model: ModelId, blocks: Blocks, tokens: u32) -> Vec<u64> {
+    pub(crate) fn ids(&self, model: ModelId, blocks: Blocks, tokens: u32) -> Vec<u64> {
         let Blocks { tokens: block_tokens, hashes, block_bytes } = blocks;
         let span = self.slot(model).load(Ordering::Relaxed);
         let mut ids = match block_bytes {

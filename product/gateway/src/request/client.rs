@@ -1,5 +1,5 @@
 //! Answers one client request. The gateway itself answers preflights, health checks and readiness;
-//! all others go through [`crate::request`].
+//! all others take the way of [`Requests`].
 
 use std::sync::Arc;
 
@@ -8,18 +8,19 @@ use http::{Method, Request, Response};
 use http_body::Body as _;
 use hyper::body::Incoming;
 
-use super::cors;
-use super::health;
 use crate::draining::Draining;
-use crate::in_force::ConfigNow;
+use crate::health;
+use crate::http::connection::Answers;
+use crate::http::cors;
+use crate::inputs::in_force::ConfigNow;
 use crate::machine::driver::Driver;
 use crate::metrics::Metrics;
 use crate::request::body::AnswerBody;
 use crate::request::entry::Requests;
 use crate::request::origin::Origin;
 
-/// Answers the clients of one thread.
-pub(crate) struct Service {
+/// The answers to the clients of one thread.
+pub(crate) struct Clients {
     pub(crate) requests: Requests,
     pub(crate) draining: Draining,
     pub(crate) driver: Arc<Driver>,
@@ -27,13 +28,10 @@ pub(crate) struct Service {
     pub(crate) config: Arc<ConfigNow>,
 }
 
-impl Service {
-    /// Answers one client request; `client` is the hash of the client's address.
-    pub(super) async fn answer(
-        &self,
-        request: Request<Incoming>,
-        client: u64,
-    ) -> Response<AnswerBody> {
+impl Answers for Clients {
+    type Body = AnswerBody;
+
+    async fn answer(&self, request: Request<Incoming>, client: u64) -> Response<AnswerBody> {
         let is_head = request.method() == Method::HEAD;
         let page = request.headers().get(header::ORIGIN).cloned();
         let own = self.own(&request);
@@ -54,6 +52,12 @@ impl Service {
         response
     }
 
+    fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+}
+
+impl Clients {
     /// The gateway's own answers, which need no key: preflights, health and readiness.
     fn own(&self, request: &Request<Incoming>) -> Option<Response<AnswerBody>> {
         if let Some(page) = cors::asking(request) {

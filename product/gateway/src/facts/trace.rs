@@ -42,7 +42,7 @@ impl Trace {
         if n == 0 { self.span } else { mix(self.span, n).max(1) }
     }
 
-    pub(super) fn flags(&self) -> u8 {
+    pub(crate) fn flags(&self) -> u8 {
         self.flags
     }
 

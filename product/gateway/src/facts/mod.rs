@@ -1,5 +1,10 @@
 //! The facts of one request.
 
+pub(crate) mod blocks;
+pub(crate) mod hops;
+pub(crate) mod name;
+pub(crate) mod trace;
+
 use std::time::{Duration, Instant, SystemTime};
 
 use http::{HeaderValue, StatusCode};
@@ -7,9 +12,9 @@ use meridian_base::ModelId;
 use meridian_protocol::openai::Endpoint;
 use meridian_routing::{Priority, Usage};
 
-use super::blocks::Blocks;
-use super::hops::Hops;
-use crate::replicas::name::ReplicaName;
+use self::blocks::Blocks;
+use self::hops::Hops;
+use crate::facts::name::ReplicaName;
 
 /// The outcome of a request that is dropped without an end: its client disconnected, or its task
 /// panicked.
@@ -41,7 +46,7 @@ pub(crate) struct Record {
     /// The fallback that was tried last.
     pub(crate) fallback: Option<HeaderValue>,
     /// The blocks of its prompt, if it belongs in the journal.
-    pub(super) blocks: Option<Blocks>,
+    pub(crate) blocks: Option<Blocks>,
     /// The policy in force when it was admitted.
     pub(crate) policy: Option<&'static str>,
     /// The status sent to the client.
@@ -101,7 +106,7 @@ pub(crate) struct Shadowed {
 }
 
 impl Record {
-    pub(super) fn new(endpoint: Endpoint, from_client: bool) -> Record {
+    pub(crate) fn new(endpoint: Endpoint, from_client: bool) -> Record {
         #[expect(clippy::disallowed_methods, reason = "a log line has the date")]
         let at = SystemTime::now();
         Record {
@@ -142,7 +147,7 @@ impl Record {
 
     /// Copies the values that came in a head. Each is a part of a connection's read buffer, which may
     /// hold keys and prompts, and would live as long as the record.
-    pub(super) fn detach(&mut self) {
+    pub(crate) fn detach(&mut self) {
         let own = [&mut self.id, &mut self.tenant];
         let of_peer = [&mut self.replica, &mut self.prefill, &mut self.region];
         own.into_iter().chain(of_peer).flatten().for_each(detach);
@@ -173,7 +178,7 @@ impl Record {
     }
 
     /// The request has ended.
-    pub(super) fn over(&mut self) {
+    pub(crate) fn over(&mut self) {
         self.waited();
         self.e2e = self.began.elapsed();
     }
@@ -182,12 +187,12 @@ impl Record {
         self.e2e
     }
 
-    pub(super) fn began(&self) -> Instant {
+    pub(crate) fn began(&self) -> Instant {
         self.began
     }
 
     /// Time from its arrival until then.
-    pub(super) fn since(&self, then: Instant) -> Duration {
+    pub(crate) fn since(&self, then: Instant) -> Duration {
         then.saturating_duration_since(self.began)
     }
 
@@ -196,7 +201,7 @@ impl Record {
     }
 
     /// Tokens of the prompt: the engine's count, or else the estimate.
-    pub(super) fn prompt_tokens(&self) -> Option<u32> {
+    pub(crate) fn prompt_tokens(&self) -> Option<u32> {
         self.usage
             .map(|usage| usage.prompt_tokens)
             .or(self.asked.as_ref().map(|asked| asked.tokens))
@@ -210,13 +215,13 @@ impl Record {
 
     /// Whether a journal keeps such a request, once it is admitted: from a client, to an endpoint
     /// that generates. A request of several gateways is in the journal of the first.
-    pub(super) fn is_traced(endpoint: Endpoint, from_client: bool) -> bool {
+    pub(crate) fn is_traced(endpoint: Endpoint, from_client: bool) -> bool {
         from_client && endpoint.is_generation()
     }
 }
 
 /// Makes a header's value independent of the buffer that it was read into.
-pub(super) fn detach(value: &mut HeaderValue) {
+pub(crate) fn detach(value: &mut HeaderValue) {
     if let Ok(copy) = HeaderValue::from_bytes(value.as_bytes()) {
         *value = copy;
     }
@@ -256,7 +261,7 @@ pub(crate) mod tests {
     // A record that is kept does not keep the buffers that its values were read into.
     #[test]
     fn detached() {
-        use crate::record::hops::To;
+        use crate::facts::hops::To;
         let head = bytes::Bytes::from(vec![b'k'; 64 << 10]);
         let value = || HeaderValue::from_maybe_shared(head.slice(100..120)).ok();
         let mut record = answered();

@@ -5,14 +5,14 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{self, HeaderMap, HeaderValue};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use meridian_protocol::admin::{BadQuery, Barred};
 use meridian_protocol::openai::{BadRequest, Endpoint, error_body};
 use meridian_routing::{Closed, RejectWhy};
 
-use crate::http::headers::REFUSED;
-
+/// Marks the gateway's own refusals and contains their code; their bodies are for clients.
+pub(crate) const REFUSED: HeaderName = HeaderName::from_static("x-meridian-refused");
 /// The code for a request during which two engines died: a gateway that gets it from a peer does
 /// not retry.
 pub(crate) const ENGINE_DIED: &str = "engine_died";
