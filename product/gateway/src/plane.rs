@@ -15,13 +15,13 @@ use crate::peers::all::Peers;
 use crate::record::Records;
 use crate::replicas::fleet::Fleet;
 use crate::replicas::upstream::Upstream;
-use crate::request::admit::Admission;
-use crate::request::answers::Answers;
-use crate::request::attempt::Transport;
-use crate::request::client::Clients;
-use crate::request::destination::Destinations;
-use crate::request::entry::Requests;
-use crate::request::lifecycle::Lifecycle;
+use crate::request::answer::answers::Answers;
+use crate::request::arrive::admit::Admission;
+use crate::request::arrive::client::Clients;
+use crate::request::arrive::entry::Requests;
+use crate::request::send::attempts::Lifecycle;
+use crate::request::send::destination::Destinations;
+use crate::request::send::transport::Transport;
 
 /// The parts that all threads use to answer requests.
 pub(crate) struct DataPlane {

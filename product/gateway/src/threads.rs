@@ -21,7 +21,7 @@ use crate::http::connection::{Serving, converse};
 use crate::http::limits::{Bound, Permit};
 use crate::plane::DataPlane;
 use crate::replicas::upstream::Upstream;
-use crate::request::client::Clients;
+use crate::request::arrive::client::Clients;
 
 /// Idle time after which TCP keepalive checks a client.
 const KEEPALIVE: Duration = Duration::from_secs(60);

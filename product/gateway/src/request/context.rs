@@ -1,7 +1,7 @@
 //! The facts of a request. Admission reads them once, and they stay the same until the request
 //! ends. Everything that changes is elsewhere: the body of the next attempt in [`Payload`], permits
 //! and charges in [`crate::request::reserved`], the request's state in
-//! [`crate::request::lifecycle`] and [`crate::request::relay`].
+//! [`crate::request::send::attempts`] and [`crate::request::answer::relay`].
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -10,12 +10,12 @@ use crate::facts::{Asked, DONE, Record};
 use crate::http::headers;
 use crate::record::Recording;
 use crate::refusal::Refusal;
-use crate::request::attempt::Failure;
 use crate::request::context::RequestContext;
-use crate::request::destination::{Attempt, Destination};
+use crate::request::send::destination::{Attempt, Destination};
+use crate::request::send::transport::Failure;
 
 /// The request is admitted, and given to a fallback if its model cannot serve it.
-pub(super) fn admitted(recording: &mut Recording, context: &RequestContext) {
+pub(crate) fn admitted(recording: &mut Recording, context: &RequestContext) {
     if context.prompt.fallback.is_some() {
         recording.note(|record| record.falls_back(context.prompt.fallback.clone()));
     }
@@ -27,7 +27,7 @@ pub(super) fn admitted(recording: &mut Recording, context: &RequestContext) {
 }
 
 /// The request is given to a fallback.
-pub(super) fn falls_back(recording: &mut Recording, context: &RequestContext) {
+pub(crate) fn falls_back(recording: &mut Recording, context: &RequestContext) {
     recording.note(|record| record.falls_back(context.prompt.fallback.clone()));
     asked(recording, context);
 }
@@ -50,7 +50,7 @@ fn asked(recording: &mut Recording, context: &RequestContext) {
 }
 
 /// The machine has chosen the destination of an attempt.
-pub(super) fn attempt(record: &mut Record, attempt: &Attempt) {
+pub(crate) fn attempt(record: &mut Record, attempt: &Attempt) {
     record.reason = Some(attempt.why.word());
     record.matched = Some(attempt.matched);
     record.prefill = attempt.prefill.as_ref().map(|member| member.label.clone());
@@ -70,7 +70,7 @@ pub(super) fn attempt(record: &mut Record, attempt: &Attempt) {
 
 /// The hops of an attempt begin; nothing needs them without a log, traces, or a ring of the newest
 /// requests.
-pub(super) fn hops(record: &mut Record, attempt: &Attempt) {
+pub(crate) fn hops(record: &mut Record, attempt: &Attempt) {
     let address = match &attempt.destination {
         Destination::Replica(member) => Some(member.authority.clone()),
         Destination::Peer(link) => link.authority.clone(),
@@ -89,7 +89,7 @@ pub(super) fn hops(record: &mut Record, attempt: &Attempt) {
 }
 
 /// An answer has started. A peer reports the replicas and the region in its head.
-pub(super) fn started(record: &mut Record, attempt: &Attempt, head: &response::Parts) {
+pub(crate) fn started(record: &mut Record, attempt: &Attempt, head: &response::Parts) {
     if let Destination::Peer(_) = attempt.destination {
         record.replica = head.headers.get(headers::REPLICA).cloned();
         record.prefill = head.headers.get(headers::PREFILL).cloned();
@@ -106,7 +106,7 @@ pub(super) fn started(record: &mut Record, attempt: &Attempt, head: &response::P
 }
 
 /// An attempt has failed.
-pub(super) fn failed(record: &mut Record, failure: &Failure) {
+pub(crate) fn failed(record: &mut Record, failure: &Failure) {
     record.retries += 1;
     let outcome = failure.prefill.unwrap_or_else(|| failure.error.outcome());
     let status = failure.said.as_ref().map(|said| said.head.status);
@@ -116,7 +116,7 @@ pub(super) fn failed(record: &mut Record, failure: &Failure) {
 }
 
 /// A stream has broken off, and another attempt continues it.
-pub(super) fn broke_off(record: &mut Record, pieces: u32) {
+pub(crate) fn broke_off(record: &mut Record, pieces: u32) {
     record.pieces += pieces;
     if let Some(hop) = record.times.current() {
         hop.fail(Ending::Attempt(Outcome::ReplicaError).word(), None);
@@ -124,13 +124,13 @@ pub(super) fn broke_off(record: &mut Record, pieces: u32) {
 }
 
 /// The gateway refuses the request.
-pub(super) fn refused(record: &mut Record, refusal: &Refusal) {
+pub(crate) fn refused(record: &mut Record, refusal: &Refusal) {
     record.status = Some(refusal.status);
     record.reason = Some(refusal.code);
 }
 
 /// The request ends with a refusal before the machine has it.
-pub(super) fn ends_refused(recording: &mut Recording, refusal: &Refusal) {
+pub(crate) fn ends_refused(recording: &mut Recording, refusal: &Refusal) {
     recording.note(|record| refused(record, refusal));
     let status = refusal.status;
     let lacks_capacity = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
@@ -138,7 +138,7 @@ pub(super) fn ends_refused(recording: &mut Recording, refusal: &Refusal) {
 }
 
 /// The request ends with an answer of the gateway itself, and nothing was sent.
-pub(super) fn ends_answered(recording: &mut Recording, status: StatusCode) {
+pub(crate) fn ends_answered(recording: &mut Recording, status: StatusCode) {
     recording.note(|record| record.status = Some(status));
     recording.end(if status.is_success() { DONE } else { "client_error" });
 }

@@ -7,9 +7,9 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
-use crate::request::incoming::CutShort;
-use crate::request::relay::Relay;
-use crate::request::unread::Unread;
+use crate::request::answer::incoming::CutShort;
+use crate::request::answer::relay::Relay;
+use crate::request::answer::unread::Unread;
 
 /// The body sent to a client.
 pub(crate) enum AnswerBody {

@@ -11,14 +11,14 @@ use meridian_protocol::peer::usage_of;
 use meridian_routing::Outcome;
 
 use crate::machine::ticket::{Details, Ticket};
-use crate::request::attempt::{AnsweredBy, Opened};
-use crate::request::delivery::{Delivery, Form};
-use crate::request::destination::Destination;
-use crate::request::incoming::{Event, Incoming};
+use crate::request::answer::delivery::{Delivery, Form};
+use crate::request::answer::incoming::{Event, Incoming};
+use crate::request::answer::odd::Oddity;
+use crate::request::answer::resume::{Resume, Search, search};
+use crate::request::answer::silence::Silence;
 use crate::request::noted;
-use crate::request::odd::Oddity;
-use crate::request::resume::{Resume, Search, search};
-use crate::request::silence::Silence;
+use crate::request::send::destination::Destination;
+use crate::request::send::transport::{AnsweredBy, Opened};
 
 /// An answer whose end has not been reported to the machine.
 pub(crate) struct Answering {

@@ -8,8 +8,8 @@ use http::HeaderMap;
 use http_body::Body as _;
 
 use crate::replicas::upstream::Flow;
-use crate::request::odd::{Odd, Oddity};
-use crate::request::silence::Silence;
+use crate::request::answer::odd::{Odd, Oddity};
+use crate::request::answer::silence::Silence;
 
 /// An answer whose head has arrived.
 pub(crate) struct Incoming {

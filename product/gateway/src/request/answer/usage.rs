@@ -4,7 +4,7 @@ use meridian_protocol::openai;
 use meridian_routing::Usage;
 
 /// The counts in the machine's width.
-pub(super) fn narrow(usage: openai::Usage) -> Usage {
+pub(crate) fn narrow(usage: openai::Usage) -> Usage {
     let narrow = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
     Usage {
         prompt_tokens: narrow(usage.prompt_tokens),

@@ -12,28 +12,28 @@ use crate::inputs::in_force::InForce;
 use crate::inputs::models::Held;
 use crate::metrics::Metrics;
 use crate::refusal::Refusal;
-use crate::request::admit::{Admission, model, question, reply, salted};
+use crate::request::arrive::admit::{Admission, model, question, reply, salted};
+use crate::request::arrive::origin::Origin;
+use crate::request::arrive::reach::reach;
 use crate::request::context::{Payload, Prompt, RequestContext};
-use crate::request::origin::Origin;
-use crate::request::reach::reach;
 use crate::request::reserved::Reserved;
 
 /// A request as a model has it.
 pub(crate) struct Candidate {
-    pub(super) info: RequestInfo,
-    pub(super) model: ModelId,
+    pub(crate) info: RequestInfo,
+    pub(crate) model: ModelId,
     /// Estimated tokens of the prompt.
-    pub(super) tokens: u32,
-    pub(super) held: Held,
+    pub(crate) tokens: u32,
+    pub(crate) held: Held,
     /// The model's name, if it is a fallback.
-    pub(super) fallback: Option<HeaderValue>,
+    pub(crate) fallback: Option<HeaderValue>,
 }
 
 /// A request's body, and how to read it.
-pub(super) struct Text<'a> {
-    pub(super) endpoint: Endpoint,
-    pub(super) body: &'a Bytes,
-    pub(super) reading: &'a Reading,
+pub(crate) struct Text<'a> {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) body: &'a Bytes,
+    pub(crate) reading: &'a Reading,
 }
 
 /// The models that a request may still try.
@@ -49,7 +49,7 @@ pub(crate) struct Others {
 impl Others {
     /// Those of a request; none if its model has no fallbacks. A response is continued where it is
     /// stored. A request of a peer is tried with others by the gateway that its client is connected to.
-    pub(super) fn of(
+    pub(crate) fn of(
         in_force: &InForce,
         info: &RequestInfo,
         origin: &Origin,
@@ -70,7 +70,7 @@ impl Others {
 
     /// How long a stream may take to its first token, if another model is left. An answer in one
     /// piece arrives when it is complete, which says nothing about its first token.
-    pub(super) fn patience(
+    pub(crate) fn patience(
         &self,
         in_force: &InForce,
         context: &RequestContext,
@@ -82,7 +82,7 @@ impl Others {
     }
 
     /// Counts a request that one of them takes over.
-    pub(super) fn count(&self, metrics: &Metrics, context: &RequestContext) {
+    pub(crate) fn count(&self, metrics: &Metrics, context: &RequestContext) {
         if context.prompt.fallback.is_some() {
             metrics.gives_way(&self.model, &context.prompt.info.model);
         }
@@ -92,7 +92,7 @@ impl Others {
 impl Admission {
     /// The model that a new request names, or the first of the `others` that may serve it. If none
     /// does, the refusal is that of the model that it names.
-    pub(super) fn candidate(
+    pub(crate) fn candidate(
         &self,
         in_force: &InForce,
         text: &Text<'_>,
@@ -108,7 +108,7 @@ impl Admission {
     }
 
     /// The next model for an admitted request.
-    pub(super) fn next(
+    pub(crate) fn next(
         &self,
         in_force: &InForce,
         context: &RequestContext,
@@ -159,7 +159,7 @@ impl Admission {
 
     /// Gives a request to another model: the question for the routing machine. `worked`: an engine
     /// may have worked on it.
-    pub(super) fn adopt(
+    pub(crate) fn adopt(
         &self,
         in_force: &InForce,
         (context, payload, reserved): (&mut RequestContext, &mut Payload, &mut Reserved),

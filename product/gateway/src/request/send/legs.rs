@@ -26,11 +26,11 @@ use crate::machine::ticket::Ticket;
 use crate::replicas::http1::Broken;
 use crate::replicas::member::Member;
 use crate::replicas::upstream::{Answered, Request, Upstream};
-use crate::request::attempt::{Added, Failure, Started, Transport, broke, late};
+use crate::request::answer::usage::narrow;
 use crate::request::context::{Payload, RequestContext};
-use crate::request::engine_error::{Meaning, meaning};
-use crate::request::leg::{Leg, leg_body};
-use crate::request::usage::narrow;
+use crate::request::send::engine_error::{Meaning, meaning};
+use crate::request::send::leg::{Leg, leg_body};
+use crate::request::send::transport::{Added, Failure, Started, Transport, broke, late};
 
 /// How often a leg notes that its answer is not there yet: so many times while KV may be used, and
 /// once a second at least.
@@ -39,9 +39,9 @@ const TICK: Duration = Duration::from_secs(1);
 
 /// The replicas of an attempt.
 #[derive(Clone, Copy)]
-pub(super) struct Legs<'a> {
-    pub(super) from: &'a Arc<Member>,
-    pub(super) to: &'a Arc<Member>,
+pub(crate) struct Legs<'a> {
+    pub(crate) from: &'a Arc<Member>,
+    pub(crate) to: &'a Arc<Member>,
 }
 
 /// A request that is split, and what its two legs say of each other.
@@ -106,7 +106,7 @@ struct Ask {
 }
 
 impl Transport {
-    pub(super) async fn to_pair(
+    pub(crate) async fn to_pair(
         &self,
         context: &RequestContext,
         payload: &Payload,

@@ -10,9 +10,9 @@ use http_body::Frame;
 use meridian_routing::Outcome;
 
 use crate::machine::ticket::{Details, Ticket};
-use crate::request::attempt::AnsweredBy;
-use crate::request::incoming::{CutShort, Event, Incoming};
+use crate::request::answer::incoming::{CutShort, Event, Incoming};
 use crate::request::reserved::Reserved;
+use crate::request::send::transport::AnsweredBy;
 
 /// An answer that passes unread.
 pub(crate) struct Unread {

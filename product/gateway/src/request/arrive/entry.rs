@@ -19,13 +19,13 @@ use crate::peers::inbound::{Forwarded, Forwards};
 use crate::record::{Recording, Records};
 use crate::refusal::{Refusal, json};
 use crate::replicas::fleet::Fleet;
-use crate::request::admit::{Admission, Admitted};
-use crate::request::answers::Answers;
-use crate::request::body::AnswerBody;
-use crate::request::fallback::{self, Run};
+use crate::request::answer::answers::Answers;
+use crate::request::answer::body::AnswerBody;
+use crate::request::answer::respond::{answered, unanswered};
+use crate::request::arrive::admit::{Admission, Admitted};
+use crate::request::arrive::fallback::{self, Run};
+use crate::request::arrive::origin::{Origin, identify};
 use crate::request::noted;
-use crate::request::origin::{Origin, identify};
-use crate::request::respond::{answered, unanswered};
 
 /// The request path of one thread.
 pub(crate) struct Requests {

@@ -17,17 +17,17 @@ use crate::admin::explain::Explain;
 use crate::inputs::in_force::InForce;
 use crate::machine::driver::Verdict;
 use crate::machine::ticket::{Left, Ticket};
-use crate::request::admit::Admission;
-use crate::request::answers::Answers;
-use crate::request::attempt::Started;
-use crate::request::body::AnswerBody;
-use crate::request::candidate::{Candidate, Others};
+use crate::request::answer::answers::Answers;
+use crate::request::answer::body::AnswerBody;
+use crate::request::answer::respond::{answered, unanswered};
+use crate::request::arrive::admit::Admission;
+use crate::request::arrive::candidate::{Candidate, Others};
 use crate::request::context::{Payload, RequestContext};
-use crate::request::destination::Attempt;
-use crate::request::lifecycle::Unanswered;
 use crate::request::noted;
 use crate::request::reserved::Reserved;
-use crate::request::respond::{answered, unanswered};
+use crate::request::send::attempts::Unanswered;
+use crate::request::send::destination::Attempt;
+use crate::request::send::transport::Started;
 
 /// The parts of the gateway that a run needs.
 pub(crate) struct Parts<'a> {

@@ -6,7 +6,7 @@ use crate::inputs::Inputs;
 use crate::metrics::Metrics;
 use crate::peers::all::Peers;
 use crate::replicas::fleet::Fleet;
-use crate::request::lifecycle::Lifecycle;
+use crate::request::send::attempts::Lifecycle;
 
 /// Shared by the answers of one thread.
 pub(crate) struct Answers {

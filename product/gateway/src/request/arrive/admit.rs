@@ -28,12 +28,12 @@ use crate::peers::report::Report;
 use crate::record::Recording;
 use crate::refusal::Refusal;
 use crate::replicas::fleet::Fleet;
-use crate::request::candidate::{Candidate, Others, Text};
+use crate::request::answer::resume::continue_chats;
+use crate::request::arrive::candidate::{Candidate, Others, Text};
+use crate::request::arrive::origin::{Caller, Origin};
+use crate::request::arrive::reach::{Reach, reach};
 use crate::request::context::{Call, Payload, Prompt, RequestContext, Sender, Terms};
-use crate::request::origin::{Caller, Origin};
-use crate::request::reach::{Reach, reach};
 use crate::request::reserved::Reserved;
-use crate::request::resume::continue_chats;
 use crate::settings::Settings;
 
 /// An admitted request.
@@ -140,7 +140,7 @@ impl Admission {
 
     /// Adds the body of the prefill leg. That is another pass over the body, so only where a prefill
     /// replica may serve it.
-    pub(super) fn split(&self, endpoint: Endpoint, model: ModelId, payload: &mut Payload) {
+    pub(crate) fn split(&self, endpoint: Endpoint, model: ModelId, payload: &mut Payload) {
         let beyond = || self.peers.as_ref().is_some_and(|peers| peers.have_pairs());
         if self.fleet.may_split(model) || beyond() {
             payload.prefill = self.prefill_leg(endpoint, payload);
@@ -179,7 +179,7 @@ impl Admission {
 
     /// The residency rules that name a request, including those that a peer sent with it; and the
     /// report for that peer.
-    pub(super) fn residence(
+    pub(crate) fn residence(
         &self,
         in_force: &InForce,
         tenant: Option<&HeaderValue>,
@@ -215,7 +215,7 @@ struct Received {
 }
 
 /// The facts about a request and its payload; both with a salt if tenants share nothing.
-pub(super) fn salted(
+pub(crate) fn salted(
     salts: &Salts,
     model: ModelId,
     tokens: u32,
@@ -239,7 +239,7 @@ fn call(mut parts: request::Parts, endpoint: Endpoint, shown_id: HeaderValue) ->
 }
 
 /// The routing machine's input for a request.
-pub(super) fn question(
+pub(crate) fn question(
     context: &RequestContext,
     id: RequestId,
     reach: Reach,
@@ -299,7 +299,7 @@ fn is_dry_run(headers: &HeaderMap, tells: bool) -> Result<bool, Refusal> {
 }
 
 /// Most tokens of each reply; none without a limit.
-pub(super) fn reply(endpoint: Endpoint, info: &RequestInfo) -> Option<u32> {
+pub(crate) fn reply(endpoint: Endpoint, info: &RequestInfo) -> Option<u32> {
     if endpoint.is_generation() { info.max_tokens } else { Some(0) }
 }
 
@@ -359,7 +359,7 @@ fn home(
 
 /// The model's id. For paths that need not name a model, it is the one that the peer names, or any
 /// that the region serves.
-pub(super) fn model(
+pub(crate) fn model(
     fleet: &Fleet,
     endpoint: Endpoint,
     info: &RequestInfo,

@@ -2,7 +2,7 @@
 //!
 //! Bytes are sent as they arrive, and [`Answering`] scans them on the way. An answer ends in
 //! exactly one of three ways: complete, cut short by the replica, or dropped by the client. If a
-//! stream that is cut short may be resumed, [`crate::request::resume`] finds a replica or a peer
+//! stream that is cut short may be resumed, [`crate::request::answer::resume`] finds a replica or a peer
 //! for it.
 
 use std::task::{Context, Poll};
@@ -12,11 +12,11 @@ use http_body::Frame;
 use meridian_protocol::openai::Answer;
 use meridian_routing::Outcome;
 
-use crate::request::answering::{Answering, Step, join};
-use crate::request::attempt::undoes;
-use crate::request::delivery::Delivery;
-use crate::request::incoming::{CutShort, Event, Incoming};
-use crate::request::resume::{Resumed, Search};
+use crate::request::answer::answering::{Answering, Step, join};
+use crate::request::answer::delivery::Delivery;
+use crate::request::answer::incoming::{CutShort, Event, Incoming};
+use crate::request::answer::resume::{Resumed, Search};
+use crate::request::send::transport::undoes;
 
 /// The body that a client reads, from whichever source.
 pub(crate) struct Relay {

@@ -15,14 +15,14 @@ use crate::machine::ticket::Ticket;
 use crate::metrics::KvAlarm;
 use crate::peers::report::Report;
 use crate::replicas::member::Member;
-use crate::request::answers::Answers;
-use crate::request::attempt::AnsweredBy;
+use crate::request::answer::answers::Answers;
+use crate::request::answer::incoming::CutShort;
+use crate::request::answer::odd::Odd;
+use crate::request::answer::resume::Resume;
+use crate::request::answer::usage::narrow;
 use crate::request::context::{Payload, RequestContext};
-use crate::request::incoming::CutShort;
-use crate::request::odd::Odd;
 use crate::request::reserved::Reserved;
-use crate::request::resume::Resume;
-use crate::request::usage::narrow;
+use crate::request::send::transport::AnsweredBy;
 use crate::settings::Settings;
 
 /// How to detect the end of an answer.
@@ -134,7 +134,7 @@ impl Delivery {
 
     /// Raises an alarm if a replica found more tokens in its cache than the prompt has: it used the
     /// KV of another prompt.
-    pub(super) fn check_cached(&self, usage: &openai::Usage, member: &Member) {
+    pub(crate) fn check_cached(&self, usage: &openai::Usage, member: &Member) {
         let (prompt, cached) = (usage.prompt_tokens, usage.cached_tokens.unwrap_or(0));
         if cached > prompt {
             self.answers.metrics.kv_alarm(KvAlarm::Cached, 1);

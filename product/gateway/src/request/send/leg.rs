@@ -11,28 +11,28 @@ use crate::request::context::Payload;
 
 /// The difference between a decode leg and a whole request.
 #[derive(Default)]
-pub(super) struct Leg {
+pub(crate) struct Leg {
     /// The protocol's additions.
-    pub(super) added: Added,
+    pub(crate) added: Added,
     /// Notes that the request is being sent.
-    pub(super) taken: Option<Taken>,
+    pub(crate) taken: Option<Taken>,
     /// Its part of the attempt.
-    pub(super) part: Part,
+    pub(crate) part: Part,
 }
 
 impl Leg {
-    pub(super) fn of(added: Added) -> Leg {
+    pub(crate) fn of(added: Added) -> Leg {
         Leg { added, taken: None, part: Part::Decode }
     }
 
     /// Whether any byte of its body was taken to be sent.
-    pub(super) fn is_taken(&self) -> bool {
+    pub(crate) fn is_taken(&self) -> bool {
         self.taken.as_ref().is_some_and(Taken::is_any)
     }
 }
 
 /// The body of a leg: the client's, with the leg's splices and the protocol's members.
-pub(super) fn leg_body(
+pub(crate) fn leg_body(
     payload: &Payload,
     splices: &Splices,
     added: &Added,

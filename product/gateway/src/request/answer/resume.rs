@@ -1,7 +1,7 @@
 //! Resumes a stream on another replica after it broke past its first byte, if `resume` is set.
 //!
 //! The machine receives the failure and the prompt's new length. Its decisions are followed as
-//! before the first byte ([`crate::request::lifecycle`]), with a payload that starts where the
+//! before the first byte ([`crate::request::send::attempts`]), with a payload that starts where the
 //! answer broke. The relay waits for that, and the client sees a pause in the stream.
 
 use std::pin::Pin;
@@ -19,12 +19,12 @@ use crate::machine::driver::Verdict;
 use crate::machine::ticket::Ticket;
 use crate::metrics::Metrics;
 use crate::replicas::fleet::Fleet;
-use crate::request::answers::Answers;
-use crate::request::attempt::{Opened, Started};
-use crate::request::audit::check_kept;
+use crate::request::answer::answers::Answers;
+use crate::request::answer::audit::check_kept;
 use crate::request::context::{Payload, RequestContext};
-use crate::request::destination::Destination;
-use crate::request::lifecycle::Unanswered;
+use crate::request::send::attempts::Unanswered;
+use crate::request::send::destination::Destination;
+use crate::request::send::transport::{Opened, Started};
 
 /// The state needed to resume a stream.
 pub(crate) struct Resume {

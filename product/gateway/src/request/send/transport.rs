@@ -35,10 +35,10 @@ use crate::replicas::member::Member;
 use crate::replicas::reports;
 use crate::replicas::upstream::{Answered, Flow, Request, Upstream};
 use crate::request::context::{Payload, RequestContext};
-use crate::request::destination::{Attempt, Destination};
-use crate::request::engine_error::{EngineError, Meaning, meaning};
-use crate::request::leg::{Leg, leg_body};
-use crate::request::legs::Legs;
+use crate::request::send::destination::{Attempt, Destination};
+use crate::request::send::engine_error::{EngineError, Meaning, meaning};
+use crate::request::send::leg::{Leg, leg_body};
+use crate::request::send::legs::Legs;
 use crate::settings::Settings;
 
 /// An answer that has started.
@@ -127,7 +127,7 @@ impl Failure {
 }
 
 /// Header fields that replace a client's of the same name.
-pub(super) type Added = SmallVec<[(HeaderName, HeaderValue); 4]>;
+pub(crate) type Added = SmallVec<[(HeaderName, HeaderValue); 4]>;
 
 /// Sends the attempts of one thread.
 pub(crate) struct Transport {
@@ -165,7 +165,7 @@ impl Transport {
         }
     }
 
-    pub(super) async fn to_replica(
+    pub(crate) async fn to_replica(
         &self,
         context: &RequestContext,
         payload: &Payload,
@@ -286,7 +286,7 @@ impl Transport {
     }
 
     /// Header fields of a leg, besides the client's.
-    pub(super) fn headers(
+    pub(crate) fn headers(
         &self,
         context: &RequestContext,
         added: &[(HeaderName, HeaderValue)],
@@ -299,7 +299,7 @@ impl Transport {
     }
 
     /// Milliseconds left of the request's TTFT objective, if it has one.
-    pub(super) fn ttft_left_ms(&self, context: &RequestContext) -> Option<u64> {
+    pub(crate) fn ttft_left_ms(&self, context: &RequestContext) -> Option<u64> {
         let left = context.terms.deadline?.since(self.driver.clock.now());
         Some(u64::try_from(left.as_millis()).unwrap_or(u64::MAX))
     }
@@ -340,7 +340,7 @@ impl Transport {
         Ok(FromPeer { head, flow, first, sent })
     }
 
-    pub(super) fn upstream(&self, member: &Member) -> &Upstream {
+    pub(crate) fn upstream(&self, member: &Member) -> &Upstream {
         if member.rtt().is_zero() { &self.near } else { &self.far }
     }
 }
@@ -353,7 +353,7 @@ struct FromPeer {
     sent: Instant,
 }
 
-pub(super) fn late(patience: Duration) -> String {
+pub(crate) fn late(patience: Duration) -> String {
     format!("no first byte within {} ms (timeouts.first_byte)", patience.as_millis())
 }
 
@@ -399,7 +399,7 @@ impl NoFirst {
 }
 
 /// The end of a replica's answer before its time: the engine died, or sends what cannot be read.
-pub(super) fn broke(error: &Broken) -> AttemptError {
+pub(crate) fn broke(error: &Broken) -> AttemptError {
     let fault = if error.is_cut() { Fault::Died } else { Fault::Replica };
     AttemptError::of(fault, format!("the answer stopped early: {error}"))
 }

@@ -2,8 +2,8 @@
 //!
 //! Until that piece arrives, nothing has been sent to the client, so a failed attempt may be
 //! retried, at another replica or another peer, as the machine decides. From then on
-//! [`crate::request::relay`] carries the answer. If a stream breaks and can be resumed,
-//! [`crate::request::resume`] calls [`Lifecycle::follow`] again with a payload that continues it.
+//! [`crate::request::answer::relay`] carries the answer. If a stream breaks and can be resumed,
+//! [`crate::request::answer::resume`] calls [`Lifecycle::follow`] again with a payload that continues it.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use crate::ids::Ids;
 use crate::machine::driver::Verdict;
 use crate::machine::ticket::Ticket;
 use crate::metrics::Metrics;
-use crate::request::attempt::{Failure, Started, Transport};
 use crate::request::context::{Payload, RequestContext};
-use crate::request::destination::{Attempt, Destination, Destinations, Next};
-use crate::request::engine_error::EngineError;
 use crate::request::noted;
+use crate::request::send::destination::{Attempt, Destination, Destinations, Next};
+use crate::request::send::engine_error::EngineError;
+use crate::request::send::transport::{Failure, Started, Transport};
 
 /// The state of a request without an answer.
 enum State {

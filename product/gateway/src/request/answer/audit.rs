@@ -6,7 +6,7 @@ use meridian_base::residency::Residence;
 
 use crate::http::headers;
 use crate::inputs::residency::{self, Residency, RuleOutcome};
-use crate::request::destination::{Attempt, Destination};
+use crate::request::send::destination::{Attempt, Destination};
 
 /// Counts a breach if an answer, or a continuation of one, was generated at a place that the rules
 /// do not permit.

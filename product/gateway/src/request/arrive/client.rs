@@ -15,9 +15,9 @@ use crate::http::cors;
 use crate::inputs::in_force::ConfigNow;
 use crate::machine::driver::Driver;
 use crate::metrics::Metrics;
-use crate::request::body::AnswerBody;
-use crate::request::entry::Requests;
-use crate::request::origin::Origin;
+use crate::request::answer::body::AnswerBody;
+use crate::request::arrive::entry::Requests;
+use crate::request::arrive::origin::Origin;
 
 /// The answers to the clients of one thread.
 pub(crate) struct Clients {
