@@ -19,7 +19,7 @@ use crate::request::answer::answers::Answers;
 use crate::request::arrive::admit::Admission;
 use crate::request::arrive::client::Clients;
 use crate::request::arrive::entry::Requests;
-use crate::request::send::attempts::Lifecycle;
+use crate::request::send::attempts::Attempts;
 use crate::request::send::destination::Destinations;
 use crate::request::send::transport::Transport;
 
@@ -62,7 +62,7 @@ impl DataPlane {
             metrics: self.metrics.clone(),
             records: self.records.clone(),
             answers: Arc::new(Answers {
-                lifecycle: self.lifecycle(near),
+                attempts: self.attempts(near),
                 inputs: self.inputs.clone(),
                 fleet: self.fleet.clone(),
                 peers: self.peers.clone(),
@@ -83,8 +83,8 @@ impl DataPlane {
         }
     }
 
-    fn lifecycle(&self, near: Upstream) -> Lifecycle {
-        Lifecycle {
+    fn attempts(&self, near: Upstream) -> Attempts {
+        Attempts {
             destinations: Destinations {
                 driver: self.driver.clone(),
                 fleet: self.fleet.clone(),

@@ -145,6 +145,12 @@ impl Record {
         }
     }
 
+    /// The gateway refuses the request.
+    pub(crate) fn refused(&mut self, status: StatusCode, code: &'static str) {
+        self.status = Some(status);
+        self.reason = Some(code);
+    }
+
     /// Copies the values that came in a head. Each is a part of a connection's read buffer, which may
     /// hold keys and prompts, and would live as long as the record.
     pub(crate) fn detach(&mut self) {

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use http::HeaderValue;
 use meridian_base::{Duration, ReplicaId, RequestId, mix};
+use meridian_protocol::openai;
 use meridian_routing::{Input, Outcome, RejectWhy, Request, Target, Usage};
 
 use crate::facts::hops::{Mark, Part};
@@ -43,6 +44,17 @@ pub(crate) struct Details {
     pub(crate) extended: Option<Vec<u64>>,
     /// For a forward: the peer's own id of the replica that served it.
     pub(crate) served: Option<ReplicaId>,
+}
+
+/// An engine's token counts in the machine's width.
+pub(crate) fn narrow(usage: openai::Usage) -> Usage {
+    let narrow = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    Usage {
+        prompt_tokens: narrow(usage.prompt_tokens),
+        cached_tokens: usage.cached_tokens.map(narrow),
+        completion_tokens: narrow(usage.completion_tokens),
+        prefill_us: usage.prefill_us.map(narrow),
+    }
 }
 
 /// How a request leaves one model for another.

@@ -6,12 +6,12 @@ use crate::inputs::Inputs;
 use crate::metrics::Metrics;
 use crate::peers::all::Peers;
 use crate::replicas::fleet::Fleet;
-use crate::request::send::attempts::Lifecycle;
+use crate::request::send::attempts::Attempts;
 
 /// Shared by the answers of one thread.
 pub(crate) struct Answers {
     /// Resumes streams that break.
-    pub(crate) lifecycle: Lifecycle,
+    pub(crate) attempts: Attempts,
     /// Its `ratios` and `pins` learn from answers.
     pub(crate) inputs: Arc<Inputs>,
     pub(crate) fleet: Arc<Fleet>,

@@ -11,15 +11,14 @@ use meridian_protocol::openai::{self, Endpoint, error_event};
 use meridian_routing::{Outcome, Usage};
 
 use crate::inputs::pins::ResponseKey;
-use crate::machine::ticket::Ticket;
+use crate::machine::ticket::{Ticket, narrow};
 use crate::metrics::KvAlarm;
 use crate::peers::report::Report;
 use crate::replicas::member::Member;
 use crate::request::answer::answers::Answers;
 use crate::request::answer::incoming::CutShort;
-use crate::request::answer::odd::Odd;
+use crate::request::answer::mismatch::Mismatch;
 use crate::request::answer::resume::Resume;
-use crate::request::answer::usage::narrow;
 use crate::request::context::{Payload, RequestContext};
 use crate::request::reserved::Reserved;
 use crate::request::send::transport::AnsweredBy;
@@ -115,9 +114,9 @@ impl Delivery {
         !self.saw_first && self.form != Form::Events
     }
 
-    pub(crate) fn count(&self, odd: Option<Odd>) {
-        if let Some(odd) = odd {
-            self.answers.metrics.odd(odd.word());
+    pub(crate) fn count(&self, found: Option<Mismatch>) {
+        if let Some(found) = found {
+            self.answers.metrics.odd(found.word());
         }
     }
 
@@ -150,7 +149,7 @@ impl Delivery {
         let response = self.answers.inputs.reading.hash(Some(response.as_bytes()));
         let pin = ResponseKey { tenant: self.tenant, response };
         if !self.answers.inputs.pins.set(pin, || by.home()) {
-            self.count(Some(Odd::TakenId));
+            self.count(Some(Mismatch::TakenId));
         }
     }
 

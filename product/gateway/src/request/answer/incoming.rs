@@ -1,15 +1,25 @@
-//! An answer as it arrives from a replica or a peer: pieces, trailers, its end, or a break.
+//! An answer as it arrives from a replica or a peer: pieces, trailers, its end, or a break. A silence
+//! that lasts too long is a break.
+//!
+//! Normally the timeout between two pieces is `timeouts.idle`. Once the replica is down, it is
+//! `timeouts.down`, counted from then or from the last piece. A stopped process keeps its
+//! connections open and sends nothing more, while one with broken status pages keeps streaming. No
+//! timer is set or woken for a piece; the timer checks the clock when it fires.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::Body as _;
+use meridian_config::Timeouts;
+use tokio::time::Instant;
 
+use crate::replicas::member::Member;
 use crate::replicas::upstream::Flow;
-use crate::request::answer::odd::{Odd, Oddity};
-use crate::request::answer::silence::Silence;
+use crate::request::answer::mismatch::{Mismatch, MismatchCheck};
 
 /// An answer whose head has arrived.
 pub(crate) struct Incoming {
@@ -18,7 +28,7 @@ pub(crate) struct Incoming {
     first: Option<Bytes>,
     silence: Silence,
     /// Checks the answers of replicas; a peer's gateway checks its own.
-    oddity: Option<Oddity>,
+    check: Option<MismatchCheck>,
 }
 
 /// The next event of an answer.
@@ -36,13 +46,14 @@ pub(crate) enum Event {
 pub(crate) struct CutShort;
 
 impl Incoming {
+    /// For an answer that starts now; `member` is its replica, none for a peer's.
     pub(crate) fn new(
         flow: Flow,
         first: Option<Bytes>,
-        silence: Silence,
-        oddity: Option<Oddity>,
+        (timeouts, member): (&Timeouts, Option<Arc<Member>>),
+        check: Option<MismatchCheck>,
     ) -> Incoming {
-        Incoming { flow, first, silence, oddity }
+        Incoming { flow, first, silence: Silence::new(timeouts, member), check }
     }
 
     #[inline]
@@ -70,8 +81,78 @@ impl Incoming {
         self.first.is_none() && self.flow.is_end_stream()
     }
 
-    /// Checks for anything odd; none in a peer's answer.
-    pub(crate) fn odd(&mut self, look: impl FnOnce(&mut Oddity) -> Option<Odd>) -> Option<Odd> {
-        self.oddity.as_mut().and_then(look)
+    /// Checks whether it matches the request; a peer's answer is not checked.
+    pub(crate) fn mismatch(
+        &mut self,
+        look: impl FnOnce(&mut MismatchCheck) -> Option<Mismatch>,
+    ) -> Option<Mismatch> {
+        self.check.as_mut().and_then(look)
     }
+}
+
+type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// The timeout between two pieces.
+struct Silence {
+    /// The replica; none for a peer's answer.
+    member: Option<Arc<Member>>,
+    idle: Duration,
+    down: Duration,
+    last: Instant,
+    wait: Wait,
+}
+
+impl Silence {
+    /// For an answer that starts now.
+    fn new(timeouts: &Timeouts, member: Option<Arc<Member>>) -> Silence {
+        let last = Instant::now();
+        let idle = timeouts.idle.0;
+        let wait = wait(member.as_deref(), last + idle);
+        Silence { member, idle, down: timeouts.down.0, last, wait }
+    }
+
+    /// A piece arrived.
+    fn heard(&mut self) {
+        self.last = Instant::now();
+        if let Some(member) = &self.member {
+            member.life.answered();
+        }
+    }
+
+    /// Ready with the reason when the answer should be given up.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<&'static str> {
+        loop {
+            ready!(self.wait.as_mut().poll(cx));
+            let now = Instant::now();
+            let idle = self.last + self.idle;
+            if idle <= now {
+                return Poll::Ready("the replica sent nothing for timeouts.idle");
+            }
+            self.wait = match self.member.as_ref().and_then(|member| member.life.down_since()) {
+                None => wait(self.member.as_deref(), idle),
+                Some(since) => {
+                    let due = self.last.max(since) + self.down;
+                    if due <= now {
+                        return Poll::Ready(
+                            "the replica is down, and sent nothing for timeouts.down",
+                        );
+                    }
+                    // The replica may be up again by then.
+                    wait(None, due.min(idle))
+                }
+            };
+        }
+    }
+}
+
+/// Waits until `due`, or until the replica goes down.
+fn wait(member: Option<&Member>, due: Instant) -> Wait {
+    let sleep = tokio::time::sleep_until(due);
+    let Some(down) = member.map(|member| member.life.down()) else { return Box::pin(sleep) };
+    Box::pin(async move {
+        tokio::select! {
+            () = sleep => {}
+            () = down.cancelled_owned() => {}
+        }
+    })
 }

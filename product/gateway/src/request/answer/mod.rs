@@ -1,15 +1,13 @@
 //! From the first piece of an answer to its last byte at the client.
 
-pub(crate) mod answering;
 pub(crate) mod answers;
 mod audit;
 pub(crate) mod body;
 pub(crate) mod delivery;
 pub(crate) mod incoming;
-pub(crate) mod odd;
+pub(crate) mod mismatch;
 pub(crate) mod relay;
 pub(crate) mod respond;
 pub(crate) mod resume;
-pub(crate) mod silence;
+pub(crate) mod scan;
 mod unread;
-pub(crate) mod usage;

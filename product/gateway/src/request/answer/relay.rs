@@ -1,6 +1,6 @@
 //! An answer on its way to the client.
 //!
-//! Bytes are sent as they arrive, and [`Answering`] scans them on the way. An answer ends in
+//! Bytes are sent as they arrive, and [`Scan`] scans them on the way. An answer ends in
 //! exactly one of three ways: complete, cut short by the replica, or dropped by the client. If a
 //! stream that is cut short may be resumed, [`crate::request::answer::resume`] finds a replica or a peer
 //! for it.
@@ -12,11 +12,11 @@ use http_body::Frame;
 use meridian_protocol::openai::Answer;
 use meridian_routing::Outcome;
 
-use crate::request::answer::answering::{Answering, Step, join};
 use crate::request::answer::delivery::Delivery;
 use crate::request::answer::incoming::{CutShort, Event, Incoming};
 use crate::request::answer::resume::{Resumed, Search};
-use crate::request::send::transport::undoes;
+use crate::request::answer::scan::{Scan, Step, join};
+use crate::request::send::peer::undoes;
 
 /// The body that a client reads, from whichever source.
 pub(crate) struct Relay {
@@ -28,9 +28,9 @@ pub(crate) struct Relay {
 #[derive(Default)]
 enum State {
     /// Its own end has not arrived.
-    Answering(Box<Answering>),
+    Scanning(Box<Scan>),
     /// A peer's stream is complete, but its trailers with the usage have not arrived.
-    AwaitingTrailers(Box<Answering>),
+    AwaitingTrailers(Box<Scan>),
     /// The end has been reported to the machine; anything the replica sends after it passes.
     Settled(Box<Incoming>),
     /// The stream broke, and a search for a replica or a peer to resume it is running.
@@ -46,8 +46,8 @@ const NOWHERE: &str = "the replica's answer stopped early, and no other replica 
 type Piece = Option<Result<Frame<Bytes>, CutShort>>;
 
 impl Relay {
-    pub(crate) fn new(delivery: Delivery, answering: Answering) -> Relay {
-        Relay { state: State::Answering(Box::new(answering)), delivery }
+    pub(crate) fn new(delivery: Delivery, scan: Scan) -> Relay {
+        Relay { state: State::Scanning(Box::new(scan)), delivery }
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -57,20 +57,18 @@ impl Relay {
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Piece> {
         loop {
             let (state, piece) = match std::mem::take(&mut self.state) {
-                State::Answering(mut answering) => match answering.poll(cx, &mut self.delivery) {
-                    Poll::Pending => return self.wait(State::Answering(answering)),
-                    Poll::Ready(step) => self.step(answering, step),
+                State::Scanning(mut scan) => match scan.poll(cx, &mut self.delivery) {
+                    Poll::Pending => return self.wait(State::Scanning(scan)),
+                    Poll::Ready(step) => self.step(scan, step),
                 },
-                State::AwaitingTrailers(mut answering) => {
-                    match answering.poll(cx, &mut self.delivery) {
-                        Poll::Pending => return self.wait(State::AwaitingTrailers(answering)),
-                        Poll::Ready(step) => self.last_step(answering, step),
-                    }
-                }
+                State::AwaitingTrailers(mut scan) => match scan.poll(cx, &mut self.delivery) {
+                    Poll::Pending => return self.wait(State::AwaitingTrailers(scan)),
+                    Poll::Ready(step) => self.last_step(scan, step),
+                },
                 State::Settled(mut incoming) => match incoming.poll(cx) {
                     Poll::Pending => return self.wait(State::Settled(incoming)),
                     Poll::Ready(Event::Piece(bytes)) => {
-                        self.delivery.count(incoming.odd(|oddity| oddity.after_end(&bytes)));
+                        self.delivery.count(incoming.mismatch(|check| check.after_end(&bytes)));
                         (State::Settled(incoming), data(bytes))
                     }
                     Poll::Ready(Event::Trailers(_)) => (State::Settled(incoming), None),
@@ -96,49 +94,49 @@ impl Relay {
     }
 
     /// The next step of an answer whose own end has not arrived.
-    fn step(&mut self, answering: Box<Answering>, step: Step) -> (State, Piece) {
+    fn step(&mut self, scan: Box<Scan>, step: Step) -> (State, Piece) {
         match step {
-            Step::Pass(bytes) => (State::Answering(answering), data(bytes)),
-            Step::Whole(bytes) => self.settled(answering, bytes),
-            Step::AllButTrailers(bytes) => (State::AwaitingTrailers(answering), data(bytes)),
+            Step::Pass(bytes) => (State::Scanning(scan), data(bytes)),
+            Step::Whole(bytes) => self.settled(scan, bytes),
+            Step::AllButTrailers(bytes) => (State::AwaitingTrailers(scan), data(bytes)),
             Step::End => match self.delivery.form.cut_short() {
-                Some(message) => self.cut_short(answering, message),
-                None => self.ended(answering),
+                Some(message) => self.cut_short(scan, message),
+                None => self.ended(scan),
             },
-            Step::Broken(message) => self.cut_short(answering, message),
+            Step::Broken(message) => self.cut_short(scan, message),
         }
     }
 
     /// The same of a peer's stream that is complete.
-    fn last_step(&mut self, answering: Box<Answering>, step: Step) -> (State, Piece) {
+    fn last_step(&mut self, scan: Box<Scan>, step: Step) -> (State, Piece) {
         match step {
             Step::Pass(bytes) | Step::AllButTrailers(bytes) => {
-                (State::AwaitingTrailers(answering), data(bytes))
+                (State::AwaitingTrailers(scan), data(bytes))
             }
-            Step::Whole(bytes) => self.settled(answering, bytes),
-            Step::End | Step::Broken(_) => self.ended(answering),
+            Step::Whole(bytes) => self.settled(scan, bytes),
+            Step::End | Step::Broken(_) => self.ended(scan),
         }
     }
 
     /// The answer's own end came with these bytes.
-    fn settled(&mut self, answering: Box<Answering>, bytes: Bytes) -> (State, Piece) {
-        let (incoming, rest) = answering.settle(Outcome::Done, &mut self.delivery);
+    fn settled(&mut self, scan: Box<Scan>, bytes: Bytes) -> (State, Piece) {
+        let (incoming, rest) = scan.settle(Outcome::Done, &mut self.delivery);
         (State::Settled(Box::new(incoming)), data(join(bytes, rest)))
     }
 
     /// The answer is complete, and its transfer is over.
-    fn ended(&mut self, answering: Box<Answering>) -> (State, Piece) {
-        let (_, rest) = answering.settle(Outcome::Done, &mut self.delivery);
+    fn ended(&mut self, scan: Box<Scan>) -> (State, Piece) {
+        let (_, rest) = scan.settle(Outcome::Done, &mut self.delivery);
         (State::Ended, data(rest))
     }
 
     /// The replica cut the answer short. Another one resumes it if that is possible.
-    fn cut_short(&mut self, answering: Box<Answering>, message: &'static str) -> (State, Piece) {
-        tracing::warn!(from = %answering.by(), message, "answer cut short");
-        match answering.continued(&mut self.delivery) {
+    fn cut_short(&mut self, scan: Box<Scan>, message: &'static str) -> (State, Piece) {
+        tracing::warn!(from = %scan.by(), message, "answer cut short");
+        match scan.continued(&mut self.delivery) {
             Ok(search) => (State::Resuming(search), None),
-            Err(answering) => {
-                let (_, rest) = answering.settle(Outcome::ReplicaError, &mut self.delivery);
+            Err(scan) => {
+                let (_, rest) = scan.settle(Outcome::ReplicaError, &mut self.delivery);
                 (State::Ended, Some(self.delivery.failed(message, &rest)))
             }
         }
@@ -155,9 +153,8 @@ impl Relay {
         );
         let alias = resume.context.prompt.info.alias.as_deref();
         let reader = Answer::new(self.delivery.endpoint, true, undo, false).naming(alias);
-        let answering =
-            Answering::new(&self.delivery, &destination, opened, reader, ticket, Some(resume));
-        State::Answering(Box::new(answering))
+        let scan = Scan::new(&self.delivery, &destination, opened, reader, ticket, Some(resume));
+        State::Scanning(Box::new(scan))
     }
 
     fn not_resumed(&mut self) -> (State, Piece) {
@@ -170,10 +167,10 @@ impl Drop for Relay {
     /// A client that has the complete answer need not wait for a peer's trailers.
     fn drop(&mut self) {
         match std::mem::take(&mut self.state) {
-            State::AwaitingTrailers(answering) => {
-                answering.settle(Outcome::Done, &mut self.delivery);
+            State::AwaitingTrailers(scan) => {
+                scan.settle(Outcome::Done, &mut self.delivery);
             }
-            State::Answering(answering) => answering.abandon(&mut self.delivery),
+            State::Scanning(scan) => scan.abandon(&mut self.delivery),
             _ => {}
         }
     }

@@ -13,24 +13,22 @@ use crate::http::headers;
 use crate::inputs::residency::{self, RuleOutcome};
 use crate::machine::ticket::{Details, Ticket};
 use crate::refusal::Refusal;
-use crate::request::answer::answering::Answering;
 use crate::request::answer::answers::Answers;
 use crate::request::answer::audit::{self, audit};
 use crate::request::answer::body::AnswerBody;
 use crate::request::answer::delivery::{Delivery, Form};
 use crate::request::answer::incoming::Incoming;
-use crate::request::answer::odd::Odd;
+use crate::request::answer::mismatch::Mismatch;
 use crate::request::answer::relay::Relay;
-use crate::request::answer::silence::Silence;
+use crate::request::answer::scan::Scan;
 use crate::request::answer::unread::Unread;
-use crate::request::arrive::reach;
 use crate::request::context::{Payload, RequestContext, Terms};
-use crate::request::noted;
 use crate::request::reserved::Reserved;
 use crate::request::send::attempts::Unanswered;
 use crate::request::send::destination::{Attempt, Destination};
 use crate::request::send::engine_error::EngineError;
-use crate::request::send::transport::{Failure, Opened, Started, undoes};
+use crate::request::send::peer::undoes;
+use crate::request::send::transport::{Failure, Opened, Started};
 
 /// An answer has started: its head, with the gateway's own headers, and the body that follows.
 pub(crate) fn answered(
@@ -54,7 +52,7 @@ pub(crate) fn answered(
     if !ok {
         reserved.unserved();
         let Opened { flow, first, by, .. } = opened;
-        let silence = Silence::new(&context.settings.timeouts, attempt.destination.member());
+        let silence = (&context.settings.timeouts, attempt.destination.member());
         let incoming = Incoming::new(flow, first, silence, None);
         let unread = Unread::new(incoming, ticket, by, reserved);
         return Response::from_parts(head, AnswerBody::Unread(Box::new(unread)));
@@ -63,7 +61,7 @@ pub(crate) fn answered(
     let here = matches!(attempt.destination, Destination::Replica(_));
     let asked = context.prompt.info.stream && endpoint.is_generation();
     if asked && form != Form::Events && here {
-        answers.metrics.odd(Odd::JsonForStream.word());
+        answers.metrics.odd(Mismatch::JsonForStream.word());
     }
     ticket.matched(context.prompt.tokens, attempt.matched);
     let collect = answers.inputs.reading.follows_replies() && endpoint.is_generation();
@@ -72,8 +70,8 @@ pub(crate) fn answered(
         events && undoes(&context.settings, &context.prompt.info, &payload, &attempt.destination);
     let reader = Answer::new(endpoint, events, undo, collect).naming(alias.as_deref());
     let (delivery, resume) = Delivery::new(answers, context, payload, reserved, form, collect);
-    let answering = Answering::new(&delivery, &attempt.destination, opened, reader, ticket, resume);
-    Response::from_parts(head, AnswerBody::Relay(Box::new(Relay::new(delivery, answering))))
+    let scan = Scan::new(&delivery, &attempt.destination, opened, reader, ticket, resume);
+    Response::from_parts(head, AnswerBody::Relay(Box::new(Relay::new(delivery, scan))))
 }
 
 /// Only generating endpoints have streams with a known end; the rest passes unread.
@@ -133,7 +131,7 @@ pub(crate) fn unanswered(
         Unanswered::SameFailure(attempt, said) => {
             let refusal = said.is_redirect().then(|| Refusal::redirected(said.head.status));
             ticket.note(|record| match &refusal {
-                Some(refusal) => noted::refused(record, refusal),
+                Some(refusal) => record.refused(refusal.status, refusal.code),
                 None => record.status = Some(said.head.status),
             });
             ticket.finish(Outcome::ClientError, Details::default());
@@ -144,7 +142,7 @@ pub(crate) fn unanswered(
         }
         Unanswered::Refused { why, retry_after, last } => {
             let refusal = refusal(answers, &context.terms, why, retry_after, last.as_ref());
-            ticket.note(|record| noted::refused(record, &refusal));
+            ticket.note(|record| record.refused(refusal.status, refusal.code));
             ticket.rejected(why);
             refusal
         }
@@ -178,7 +176,7 @@ fn refusal(
         }
         RejectWhy::HeldTooLong { limit, .. } if restricted => {
             let peers = answers.peers.as_ref().filter(|_| terms.tells);
-            let lost = peers.map(|peers| reach::lost(&answers.inputs.residency, peers, residence));
+            let lost = peers.map(|peers| peers.lost(&answers.inputs.residency, residence));
             residency::held_too_long(residence, limit, retry_after, &lost.unwrap_or_default())
         }
         RejectWhy::RetriesExhausted { .. }

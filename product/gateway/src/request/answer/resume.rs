@@ -119,8 +119,8 @@ pub(crate) async fn search(
     mut ticket: Ticket,
     verdict: Verdict,
 ) -> Option<Box<Resumed>> {
-    let (id, lifecycle) = (ticket.id, &answers.lifecycle);
-    let followed = lifecycle.follow(&resume.context, &resume.payload, &mut ticket, verdict).await;
+    let (id, attempts) = (ticket.id, &answers.attempts);
+    let followed = attempts.follow(&resume.context, &resume.payload, &mut ticket, verdict).await;
     let (attempt, started) = match followed {
         Ok(answer) => answer,
         Err(why) => {
@@ -129,20 +129,20 @@ pub(crate) async fn search(
                 Unanswered::Refused { .. } => ticket.broke_off(None),
                 Unanswered::SameFailure(..) => ticket.broke_off(Some(Outcome::ClientError)),
             }
-            return nowhere(&lifecycle.metrics, &lifecycle.ids, id);
+            return nowhere(&attempts.metrics, &attempts.ids, id);
         }
     };
     let Started { head, opened } = started;
     if !head.status.is_success() || headers::is_json(&head.headers) {
         tracing::warn!(
-            request = lifecycle.ids.show(id), status = %head.status,
+            request = attempts.ids.show(id), status = %head.status,
             "the engine does not continue a stream"
         );
         ticket.broke_off(Some(Outcome::ClientError));
-        return nowhere(&lifecycle.metrics, &lifecycle.ids, id);
+        return nowhere(&attempts.metrics, &attempts.ids, id);
     }
     check_kept(&answers.inputs.residency, &resume.context.terms.residence, &attempt, &head.headers);
-    lifecycle.metrics.resumed("went_on");
+    attempts.metrics.resumed("went_on");
     ticket.note(|record| record.resumes += 1);
     Some(Box::new(Resumed { resume, ticket, destination: attempt.destination, opened }))
 }

@@ -5,20 +5,18 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, request};
+use http::{HeaderMap, HeaderValue, Request, request};
 use hyper::body::Incoming;
+use meridian_base::ModelId;
 use meridian_base::residency::{Labels, Residence, Subject};
-use meridian_base::{Duration, ModelId, RequestId, Time};
 use meridian_protocol::openai::{self, Endpoint, RequestInfo, Splices};
-use meridian_routing::{self as routing, RejectWhy};
+use meridian_routing as routing;
 
 use crate::http::collect::{Collected, collect};
 use crate::http::headers;
 use crate::http::limits::{Limits, Permit};
 use crate::ids::Ids;
-use crate::inputs::fingerprint::ReadingNow;
 use crate::inputs::in_force::InForce;
-use crate::inputs::pins::{Home, ResponseKey};
 use crate::inputs::salts::Salts;
 use crate::inputs::{Inputs, engine_fields};
 use crate::machine::driver::Driver;
@@ -28,10 +26,11 @@ use crate::peers::report::Report;
 use crate::record::Recording;
 use crate::refusal::Refusal;
 use crate::replicas::fleet::Fleet;
-use crate::request::answer::resume::continue_chats;
-use crate::request::arrive::candidate::{Candidate, Others, Text};
+use crate::request::arrive::candidate::{Candidate, Fallbacks, Text, reply};
 use crate::request::arrive::origin::{Caller, Origin};
-use crate::request::arrive::reach::{Reach, reach};
+use crate::request::arrive::question::{
+    deadline, home, key, may_continue, question, reach, session,
+};
 use crate::request::context::{Call, Payload, Prompt, RequestContext, Sender, Terms};
 use crate::request::reserved::Reserved;
 use crate::settings::Settings;
@@ -44,7 +43,7 @@ pub(crate) struct Admitted {
     /// The routing machine's input.
     pub(crate) question: routing::Request,
     /// The models to try if its own cannot serve it; absent without fallbacks.
-    pub(crate) others: Option<Box<Others>>,
+    pub(crate) others: Option<Box<Fallbacks>>,
     /// Decide and explain without sending anything.
     pub(crate) dry_run: bool,
 }
@@ -90,7 +89,7 @@ impl Admission {
         )?;
         let tells = in_force.tells || !origin.is_client();
         let dry_run = is_dry_run(&parts.headers, tells)?;
-        let mut others = Others::of(in_force, &info, &origin, caller.tenant.as_ref());
+        let mut others = Fallbacks::of(in_force, &info, &origin, caller.tenant.as_ref());
         let text = Text { endpoint, body: &body, reading: &reading };
         let rest = others.as_deref_mut().filter(|_| !dry_run);
         let candidate = self.candidate(in_force, &text, info, &origin, rest, dry_run)?;
@@ -238,48 +237,6 @@ fn call(mut parts: request::Parts, endpoint: Endpoint, shown_id: HeaderValue) ->
     Call { endpoint, path, method: parts.method, headers: parts.headers, shown_id }
 }
 
-/// The routing machine's input for a request.
-pub(crate) fn question(
-    context: &RequestContext,
-    id: RequestId,
-    reach: Reach,
-    block_tokens: f32,
-) -> routing::Request {
-    let RequestContext { sender, prompt, terms, .. } = context;
-    routing::Request {
-        id,
-        model: prompt.model,
-        tenant: sender.tenant,
-        priority: sender.priority,
-        key: sender.key,
-        head: prompt.info.head,
-        blocks: prompt.info.fingerprint.blocks().to_vec(),
-        prompt_tokens: prompt.tokens,
-        block_tokens,
-        max_tokens: prompt.info.max_tokens,
-        deadline: terms.deadline,
-        pinned: reach.pinned,
-        streams: prompt.info.stream,
-        hops: sender.hops,
-        peers: reach.peers,
-        here: reach.here,
-        residence: terms.residence.clone(),
-        elsewhere: reach.elsewhere,
-        splits: false,
-    }
-}
-
-/// For a request that continues a chat: checks that every local replica of its model can continue
-/// one.
-fn may_continue(fleet: &Fleet, model: ModelId, origin: &Origin) -> Result<(), Refusal> {
-    match origin {
-        Origin::Peer { marks, .. } if marks.continues && !continue_chats(fleet, model) => {
-            Err(Refusal::cannot_continue())
-        }
-        _ => Ok(()),
-    }
-}
-
 /// The path and the query for a replica. A slash at the end of an API path is removed: engines
 /// answer it with redirects to themselves.
 fn path(parts: &request::Parts, endpoint: Endpoint) -> String {
@@ -295,89 +252,5 @@ fn is_dry_run(headers: &HeaderMap, tells: bool) -> Result<bool, Refusal> {
     match headers.get(headers::DRY_RUN).is_some_and(|v| v == "true" || v == "1") {
         true if !tells => Err(Refusal::no_dry_run()),
         asked => Ok(asked),
-    }
-}
-
-/// Most tokens of each reply; none without a limit.
-pub(crate) fn reply(endpoint: Endpoint, info: &RequestInfo) -> Option<u32> {
-    if endpoint.is_generation() { info.max_tokens } else { Some(0) }
-}
-
-/// The affinity key that a client's request has of its own: in a configured header, or in the body.
-fn session(
-    (names, reading): (&[HeaderName], &ReadingNow),
-    headers: &HeaderMap,
-    info: &RequestInfo,
-) -> Option<u64> {
-    let header = names.iter().find_map(|name| headers.get(name));
-    header.map(|value| reading.hash(Some(value.as_bytes()))).or(info.session)
-}
-
-/// The affinity key: the request's own, or that of its tenant or client. A peer sends it along.
-fn key(session: Option<u64>, tenant: u64, origin: &Origin) -> u64 {
-    match (origin, session) {
-        (Origin::Peer { marks, .. }, _) => marks.key,
-        (Origin::Client(_), Some(session)) => session,
-        (Origin::Client(_), None) if tenant != 0 => tenant,
-        (Origin::Client(client), None) => *client,
-    }
-}
-
-/// A TTFT objective in the request becomes its deadline; for a forwarded request, the rest of its
-/// budget.
-fn deadline(now: Time, headers: &HeaderMap, origin: &Origin) -> Option<Time> {
-    let left = match origin {
-        Origin::Client(_) => {
-            let ms: u64 = headers.get(headers::TTFT_SLO)?.to_str().ok()?.parse().ok()?;
-            Duration::from_millis(ms)
-        }
-        Origin::Peer { marks, .. } => marks.budget?,
-    };
-    Some(now + left)
-}
-
-/// The location of the state that a request continues. If tenants are configured, a client may
-/// continue only responses that this gateway knows as its tenant's; for a forwarded request the
-/// first gateway has checked that.
-fn home(
-    inputs: &Inputs,
-    in_force: &InForce,
-    info: &RequestInfo,
-    tenant: u64,
-    origin: &Origin,
-) -> Result<Option<Home>, Refusal> {
-    let Some(previous) = &info.previous_response_id else { return Ok(None) };
-    let pin = ResponseKey { tenant, response: inputs.reading.hash(Some(previous.as_bytes())) };
-    match inputs.pins.get(pin) {
-        Some(Home::Gone) => Err(Refusal::of(RejectWhy::PinnedGone, Duration::ZERO, None, false)),
-        None if in_force.tenants.are_named() && origin.is_client() => {
-            Err(Refusal::unknown_response())
-        }
-        home => Ok(home),
-    }
-}
-
-/// The model's id. For paths that need not name a model, it is the one that the peer names, or any
-/// that the region serves.
-pub(crate) fn model(
-    fleet: &Fleet,
-    endpoint: Endpoint,
-    info: &RequestInfo,
-    origin: &Origin,
-) -> Result<ModelId, Refusal> {
-    let said = match origin {
-        Origin::Peer { marks, .. } if info.model.is_empty() => marks.model.as_ref(),
-        _ => None,
-    };
-    let said = said.and_then(|value| std::str::from_utf8(value.as_bytes()).ok());
-    if let Some(id) = fleet.models.get(said.unwrap_or(&info.model)) {
-        return Ok(id);
-    }
-    let named = !endpoint.passes_unread() || !info.model.is_empty();
-    match fleet.any_model() {
-        Some(any) if !named => Ok(any),
-        Some(_) if !fleet.is_unknown() => Err(Refusal::unknown_model()),
-        // A replica that has not reported its models yet may serve it.
-        _ => Err(Refusal::of(RejectWhy::NoReplica, Duration::from_secs(1), None, false)),
     }
 }

@@ -4,17 +4,18 @@
 
 use bytes::Bytes;
 use http::HeaderValue;
-use meridian_base::ModelId;
+use meridian_base::{Duration, ModelId};
 use meridian_protocol::openai::{self, Endpoint, Reading, RequestInfo};
-use meridian_routing as routing;
+use meridian_routing::{self as routing, RejectWhy};
 
 use crate::inputs::in_force::InForce;
 use crate::inputs::models::Held;
 use crate::metrics::Metrics;
 use crate::refusal::Refusal;
-use crate::request::arrive::admit::{Admission, model, question, reply, salted};
+use crate::replicas::fleet::Fleet;
+use crate::request::arrive::admit::{Admission, salted};
 use crate::request::arrive::origin::Origin;
-use crate::request::arrive::reach::reach;
+use crate::request::arrive::question::{question, reach};
 use crate::request::context::{Payload, Prompt, RequestContext};
 use crate::request::reserved::Reserved;
 
@@ -37,7 +38,7 @@ pub(crate) struct Text<'a> {
 }
 
 /// The models that a request may still try.
-pub(crate) struct Others {
+pub(crate) struct Fallbacks {
     /// The model that its client asked for.
     model: String,
     /// The next of that model's fallbacks.
@@ -46,7 +47,7 @@ pub(crate) struct Others {
     tenant: Option<HeaderValue>,
 }
 
-impl Others {
+impl Fallbacks {
     /// Those of a request; none if its model has no fallbacks. A response is continued where it is
     /// stored. A request of a peer is tried with others by the gateway that its client is connected to.
     pub(crate) fn of(
@@ -54,11 +55,11 @@ impl Others {
         info: &RequestInfo,
         origin: &Origin,
         tenant: Option<&HeaderValue>,
-    ) -> Option<Box<Others>> {
+    ) -> Option<Box<Fallbacks>> {
         let settings = in_force.config.models.get(&info.model)?;
         let may = origin.is_client() && info.previous_response_id.is_none();
         (may && !settings.fallbacks.is_empty()).then(|| {
-            Box::new(Others { model: info.model.clone(), next: 0, tenant: tenant.cloned() })
+            Box::new(Fallbacks { model: info.model.clone(), next: 0, tenant: tenant.cloned() })
         })
     }
 
@@ -98,7 +99,7 @@ impl Admission {
         text: &Text<'_>,
         info: RequestInfo,
         origin: &Origin,
-        others: Option<&mut Others>,
+        others: Option<&mut Fallbacks>,
         dry_run: bool,
     ) -> Result<Candidate, Refusal> {
         let named = model(&self.fleet, text.endpoint, &info, origin)
@@ -113,7 +114,7 @@ impl Admission {
         in_force: &InForce,
         context: &RequestContext,
         payload: &Payload,
-        others: &mut Others,
+        others: &mut Fallbacks,
     ) -> Option<Candidate> {
         let tenant = context.settings.isolates.then_some(context.sender.tenant);
         let reading = self.inputs.reading.of(tenant);
@@ -122,7 +123,12 @@ impl Admission {
     }
 
     /// The first of the other models that may serve the request.
-    fn other(&self, in_force: &InForce, text: &Text<'_>, others: &mut Others) -> Option<Candidate> {
+    fn other(
+        &self,
+        in_force: &InForce,
+        text: &Text<'_>,
+        others: &mut Fallbacks,
+    ) -> Option<Candidate> {
         while let Some(name) = others.next(in_force) {
             let Some(model) = self.fleet.models.get(name) else { continue };
             let read = openai::read_as(text.endpoint, text.body, text.reading, |_| Some(name));
@@ -164,7 +170,7 @@ impl Admission {
         in_force: &InForce,
         (context, payload, reserved): (&mut RequestContext, &mut Payload, &mut Reserved),
         (candidate, worked): (Candidate, bool),
-        others: &Others,
+        others: &Fallbacks,
     ) -> routing::Request {
         let Candidate { info, model, tokens, held, fallback } = candidate;
         reserved.hold_instead(held, worked);
@@ -180,5 +186,35 @@ impl Admission {
         let block_tokens = ratio * context.prompt.info.fingerprint.block_bytes() as f32;
         let splits = payload.prefill.is_some();
         routing::Request { splits, ..question(context, self.ids.next(), reach, block_tokens) }
+    }
+}
+
+/// Most tokens of each reply; none without a limit.
+pub(crate) fn reply(endpoint: Endpoint, info: &RequestInfo) -> Option<u32> {
+    if endpoint.is_generation() { info.max_tokens } else { Some(0) }
+}
+
+/// The model's id. For paths that need not name a model, it is the one that the peer names, or any
+/// that the region serves.
+fn model(
+    fleet: &Fleet,
+    endpoint: Endpoint,
+    info: &RequestInfo,
+    origin: &Origin,
+) -> Result<ModelId, Refusal> {
+    let said = match origin {
+        Origin::Peer { marks, .. } if info.model.is_empty() => marks.model.as_ref(),
+        _ => None,
+    };
+    let said = said.and_then(|value| std::str::from_utf8(value.as_bytes()).ok());
+    if let Some(id) = fleet.models.get(said.unwrap_or(&info.model)) {
+        return Ok(id);
+    }
+    let named = !endpoint.passes_unread() || !info.model.is_empty();
+    match fleet.any_model() {
+        Some(any) if !named => Ok(any),
+        Some(_) if !fleet.is_unknown() => Err(Refusal::unknown_model()),
+        // A replica that has not reported its models yet may serve it.
+        _ => Err(Refusal::of(RejectWhy::NoReplica, Duration::from_secs(1), None, false)),
     }
 }

@@ -2,6 +2,7 @@
 //! it.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
@@ -10,6 +11,7 @@ use meridian_protocol::openai::{self, Endpoint};
 use meridian_protocol::peer::Marks;
 
 use crate::admin::explain::Explain;
+use crate::facts::DONE;
 use crate::http::{head, headers};
 use crate::inputs::in_force::InForce;
 use crate::machine::driver::Driver;
@@ -25,7 +27,7 @@ use crate::request::answer::respond::{answered, unanswered};
 use crate::request::arrive::admit::{Admission, Admitted};
 use crate::request::arrive::fallback::{self, Run};
 use crate::request::arrive::origin::{Origin, identify};
-use crate::request::noted;
+use crate::request::context::RequestContext;
 
 /// The request path of one thread.
 pub(crate) struct Requests {
@@ -80,7 +82,7 @@ impl Requests {
         let result = self.serve(&in_force, request, endpoint, origin, &mut recording).await;
         result.unwrap_or_else(|refusal| {
             self.metrics.refused(&refusal);
-            noted::ends_refused(&mut recording, &refusal);
+            end_refused(&mut recording, &refusal);
             with_id(refusal.response(endpoint), shown_id)
         })
     }
@@ -111,7 +113,7 @@ impl Requests {
             (Endpoint::Models, &Method::GET | &Method::HEAD) => {
                 let aliases = origin.is_client().then_some(&in_force.config);
                 let answer = models(fleet, peers.as_deref(), aliases, path);
-                noted::ends_answered(recording, answer.status());
+                end_answered(recording, answer.status());
                 return Ok(answer);
             }
             (Endpoint::Models, _) => return Err(Refusal::wrong_method("GET, HEAD")),
@@ -122,7 +124,7 @@ impl Requests {
             self.admission.admit(in_force, request, endpoint, origin, caller, recording).await?;
         match admitted.dry_run {
             true => {
-                noted::ends_answered(recording, StatusCode::OK);
+                end_answered(recording, StatusCode::OK);
                 Ok(json(StatusCode::OK, self.explain.dry_run(admitted.question)))
             }
             false => Ok(self.live(in_force, admitted, std::mem::take(recording)).await),
@@ -139,7 +141,7 @@ impl Requests {
         let Admitted { context, payload, reserved, question, others, .. } = admitted;
         let shown_id = context.call.shown_id.as_bytes();
         self.explain.note(shown_id, question.id, &context.terms.residence);
-        noted::admitted(&mut recording, &context);
+        note_admitted(&mut recording, &context);
         let (mut ticket, verdict) = self.driver.arrive(question, recording);
         if let Some(others) = others {
             others.count(&self.metrics, &context);
@@ -153,11 +155,37 @@ impl Requests {
             // Larger than an ordinary request, and rarer.
             return Box::pin(fallback::among(parts, run, verdict, others)).await;
         }
-        match self.answers.lifecycle.follow(&context, &payload, &mut ticket, verdict).await {
+        match self.answers.attempts.follow(&context, &payload, &mut ticket, verdict).await {
             Ok(answer) => answered(&self.answers, context, payload, reserved, ticket, answer),
             Err(why) => unanswered(&self.answers, &context, reserved, ticket, why),
         }
     }
+}
+
+/// The request is admitted, and given to a fallback if its model cannot serve it.
+fn note_admitted(recording: &mut Recording, context: &RequestContext) {
+    if context.prompt.fallback.is_some() {
+        context.note_fallback(recording);
+    }
+    context.note(recording);
+    recording.note(|record| {
+        record.id = Some(context.call.shown_id.clone());
+        record.times.admitted = Some(Instant::now());
+    });
+}
+
+/// The request ends with a refusal before the machine has it.
+fn end_refused(recording: &mut Recording, refusal: &Refusal) {
+    recording.note(|record| record.refused(refusal.status, refusal.code));
+    let status = refusal.status;
+    let lacks_capacity = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
+    recording.end(if lacks_capacity { "rejected" } else { "client_error" });
+}
+
+/// The request ends with an answer of the gateway itself, and nothing was sent.
+fn end_answered(recording: &mut Recording, status: StatusCode) {
+    recording.note(|record| record.status = Some(status));
+    recording.end(if status.is_success() { DONE } else { "client_error" });
 }
 
 fn with_id(mut response: Response<AnswerBody>, id: Option<HeaderValue>) -> Response<AnswerBody> {

@@ -21,9 +21,8 @@ use crate::request::answer::answers::Answers;
 use crate::request::answer::body::AnswerBody;
 use crate::request::answer::respond::{answered, unanswered};
 use crate::request::arrive::admit::Admission;
-use crate::request::arrive::candidate::{Candidate, Others};
+use crate::request::arrive::candidate::{Candidate, Fallbacks};
 use crate::request::context::{Payload, RequestContext};
-use crate::request::noted;
 use crate::request::reserved::Reserved;
 use crate::request::send::attempts::Unanswered;
 use crate::request::send::destination::Attempt;
@@ -59,7 +58,7 @@ pub(crate) async fn among(
     parts: Parts<'_>,
     mut run: Run,
     mut verdict: Verdict,
-    mut others: Box<Others>,
+    mut others: Box<Fallbacks>,
 ) -> Response<AnswerBody> {
     loop {
         match run.follow(&parts, verdict, &mut others).await {
@@ -79,12 +78,12 @@ pub(crate) async fn among(
 }
 
 impl Run {
-    async fn follow(&mut self, parts: &Parts<'_>, verdict: Verdict, others: &mut Others) -> End {
+    async fn follow(&mut self, parts: &Parts<'_>, verdict: Verdict, others: &mut Fallbacks) -> End {
         let Run { context, payload, ticket, .. } = self;
         let patience = others.patience(parts.in_force, context);
         let mut next =
             || parts.admission.next(parts.in_force, context, payload, others).map(Box::new);
-        let mut follow = pin!(parts.answers.lifecycle.follow(context, payload, ticket, verdict));
+        let mut follow = pin!(parts.answers.attempts.follow(context, payload, ticket, verdict));
         let followed = match patience {
             None => follow.await,
             Some(patience) => match timeout(patience, &mut follow).await {
@@ -112,7 +111,7 @@ impl Run {
         parts: &Parts<'_>,
         left: Left,
         candidate: Candidate,
-        others: &Others,
+        others: &Fallbacks,
     ) -> (Run, Verdict) {
         let Run { mut context, mut payload, mut reserved, ticket } = self;
         let question = parts.admission.adopt(
@@ -124,8 +123,10 @@ impl Run {
         others.count(&parts.admission.metrics, &context);
         let shown_id = context.call.shown_id.as_bytes();
         parts.explain.note(shown_id, question.id, &context.terms.residence);
-        let (ticket, verdict) =
-            ticket.instead(left, question, |recording| noted::falls_back(recording, &context));
+        let (ticket, verdict) = ticket.instead(left, question, |recording| {
+            context.note_fallback(recording);
+            context.note(recording);
+        });
         (Run { context, payload, reserved, ticket }, verdict)
     }
 }

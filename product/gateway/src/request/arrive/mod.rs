@@ -6,4 +6,4 @@ pub(crate) mod client;
 pub(crate) mod entry;
 pub(crate) mod fallback;
 pub(crate) mod origin;
-pub(crate) mod reach;
+mod question;

@@ -3,21 +3,23 @@
 //! Until that piece arrives, nothing has been sent to the client, so a failed attempt may be
 //! retried, at another replica or another peer, as the machine decides. From then on
 //! [`crate::request::answer::relay`] carries the answer. If a stream breaks and can be resumed,
-//! [`crate::request::answer::resume`] calls [`Lifecycle::follow`] again with a payload that continues it.
+//! [`crate::request::answer::resume`] calls [`Attempts::follow`] again with a payload that continues it.
 
 use std::sync::Arc;
 
+use http::{HeaderValue, response};
 use meridian_base::{Duration, RequestId};
-use meridian_routing::RejectWhy;
+use meridian_routing::{Ending, RejectWhy};
 
 use crate::facts::Record;
+use crate::facts::hops::To;
 use crate::fault::Fault;
+use crate::http::headers;
 use crate::ids::Ids;
 use crate::machine::driver::Verdict;
 use crate::machine::ticket::Ticket;
 use crate::metrics::Metrics;
 use crate::request::context::{Payload, RequestContext};
-use crate::request::noted;
 use crate::request::send::destination::{Attempt, Destination, Destinations, Next};
 use crate::request::send::engine_error::EngineError;
 use crate::request::send::transport::{Failure, Started, Transport};
@@ -40,14 +42,14 @@ pub(crate) enum Unanswered {
 }
 
 /// Follows requests of one thread.
-pub(crate) struct Lifecycle {
+pub(crate) struct Attempts {
     pub(crate) destinations: Destinations,
     pub(crate) transport: Transport,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) ids: Arc<Ids>,
 }
 
-impl Lifecycle {
+impl Attempts {
     /// Follows the machine's decisions until an answer starts.
     pub(crate) async fn follow(
         &self,
@@ -88,18 +90,17 @@ impl Lifecycle {
                 State::Attempting(attempt) => {
                     self.metrics.decided(&attempt.why);
                     ticket.sends();
-                    ticket.note(|record| noted::attempt(record, &attempt));
-                    ticket.note_kept(|record| noted::hops(record, &attempt));
+                    ticket.note(|record| chosen(record, &attempt));
+                    ticket.note_kept(|record| hops(record, &attempt));
                     let failure =
                         match self.transport.send(context, payload, &attempt, ticket).await {
                             Ok(started) => {
-                                ticket
-                                    .note(|record| noted::started(record, &attempt, &started.head));
+                                ticket.note(|record| started_at(record, &attempt, &started.head));
                                 return Ok((attempt, started));
                             }
                             Err(failure) => failure,
                         };
-                    ticket.note(|record| noted::failed(record, &failure));
+                    ticket.note(|record| failed(record, &failure));
                     log(&self.ids, ticket.id, &attempt, &failure);
                     if let Some(said) = failures.repeated(&failure) {
                         return Err(Unanswered::SameFailure(Box::new(attempt), said));
@@ -156,5 +157,71 @@ fn log(ids: &Ids, id: RequestId, attempt: &Attempt, failure: &Failure) {
         Destination::Peer(link) => {
             tracing::warn!(request, peer = ?link.label, error = %error, "attempt failed");
         }
+    }
+}
+
+/// The machine has chosen the destination of an attempt.
+fn chosen(record: &mut Record, attempt: &Attempt) {
+    record.reason = Some(attempt.why.word());
+    record.matched = Some(attempt.matched);
+    record.prefill = attempt.prefill.as_ref().map(|member| member.label.clone());
+    match &attempt.destination {
+        Destination::Replica(member) => {
+            record.replica = Some(member.label.clone());
+            record.region = Some(member.region.clone());
+            record.peer = None;
+        }
+        Destination::Peer(link) => {
+            record.replica = None;
+            record.peer = Some(link.label.clone());
+            record.region = HeaderValue::from_str(link.region()).ok();
+        }
+    }
+}
+
+/// The hops of an attempt begin; nothing needs them without a log, traces, or a ring of the newest
+/// requests.
+fn hops(record: &mut Record, attempt: &Attempt) {
+    let address = match &attempt.destination {
+        Destination::Replica(member) => Some(member.authority.clone()),
+        Destination::Peer(link) => link.authority.clone(),
+    };
+    let prefill = attempt.prefill.as_ref();
+    record.times.begin(To {
+        replica: record.replica.clone(),
+        prefill: record.prefill.clone(),
+        peer: record.peer.clone(),
+        region: record.region.clone(),
+        address,
+        prefill_address: prefill.map(|member| member.authority.clone()),
+        reason: attempt.why.word(),
+        matched: attempt.matched,
+    });
+}
+
+/// An answer has started. A peer reports the replicas and the region in its head.
+fn started_at(record: &mut Record, attempt: &Attempt, head: &response::Parts) {
+    if let Destination::Peer(_) = attempt.destination {
+        record.replica = head.headers.get(headers::REPLICA).cloned();
+        record.prefill = head.headers.get(headers::PREFILL).cloned();
+        if let Some(region) = head.headers.get(headers::REGION) {
+            record.region = Some(region.clone());
+        }
+    }
+    if let Some(hop) = record.times.current() {
+        let to = hop.answered(head.status);
+        to.replica.clone_from(&record.replica);
+        to.prefill.clone_from(&record.prefill);
+        to.region.clone_from(&record.region);
+    }
+}
+
+/// An attempt has failed.
+fn failed(record: &mut Record, failure: &Failure) {
+    record.retries += 1;
+    let outcome = failure.prefill.unwrap_or_else(|| failure.error.outcome());
+    let status = failure.said.as_ref().map(|said| said.head.status);
+    if let Some(hop) = record.times.current() {
+        hop.fail(Ending::Attempt(outcome).word(), status);
     }
 }

@@ -4,7 +4,7 @@
 pub(crate) mod attempts;
 pub(crate) mod destination;
 pub(crate) mod engine_error;
-mod give_back;
-mod leg;
-mod legs;
+mod orders;
+pub(crate) mod peer;
+mod replica;
 pub(crate) mod transport;

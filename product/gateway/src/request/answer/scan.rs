@@ -8,20 +8,19 @@ use bytes::Bytes;
 use http::HeaderMap;
 use meridian_protocol::openai::{Answer, Summary, Usage};
 use meridian_protocol::peer::usage_of;
-use meridian_routing::Outcome;
+use meridian_routing::{Ending, Outcome};
 
+use crate::facts::Record;
 use crate::machine::ticket::{Details, Ticket};
 use crate::request::answer::delivery::{Delivery, Form};
 use crate::request::answer::incoming::{Event, Incoming};
-use crate::request::answer::odd::Oddity;
+use crate::request::answer::mismatch::MismatchCheck;
 use crate::request::answer::resume::{Resume, Search, search};
-use crate::request::answer::silence::Silence;
-use crate::request::noted;
 use crate::request::send::destination::Destination;
 use crate::request::send::transport::{AnsweredBy, Opened};
 
 /// An answer whose end has not been reported to the machine.
-pub(crate) struct Answering {
+pub(crate) struct Scan {
     incoming: Incoming,
     reader: Answer,
     ticket: Ticket,
@@ -47,7 +46,7 @@ pub(crate) enum Step {
     Broken(&'static str),
 }
 
-impl Answering {
+impl Scan {
     pub(crate) fn new(
         delivery: &Delivery,
         destination: &Destination,
@@ -55,14 +54,14 @@ impl Answering {
         reader: Answer,
         ticket: Ticket,
         resume: Option<Box<Resume>>,
-    ) -> Answering {
+    ) -> Scan {
         let Opened { flow, first, sent, by } = opened;
         let member = destination.member();
         let json = delivery.endpoint.is_generation() && delivery.form != Form::Events;
-        let oddity = member.is_some().then(|| Oddity::new(json));
-        let silence = Silence::new(&delivery.settings.timeouts, member);
-        let incoming = Incoming::new(flow, first, silence, oddity);
-        Answering { incoming, reader, ticket, by, sent, reported: None, resume }
+        let check = member.is_some().then(|| MismatchCheck::new(json));
+        let timeouts = &delivery.settings.timeouts;
+        let incoming = Incoming::new(flow, first, (timeouts, member), check);
+        Scan { incoming, reader, ticket, by, sent, reported: None, resume }
     }
 
     pub(crate) fn by(&self) -> &AnsweredBy {
@@ -89,14 +88,14 @@ impl Answering {
         if let AnsweredBy::Peer { leg, .. } = &self.by {
             leg.answered(piece.len());
         }
-        delivery.count(self.incoming.odd(|oddity| oddity.piece(&piece)));
+        delivery.count(self.incoming.mismatch(|check| check.piece(&piece)));
         let piece = match &mut self.resume {
             Some(resume) => resume.thread.feed(piece),
             None => piece,
         };
         let feed = self.reader.feed(piece);
         if feed.ended {
-            delivery.count(self.incoming.odd(|oddity| oddity.last_piece(&feed.pass)));
+            delivery.count(self.incoming.mismatch(|check| check.last_piece(&feed.pass)));
         }
         if feed.first_token || delivery.is_unseen() {
             delivery.first_token(&mut self.ticket);
@@ -130,15 +129,14 @@ impl Answering {
     /// Reports the end of the attempt to the machine. Returns the rest of the transfer, and bytes
     /// that were buffered until now.
     pub(crate) fn settle(self, outcome: Outcome, delivery: &mut Delivery) -> (Incoming, Bytes) {
-        let Answering { mut incoming, mut reader, mut ticket, by, sent, reported, mut resume } =
-            self;
+        let Scan { mut incoming, mut reader, mut ticket, by, sent, reported, mut resume } = self;
         let held = resume
             .as_mut()
             .map_or_else(Bytes::new, |resume| reader.feed(resume.thread.rest()).pass);
         let pieces = reader.pieces();
         let Summary { usage, complete, response_id, reply, rest, .. } = reader.finish();
         if outcome == Outcome::Done {
-            delivery.count(incoming.odd(|oddity| oddity.ended(complete)));
+            delivery.count(incoming.mismatch(|check| check.ended(complete)));
         }
         let continued = resume.filter(|resume| resume.is_later());
         let usage = usage.or_else(|| {
@@ -169,7 +167,7 @@ impl Answering {
 
     /// Starts a search for a replica or a peer that resumes the broken stream. Returns the answer
     /// if it can't be resumed.
-    pub(crate) fn continued(mut self, delivery: &mut Delivery) -> Result<Search, Box<Answering>> {
+    pub(crate) fn continued(mut self, delivery: &mut Delivery) -> Result<Search, Box<Scan>> {
         let answers = &delivery.answers;
         let Some(mut resume) = self.resume.take() else { return Err(Box::new(self)) };
         let blocks = match resume.take_up(&answers.fleet) {
@@ -180,13 +178,21 @@ impl Answering {
                 return Err(Box::new(self));
             }
         };
-        let Answering { reader, mut ticket, by, .. } = self;
+        let Scan { reader, mut ticket, by, .. } = self;
         let pieces = reader.pieces();
         delivery.reserved.seen(pieces);
-        ticket.note(|record| noted::broke_off(record, pieces));
+        ticket.note(|record| broke_off(record, pieces));
         by.end(Outcome::ReplicaError);
         let verdict = ticket.go_on(blocks);
         Ok(Box::pin(search(answers.clone(), resume, ticket, verdict)))
+    }
+}
+
+/// Notes that a stream has broken off, and that another attempt continues it.
+fn broke_off(record: &mut Record, pieces: u32) {
+    record.pieces += pieces;
+    if let Some(hop) = record.times.current() {
+        hop.fail(Ending::Attempt(Outcome::ReplicaError).word(), None);
     }
 }
 

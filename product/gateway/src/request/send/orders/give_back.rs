@@ -30,7 +30,7 @@ impl Transport {
     /// Asks a decode replica to free the blocks that `added` names: another one than `to` if there is
     /// one in its place, since that may be out of reach. Parameters may tell tokens of the prompt,
     /// which its residency rules may keep from other places.
-    pub(crate) fn give_back(&self, model: ModelId, to: &Arc<Member>, added: &Added) {
+    pub(super) fn give_back(&self, model: ModelId, to: &Arc<Member>, added: &Added) {
         let (Some(model), Ok(runtime)) = (self.fleet.models.name(model), Handle::try_current())
         else {
             return;

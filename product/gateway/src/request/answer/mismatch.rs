@@ -3,7 +3,7 @@
 
 /// The kind of mismatch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Odd {
+pub(crate) enum Mismatch {
     /// The client asked for a stream, and one JSON object arrived.
     JsonForStream,
     /// The client asked for one JSON object, and something else arrived.
@@ -14,20 +14,20 @@ pub(crate) enum Odd {
     TakenId,
 }
 
-impl Odd {
+impl Mismatch {
     pub(crate) fn word(self) -> &'static str {
         match self {
-            Odd::JsonForStream => "json_for_stream",
-            Odd::NotJson => "not_json",
-            Odd::AfterEnd => "after_end",
-            Odd::TakenId => "taken_id",
+            Mismatch::JsonForStream => "json_for_stream",
+            Mismatch::NotJson => "not_json",
+            Mismatch::AfterEnd => "after_end",
+            Mismatch::TakenId => "taken_id",
         }
     }
 }
 
 /// Checks one answer as it passes. Each kind is reported once.
 #[derive(Debug)]
-pub(crate) struct Oddity {
+pub(crate) struct MismatchCheck {
     /// Whether one JSON object is expected.
     json: bool,
     began: bool,
@@ -35,25 +35,25 @@ pub(crate) struct Oddity {
     after_end: bool,
 }
 
-impl Oddity {
-    pub(crate) fn new(json: bool) -> Oddity {
-        Oddity { json, began: false, not_json: false, after_end: false }
+impl MismatchCheck {
+    pub(crate) fn new(json: bool) -> MismatchCheck {
+        MismatchCheck { json, began: false, not_json: false, after_end: false }
     }
 
     /// A piece before the answer's own end.
-    pub(crate) fn piece(&mut self, piece: &[u8]) -> Option<Odd> {
+    pub(crate) fn piece(&mut self, piece: &[u8]) -> Option<Mismatch> {
         let text = piece.trim_ascii_start();
         if !self.json || self.began || text.is_empty() {
             return None;
         }
         self.began = true;
         self.not_json = text[0] != b'{';
-        self.not_json.then_some(Odd::NotJson)
+        self.not_json.then_some(Mismatch::NotJson)
     }
 
     /// The piece that contains the answer's own end: the last brace of an object. In a stream only
     /// OpenAI's end mark is checked, since no text may follow it.
-    pub(crate) fn last_piece(&mut self, piece: &[u8]) -> Option<Odd> {
+    pub(crate) fn last_piece(&mut self, piece: &[u8]) -> Option<Mismatch> {
         const MARK: &[u8] = b"data: [DONE]";
         let end = match self.json {
             true => memchr::memrchr(b'}', piece)? + 1,
@@ -63,14 +63,14 @@ impl Oddity {
     }
 
     /// A piece after the end.
-    pub(crate) fn after_end(&mut self, piece: &[u8]) -> Option<Odd> {
+    pub(crate) fn after_end(&mut self, piece: &[u8]) -> Option<Mismatch> {
         let more = !self.not_json && !piece.trim_ascii().is_empty();
-        (more && !std::mem::replace(&mut self.after_end, more)).then_some(Odd::AfterEnd)
+        (more && !std::mem::replace(&mut self.after_end, more)).then_some(Mismatch::AfterEnd)
     }
 
     /// The answer ended; `complete` if it reached its own end.
-    pub(crate) fn ended(&self, complete: bool) -> Option<Odd> {
-        (self.json && !self.not_json && !complete).then_some(Odd::NotJson)
+    pub(crate) fn ended(&self, complete: bool) -> Option<Mismatch> {
+        (self.json && !self.not_json && !complete).then_some(Mismatch::NotJson)
     }
 }
 
@@ -82,13 +82,13 @@ mod tests {
     // that comes too early.
     #[test]
     fn whole_answers() {
-        let mut html = Oddity::new(true);
-        assert_eq!(html.piece(b" \n<html>"), Some(Odd::NotJson));
+        let mut html = MismatchCheck::new(true);
+        assert_eq!(html.piece(b" \n<html>"), Some(Mismatch::NotJson));
         assert_eq!((html.piece(b"{}"), html.ended(false)), (None, None));
-        let mut half = Oddity::new(true);
+        let mut half = MismatchCheck::new(true);
         assert_eq!((half.piece(b" "), half.piece(b"{\"a\":")), (None, None));
-        assert_eq!(half.ended(false), Some(Odd::NotJson));
-        let mut good = Oddity::new(true);
+        assert_eq!(half.ended(false), Some(Mismatch::NotJson));
+        let mut good = MismatchCheck::new(true);
         assert_eq!(
             (good.piece(b"{}"), good.ended(true), good.after_end(b"\n")),
             (None, None, None)
@@ -98,22 +98,22 @@ mod tests {
     // The same after a JSON object's last brace.
     #[test]
     fn after_the_brace() {
-        let mut whole = Oddity::new(true);
+        let mut whole = MismatchCheck::new(true);
         assert_eq!(whole.last_piece(b"{\"a\":1} \n"), None);
-        assert_eq!(whole.last_piece(b"{\"a\":1}<html>"), Some(Odd::AfterEnd));
+        assert_eq!(whole.last_piece(b"{\"a\":1}<html>"), Some(Mismatch::AfterEnd));
     }
 
     // Text after the end mark is reported once, in the same piece or in a later one; line ends are
     // not text.
     #[test]
     fn after_the_end() {
-        let mut stream = Oddity::new(false);
+        let mut stream = MismatchCheck::new(false);
         assert_eq!(stream.piece(b"<html>"), None);
         assert_eq!(stream.last_piece(b"data: {}\n\ndata: [DONE]\n\n"), None);
         assert_eq!(stream.after_end(b"\r\n"), None);
-        assert_eq!(stream.after_end(b"more"), Some(Odd::AfterEnd));
+        assert_eq!(stream.after_end(b"more"), Some(Mismatch::AfterEnd));
         assert_eq!(stream.after_end(b"more"), None);
-        let mut joined = Oddity::new(false);
-        assert_eq!(joined.last_piece(b"data: [DONE]\n\ndata: x\n\n"), Some(Odd::AfterEnd));
+        let mut joined = MismatchCheck::new(false);
+        assert_eq!(joined.last_piece(b"data: [DONE]\n\ndata: x\n\n"), Some(Mismatch::AfterEnd));
     }
 }
