@@ -5,15 +5,13 @@ use bytes::Bytes;
 use http::{Method, Response, StatusCode};
 use meridian_protocol::openai::Endpoint;
 
-use crate::draining::Draining;
-use crate::machine::driver::Driver;
 use crate::metrics::Metrics;
 use crate::refusal::{Refusal, text};
+use crate::replicas::region::Region;
 
 /// The answer, if `path` is one of the two.
 pub(crate) fn answer<B: From<Bytes>>(
-    draining: &Draining,
-    driver: &Driver,
+    region: &Region,
     metrics: &Metrics,
     (method, path): (&Method, &str),
 ) -> Option<Response<B>> {
@@ -24,7 +22,7 @@ pub(crate) fn answer<B: From<Bytes>>(
     };
     Some(match (method, is_health) {
         (&Method::GET | &Method::HEAD, true) => text(StatusCode::OK, "ok"),
-        (&Method::GET | &Method::HEAD, false) => ready(draining, driver),
+        (&Method::GET | &Method::HEAD, false) => ready(region),
         _ => {
             let refusal = Refusal::wrong_method("GET, HEAD");
             metrics.refused(&refusal);
@@ -34,11 +32,11 @@ pub(crate) fn answer<B: From<Bytes>>(
 }
 
 /// Whether at least one replica takes requests.
-pub(crate) fn ready<B: From<Bytes>>(draining: &Draining, driver: &Driver) -> Response<B> {
-    if draining.has_started() {
+pub(crate) fn ready<B: From<Bytes>>(region: &Region) -> Response<B> {
+    if region.draining.has_started() {
         return text(StatusCode::SERVICE_UNAVAILABLE, "draining");
     }
-    match driver.takes_requests() {
+    match region.driver.takes_requests() {
         true => text(StatusCode::OK, "ready"),
         false => text(
             StatusCode::SERVICE_UNAVAILABLE,

@@ -25,7 +25,6 @@ mod model_ids;
 mod opening;
 mod patience;
 mod peers;
-mod plane;
 mod policy;
 mod record;
 mod refusal;

@@ -8,11 +8,11 @@ use meridian_routing::{Config as Routing, Input};
 
 use crate::inputs::fingerprint::ReadingNow;
 use crate::lock::Mutex;
-use crate::machine::driver::Driver;
 use crate::replicas::handover::Handover;
+use crate::replicas::region::Region;
 
 pub(crate) struct PolicyNow {
-    driver: Arc<Driver>,
+    region: Arc<Region>,
     reading: Arc<ReadingNow>,
     /// Present if there are peers.
     handover: Option<Arc<Handover>>,
@@ -40,12 +40,12 @@ impl State {
 impl PolicyNow {
     pub(crate) fn new(
         config: &Config,
-        driver: Arc<Driver>,
+        region: Arc<Region>,
         reading: Arc<ReadingNow>,
         handover: Option<Arc<Handover>>,
     ) -> PolicyNow {
         let state = Mutex::new(State { config: config.clone(), other: None });
-        PolicyNow { driver, reading, handover, state }
+        PolicyNow { region, reading, handover, state }
     }
 
     /// The policy in force.
@@ -99,7 +99,7 @@ impl PolicyNow {
         });
         let counts = next.config.resume.is_some();
         self.reading.change(policy, &params, shadow.as_ref(), counts);
-        self.driver.tell(Input::ShadowedBy(shadow));
+        self.region.driver.tell(Input::ShadowedBy(shadow));
         Ok(())
     }
 
@@ -109,7 +109,7 @@ impl PolicyNow {
         if let Some(handover) = &self.handover {
             handover.read_in((policy.index)(&params).map(|spec| spec.block_bytes));
         }
-        self.driver.tell(Input::Configured { policy, params, admission });
+        self.region.driver.tell(Input::Configured { policy, params, admission });
         self.shadow_by(next)?;
         if wanted != before {
             let (name, before) = (&wanted.name, &before.name);

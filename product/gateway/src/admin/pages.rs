@@ -18,7 +18,6 @@ use super::page::{Events, Feed, events};
 use super::sessions::Sessions;
 use super::status::StatusPage;
 use super::tls::Caller;
-use crate::draining::Draining;
 use crate::health::ready;
 use crate::http::body::Body;
 use crate::http::limits::Bound;
@@ -66,14 +65,13 @@ pub(crate) struct Admin {
     /// Counts the clients' connections and the bytes of their request bodies.
     pub(crate) connections: Bound,
     pub(crate) bodies: Bound,
-    pub(crate) draining: Draining,
 }
 
 impl Admin {
     /// The times of the newest finished requests, or of the one with this id.
     fn times(&self, last: usize, id: Option<&str>) -> Times {
-        let requests = self.recent.newest(&self.status.fleet.models, last, id);
-        Times { region: self.status.region.clone(), requests }
+        let requests = self.recent.newest(&self.replicas.region.fleet.models, last, id);
+        Times { region: self.config.now().settings.region.clone(), requests }
     }
 }
 
@@ -144,7 +142,7 @@ async fn whole(
     // Health checks reveal nothing and change nothing, so any `Host` may ask.
     match (&method, path.as_str()) {
         (&Method::GET, "/health") => return Ok(text(StatusCode::OK, "ok")),
-        (&Method::GET, "/ready") => return Ok(ready(&admin.draining, &admin.status.driver)),
+        (&Method::GET, "/ready") => return Ok(ready(&admin.replicas.region)),
         _ => {}
     }
     let door = door(admin);

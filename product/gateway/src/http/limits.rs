@@ -5,8 +5,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use meridian_config as config;
 
-use crate::draining::Draining;
-
 /// Limits for all requests together.
 #[derive(Clone)]
 pub(crate) struct Limits {
@@ -15,7 +13,6 @@ pub(crate) struct Limits {
     pub(crate) bodies: Bound,
     /// Clients' connections.
     pub(crate) connections: Bound,
-    pub(crate) draining: Draining,
 }
 
 impl Limits {
@@ -24,7 +21,6 @@ impl Limits {
             requests: Bound::new(config.limits.requests),
             bodies: Bound::new(config.limits.bodies.bytes()),
             connections: Bound::new(config.limits.connections),
-            draining: Draining::default(),
         }
     }
 

@@ -26,10 +26,10 @@ use super::codec::Messages;
 use super::dial::PATIENCE;
 use super::follow::FollowService;
 use super::inbound::Forwards;
-use super::region::Region;
 use super::{inbound, refused};
 use crate::descriptors::PEER_CONNECTIONS;
 use crate::http::limits::{Bound, Permit};
+use crate::replicas::region::Region;
 
 /// Most unread bytes of a request in transit.
 const STREAM_WINDOW: u32 = 4 << 20;
@@ -47,7 +47,7 @@ const MOST_WARM: usize = 16 << 20;
 #[derive(Clone)]
 pub(super) struct Port<F> {
     pub(super) peers: Arc<Peers>,
-    pub(super) region: Region,
+    pub(super) region: Arc<Region>,
     pub(super) forwards: F,
 }
 

@@ -15,35 +15,26 @@ use meridian_tls::{Look, Reread, Unread};
 
 use crate::descriptors::check_descriptors;
 use crate::error::Error;
-use crate::http::limits::Limits;
-use crate::inputs::in_force::{ConfigNow, InForce, Kept};
+use crate::inputs::in_force::{InForce, Kept};
 use crate::inputs::oidc;
-use crate::inputs::residency::Residency;
-use crate::machine::driver::Driver;
 use crate::patience::Patience;
-use crate::peers::all::Peers;
 use crate::policy::PolicyNow;
-use crate::record::{self, Records};
+use crate::record;
 use crate::replicas::credentials::Credentials;
 use crate::replicas::membership::Replicas;
+use crate::request::plane::DataPlane;
 use crate::sources::Sources;
 
 /// Everything that follows the file.
 pub(crate) struct Followers {
-    pub(crate) config: Arc<ConfigNow>,
+    pub(crate) plane: Arc<DataPlane>,
     pub(crate) kept: Arc<Kept>,
-    pub(crate) driver: Arc<Driver>,
     pub(crate) policy: Arc<PolicyNow>,
-    pub(crate) limits: Limits,
-    /// `timeouts.connect` and `timeouts.probe`.
-    pub(crate) connect: Patience,
+    /// `timeouts.probe`.
     pub(crate) probe: Patience,
     pub(crate) replicas: Arc<Replicas>,
     pub(crate) sources: Arc<Sources>,
     pub(crate) credentials: Arc<Credentials>,
-    pub(crate) residency: Arc<Residency>,
-    pub(crate) peers: Option<Arc<Peers>>,
-    pub(crate) records: Arc<Records>,
 }
 
 /// The file.
@@ -67,7 +58,7 @@ impl Followers {
         let unread = |error: &dyn std::fmt::Display| Unread(format!("{}: {error}", path.display()));
         let yaml = std::fs::read_to_string(path).map_err(|error| unread(&error))?;
         let file = Config::read(&yaml).map_err(|error| unread(&error))?;
-        let before = self.config.now();
+        let before = self.plane.inputs.config.now();
         if let Some(section) = emptied(&before.config, &file) {
             let remedy = "keep one, or restart the gateway to remove all";
             return Err(unread(&format_args!("{section}: the file has none; {remedy}")));
@@ -97,7 +88,7 @@ impl Followers {
         let mut problems = record::problems(&config);
         problems.extend(oidc::problems(&config));
         if problems.is_empty()
-            && let Err(Unread(problem)) = self.records.configure(&config)
+            && let Err(Unread(problem)) = self.plane.records.configure(&config)
         {
             problems.push(problem);
         }
@@ -109,22 +100,22 @@ impl Followers {
         if let Some(credentials) = credentials {
             self.credentials.adopt(&credentials);
         }
-        self.limits.configured(&config.limits);
-        self.connect.set(config.timeouts.connect.0);
+        self.plane.limits.configured(&config.limits);
+        self.plane.connect.set(config.timeouts.connect.0);
         self.probe.set(config.timeouts.probe.0);
-        self.records.recent.configured(config.explain_keep);
+        self.plane.records.recent.configured(config.explain_keep);
         // Before any replica joins under the new limit.
-        self.driver.tell(Input::Tuned(Box::new(routing)));
+        self.plane.region.driver.tell(Input::Tuned(Box::new(routing)));
         self.replicas.allow(config.limits.replicas);
         if let Err(error) = self.policy.configured(config) {
             tracing::error!(%error, "the policy stays as it is");
         }
-        if let (Some(peers), Some(section)) = (&self.peers, &config.peers) {
+        if let (Some(peers), Some(section)) = (&self.plane.peers, &config.peers) {
             peers.configured(section);
         }
-        self.residency.given(&self.driver, config, &next.rules);
+        self.plane.inputs.residency.given(&self.plane.region.driver, config, &next.rules);
         let (replicas, discovery) = (config.replicas.clone(), config.discovery.clone());
-        self.config.set(next);
+        self.plane.inputs.config.set(next);
         self.sources.configured(replicas, &discovery);
         Ok(())
     }

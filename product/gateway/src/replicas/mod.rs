@@ -19,6 +19,7 @@ mod noted_up;
 mod pools;
 pub(crate) mod probes;
 pub(crate) mod questions;
+pub(crate) mod region;
 pub(crate) mod reports;
 pub(crate) mod rtt;
 mod socket;

@@ -29,12 +29,10 @@ use crate::machine::ratios::Ratios;
 use crate::metrics::Metrics;
 use crate::patience::Patience;
 use crate::peers::all::Peers;
-use crate::peers::region::Region;
-use crate::plane::DataPlane;
 use crate::policy::PolicyNow;
 use crate::record;
+use crate::registry::Here;
 use crate::registry::following::Following;
-use crate::registry::{Applied, Reported};
 use crate::reload::Reloaded;
 use crate::reload::file::{ConfigFile, Followers};
 use crate::replicas::credentials::Credentials;
@@ -42,9 +40,10 @@ use crate::replicas::fleet::Fleet;
 use crate::replicas::membership::Replicas;
 use crate::replicas::probes::Prober;
 use crate::replicas::questions::Questions;
+use crate::replicas::region::Region;
 use crate::replicas::upstream::Upstream;
+use crate::request::plane::DataPlane;
 use crate::sources::Sources;
-use crate::threads::ClientPort;
 
 /// All parts of a gateway.
 pub(super) struct Gateway {
@@ -53,19 +52,13 @@ pub(super) struct Gateway {
     file: Option<PathBuf>,
     pub(super) kept: Arc<Kept>,
     commit: String,
-    pub(super) driver: Arc<Driver>,
-    pub(super) fleet: Arc<Fleet>,
-    pub(super) replicas: Arc<Replicas>,
-    pub(super) peers: Option<Arc<Peers>>,
+    replicas: Arc<Replicas>,
     pub(super) registry: Option<Arc<Following>>,
     pub(super) sources: Arc<Sources>,
     /// For replicas of this region, for everything but clients' requests.
     pub(super) near: Upstream,
     pub(super) plane: Arc<DataPlane>,
     pub(super) admin_tls: Option<Arc<AdminTls>>,
-    pub(super) draining: Draining,
-    /// Ends every connection and every poll of a replica.
-    pub(super) over: CancellationToken,
     questions: Arc<Questions>,
     /// `timeouts.probe`.
     probe: Patience,
@@ -100,18 +93,17 @@ impl Gateway {
         let handover = peers.as_ref().map(|peers| peers.handover.clone());
         let routing = Routing::new(routing, seed);
         let driver = Arc::new(Driver::new(routing, wishes, (fleet.clock, fleet.clone()), outbox));
+        let region = Arc::new(Region { driver, fleet, draining: Draining::default(), over, seed });
         let [connect, probe] = [config.timeouts.connect, config.timeouts.probe];
         let [connect, probe] = [connect, probe].map(|limit| Patience::new(limit.0));
         let (near, far) = (Upstream::new(connect.clone()), Upstream::far(connect.clone()));
         let questions = Arc::new(Questions::new(probe.clone(), near.clone(), far.clone()));
-        let policy = PolicyNow::new(&config, driver.clone(), reading.clone(), handover.clone());
+        let policy = PolicyNow::new(&config, region.clone(), reading.clone(), handover.clone());
         let kept = Arc::new(Kept::new(seed));
         let in_force = InForce::new(config.clone(), &kept, tls.map(Arc::new))?;
-        let others = (&driver, &fleet, &peers);
-        let plane = data_plane(in_force, others, reading, (connect, far))?;
+        let plane = data_plane(in_force, region.clone(), peers, reading, (connect, far))?;
         let replicas = Arc::new(Replicas::new(
-            fleet.clone(),
-            driver.clone(),
+            region,
             questions.clone(),
             plane.inputs.pins.clone(),
             handover,
@@ -119,7 +111,6 @@ impl Gateway {
         ));
         let sources = Sources::new(replicas.clone(), registry.clone());
         Ok(Gateway {
-            draining: plane.limits.draining.clone(),
             admin_tls: admin_tls.map(Arc::new),
             policy: Arc::new(policy),
             plane: Arc::new(plane),
@@ -127,28 +118,23 @@ impl Gateway {
             file: file.map(Path::to_owned),
             kept,
             commit,
-            driver,
-            fleet,
             replicas,
-            peers,
             registry,
             sources: Arc::new(sources),
             near,
-            over,
             questions,
             probe,
             credentials,
         })
     }
 
-    pub(super) fn client_port(&self) -> ClientPort {
-        ClientPort { plane: self.plane.clone(), over: self.over.clone() }
+    pub(super) fn region(&self) -> &Arc<Region> {
+        &self.plane.region
     }
 
     pub(super) fn prober(&self) -> Prober {
         Prober {
-            driver: self.driver.clone(),
-            fleet: self.fleet.clone(),
+            region: self.region().clone(),
             questions: self.questions.clone(),
             metrics: self.plane.metrics.clone(),
         }
@@ -159,50 +145,40 @@ impl Gateway {
         Reloaded {
             file,
             issuers: self.kept.issuers.clone(),
-            config: self.plane.inputs.config.clone(),
+            plane: self.plane.clone(),
             admin_tls: self.admin_tls.clone(),
-            peers: self.peers.clone(),
             registry: self.registry.clone(),
             sources: self.sources.clone(),
-            records: self.plane.records.clone(),
             credentials: self.credentials.clone(),
         }
     }
 
     fn followers(&self) -> Followers {
         Followers {
-            config: self.plane.inputs.config.clone(),
+            plane: self.plane.clone(),
             kept: self.kept.clone(),
-            driver: self.driver.clone(),
             policy: self.policy.clone(),
-            limits: self.plane.limits.clone(),
-            connect: self.plane.connect.clone(),
             probe: self.probe.clone(),
             replicas: self.replicas.clone(),
             sources: self.sources.clone(),
             credentials: self.credentials.clone(),
-            residency: self.plane.inputs.residency.clone(),
-            peers: self.peers.clone(),
-            records: self.plane.records.clone(),
         }
     }
 
     pub(super) fn admin(&self) -> Arc<Admin> {
         let status = Arc::new(StatusPage {
             commit: self.commit.clone(),
-            region: self.config.region.clone(),
-            driver: self.driver.clone(),
-            fleet: self.fleet.clone(),
+            region: self.region().clone(),
             residency: self.plane.inputs.residency.clone(),
             issuers: self.kept.issuers.clone(),
-            peers: self.peers.clone(),
+            peers: self.plane.peers.clone(),
             registry: self.registry.clone(),
             sources: self.sources.clone(),
             config: self.plane.inputs.config.clone(),
             admin_tls: self.admin_tls.clone(),
         });
         let explain = self.plane.explain.clone();
-        let page = Feed::new(build(&self.commit), self.driver.clone(), status.clone(), explain);
+        let page = Feed::new(build(&self.commit), status.clone(), explain);
         Arc::new(Admin {
             page: Arc::new(page),
             status,
@@ -215,31 +191,15 @@ impl Gateway {
             metrics: self.plane.metrics.clone(),
             connections: self.plane.limits.connections.clone(),
             bodies: self.plane.limits.bodies.clone(),
-            draining: self.draining.clone(),
         })
     }
 
-    pub(super) fn region(&self) -> Region {
-        Region {
-            driver: self.driver.clone(),
-            fleet: self.fleet.clone(),
-            draining: self.draining.clone(),
-            over: self.over.clone(),
-            seed: self.plane.inputs.reading.seed,
-        }
-    }
-
-    pub(super) fn reported(&self) -> Reported {
-        Reported { driver: self.driver.clone(), peers: self.peers.clone() }
-    }
-
-    pub(super) fn applied(&self) -> Applied {
-        Applied {
+    pub(super) fn here(&self) -> Here {
+        Here {
             replicas: self.replicas.clone(),
             policy: self.policy.clone(),
             residency: self.plane.inputs.residency.clone(),
-            driver: self.driver.clone(),
-            peers: self.peers.clone(),
+            peers: self.plane.peers.clone(),
         }
     }
 }
@@ -247,18 +207,19 @@ impl Gateway {
 /// The shared parts for answering requests.
 fn data_plane(
     in_force: InForce,
-    (driver, fleet, peers): (&Arc<Driver>, &Arc<Fleet>, &Option<Arc<Peers>>),
+    region: Arc<Region>,
+    peers: Option<Arc<Peers>>,
     reading: Arc<ReadingNow>,
     (connect, far): (Patience, Upstream),
 ) -> Result<DataPlane, Error> {
     let (config, seed) = (&in_force.config, reading.seed);
-    let residency = Residency::new(driver, config, &in_force.rules);
+    let residency = Residency::new(&region.driver, config, &in_force.rules);
+    let models = &region.fleet.models;
     let ids = Arc::new(Ids::new(random_seed(), seed));
-    let explain = Explain::new(driver.clone(), fleet.clone(), peers.clone(), ids.clone());
-    let metrics = Arc::new(Metrics::new(fleet.models.clone()));
+    let explain = Explain::new(region.clone(), peers.clone(), ids.clone());
+    let metrics = Arc::new(Metrics::new(models.clone()));
     let random = [random_seed(), random_seed()];
-    let records =
-        record::start(config, &fleet.models, random, |sink| metrics.records_dropped(sink))?;
+    let records = record::start(config, models, random, |sink| metrics.records_dropped(sink))?;
     Ok(DataPlane {
         limits: Limits::new(config),
         inputs: Arc::new(Inputs {
@@ -268,9 +229,8 @@ fn data_plane(
             pins: Arc::default(),
             residency: Arc::new(residency),
         }),
-        driver: driver.clone(),
-        fleet: fleet.clone(),
-        peers: peers.clone(),
+        region,
+        peers,
         connect,
         far,
         metrics,

@@ -15,12 +15,12 @@ use crate::machine::ticket::{Ticket, narrow};
 use crate::metrics::KvAlarm;
 use crate::peers::report::Report;
 use crate::replicas::member::Member;
-use crate::request::answer::answers::Answers;
 use crate::request::answer::incoming::CutShort;
 use crate::request::answer::mismatch::Mismatch;
 use crate::request::answer::resume::Resume;
 use crate::request::context::{Payload, RequestContext};
 use crate::request::reserved::Reserved;
+use crate::request::send::attempts::Attempts;
 use crate::request::send::transport::AnsweredBy;
 use crate::settings::Settings;
 
@@ -50,7 +50,7 @@ impl Form {
 
 /// The delivery of one answer to its client.
 pub(crate) struct Delivery {
-    pub(crate) answers: Arc<Answers>,
+    pub(crate) attempts: Arc<Attempts>,
     /// The settings at the request's arrival.
     pub(crate) settings: Arc<Settings>,
     pub(crate) endpoint: Endpoint,
@@ -72,7 +72,7 @@ impl Delivery {
     /// The delivery of an answer, with the state to resume it if it is a stream and `resume` is
     /// set. `collect`: the policy learns from the reply.
     pub(crate) fn new(
-        answers: &Arc<Answers>,
+        attempts: &Arc<Attempts>,
         context: RequestContext,
         payload: Payload,
         reserved: Reserved,
@@ -80,7 +80,7 @@ impl Delivery {
         collect: bool,
     ) -> (Delivery, Option<Box<Resume>>) {
         let mut delivery = Delivery {
-            answers: answers.clone(),
+            attempts: attempts.clone(),
             settings: context.settings.clone(),
             endpoint: context.call.endpoint,
             form,
@@ -116,7 +116,7 @@ impl Delivery {
 
     pub(crate) fn count(&self, found: Option<Mismatch>) {
         if let Some(found) = found {
-            self.answers.metrics.odd(found.word());
+            self.attempts.plane.metrics.odd(found.word());
         }
     }
 
@@ -127,7 +127,7 @@ impl Delivery {
             report.set(usage);
         }
         let usage = narrow(usage);
-        self.answers.inputs.ratios.learn(self.model, self.prompt_bytes, usage.prompt_tokens);
+        self.attempts.plane.inputs.ratios.learn(self.model, self.prompt_bytes, usage.prompt_tokens);
         usage
     }
 
@@ -136,7 +136,7 @@ impl Delivery {
     pub(crate) fn check_cached(&self, usage: &openai::Usage, member: &Member) {
         let (prompt, cached) = (usage.prompt_tokens, usage.cached_tokens.unwrap_or(0));
         if cached > prompt {
-            self.answers.metrics.kv_alarm(KvAlarm::Cached, 1);
+            self.attempts.plane.metrics.kv_alarm(KvAlarm::Cached, 1);
             tracing::warn!(
                 replica = %member.name, cached, prompt,
                 "more cached tokens than prompt tokens: the answer was written from another prompt's KV, which may still be in the replica's cache; restart the replica"
@@ -146,9 +146,9 @@ impl Delivery {
 
     /// Remembers the location of this response, for requests that continue it.
     pub(crate) fn pin(&self, response: &str, by: &AnsweredBy) {
-        let response = self.answers.inputs.reading.hash(Some(response.as_bytes()));
+        let response = self.attempts.plane.inputs.reading.hash(Some(response.as_bytes()));
         let pin = ResponseKey { tenant: self.tenant, response };
-        if !self.answers.inputs.pins.set(pin, || by.home()) {
+        if !self.attempts.plane.inputs.pins.set(pin, || by.home()) {
             self.count(Some(Mismatch::TakenId));
         }
     }
@@ -162,7 +162,7 @@ impl Delivery {
 
     /// Ends the answer; its last attempt was sent at `sent`.
     pub(crate) fn over(&mut self, outcome: Outcome, sent: Instant) {
-        self.answers.metrics.answered(outcome, sent.elapsed());
+        self.attempts.plane.metrics.answered(outcome, sent.elapsed());
         self.reserved.release();
     }
 

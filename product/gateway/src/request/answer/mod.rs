@@ -1,6 +1,5 @@
 //! From the first piece of an answer to its last byte at the client.
 
-pub(crate) mod answers;
 mod audit;
 pub(crate) mod body;
 pub(crate) mod delivery;

@@ -16,7 +16,7 @@ use crate::request::answer::delivery::Delivery;
 use crate::request::answer::incoming::{CutShort, Event, Incoming};
 use crate::request::answer::resume::{Resumed, Search};
 use crate::request::answer::scan::{Scan, Step, join};
-use crate::request::send::peer::undoes;
+use crate::request::send::transport::undoes;
 
 /// The body that a client reads, from whichever source.
 pub(crate) struct Relay {

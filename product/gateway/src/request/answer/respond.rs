@@ -13,7 +13,6 @@ use crate::http::headers;
 use crate::inputs::residency::{self, RuleOutcome};
 use crate::machine::ticket::{Details, Ticket};
 use crate::refusal::Refusal;
-use crate::request::answer::answers::Answers;
 use crate::request::answer::audit::{self, audit};
 use crate::request::answer::body::AnswerBody;
 use crate::request::answer::delivery::{Delivery, Form};
@@ -23,16 +22,16 @@ use crate::request::answer::relay::Relay;
 use crate::request::answer::scan::Scan;
 use crate::request::answer::unread::Unread;
 use crate::request::context::{Payload, RequestContext, Terms};
+use crate::request::plane::DataPlane;
 use crate::request::reserved::Reserved;
-use crate::request::send::attempts::Unanswered;
+use crate::request::send::attempts::{Attempts, Unanswered};
 use crate::request::send::destination::{Attempt, Destination};
 use crate::request::send::engine_error::EngineError;
-use crate::request::send::peer::undoes;
-use crate::request::send::transport::{Failure, Opened, Started};
+use crate::request::send::transport::{Failure, Opened, Started, undoes};
 
 /// An answer has started: its head, with the gateway's own headers, and the body that follows.
 pub(crate) fn answered(
-    answers: &Arc<Answers>,
+    attempts: &Arc<Attempts>,
     context: RequestContext,
     payload: Payload,
     mut reserved: Reserved,
@@ -46,7 +45,8 @@ pub(crate) fn answered(
     let alias = context.prompt.info.alias.clone().filter(|_| is_named(&context, &head));
     // An error event added at a break would exceed the length, and another name changes it.
     let length_changes = ok && (form == Form::Events || alias.is_some());
-    dress(answers, &context, &attempt, &mut head.headers, length_changes);
+    let plane = &attempts.plane;
+    dress(plane, &context, &attempt, &mut head.headers, length_changes);
     reserved.write(&mut head.headers);
     head.headers.insert(headers::REQUEST_ID, context.call.shown_id.clone());
     if !ok {
@@ -61,15 +61,15 @@ pub(crate) fn answered(
     let here = matches!(attempt.destination, Destination::Replica(_));
     let asked = context.prompt.info.stream && endpoint.is_generation();
     if asked && form != Form::Events && here {
-        answers.metrics.odd(Mismatch::JsonForStream.word());
+        plane.metrics.odd(Mismatch::JsonForStream.word());
     }
     ticket.matched(context.prompt.tokens, attempt.matched);
-    let collect = answers.inputs.reading.follows_replies() && endpoint.is_generation();
+    let collect = plane.inputs.reading.follows_replies() && endpoint.is_generation();
     let events = form == Form::Events;
     let undo =
         events && undoes(&context.settings, &context.prompt.info, &payload, &attempt.destination);
     let reader = Answer::new(endpoint, events, undo, collect).naming(alias.as_deref());
-    let (delivery, resume) = Delivery::new(answers, context, payload, reserved, form, collect);
+    let (delivery, resume) = Delivery::new(attempts, context, payload, reserved, form, collect);
     let scan = Scan::new(&delivery, &attempt.destination, opened, reader, ticket, resume);
     Response::from_parts(head, AnswerBody::Relay(Box::new(Relay::new(delivery, scan))))
 }
@@ -95,14 +95,14 @@ fn is_named(context: &RequestContext, head: &response::Parts) -> bool {
 
 /// Prepares the headers of an answer for the client, with those of the gateway.
 fn dress(
-    answers: &Answers,
+    plane: &DataPlane,
     context: &RequestContext,
     attempt: &Attempt,
     head: &mut HeaderMap,
     length_changes: bool,
 ) {
     let asked_orca = context.call.headers.contains_key(headers::ORCA_ASK);
-    let place = audit(&answers.inputs.residency, &context.terms.residence, attempt, head);
+    let place = audit(&plane.inputs.residency, &context.terms.residence, attempt, head);
     headers::to_client(head, asked_orca, length_changes);
     audit::write(head, attempt, place, context.prompt.tokens);
     name_fallback(context, head);
@@ -120,7 +120,7 @@ fn name_fallback(context: &RequestContext, headers: &mut HeaderMap) {
 
 /// The response if no answer started.
 pub(crate) fn unanswered(
-    answers: &Answers,
+    plane: &DataPlane,
     context: &RequestContext,
     mut reserved: Reserved,
     mut ticket: Ticket,
@@ -137,17 +137,17 @@ pub(crate) fn unanswered(
             ticket.finish(Outcome::ClientError, Details::default());
             match refusal {
                 Some(refusal) => refusal,
-                None => return engine_failed(answers, context, &reserved, &attempt, &said),
+                None => return engine_failed(plane, context, &reserved, &attempt, &said),
             }
         }
         Unanswered::Refused { why, retry_after, last } => {
-            let refusal = refusal(answers, &context.terms, why, retry_after, last.as_ref());
+            let refusal = refusal(plane, &context.terms, why, retry_after, last.as_ref());
             ticket.note(|record| record.refused(refusal.status, refusal.code));
             ticket.rejected(why);
             refusal
         }
     };
-    answers.metrics.refused(&refusal);
+    plane.metrics.refused(&refusal);
     let mut response = refusal.response(context.call.endpoint);
     let headers = response.headers_mut();
     if let Some(names) = residency::names(&context.terms.residence) {
@@ -161,7 +161,7 @@ pub(crate) fn unanswered(
 
 /// The machine's refusal, worded for the client.
 fn refusal(
-    answers: &Answers,
+    plane: &DataPlane,
     terms: &Terms,
     why: RejectWhy,
     retry_after: Duration,
@@ -171,12 +171,12 @@ fn refusal(
     let restricted = !residence.is_free();
     match why {
         RejectWhy::NotPermitted if restricted => {
-            answers.inputs.residency.counts.count(residence, RuleOutcome::Refused);
+            plane.inputs.residency.counts.count(residence, RuleOutcome::Refused);
             residency::not_permitted(residence)
         }
         RejectWhy::HeldTooLong { limit, .. } if restricted => {
-            let peers = answers.peers.as_ref().filter(|_| terms.tells);
-            let lost = peers.map(|peers| peers.lost(&answers.inputs.residency, residence));
+            let peers = plane.peers.as_ref().filter(|_| terms.tells);
+            let lost = peers.map(|peers| peers.lost(&plane.inputs.residency, residence));
             residency::held_too_long(residence, limit, retry_after, &lost.unwrap_or_default())
         }
         RejectWhy::RetriesExhausted { .. }
@@ -193,14 +193,14 @@ fn refusal(
 
 /// Sends the engine's own error to the client.
 fn engine_failed(
-    answers: &Answers,
+    plane: &DataPlane,
     context: &RequestContext,
     reserved: &Reserved,
     attempt: &Attempt,
     said: &EngineError,
 ) -> Response<AnswerBody> {
     let EngineError { mut head, body, .. } = said.clone();
-    dress(answers, context, attempt, &mut head.headers, true);
+    dress(plane, context, attempt, &mut head.headers, true);
     reserved.write(&mut head.headers);
     head.headers.insert(headers::REQUEST_ID, context.call.shown_id.clone());
     Response::from_parts(head, AnswerBody::from(body))

@@ -19,10 +19,9 @@ use crate::machine::driver::Verdict;
 use crate::machine::ticket::Ticket;
 use crate::metrics::Metrics;
 use crate::replicas::fleet::Fleet;
-use crate::request::answer::answers::Answers;
 use crate::request::answer::audit::check_kept;
 use crate::request::context::{Payload, RequestContext};
-use crate::request::send::attempts::Unanswered;
+use crate::request::send::attempts::{Attempts, Unanswered};
 use crate::request::send::destination::Destination;
 use crate::request::send::transport::{Opened, Started};
 
@@ -114,12 +113,12 @@ pub(crate) fn continue_chats(fleet: &Fleet, model: ModelId) -> bool {
 
 /// Follows the machine's decisions until another answer starts.
 pub(crate) async fn search(
-    answers: Arc<Answers>,
+    attempts: Arc<Attempts>,
     resume: Box<Resume>,
     mut ticket: Ticket,
     verdict: Verdict,
 ) -> Option<Box<Resumed>> {
-    let (id, attempts) = (ticket.id, &answers.attempts);
+    let (id, plane) = (ticket.id, &attempts.plane);
     let followed = attempts.follow(&resume.context, &resume.payload, &mut ticket, verdict).await;
     let (attempt, started) = match followed {
         Ok(answer) => answer,
@@ -129,20 +128,20 @@ pub(crate) async fn search(
                 Unanswered::Refused { .. } => ticket.broke_off(None),
                 Unanswered::SameFailure(..) => ticket.broke_off(Some(Outcome::ClientError)),
             }
-            return nowhere(&attempts.metrics, &attempts.ids, id);
+            return nowhere(&plane.metrics, &plane.ids, id);
         }
     };
     let Started { head, opened } = started;
     if !head.status.is_success() || headers::is_json(&head.headers) {
         tracing::warn!(
-            request = attempts.ids.show(id), status = %head.status,
+            request = plane.ids.show(id), status = %head.status,
             "the engine does not continue a stream"
         );
         ticket.broke_off(Some(Outcome::ClientError));
-        return nowhere(&attempts.metrics, &attempts.ids, id);
+        return nowhere(&plane.metrics, &plane.ids, id);
     }
-    check_kept(&answers.inputs.residency, &resume.context.terms.residence, &attempt, &head.headers);
-    attempts.metrics.resumed("went_on");
+    check_kept(&plane.inputs.residency, &resume.context.terms.residence, &attempt, &head.headers);
+    plane.metrics.resumed("went_on");
     ticket.note(|record| record.resumes += 1);
     Some(Box::new(Resumed { resume, ticket, destination: attempt.destination, opened }))
 }

@@ -168,12 +168,13 @@ impl Scan {
     /// Starts a search for a replica or a peer that resumes the broken stream. Returns the answer
     /// if it can't be resumed.
     pub(crate) fn continued(mut self, delivery: &mut Delivery) -> Result<Search, Box<Scan>> {
-        let answers = &delivery.answers;
+        let attempts = &delivery.attempts;
+        let plane = &attempts.plane;
         let Some(mut resume) = self.resume.take() else { return Err(Box::new(self)) };
-        let blocks = match resume.take_up(&answers.fleet) {
+        let blocks = match resume.take_up(&plane.region.fleet) {
             Ok(blocks) => blocks,
             Err(why) => {
-                answers.metrics.resumed(why);
+                plane.metrics.resumed(why);
                 tracing::info!(why, "the broken stream can't be continued");
                 return Err(Box::new(self));
             }
@@ -184,7 +185,7 @@ impl Scan {
         ticket.note(|record| broke_off(record, pieces));
         by.end(Outcome::ReplicaError);
         let verdict = ticket.go_on(blocks);
-        Ok(Box::pin(search(answers.clone(), resume, ticket, verdict)))
+        Ok(Box::pin(search(attempts.clone(), resume, ticket, verdict)))
     }
 }
 

@@ -14,24 +14,20 @@ use meridian_routing as routing;
 
 use crate::http::collect::{Collected, collect};
 use crate::http::headers;
-use crate::http::limits::{Limits, Permit};
-use crate::ids::Ids;
+use crate::http::limits::Permit;
+use crate::inputs::engine_fields;
 use crate::inputs::in_force::InForce;
 use crate::inputs::salts::Salts;
-use crate::inputs::{Inputs, engine_fields};
-use crate::machine::driver::Driver;
-use crate::metrics::Metrics;
-use crate::peers::all::Peers;
 use crate::peers::report::Report;
 use crate::record::Recording;
 use crate::refusal::Refusal;
-use crate::replicas::fleet::Fleet;
 use crate::request::arrive::candidate::{Candidate, Fallbacks, Text, reply};
 use crate::request::arrive::origin::{Caller, Origin};
 use crate::request::arrive::question::{
     deadline, home, key, may_continue, question, reach, session,
 };
 use crate::request::context::{Call, Payload, Prompt, RequestContext, Sender, Terms};
+use crate::request::plane::DataPlane;
 use crate::request::reserved::Reserved;
 use crate::settings::Settings;
 
@@ -48,18 +44,7 @@ pub(crate) struct Admitted {
     pub(crate) dry_run: bool,
 }
 
-/// Admits requests.
-pub(crate) struct Admission {
-    pub(crate) inputs: Arc<Inputs>,
-    pub(crate) limits: Limits,
-    pub(crate) driver: Arc<Driver>,
-    pub(crate) fleet: Arc<Fleet>,
-    pub(crate) peers: Option<Arc<Peers>>,
-    pub(crate) ids: Arc<Ids>,
-    pub(crate) metrics: Arc<Metrics>,
-}
-
-impl Admission {
+impl DataPlane {
     /// Admits a request of `caller`, or refuses it with a reason.
     pub(crate) async fn admit(
         &self,
@@ -96,7 +81,7 @@ impl Admission {
         let Candidate { info, model, tokens, held, fallback } = candidate;
         let mut reserved = Reserved::new(permits, held);
         let home = home(&self.inputs, in_force, &info, tenant, &origin)
-            .and_then(|home| may_continue(&self.fleet, model, &origin).map(|()| home))
+            .and_then(|home| may_continue(&self.region.fleet, model, &origin).map(|()| home))
             .inspect_err(|_| reserved.unserved())?;
         if let Some(rates) = caller.rates.as_ref().filter(|_| !dry_run) {
             reserved.charge(rates.admit(tokens, reply(endpoint, &info), info.replies))?;
@@ -107,7 +92,7 @@ impl Admission {
         let session = origin.is_client().then(own_key).flatten();
         let key = key(session, tenant, &origin);
         let hops = origin.hops();
-        let deadline = deadline(self.driver.clock.now(), &parts.headers, &origin);
+        let deadline = deadline(self.region.driver.clock.now(), &parts.headers, &origin);
         let (residence, report) = self.residence(in_force, caller.tenant.as_ref(), model, origin);
         let reach = reach(&self.inputs.residency, self.peers.as_deref(), model, home, &residence);
         let shown_id = headers::request_id(&self.ids, &parts.headers, id);
@@ -141,7 +126,7 @@ impl Admission {
     /// replica may serve it.
     pub(crate) fn split(&self, endpoint: Endpoint, model: ModelId, payload: &mut Payload) {
         let beyond = || self.peers.as_ref().is_some_and(|peers| peers.have_pairs());
-        if self.fleet.may_split(model) || beyond() {
+        if self.region.fleet.may_split(model) || beyond() {
             payload.prefill = self.prefill_leg(endpoint, payload);
         }
     }
@@ -163,7 +148,7 @@ impl Admission {
         settings: &Settings,
         request: Request<Incoming>,
     ) -> Result<Received, Refusal> {
-        if self.limits.draining.has_started() {
+        if self.region.draining.has_started() {
             return Err(Refusal::draining());
         }
         let room = self.limits.requests.take(1).ok_or_else(|| Refusal::busy("limits.requests"))?;
@@ -185,7 +170,8 @@ impl Admission {
         model: ModelId,
         origin: Origin,
     ) -> (Residence, Option<Arc<Report>>) {
-        let named = in_force.rules.names_models().then(|| self.fleet.models.name(model)).flatten();
+        let named =
+            in_force.rules.names_models().then(|| self.region.fleet.models.name(model)).flatten();
         let none = Labels::new();
         let subject = |from| Subject {
             tenant: tenant.and_then(|name| name.to_str().ok()),

@@ -13,10 +13,11 @@ use crate::inputs::models::Held;
 use crate::metrics::Metrics;
 use crate::refusal::Refusal;
 use crate::replicas::fleet::Fleet;
-use crate::request::arrive::admit::{Admission, salted};
+use crate::request::arrive::admit::salted;
 use crate::request::arrive::origin::Origin;
 use crate::request::arrive::question::{question, reach};
 use crate::request::context::{Payload, Prompt, RequestContext};
+use crate::request::plane::DataPlane;
 use crate::request::reserved::Reserved;
 
 /// A request as a model has it.
@@ -90,7 +91,7 @@ impl Fallbacks {
     }
 }
 
-impl Admission {
+impl DataPlane {
     /// The model that a new request names, or the first of the `others` that may serve it. If none
     /// does, the refusal is that of the model that it names.
     pub(crate) fn candidate(
@@ -102,7 +103,7 @@ impl Admission {
         others: Option<&mut Fallbacks>,
         dry_run: bool,
     ) -> Result<Candidate, Refusal> {
-        let named = model(&self.fleet, text.endpoint, &info, origin)
+        let named = model(&self.region.fleet, text.endpoint, &info, origin)
             .and_then(|model| self.admitted(in_force, text.endpoint, info, model, dry_run));
         let other = |refusal| others.and_then(|o| self.other(in_force, text, o)).ok_or(refusal);
         named.or_else(other)
@@ -130,7 +131,7 @@ impl Admission {
         others: &mut Fallbacks,
     ) -> Option<Candidate> {
         while let Some(name) = others.next(in_force) {
-            let Some(model) = self.fleet.models.get(name) else { continue };
+            let Some(model) = self.region.fleet.models.get(name) else { continue };
             let read = openai::read_as(text.endpoint, text.body, text.reading, |_| Some(name));
             let Ok(mut info) = read else { continue };
             // The answer names the model that gives it.
@@ -156,7 +157,7 @@ impl Admission {
         let mut held = Held::default();
         if !dry_run && !in_force.models.are_free() {
             // A path that need not name a model is served by any.
-            let any = info.model.is_empty().then(|| self.fleet.models.name(model)).flatten();
+            let any = info.model.is_empty().then(|| self.region.fleet.models.name(model)).flatten();
             let name = any.as_deref().unwrap_or(&info.model);
             held = in_force.models.admit(name, tokens, reply(endpoint, &info), info.replies)?;
         }

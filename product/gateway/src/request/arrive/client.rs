@@ -8,24 +8,19 @@ use http::{Method, Request, Response};
 use http_body::Body as _;
 use hyper::body::Incoming;
 
-use crate::draining::Draining;
 use crate::health;
 use crate::http::connection::Answers;
 use crate::http::cors;
-use crate::inputs::in_force::ConfigNow;
-use crate::machine::driver::Driver;
 use crate::metrics::Metrics;
+use crate::replicas::upstream::Upstream;
 use crate::request::answer::body::AnswerBody;
 use crate::request::arrive::entry::Requests;
 use crate::request::arrive::origin::Origin;
+use crate::request::plane::DataPlane;
 
 /// The answers to the clients of one thread.
 pub(crate) struct Clients {
-    pub(crate) requests: Requests,
-    pub(crate) draining: Draining,
-    pub(crate) driver: Arc<Driver>,
-    pub(crate) metrics: Arc<Metrics>,
-    pub(crate) config: Arc<ConfigNow>,
+    requests: Requests,
 }
 
 impl Answers for Clients {
@@ -44,7 +39,11 @@ impl Answers for Clients {
             if !is_own {
                 cors::strip(response.headers_mut());
             }
-            cors::mark(self.config.now().cors.as_ref(), &origin, response.headers_mut());
+            cors::mark(
+                self.requests.plane().inputs.config.now().cors.as_ref(),
+                &origin,
+                response.headers_mut(),
+            );
         }
         if is_head {
             leave_out_body(&mut response);
@@ -53,24 +52,29 @@ impl Answers for Clients {
     }
 
     fn metrics(&self) -> &Metrics {
-        &self.metrics
+        &self.requests.plane().metrics
     }
 }
 
 impl Clients {
+    pub(crate) fn new(plane: &Arc<DataPlane>, near: Upstream) -> Clients {
+        Clients { requests: Requests::new(plane, near) }
+    }
+
     /// The gateway's own answers, which need no key: preflights, health and readiness.
     fn own(&self, request: &Request<Incoming>) -> Option<Response<AnswerBody>> {
+        let DataPlane { region, inputs, metrics, .. } = self.requests.plane();
         if let Some(page) = cors::asking(request) {
-            let in_force = self.config.now();
+            let in_force = inputs.config.now();
             let preflight = cors::preflight(in_force.cors.as_ref(), page, request.headers());
             let preflight = preflight.map(|answer| answer.map(|()| AnswerBody::Whole(None)));
             return Some(preflight.unwrap_or_else(|refusal| {
-                self.metrics.refused(&refusal);
+                metrics.refused(&refusal);
                 refusal.response(meridian_protocol::openai::Endpoint::Other)
             }));
         }
         let asked = (request.method(), request.uri().path());
-        health::answer(&self.draining, &self.driver, &self.metrics, asked)
+        health::answer(region, metrics, asked)
     }
 }
 

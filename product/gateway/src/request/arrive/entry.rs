@@ -10,41 +10,34 @@ use meridian_config::Gateway as Config;
 use meridian_protocol::openai::{self, Endpoint};
 use meridian_protocol::peer::Marks;
 
-use crate::admin::explain::Explain;
 use crate::facts::DONE;
 use crate::http::{head, headers};
 use crate::inputs::in_force::InForce;
-use crate::machine::driver::Driver;
-use crate::metrics::Metrics;
 use crate::peers::all::Peers;
 use crate::peers::inbound::{Forwarded, Forwards};
-use crate::record::{Recording, Records};
+use crate::record::Recording;
 use crate::refusal::{Refusal, json};
 use crate::replicas::fleet::Fleet;
-use crate::request::answer::answers::Answers;
+use crate::replicas::upstream::Upstream;
 use crate::request::answer::body::AnswerBody;
 use crate::request::answer::respond::{answered, unanswered};
-use crate::request::arrive::admit::{Admission, Admitted};
+use crate::request::arrive::admit::Admitted;
 use crate::request::arrive::fallback::{self, Run};
 use crate::request::arrive::origin::{Origin, identify};
 use crate::request::context::RequestContext;
+use crate::request::plane::DataPlane;
+use crate::request::send::attempts::Attempts;
 
 /// The request path of one thread.
 pub(crate) struct Requests {
-    pub(crate) admission: Admission,
-    pub(crate) driver: Arc<Driver>,
-    pub(crate) explain: Arc<Explain>,
-    pub(crate) answers: Arc<Answers>,
-    pub(crate) metrics: Arc<Metrics>,
-    /// The access log, the journal, traces, and the newest requests.
-    pub(crate) records: Arc<Records>,
+    pub(crate) attempts: Arc<Attempts>,
 }
 
 impl Forwards for Arc<Requests> {
     type Body = AnswerBody;
 
     fn header_bytes(&self) -> usize {
-        self.admission.inputs.config.now().settings.head_bytes
+        self.plane().inputs.config.now().settings.head_bytes
     }
 
     async fn answer(
@@ -58,6 +51,15 @@ impl Forwards for Arc<Requests> {
 }
 
 impl Requests {
+    /// The path of a thread with its own connections to replicas of this region.
+    pub(crate) fn new(plane: &Arc<DataPlane>, near: Upstream) -> Requests {
+        Requests { attempts: Arc::new(Attempts { plane: plane.clone(), near }) }
+    }
+
+    pub(crate) fn plane(&self) -> &DataPlane {
+        &self.attempts.plane
+    }
+
     /// Answers one request in every case.
     pub(crate) async fn answer(
         &self,
@@ -69,10 +71,11 @@ impl Requests {
         }
         let shown_id = request.headers().get(headers::REQUEST_ID).cloned();
         let endpoint = Endpoint::of(request.uri().path());
-        let in_force = self.admission.inputs.config.now();
+        let plane = self.plane();
+        let in_force = plane.inputs.config.now();
         let traces = in_force.traces.as_ref();
-        let trace = traces.and_then(|to| self.records.trace_ids.join(to, request.headers_mut()));
-        let (metrics, records) = (&self.metrics.requests, &self.records);
+        let trace = traces.and_then(|to| plane.records.trace_ids.join(to, request.headers_mut()));
+        let (metrics, records) = (&plane.metrics.requests, &plane.records);
         let mut recording = Recording::begin(metrics, records, endpoint, origin.is_client(), trace);
         recording.note(|record| {
             record.id.clone_from(&shown_id);
@@ -81,7 +84,7 @@ impl Requests {
         });
         let result = self.serve(&in_force, request, endpoint, origin, &mut recording).await;
         result.unwrap_or_else(|refusal| {
-            self.metrics.refused(&refusal);
+            plane.metrics.refused(&refusal);
             end_refused(&mut recording, &refusal);
             with_id(refusal.response(endpoint), shown_id)
         })
@@ -98,7 +101,7 @@ impl Requests {
         if origin.is_client() {
             head::check(&request)?;
         }
-        let (Admission { fleet, peers, .. }, settings) = (&self.admission, &in_force.settings);
+        let (plane, settings) = (self.plane(), &in_force.settings);
         let tenant_header = settings.tenant_header.as_ref();
         let caller = identify(tenant_header, in_force, request.headers_mut(), endpoint, &origin)?;
         recording.note(|record| {
@@ -112,7 +115,7 @@ impl Requests {
             _ if !passes => return Err(Refusal::unknown_path()),
             (Endpoint::Models, &Method::GET | &Method::HEAD) => {
                 let aliases = origin.is_client().then_some(&in_force.config);
-                let answer = models(fleet, peers.as_deref(), aliases, path);
+                let answer = models(&plane.region.fleet, plane.peers.as_deref(), aliases, path);
                 end_answered(recording, answer.status());
                 return Ok(answer);
             }
@@ -120,12 +123,11 @@ impl Requests {
             (Endpoint::Other, _) | (_, &Method::POST) => {}
             _ => return Err(Refusal::wrong_method("POST")),
         }
-        let admitted =
-            self.admission.admit(in_force, request, endpoint, origin, caller, recording).await?;
+        let admitted = plane.admit(in_force, request, endpoint, origin, caller, recording).await?;
         match admitted.dry_run {
             true => {
                 end_answered(recording, StatusCode::OK);
-                Ok(json(StatusCode::OK, self.explain.dry_run(admitted.question)))
+                Ok(json(StatusCode::OK, plane.explain.dry_run(admitted.question)))
             }
             false => Ok(self.live(in_force, admitted, std::mem::take(recording)).await),
         }
@@ -138,26 +140,22 @@ impl Requests {
         admitted: Admitted,
         mut recording: Recording,
     ) -> Response<AnswerBody> {
+        let (attempts, plane) = (&self.attempts, self.plane());
         let Admitted { context, payload, reserved, question, others, .. } = admitted;
         let shown_id = context.call.shown_id.as_bytes();
-        self.explain.note(shown_id, question.id, &context.terms.residence);
+        plane.explain.note(shown_id, question.id, &context.terms.residence);
         note_admitted(&mut recording, &context);
-        let (mut ticket, verdict) = self.driver.arrive(question, recording);
+        let (mut ticket, verdict) = plane.region.driver.arrive(question, recording);
         if let Some(others) = others {
-            others.count(&self.metrics, &context);
-            let parts = fallback::Parts {
-                in_force,
-                admission: &self.admission,
-                answers: &self.answers,
-                explain: &self.explain,
-            };
+            others.count(&plane.metrics, &context);
+            let parts = fallback::Parts { in_force, attempts };
             let run = Run { context, payload, reserved, ticket };
             // Larger than an ordinary request, and rarer.
             return Box::pin(fallback::among(parts, run, verdict, others)).await;
         }
-        match self.answers.attempts.follow(&context, &payload, &mut ticket, verdict).await {
-            Ok(answer) => answered(&self.answers, context, payload, reserved, ticket, answer),
-            Err(why) => unanswered(&self.answers, &context, reserved, ticket, why),
+        match attempts.follow(&context, &payload, &mut ticket, verdict).await {
+            Ok(answer) => answered(attempts, context, payload, reserved, ticket, answer),
+            Err(why) => unanswered(plane, &context, reserved, ticket, why),
         }
     }
 }

@@ -13,27 +13,22 @@ use http::Response;
 use meridian_routing::{Outcome, RejectWhy};
 use tokio::time::timeout;
 
-use crate::admin::explain::Explain;
 use crate::inputs::in_force::InForce;
 use crate::machine::driver::Verdict;
 use crate::machine::ticket::{Left, Ticket};
-use crate::request::answer::answers::Answers;
 use crate::request::answer::body::AnswerBody;
 use crate::request::answer::respond::{answered, unanswered};
-use crate::request::arrive::admit::Admission;
 use crate::request::arrive::candidate::{Candidate, Fallbacks};
 use crate::request::context::{Payload, RequestContext};
 use crate::request::reserved::Reserved;
-use crate::request::send::attempts::Unanswered;
+use crate::request::send::attempts::{Attempts, Unanswered};
 use crate::request::send::destination::Attempt;
 use crate::request::send::transport::Started;
 
 /// The parts of the gateway that a run needs.
 pub(crate) struct Parts<'a> {
     pub(crate) in_force: &'a InForce,
-    pub(crate) admission: &'a Admission,
-    pub(crate) answers: &'a Arc<Answers>,
-    pub(crate) explain: &'a Explain,
+    pub(crate) attempts: &'a Arc<Attempts>,
 }
 
 /// A request on its way to an answer.
@@ -64,11 +59,11 @@ pub(crate) async fn among(
         match run.follow(&parts, verdict, &mut others).await {
             End::Answer(answer) => {
                 let Run { context, payload, reserved, ticket } = run;
-                return answered(parts.answers, context, payload, reserved, ticket, *answer);
+                return answered(parts.attempts, context, payload, reserved, ticket, *answer);
             }
             End::Unanswered(why) => {
                 let Run { context, reserved, ticket, .. } = run;
-                return unanswered(parts.answers, &context, reserved, ticket, why);
+                return unanswered(&parts.attempts.plane, &context, reserved, ticket, why);
             }
             End::Next(left, candidate) => {
                 (run, verdict) = run.instead(&parts, left, *candidate, &others);
@@ -82,8 +77,8 @@ impl Run {
         let Run { context, payload, ticket, .. } = self;
         let patience = others.patience(parts.in_force, context);
         let mut next =
-            || parts.admission.next(parts.in_force, context, payload, others).map(Box::new);
-        let mut follow = pin!(parts.answers.attempts.follow(context, payload, ticket, verdict));
+            || parts.attempts.plane.next(parts.in_force, context, payload, others).map(Box::new);
+        let mut follow = pin!(parts.attempts.follow(context, payload, ticket, verdict));
         let followed = match patience {
             None => follow.await,
             Some(patience) => match timeout(patience, &mut follow).await {
@@ -114,15 +109,15 @@ impl Run {
         others: &Fallbacks,
     ) -> (Run, Verdict) {
         let Run { mut context, mut payload, mut reserved, ticket } = self;
-        let question = parts.admission.adopt(
+        let question = parts.attempts.plane.adopt(
             parts.in_force,
             (&mut context, &mut payload, &mut reserved),
             (candidate, left == Left::Waiting && ticket.was_sent()),
             others,
         );
-        others.count(&parts.admission.metrics, &context);
+        others.count(&parts.attempts.plane.metrics, &context);
         let shown_id = context.call.shown_id.as_bytes();
-        parts.explain.note(shown_id, question.id, &context.terms.residence);
+        parts.attempts.plane.explain.note(shown_id, question.id, &context.terms.residence);
         let (ticket, verdict) = ticket.instead(left, question, |recording| {
             context.note_fallback(recording);
             context.note(recording);

@@ -18,11 +18,12 @@ use crate::http::headers;
 use crate::ids::Ids;
 use crate::machine::driver::Verdict;
 use crate::machine::ticket::Ticket;
-use crate::metrics::Metrics;
+use crate::replicas::upstream::Upstream;
 use crate::request::context::{Payload, RequestContext};
-use crate::request::send::destination::{Attempt, Destination, Destinations, Next};
+use crate::request::plane::DataPlane;
+use crate::request::send::destination::{Attempt, Destination, Next};
 use crate::request::send::engine_error::EngineError;
-use crate::request::send::transport::{Failure, Started, Transport};
+use crate::request::send::transport::{Failure, Started};
 
 /// The state of a request without an answer.
 enum State {
@@ -41,12 +42,11 @@ pub(crate) enum Unanswered {
     Refused { why: RejectWhy, retry_after: Duration, last: Option<Failure> },
 }
 
-/// Follows requests of one thread.
+/// Sends the requests of one thread.
 pub(crate) struct Attempts {
-    pub(crate) destinations: Destinations,
-    pub(crate) transport: Transport,
-    pub(crate) metrics: Arc<Metrics>,
-    pub(crate) ids: Arc<Ids>,
+    pub(crate) plane: Arc<DataPlane>,
+    /// This thread's connections to replicas of this region.
+    pub(crate) near: Upstream,
 }
 
 impl Attempts {
@@ -72,7 +72,7 @@ impl Attempts {
                             decision.expect("the ticket keeps the driver, which keeps the sender")
                         }
                     };
-                    match self.destinations.find(&context.terms.residence, decision) {
+                    match self.destinations().find(&context.terms.residence, decision) {
                         Next::Attempt(attempt) => State::Attempting(attempt),
                         Next::Stale(outcome) => State::Deciding(ticket.again(outcome)),
                         Next::StalePrefill(outcome) => {
@@ -88,24 +88,23 @@ impl Attempts {
                     }
                 }
                 State::Attempting(attempt) => {
-                    self.metrics.decided(&attempt.why);
+                    self.plane.metrics.decided(&attempt.why);
                     ticket.sends();
                     ticket.note(|record| chosen(record, &attempt));
                     ticket.note_kept(|record| hops(record, &attempt));
-                    let failure =
-                        match self.transport.send(context, payload, &attempt, ticket).await {
-                            Ok(started) => {
-                                ticket.note(|record| started_at(record, &attempt, &started.head));
-                                return Ok((attempt, started));
-                            }
-                            Err(failure) => failure,
-                        };
+                    let failure = match self.send(context, payload, &attempt, ticket).await {
+                        Ok(started) => {
+                            ticket.note(|record| started_at(record, &attempt, &started.head));
+                            return Ok((attempt, started));
+                        }
+                        Err(failure) => failure,
+                    };
                     ticket.note(|record| failed(record, &failure));
-                    log(&self.ids, ticket.id, &attempt, &failure);
+                    log(&self.plane.ids, ticket.id, &attempt, &failure);
                     if let Some(said) = failures.repeated(&failure) {
                         return Err(Unanswered::SameFailure(Box::new(attempt), said));
                     }
-                    self.metrics.retried(failure.error.fault);
+                    self.plane.metrics.retried(failure.error.fault);
                     let (prefill, outcome) = (failure.prefill, failure.error.outcome());
                     failures.last = Some(failure);
                     State::Deciding(match prefill {

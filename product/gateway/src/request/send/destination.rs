@@ -7,11 +7,13 @@ use meridian_base::residency::Residence;
 use meridian_routing::{Outcome, RejectWhy, Target, Why};
 
 use crate::inputs::residency::{Known, Residency};
-use crate::machine::driver::{Decision, Driver};
+use crate::machine::driver::Decision;
 use crate::peers::all::Peers;
 use crate::peers::link::Link;
-use crate::replicas::fleet::Fleet;
 use crate::replicas::member::Member;
+use crate::replicas::region::Region;
+use crate::request::plane::DataPlane;
+use crate::request::send::attempts::Attempts;
 
 /// The replica or the peer that an attempt is sent to.
 pub(crate) enum Destination {
@@ -52,28 +54,34 @@ pub(crate) enum Next {
 }
 
 /// The replicas and peers that the machine's ids stand for.
-pub(crate) struct Destinations {
-    pub(crate) driver: Arc<Driver>,
-    pub(crate) fleet: Arc<Fleet>,
-    pub(crate) peers: Option<Arc<Peers>>,
-    pub(crate) residency: Arc<Residency>,
+pub(super) struct Destinations<'a> {
+    region: &'a Region,
+    peers: Option<&'a Peers>,
+    residency: &'a Residency,
 }
 
-impl Destinations {
+impl Attempts {
+    pub(super) fn destinations(&self) -> Destinations<'_> {
+        let DataPlane { region, peers, inputs, .. } = &*self.plane;
+        Destinations { region, peers: peers.as_deref(), residency: &inputs.residency }
+    }
+}
+
+impl Destinations<'_> {
     /// Finds the destination for a decision about a request with these residency rules.
     pub(crate) fn find(&self, residence: &Residence, decision: Decision) -> Next {
         let mut prefill = None;
         let (destination, target, why, matched) = match decision {
             Decision::Dispatch { replica, prefill: from, why, matched_tokens } => {
-                prefill = from.and_then(|from| self.fleet.get(from));
+                prefill = from.and_then(|from| self.region.fleet.get(from));
                 if from.is_some() != prefill.is_some() {
                     return Next::StalePrefill(Outcome::Unreached);
                 }
-                let member = self.fleet.get(replica).map(Destination::Replica);
+                let member = self.region.fleet.get(replica).map(Destination::Replica);
                 (member, Target::Replica(replica), why, matched_tokens)
             }
             Decision::Forward { peer, why, matched_tokens } => {
-                let link = self.peers.as_ref().and_then(|peers| peers.link(peer)).cloned();
+                let link = self.peers.and_then(|peers| peers.link(peer)).cloned();
                 (link.map(Destination::Peer), Target::Peer(peer), why, matched_tokens)
             }
             Decision::Reject { why, retry_after } => return Next::Refused(why, retry_after),
@@ -91,7 +99,7 @@ impl Destinations {
             Destination::Replica(member) => known.permits(residence, &member.place),
             Destination::Peer(_) => true,
         };
-        match stands_there && self.driver.lock().routing.permits(residence, target) {
+        match stands_there && self.region.driver.lock().routing.permits(residence, target) {
             true => {
                 let known = Some(known);
                 Next::Attempt(Attempt { destination, prefill, why, matched, known })
@@ -113,14 +121,18 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
+    use crate::draining::Draining;
     use crate::inputs::residency::Rules;
+    use crate::machine::driver::Driver;
+    use crate::replicas::fleet::Fleet;
 
     const FILE: &str = "version: 1\nresidency: {rules: [{name: kept, from: [eu], run_in: [eu]}]}";
 
     /// A decode replica in eu and a prefill replica in a region of choice, and what is found of a
     /// decision that names both, for a request that has to be served in eu.
     struct Pair {
-        destinations: Destinations,
+        region: Region,
+        residency: Residency,
         residence: Residence,
         ids: [ReplicaId; 2],
     }
@@ -134,7 +146,7 @@ mod tests {
             let driver = Arc::new(Driver::new(routing, probes, (fleet.clock, fleet.clone()), None));
             let file = config::Gateway::read(FILE).expect("is valid");
             let rules = Rules::new(&file.residency).expect("are valid");
-            let residency = Arc::new(Residency::new(&driver, &file, &rules));
+            let residency = Residency::new(&driver, &file, &rules);
             let none = Labels::new();
             let subject = Subject { tenant: None, labels: &none, model: "m", from: "eu" };
             let ids = [("http://p:1", prefill_in), ("http://d:1", "eu")].map(|(url, region)| {
@@ -142,8 +154,9 @@ mod tests {
                 fleet.join(spec, Duration::ZERO, 9).expect("joins").id
             });
             let residence = rules.residence(&subject, Vec::new());
-            let destinations = Destinations { driver, fleet, peers: None, residency };
-            Pair { destinations, residence, ids }
+            let (draining, over) = (Draining::default(), CancellationToken::new());
+            let region = Region { driver, fleet, draining, over, seed: 1 };
+            Pair { region, residency, residence, ids }
         }
 
         fn find(&self) -> Next {
@@ -151,7 +164,8 @@ mod tests {
             let (why, matched_tokens) = (Why::Turn, 0);
             let decision =
                 Decision::Dispatch { replica, prefill: Some(prefill), why, matched_tokens };
-            self.destinations.find(&self.residence, decision)
+            let (region, residency) = (&self.region, &self.residency);
+            Destinations { region, peers: None, residency }.find(&self.residence, decision)
         }
     }
 
@@ -163,8 +177,8 @@ mod tests {
         assert!(matches!(pair.find(), Next::StalePrefill(Outcome::Full)));
         let pair = Pair::new("eu");
         assert!(!matches!(pair.find(), Next::StalePrefill(_)));
-        let prefill = pair.destinations.fleet.get(pair.ids[0]).expect("is there");
-        pair.destinations.fleet.leave(&prefill);
+        let prefill = pair.region.fleet.get(pair.ids[0]).expect("is there");
+        pair.region.fleet.leave(&prefill);
         assert!(matches!(pair.find(), Next::StalePrefill(Outcome::Unreached)));
     }
 }

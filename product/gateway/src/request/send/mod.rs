@@ -5,6 +5,6 @@ pub(crate) mod attempts;
 pub(crate) mod destination;
 pub(crate) mod engine_error;
 mod orders;
-pub(crate) mod peer;
+mod peer;
 mod replica;
 pub(crate) mod transport;

@@ -6,7 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, response};
 use meridian_base::ReplicaId;
-use meridian_protocol::openai::{Purpose, RequestInfo};
+use meridian_protocol::openai::Purpose;
 use meridian_routing::RejectWhy;
 use tokio::time::timeout;
 
@@ -22,11 +22,10 @@ use crate::peers::traffic::LegEnd;
 use crate::refusal::{ENGINE_DIED, REFUSED};
 use crate::replicas::upstream::Flow;
 use crate::request::context::{Payload, RequestContext};
-use crate::request::send::destination::Destination;
-use crate::request::send::transport::{AnsweredBy, Opened, Started, Transport, first, late};
-use crate::settings::Settings;
+use crate::request::send::attempts::Attempts;
+use crate::request::send::transport::{AnsweredBy, Opened, Started, asks_peers, first, late};
 
-impl Transport {
+impl Attempts {
     pub(super) async fn to_peer(
         &self,
         context: &RequestContext,
@@ -76,8 +75,12 @@ impl Transport {
         let RequestContext { call, sender, prompt, terms, .. } = context;
         let sent = Instant::now();
         ticket.mark(Mark::Sent, Some(sent));
-        let model =
-            prompt.info.model.is_empty().then(|| self.fleet.models.name(prompt.model)).flatten();
+        let model = prompt
+            .info
+            .model
+            .is_empty()
+            .then(|| self.plane.region.fleet.models.name(prompt.model))
+            .flatten();
         let answer = link.forward(Outgoing {
             method: &call.method,
             path: &call.path,
@@ -85,7 +88,7 @@ impl Transport {
             body,
             tenant: sender.tenant_name.clone(),
             key: sender.key,
-            left: terms.deadline.map(|at| at.since(self.driver.clock.now())),
+            left: terms.deadline.map(|at| at.since(self.plane.region.driver.clock.now())),
             continues,
             priority: sender.priority,
             residence: &terms.residence,
@@ -113,24 +116,6 @@ struct FromPeer {
 /// The body to send, with the `wanted` splices.
 fn body(payload: &Payload, wanted: impl Fn(Purpose) -> bool) -> Parts {
     Parts::new(payload.splices.apply(&payload.body, wanted))
-}
-
-/// A peer gets the client's body without private engine fields, and asks for usage itself. The
-/// exception: if a stream that breaks there is resumed from here, the count in each chunk is needed
-/// here.
-fn asks_peers(settings: &Settings) -> bool {
-    settings.resume.is_some()
-}
-
-/// Whether usage was requested that the client did not ask for.
-pub(crate) fn undoes(
-    settings: &Settings,
-    info: &RequestInfo,
-    payload: &Payload,
-    destination: &Destination,
-) -> bool {
-    let asked = payload.splices.has(Purpose::Usage) && !info.include_usage;
-    asked && (matches!(destination, Destination::Replica(_)) || asks_peers(settings))
 }
 
 /// A peer's own refusal is worth a retry elsewhere, whatever its status: another gateway may have

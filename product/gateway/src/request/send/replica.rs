@@ -19,10 +19,9 @@ use crate::replicas::member::Member;
 use crate::replicas::reports;
 use crate::replicas::upstream::{Answered, Request};
 use crate::request::context::{Payload, RequestContext};
+use crate::request::send::attempts::Attempts;
 use crate::request::send::engine_error::{EngineError, Meaning, meaning};
-use crate::request::send::transport::{
-    AnsweredBy, Failure, Opened, Started, Transport, first, late,
-};
+use crate::request::send::transport::{AnsweredBy, Failure, Opened, Started, first, late};
 
 /// The difference between a decode leg and a whole request.
 #[derive(Default)]
@@ -65,7 +64,7 @@ pub(crate) fn leg_body(
     })
 }
 
-impl Transport {
+impl Attempts {
     pub(crate) async fn to_replica(
         &self,
         context: &RequestContext,
@@ -119,7 +118,7 @@ impl Transport {
         ticket.mark(Mark::Head, None);
         member.life.answered();
         // Used at once: the first piece may arrive long after the head and its load report.
-        reports::piggyback(&self.driver, member, &head.headers);
+        reports::piggyback(&self.plane.region.driver, member, &head.headers);
         let status = head.status;
         match meaning(status) {
             Meaning::Passes => {}

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode, response};
 use http_body_util::BodyExt;
 use meridian_base::{PeerId, ReplicaId};
-use meridian_protocol::openai::Endpoint;
+use meridian_protocol::openai::{Endpoint, Purpose, RequestInfo};
 use meridian_routing::Outcome;
 use smallvec::SmallVec;
 
@@ -18,19 +18,18 @@ use crate::facts::trace::TRACEPARENT;
 use crate::fault::{AttemptError, Fault};
 use crate::http::headers;
 use crate::inputs::pins::Home;
-use crate::machine::driver::Driver;
 use crate::machine::ticket::Ticket;
-use crate::metrics::Metrics;
 use crate::peers::traffic::{self, LegEnd};
-use crate::replicas::fleet::Fleet;
 use crate::replicas::http1::Broken;
 use crate::replicas::member::Member;
 use crate::replicas::upstream::{Flow, Upstream};
 use crate::request::context::{Payload, RequestContext};
+use crate::request::send::attempts::Attempts;
 use crate::request::send::destination::{Attempt, Destination};
 use crate::request::send::engine_error::EngineError;
 use crate::request::send::orders::Legs;
 use crate::request::send::replica::Leg;
+use crate::settings::Settings;
 
 /// An answer that has started.
 pub(crate) struct Started {
@@ -120,20 +119,7 @@ impl Failure {
 /// Header fields that replace a client's of the same name.
 pub(crate) type Added = SmallVec<[(HeaderName, HeaderValue); 4]>;
 
-/// Sends the attempts of one thread.
-pub(crate) struct Transport {
-    /// This thread's connections to replicas of this region.
-    pub(crate) near: Upstream,
-    /// Connections to replicas of other regions, which all threads share.
-    pub(crate) far: Upstream,
-    pub(crate) driver: Arc<Driver>,
-    pub(crate) fleet: Arc<Fleet>,
-    pub(crate) metrics: Arc<Metrics>,
-    /// For the ids by which two engines match the legs of a request.
-    pub(crate) seed: u64,
-}
-
-impl Transport {
+impl Attempts {
     /// Sends a request and waits for the first piece of the answer.
     pub(crate) async fn send(
         &self,
@@ -171,17 +157,35 @@ impl Transport {
 
     /// Milliseconds left of the request's TTFT objective, if it has one.
     pub(crate) fn ttft_left_ms(&self, context: &RequestContext) -> Option<u64> {
-        let left = context.terms.deadline?.since(self.driver.clock.now());
+        let left = context.terms.deadline?.since(self.plane.region.driver.clock.now());
         Some(u64::try_from(left.as_millis()).unwrap_or(u64::MAX))
     }
 
     pub(crate) fn upstream(&self, member: &Member) -> &Upstream {
-        if member.rtt().is_zero() { &self.near } else { &self.far }
+        if member.rtt().is_zero() { &self.near } else { &self.plane.far }
     }
 }
 
 pub(crate) fn late(patience: Duration) -> String {
     format!("no first byte within {} ms (timeouts.first_byte)", patience.as_millis())
+}
+
+/// A peer gets the client's body without private engine fields, and asks for usage itself. The
+/// exception: if a stream that breaks there is resumed from here, the count in each chunk is needed
+/// here.
+pub(super) fn asks_peers(settings: &Settings) -> bool {
+    settings.resume.is_some()
+}
+
+/// Whether usage was requested that the client did not ask for.
+pub(crate) fn undoes(
+    settings: &Settings,
+    info: &RequestInfo,
+    payload: &Payload,
+    destination: &Destination,
+) -> bool {
+    let asked = payload.splices.has(Purpose::Usage) && !info.include_usage;
+    asked && (matches!(destination, Destination::Replica(_)) || asks_peers(settings))
 }
 
 /// Why there is no first piece.

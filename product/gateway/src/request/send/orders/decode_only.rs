@@ -3,10 +3,11 @@
 use super::Split;
 use crate::facts::hops::Part;
 use crate::machine::ticket::Ticket;
+use crate::request::send::attempts::Attempts;
 use crate::request::send::replica::Leg;
-use crate::request::send::transport::{Failure, Started, Transport};
+use crate::request::send::transport::{Failure, Started};
 
-impl Transport {
+impl Attempts {
     /// The request names the prefill replica, and is not split here.
     pub(super) async fn decode_only(
         &self,

@@ -21,17 +21,18 @@ use tokio::runtime::Handle;
 use crate::http::parts::Parts;
 use crate::replicas::member::Member;
 use crate::replicas::upstream::Request;
-use crate::request::send::transport::Transport;
+use crate::request::send::attempts::Attempts;
 
 /// Time for the refusal.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-impl Transport {
+impl Attempts {
     /// Asks a decode replica to free the blocks that `added` names: another one than `to` if there is
     /// one in its place, since that may be out of reach. Parameters may tell tokens of the prompt,
     /// which its residency rules may keep from other places.
     pub(super) fn give_back(&self, model: ModelId, to: &Arc<Member>, added: &Added) {
-        let (Some(model), Ok(runtime)) = (self.fleet.models.name(model), Handle::try_current())
+        let (Some(model), Ok(runtime)) =
+            (self.plane.region.fleet.models.name(model), Handle::try_current())
         else {
             return;
         };
@@ -45,7 +46,7 @@ impl Transport {
                 && found.version == to.found().version
                 && found.models.contains(&model)
         };
-        let other = self.fleet.all().into_iter().find(|other| pairs_alike(other));
+        let other = self.plane.region.fleet.all().into_iter().find(|other| pairs_alike(other));
         let other = other.unwrap_or_else(|| to.clone());
         let (upstream, body) = (self.upstream(&other).clone(), refusable(&model, added));
         runtime.spawn(async move {

@@ -13,10 +13,11 @@ use crate::http::parts::Taken;
 use crate::machine::ticket::{Ticket, narrow};
 use crate::replicas::member::Member;
 use crate::request::context::RequestContext;
+use crate::request::send::attempts::Attempts;
 use crate::request::send::replica::Leg;
-use crate::request::send::transport::{Failure, Started, Transport};
+use crate::request::send::transport::{Failure, Started};
 
-impl Transport {
+impl Attempts {
     /// The decode leg starts after the prefill's answer.
     pub(super) async fn in_turn(
         &self,
@@ -28,7 +29,7 @@ impl Transport {
         let sent = Instant::now();
         ticket.mark(Mark::PrefillSent, None);
         let prefilled =
-            ask.send().await.inspect_err(|unfilled| self.metrics.fell_back(unfilled.why))?;
+            ask.send().await.inspect_err(|unfilled| self.plane.metrics.fell_back(unfilled.why))?;
         ticket.mark(Mark::Prefilled, None);
         let endpoint = context.call.endpoint;
         let handed = match protocol.hands_over {
@@ -44,7 +45,7 @@ impl Transport {
         if prefilled.not_before.elapsed() > context.settings.kv_fresh {
             return Err(self.fall_back("lease"));
         }
-        self.metrics.prefilled(sent.elapsed());
+        self.plane.metrics.prefilled(sent.elapsed());
         ticket.prefilled(handed.as_ref().and_then(Handed::all_usage).map(narrow));
         let leg = Leg { taken: Some(Taken::default()), ..Leg::of(added) };
         let _waiting = handed.is_some().then(|| self.waiting(context, legs.to, &leg));
@@ -67,14 +68,14 @@ impl Transport {
         to: &'a Arc<Member>,
         leg: &'a Leg,
     ) -> Waiting<'a> {
-        Waiting { transport: self, model: context.prompt.model, to, leg }
+        Waiting { attempts: self, model: context.prompt.model, to, leg }
     }
 }
 
 /// KV that waits for a decode leg. It is given back when this is dropped before any byte of that leg
 /// was taken.
 struct Waiting<'a> {
-    transport: &'a Transport,
+    attempts: &'a Attempts,
     model: ModelId,
     to: &'a Arc<Member>,
     leg: &'a Leg,
@@ -83,7 +84,7 @@ struct Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if !self.leg.is_taken() {
-            self.transport.give_back(self.model, self.to, &self.leg.added);
+            self.attempts.give_back(self.model, self.to, &self.leg.added);
         }
     }
 }

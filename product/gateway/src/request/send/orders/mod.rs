@@ -23,7 +23,8 @@ use self::prefill::Unfilled;
 use crate::machine::ticket::Ticket;
 use crate::replicas::member::Member;
 use crate::request::context::{Payload, RequestContext};
-use crate::request::send::transport::{Failure, Started, Transport};
+use crate::request::send::attempts::Attempts;
+use crate::request::send::transport::{Failure, Started};
 
 /// The replicas of an attempt.
 #[derive(Clone, Copy)]
@@ -44,7 +45,7 @@ struct Split<'a> {
     pair: &'a Pair<'a>,
 }
 
-impl Transport {
+impl Attempts {
     pub(crate) async fn to_pair(
         &self,
         context: &RequestContext,
@@ -65,7 +66,7 @@ impl Transport {
         let host = legs.from.authority.host().trim_matches(['[', ']']);
         let bootstrap = legs.from.bootstrap(protocol);
         let pair = Pair {
-            id: mix(self.seed, ticket.fresh()),
+            id: mix(self.plane.ids.seed(), ticket.fresh()),
             host,
             port: legs.from.port(),
             bootstrap_host: bootstrap.map(|(host, _)| host),
@@ -93,12 +94,12 @@ impl Transport {
         match started {
             Ok(started) => {
                 if let Some(since) = since.filter(|_| started.head.status.is_success()) {
-                    self.metrics.transferred(since.elapsed());
+                    self.plane.metrics.transferred(since.elapsed());
                 }
                 Ok(started)
             }
             Err(failure) => {
-                self.metrics.fell_back("decode");
+                self.plane.metrics.fell_back("decode");
                 Err(Failure { said: None, ..failure })
             }
         }
@@ -106,7 +107,7 @@ impl Transport {
 
     /// The request stays whole at the replica that answers, for this reason.
     fn fall_back(&self, why: &'static str) -> Failure {
-        self.metrics.fell_back(why);
+        self.plane.metrics.fell_back(why);
         let outcome = match why {
             // Not the prefill replica's: the request cannot be split, it was late, or its answer
             // ended with the first token. A client can cause the last at every replica.

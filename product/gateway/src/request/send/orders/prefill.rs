@@ -19,9 +19,10 @@ use crate::machine::ticket::Ticket;
 use crate::replicas::http1::Broken;
 use crate::replicas::member::Member;
 use crate::replicas::upstream::{Answered, Request, Upstream};
+use crate::request::send::attempts::Attempts;
 use crate::request::send::engine_error::{Meaning, meaning};
 use crate::request::send::replica::leg_body;
-use crate::request::send::transport::{Added, Failure, Transport, broke, late};
+use crate::request::send::transport::{Added, Failure, broke, late};
 
 /// How often a leg notes that its answer is not there yet: so many times while KV may be used, and
 /// once a second at least.
@@ -77,7 +78,7 @@ pub(super) struct Ask {
     tick: Duration,
 }
 
-impl Transport {
+impl Attempts {
     /// The request of the prefill leg.
     pub(super) fn ask(&self, split: Split<'_>, ticket: &Ticket) -> Result<Ask, Failure> {
         let Split { context, payload, splices, legs, protocol, pair } = split;

@@ -9,10 +9,11 @@ use super::Split;
 use super::prefill::{Prefilled, Unfilled};
 use crate::facts::hops::Mark;
 use crate::machine::ticket::Ticket;
+use crate::request::send::attempts::Attempts;
 use crate::request::send::replica::Leg;
-use crate::request::send::transport::{Failure, Started, Transport};
+use crate::request::send::transport::{Failure, Started};
 
-impl Transport {
+impl Attempts {
     /// Both legs start at once. The first to fail ends the other.
     pub(super) async fn together(
         &self,
@@ -38,7 +39,7 @@ impl Transport {
                 return self.decoded(None, started);
             }
         };
-        let filled = filled.inspect_err(|unfilled| self.metrics.fell_back(unfilled.why))?;
+        let filled = filled.inspect_err(|unfilled| self.plane.metrics.fell_back(unfilled.why))?;
         if protocol.needs_limit {
             match Finish::read(context.call.endpoint, &filled.body) {
                 Ok(Finish::Limit) => {}
@@ -46,7 +47,7 @@ impl Transport {
                 Err(why) => return Err(self.fall_back(why.word())),
             }
         }
-        self.metrics.prefilled(sent.elapsed());
+        self.plane.metrics.prefilled(sent.elapsed());
         ticket.mark(Mark::Prefilled, None);
         ticket.prefilled(None);
         let started = decode.await;
