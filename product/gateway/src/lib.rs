@@ -23,7 +23,6 @@ mod machine;
 mod metrics;
 mod model_ids;
 mod opening;
-mod patience;
 mod peers;
 mod policy;
 mod record;

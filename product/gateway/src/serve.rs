@@ -174,10 +174,11 @@ async fn accept(
                 }
             },
         };
-        match gateway.plane.limits.connections.take(1) {
+        let in_force = gateway.plane.inputs.config.now();
+        match in_force.limits.connections.take(1) {
             Some(permit) => workers.serve(stream, permit),
             None => {
-                let limit = gateway.plane.limits.connections.most();
+                let limit = in_force.limits.connections.most();
                 tracing::warn!(limit, "limits.connections is reached; refused a client");
             }
         }

@@ -35,7 +35,7 @@ pub(crate) struct Server {
 
 impl Server {
     fn new(plane: Arc<DataPlane>) -> Server {
-        let near = Upstream::new(plane.connect.clone());
+        let near = Upstream::new(plane.inputs.config.clone());
         let clients = Arc::new(Clients::new(&plane, near));
         Server { plane, clients, closing: watch::Sender::default() }
     }

@@ -20,7 +20,6 @@ use super::status::StatusPage;
 use super::tls::Caller;
 use crate::health::ready;
 use crate::http::body::Body;
-use crate::http::limits::Bound;
 use crate::inputs::in_force::ConfigNow;
 use crate::metrics::Metrics;
 use crate::policy::PolicyNow;
@@ -62,9 +61,6 @@ pub(crate) struct Admin {
     /// Sessions of browsers that logged in.
     pub(crate) sessions: Sessions,
     pub(crate) metrics: Arc<Metrics>,
-    /// Counts the clients' connections and the bytes of their request bodies.
-    pub(crate) connections: Bound,
-    pub(crate) bodies: Bound,
 }
 
 impl Admin {
@@ -300,7 +296,8 @@ fn config(admin: &Admin) -> Response<Body> {
 }
 
 fn metrics(admin: &Admin) -> Response<Body> {
-    let (connections, bodies) = (admin.connections.used(), admin.bodies.used());
+    let limits = &admin.config.now().limits;
+    let (connections, bodies) = (limits.connections.used(), limits.bodies.used());
     let page = admin.metrics.page(&admin.status.read(), connections, bodies);
     let mut response = text(StatusCode::OK, page);
     let kind =

@@ -7,11 +7,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use meridian_config::{self as config, ConfigError, Gateway as Config, TellClients};
+use meridian_routing::Config as Routing;
 use meridian_tls::FileError;
 use tokio::sync::Notify;
 
 use crate::certificates::ClientTls;
 use crate::http::cors::Cors;
+use crate::http::limits::Limits;
 use crate::inputs::models::{Models, UseOfModels};
 use crate::inputs::oidc::{Issuers, KeptIssuers};
 use crate::inputs::rate::RatesByTenant;
@@ -44,6 +46,9 @@ impl From<Config> for Given {
 pub(crate) struct InForce {
     pub(crate) config: Config,
     pub(crate) settings: Arc<Settings>,
+    pub(crate) limits: Limits,
+    /// The machine's settings.
+    pub(crate) routing: Routing,
     pub(crate) tenants: Tenants,
     pub(crate) salts: Salts,
     /// Limits of models.
@@ -67,6 +72,8 @@ pub(crate) struct Kept {
     rates: RatesByTenant,
     /// The same of models.
     models: UseOfModels,
+    /// The same of the gateway: requests, bodies and connections now.
+    limits: Limits,
     /// The issuers of tokens, with their keys.
     pub(crate) issuers: Arc<KeptIssuers>,
     /// Keys the salts, if there is no secret.
@@ -74,10 +81,11 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    pub(crate) fn new(seed: u64) -> Kept {
+    pub(crate) fn new(config: &Config, seed: u64) -> Kept {
         Kept {
             rates: RatesByTenant::default(),
             models: UseOfModels::default(),
+            limits: Limits::new(&config.limits),
             issuers: Arc::default(),
             seed,
         }
@@ -92,6 +100,8 @@ impl InForce {
     ) -> Result<InForce, ConfigError> {
         Ok(InForce {
             settings: Arc::new(Settings::new(&config)),
+            limits: kept.limits.limited(&config.limits),
+            routing: config.routing()?,
             tenants: Tenants::new(&config.tenants, &kept.rates)
                 .with_issuers(Issuers::new(&config.oidc, &kept.issuers)),
             salts: Salts::new(&config, kept.seed),
@@ -118,7 +128,8 @@ impl InForce {
     }
 }
 
-/// The configuration in force, for all parts that follow it.
+/// The configuration in force, for all parts that read it. A part that needs a value reads it here
+/// when it needs it; what follows from the file is made with the snapshot.
 pub(crate) struct ConfigNow(RwLock<Arc<InForce>>);
 
 impl ConfigNow {
@@ -130,7 +141,16 @@ impl ConfigNow {
         self.0.read().clone()
     }
 
-    pub(crate) fn set(&self, next: InForce) {
-        *self.0.write() = Arc::new(next);
+    /// One that stays, for a program that serves nothing.
+    ///
+    /// # Errors
+    /// If the configuration is invalid.
+    pub(crate) fn fixed(config: &Config) -> Result<Arc<ConfigNow>, ConfigError> {
+        let in_force = InForce::new(config.clone(), &Kept::new(config, 0), None)?;
+        Ok(Arc::new(ConfigNow::new(in_force)))
+    }
+
+    pub(crate) fn set(&self, next: Arc<InForce>) {
+        *self.0.write() = next;
     }
 }

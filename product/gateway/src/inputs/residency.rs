@@ -57,37 +57,39 @@ impl Rules {
 /// The gateway's knowledge of regions, and the outcomes of requests that rules name.
 pub(crate) struct Residency {
     known: RwLock<Arc<Known>>,
+    /// Learns what changes.
+    driver: Arc<Driver>,
     pub(crate) counts: Counts,
 }
 
 impl Residency {
     /// Starts with the gateway's file, and informs the machine.
-    pub(crate) fn new(driver: &Driver, config: &config::Gateway, rules: &Rules) -> Residency {
-        let residency = Residency { known: RwLock::default(), counts: Counts::default() };
+    pub(crate) fn new(driver: Arc<Driver>, config: &config::Gateway, rules: &Rules) -> Residency {
+        let residency = Residency { known: RwLock::default(), driver, counts: Counts::default() };
         residency.counts.begin(&rules.rules);
-        residency.update(driver, |known| *known = Known::of(config));
+        residency.update(|known| *known = Known::of(config));
         residency
     }
 
     /// Applies a reloaded file.
-    pub(crate) fn given(&self, driver: &Driver, config: &config::Gateway, rules: &Rules) {
+    pub(crate) fn given(&self, config: &config::Gateway, rules: &Rules) {
         self.counts.begin(&rules.rules);
-        self.update(driver, |known| known.given(config));
+        self.update(|known| known.given(config));
     }
 
     /// Applies a new view of the registry.
-    pub(crate) fn registered(&self, driver: &Driver, view: &Snapshot) {
-        self.update(driver, |known| known.registered(view));
+    pub(crate) fn registered(&self, view: &Snapshot) {
+        self.update(|known| known.registered(view));
     }
 
     /// Changes the knowledge and informs the machine, under one lock so that two changes reach the
     /// machine in order.
-    fn update(&self, driver: &Driver, change: impl FnOnce(&mut Known)) {
+    fn update(&self, change: impl FnOnce(&mut Known)) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let mut newer = Known::clone(&known);
         change(&mut newer);
         if newer != **known {
-            driver.tell(Input::Atlas(Arc::new(newer.atlas())));
+            self.driver.tell(Input::Atlas(Arc::new(newer.atlas())));
             *known = Arc::new(newer);
         }
     }

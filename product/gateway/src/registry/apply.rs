@@ -61,7 +61,7 @@ fn apply(
     view: &Snapshot,
     state: &mut State,
 ) -> Option<Duration> {
-    here.residency.registered(&here.replicas.region.driver, view);
+    here.residency.registered(view);
     if let Some(peers) = &here.peers {
         let living = view.gateways.iter();
         peers.register(living.map(|(name, gateway)| (gateway.region.clone(), name.clone())));

@@ -8,6 +8,7 @@
 //! the files: a file system that does not answer delays only reloads.
 
 pub(crate) mod file;
+pub(crate) mod followers;
 
 use std::sync::Arc;
 

@@ -1,13 +1,13 @@
 //! Replicas join and leave: keeps the fleet, the machine and the tasks of each replica in step.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
 
 use meridian_base::Duration;
 use meridian_base::residency::MOST_PLACES;
 use meridian_protocol::admin::AddReplica;
 use meridian_routing::Input;
 
+use crate::inputs::in_force::ConfigNow;
 use crate::inputs::pins::Pins;
 use crate::replicas::announce::announce;
 use crate::replicas::discovery::watch;
@@ -28,8 +28,8 @@ pub(crate) struct Replicas {
     pins: Arc<Pins>,
     /// Present if there are peers.
     handover: Option<Arc<Handover>>,
-    /// `limits.replicas`.
-    most: AtomicU16,
+    /// For `limits.replicas`. Replicas beyond a lower limit stay.
+    config: Arc<ConfigNow>,
 }
 
 impl Replicas {
@@ -38,14 +38,14 @@ impl Replicas {
         questions: Arc<Questions>,
         pins: Arc<Pins>,
         handover: Option<Arc<Handover>>,
-        most: u16,
+        config: Arc<ConfigNow>,
     ) -> Replicas {
-        Replicas { region, questions, pins, handover, most: AtomicU16::new(most) }
+        Replicas { region, questions, pins, handover, config }
     }
 
-    /// Changes `limits.replicas`. Replicas beyond a lower limit stay.
-    pub(crate) fn allow(&self, most: u16) {
-        self.most.store(most, Ordering::Relaxed);
+    /// `limits.replicas`.
+    fn most(&self) -> u16 {
+        self.config.now().config.limits.replicas
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Member>> {
@@ -73,7 +73,7 @@ impl Replicas {
         spec: AddReplica,
         rtt: Duration,
     ) -> Result<Arc<Member>, JoinError> {
-        let member = self.region.fleet.join(spec, rtt, self.most.load(Ordering::Relaxed))?;
+        let member = self.region.fleet.join(spec, rtt, self.most())?;
         let found = Found { models: member.spec.models.clone(), ..Found::default() };
         announce(&self.region.driver, &self.region.fleet, &member, &found);
         if !self.region.driver.lock().routing.is_numbered(member.id) {
@@ -111,7 +111,7 @@ impl Replicas {
                 // A description that cannot be right removes no replica that serves.
                 check(&spec)?;
                 self.region.fleet.can_dial(&spec)?;
-                let most = self.most.load(Ordering::Relaxed);
+                let most = self.most();
                 if let Some(member) = there {
                     if member.id.0 >= most {
                         return Err(JoinError::Full(most));

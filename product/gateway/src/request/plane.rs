@@ -3,11 +3,9 @@
 use std::sync::Arc;
 
 use crate::admin::explain::Explain;
-use crate::http::limits::Limits;
 use crate::ids::Ids;
 use crate::inputs::Inputs;
 use crate::metrics::Metrics;
-use crate::patience::Patience;
 use crate::peers::all::Peers;
 use crate::record::Records;
 use crate::replicas::region::Region;
@@ -17,10 +15,7 @@ use crate::replicas::upstream::Upstream;
 pub(crate) struct DataPlane {
     pub(crate) region: Arc<Region>,
     pub(crate) inputs: Arc<Inputs>,
-    pub(crate) limits: Limits,
     pub(crate) peers: Option<Arc<Peers>>,
-    /// `timeouts.connect`.
-    pub(crate) connect: Patience,
     /// Connections to replicas of other regions.
     pub(crate) far: Upstream,
     pub(crate) metrics: Arc<Metrics>,

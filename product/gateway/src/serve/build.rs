@@ -18,7 +18,6 @@ use crate::admin::tls::AdminTls;
 use crate::check::{self, Parts};
 use crate::draining::Draining;
 use crate::error::Error;
-use crate::http::limits::Limits;
 use crate::ids::Ids;
 use crate::inputs::Inputs;
 use crate::inputs::fingerprint::ReadingNow;
@@ -27,14 +26,14 @@ use crate::inputs::residency::Residency;
 use crate::machine::driver::Driver;
 use crate::machine::ratios::Ratios;
 use crate::metrics::Metrics;
-use crate::patience::Patience;
 use crate::peers::all::Peers;
 use crate::policy::PolicyNow;
 use crate::record;
 use crate::registry::Here;
 use crate::registry::following::Following;
 use crate::reload::Reloaded;
-use crate::reload::file::{ConfigFile, Followers};
+use crate::reload::file::{Adoption, ConfigFile};
+use crate::reload::followers::followers;
 use crate::replicas::credentials::Credentials;
 use crate::replicas::fleet::Fleet;
 use crate::replicas::membership::Replicas;
@@ -60,8 +59,6 @@ pub(super) struct Gateway {
     pub(super) plane: Arc<DataPlane>,
     pub(super) admin_tls: Option<Arc<AdminTls>>,
     questions: Arc<Questions>,
-    /// `timeouts.probe`.
-    probe: Patience,
     policy: Arc<PolicyNow>,
     credentials: Arc<Credentials>,
 }
@@ -94,21 +91,18 @@ impl Gateway {
         let routing = Routing::new(routing, seed);
         let driver = Arc::new(Driver::new(routing, wishes, (fleet.clock, fleet.clone()), outbox));
         let region = Arc::new(Region { driver, fleet, draining: Draining::default(), over, seed });
-        let [connect, probe] = [config.timeouts.connect, config.timeouts.probe];
-        let [connect, probe] = [connect, probe].map(|limit| Patience::new(limit.0));
-        let (near, far) = (Upstream::new(connect.clone()), Upstream::far(connect.clone()));
-        let questions = Arc::new(Questions::new(probe.clone(), near.clone(), far.clone()));
-        let policy = PolicyNow::new(&config, region.clone(), reading.clone(), handover.clone());
-        let kept = Arc::new(Kept::new(seed));
+        let kept = Arc::new(Kept::new(&config, seed));
         let in_force = InForce::new(config.clone(), &kept, tls.map(Arc::new))?;
-        let plane = data_plane(in_force, region.clone(), peers, reading, (connect, far))?;
-        let replicas = Arc::new(Replicas::new(
-            region,
-            questions.clone(),
-            plane.inputs.pins.clone(),
-            handover,
-            config.limits.replicas,
-        ));
+        let config_now = Arc::new(ConfigNow::new(in_force));
+        let far = Upstream::far(config_now.clone());
+        let near = Upstream::new(config_now.clone());
+        let questions = Questions::new(config_now.clone(), near.clone(), far.clone());
+        let questions = Arc::new(questions);
+        let policy = PolicyNow::new(&config, region.clone(), reading.clone(), handover.clone());
+        let plane = data_plane(config_now.clone(), region.clone(), peers, reading, far)?;
+        let pins = plane.inputs.pins.clone();
+        let replicas = Replicas::new(region, questions.clone(), pins, handover, config_now);
+        let replicas = Arc::new(replicas);
         let sources = Sources::new(replicas.clone(), registry.clone());
         Ok(Gateway {
             admin_tls: admin_tls.map(Arc::new),
@@ -123,7 +117,6 @@ impl Gateway {
             sources: Arc::new(sources),
             near,
             questions,
-            probe,
             credentials,
         })
     }
@@ -141,7 +134,7 @@ impl Gateway {
     }
 
     pub(super) fn reloaded(&self) -> Reloaded {
-        let file = self.file.clone().map(|path| ConfigFile::new(path, self.followers()));
+        let file = self.file.clone().map(|path| ConfigFile::new(path, self.adoption()));
         Reloaded {
             file,
             issuers: self.kept.issuers.clone(),
@@ -153,15 +146,12 @@ impl Gateway {
         }
     }
 
-    fn followers(&self) -> Followers {
-        Followers {
+    fn adoption(&self) -> Adoption {
+        Adoption {
             plane: self.plane.clone(),
             kept: self.kept.clone(),
-            policy: self.policy.clone(),
-            probe: self.probe.clone(),
-            replicas: self.replicas.clone(),
-            sources: self.sources.clone(),
             credentials: self.credentials.clone(),
+            followers: followers(&self.plane, self.policy.clone(), self.sources.clone()),
         }
     }
 
@@ -189,8 +179,6 @@ impl Gateway {
             policy: self.policy.clone(),
             sessions: Sessions::default(),
             metrics: self.plane.metrics.clone(),
-            connections: self.plane.limits.connections.clone(),
-            bodies: self.plane.limits.bodies.clone(),
         })
     }
 
@@ -206,14 +194,15 @@ impl Gateway {
 
 /// The shared parts for answering requests.
 fn data_plane(
-    in_force: InForce,
+    config_now: Arc<ConfigNow>,
     region: Arc<Region>,
     peers: Option<Arc<Peers>>,
     reading: Arc<ReadingNow>,
-    (connect, far): (Patience, Upstream),
+    far: Upstream,
 ) -> Result<DataPlane, Error> {
+    let in_force = config_now.now();
     let (config, seed) = (&in_force.config, reading.seed);
-    let residency = Residency::new(&region.driver, config, &in_force.rules);
+    let residency = Residency::new(region.driver.clone(), config, &in_force.rules);
     let models = &region.fleet.models;
     let ids = Arc::new(Ids::new(random_seed(), seed));
     let explain = Explain::new(region.clone(), peers.clone(), ids.clone());
@@ -221,9 +210,8 @@ fn data_plane(
     let random = [random_seed(), random_seed()];
     let records = record::start(config, models, random, |sink| metrics.records_dropped(sink))?;
     Ok(DataPlane {
-        limits: Limits::new(config),
         inputs: Arc::new(Inputs {
-            config: Arc::new(ConfigNow::new(in_force)),
+            config: config_now,
             reading,
             ratios: Ratios::new(),
             pins: Arc::default(),
@@ -231,7 +219,6 @@ fn data_plane(
         }),
         region,
         peers,
-        connect,
         far,
         metrics,
         records,

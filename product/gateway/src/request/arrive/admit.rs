@@ -29,7 +29,6 @@ use crate::request::arrive::question::{
 use crate::request::context::{Call, Payload, Prompt, RequestContext, Sender, Terms};
 use crate::request::plane::DataPlane;
 use crate::request::reserved::Reserved;
-use crate::settings::Settings;
 
 /// An admitted request.
 pub(crate) struct Admitted {
@@ -58,7 +57,7 @@ impl DataPlane {
         let began = Instant::now();
         let settings = &in_force.settings;
         let Received { parts, body, permits, engine_headers } =
-            self.receive(settings, request).await?;
+            self.receive(in_force, request).await?;
         recording.note(|record| record.times.received = Some(Instant::now()));
         let tenant = self.inputs.reading.hash(caller.tenant.as_ref().map(HeaderValue::as_bytes));
         let reading = self.inputs.reading.of(settings.isolates.then_some(tenant));
@@ -145,17 +144,18 @@ impl DataPlane {
     /// Reads the body in full, within the gateway's limits.
     async fn receive(
         &self,
-        settings: &Settings,
+        in_force: &InForce,
         request: Request<Incoming>,
     ) -> Result<Received, Refusal> {
         if self.region.draining.has_started() {
             return Err(Refusal::draining());
         }
-        let room = self.limits.requests.take(1).ok_or_else(|| Refusal::busy("limits.requests"))?;
+        let InForce { settings, limits, .. } = in_force;
+        let room = limits.requests.take(1).ok_or_else(|| Refusal::busy("limits.requests"))?;
         let (mut parts, body) = request.into_parts();
         let engine_headers = engine_fields::take(&mut parts.headers);
         let (patience, limit) = (settings.timeouts.client.0, settings.body_bytes);
-        let collected = collect(&parts.headers, body, patience, limit, &self.limits.bodies).await?;
+        let collected = collect(&parts.headers, body, patience, limit, &limits.bodies).await?;
         let Collected { bytes, mut permits } = collected;
         permits.push(room);
         Ok(Received { parts, body: bytes, permits, engine_headers })

@@ -146,7 +146,7 @@ mod tests {
             let driver = Arc::new(Driver::new(routing, probes, (fleet.clock, fleet.clone()), None));
             let file = config::Gateway::read(FILE).expect("is valid");
             let rules = Rules::new(&file.residency).expect("are valid");
-            let residency = Residency::new(&driver, &file, &rules);
+            let residency = Residency::new(driver.clone(), &file, &rules);
             let none = Labels::new();
             let subject = Subject { tenant: None, labels: &none, model: "m", from: "eu" };
             let ids = [("http://p:1", prefill_in), ("http://d:1", "eu")].map(|(url, region)| {
