@@ -7,7 +7,9 @@ use meridian_config::Gateway as Config;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::error::Error;
-use crate::peers::port::CONNECTIONS;
+
+/// Most connections, including unidentified ones.
+pub(crate) const PEER_CONNECTIONS: u16 = 512;
 
 /// Descriptors for other purposes than connections: listeners, probes, logs, the runtime.
 const SPARE: u64 = 64;
@@ -26,7 +28,7 @@ pub fn raise_descriptors() -> u64 {
 
 /// Raises the soft limit and ensures that there are descriptors for every allowed connection.
 pub(crate) fn check_descriptors(config: &Config) -> Result<(), Error> {
-    let peers = config.peers.as_ref().map_or(0, |_| u64::from(CONNECTIONS));
+    let peers = config.peers.as_ref().map_or(0, |_| u64::from(PEER_CONNECTIONS));
     let limits = &config.limits;
     judge(raise_descriptors(), limits.connections as u64, u64::from(limits.replicas), peers)
 }
@@ -58,7 +60,7 @@ mod tests {
     // without; where no limits pass, it proposes none.
     #[test]
     fn proposed_limits_pass() {
-        for peers in [0, u64::from(CONNECTIONS)] {
+        for peers in [0, u64::from(PEER_CONNECTIONS)] {
             for allowed in 0..5000 {
                 let Err(refusal) = judge(allowed, 8192, 1024, peers) else { panic!("too few") };
                 let said = refusal.to_string();

@@ -1,13 +1,11 @@
-//! Errors of the gateway, with the two facts that decide how to handle one: which side caused it,
-//! and whether a retry may help.
+//! Why a gateway can't start or serve.
 
 use std::io;
 use std::net::SocketAddr;
 
 use meridian_config::cannot_listen;
-use meridian_routing::Outcome;
-
-use crate::cause;
+use meridian_protocol::peer::{Identity, IdentityError};
+use meridian_tls::FileError;
 
 /// Why a gateway can't start or serve.
 #[derive(Debug, thiserror::Error)]
@@ -43,10 +41,10 @@ pub enum Error {
     },
     /// The certificates for peers cannot be used.
     #[error(transparent)]
-    Peers(#[from] crate::peers::tls::TlsError),
+    Peers(#[from] TlsError),
     /// The certificate for clients cannot be used.
     #[error(transparent)]
-    Tls(#[from] meridian_tls::FileError),
+    Tls(#[from] FileError),
     /// Several of them.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Several(Vec<Error>),
@@ -60,76 +58,36 @@ pub enum Error {
     },
 }
 
-/// The cause of a failed attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// The engine refuses because it is full.
-    Full,
-    /// The replica.
-    Replica,
-    /// The engine answered with an error: caused by the replica or the request.
-    Engine,
-    /// The engine does not serve the model, although it listed it.
-    NotServed,
-    /// The connection ended during the request: caused by the replica, or by a request that crashed
-    /// it.
-    Died,
-    /// The replica; it never received the request, or has nothing more to send.
-    Unreached,
-    /// The peer refuses: it is full, or does not serve this.
-    PeerFull,
-    /// The peer has no free capacity for it now.
-    PeerNoRoom,
-    /// The peer, or the connection to it.
-    Peer,
-    /// At the peer, the connections of two engines ended during the request.
-    PeerDied,
-}
-
-/// A failed attempt at a replica or a peer.
+/// Why a gateway can't connect to peers.
 #[derive(Debug, thiserror::Error)]
-#[error("{message}")]
-pub(crate) struct AttemptError {
-    pub(crate) fault: Fault,
-    /// The cause in one word, for intervals of downtime.
-    pub(crate) cause: &'static str,
-    /// For logs and pages.
-    pub(crate) message: String,
-}
-
-impl AttemptError {
-    pub(crate) fn of(fault: Fault, message: impl Into<String>) -> AttemptError {
-        let cause = match fault {
-            Fault::Unreached => cause::UNREACHABLE,
-            Fault::Died | Fault::PeerDied => cause::RESET,
-            _ => cause::FAILED,
-        };
-        AttemptError { fault, cause, message: message.into() }
-    }
-
-    /// The same with a more precise cause.
-    pub(crate) fn because(self, cause: &'static str) -> AttemptError {
-        AttemptError { cause, ..self }
-    }
-
-    pub(crate) fn replica(message: impl Into<String>) -> AttemptError {
-        AttemptError::of(Fault::Replica, message)
-    }
-
-    pub(crate) fn peer(message: impl Into<String>) -> AttemptError {
-        AttemptError::of(Fault::Peer, message)
-    }
-
-    /// The outcome to report to the routing machine.
-    pub(crate) fn outcome(&self) -> Outcome {
-        match self.fault {
-            Fault::Full | Fault::PeerFull => Outcome::Full,
-            Fault::PeerNoRoom => Outcome::NoRoom,
-            Fault::Replica | Fault::Peer => Outcome::ReplicaError,
-            Fault::Engine => Outcome::EngineError,
-            Fault::NotServed => Outcome::NotServed,
-            Fault::Died | Fault::PeerDied => Outcome::Died,
-            Fault::Unreached => Outcome::Unreached,
-        }
-    }
+pub enum TlsError {
+    /// A file that cannot be used.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The certificate is another region's.
+    #[error(
+        "peers.certificate: is for region `{certified}`, and `region` is `{region}`; use a certificate for this region"
+    )]
+    Region {
+        /// The region in the certificate.
+        certified: String,
+        /// The region in the configuration.
+        region: String,
+    },
+    /// The certificate was replaced by another gateway's.
+    #[error(
+        "peers.certificate: is for {certified} now, and this gateway runs as {own}; restart it to change its name"
+    )]
+    Exchanged {
+        /// The name in the certificate.
+        certified: String,
+        /// The name at the start.
+        own: String,
+    },
+    /// A configured peer is this gateway itself.
+    #[error("peers.gateways: {0} is this gateway itself; remove it")]
+    Itself(Identity),
+    /// An invalid name.
+    #[error("peers.gateways: {0}")]
+    Name(#[from] IdentityError),
 }

@@ -14,10 +14,11 @@ use tokio::task::JoinSet;
 use self::build::Gateway;
 use crate::descriptors::check_descriptors;
 use crate::error::Error;
-use crate::in_force::Given;
+use crate::inputs::in_force::Given;
 use crate::inputs::oidc;
 use crate::registry::Addresses;
 use crate::replicas::probes;
+use crate::request::arrive::entry::Requests;
 use crate::threads::ServingThreads;
 use crate::{admin, lock, opening, peers, registry, reload};
 
@@ -63,9 +64,9 @@ pub async fn serve(
     let gateway = Gateway::build(config, commit, file.as_deref(), wishes)?;
     let admin = gateway.admin();
     // However this future ends, it stops everything that it started.
-    let _over = gateway.over.clone().drop_guard();
+    let _over = gateway.region().over.clone().drop_guard();
     gateway.sources.configured(gateway.config.replicas.clone(), &gateway.config.discovery);
-    let workers = ServingThreads::start(&gateway.client_port(), threads)?;
+    let workers = ServingThreads::start(&gateway.plane, threads)?;
     let ready = Ready {
         listen: address(&listener)?,
         admin: address(&admin_listener)?,
@@ -74,12 +75,12 @@ pub async fn serve(
         admin_tls: gateway.admin_tls.is_some(),
     };
     let mut background = JoinSet::new();
-    let driver = gateway.driver.clone();
+    let driver = gateway.region().driver.clone();
     background.spawn(async move { driver.keep_time().await });
     background.spawn(probes::run(Arc::new(gateway.prober()), wished));
     background.spawn(reload::keep(gateway.reloaded(), reload));
     background.spawn(oidc::keep(gateway.kept.issuers.clone()));
-    let (tls, over) = (gateway.admin_tls.clone(), gateway.over.clone());
+    let (tls, over) = (gateway.admin_tls.clone(), gateway.region().over.clone());
     let page = admin.page.clone();
     background.spawn(async move { page.run().await });
     background.spawn(admin::port::serve(admin, tls, admin_listener, over));
@@ -95,7 +96,7 @@ pub async fn serve(
         }
     };
     let peers = async {
-        if let Some(peers) = &gateway.peers {
+        if let Some(peers) = &gateway.plane.peers {
             let settings = gateway.plane.inputs.config.now().settings.clone();
             peers.drain(settings.timeouts.drain.0).await;
         }
@@ -112,13 +113,13 @@ fn follow(
     peer_listener: Option<TcpListener>,
     tasks: &mut JoinSet<()>,
 ) {
-    if let (Some(peers), Some(listener)) = (&gateway.peers, peer_listener) {
-        let requests = Arc::new(gateway.plane.requests(gateway.near.clone()));
-        peers::start(peers, &gateway.region(), listener, requests, tasks);
+    if let (Some(peers), Some(listener)) = (&gateway.plane.peers, peer_listener) {
+        let requests = Arc::new(Requests::new(&gateway.plane, gateway.near.clone()));
+        peers::start(peers, gateway.region(), listener, requests, tasks);
     }
     if let Some(registry) = &gateway.registry {
         let addresses = Addresses { clients: ready.listen, peers: ready.peers };
-        registry::start(registry, addresses, gateway.reported(), gateway.applied(), tasks);
+        registry::start(registry, addresses, gateway.here(), tasks);
     }
     let sources = gateway.sources.clone();
     tasks.spawn(async move { sources.keep().await });
@@ -127,10 +128,10 @@ fn follow(
 /// Ends the requests that are left, and writes the records of all.
 async fn write_records(gateway: &Gateway) {
     let records = gateway.plane.records.clone();
-    gateway.over.cancel();
+    gateway.region().over.cancel();
     // Each request ends at the next poll of its connection.
     for _ in 0..100 {
-        if gateway.driver.lock().requests.in_flight == 0 {
+        if gateway.region().driver.lock().requests.in_flight == 0 {
             break;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -173,10 +174,11 @@ async fn accept(
                 }
             },
         };
-        match gateway.plane.limits.connections.take(1) {
+        let in_force = gateway.plane.inputs.config.now();
+        match in_force.limits.connections.take(1) {
             Some(permit) => workers.serve(stream, permit),
             None => {
-                let limit = gateway.plane.limits.connections.most();
+                let limit = in_force.limits.connections.most();
                 tracing::warn!(limit, "limits.connections is reached; refused a client");
             }
         }
@@ -186,13 +188,13 @@ async fn accept(
 
 /// Waits for a replica or a peer, if the gateway learns of them from other processes.
 async fn somewhere_to_go(gateway: &Gateway) {
-    let found_elsewhere = gateway.registry.is_some() || gateway.peers.is_some();
+    let found_elsewhere = gateway.registry.is_some() || gateway.plane.peers.is_some();
     if gateway.config.replicas.is_empty() && found_elsewhere {
-        opening::somewhere_to_go(&gateway.fleet, gateway.peers.as_deref()).await;
+        opening::somewhere_to_go(&gateway.region().fleet, gateway.plane.peers.as_deref()).await;
     }
 }
 
 fn shut(gateway: &Gateway) {
-    gateway.draining.begin();
-    tracing::info!(in_flight = gateway.driver.lock().requests.in_flight, "draining");
+    gateway.region().draining.begin();
+    tracing::info!(in_flight = gateway.region().driver.lock().requests.in_flight, "draining");
 }

@@ -13,41 +13,31 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsAcceptor;
-use tokio_util::sync::CancellationToken;
 
 use crate::certificates::ClientTls;
 use crate::error::Error;
 use crate::http::connection::{Serving, converse};
 use crate::http::limits::{Bound, Permit};
-use crate::http::service::Service;
-use crate::plane::DataPlane;
 use crate::replicas::upstream::Upstream;
+use crate::request::arrive::client::Clients;
+use crate::request::plane::DataPlane;
 
 /// Idle time after which TCP keepalive checks a client.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
-/// The client port, as all threads serve it.
-#[derive(Clone)]
-pub(crate) struct ClientPort {
-    pub(crate) plane: Arc<DataPlane>,
-    /// Ends every connection.
-    pub(crate) over: CancellationToken,
-}
-
 /// Serves connections on the current runtime.
 pub(crate) struct Server {
     plane: Arc<DataPlane>,
-    service: Arc<Service>,
-    over: CancellationToken,
+    clients: Arc<Clients>,
     /// Notifies connections of the gateway's shutdown; closed once none of them is left.
     closing: watch::Sender<()>,
 }
 
 impl Server {
-    fn new(port: ClientPort) -> Server {
-        let ClientPort { plane, over } = port;
-        let service = Arc::new(plane.service(Upstream::new(plane.connect.clone())));
-        Server { plane, service, over, closing: watch::Sender::default() }
+    fn new(plane: Arc<DataPlane>) -> Server {
+        let near = Upstream::new(plane.inputs.config.clone());
+        let clients = Arc::new(Clients::new(&plane, near));
+        Server { plane, clients, closing: watch::Sender::default() }
     }
 
     fn serve(&self, stream: TcpStream, permit: Permit) {
@@ -63,13 +53,13 @@ impl Server {
         let _ = sockopt::set_tcp_keepidle(&stream, KEEPALIVE);
         let ip = stream.peer_addr().map(|a| a.ip().to_string()).unwrap_or_default();
         let serving = Serving {
-            service: self.service.clone(),
+            answers: self.clients.clone(),
             closing: self.closing.subscribe(),
             client: self.plane.inputs.reading.hash(Some(ip.as_bytes())),
             first_by: Instant::now() + settings.timeouts.client.0,
             settings,
         };
-        let over = self.over.clone();
+        let over = self.plane.region.over.clone();
         let tls = in_force.client_tls.as_deref().map(ClientTls::acceptor);
         tokio::spawn(async move {
             // In the task itself, which would have room twice for a future that it is given.
@@ -93,13 +83,13 @@ impl Server {
         let patience = self.plane.inputs.config.now().settings.timeouts.drain.0;
         let _ = self.closing.send(());
         if tokio::time::timeout(patience, self.closing.closed()).await.is_err() {
-            let left = self.plane.driver.lock().requests.in_flight;
+            let left = self.plane.region.driver.lock().requests.in_flight;
             tracing::warn!(left, "timeouts.drain is over; running requests are cut off");
         }
     }
 }
 
-async fn secured(stream: TcpStream, tls: TlsAcceptor, serving: Serving) {
+async fn secured(stream: TcpStream, tls: TlsAcceptor, serving: Serving<Clients>) {
     match timeout_at(serving.first_by, tls.accept(stream)).await {
         Ok(Ok(stream)) => converse(stream, serving).await,
         Ok(Err(error)) => tracing::debug!(error = %error, "no TLS"),
@@ -123,12 +113,12 @@ pub(crate) struct Thread {
 
 impl ServingThreads {
     /// Starts `threads` threads; with 0 the caller's runtime serves.
-    pub(crate) fn start(port: &ClientPort, threads: usize) -> Result<ServingThreads, Error> {
+    pub(crate) fn start(plane: &Arc<DataPlane>, threads: usize) -> Result<ServingThreads, Error> {
         if threads == 0 {
-            return Ok(ServingThreads::Here(Box::new(Server::new(port.clone()))));
+            return Ok(ServingThreads::Here(Box::new(Server::new(plane.clone()))));
         }
         (0..threads)
-            .map(|n| Thread::start(port.clone(), n))
+            .map(|n| Thread::start(plane.clone(), n))
             .collect::<Result<_, _>>()
             .map(ServingThreads::Threads)
     }
@@ -167,14 +157,14 @@ impl ServingThreads {
 }
 
 impl Thread {
-    fn start(port: ClientPort, n: usize) -> Result<Thread, Error> {
+    fn start(plane: Arc<DataPlane>, n: usize) -> Result<Thread, Error> {
         let (hand, handed) = mpsc::unbounded_channel();
         let failed = |source| Error::Io { what: "starting a serving thread", source };
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let join = std::thread::Builder::new()
             .name(format!("serve-{n}"))
-            .spawn(move || runtime.block_on(work(port, handed)))
+            .spawn(move || runtime.block_on(work(plane, handed)))
             .map_err(failed)?;
         Ok(Thread { hand, load: Bound::new(usize::MAX / 2), join })
     }
@@ -189,8 +179,11 @@ async fn tick() {
 }
 
 /// The main function of a thread: serves the connections it receives, then drains.
-async fn work(port: ClientPort, mut handed: mpsc::UnboundedReceiver<(StdStream, Permit, Permit)>) {
-    let server = Server::new(port);
+async fn work(
+    plane: Arc<DataPlane>,
+    mut handed: mpsc::UnboundedReceiver<(StdStream, Permit, Permit)>,
+) {
+    let server = Server::new(plane);
     tokio::spawn(tick());
     while let Some((stream, permit, load)) = handed.recv().await {
         if let Ok(stream) = TcpStream::from_std(stream) {

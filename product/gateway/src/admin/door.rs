@@ -12,8 +12,8 @@ use subtle::ConstantTimeEq;
 
 use super::sessions::{Session, Sessions};
 use super::tls::Caller;
-use crate::http::refusal::Refusal;
 use crate::inputs::tenants::hashed;
+use crate::refusal::Refusal;
 
 /// The header that a browser sends with changes.
 const CSRF: &str = "x-meridian-csrf";

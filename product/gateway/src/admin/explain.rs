@@ -15,14 +15,12 @@ use meridian_routing::{
 
 use crate::ids::Ids;
 use crate::lock::Mutex;
-use crate::machine::driver::Driver;
 use crate::peers::all::Peers;
-use crate::replicas::fleet::Fleet;
+use crate::replicas::region::Region;
 
 /// Reads the routing machine's decisions.
 pub(crate) struct Explain {
-    driver: Arc<Driver>,
-    fleet: Arc<Fleet>,
+    region: Arc<Region>,
     peers: Option<Arc<Peers>>,
     ids: Arc<Ids>,
     /// The residency rules of the newest requests that some rule names.
@@ -33,13 +31,8 @@ pub(crate) struct Explain {
 const MOST: usize = 4096;
 
 impl Explain {
-    pub(crate) fn new(
-        driver: Arc<Driver>,
-        fleet: Arc<Fleet>,
-        peers: Option<Arc<Peers>>,
-        ids: Arc<Ids>,
-    ) -> Explain {
-        Explain { driver, fleet, peers, ids, rules: Mutex::default() }
+    pub(crate) fn new(region: Arc<Region>, peers: Option<Arc<Peers>>, ids: Arc<Ids>) -> Explain {
+        Explain { region, peers, ids, rules: Mutex::default() }
     }
 
     /// Remembers the id that a client sees, and the rules that name its request.
@@ -65,22 +58,22 @@ impl Explain {
     /// The newest decision about a request, by the id that its client saw.
     pub(crate) fn find(&self, shown: &str) -> Option<Explanation> {
         let id = self.ids.find(shown)?;
-        let inner = self.driver.lock();
+        let inner = self.region.driver.lock();
         let decision = inner.routing.explain(id)?;
         Some(self.explanation(&inner.routing, decision, shown))
     }
 
     /// The newest decisions, newest first.
     pub(crate) fn newest(&self, most: usize) -> Vec<Decided> {
-        let inner = self.driver.lock();
+        let inner = self.region.driver.lock();
         inner.routing.decisions().take(most).map(|decision| self.decided(decision)).collect()
     }
 
     /// Decides about a request without sending it, and returns the explanation as JSON.
     pub(crate) fn dry_run(&self, request: Request) -> Bytes {
         let shown = self.ids.show(request.id);
-        let mut inner = self.driver.lock();
-        let now = self.driver.clock.now();
+        let mut inner = self.region.driver.lock();
+        let now = self.region.driver.clock.now();
         let decision = inner.routing.dry_run(now, request);
         let explanation = self.explanation(&inner.routing, &decision, &shown);
         drop(inner);
@@ -125,7 +118,7 @@ impl Explain {
     /// The address of the replica at that time, or the peer as `region/name`.
     fn name(&self, target: Target, at: Time) -> String {
         match target {
-            Target::Replica(id) => self.fleet.url(id, at).unwrap_or_default(),
+            Target::Replica(id) => self.region.fleet.url(id, at).unwrap_or_default(),
             Target::Peer(id) => {
                 self.peers.as_ref().map_or_else(|| id.to_string(), |peers| peers.name(id))
             }

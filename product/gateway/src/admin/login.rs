@@ -11,7 +11,7 @@ use super::door::{Door, Who, cookies, wrong_token};
 use super::sessions::{LASTS, Sessions};
 use super::tls::Caller;
 use crate::http::body::Body;
-use crate::http::refusal::{Refusal, json};
+use crate::refusal::{Refusal, json};
 
 /// Largest login body, bytes.
 const MOST_BODY: usize = 4096;

@@ -11,23 +11,22 @@ use meridian_protocol::address::authority;
 use meridian_protocol::admin::{AddReplica, Added, Query, Times, check_json};
 use meridian_protocol::openai::Endpoint;
 
+use super::door::Door;
 use super::explain::Explain;
 use super::login;
 use super::page::{Events, Feed, events};
 use super::sessions::Sessions;
 use super::status::StatusPage;
 use super::tls::Caller;
-use crate::draining::Draining;
+use crate::health::ready;
 use crate::http::body::Body;
-use crate::http::health::ready;
-use crate::http::limits::Bound;
-use crate::http::refusal::{Refusal, json, text};
-use crate::in_force::ConfigNow;
-use crate::machine::policy::PolicyNow;
+use crate::inputs::in_force::ConfigNow;
 use crate::metrics::Metrics;
+use crate::policy::PolicyNow;
 use crate::record::Recent;
+use crate::refusal::{Refusal, json, text};
 use crate::replicas::drains::DrainReason;
-use crate::replicas::fleet::Member;
+use crate::replicas::member::Member;
 use crate::replicas::membership::Replicas;
 
 /// The stream of the page's state.
@@ -62,17 +61,13 @@ pub(crate) struct Admin {
     /// Sessions of browsers that logged in.
     pub(crate) sessions: Sessions,
     pub(crate) metrics: Arc<Metrics>,
-    /// Counts the clients' connections and the bytes of their request bodies.
-    pub(crate) connections: Bound,
-    pub(crate) bodies: Bound,
-    pub(crate) draining: Draining,
 }
 
 impl Admin {
     /// The times of the newest finished requests, or of the one with this id.
     fn times(&self, last: usize, id: Option<&str>) -> Times {
-        let requests = self.recent.newest(&self.status.fleet, last, id);
-        Times { region: self.status.region.clone(), requests }
+        let requests = self.recent.newest(&self.replicas.region.fleet.models, last, id);
+        Times { region: self.config.now().settings.region.clone(), requests }
     }
 }
 
@@ -111,12 +106,10 @@ fn stream(
     caller: &Arc<Caller>,
     headers: HeaderMap,
 ) -> Result<Response<Events>, Refusal> {
-    admin.config.now().door.guard(&Method::GET, &headers, caller)?;
+    door(admin).guard(&Method::GET, &headers, caller)?;
     let (there, caller) = (admin.clone(), caller.clone());
-    let admitted = move || {
-        let in_force = there.config.now();
-        in_force.door.admit(&Method::GET, &headers, &caller, &there.sessions).map(drop)
-    };
+    let admitted =
+        move || door(&there).admit(&Method::GET, &headers, &caller, &there.sessions).map(drop);
     admitted()?;
     let events = events(&admin.page, move || admitted().is_ok()).ok_or_else(|| {
         let message = "too many pages of this gateway are open; close one";
@@ -127,6 +120,11 @@ fn stream(
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(response)
+}
+
+/// The access settings in force. Requests to this port are rare, so each builds its own.
+fn door(admin: &Admin) -> Door {
+    Door::new(&admin.config.now().config.admin_access)
 }
 
 /// An answer that is not a stream.
@@ -140,23 +138,23 @@ async fn whole(
     // Health checks reveal nothing and change nothing, so any `Host` may ask.
     match (&method, path.as_str()) {
         (&Method::GET, "/health") => return Ok(text(StatusCode::OK, "ok")),
-        (&Method::GET, "/ready") => return Ok(ready(&admin.draining, &admin.status.driver)),
+        (&Method::GET, "/ready") => return Ok(ready(&admin.replicas.region)),
         _ => {}
     }
-    let in_force = admin.config.now();
-    in_force.door.guard(&method, request.headers(), caller)?;
+    let door = door(admin);
+    door.guard(&method, request.headers(), caller)?;
     if method != Method::GET && !request.body().is_end_stream() {
         check_json(request.headers())?;
     }
     if login::serves(&path) {
-        return login::answer(&in_force.door, &admin.sessions, caller, request).await;
+        return login::answer(&door, &admin.sessions, caller, request).await;
     }
     if let Some(asset) = login::asset(&method, &path, request.headers()) {
         return Ok(asset);
     }
-    let admitted = in_force.door.admit(&method, request.headers(), caller, &admin.sessions);
+    let admitted = door.admit(&method, request.headers(), caller, &admin.sessions);
     if (&method, path.as_str()) == (&Method::GET, "/") {
-        return login::index(&in_force.door, admitted, request.headers());
+        return login::index(&door, admitted, request.headers());
     }
     let who = admitted?;
     // Scrapers add their own parameters.
@@ -298,7 +296,8 @@ fn config(admin: &Admin) -> Response<Body> {
 }
 
 fn metrics(admin: &Admin) -> Response<Body> {
-    let (connections, bodies) = (admin.connections.used(), admin.bodies.used());
+    let limits = &admin.config.now().limits;
+    let (connections, bodies) = (limits.connections.used(), limits.bodies.used());
     let page = admin.metrics.page(&admin.status.read(), connections, bodies);
     let mut response = text(StatusCode::OK, page);
     let kind =

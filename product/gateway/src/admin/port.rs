@@ -34,7 +34,7 @@ pub(crate) async fn serve(
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            () = admin.draining.started() => return,
+            () = admin.replicas.region.draining.started() => return,
         };
         let Ok((stream, address)) = accepted else {
             tokio::time::sleep(Duration::from_millis(10)).await;

@@ -10,22 +10,20 @@ use meridian_routing::{Role, Routing, Would};
 
 use super::pools::{advice, pools};
 use super::tls::AdminTls;
-use crate::in_force::ConfigNow;
+use crate::inputs::in_force::ConfigNow;
 use crate::inputs::oidc::KeptIssuers;
 use crate::inputs::residency::Residency;
-use crate::machine::driver::Driver;
 use crate::peers::all::Peers;
 use crate::registry::following::Following;
-use crate::replicas::fleet::{Fleet, Member};
+use crate::replicas::member::Member;
+use crate::replicas::region::Region;
 use crate::replicas::standing;
 use crate::sources::Sources;
 
 /// Everything that the page reads.
 pub(crate) struct StatusPage {
     pub(crate) commit: String,
-    pub(crate) region: String,
-    pub(crate) driver: Arc<Driver>,
-    pub(crate) fleet: Arc<Fleet>,
+    pub(crate) region: Arc<Region>,
     pub(crate) residency: Arc<Residency>,
     pub(crate) issuers: Arc<KeptIssuers>,
     pub(crate) peers: Option<Arc<Peers>>,
@@ -38,14 +36,14 @@ pub(crate) struct StatusPage {
 impl StatusPage {
     /// The current state.
     pub(crate) fn read(&self) -> Status {
-        let members = self.fleet.all();
-        let peers = self.peers.as_ref().map(|peers| peers.status(&self.driver));
+        let members = self.region.fleet.all();
+        let peers = self.peers.as_ref().map(|peers| peers.status(&self.region.driver));
         // Read before the machine is locked: a thread that adds replicas locks the machine while it
         // holds a source's lock.
         let discovery = self.sources.status();
         let control = self.registry.as_ref().map(|registry| registry.status());
-        let now = self.driver.clock.now();
-        let inner = self.driver.lock();
+        let now = self.region.driver.clock.now();
+        let inner = self.region.driver.lock();
         let routing = &inner.routing;
         let one =
             |member: &Arc<Member>| replica(member, routing.replicas().status(member.id, now)?);
@@ -55,7 +53,7 @@ impl StatusPage {
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             commit: self.commit.clone(),
-            region: self.region.clone(),
+            region: self.config.now().settings.region.clone(),
             policy: routing.config().policy.name.to_owned(),
             admission: routing.config().admission.name().to_owned(),
             uptime_s: now.as_secs_f64(),
@@ -80,9 +78,9 @@ impl StatusPage {
 
     /// When replicas and peers were up and down.
     pub(crate) fn intervals(&self) -> Intervals {
-        let now_ms = self.driver.clock.date_ms();
+        let now_ms = self.region.driver.clock.date_ms();
         let gateways = self.peers.as_ref().map(|peers| peers.histories(now_ms));
-        let replicas = self.fleet.histories.read(now_ms);
+        let replicas = self.region.fleet.histories.read(now_ms);
         Intervals { now_ms, replicas, gateways: gateways.unwrap_or_default() }
     }
 

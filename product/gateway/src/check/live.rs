@@ -18,11 +18,12 @@ use tokio_util::sync::CancellationToken;
 use self::pairs::Partner;
 use crate::cause;
 use crate::check::Parts as Made;
-use crate::error::Fault;
-use crate::patience::Patience;
+use crate::fault::Fault;
+use crate::inputs::in_force::ConfigNow;
 use crate::registry;
 use crate::replicas::discovery::look;
-use crate::replicas::fleet::{Fleet, Found, Member};
+use crate::replicas::fleet::Fleet;
+use crate::replicas::member::{Found, Member};
 use crate::replicas::probes;
 use crate::replicas::questions::Questions;
 use crate::replicas::upstream::Upstream;
@@ -92,9 +93,12 @@ fn free(field: &str, address: SocketAddr) -> Result<String, String> {
 async fn replicas(config: &Config, made: &Made, live: &mut Live) {
     let over = CancellationToken::new();
     let fleet = Fleet::new(&config.region, made.credentials.clone(), over.clone());
-    let upstream = Upstream::new(Patience::new(config.timeouts.connect.0));
-    let questions =
-        Questions::new(Patience::new(config.timeouts.probe.0), upstream.clone(), upstream.clone());
+    let config_now = match ConfigNow::fixed(config) {
+        Ok(config_now) => config_now,
+        Err(error) => return live.problems.push(error.to_string()),
+    };
+    let upstream = Upstream::new(config_now.clone());
+    let questions = Questions::new(config_now, upstream.clone(), upstream.clone());
     let asker = Arc::new(Asker { upstream, questions });
     let mut asked = tokio::task::JoinSet::new();
     for (i, spec) in config.replicas.iter().enumerate() {

@@ -11,7 +11,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
 use crate::http::limits::{Bound, Permit};
-use crate::http::refusal::Refusal;
+use crate::refusal::Refusal;
 
 /// A body and the permits for its bytes.
 pub(crate) struct Collected {

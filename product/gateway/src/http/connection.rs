@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
@@ -20,13 +21,31 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::framing::{Answer, Framing, Left, Turn, unused};
 use super::malformed::{Client, End, last_words, most_fields};
 use super::opening::Opening;
-use super::service::Service;
 use super::stalled::{self, Streams};
-use crate::request::settings::Settings;
+use crate::metrics::Metrics;
+use crate::settings::Settings;
+
+/// The answers to the requests of a connection.
+pub(crate) trait Answers: Send + Sync + 'static {
+    /// Body type of the answers.
+    type Body: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static;
+
+    /// Answers one request; `client` is the hash of the client's address.
+    fn answer(
+        &self,
+        request: Request<Incoming>,
+        client: u64,
+    ) -> impl Future<Output = Response<Self::Body>> + Send;
+
+    /// Counts the answers to requests that can't be read.
+    fn metrics(&self) -> &Metrics;
+}
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Settings for serving a connection.
-pub(crate) struct Serving {
-    pub(crate) service: Arc<Service>,
+pub(crate) struct Serving<A> {
+    pub(crate) answers: Arc<A>,
     /// The settings at its start.
     pub(crate) settings: Arc<Settings>,
     /// Changes when the gateway shuts down; the shutdown waits until this is dropped.
@@ -38,8 +57,9 @@ pub(crate) struct Serving {
 }
 
 /// Serves `stream` until it ends.
-pub(crate) async fn converse<S>(mut stream: S, mut serving: Serving)
+pub(crate) async fn converse<S, A>(mut stream: S, mut serving: Serving<A>)
 where
+    A: Answers,
     S: AsyncRead + AsyncWrite + Client + Unpin + Send + 'static,
 {
     let mut opening = Opening::default();
@@ -48,7 +68,7 @@ where
         opened = timeout_at(serving.first_by, opening.read(&mut stream)) => opened,
         _ = serving.closing.changed() => return,
     };
-    let (settings, service) = (serving.settings.clone(), serving.service.clone());
+    let (settings, answers) = (serving.settings.clone(), serving.answers.clone());
     let ended = match opened {
         // Many health checks only connect.
         Ok(Ok(())) if opening.is_empty() => return,
@@ -63,29 +83,30 @@ where
     };
     if let Some((end, left)) = ended {
         // A boxed future, so its state is not part of every connection's task.
-        Box::pin(last_words(&settings, &service.metrics, left, &end)).await;
+        Box::pin(last_words(&settings, answers.metrics(), left, &end)).await;
     }
 }
 
 /// Serves requests until the connection's end. Returns how it ended, and the socket if hyper has
 /// returned it.
-async fn serve<S>(stream: S, opening: Opening, serving: Serving) -> Option<(End, Left<S>)>
+async fn serve<S, A>(stream: S, opening: Opening, serving: Serving<A>) -> Option<(End, Left<S>)>
 where
+    A: Answers,
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let Serving { service, settings, closing, client, first_by } = serving;
+    let Serving { answers, settings, closing, client, first_by } = serving;
     let (turn, is_http2) = (Arc::new(Turn::default()), opening.is_http2());
     let (framing, mut left) = Framing::new(stream, opening, turn.clone());
     let answering_turn = turn.clone();
     let answer = service_fn(move |request: Request<Incoming>| {
         let served = answering_turn.begin(request.version());
-        let service = service.clone();
+        let answers = answers.clone();
         // Boxed: it has the state of a whole request, some 9 KB, which connections without a request
         // and those that stream an answer do not need.
         Box::pin(async move {
-            let response = service.answer(request, client).await;
+            let response = answers.answer(request, client).await;
             stalled::note(true);
-            Ok::<Response<Answer>, std::convert::Infallible>(
+            Ok::<Response<Answer<A::Body>>, std::convert::Infallible>(
                 response.map(|body| Answer { body, _served: served }),
             )
         })

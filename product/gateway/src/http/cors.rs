@@ -9,7 +9,7 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use meridian_config as config;
 
-use crate::http::refusal::Refusal;
+use crate::refusal::Refusal;
 
 /// Methods that at least one path accepts.
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST");
@@ -59,7 +59,7 @@ impl Cors {
 }
 
 /// The origin of the page that sends a preflight; none if the request is not a preflight.
-pub(super) fn asking<B>(request: &Request<B>) -> Option<&HeaderValue> {
+pub(crate) fn asking<B>(request: &Request<B>) -> Option<&HeaderValue> {
     let headers = request.headers();
     let asks = request.method() == Method::OPTIONS
         && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
@@ -67,7 +67,7 @@ pub(super) fn asking<B>(request: &Request<B>) -> Option<&HeaderValue> {
 }
 
 /// The answer to the preflight of a page of `origin`.
-pub(super) fn preflight(
+pub(crate) fn preflight(
     cors: Option<&Cors>,
     origin: &HeaderValue,
     headers: &HeaderMap,
@@ -92,14 +92,14 @@ pub(super) fn preflight(
 }
 
 /// Removes an engine's headers about cross-origin requests.
-pub(super) fn strip(headers: &mut HeaderMap) {
+pub(crate) fn strip(headers: &mut HeaderMap) {
     for name in &SAID {
         headers.remove(name);
     }
 }
 
 /// Sets the answer's headers for a page of `origin`.
-pub(super) fn mark(cors: Option<&Cors>, origin: &HeaderValue, headers: &mut HeaderMap) {
+pub(crate) fn mark(cors: Option<&Cors>, origin: &HeaderValue, headers: &mut HeaderMap) {
     let Some(cors) = cors else { return };
     if !cors.is_any() {
         // A cache must not serve one origin's answer to another.

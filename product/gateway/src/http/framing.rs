@@ -27,8 +27,6 @@ use tokio::sync::oneshot;
 
 use super::opening::Opening;
 use super::stalled;
-use crate::request::body::AnswerBody;
-use crate::request::incoming::CutShort;
 
 /// Whether a request is being served on a connection.
 #[derive(Debug, Default)]
@@ -95,19 +93,19 @@ impl Drop for Served {
 }
 
 /// An answer whose end ends the turn.
-pub(super) struct Answer {
-    pub(super) body: AnswerBody,
+pub(super) struct Answer<B> {
+    pub(super) body: B,
     pub(super) _served: Served,
 }
 
-impl http_body::Body for Answer {
+impl<B: http_body::Body<Data = Bytes> + Unpin> http_body::Body for Answer<B> {
     type Data = Bytes;
-    type Error = CutShort;
+    type Error = B::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, CutShort>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(cx);
         stalled::note(matches!(polled, Poll::Ready(Some(_))));
         polled

@@ -4,7 +4,7 @@
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Request, StatusCode, Version};
 
-use crate::http::refusal::Refusal;
+use crate::refusal::Refusal;
 
 /// Refuses a client's request because of its head.
 pub(crate) fn check<B>(request: &Request<B>) -> Result<(), Refusal> {

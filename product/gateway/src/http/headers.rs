@@ -5,9 +5,8 @@ use meridian_base::RequestId;
 use smallvec::SmallVec;
 
 use crate::ids::Ids;
+use crate::refusal::REFUSED;
 
-/// Marks the gateway's own refusals and contains their code; their bodies are for clients.
-pub(crate) const REFUSED: HeaderName = HeaderName::from_static("x-meridian-refused");
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Anthropic's header for keys.
 pub(crate) const API_KEY: HeaderName = HeaderName::from_static("x-api-key");

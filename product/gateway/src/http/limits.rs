@@ -5,34 +5,32 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use meridian_config as config;
 
-use crate::draining::Draining;
-
-/// Limits for all requests together.
-#[derive(Clone)]
+/// Limits for all requests together, as one configuration sets them.
+#[derive(Clone, Debug)]
 pub(crate) struct Limits {
     pub(crate) requests: Bound,
     /// Bytes of bodies.
     pub(crate) bodies: Bound,
     /// Clients' connections.
     pub(crate) connections: Bound,
-    pub(crate) draining: Draining,
 }
 
 impl Limits {
-    pub(crate) fn new(config: &config::Gateway) -> Limits {
+    pub(crate) fn new(limits: &config::Limits) -> Limits {
         Limits {
-            requests: Bound::new(config.limits.requests),
-            bodies: Bound::new(config.limits.bodies.bytes()),
-            connections: Bound::new(config.limits.connections),
-            draining: Draining::default(),
+            requests: Bound::new(limits.requests),
+            bodies: Bound::new(limits.bodies.bytes()),
+            connections: Bound::new(limits.connections),
         }
     }
 
-    /// Adopts other limits.
-    pub(crate) fn configured(&self, limits: &config::Limits) {
-        self.requests.allow(limits.requests);
-        self.bodies.allow(limits.bodies.bytes());
-        self.connections.allow(limits.connections);
+    /// The same counts with the limits of another configuration. What exceeds a lower one stays.
+    pub(crate) fn limited(&self, limits: &config::Limits) -> Limits {
+        Limits {
+            requests: self.requests.limited(limits.requests),
+            bodies: self.bodies.limited(limits.bodies.bytes()),
+            connections: self.connections.limited(limits.connections),
+        }
     }
 }
 
@@ -40,7 +38,7 @@ impl Limits {
 #[derive(Clone, Debug)]
 pub(crate) struct Bound {
     used: Arc<AtomicUsize>,
-    most: Arc<AtomicUsize>,
+    most: usize,
 }
 
 /// Part of a [`Bound`], returned when dropped.
@@ -62,7 +60,7 @@ impl Permit {
 
 impl Bound {
     pub(crate) fn new(most: usize) -> Bound {
-        Bound { used: Arc::default(), most: Arc::new(AtomicUsize::new(most)) }
+        Bound { used: Arc::default(), most }
     }
 
     /// Takes `amount`, unless that would exceed the limit.
@@ -70,7 +68,7 @@ impl Bound {
         let before = self.used.fetch_add(amount, Ordering::Relaxed);
         let permit = Permit { used: self.used.clone(), amount, with: None };
         // A permit that does not fit returns itself here.
-        (before + amount <= self.most()).then_some(permit)
+        (before + amount <= self.most).then_some(permit)
     }
 
     pub(crate) fn used(&self) -> usize {
@@ -78,17 +76,12 @@ impl Bound {
     }
 
     pub(crate) fn most(&self) -> usize {
-        self.most.load(Ordering::Relaxed)
+        self.most
     }
 
-    /// The same count with another limit.
+    /// The same count with another limit. Permits beyond a lower one stay.
     pub(crate) fn limited(&self, most: usize) -> Bound {
-        Bound { used: self.used.clone(), most: Arc::new(AtomicUsize::new(most)) }
-    }
-
-    /// Changes the limit. Permits beyond a lower one stay.
-    pub(crate) fn allow(&self, most: usize) {
-        self.most.store(most, Ordering::Relaxed);
+        Bound { used: self.used.clone(), most }
     }
 }
 
@@ -112,7 +105,7 @@ mod tests {
         drop(six);
         assert_eq!(bound.used(), 0);
         let ten = bound.take(10).expect("fits");
-        bound.allow(7);
+        let bound = bound.limited(7);
         assert!(bound.take(1).is_none());
         drop(ten);
         assert!(bound.take(8).is_none() && bound.take(7).is_some());

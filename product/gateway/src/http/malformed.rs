@@ -13,9 +13,9 @@ use tokio::time::timeout;
 use tokio_rustls::server::TlsStream;
 
 use super::framing::Left;
-use crate::http::refusal::Refusal;
 use crate::metrics::Metrics;
-use crate::request::settings::Settings;
+use crate::refusal::Refusal;
+use crate::settings::Settings;
 
 /// How hyper's part of a connection ended.
 pub(super) enum End {

@@ -10,8 +10,8 @@ use meridian_protocol::engines::private;
 use meridian_protocol::openai::Splices;
 
 use crate::http::headers::REQUEST_ID;
-use crate::http::refusal::Refusal;
 use crate::metrics::Metrics;
+use crate::refusal::Refusal;
 
 /// The private headers of engines and their routers, which select the engine for prefill, encoding
 /// or KV, or a rank or worker.

@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use self::fingerprint::ReadingNow;
+use self::in_force::ConfigNow;
 use self::pins::Pins;
 use self::residency::Residency;
-use crate::in_force::ConfigNow;
 use crate::machine::ratios::Ratios;
 
 pub(crate) mod engine_fields;
 pub(crate) mod fingerprint;
+pub(crate) mod in_force;
 pub(crate) mod models;
 pub(crate) mod oidc;
 pub(crate) mod pins;

@@ -11,8 +11,8 @@ use http::StatusCode;
 use meridian_config::{self as config, TenantLimits};
 
 use crate::http::limits::{Bound, Permit};
-use crate::http::refusal::Refusal;
 use crate::inputs::rate::{Charge, Rates};
+use crate::refusal::Refusal;
 
 /// The code of a refusal by a limit of the model.
 const EXCEEDED: &str = "model_limit_exceeded";

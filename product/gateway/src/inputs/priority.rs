@@ -4,7 +4,7 @@ use http::StatusCode;
 use http::header::{HeaderMap, HeaderName};
 use meridian_routing::Priority;
 
-use crate::http::refusal::Refusal;
+use crate::refusal::Refusal;
 
 /// Between gateways the same header carries the class in force.
 const PRIORITY: HeaderName = HeaderName::from_static("x-meridian-priority");

@@ -19,7 +19,7 @@ use meridian_config::{self as config, TenantLimits};
 
 use self::bucket::{Bucket, Over};
 pub(crate) use self::charge::Charge;
-use crate::http::refusal::{Limited, Refusal};
+use crate::refusal::{Limited, Refusal};
 
 /// Assumed tokens of a reply without a limit, until actual replies are known.
 const REPLY: f32 = 256.0;

@@ -17,55 +17,15 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use http::HeaderValue;
 use meridian_base::residency::{Residence, Rule, Subject};
-use meridian_base::{ModelId, PeerId, ReplicaId};
 use meridian_config::{self as config, ConfigError};
 use meridian_protocol::registry::Snapshot;
 use meridian_routing::Input;
 
-use crate::inputs::pins::Home;
 use crate::machine::driver::Driver;
-use crate::peers::all::Peers;
 
 pub(crate) use counts::{Counts, RuleOutcome};
 pub(crate) use known::Known;
 pub(crate) use refusals::{held_too_long, not_permitted};
-
-/// Replicas and peers that can serve a request, before its rules are applied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Reach {
-    /// Peers, one bit each.
-    pub(crate) peers: u64,
-    /// Whether replicas of this gateway can.
-    pub(crate) here: bool,
-    /// The only replica with its state.
-    pub(crate) pinned: Option<ReplicaId>,
-    /// Whether a peer reports the model.
-    pub(crate) elsewhere: bool,
-}
-
-/// The reach of a request for `model`, whose state is at `home` if it has some.
-pub(crate) fn reach(
-    residency: &Residency,
-    peers: Option<&Peers>,
-    model: ModelId,
-    home: Option<Home>,
-    residence: &Residence,
-) -> Reach {
-    let elsewhere = peers.is_some_and(|peers| peers.models.knows(model));
-    match home {
-        Some(Home::At(replica)) => Reach { peers: 0, here: true, pinned: Some(replica), elsewhere },
-        // No replica here can serve it, and of the peers only the one that produced the response.
-        Some(Home::Away(PeerId(peer))) => {
-            let may =
-                peers.is_some_and(|peers| residency.may_be_at(peers, residence, PeerId(peer)));
-            Reach { peers: u64::from(may) << peer, here: false, pinned: None, elsewhere }
-        }
-        Some(Home::Gone) | None => {
-            let peers = peers.map_or(0, |peers| peers.serving(model));
-            Reach { peers, here: true, pinned: None, elsewhere }
-        }
-    }
-}
 
 /// The rules of the gateway's file.
 #[derive(Debug)]
@@ -97,55 +57,41 @@ impl Rules {
 /// The gateway's knowledge of regions, and the outcomes of requests that rules name.
 pub(crate) struct Residency {
     known: RwLock<Arc<Known>>,
+    /// Learns what changes.
+    driver: Arc<Driver>,
     pub(crate) counts: Counts,
 }
 
 impl Residency {
     /// Starts with the gateway's file, and informs the machine.
-    pub(crate) fn new(driver: &Driver, config: &config::Gateway, rules: &Rules) -> Residency {
-        let residency = Residency { known: RwLock::default(), counts: Counts::default() };
+    pub(crate) fn new(driver: Arc<Driver>, config: &config::Gateway, rules: &Rules) -> Residency {
+        let residency = Residency { known: RwLock::default(), driver, counts: Counts::default() };
         residency.counts.begin(&rules.rules);
-        residency.update(driver, |known| *known = Known::of(config));
+        residency.update(|known| *known = Known::of(config));
         residency
     }
 
     /// Applies a reloaded file.
-    pub(crate) fn given(&self, driver: &Driver, config: &config::Gateway, rules: &Rules) {
+    pub(crate) fn given(&self, config: &config::Gateway, rules: &Rules) {
         self.counts.begin(&rules.rules);
-        self.update(driver, |known| known.given(config));
+        self.update(|known| known.given(config));
     }
 
     /// Applies a new view of the registry.
-    pub(crate) fn registered(&self, driver: &Driver, view: &Snapshot) {
-        self.update(driver, |known| known.registered(view));
+    pub(crate) fn registered(&self, view: &Snapshot) {
+        self.update(|known| known.registered(view));
     }
 
     /// Changes the knowledge and informs the machine, under one lock so that two changes reach the
     /// machine in order.
-    fn update(&self, driver: &Driver, change: impl FnOnce(&mut Known)) {
+    fn update(&self, change: impl FnOnce(&mut Known)) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let mut newer = Known::clone(&known);
         change(&mut newer);
         if newer != **known {
-            driver.tell(Input::Atlas(Arc::new(newer.atlas())));
+            self.driver.tell(Input::Atlas(Arc::new(newer.atlas())));
             *known = Arc::new(newer);
         }
-    }
-
-    /// Whether a peer has permitted replicas, or may have them once it is connected again.
-    fn may_be_at(&self, peers: &Peers, residence: &Residence, peer: PeerId) -> bool {
-        let Some(link) = peers.link(peer) else { return false };
-        let known = self.known();
-        residence.is_free()
-            || known.permits_region(residence, link.region())
-            || link.places().iter().any(|place| known.permits(residence, place))
-    }
-
-    /// The peers, as `region/name`, that may have permitted replicas and are not connected.
-    pub(crate) fn lost(&self, peers: &Peers, residence: &Residence) -> Vec<String> {
-        let mut lost = peers.lost();
-        lost.retain(|peer| self.may_be_at(peers, residence, *peer));
-        lost.into_iter().map(|peer| peers.name(peer)).collect()
     }
 
     /// The current knowledge.

@@ -17,9 +17,9 @@ use ring::rand::{SecureRandom, SystemRandom};
 use subtle::ConstantTimeEq;
 
 use crate::http::headers::API_KEY;
-use crate::http::refusal::Refusal;
 use crate::inputs::oidc::{self, Holder, Issuers, Listed};
 use crate::inputs::rate::{Rates, RatesByTenant};
+use crate::refusal::Refusal;
 
 /// One tenant.
 #[derive(Clone, Debug)]

@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::machine::driver::Driver;
 use crate::record::Recording;
+use crate::replicas::fleet::Fleet;
 
 /// Marks a process as the test's child; its value selects the case.
 const CHILD: &str = "MERIDIAN_TEST_PANIC";
@@ -18,7 +19,9 @@ const TEST: &str = "lock::tests::a_panic_while_held_ends_the_process";
 fn driver() -> Arc<Driver> {
     let spec = policy::ALL.iter().find(|spec| spec.name == "round_robin").unwrap();
     let (probes, _) = mpsc::unbounded_channel();
-    Arc::new(Driver::new(Routing::new(Config::new(spec), 1), probes, Arc::default(), None))
+    let fleet: Arc<Fleet> = Arc::default();
+    let routing = Routing::new(Config::new(spec), 1);
+    Arc::new(Driver::new(routing, probes, (fleet.clock, fleet), None))
 }
 
 fn request(id: u64) -> Request {

@@ -15,11 +15,11 @@ use meridian_routing::{
 };
 use tokio::sync::{Notify, mpsc, oneshot};
 
+use crate::facts::name::ReplicaName;
 use crate::lock::{Mutex, MutexGuard};
 use crate::machine::clock::Clock;
 use crate::machine::outbox::Outbox;
 use crate::machine::samples::Samples;
-use crate::replicas::fleet::Fleet;
 
 /// A decision about a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,6 +35,18 @@ pub(crate) enum Verdict {
     Later(oneshot::Receiver<Decision>),
 }
 
+/// The replicas that the machine knows by number.
+pub(crate) trait Replicas: Send + Sync {
+    /// The machine takes a replica for down.
+    fn down(&self, id: ReplicaId);
+
+    /// A replica that was down answers again.
+    fn up(&self, id: ReplicaId);
+
+    /// Its name for people; none if it has left.
+    fn name(&self, id: ReplicaId) -> Option<ReplicaName>;
+}
+
 pub(crate) struct Driver {
     pub(crate) clock: Clock,
     inner: Mutex<Inner>,
@@ -46,8 +58,7 @@ pub(crate) struct Inner {
     pub(crate) routing: Routing,
     outbox: Option<Arc<Outbox>>,
     pub(super) waiters: HashMap<RequestId, oneshot::Sender<Decision>>,
-    /// Receives the replicas that are down, and names them.
-    pub(super) fleet: Arc<Fleet>,
+    pub(super) replicas: Arc<dyn Replicas>,
     probes: mpsc::UnboundedSender<ReplicaId>,
     pub(crate) requests: admin::Requests,
     pub(crate) prefix: admin::Prefix,
@@ -63,18 +74,18 @@ impl Driver {
     pub(crate) fn new(
         routing: Routing,
         probes: mpsc::UnboundedSender<ReplicaId>,
-        fleet: Arc<Fleet>,
+        (clock, replicas): (Clock, Arc<dyn Replicas>),
         outbox: Option<Arc<Outbox>>,
     ) -> Driver {
         Driver {
-            clock: fleet.clock,
+            clock,
             wake: Notify::new(),
             outbox: outbox.clone(),
             inner: Mutex::new(Inner {
                 routing,
                 outbox,
                 waiters: HashMap::new(),
-                fleet,
+                replicas,
                 probes,
                 requests: admin::Requests::default(),
                 prefix: admin::Prefix::default(),
@@ -214,19 +225,11 @@ impl Inner {
                     continue;
                 }
                 Output::Down(id) => {
-                    if let Some(member) = self.fleet.get(id) {
-                        tracing::warn!(replica = %member.name, url = %member.spec.url, "replica down");
-                        member.life.ends();
-                        member.goes_down();
-                    }
+                    self.replicas.down(id);
                     continue;
                 }
                 Output::Up(id) => {
-                    if let Some(member) = self.fleet.get(id) {
-                        tracing::info!(replica = %member.name, url = %member.spec.url, "replica up again");
-                        member.life.begins();
-                        member.comes_up();
-                    }
+                    self.replicas.up(id);
                     continue;
                 }
             };

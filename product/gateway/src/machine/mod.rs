@@ -3,7 +3,6 @@
 pub(crate) mod clock;
 pub(crate) mod driver;
 pub(crate) mod outbox;
-pub(crate) mod policy;
 pub(crate) mod ratios;
 mod samples;
 pub(crate) mod ticket;

@@ -6,12 +6,13 @@ use std::time::Instant;
 
 use http::HeaderValue;
 use meridian_base::{Duration, ReplicaId, RequestId, mix};
+use meridian_protocol::openai;
 use meridian_routing::{Input, Outcome, RejectWhy, Request, Target, Usage};
 
+use crate::facts::hops::{Mark, Part};
+use crate::facts::{DONE, Record, Shadowed};
 use crate::machine::driver::{Driver, Inner, Verdict};
 use crate::record::Recording;
-use crate::record::facts::{DONE, Record, Shadowed};
-use crate::record::hops::{Mark, Part};
 
 /// How a request ended, in the terms of the status page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +44,17 @@ pub(crate) struct Details {
     pub(crate) extended: Option<Vec<u64>>,
     /// For a forward: the peer's own id of the replica that served it.
     pub(crate) served: Option<ReplicaId>,
+}
+
+/// An engine's token counts in the machine's width.
+pub(crate) fn narrow(usage: openai::Usage) -> Usage {
+    let narrow = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    Usage {
+        prompt_tokens: narrow(usage.prompt_tokens),
+        cached_tokens: usage.cached_tokens.map(narrow),
+        completion_tokens: narrow(usage.completion_tokens),
+        prefill_us: usage.prefill_us.map(narrow),
+    }
 }
 
 /// How a request leaves one model for another.
@@ -298,10 +310,10 @@ impl Inner {
     fn shadowed(&self, id: RequestId) -> Option<Shadowed> {
         let seen = self.routing.shadowed(id)?;
         let replica = match seen.pick {
-            Some((Target::Replica(id), _)) => self.fleet.get(id),
+            Some((Target::Replica(id), _)) => self.replicas.name(id),
             _ => None,
         };
-        Some(Shadowed { seen, replica: replica.map(|member| member.name) })
+        Some(Shadowed { seen, replica })
     }
 
     fn count(&mut self, end: End) {

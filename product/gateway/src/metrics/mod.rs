@@ -31,10 +31,9 @@ use self::labels::{EndedAs, Fallback, FieldLabel, Kind, Limit, Reason, Sink};
 pub(crate) use self::legs::KvAlarm;
 use self::page::Page;
 pub(crate) use self::requests::RequestMetrics;
-use crate::error::Fault;
-use crate::http::refusal::Refusal;
-use crate::replicas::fleet::Fleet;
-use crate::request::odd::Odd;
+use crate::fault::Fault;
+use crate::model_ids::ModelIds;
+use crate::refusal::Refusal;
 
 pub(crate) struct Metrics {
     registry: Registry,
@@ -64,8 +63,8 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// `fleet` names the models.
-    pub(crate) fn new(fleet: Arc<Fleet>) -> Metrics {
+    /// `model_ids` names the models.
+    pub(crate) fn new(model_ids: Arc<ModelIds>) -> Metrics {
         let metrics = Metrics {
             registry: Registry::with_prefix("meridian"),
             decisions: Family::default(),
@@ -79,7 +78,7 @@ impl Metrics {
             odd: Family::default(),
             records_dropped: Family::default(),
             legs: legs::Legs::default(),
-            requests: Arc::new(RequestMetrics::new(fleet)),
+            requests: Arc::new(RequestMetrics::new(model_ids)),
             upstream: buckets::step(),
             page: Page::default(),
             pools: pools::Pools::default(),
@@ -171,8 +170,9 @@ impl Metrics {
         self.probe_failures.inc();
     }
 
-    pub(crate) fn odd(&self, odd: Odd) {
-        self.odd.get_or_create(&Kind { kind: odd.word() }).inc();
+    /// Counts an answer unlike the one that was asked for; `kind` is one of a short list.
+    pub(crate) fn odd(&self, kind: &'static str) {
+        self.odd.get_or_create(&Kind { kind }).inc();
     }
 
     /// The counter of lost lines of the access log or of the journal.
@@ -218,7 +218,7 @@ mod tests {
     use meridian_protocol::intervals::History;
 
     use super::*;
-    use crate::record::facts::tests::answered;
+    use crate::facts::tests::answered;
 
     // The series of a control plane, without labels, are on the page only where one is followed.
     #[test]
@@ -275,7 +275,7 @@ mod tests {
         metrics.limited.get_or_create(&Limit { limit: "requests" }).inc();
         metrics.retried(Fault::Full);
         metrics.engine_field("kv_transfer_params");
-        metrics.odd(Odd::NotJson);
+        metrics.odd("not_json");
         let _ = metrics.records_dropped("journal");
         metrics.gives_way("m", "n");
         metrics.fell_back("prefill");

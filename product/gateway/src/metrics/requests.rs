@@ -24,9 +24,9 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::buckets;
+use crate::facts::{DONE, Record};
 use crate::lock::RwLock;
-use crate::record::facts::{DONE, Record};
-use crate::replicas::fleet::Fleet;
+use crate::model_ids::ModelIds;
 
 /// Models with a label of their own: the first that engines served.
 const MODELS: usize = 64;
@@ -95,7 +95,7 @@ type Times = Family<OfModel, Histogram, fn() -> Histogram>;
 
 pub(crate) struct RequestMetrics {
     /// Names the models.
-    fleet: Arc<Fleet>,
+    model_ids: Arc<ModelIds>,
     families: Families,
     /// By the model's id; the last one is shared by the models beyond.
     models: Box<[OnceLock<Model>]>,
@@ -148,7 +148,7 @@ struct TokenCounts {
 }
 
 impl RequestMetrics {
-    pub(super) fn new(fleet: Arc<Fleet>) -> RequestMetrics {
+    pub(super) fn new(model_ids: Arc<ModelIds>) -> RequestMetrics {
         let families = Families {
             ended: Family::default(),
             tokens: Family::default(),
@@ -159,7 +159,7 @@ impl RequestMetrics {
         };
         let unknown = Tenants::new(Name("".into()), &families, false);
         let models = (0..=MODELS).map(|_| OnceLock::new()).collect();
-        RequestMetrics { fleet, families, models, unknown, pairs: AtomicUsize::new(0) }
+        RequestMetrics { model_ids, families, models, unknown, pairs: AtomicUsize::new(0) }
     }
 
     pub(super) fn register(&self, r: &mut Registry) {
@@ -181,7 +181,7 @@ impl RequestMetrics {
 
     /// Shows a model's series from its first replica on: a rate needs a zero to start from.
     pub(super) fn knows(&self, model: &str) {
-        if let Some(id) = self.fleet.model(model) {
+        if let Some(id) = self.model_ids.get(model) {
             let _ = self.model(id);
         }
     }
@@ -265,7 +265,7 @@ impl RequestMetrics {
     fn model(&self, id: ModelId) -> &Model {
         let at = usize::from(id.0).min(MODELS);
         self.models[at].get_or_init(|| {
-            let own = self.fleet.name(id).filter(|_| at < MODELS);
+            let own = self.model_ids.name(id).filter(|_| at < MODELS);
             Model::new(Name(own.as_deref().unwrap_or(OTHER).into()), &self.families)
         })
     }
@@ -319,14 +319,14 @@ mod tests {
     use prometheus_client::encoding::text::encode;
 
     use super::*;
-    use crate::record::facts::tests::answered;
+    use crate::facts::tests::answered;
 
     fn metrics(models: usize) -> (RequestMetrics, Registry) {
-        let fleet = Arc::new(Fleet::default());
+        let model_ids = Arc::new(ModelIds::default());
         for n in 0..models {
-            fleet.intern(&format!("model-{n}"));
+            model_ids.intern(&format!("model-{n}"));
         }
-        let metrics = RequestMetrics::new(fleet);
+        let metrics = RequestMetrics::new(model_ids);
         let mut registry = Registry::default();
         metrics.register(&mut registry);
         (metrics, registry)
@@ -403,9 +403,9 @@ mod tests {
     // A status that HTTP does not define is its class. Quotes in a model's name are escaped.
     #[test]
     fn odd_labels() {
-        let fleet = Arc::new(Fleet::default());
-        fleet.intern("a\"b\nc");
-        let metrics = RequestMetrics::new(fleet);
+        let model_ids = Arc::new(ModelIds::default());
+        model_ids.intern("a\"b\nc");
+        let metrics = RequestMetrics::new(model_ids);
         let mut registry = Registry::default();
         metrics.register(&mut registry);
         for code in [299, 298, 200, 599, 999] {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use meridian_base::residency::Residence;
 use meridian_base::{ModelId, PeerId};
 use meridian_config as config;
 use meridian_config::Gateway as Config;
@@ -20,8 +21,10 @@ use super::link::Link;
 use super::listed::Listed;
 use super::models::Models;
 use super::refused::Refusals;
-use super::tls::{Tls, TlsError};
+use super::tls::Tls;
 use super::traffic::Tally;
+use crate::error::TlsError;
+use crate::inputs::residency::Residency;
 use crate::machine::driver::Driver;
 use crate::machine::outbox::Outbox;
 use crate::replicas::handover::Handover;
@@ -138,10 +141,25 @@ impl Peers {
         self.link(id).map_or_else(|| id.to_string(), |link| link.identity.to_string())
     }
 
-    /// The followed peers that are not connected.
-    pub(crate) fn lost(&self) -> Vec<PeerId> {
-        let lost = self.links.iter().filter(|link| !link.state().is_up);
-        lost.map(|link| link.id).collect()
+    /// Whether a peer has permitted replicas, or may have them once it is connected again.
+    pub(crate) fn may_serve(
+        &self,
+        residency: &Residency,
+        residence: &Residence,
+        peer: PeerId,
+    ) -> bool {
+        let Some(link) = self.link(peer) else { return false };
+        let known = residency.known();
+        residence.is_free()
+            || known.permits_region(residence, link.region())
+            || link.places().iter().any(|place| known.permits(residence, place))
+    }
+
+    /// The followed peers, as `region/name`, that may have permitted replicas and are not connected.
+    pub(crate) fn lost(&self, residency: &Residency, residence: &Residence) -> Vec<String> {
+        let lost = self.links.iter().filter(|link| !link.state().is_up).map(|link| link.id);
+        let lost = lost.filter(|peer| self.may_serve(residency, residence, *peer));
+        lost.map(|peer| self.name(peer)).collect()
     }
 
     /// The counts of requests that a gateway forwards to this one.

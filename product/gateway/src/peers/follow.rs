@@ -18,15 +18,15 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::all::Peers;
 use super::dial::PATIENCE;
-use super::region::Region;
 use crate::http::limits::Permit;
+use crate::replicas::region::Region;
 
 /// Most messages in transit to a follower; further ones wait.
 const QUEUE: usize = 4;
 
 /// A stream from a gateway whose certificate was checked.
 pub(super) struct FollowService {
-    pub(super) region: Region,
+    pub(super) region: Arc<Region>,
     pub(super) peers: Arc<Peers>,
     pub(super) from: Identity,
     /// The permit for the connection's only stream.
@@ -55,7 +55,7 @@ impl StreamingService<Ask> for FollowService {
 
 /// Exchanges hellos; the stream continues in its own task.
 async fn begin(
-    region: Region,
+    region: Arc<Region>,
     peers: Arc<Peers>,
     from: Identity,
     mut asks: Streaming<Ask>,

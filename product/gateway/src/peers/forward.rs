@@ -10,9 +10,9 @@ use meridian_protocol::peer::Marks;
 use meridian_routing::Priority;
 
 use super::link::Link;
-use crate::error::AttemptError;
+use crate::facts::trace::TRACEPARENT;
+use crate::fault::AttemptError;
 use crate::http::parts::Parts;
-use crate::record::trace::TRACEPARENT;
 
 /// A request to forward.
 pub(crate) struct Outgoing<'a> {

@@ -21,8 +21,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use super::all::Peers;
 use super::report::Report;
 use super::traffic::{Leg, LegEnd};
-use crate::http::headers::REFUSED;
-use crate::http::refusal::Refusal;
+use crate::refusal::{REFUSED, Refusal};
 
 /// A forwarded request's marks, and its sender.
 pub(crate) struct Forwarded {

@@ -25,9 +25,10 @@ use tokio_util::sync::CancellationToken;
 use super::line::Line;
 use super::models::Models;
 use super::rarely::Rarely;
-use super::tls::{Tls, TlsError};
+use super::tls::Tls;
 use super::traffic::Tally;
 use crate::cause;
+use crate::error::TlsError;
 use crate::lock::{Mutex, MutexGuard};
 use crate::machine::driver::Driver;
 

@@ -27,7 +27,6 @@ mod models;
 pub(crate) mod port;
 mod rarely;
 mod refused;
-pub(crate) mod region;
 pub(crate) mod report;
 mod session;
 pub(crate) mod tls;
@@ -42,12 +41,12 @@ use tokio::task::JoinSet;
 use self::all::Peers;
 use self::inbound::Forwards;
 use self::port::Port;
-use self::region::Region;
+use crate::replicas::region::Region;
 
 /// Starts all peer tasks, which run until the gateway ends. `forwards` handles forwarded requests.
 pub(crate) fn start<F: Forwards>(
     peers: &Arc<Peers>,
-    region: &Region,
+    region: &Arc<Region>,
     listener: TcpListener,
     forwards: F,
     tasks: &mut JoinSet<()>,

@@ -42,7 +42,7 @@ impl Models {
     /// Sets all models of a peer, as reported.
     pub(crate) fn tell(&self, peer: PeerId, names: Vec<String>, fleet: &Fleet) {
         let bit = 1_u64 << peer.0;
-        let ids: Vec<ModelId> = names.iter().filter_map(|name| fleet.intern(name)).collect();
+        let ids: Vec<ModelId> = names.iter().filter_map(|name| fleet.models.intern(name)).collect();
         let page = model_list(&names);
         let mut inner = self.0.write().unwrap_or_else(PoisonError::into_inner);
         inner.reported |= bit;
@@ -75,12 +75,12 @@ mod tests {
     #[test]
     fn masks() {
         let (models, fleet) = (Models::default(), Fleet::default());
-        let m = fleet.intern("m").expect("there is capacity");
+        let m = fleet.models.intern("m").expect("there is capacity");
         assert_eq!(models.serving(m), u64::MAX);
         assert!(!models.knows(m));
         models.tell(PeerId(0), vec!["m".to_owned()], &fleet);
         models.tell(PeerId(2), vec!["n".to_owned()], &fleet);
-        let n = fleet.model("n").expect("peers' models have ids too");
+        let n = fleet.models.get("n").expect("peers' models have ids too");
         assert_eq!(models.serving(m), !0b100);
         assert_eq!(models.serving(n), !0b001);
         models.tell(PeerId(0), vec![], &fleet);

@@ -26,12 +26,11 @@ use super::codec::Messages;
 use super::dial::PATIENCE;
 use super::follow::FollowService;
 use super::inbound::Forwards;
-use super::region::Region;
 use super::{inbound, refused};
+use crate::descriptors::PEER_CONNECTIONS;
 use crate::http::limits::{Bound, Permit};
+use crate::replicas::region::Region;
 
-/// Most connections, including unidentified ones.
-pub(crate) const CONNECTIONS: u16 = 512;
 /// Most unread bytes of a request in transit.
 const STREAM_WINDOW: u32 = 4 << 20;
 /// The same for all requests of a connection.
@@ -48,14 +47,14 @@ const MOST_WARM: usize = 16 << 20;
 #[derive(Clone)]
 pub(super) struct Port<F> {
     pub(super) peers: Arc<Peers>,
-    pub(super) region: Region,
+    pub(super) region: Arc<Region>,
     pub(super) forwards: F,
 }
 
 /// Accepts peers until the shutdown starts, so that a successor can listen on the address while
 /// this gateway drains. Accepted connections stay open.
 pub(super) async fn serve<F: Forwards>(port: Port<F>, listener: TcpListener) {
-    let connections = Bound::new(usize::from(CONNECTIONS));
+    let connections = Bound::new(usize::from(PEER_CONNECTIONS));
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -70,7 +69,7 @@ pub(super) async fn serve<F: Forwards>(port: Port<F>, listener: TcpListener) {
             }
         };
         let Some(permit) = connections.take(1) else {
-            tracing::warn!(limit = CONNECTIONS, "too many peers; refused one");
+            tracing::warn!(limit = PEER_CONNECTIONS, "too many peers; refused one");
             continue;
         };
         tokio::spawn(one(port.clone(), stream, permit));

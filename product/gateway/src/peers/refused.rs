@@ -20,7 +20,7 @@ use tonic::body::Body;
 
 use super::dial::PATIENCE;
 use super::rarely::Rarely;
-use crate::http::refusal::Refusal;
+use crate::refusal::Refusal;
 
 /// Log lines by gateway; the empty name stands for unidentified clients.
 #[derive(Default)]

@@ -37,8 +37,8 @@ use super::error_chain::error_chain;
 use super::error_chain::with_causes;
 use super::link::Link;
 use super::rarely::Rarely;
-use super::region::Region;
 use crate::cause;
+use crate::replicas::region::Region;
 
 /// The remedy if two gateways do not share prefixes.
 const REMEDY: &str = "set the same `secret` in the files of all gateways, and restart those \
@@ -99,7 +99,7 @@ impl Broken {
 }
 
 /// Keeps the stream open; never returns.
-pub(super) async fn keep(region: Region, peers: Arc<Peers>, link: Arc<Link>) {
+pub(super) async fn keep(region: Arc<Region>, peers: Arc<Peers>, link: Arc<Link>) {
     let mut rng = Rng::new(link.name_hash ^ region.seed);
     let (first, most) = PAUSES;
     let mut pause = first;

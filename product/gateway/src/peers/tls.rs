@@ -9,44 +9,12 @@
 use std::sync::Arc;
 
 use meridian_config as config;
-use meridian_protocol::peer::{Identity, IdentityError};
-use meridian_tls::{FileError, Files, Look, Reread, Revoked, client, identity, mutual_server};
+use meridian_protocol::peer::Identity;
+use meridian_tls::{Files, Look, Reread, Revoked, client, identity, mutual_server};
 use rustls::pki_types::CertificateDer;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-/// Why a gateway can't connect to peers.
-#[derive(Debug, thiserror::Error)]
-pub enum TlsError {
-    /// A file that cannot be used.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// The certificate is another region's.
-    #[error(
-        "peers.certificate: is for region `{certified}`, and `region` is `{region}`; use a certificate for this region"
-    )]
-    Region {
-        /// The region in the certificate.
-        certified: String,
-        /// The region in the configuration.
-        region: String,
-    },
-    /// The certificate was replaced by another gateway's.
-    #[error(
-        "peers.certificate: is for {certified} now, and this gateway runs as {own}; restart it to change its name"
-    )]
-    Exchanged {
-        /// The name in the certificate.
-        certified: String,
-        /// The name at the start.
-        own: String,
-    },
-    /// A configured peer is this gateway itself.
-    #[error("peers.gateways: {0} is this gateway itself; remove it")]
-    Itself(Identity),
-    /// An invalid name.
-    #[error("peers.gateways: {0}")]
-    Name(#[from] IdentityError),
-}
+use crate::error::TlsError;
 
 /// Peers use HTTP/2 only.
 const PROTOCOLS: &[&[u8]] = &[b"h2"];

@@ -4,8 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Serialize, Serializer};
 
-use super::blocks::{SPAN_TOKENS, Spans};
-use super::facts::{DONE, Record};
+use crate::facts::blocks::{SPAN_TOKENS, Spans};
+use crate::facts::{DONE, Record};
 
 /// Most tokens that the format allows for a prompt or a reply.
 const MOST_TOKENS: u32 = 1 << 24;
@@ -146,8 +146,8 @@ mod tests {
     use meridian_base::{Fingerprinter, ModelId};
 
     use super::*;
-    use crate::record::facts::Asked;
-    use crate::record::facts::tests::answered;
+    use crate::facts::Asked;
+    use crate::facts::tests::answered;
 
     fn line(record: &mut Record, spans: &Spans, model: &str) -> String {
         let mut out = Vec::new();
@@ -197,7 +197,7 @@ mod tests {
                 shadow_first_token_ms: 8.0,
             }),
         };
-        record.shadow = Some(crate::record::facts::Shadowed { seen, replica: None });
+        record.shadow = Some(crate::facts::Shadowed { seen, replica: None });
         let line = line(&mut record, &spans, "m");
         let fields = ",\"x_shadow\":\"p2c\",\"x_shadow_would\":\"other_replica\",\"x_prompt\":100,\"x_matched\":64,\"x_shadow_matched\":16,\"x_predicted_ttft_ms\":3.6,\"x_shadow_predicted_ttft_ms\":8}\n";
         assert!(line.ends_with(fields), "{line}");

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use http::HeaderValue;
 use meridian_config::LogFormat;
 
-use super::facts::{Record, Shadowed};
+use crate::facts::{Record, Shadowed};
 
 /// Most bytes of a text from a header.
 const MOST: usize = 128;
@@ -199,7 +199,7 @@ mod tests {
     use meridian_protocol::openai::Endpoint;
 
     use super::*;
-    use crate::record::facts::tests::answered;
+    use crate::facts::tests::answered;
 
     fn line(format: LogFormat, record: &Record, model: Option<&str>) -> String {
         let mut out = Vec::new();
@@ -241,7 +241,7 @@ mod tests {
             prefill: None,
             compared: Some(compared),
         };
-        let replica = Some(crate::replicas::name::ReplicaName::new(ReplicaId(2), 0));
+        let replica = Some(crate::facts::name::ReplicaName::new(ReplicaId(2), 0));
         record.shadow = Some(Shadowed { seen, replica });
         let text = line(LogFormat::Logfmt, &record, None);
         let fields = "cached_tokens=64 shadow=p2c shadow_would=other_replica shadow_replica=r2 shadow_matched=16 predicted_ttft_ms=3.600 shadow_predicted_ttft_ms=8.400 queue_ms";

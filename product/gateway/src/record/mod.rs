@@ -14,19 +14,15 @@
 //! A record has no text of a prompt or a reply, and no model name or session of the client's own
 //! writing: models are named as the engines or the configuration name them, and sessions are keyed hashes.
 
-mod blocks;
 mod collector;
 mod export;
-pub(crate) mod facts;
 mod file;
-pub(crate) mod hops;
 mod journal;
 mod line;
 mod otlp;
 mod queue;
 mod recent;
 mod start;
-pub(crate) mod trace;
 mod tree;
 mod writer;
 
@@ -37,12 +33,12 @@ use http::HeaderValue;
 use meridian_base::Fingerprinter;
 use meridian_protocol::openai::Endpoint;
 
-use self::facts::{Asked, Record};
-use self::hops::{Mark, Part};
 pub(crate) use self::queue::Records;
 pub(crate) use self::recent::Recent;
 pub(crate) use self::start::{problems, start};
-use self::trace::Trace;
+use crate::facts::hops::{Mark, Part};
+use crate::facts::trace::Trace;
+use crate::facts::{Asked, Record};
 use crate::metrics::RequestMetrics;
 
 /// The record of a request that has not ended; empty once it has been emitted.

@@ -10,9 +10,9 @@ use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span as Message, Status};
 
-use super::facts::Record;
-use super::trace::Trace;
 use super::tree::{Kind, Span, Value, spans};
+use crate::facts::Record;
+use crate::facts::trace::Trace;
 
 /// The name of the software that made the spans.
 const SCOPE: &str = "meridian";

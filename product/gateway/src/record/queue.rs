@@ -13,10 +13,10 @@ use meridian_protocol::openai::Endpoint;
 use meridian_tls::{Look, Unread};
 use prometheus_client::metrics::counter::Counter;
 
-use super::blocks::Spans;
-use super::facts::Record;
 use super::recent::Recent;
-use super::trace::TraceIds;
+use crate::facts::Record;
+use crate::facts::blocks::Spans;
+use crate::facts::trace::TraceIds;
 
 /// Most records in the queue. The writer empties it every few milliseconds.
 pub(super) const MOST_QUEUED: usize = 8192;
@@ -207,7 +207,7 @@ fn stuck() -> Unread {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::facts::tests::answered;
+    use crate::facts::tests::answered;
 
     // A queue that is not emptied takes its number of records; the others are dropped and counted,
     // each for the sinks that would have had it.

@@ -8,11 +8,11 @@ use std::time::{Duration, SystemTime};
 use meridian_protocol::admin::{RequestTimes, SpanTimes};
 use serde_json::Value as Json;
 
-use super::facts::Record;
 use super::line::shown;
 use super::tree::{self, Kind, Span, Value};
+use crate::facts::Record;
 use crate::lock::Mutex;
-use crate::replicas::fleet::Fleet;
+use crate::model_ids::ModelIds;
 
 /// The newest records. The writer's thread adds them, and the admin port reads them.
 pub(crate) struct Recent {
@@ -58,7 +58,12 @@ impl Recent {
     }
 
     /// The newest requests, oldest first, or only the newest that the client knows as `id`.
-    pub(crate) fn newest(&self, fleet: &Fleet, most: usize, id: Option<&str>) -> Vec<RequestTimes> {
+    pub(crate) fn newest(
+        &self,
+        model_ids: &ModelIds,
+        most: usize,
+        id: Option<&str>,
+    ) -> Vec<RequestTimes> {
         let is_wanted = |record: &&Arc<Record>| match id {
             Some(id) => record.id.as_ref().is_some_and(|known| known.as_bytes() == id.as_bytes()),
             None => true,
@@ -67,12 +72,12 @@ impl Recent {
             let records = self.records.lock();
             records.iter().rev().filter(is_wanted).take(most).cloned().collect()
         };
-        records.iter().rev().map(|record| times(record, fleet)).collect()
+        records.iter().rev().map(|record| times(record, model_ids)).collect()
     }
 }
 
-fn times(record: &Record, fleet: &Fleet) -> RequestTimes {
-    let model = record.asked.as_ref().and_then(|asked| fleet.name(asked.model));
+fn times(record: &Record, model_ids: &ModelIds) -> RequestTimes {
+    let model = record.asked.as_ref().and_then(|asked| model_ids.name(asked.model));
     let spans = tree::spans(record, model.as_deref());
     let at = record.at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     RequestTimes {

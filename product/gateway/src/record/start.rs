@@ -10,7 +10,7 @@ use super::file;
 use super::queue::{Dropped, MOST_QUEUED, Records, Sections};
 use super::writer::{ACCESS_LOG, JOURNAL, Sinks, Writer};
 use crate::error::Error;
-use crate::replicas::fleet::Fleet;
+use crate::model_ids::ModelIds;
 
 /// Opens the configured files and starts the writer. `dropped` gives the counter of a sink, and
 /// `seed` is random.
@@ -19,7 +19,7 @@ use crate::replicas::fleet::Fleet;
 /// All files that can't be opened.
 pub(crate) fn start(
     config: &Config,
-    fleet: &Arc<Fleet>,
+    model_ids: &Arc<ModelIds>,
     seed: [u64; 2],
     dropped: impl Fn(&'static str) -> Counter,
 ) -> Result<Arc<Records>, Error> {
@@ -50,7 +50,7 @@ pub(crate) fn start(
         dropped,
         recent: records.recent.clone(),
         spans: records.spans.clone(),
-        fleet: fleet.clone(),
+        model_ids: model_ids.clone(),
         region: config.region.clone(),
     };
     let thread = std::thread::Builder::new().name("records".to_owned());

@@ -24,9 +24,9 @@ use http::uri::Authority;
 use http::{HeaderValue, StatusCode};
 use meridian_protocol::openai::Endpoint;
 
-use super::facts::Record;
-use super::hops::{Hop, Mark, Part, span_number};
 use super::line::shown;
+use crate::facts::Record;
+use crate::facts::hops::{Hop, Mark, Part, span_number};
 
 /// Numbers of spans that no other process hears of.
 const OWN: u64 = 1 << 32;
@@ -381,8 +381,8 @@ fn status_code<'a>(status: StatusCode) -> Value<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::facts::tests::answered;
-    use crate::record::hops::To;
+    use crate::facts::hops::To;
+    use crate::facts::tests::answered;
 
     fn checked(record: &Record) -> Vec<String> {
         let spans = spans(record, Some("m"));

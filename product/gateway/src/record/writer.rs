@@ -14,14 +14,14 @@ use std::time::Duration;
 use meridian_config::{self as config, AccessLog, LogFormat};
 use prometheus_client::metrics::counter::Counter;
 
-use super::blocks::Spans;
 use super::export::Traces;
-use super::facts::Record;
 use super::file::LogFile;
 use super::queue::{Dropped, Message, Sections};
 use super::recent::Recent;
 use super::{journal, line, otlp};
-use crate::replicas::fleet::Fleet;
+use crate::facts::Record;
+use crate::facts::blocks::Spans;
+use crate::model_ids::ModelIds;
 
 /// Bytes after which lines are written, even if more are queued.
 const BATCH: usize = 64 * 1024;
@@ -39,7 +39,7 @@ pub(super) struct Writer {
     pub(super) traces: Traces,
     pub(super) recent: Arc<Recent>,
     pub(super) spans: Arc<Spans>,
-    pub(super) fleet: Arc<Fleet>,
+    pub(super) model_ids: Arc<ModelIds>,
     pub(super) region: String,
 }
 
@@ -76,7 +76,7 @@ impl Writer {
     }
 
     fn write(&mut self, mut record: Box<Record>) {
-        let model = record.asked.as_ref().and_then(|asked| self.fleet.name(asked.model));
+        let model = record.asked.as_ref().and_then(|asked| self.model_ids.name(asked.model));
         let model = model.as_deref();
         if let Some((format, sink)) = &mut self.sinks.access_log {
             line::write(*format, &record, model, &mut sink.lines);
@@ -244,7 +244,7 @@ impl Sink {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::facts::tests::answered;
+    use crate::facts::tests::answered;
     use crate::record::queue::Records;
 
     // A disk that is full loses lines, which are counted, and stops nothing.
@@ -292,7 +292,7 @@ mod tests {
             traces: Traces::new(Vec::new(), Counter::default()),
             recent: records.recent.clone(),
             spans: records.spans.clone(),
-            fleet: Arc::default(),
+            model_ids: Arc::default(),
             region: "local".to_owned(),
         };
         let thread = std::thread::spawn(move || writer.run(&queue));

@@ -21,9 +21,8 @@ use super::following::{Following, State};
 use super::ours::Ours;
 use super::wanted::{Away, Want, Wants, wants};
 use crate::inputs::residency::Residency;
-use crate::machine::driver::Driver;
-use crate::machine::policy::PolicyNow;
 use crate::peers::all::Peers;
+use crate::policy::PolicyNow;
 use crate::replicas::drains::DrainReason::{Elsewhere, Record, Region, Unlisted};
 use crate::replicas::fleet::JoinError;
 use crate::replicas::membership::{LOOK, Replicas};
@@ -31,24 +30,21 @@ use crate::replicas::membership::{LOOK, Replicas};
 /// Interval of looking for room for the replicas left out: a step takes time with the registry.
 const ROOM: Duration = Duration::from_secs(2);
 
-/// The parts of this gateway that a view changes.
-pub(crate) struct Applied {
+/// This gateway, as a view changes it and as its lease reports it.
+pub(crate) struct Here {
     pub(crate) replicas: Arc<Replicas>,
     pub(crate) policy: Arc<PolicyNow>,
     pub(crate) residency: Arc<Residency>,
-    /// Receives the regions' labels.
-    pub(crate) driver: Arc<Driver>,
     /// Receives the gateways that may connect.
     pub(crate) peers: Option<Arc<Peers>>,
 }
 
 /// Follows the view; never returns.
-pub(super) async fn keep(following: Arc<Following>, applied: Applied) {
+pub(super) async fn keep(following: Arc<Following>, here: Arc<Here>) {
     let mut view = following.view.subscribe();
     loop {
         let newest = view.borrow_and_update().clone();
-        let again =
-            newest.and_then(|view| apply(&applied, &following, &view, &mut following.state()));
+        let again = newest.and_then(|view| apply(&here, &following, &view, &mut following.state()));
         tokio::select! {
             changed = view.changed() => if changed.is_err() { return },
             () = sleep(again.unwrap_or_default()), if again.is_some() => {}
@@ -60,19 +56,19 @@ pub(super) async fn keep(following: Arc<Following>, applied: Applied) {
 /// view: replicas are about to leave, more may join while the region drains, or there may be room for
 /// those left out.
 fn apply(
-    applied: &Applied,
+    here: &Here,
     following: &Following,
     view: &Snapshot,
     state: &mut State,
 ) -> Option<Duration> {
-    applied.residency.registered(&applied.driver, view);
-    if let Some(peers) = &applied.peers {
+    here.residency.registered(view);
+    if let Some(peers) = &here.peers {
         let living = view.gateways.iter();
         peers.register(living.map(|(name, gateway)| (gateway.region.clone(), name.clone())));
     }
-    let replicas = &applied.replicas;
+    let replicas = &here.replicas;
     let mut wants = wants(view, &following.name, &following.region);
-    wants.problems.extend(decide(&applied.policy, &following.region, view));
+    wants.problems.extend(decide(&here.policy, &following.region, view));
     // Forgets replicas that were removed by hand.
     state.ours.retain(|_, ours| !ours.member.gone.is_cancelled());
     let leaving = let_go(replicas, &wants, view, state);

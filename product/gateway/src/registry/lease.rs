@@ -12,12 +12,11 @@ use std::time::Duration;
 use http::Method;
 use meridian_protocol::registry::{Announce, Gateway, Leased, Load, Renew, Seen};
 
+use super::apply::Here;
 use super::following::{Following, Task};
 use super::lost::Lost;
 use super::ours::Ours;
-use crate::machine::driver::Driver;
-use crate::peers::all::Peers;
-use crate::replicas::fleet::Member;
+use crate::replicas::member::Member;
 use crate::replicas::standing;
 
 /// The addresses of this gateway.
@@ -27,20 +26,14 @@ pub(crate) struct Addresses {
     pub(crate) peers: Option<SocketAddr>,
 }
 
-/// Everything that a renewal reports.
-pub(crate) struct Reported {
-    pub(crate) driver: Arc<Driver>,
-    pub(crate) peers: Option<Arc<Peers>>,
-}
-
 /// Keeps the lease until the gateway shuts down.
-pub(super) async fn keep(following: Arc<Following>, addresses: Addresses, reported: Reported) {
+pub(super) async fn keep(following: Arc<Following>, addresses: Addresses, here: Arc<Here>) {
     let mut pauses = following.pauses(1);
     let third = following.control.config.lease.0 / 3;
     loop {
         let at = following.control.planes.used();
         let renewed = tokio::select! {
-            renewed = renew(&following, at, addresses, &reported) => renewed,
+            renewed = renew(&following, at, addresses, &here) => renewed,
             () = following.leaving.cancelled() => return,
         };
         let pause = async {
@@ -75,12 +68,12 @@ async fn renew(
     following: &Following,
     at: usize,
     addresses: Addresses,
-    reported: &Reported,
+    here: &Here,
 ) -> Result<(), Lost> {
     let held = following.state().lease.clone();
     let (method, body) = match held {
         None => (Method::POST, json(&announce(following, addresses))),
-        Some(lease) => (Method::PUT, json(&report(reported, following, lease))),
+        Some(lease) => (Method::PUT, json(&report(here, following, lease))),
     };
     let limit = following.control.config.lease.0 / 3;
     let leased = following.control.ask::<Leased>(at, method, &path(following), body, limit).await?;
@@ -135,22 +128,23 @@ fn announce(following: &Following, addresses: Addresses) -> Announce {
     Announce { gateway, lease: following.control.config.lease }
 }
 
-fn report(reported: &Reported, following: &Following, lease: String) -> Renew {
+fn report(here: &Here, following: &Following, lease: String) -> Renew {
     let members: Vec<_> = {
         let state = following.state();
         let one = |o: &Ours| (o.name.clone(), o.member.clone(), o.adopted.is_some());
         state.present().map(one).collect()
     };
+    let driver = &here.replicas.region.driver;
     let mut rtt_ms: BTreeMap<String, f64> = BTreeMap::new();
-    for peer in reported.peers.iter().flat_map(|peers| peers.status(&reported.driver)) {
+    for peer in here.peers.iter().flat_map(|peers| peers.status(driver)) {
         let ms = f64::from(peer.rtt_ms);
         if peer.state == "up" && ms > 0.0 {
             let known = rtt_ms.entry(peer.region).or_insert(ms);
             *known = known.min(ms);
         }
     }
-    let now = reported.driver.clock.now();
-    let inner = reported.driver.lock();
+    let now = driver.clock.now();
+    let inner = driver.lock();
     let load = |(name, member, adopted): (String, Arc<Member>, bool)| {
         let status = inner.routing.replicas().status(member.id, now)?;
         let state = standing::word(status.state, !member.found().models.is_empty());

@@ -37,9 +37,9 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-pub(crate) use self::apply::Applied;
+pub(crate) use self::apply::Here;
 use self::following::Following;
-pub(crate) use self::lease::{Addresses, Reported};
+pub(crate) use self::lease::Addresses;
 pub(crate) use self::meet::meet;
 
 /// Timeout for deregistering with the control plane.
@@ -49,13 +49,13 @@ const GOODBYE: Duration = Duration::from_secs(1);
 pub(crate) fn start(
     following: &Arc<Following>,
     addresses: Addresses,
-    reported: Reported,
-    applied: Applied,
+    here: Here,
     tasks: &mut JoinSet<()>,
 ) {
-    tasks.spawn(lease::keep(following.clone(), addresses, reported));
+    let here = Arc::new(here);
+    tasks.spawn(lease::keep(following.clone(), addresses, here.clone()));
     tasks.spawn(watch::keep(following.clone()));
-    tasks.spawn(apply::keep(following.clone(), applied));
+    tasks.spawn(apply::keep(following.clone(), here));
     tasks.spawn(kept::keep(following.clone()));
 }
 

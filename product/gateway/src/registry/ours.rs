@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::replicas::fleet::Member;
+use crate::replicas::member::Member;
 
 /// A replica here about which the registry decides.
 pub(super) struct Ours {

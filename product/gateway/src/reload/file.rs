@@ -10,49 +10,32 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use meridian_config::{Gateway as Config, changed_keys};
-use meridian_routing::Input;
 use meridian_tls::{Look, Reread, Unread};
 
 use crate::descriptors::check_descriptors;
 use crate::error::Error;
-use crate::http::limits::Limits;
-use crate::in_force::{ConfigNow, InForce, Kept};
+use crate::inputs::in_force::{InForce, Kept};
 use crate::inputs::oidc;
-use crate::inputs::residency::Residency;
-use crate::machine::driver::Driver;
-use crate::machine::policy::PolicyNow;
-use crate::patience::Patience;
-use crate::peers::all::Peers;
-use crate::record::{self, Records};
+use crate::record;
+use crate::reload::followers::Follower;
 use crate::replicas::credentials::Credentials;
-use crate::replicas::membership::Replicas;
-use crate::sources::Sources;
+use crate::request::plane::DataPlane;
 
-/// Everything that follows the file.
-pub(crate) struct Followers {
-    pub(crate) config: Arc<ConfigNow>,
+/// What a new file is checked with, and those that follow it.
+pub(crate) struct Adoption {
+    pub(crate) plane: Arc<DataPlane>,
     pub(crate) kept: Arc<Kept>,
-    pub(crate) driver: Arc<Driver>,
-    pub(crate) policy: Arc<PolicyNow>,
-    pub(crate) limits: Limits,
-    /// `timeouts.connect` and `timeouts.probe`.
-    pub(crate) connect: Patience,
-    pub(crate) probe: Patience,
-    pub(crate) replicas: Arc<Replicas>,
-    pub(crate) sources: Arc<Sources>,
     pub(crate) credentials: Arc<Credentials>,
-    pub(crate) residency: Arc<Residency>,
-    pub(crate) peers: Option<Arc<Peers>>,
-    pub(crate) records: Arc<Records>,
+    pub(crate) followers: Vec<Arc<dyn Follower>>,
 }
 
 /// The file.
 pub(crate) struct ConfigFile(Reread<()>);
 
 impl ConfigFile {
-    pub(crate) fn new(path: PathBuf, followers: Followers) -> ConfigFile {
+    pub(crate) fn new(path: PathBuf, adoption: Adoption) -> ConfigFile {
         let from = path.clone();
-        ConfigFile(Reread::made(vec![path], (), move || followers.read(&from)).settled())
+        ConfigFile(Reread::made(vec![path], (), move || adoption.read(&from)).settled())
     }
 
     /// Polls the file, and adopts it if it changed; with `now`, in any case and without waiting for
@@ -62,12 +45,12 @@ impl ConfigFile {
     }
 }
 
-impl Followers {
+impl Adoption {
     fn read(&self, path: &Path) -> Result<(), Unread> {
         let unread = |error: &dyn std::fmt::Display| Unread(format!("{}: {error}", path.display()));
         let yaml = std::fs::read_to_string(path).map_err(|error| unread(&error))?;
         let file = Config::read(&yaml).map_err(|error| unread(&error))?;
-        let before = self.config.now();
+        let before = self.plane.inputs.config.now();
         if let Some(section) = emptied(&before.config, &file) {
             let remedy = "keep one, or restart the gateway to remove all";
             return Err(unread(&format_args!("{section}: the file has none; {remedy}")));
@@ -91,41 +74,24 @@ impl Followers {
     /// Adopts a configuration, or nothing of it. Nothing fails after the logs are open.
     fn adopt(&self, before: &InForce, config: Config, waiting: Vec<String>) -> Result<(), Error> {
         check_descriptors(&config)?;
-        let routing = config.routing()?;
+        config.routing()?;
         let client_tls = before.tls_for(&config)?;
         let credentials = credentials(&before.config, &config)?;
         let mut problems = record::problems(&config);
         problems.extend(oidc::problems(&config));
         if problems.is_empty()
-            && let Err(Unread(problem)) = self.records.configure(&config)
+            && let Err(Unread(problem)) = self.plane.records.configure(&config)
         {
             problems.push(problem);
         }
         if !problems.is_empty() {
             return Err(Error::Config(problems.into()));
         }
-        let next = InForce { waiting, ..InForce::new(config, &self.kept, client_tls)? };
-        let config = &next.config;
+        let next = Arc::new(InForce { waiting, ..InForce::new(config, &self.kept, client_tls)? });
         if let Some(credentials) = credentials {
             self.credentials.adopt(&credentials);
         }
-        self.limits.configured(&config.limits);
-        self.connect.set(config.timeouts.connect.0);
-        self.probe.set(config.timeouts.probe.0);
-        self.records.recent.configured(config.explain_keep);
-        // Before any replica joins under the new limit.
-        self.driver.tell(Input::Tuned(Box::new(routing)));
-        self.replicas.allow(config.limits.replicas);
-        if let Err(error) = self.policy.configured(config) {
-            tracing::error!(%error, "the policy stays as it is");
-        }
-        if let (Some(peers), Some(section)) = (&self.peers, &config.peers) {
-            peers.configured(section);
-        }
-        self.residency.given(&self.driver, config, &next.rules);
-        let (replicas, discovery) = (config.replicas.clone(), config.discovery.clone());
-        self.config.set(next);
-        self.sources.configured(replicas, &discovery);
+        self.followers.iter().for_each(|follower| follower.adopt(&next));
         Ok(())
     }
 }

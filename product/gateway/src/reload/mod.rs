@@ -8,6 +8,7 @@
 //! the files: a file system that does not answer delays only reloads.
 
 pub(crate) mod file;
+pub(crate) mod followers;
 
 use std::sync::Arc;
 
@@ -15,12 +16,10 @@ use meridian_tls::{LOOK, Look, Unread};
 use tokio::sync::Notify;
 
 use crate::admin::tls::AdminTls;
-use crate::in_force::ConfigNow;
 use crate::inputs::oidc::KeptIssuers;
-use crate::peers::all::Peers;
-use crate::record::Records;
 use crate::registry::following::Following;
 use crate::replicas::credentials::Credentials;
+use crate::request::plane::DataPlane;
 use crate::sources::{self, Sources};
 use file::ConfigFile;
 
@@ -28,14 +27,12 @@ use file::ConfigFile;
 pub(crate) struct Reloaded {
     /// None if the configuration came from a pipe.
     pub(crate) file: Option<ConfigFile>,
-    pub(crate) config: Arc<ConfigNow>,
+    pub(crate) plane: Arc<DataPlane>,
     /// Their keys are fetched again on SIGHUP.
     pub(crate) issuers: Arc<KeptIssuers>,
     pub(crate) admin_tls: Option<Arc<AdminTls>>,
-    pub(crate) peers: Option<Arc<Peers>>,
     pub(crate) registry: Option<Arc<Following>>,
     pub(crate) sources: Arc<Sources>,
-    pub(crate) records: Arc<Records>,
     pub(crate) credentials: Arc<Credentials>,
 }
 
@@ -68,7 +65,7 @@ pub(crate) async fn keep(all: Reloaded, asked: Arc<Notify>) {
             () = tokio::time::sleep(LOOK) => false,
             () = asked.notified() => true,
         };
-        let before = all.config.now();
+        let before = all.plane.inputs.config.now();
         let mut parts = apart(&all, move |all| parts(all, now)).await;
         let changed = |part: &Part| part.look == Look::New;
         if now {
@@ -85,7 +82,7 @@ pub(crate) async fn keep(all: Reloaded, asked: Arc<Notify>) {
             }
         }
         problems(&parts);
-        let after = all.config.now();
+        let after = all.plane.inputs.config.now();
         if now || !Arc::ptr_eq(&before, &after) {
             restarts(&after.waiting);
         }
@@ -105,13 +102,13 @@ async fn apart(
 /// Reloads everything but the sources of replicas, which have their own tasks.
 fn parts(all: &Reloaded, now: bool) -> Vec<Part> {
     let mut parts = all.config(now);
-    if let Some(tls) = &all.config.now().client_tls {
+    if let Some(tls) = &all.plane.inputs.config.now().client_tls {
         parts.push(Part::new("certificate for clients", tls.look(now)));
     }
     if let Some(tls) = &all.admin_tls {
         parts.push(Part::new("certificate of the admin port", tls.look(now)));
     }
-    if let Some(peers) = &all.peers {
+    if let Some(peers) = &all.plane.peers {
         parts.push(Part::new("certificates for peers", peers.look(now)));
     }
     if let Some(look) = all.registry.as_ref().and_then(|registry| registry.look(now)) {
@@ -120,8 +117,9 @@ fn parts(all: &Reloaded, now: bool) -> Vec<Part> {
     for (name, look) in all.credentials.look(now) {
         parts.push(Part::new(format!("files of credentials `{name}`"), look));
     }
-    if now && all.records.has_files() {
-        parts.push(Part::new("files of the access log and the journal", all.records.reopen()));
+    if now && all.plane.records.has_files() {
+        parts
+            .push(Part::new("files of the access log and the journal", all.plane.records.reopen()));
     }
     parts
 }

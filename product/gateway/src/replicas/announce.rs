@@ -4,14 +4,15 @@ use meridian_base::keyed;
 use meridian_routing::{Input, Pool, ReplicaSpec, Role};
 
 use crate::machine::driver::Driver;
-use crate::replicas::fleet::{Fleet, Found, Member};
+use crate::replicas::fleet::Fleet;
+use crate::replicas::member::{Found, Member};
 
 /// Label that names the rack of a replica.
 const RACK: &str = "rack";
 
 /// Informs the machine of a replica, as discovery found it.
 pub(crate) fn announce(driver: &Driver, fleet: &Fleet, member: &Member, found: &Found) {
-    let models = found.models.iter().filter_map(|name| fleet.intern(name)).collect();
+    let models = found.models.iter().filter_map(|name| fleet.models.intern(name)).collect();
     let spec = ReplicaSpec {
         models,
         kv_tokens: member.spec.kv_tokens.or(found.kv_tokens),

@@ -10,7 +10,7 @@ use meridian_protocol::openai;
 
 use crate::machine::driver::Driver;
 use crate::replicas::discovery::{MODELS, page};
-use crate::replicas::fleet::Member;
+use crate::replicas::member::Member;
 use crate::replicas::questions::Questions;
 
 /// Compares the list of a replica whose engine loads adapters, with a probe that started at `now`.

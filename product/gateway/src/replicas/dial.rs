@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::cause;
-use crate::error::{AttemptError, Fault};
+use crate::fault::{AttemptError, Fault};
 use crate::replicas::credentials::Credential;
 use crate::replicas::socket::Socket;
 

@@ -12,10 +12,11 @@ use meridian_protocol::engines::{self, Answers, Engine};
 use meridian_protocol::openai;
 use meridian_protocol::signals;
 
-use crate::error::{AttemptError, Fault};
+use crate::fault::{AttemptError, Fault};
 use crate::machine::driver::Driver;
 use crate::replicas::announce::announce;
-use crate::replicas::fleet::{Fleet, Found, Member};
+use crate::replicas::fleet::Fleet;
+use crate::replicas::member::{Found, Member};
 use crate::replicas::model_list::model_list;
 use crate::replicas::noted_up::note_up;
 use crate::replicas::pools;

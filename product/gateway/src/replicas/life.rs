@@ -2,7 +2,7 @@
 //!
 //! The routing machine decides that a replica is down, and the driver notes it here. A request
 //! without an answer is then retried elsewhere at once, and an answer that has started is broken
-//! off after a grace period ([`crate::request::silence`]). In the other direction, streaming
+//! off after a grace period (the timer of each answer). In the other direction, streaming
 //! answers count as a sign of life: an engine that answers requests is alive, however slow its
 //! status page is.
 

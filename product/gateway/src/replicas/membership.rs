@@ -1,66 +1,65 @@
 //! Replicas join and leave: keeps the fleet, the machine and the tasks of each replica in step.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
 
 use meridian_base::Duration;
 use meridian_base::residency::MOST_PLACES;
 use meridian_protocol::admin::AddReplica;
 use meridian_routing::Input;
 
+use crate::inputs::in_force::ConfigNow;
 use crate::inputs::pins::Pins;
-use crate::machine::driver::Driver;
 use crate::replicas::announce::announce;
 use crate::replicas::discovery::watch;
 use crate::replicas::drains::DrainReason;
-use crate::replicas::fleet::{Fleet, Found, JoinError, Member, check};
+use crate::replicas::fleet::{JoinError, check};
 use crate::replicas::handover::Handover;
+use crate::replicas::member::{Found, Member};
 use crate::replicas::questions::Questions;
+use crate::replicas::region::Region;
 
 /// Polling interval for a draining replica.
 pub(crate) const LOOK: Duration = Duration::from_millis(250);
 
 /// The replicas of this gateway, for every part that adds or removes some.
 pub(crate) struct Replicas {
-    fleet: Arc<Fleet>,
-    driver: Arc<Driver>,
+    pub(crate) region: Arc<Region>,
     questions: Arc<Questions>,
     pins: Arc<Pins>,
     /// Present if there are peers.
     handover: Option<Arc<Handover>>,
-    /// `limits.replicas`.
-    most: AtomicU16,
+    /// For `limits.replicas`. Replicas beyond a lower limit stay.
+    config: Arc<ConfigNow>,
 }
 
 impl Replicas {
     pub(crate) fn new(
-        fleet: Arc<Fleet>,
-        driver: Arc<Driver>,
+        region: Arc<Region>,
         questions: Arc<Questions>,
         pins: Arc<Pins>,
         handover: Option<Arc<Handover>>,
-        most: u16,
+        config: Arc<ConfigNow>,
     ) -> Replicas {
-        Replicas { fleet, driver, questions, pins, handover, most: AtomicU16::new(most) }
+        Replicas { region, questions, pins, handover, config }
     }
 
-    /// Changes `limits.replicas`. Replicas beyond a lower limit stay.
-    pub(crate) fn allow(&self, most: u16) {
-        self.most.store(most, Ordering::Relaxed);
+    /// `limits.replicas`.
+    fn most(&self) -> u16 {
+        self.config.now().config.limits.replicas
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Member>> {
-        self.fleet.all()
+        self.region.fleet.all()
     }
 
     /// The replica with this host and port.
     pub(crate) fn at(&self, authority: &str) -> Option<Arc<Member>> {
-        self.fleet.at(authority)
+        self.region.fleet.at(authority)
     }
 
     /// The replica with a name, or with an id in digits.
     pub(crate) fn named(&self, name: &str) -> Option<Arc<Member>> {
-        self.fleet.named(name)
+        self.region.fleet.named(name)
     }
 
     /// Adds a replica to the region. It gets requests once it has reported its models.
@@ -74,10 +73,10 @@ impl Replicas {
         spec: AddReplica,
         rtt: Duration,
     ) -> Result<Arc<Member>, JoinError> {
-        let member = self.fleet.join(spec, rtt, self.most.load(Ordering::Relaxed))?;
+        let member = self.region.fleet.join(spec, rtt, self.most())?;
         let found = Found { models: member.spec.models.clone(), ..Found::default() };
-        announce(&self.driver, &self.fleet, &member, &found);
-        if !self.driver.lock().routing.is_numbered(member.id) {
+        announce(&self.region.driver, &self.region.fleet, &member, &found);
+        if !self.region.driver.lock().routing.is_numbered(member.id) {
             let (replica, region) = (member.id, &member.place.region);
             tracing::warn!(
                 %replica, region, most = MOST_PLACES,
@@ -87,12 +86,12 @@ impl Replicas {
         if let Some(handover) = &self.handover {
             handover.joined(&member.authority);
         }
-        let (driver, fleet) = (self.driver.clone(), self.fleet.clone());
-        let (questions, found) = (self.questions.clone(), member.clone());
+        let (region, questions) = (self.region.clone(), self.questions.clone());
+        let found = member.clone();
         tokio::spawn(async move {
             tokio::select! {
                 () = found.gone.cancelled() => {}
-                () = watch(&driver, &fleet, &questions, &found) => {}
+                () = watch(&region.driver, &region.fleet, &questions, &found) => {}
             }
         });
         Ok(member)
@@ -111,8 +110,8 @@ impl Replicas {
             there => {
                 // A description that cannot be right removes no replica that serves.
                 check(&spec)?;
-                self.fleet.can_dial(&spec)?;
-                let most = self.most.load(Ordering::Relaxed);
+                self.region.fleet.can_dial(&spec)?;
+                let most = self.most();
                 if let Some(member) = there {
                     if member.id.0 >= most {
                         return Err(JoinError::Full(most));
@@ -127,15 +126,15 @@ impl Replicas {
     /// Removes a replica at once. Its requests in flight continue until they end. Returns false if
     /// it had left before.
     pub(crate) fn leave(&self, member: &Member) -> bool {
-        if !self.fleet.leave(member) {
+        if !self.region.fleet.leave(member) {
             return false;
         }
         self.pins.forget(member.id);
         if let Some(handover) = &self.handover {
-            handover.leaves(&member.authority, self.driver.holdings(member.id));
+            handover.leaves(&member.authority, self.region.driver.holdings(member.id));
         }
-        self.driver.tell(Input::Left(member.id));
-        self.fleet.left(member, self.driver.clock.now());
+        self.region.driver.tell(Input::Left(member.id));
+        self.region.fleet.left(member, self.region.driver.clock.now());
         true
     }
 
@@ -165,7 +164,7 @@ impl Replicas {
             member.enters(state, cause);
             !member.gone.is_cancelled()
         };
-        self.driver.tell_if(there, input);
+        self.region.driver.tell_if(there, input);
     }
 
     /// Drains a replica and removes it once this gateway has no request there, unless the reason is
@@ -203,8 +202,8 @@ impl Replicas {
         if member.gone.is_cancelled() {
             return false;
         }
-        let now = self.driver.clock.now();
-        let inner = self.driver.lock();
+        let now = self.region.driver.clock.now();
+        let inner = self.region.driver.lock();
         let status = inner.routing.replicas().status(member.id, now);
         status.is_some_and(|status| status.own_outstanding + status.legs > 0)
     }

@@ -4,7 +4,7 @@
 use meridian_routing::State;
 
 use crate::machine::driver::Driver;
-use crate::replicas::fleet::{ANSWERED, Member};
+use crate::replicas::member::{ANSWERED, Member};
 use crate::replicas::standing;
 
 /// Begins an interval of a replica that has come up, or whose models are known now.

@@ -4,9 +4,9 @@
 use meridian_protocol::engines::{self, Engine};
 use meridian_protocol::legs::{self, Rank};
 
-use crate::error::AttemptError;
+use crate::fault::AttemptError;
 use crate::replicas::discovery::page;
-use crate::replicas::fleet::Member;
+use crate::replicas::member::Member;
 use crate::replicas::questions::Questions;
 
 /// The facts.

@@ -14,22 +14,22 @@ use meridian_routing::{AdapterReport, Input, Load};
 use tokio::sync::mpsc;
 
 use crate::cause;
-use crate::error::{AttemptError, Fault};
-use crate::machine::driver::Driver;
+use crate::fault::{AttemptError, Fault};
 use crate::metrics::Metrics;
 use crate::replicas::announce::announce;
 use crate::replicas::compare;
-use crate::replicas::fleet::{Fleet, Found, Member};
+use crate::replicas::fleet::Fleet;
+use crate::replicas::member::{Found, Member};
 use crate::replicas::noted_up::note_up;
 use crate::replicas::questions::Questions;
+use crate::replicas::region::Region;
 use crate::replicas::reports::load_of;
 use crate::replicas::transfers;
 use crate::replicas::upstream::late;
 
 /// Probes replicas, and reports the results to the machine.
 pub(crate) struct Prober {
-    pub(crate) driver: Arc<Driver>,
-    pub(crate) fleet: Arc<Fleet>,
+    pub(crate) region: Arc<Region>,
     pub(crate) questions: Arc<Questions>,
     pub(crate) metrics: Arc<Metrics>,
 }
@@ -45,7 +45,7 @@ enum Probed {
 /// Runs probes until the gateway ends.
 pub(crate) async fn run(prober: Arc<Prober>, mut wishes: mpsc::UnboundedReceiver<ReplicaId>) {
     while let Some(id) = wishes.recv().await {
-        let Some(member) = prober.fleet.get(id) else { continue };
+        let Some(member) = prober.region.fleet.get(id) else { continue };
         let prober = prober.clone();
         tokio::spawn(async move {
             tokio::select! {
@@ -58,14 +58,14 @@ pub(crate) async fn run(prober: Arc<Prober>, mut wishes: mpsc::UnboundedReceiver
 
 impl Prober {
     async fn probe(&self, member: &Member) {
-        let asked = self.driver.clock.now();
+        let asked = self.region.driver.clock.now();
         let (id, pieces) = (member.id, member.life.pieces());
         let mut adapters = None;
         let input = match ask(self, member).await {
             Ok(Probed::Load(load, report)) => {
                 adapters = report;
-                if member.round_trip.probed(self.driver.clock.now().since(asked)) {
-                    announce(&self.driver, &self.fleet, member, &member.found());
+                if member.round_trip.probed(self.region.driver.clock.now().since(asked)) {
+                    announce(&self.region.driver, &self.region.fleet, member, &member.found());
                 }
                 member.probed(None);
                 Input::Reported { id, asked, load }
@@ -91,12 +91,12 @@ impl Prober {
         let is_answered = matches!(input, Input::Reported { .. });
         if let Some(report) = adapters {
             let input = Input::Adapters { id, report };
-            self.driver.tell_if(|| !member.gone.is_cancelled(), input);
+            self.region.driver.tell_if(|| !member.gone.is_cancelled(), input);
         }
-        self.driver.tell_if(|| !member.gone.is_cancelled(), input);
-        note_up(&self.driver, member);
+        self.region.driver.tell_if(|| !member.gone.is_cancelled(), input);
+        note_up(&self.region.driver, member);
         if is_answered {
-            compare::lists(&self.driver, &self.questions, member, asked).await;
+            compare::lists(&self.region.driver, &self.questions, member, asked).await;
         }
     }
 }
@@ -181,7 +181,7 @@ async fn load(
     let body = load_page(&prober.questions, member, page).await?;
     let load = read_page(page, &body)?;
     transfers::noted(&prober.metrics, member, load.transfers);
-    Ok((load_of(&load, found.kv_tokens), adapters(&prober.fleet, found, &body)))
+    Ok((load_of(&load, found.kv_tokens), adapters(&prober.region.fleet, found, &body)))
 }
 
 /// The adapters in use at a replica that lists some.
@@ -189,7 +189,7 @@ fn adapters(fleet: &Fleet, found: &Found, page: &[u8]) -> Option<AdapterReport> 
     let read = found.engine.filter(|_| !found.adapters.is_empty())?.adapters_in_use?;
     // vLLM's page has no such line before the first request: then no adapter is in use.
     let in_use = read(page).unwrap_or_default();
-    let ids = |names: &[String]| names.iter().filter_map(|name| fleet.model(name)).collect();
+    let ids = |names: &[String]| names.iter().filter_map(|name| fleet.models.get(name)).collect();
     Some(AdapterReport {
         listed: ids(&found.adapters),
         slots: in_use.slots,

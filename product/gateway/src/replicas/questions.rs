@@ -5,10 +5,10 @@ use std::sync::Arc;
 use http::uri::Authority;
 use meridian_base::Duration;
 
-use crate::error::AttemptError;
-use crate::patience::Patience;
+use crate::fault::AttemptError;
+use crate::inputs::in_force::ConfigNow;
 use crate::replicas::dial::Dial;
-use crate::replicas::fleet::Member;
+use crate::replicas::member::Member;
 use crate::replicas::upstream::{Page, Upstream};
 
 /// Connections for discovery and probes. Within the region they are separate from those of
@@ -17,18 +17,17 @@ pub(crate) struct Questions {
     near: Upstream,
     /// To replicas of other regions; shared with requests.
     far: Upstream,
-    /// Timeout of an answer.
-    limit: Patience,
+    config: Arc<ConfigNow>,
 }
 
 impl Questions {
-    pub(crate) fn new(limit: Patience, near: Upstream, far: Upstream) -> Questions {
-        Questions { near, far, limit }
+    pub(crate) fn new(config: Arc<ConfigNow>, near: Upstream, far: Upstream) -> Questions {
+        Questions { near, far, config }
     }
 
-    /// Timeout of an answer.
+    /// Timeout of an answer: `timeouts.probe`.
     pub(crate) fn limit(&self) -> Duration {
-        self.limit.get()
+        self.config.now().settings.timeouts.probe.0
     }
 
     /// Gets a page of a replica within `limit`.

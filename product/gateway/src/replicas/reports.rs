@@ -7,7 +7,7 @@ use meridian_routing::{Input, Load};
 
 use crate::http::headers;
 use crate::machine::driver::Driver;
-use crate::replicas::fleet::Member;
+use crate::replicas::member::Member;
 
 /// Most requests that an engine may report: more than any engine has, and far from an overflow of
 /// sums.

@@ -7,7 +7,7 @@
 use meridian_protocol::signals::Transfers;
 
 use crate::metrics::{KvAlarm, Metrics};
-use crate::replicas::fleet::Member;
+use crate::replicas::member::Member;
 
 /// Notes the newest counters of a replica's engine, and raises an alarm for each kind that grew.
 pub(super) fn noted(metrics: &Metrics, member: &Member, new: Transfers) {

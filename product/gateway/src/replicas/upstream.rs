@@ -33,10 +33,10 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::cause;
-use crate::error::{AttemptError, Fault};
+use crate::fault::{AttemptError, Fault};
 use crate::http::parts::Parts;
+use crate::inputs::in_force::ConfigNow;
 use crate::lock::Mutex;
-use crate::patience::Patience;
 use crate::replicas::dial::Dial;
 pub(crate) use crate::replicas::http1::Request;
 use crate::replicas::http1::{Broken, Host, Line, Unanswered};
@@ -55,7 +55,8 @@ const MOST_PAGE: usize = 8 << 20;
 
 #[derive(Clone)]
 pub(crate) struct Upstream {
-    connect: Patience,
+    /// A new connection may take `timeouts.connect`.
+    config: Arc<ConfigNow>,
     /// The runtime for connections to other regions: all threads share them, and a connection ends
     /// with the runtime that opened it, which for a thread's own runtime may be in the middle of an
     /// answer.
@@ -97,18 +98,17 @@ pub(crate) struct Page {
 }
 
 impl Upstream {
-    /// Uses the caller's runtime, where it also closes connections. A new connection may take until
-    /// `connect`.
-    pub(crate) fn new(connect: Patience) -> Upstream {
+    /// Uses the caller's runtime, where it also closes connections.
+    pub(crate) fn new(config: Arc<ConfigNow>) -> Upstream {
         let lines = Arc::default();
         tokio::spawn(sweep(Arc::downgrade(&lines)));
-        Upstream { connect, far: None, lines }
+        Upstream { config, far: None, lines }
     }
 
     /// For replicas of other regions. Shared by all threads, on the caller's runtime, which
     /// outlives theirs.
-    pub(crate) fn far(connect: Patience) -> Upstream {
-        Upstream { far: Some(Handle::current()), ..Upstream::new(connect) }
+    pub(crate) fn far(config: Arc<ConfigNow>) -> Upstream {
+        Upstream { far: Some(Handle::current()), ..Upstream::new(config) }
     }
 
     /// Sends a request and waits for the head of its answer.
@@ -248,7 +248,8 @@ impl Upstream {
     }
 
     async fn dial(&self, replica: &Dial) -> Result<Box<Line>, AttemptError> {
-        Ok(Box::new(Line::new(replica.connect(self.connect.get()).await?)))
+        let patience = self.config.now().settings.timeouts.connect.0;
+        Ok(Box::new(Line::new(replica.connect(patience).await?)))
     }
 
     /// Sends a request over a connection, and waits until the head of its answer has arrived.

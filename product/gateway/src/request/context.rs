@@ -1,7 +1,7 @@
 //! The facts of a request. Admission reads them once, and they stay the same until the request
 //! ends. Everything that changes is elsewhere: the body of the next attempt in [`Payload`], permits
 //! and charges in [`crate::request::reserved`], the request's state in
-//! [`crate::request::lifecycle`] and [`crate::request::relay`].
+//! [`crate::request::send::attempts`] and [`crate::request::answer::relay`].
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,8 +13,10 @@ use meridian_base::{ModelId, Time};
 use meridian_protocol::openai::{Endpoint, RequestInfo, Splices};
 use meridian_routing::Priority;
 
+use crate::facts::Asked;
 use crate::peers::report::Report;
-use crate::request::settings::Settings;
+use crate::record::Recording;
+use crate::settings::Settings;
 
 /// The facts of one request.
 pub(crate) struct RequestContext {
@@ -26,6 +28,30 @@ pub(crate) struct RequestContext {
     pub(crate) sender: Sender,
     pub(crate) prompt: Prompt,
     pub(crate) terms: Terms,
+}
+
+impl RequestContext {
+    /// Notes the content of the request, as its model has it.
+    pub(crate) fn note(&self, recording: &mut Recording) {
+        let RequestContext { sender, prompt, .. } = self;
+        let asked = || Asked {
+            model: prompt.model,
+            stream: prompt.info.stream,
+            tokens: prompt.tokens,
+            bytes: prompt.info.prompt_bytes,
+            tenant: sender.tenant,
+            session: sender.session,
+        };
+        recording.admitted(asked, &prompt.info.fingerprint);
+        if let Some(alias) = &prompt.info.alias {
+            recording.note_kept(|record| record.alias = Some(alias.as_str().into()));
+        }
+    }
+
+    /// Notes that the request is given to a fallback.
+    pub(crate) fn note_fallback(&self, recording: &mut Recording) {
+        recording.note(|record| record.falls_back(self.prompt.fallback.clone()));
+    }
 }
 
 /// The HTTP request without its body.

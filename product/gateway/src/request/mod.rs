@@ -1,33 +1,12 @@
-//! The life of a request: [`entry`] answers it, [`admit`] reads it, [`lifecycle`] follows the
-//! machine's decisions, [`attempt`] sends it, [`respond`] builds the answer's head, [`relay`]
-//! streams the answer, and [`resume`] continues a stream that broke.
+//! The life of a request, in three rooms. [`arrive`] takes it from its head to an admitted request,
+//! [`send`] follows the machine's decisions until an answer starts, and [`answer`] carries that to
+//! the client. Imports go from `arrive` to `answer` to `send`, since a stream that breaks is sent
+//! again; what all three use of one request is in
+//! [`context`] and [`reserved`], and of the gateway in [`plane`].
 
-pub(crate) mod admit;
-mod answering;
-pub(crate) mod answers;
-pub(crate) mod attempt;
-mod audit;
-pub(crate) mod body;
-pub(crate) mod candidate;
+pub(crate) mod answer;
+pub(crate) mod arrive;
 pub(crate) mod context;
-mod delivery;
-pub(crate) mod destination;
-pub(crate) mod engine_error;
-pub(crate) mod entry;
-pub(crate) mod fallback;
-mod handed_back;
-pub(crate) mod incoming;
-mod leg;
-mod legs;
-pub(crate) mod lifecycle;
-mod noted;
-pub(crate) mod odd;
-pub(crate) mod origin;
-pub(crate) mod relay;
-mod reserved;
-mod respond;
-pub(crate) mod resume;
-pub(crate) mod settings;
-pub(crate) mod silence;
-mod unread;
-mod usage;
+pub(crate) mod plane;
+pub(crate) mod reserved;
+pub(crate) mod send;

@@ -5,9 +5,9 @@ use http::HeaderMap;
 use meridian_routing::Usage;
 
 use crate::http::limits::Permit;
-use crate::http::refusal::Refusal;
 use crate::inputs::models::Held;
 use crate::inputs::rate::Charge;
+use crate::refusal::Refusal;
 
 /// Permits and charges of one request.
 pub(crate) struct Reserved {

@@ -18,33 +18,31 @@ use crate::admin::tls::AdminTls;
 use crate::check::{self, Parts};
 use crate::draining::Draining;
 use crate::error::Error;
-use crate::http::limits::Limits;
 use crate::ids::Ids;
-use crate::in_force::{ConfigNow, InForce, Kept};
 use crate::inputs::Inputs;
 use crate::inputs::fingerprint::ReadingNow;
+use crate::inputs::in_force::{ConfigNow, InForce, Kept};
 use crate::inputs::residency::Residency;
 use crate::machine::driver::Driver;
-use crate::machine::policy::PolicyNow;
 use crate::machine::ratios::Ratios;
 use crate::metrics::Metrics;
-use crate::patience::Patience;
 use crate::peers::all::Peers;
-use crate::peers::region::Region;
-use crate::plane::DataPlane;
+use crate::policy::PolicyNow;
 use crate::record;
+use crate::registry::Here;
 use crate::registry::following::Following;
-use crate::registry::{Applied, Reported};
 use crate::reload::Reloaded;
-use crate::reload::file::{ConfigFile, Followers};
+use crate::reload::file::{Adoption, ConfigFile};
+use crate::reload::followers::followers;
 use crate::replicas::credentials::Credentials;
 use crate::replicas::fleet::Fleet;
 use crate::replicas::membership::Replicas;
 use crate::replicas::probes::Prober;
 use crate::replicas::questions::Questions;
+use crate::replicas::region::Region;
 use crate::replicas::upstream::Upstream;
+use crate::request::plane::DataPlane;
 use crate::sources::Sources;
-use crate::threads::ClientPort;
 
 /// All parts of a gateway.
 pub(super) struct Gateway {
@@ -53,22 +51,14 @@ pub(super) struct Gateway {
     file: Option<PathBuf>,
     pub(super) kept: Arc<Kept>,
     commit: String,
-    pub(super) driver: Arc<Driver>,
-    pub(super) fleet: Arc<Fleet>,
-    pub(super) replicas: Arc<Replicas>,
-    pub(super) peers: Option<Arc<Peers>>,
+    replicas: Arc<Replicas>,
     pub(super) registry: Option<Arc<Following>>,
     pub(super) sources: Arc<Sources>,
     /// For replicas of this region, for everything but clients' requests.
     pub(super) near: Upstream,
     pub(super) plane: Arc<DataPlane>,
     pub(super) admin_tls: Option<Arc<AdminTls>>,
-    pub(super) draining: Draining,
-    /// Ends every connection and every poll of a replica.
-    pub(super) over: CancellationToken,
     questions: Arc<Questions>,
-    /// `timeouts.probe`.
-    probe: Patience,
     policy: Arc<PolicyNow>,
     credentials: Arc<Credentials>,
 }
@@ -99,27 +89,22 @@ impl Gateway {
         let outbox = peers.as_ref().map(|peers| peers.outbox.clone());
         let handover = peers.as_ref().map(|peers| peers.handover.clone());
         let routing = Routing::new(routing, seed);
-        let driver = Arc::new(Driver::new(routing, wishes, fleet.clone(), outbox));
-        let [connect, probe] = [config.timeouts.connect, config.timeouts.probe];
-        let [connect, probe] = [connect, probe].map(|limit| Patience::new(limit.0));
-        let (near, far) = (Upstream::new(connect.clone()), Upstream::far(connect.clone()));
-        let questions = Arc::new(Questions::new(probe.clone(), near.clone(), far.clone()));
-        let policy = PolicyNow::new(&config, driver.clone(), reading.clone(), handover.clone());
-        let kept = Arc::new(Kept::new(seed));
+        let driver = Arc::new(Driver::new(routing, wishes, (fleet.clock, fleet.clone()), outbox));
+        let region = Arc::new(Region { driver, fleet, draining: Draining::default(), over, seed });
+        let kept = Arc::new(Kept::new(&config, seed));
         let in_force = InForce::new(config.clone(), &kept, tls.map(Arc::new))?;
-        let others = (&driver, &fleet, &peers);
-        let plane = data_plane(in_force, others, reading, (connect, far))?;
-        let replicas = Arc::new(Replicas::new(
-            fleet.clone(),
-            driver.clone(),
-            questions.clone(),
-            plane.inputs.pins.clone(),
-            handover,
-            config.limits.replicas,
-        ));
+        let config_now = Arc::new(ConfigNow::new(in_force));
+        let far = Upstream::far(config_now.clone());
+        let near = Upstream::new(config_now.clone());
+        let questions = Questions::new(config_now.clone(), near.clone(), far.clone());
+        let questions = Arc::new(questions);
+        let policy = PolicyNow::new(&config, region.clone(), reading.clone(), handover.clone());
+        let plane = data_plane(config_now.clone(), region.clone(), peers, reading, far)?;
+        let pins = plane.inputs.pins.clone();
+        let replicas = Replicas::new(region, questions.clone(), pins, handover, config_now);
+        let replicas = Arc::new(replicas);
         let sources = Sources::new(replicas.clone(), registry.clone());
         Ok(Gateway {
-            draining: plane.limits.draining.clone(),
             admin_tls: admin_tls.map(Arc::new),
             policy: Arc::new(policy),
             plane: Arc::new(plane),
@@ -127,82 +112,63 @@ impl Gateway {
             file: file.map(Path::to_owned),
             kept,
             commit,
-            driver,
-            fleet,
             replicas,
-            peers,
             registry,
             sources: Arc::new(sources),
             near,
-            over,
             questions,
-            probe,
             credentials,
         })
     }
 
-    pub(super) fn client_port(&self) -> ClientPort {
-        ClientPort { plane: self.plane.clone(), over: self.over.clone() }
+    pub(super) fn region(&self) -> &Arc<Region> {
+        &self.plane.region
     }
 
     pub(super) fn prober(&self) -> Prober {
         Prober {
-            driver: self.driver.clone(),
-            fleet: self.fleet.clone(),
+            region: self.region().clone(),
             questions: self.questions.clone(),
             metrics: self.plane.metrics.clone(),
         }
     }
 
     pub(super) fn reloaded(&self) -> Reloaded {
-        let file = self.file.clone().map(|path| ConfigFile::new(path, self.followers()));
+        let file = self.file.clone().map(|path| ConfigFile::new(path, self.adoption()));
         Reloaded {
             file,
             issuers: self.kept.issuers.clone(),
-            config: self.plane.inputs.config.clone(),
+            plane: self.plane.clone(),
             admin_tls: self.admin_tls.clone(),
-            peers: self.peers.clone(),
             registry: self.registry.clone(),
             sources: self.sources.clone(),
-            records: self.plane.records.clone(),
             credentials: self.credentials.clone(),
         }
     }
 
-    fn followers(&self) -> Followers {
-        Followers {
-            config: self.plane.inputs.config.clone(),
+    fn adoption(&self) -> Adoption {
+        Adoption {
+            plane: self.plane.clone(),
             kept: self.kept.clone(),
-            driver: self.driver.clone(),
-            policy: self.policy.clone(),
-            limits: self.plane.limits.clone(),
-            connect: self.plane.connect.clone(),
-            probe: self.probe.clone(),
-            replicas: self.replicas.clone(),
-            sources: self.sources.clone(),
             credentials: self.credentials.clone(),
-            residency: self.plane.inputs.residency.clone(),
-            peers: self.peers.clone(),
-            records: self.plane.records.clone(),
+            followers: followers(&self.plane, self.policy.clone(), self.sources.clone()),
         }
     }
 
     pub(super) fn admin(&self) -> Arc<Admin> {
         let status = Arc::new(StatusPage {
             commit: self.commit.clone(),
-            region: self.config.region.clone(),
-            driver: self.driver.clone(),
-            fleet: self.fleet.clone(),
+            region: self.region().clone(),
             residency: self.plane.inputs.residency.clone(),
             issuers: self.kept.issuers.clone(),
-            peers: self.peers.clone(),
+            peers: self.plane.peers.clone(),
             registry: self.registry.clone(),
             sources: self.sources.clone(),
             config: self.plane.inputs.config.clone(),
             admin_tls: self.admin_tls.clone(),
         });
         let explain = self.plane.explain.clone();
-        let page = Feed::new(build(&self.commit), self.driver.clone(), status.clone(), explain);
+        let page = Feed::new(build(&self.commit), status.clone(), explain);
         Arc::new(Admin {
             page: Arc::new(page),
             status,
@@ -213,64 +179,46 @@ impl Gateway {
             policy: self.policy.clone(),
             sessions: Sessions::default(),
             metrics: self.plane.metrics.clone(),
-            connections: self.plane.limits.connections.clone(),
-            bodies: self.plane.limits.bodies.clone(),
-            draining: self.draining.clone(),
         })
     }
 
-    pub(super) fn region(&self) -> Region {
-        Region {
-            driver: self.driver.clone(),
-            fleet: self.fleet.clone(),
-            draining: self.draining.clone(),
-            over: self.over.clone(),
-            seed: self.plane.inputs.reading.seed,
-        }
-    }
-
-    pub(super) fn reported(&self) -> Reported {
-        Reported { driver: self.driver.clone(), peers: self.peers.clone() }
-    }
-
-    pub(super) fn applied(&self) -> Applied {
-        Applied {
+    pub(super) fn here(&self) -> Here {
+        Here {
             replicas: self.replicas.clone(),
             policy: self.policy.clone(),
             residency: self.plane.inputs.residency.clone(),
-            driver: self.driver.clone(),
-            peers: self.peers.clone(),
+            peers: self.plane.peers.clone(),
         }
     }
 }
 
 /// The shared parts for answering requests.
 fn data_plane(
-    in_force: InForce,
-    (driver, fleet, peers): (&Arc<Driver>, &Arc<Fleet>, &Option<Arc<Peers>>),
+    config_now: Arc<ConfigNow>,
+    region: Arc<Region>,
+    peers: Option<Arc<Peers>>,
     reading: Arc<ReadingNow>,
-    (connect, far): (Patience, Upstream),
+    far: Upstream,
 ) -> Result<DataPlane, Error> {
+    let in_force = config_now.now();
     let (config, seed) = (&in_force.config, reading.seed);
-    let residency = Residency::new(driver, config, &in_force.rules);
+    let residency = Residency::new(region.driver.clone(), config, &in_force.rules);
+    let models = &region.fleet.models;
     let ids = Arc::new(Ids::new(random_seed(), seed));
-    let explain = Explain::new(driver.clone(), fleet.clone(), peers.clone(), ids.clone());
-    let metrics = Arc::new(Metrics::new(fleet.clone()));
+    let explain = Explain::new(region.clone(), peers.clone(), ids.clone());
+    let metrics = Arc::new(Metrics::new(models.clone()));
     let random = [random_seed(), random_seed()];
-    let records = record::start(config, fleet, random, |sink| metrics.records_dropped(sink))?;
+    let records = record::start(config, models, random, |sink| metrics.records_dropped(sink))?;
     Ok(DataPlane {
-        limits: Limits::new(config),
         inputs: Arc::new(Inputs {
-            config: Arc::new(ConfigNow::new(in_force)),
+            config: config_now,
             reading,
             ratios: Ratios::new(),
             pins: Arc::default(),
             residency: Arc::new(residency),
         }),
-        driver: driver.clone(),
-        fleet: fleet.clone(),
-        peers: peers.clone(),
-        connect,
+        region,
+        peers,
         far,
         metrics,
         records,

@@ -13,7 +13,8 @@ use tokio_util::sync::CancellationToken;
 use crate::lock::{Mutex, MutexGuard};
 use crate::registry::following::Following;
 use crate::replicas::drains::DrainReason::Unlisted;
-use crate::replicas::fleet::{JoinError, Member};
+use crate::replicas::fleet::JoinError;
+use crate::replicas::member::Member;
 use crate::replicas::membership::Replicas;
 
 /// Replicas that a source added, by host and port.

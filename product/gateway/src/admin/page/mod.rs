@@ -22,7 +22,7 @@ pub(crate) use self::stream::{Events, events};
 use super::explain::Explain;
 use super::status::StatusPage;
 use crate::lock::Mutex;
-use crate::machine::driver::{Driver, Inner};
+use crate::machine::driver::Inner;
 
 /// Interval between two samples, and between two events of a stream.
 const SECOND: Duration = Duration::from_secs(1);
@@ -37,7 +37,6 @@ const PAGES: usize = 32;
 /// Makes the state for pages.
 pub(crate) struct Feed {
     build: String,
-    driver: Arc<Driver>,
     status: Arc<StatusPage>,
     explain: Arc<Explain>,
     history: Mutex<History>,
@@ -53,16 +52,10 @@ struct Seen {
 }
 
 impl Feed {
-    pub(crate) fn new(
-        build: String,
-        driver: Arc<Driver>,
-        status: Arc<StatusPage>,
-        explain: Arc<Explain>,
-    ) -> Feed {
-        let start = driver.clock.now().as_secs_f64();
+    pub(crate) fn new(build: String, status: Arc<StatusPage>, explain: Arc<Explain>) -> Feed {
+        let start = status.region.driver.clock.now().as_secs_f64();
         Feed {
             build,
-            driver,
             status,
             explain,
             history: Mutex::new(History::start(start, wall().as_secs())),
@@ -77,8 +70,8 @@ impl Feed {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            let sample = sample(&self.driver.lock(), &mut seen);
-            let now = self.driver.clock.now().as_secs_f64();
+            let sample = sample(&self.status.region.driver.lock(), &mut seen);
+            let now = self.status.region.driver.clock.now().as_secs_f64();
             self.history.lock().add(now, wall().as_secs(), &sample);
             if self.state.receiver_count() > 0 {
                 self.state.send_replace(Arc::new(self.now()));

@@ -9,7 +9,7 @@ use meridian_protocol::engines::Engine;
 use meridian_protocol::openai::{Answer, Endpoint, Usage};
 
 use crate::http::parts::Parts;
-use crate::replicas::fleet::Member;
+use crate::replicas::member::Member;
 use crate::replicas::upstream::{Request, Upstream};
 
 /// Time for the answer: the engine may be busy.

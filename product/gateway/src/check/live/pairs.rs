@@ -14,7 +14,7 @@ use meridian_protocol::openai::Endpoint;
 use meridian_routing::Role;
 
 use super::one_token::send;
-use crate::replicas::fleet::{Found, Member};
+use crate::replicas::member::{Found, Member};
 use crate::replicas::upstream::Upstream;
 
 /// A prompt that fills some blocks of KV.

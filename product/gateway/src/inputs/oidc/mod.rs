@@ -29,7 +29,7 @@ use self::refused::Wrong;
 pub(crate) use self::seen::Holder;
 use self::seen::Seen;
 use self::token::{MOST_TOKEN, Rules, is_token, unverified};
-use crate::http::refusal::Refusal;
+use crate::refusal::Refusal;
 
 /// The issuers of the configuration in force.
 #[derive(Debug)]

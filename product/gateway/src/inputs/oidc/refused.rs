@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::StatusCode;
 
 use super::token::MOST_TOKEN;
-use crate::http::refusal::Refusal;
+use crate::refusal::Refusal;
 
 /// `WWW-Authenticate` of a refused token (RFC 6750, section 3.1).
 const CHALLENGE: &str = "Bearer error=\"invalid_token\"";

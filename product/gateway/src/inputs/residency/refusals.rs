@@ -8,7 +8,7 @@ use meridian_base::residency::{Residence, Rule};
 use meridian_protocol::peer::shown;
 use meridian_routing::{Closed, RejectWhy};
 
-use crate::http::refusal::Refusal;
+use crate::refusal::Refusal;
 
 /// The rules permit no place that the configuration or the registry knows: final.
 pub(crate) fn not_permitted(residence: &Residence) -> Refusal {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::cause;
-use crate::error::{AttemptError, Fault};
+use crate::fault::{AttemptError, Fault};
 use crate::replicas::dial::remedy;
 use crate::replicas::http1::{Broken, Unanswered};
 

@@ -27,8 +27,15 @@ fn dial(url: &str, with: Arc<Credential>) -> Arc<Dial> {
     Dial::new(&url.parse().expect("a URL"), with).expect("has a host")
 }
 
-fn connect() -> Patience {
-    Patience::new(Duration::from_secs(1))
+fn connect() -> Arc<ConfigNow> {
+    within("1s")
+}
+
+/// A configuration with this time for a new connection.
+fn within(connect: &str) -> Arc<ConfigNow> {
+    let file = format!("version: 1\ntimeouts: {{connect: {connect}}}");
+    let config = meridian_config::Gateway::read(&file).expect("is valid");
+    ConfigNow::fixed(&config).expect("can be used")
 }
 
 fn idle(upstream: &Upstream, replica: &Arc<Dial>) -> usize {
@@ -153,7 +160,7 @@ async fn a_connection_that_comes_back_is_taken() {
     let _first = tokio::net::TcpStream::connect(address).await.expect("there is room for one");
     let slow_one = dial(&format!("http://{address}"), Arc::default());
     let works = replica().await;
-    let near = Upstream::new(Patience::new(SOON));
+    let near = Upstream::new(within("10s"));
     let back = async {
         let other = works.connect(SOON).await.expect("it accepts");
         near.keep(&slow_one, Box::new(Line::new(other)));

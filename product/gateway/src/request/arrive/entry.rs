@@ -1,0 +1,216 @@
+//! Answers one request of a client or a peer: refuses it by its head, lists the models, or admits
+//! it.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use meridian_config::Gateway as Config;
+use meridian_protocol::openai::{self, Endpoint};
+use meridian_protocol::peer::Marks;
+
+use crate::facts::DONE;
+use crate::http::{head, headers};
+use crate::inputs::in_force::InForce;
+use crate::peers::all::Peers;
+use crate::peers::inbound::{Forwarded, Forwards};
+use crate::record::Recording;
+use crate::refusal::{Refusal, json};
+use crate::replicas::fleet::Fleet;
+use crate::replicas::upstream::Upstream;
+use crate::request::answer::body::AnswerBody;
+use crate::request::answer::respond::{answered, unanswered};
+use crate::request::arrive::admit::Admitted;
+use crate::request::arrive::fallback::{self, Run};
+use crate::request::arrive::origin::{Origin, identify};
+use crate::request::context::RequestContext;
+use crate::request::plane::DataPlane;
+use crate::request::send::attempts::Attempts;
+
+/// The request path of one thread.
+pub(crate) struct Requests {
+    pub(crate) attempts: Arc<Attempts>,
+}
+
+impl Forwards for Arc<Requests> {
+    type Body = AnswerBody;
+
+    fn header_bytes(&self) -> usize {
+        self.plane().inputs.config.now().settings.head_bytes
+    }
+
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        forwarded: Forwarded,
+    ) -> Response<AnswerBody> {
+        let Forwarded { marks, report, from } = forwarded;
+        Requests::answer(self, request, Origin::Peer { marks, report, from }).await
+    }
+}
+
+impl Requests {
+    /// The path of a thread with its own connections to replicas of this region.
+    pub(crate) fn new(plane: &Arc<DataPlane>, near: Upstream) -> Requests {
+        Requests { attempts: Arc::new(Attempts { plane: plane.clone(), near }) }
+    }
+
+    pub(crate) fn plane(&self) -> &DataPlane {
+        &self.attempts.plane
+    }
+
+    /// Answers one request in every case.
+    pub(crate) async fn answer(
+        &self,
+        mut request: Request<Incoming>,
+        origin: Origin,
+    ) -> Response<AnswerBody> {
+        if origin.is_client() {
+            Marks::strip(request.headers_mut());
+        }
+        let shown_id = request.headers().get(headers::REQUEST_ID).cloned();
+        let endpoint = Endpoint::of(request.uri().path());
+        let plane = self.plane();
+        let in_force = plane.inputs.config.now();
+        let traces = in_force.traces.as_ref();
+        let trace = traces.and_then(|to| plane.records.trace_ids.join(to, request.headers_mut()));
+        let (metrics, records) = (&plane.metrics.requests, &plane.records);
+        let mut recording = Recording::begin(metrics, records, endpoint, origin.is_client(), trace);
+        recording.note(|record| {
+            record.id.clone_from(&shown_id);
+            record.hops = origin.hops();
+            record.times.method.clone_from(request.method());
+        });
+        let result = self.serve(&in_force, request, endpoint, origin, &mut recording).await;
+        result.unwrap_or_else(|refusal| {
+            plane.metrics.refused(&refusal);
+            end_refused(&mut recording, &refusal);
+            with_id(refusal.response(endpoint), shown_id)
+        })
+    }
+
+    async fn serve(
+        &self,
+        in_force: &InForce,
+        mut request: Request<Incoming>,
+        endpoint: Endpoint,
+        origin: Origin,
+        recording: &mut Recording,
+    ) -> Result<Response<AnswerBody>, Refusal> {
+        if origin.is_client() {
+            head::check(&request)?;
+        }
+        let (plane, settings) = (self.plane(), &in_force.settings);
+        let tenant_header = settings.tenant_header.as_ref();
+        let caller = identify(tenant_header, in_force, request.headers_mut(), endpoint, &origin)?;
+        recording.note(|record| {
+            record.tenant.clone_from(&caller.tenant);
+            record.is_tenant_known = caller.is_known;
+            record.priority = Some(caller.priority);
+        });
+        let path = request.uri().path();
+        let passes = endpoint != Endpoint::Other || settings.paths.iter().any(|p| p == path);
+        match (endpoint, request.method()) {
+            _ if !passes => return Err(Refusal::unknown_path()),
+            (Endpoint::Models, &Method::GET | &Method::HEAD) => {
+                let aliases = origin.is_client().then_some(&in_force.config);
+                let answer = models(&plane.region.fleet, plane.peers.as_deref(), aliases, path);
+                end_answered(recording, answer.status());
+                return Ok(answer);
+            }
+            (Endpoint::Models, _) => return Err(Refusal::wrong_method("GET, HEAD")),
+            (Endpoint::Other, _) | (_, &Method::POST) => {}
+            _ => return Err(Refusal::wrong_method("POST")),
+        }
+        let admitted = plane.admit(in_force, request, endpoint, origin, caller, recording).await?;
+        match admitted.dry_run {
+            true => {
+                end_answered(recording, StatusCode::OK);
+                Ok(json(StatusCode::OK, plane.explain.dry_run(admitted.question)))
+            }
+            false => Ok(self.live(in_force, admitted, std::mem::take(recording)).await),
+        }
+    }
+
+    /// Runs a request from the machine's first decision to the beginning of its answer.
+    async fn live(
+        &self,
+        in_force: &InForce,
+        admitted: Admitted,
+        mut recording: Recording,
+    ) -> Response<AnswerBody> {
+        let (attempts, plane) = (&self.attempts, self.plane());
+        let Admitted { context, payload, reserved, question, others, .. } = admitted;
+        let shown_id = context.call.shown_id.as_bytes();
+        plane.explain.note(shown_id, question.id, &context.terms.residence);
+        note_admitted(&mut recording, &context);
+        let (mut ticket, verdict) = plane.region.driver.arrive(question, recording);
+        if let Some(others) = others {
+            others.count(&plane.metrics, &context);
+            let parts = fallback::Parts { in_force, attempts };
+            let run = Run { context, payload, reserved, ticket };
+            // Larger than an ordinary request, and rarer.
+            return Box::pin(fallback::among(parts, run, verdict, others)).await;
+        }
+        match attempts.follow(&context, &payload, &mut ticket, verdict).await {
+            Ok(answer) => answered(attempts, context, payload, reserved, ticket, answer),
+            Err(why) => unanswered(plane, &context, reserved, ticket, why),
+        }
+    }
+}
+
+/// The request is admitted, and given to a fallback if its model cannot serve it.
+fn note_admitted(recording: &mut Recording, context: &RequestContext) {
+    if context.prompt.fallback.is_some() {
+        context.note_fallback(recording);
+    }
+    context.note(recording);
+    recording.note(|record| {
+        record.id = Some(context.call.shown_id.clone());
+        record.times.admitted = Some(Instant::now());
+    });
+}
+
+/// The request ends with a refusal before the machine has it.
+fn end_refused(recording: &mut Recording, refusal: &Refusal) {
+    recording.note(|record| record.refused(refusal.status, refusal.code));
+    let status = refusal.status;
+    let lacks_capacity = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
+    recording.end(if lacks_capacity { "rejected" } else { "client_error" });
+}
+
+/// The request ends with an answer of the gateway itself, and nothing was sent.
+fn end_answered(recording: &mut Recording, status: StatusCode) {
+    recording.note(|record| record.status = Some(status));
+    recording.end(if status.is_success() { DONE } else { "client_error" });
+}
+
+fn with_id(mut response: Response<AnswerBody>, id: Option<HeaderValue>) -> Response<AnswerBody> {
+    if let Some(id) = id {
+        response.headers_mut().insert(headers::REQUEST_ID, id);
+    }
+    response
+}
+
+/// `/v1/models`: every model of the replicas here and at peers, once, and the aliases of `config`.
+fn models(
+    fleet: &Fleet,
+    peers: Option<&Peers>,
+    config: Option<&Config>,
+    path: &str,
+) -> Response<AnswerBody> {
+    let mut pages: Vec<_> = fleet.all().iter().filter_map(|m| m.models_page()).collect();
+    // A model that is served both here and there is described by this region's list.
+    pages.extend(peers.iter().flat_map(|peers| peers.models.pages()));
+    let pages: Vec<&[u8]> = pages.iter().map(AsRef::as_ref).collect();
+    let aliases = config.into_iter().flat_map(Config::aliases);
+    let merged = openai::merge_models(&pages, aliases);
+    let Some(id) = path.strip_prefix("/v1/models/").filter(|id| !id.is_empty()) else {
+        return json(StatusCode::OK, merged);
+    };
+    match openai::find_model(&merged, id) {
+        Some(model) => json(StatusCode::OK, model),
+        None => Refusal::unknown_model().response(Endpoint::Models),
+    }
+}

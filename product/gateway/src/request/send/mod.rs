@@ -1,0 +1,10 @@
+//! From an admitted request to the first piece of an answer: the machine's decisions, the attempts
+//! at replicas and peers, and the legs of an attempt.
+
+pub(crate) mod attempts;
+pub(crate) mod destination;
+pub(crate) mod engine_error;
+mod orders;
+mod peer;
+mod replica;
+pub(crate) mod transport;
