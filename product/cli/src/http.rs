@@ -20,6 +20,7 @@ use tokio::time::error::Elapsed;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Timeout for connecting: a machine that is switched off does not even refuse.
 const CONNECT: Duration = Duration::from_secs(5);
+const _: () = assert!(CONNECT.as_secs() < PATIENCE.as_secs(), "time is left for the answer");
 
 /// The server answered, and the answer did not arrive whole.
 #[derive(Clone, Copy, Debug)]

@@ -45,6 +45,7 @@ pub fn is_asked(args: &[OsString]) -> bool {
 
 /// Replaces this process by the laboratory; returns only if that fails.
 pub fn run_instead(args: &[OsString]) -> anyhow::Error {
+    assert!(args.len() > 1, "a command line of the laboratory names a command");
     let command = args.get(1).map(|arg| arg.to_string_lossy()).unwrap_or_default();
     let Some(program) = find() else {
         return anyhow!(

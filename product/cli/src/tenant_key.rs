@@ -19,6 +19,7 @@ pub(crate) struct Args {
 const LEAST: usize = 20;
 /// Longest key that fits into a header.
 const MOST: usize = 1024;
+const _: () = assert!(LEAST < MOST, "a key can have a valid length");
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if args.new {

@@ -88,8 +88,10 @@ impl Embedded {
             let Ok(mut core) = shared.core.lock() else {
                 return Err(Error::Failed("an earlier call panicked".into()));
             };
+            let before = core.head();
             let result = act(&mut core, (shared.clock)());
             let head = core.head();
+            assert!(before <= head, "watches wait for revisions, which only rise");
             shared.head.send_if_modified(|seen| std::mem::replace(seen, head) != head);
             result
         });
@@ -166,6 +168,7 @@ impl Watch for Reader {
             let keys = self.keys.clone();
             let (batches, through) =
                 self.store.run(move |core, _| core.history(&keys, next, AT_ONCE)).await?;
+            assert!(through >= next, "each part of the history takes a watch forward");
             self.ready = batches.into();
             self.next = through.next();
         }

@@ -25,15 +25,20 @@ pub struct Limits {
     pub history: u64,
 }
 
+/// The usual limit of changes per transaction.
+pub(crate) const TXN: usize = 128;
+/// The usual limit of a time to live.
+pub(crate) const TTL: Duration = Duration::from_secs(3600);
+
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
             key: 512,
             value: 64 << 10,
             keys: 100_000,
-            txn: 128,
+            txn: TXN,
             leases: 10_000,
-            ttl: Duration::from_secs(3600),
+            ttl: TTL,
             history: 10_000,
         }
     }
@@ -76,7 +81,9 @@ impl Limits {
         let asked = usize::try_from(seconds).unwrap_or(usize::MAX);
         let most = usize::try_from(limit).unwrap_or(usize::MAX);
         within("a time to live in seconds", asked, most, "keep a shorter lease alive")?;
-        Ok(Duration::from_secs(seconds))
+        let granted = Duration::from_secs(seconds);
+        assert!(granted >= ttl && seconds > 0, "a lease lasts at least as long as requested");
+        Ok(granted)
     }
 }
 

@@ -338,7 +338,9 @@ impl<S: Store> Registry<S> {
         record: &impl Serialize,
         guard: Guard,
     ) -> Result<Committed, Refused> {
-        let changes = vec![Change::put(key.to_string(), json(record))];
+        let text = key.to_string();
+        assert_eq!(guard.key(), text, "a record is guarded by its own key");
+        let changes = vec![Change::put(text, json(record))];
         Ok(self.store.commit(Txn { guards: vec![guard], changes }).await?)
     }
 }

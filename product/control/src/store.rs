@@ -187,9 +187,15 @@ pub struct Keys {
 
 impl Keys {
     /// The keys that start with an ASCII `prefix`; all if it is empty.
+    ///
+    /// # Panics
+    /// If the prefix ends with another character.
     #[must_use]
     pub fn prefix(prefix: &str) -> Keys {
         let mut end = prefix.as_bytes().to_vec();
+        // The next character has one byte, too; otherwise the range would have no end.
+        let has_next = end.last().is_none_or(|last| *last < 0x7f);
+        assert!(has_next, "a prefix of keys ends with an ASCII character");
         if let Some(last) = end.last_mut() {
             *last += 1;
         }
@@ -198,8 +204,12 @@ impl Keys {
     }
 
     /// From the first prefix through the last key of the second.
+    ///
+    /// # Panics
+    /// If the second comes before the first.
     #[must_use]
     pub fn through(first: &str, last: &str) -> Keys {
+        assert!(first <= last, "a range of keys is not empty");
         Keys { from: first.to_owned(), ..Keys::prefix(last) }
     }
 

@@ -9,6 +9,8 @@ pub(crate) struct Asset {
 
 impl Asset {
     const fn new(path: &'static str, text: &'static str) -> Asset {
+        assert!(path.as_bytes()[0] == b'/', "a path begins with a slash");
+        assert!(!text.is_empty(), "a file of the page has content");
         Asset { path, text, hash: hash(text.as_bytes()) }
     }
 

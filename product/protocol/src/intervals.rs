@@ -105,11 +105,12 @@ impl History {
         }
         let causes = self.totals.transitions.entry(state.to_owned()).or_default();
         *causes.entry(cause.to_owned()).or_default() += 1;
-        if self.intervals.len() == MOST_INTERVALS {
+        while self.intervals.len() >= MOST_INTERVALS {
             self.intervals.pop_front();
         }
         let (state, cause) = (state.to_owned(), cause.to_owned());
         self.intervals.push_back(Interval { state, cause, begin_ms: now_ms, end_ms: None });
+        assert!(self.intervals.len() <= MOST_INTERVALS, "only the newest intervals are kept");
         true
     }
 

@@ -96,6 +96,7 @@ impl Files {
             for root in &authorities {
                 roots.add(root.clone()).map_err(|error| self.error("ca", error))?;
             }
+            assert_eq!(roots.len(), authorities.len(), "each authority of the file is trusted");
         }
         let lists = self.crl.as_ref().map(|crl| revoked::read(crl, &authorities)).transpose();
         let lists = lists.map_err(|problem| self.error("crl", problem))?.unwrap_or_default();
@@ -103,6 +104,7 @@ impl Files {
         let chain = chain.map_err(|problem| self.error("certificate", problem))?;
         let key = PrivateKeyDer::from_pem_file(&self.key);
         let key = key.map_err(|error| self.error("key", plain(&error, "private key")))?;
+        assert!(!chain.is_empty(), "a file without a certificate was refused");
         Ok(Material { roots, authorities, lists, chain, key })
     }
 

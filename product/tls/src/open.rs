@@ -98,6 +98,7 @@ fn machine_roots() -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs().certs;
     let (added, _) = roots.add_parsable_certificates(found);
+    assert_eq!(roots.len(), added, "each certificate that was added is trusted");
     if added > 0 {
         return Ok(roots);
     }

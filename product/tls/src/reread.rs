@@ -136,6 +136,9 @@ impl<T> Reread<T> {
     fn compare(&self, asked: bool) -> Look {
         let bytes = read(&self.paths);
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        assert_eq!(looked.bytes.len(), bytes.len(), "each poll reads the same files");
+        let is_settled = self.settles || looked.unsettled.is_none();
+        assert!(is_settled, "a change waits for a second poll only where changes settle");
         let is_same = looked.bytes == bytes && looked.problem.is_none();
         if is_same && !asked {
             looked.unsettled = None;

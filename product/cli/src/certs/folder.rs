@@ -132,6 +132,7 @@ impl Folder {
 
     /// Rewrites the bundle from these authorities, the issuing one first.
     pub(super) fn trust(&self, numbers: &[u32]) -> anyhow::Result<()> {
+        assert!(!numbers.is_empty(), "a fleet trusts an authority at every step");
         // A list of an authority that is not trusted yet is ignored, so the lists go first.
         self.publish(numbers)?;
         let mut bundle = String::new();
@@ -220,7 +221,9 @@ impl Folder {
     ) -> anyhow::Result<()> {
         let facts = Facts::all(pair.crt.as_bytes())?.swap_remove(0);
         let mut all = self.issued(now)?;
-        let number = authority.facts.authority.as_ref().map_or(0, |ours| ours.number);
+        let ours = authority.facts.authority.as_ref();
+        assert!(ours.is_some(), "the authority that issues has a number");
+        let number = ours.map_or(0, |ours| ours.number);
         let (seat, serial, until) = (seat.clone(), facts.serial, facts.until);
         all.push(Issued { seat, authority: number, serial, until });
         let lines: String = all.iter().map(Issued::line).collect();

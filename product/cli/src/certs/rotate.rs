@@ -156,5 +156,8 @@ fn retire(folder: &Folder) -> anyhow::Result<String> {
 }
 
 fn numbers(bundle: &[Facts]) -> Vec<u32> {
-    bundle.iter().filter_map(|facts| facts.authority.as_ref()).map(|ours| ours.number).collect()
+    let ours = bundle.iter().filter_map(|facts| facts.authority.as_ref());
+    let numbers: Vec<u32> = ours.map(|ours| ours.number).collect();
+    assert_eq!(numbers.len(), bundle.len(), "each authority of a bundle has a number");
+    numbers
 }

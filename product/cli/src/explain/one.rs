@@ -144,6 +144,8 @@ fn candidates(e: &Explanation, all: bool) -> String {
     let picked = rows.iter().filter(|c| is_picked(e, &c.url)).count();
     let shown = if all { rows.len() } else { rows.len().min(picked + BEST) };
     let hidden = rows.split_off(shown);
+    let all_rows = rows.len() + hidden.len();
+    assert_eq!(all_rows, e.candidates.len(), "each candidate is printed or counted");
     let (table, left_out) = table::text(columns(e, &rows));
     let mut text = format!("\n{table}");
     for (nth, name) in names(&rows).iter().enumerate().filter(|(_, name)| is_long(name)) {

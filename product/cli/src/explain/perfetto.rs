@@ -16,7 +16,8 @@ const GATEWAY: usize = 1;
 pub(super) fn trace(times: &Times) -> String {
     let began = times.requests.iter().map(|request| request.at_us).min().unwrap_or_default();
     let mut drawing = Drawing { began, ..Drawing::default() };
-    drawing.process(format!("gateway {}", times.region));
+    let gateway = drawing.process(format!("gateway {}", times.region));
+    assert_eq!(gateway, GATEWAY, "the gateway is the first process");
     for request in &times.requests {
         drawing.request(request);
     }
@@ -66,10 +67,12 @@ type Drawn = (usize, usize);
 
 impl Drawing {
     fn process(&mut self, name: String) -> usize {
-        *self.known.entry(name.clone()).or_insert_with(|| {
+        let number = *self.known.entry(name.clone()).or_insert_with(|| {
             self.processes.push(name);
             self.processes.len()
-        })
+        });
+        assert_eq!(self.known.len(), self.processes.len(), "each process has one number");
+        number
     }
 
     fn request(&mut self, request: &RequestTimes) {
@@ -103,6 +106,7 @@ impl Drawing {
             prefill = (!is_attempt && !is_decode).then_some(there);
             drawn.push(there);
         }
+        assert_eq!(drawn.len(), request.spans.len(), "a parent is found by its index");
     }
 
     fn block(&mut self, process: usize, slice: Slice) -> Drawn {
@@ -149,6 +153,8 @@ impl Drawing {
         for Block { process, slices } in self.blocks {
             let ends = tracks.entry(process).or_default();
             let (from, to) = (slices[0].from, slices[0].to);
+            let last = slices.iter().map(|slice| slice.to).max();
+            assert!(last <= Some(to), "the first slice of a block contains the others");
             let track = ends.iter().position(|end| *end <= from).unwrap_or(ends.len());
             if track == ends.len() {
                 ends.push(to);
@@ -177,6 +183,7 @@ fn slice(span: &SpanTimes, at: u64) -> Slice {
 fn draw(slice: Slice, (pid, tid): (usize, usize), events: &mut Vec<(u64, Value)>) {
     let us = |ns: u64| ns as f64 / 1e3;
     let Slice { name, from, to, args, arrows } = slice;
+    assert!(from <= to, "a slice ends after its beginning");
     let event = json!({
         "ph": "X", "cat": "hop", "name": name, "pid": pid, "tid": tid,
         "ts": us(from), "dur": us(to - from), "args": args,

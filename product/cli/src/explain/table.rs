@@ -58,6 +58,8 @@ pub(super) fn text(mut columns: Vec<Column>) -> (String, Vec<String>) {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(columns.iter().map(|column| &column.head));
     let rows = columns.first().map_or(0, |column| column.cells.len());
+    let is_even = columns.iter().all(|column| column.cells.len() == rows);
+    assert!(is_even, "each column of a table has a cell in each row");
     table.add_rows((0..rows).map(|row| columns.iter().map(move |column| &column.cells[row])));
     for (shown, column) in table.column_iter_mut().zip(&columns) {
         shown.set_padding((0, gap));
@@ -89,6 +91,7 @@ fn fit(columns: &mut Vec<Column>) -> Vec<String> {
             columns.remove(spare);
         } else if widest > SHORTEST {
             let most = widest.saturating_sub(excess).max(SHORTEST);
+            assert!(most < widest, "each step makes the table narrower");
             let is_widest =
                 |column: &&mut Column| column.need == Need::Name && column.width() == widest;
             if let Some(column) = columns.iter_mut().find(is_widest) {

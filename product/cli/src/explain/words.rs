@@ -63,6 +63,7 @@ pub(super) fn cut(name: &str, most: usize) -> String {
     if length <= most {
         return name.to_owned();
     }
+    assert!(most > 0, "a name has room for the mark that it was cut");
     let kept = most.saturating_sub(1);
     let front: String = name.chars().take(kept / 2).collect();
     let back: String = name.chars().skip(length - (kept - kept / 2)).collect();

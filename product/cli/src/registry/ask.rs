@@ -113,6 +113,7 @@ impl Control {
             };
             failed.push(format!("{address} ({why})"));
         }
+        assert_eq!(failed.len(), self.control.len(), "each control plane was asked");
         let all = failed.join(", ");
         bail!("no control plane answers: {all}; start one of them, or name others with --control")
     }

@@ -10,6 +10,8 @@ pub(crate) fn print(heads: &[&str], rows: Vec<Vec<String>>) -> std::io::Result<(
     if rows.is_empty() {
         return writeln!(out, "none");
     }
+    let is_even = rows.iter().all(|row| row.len() == heads.len());
+    assert!(is_even, "each row has a cell under each head");
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(heads);
     table.add_rows(rows);

@@ -5,15 +5,14 @@
 //! sees a change that a crash could undo. After a failed write the contents of the disk are
 //! unknown: every later call fails, and opening the file again shows the result.
 
+mod load;
+
 use std::path::Path;
 
 use meridian_base::{Duration, Time};
-use redb::{
-    Database, ReadTransaction, ReadableDatabase, ReadableTable, ReadableTableMetadata,
-    StorageBackend, TableError, WriteTransaction,
-};
+use redb::{Database, ReadTransaction, ReadableDatabase, StorageBackend, WriteTransaction};
 
-use super::disk::{self, ENTRIES, FORMAT, HISTORY, LEASES, META, failed, meta};
+use super::disk::{self, ENTRIES, HISTORY, LEASES, META, failed, meta};
 use super::leases::Leases;
 use super::write::Writing;
 use crate::Error;
@@ -51,58 +50,6 @@ impl Core {
     /// As [`Core::open`].
     pub fn open_on(backend: impl StorageBackend, limits: Limits, now: Time) -> Result<Core, Error> {
         Core::load("the storage", disk::open_on("the storage", backend)?, limits, now)
-    }
-
-    fn load(name: &str, database: Database, limits: Limits, now: Time) -> Result<Core, Error> {
-        let read = database.begin_read().map_err(failed)?;
-        match read.open_table(META) {
-            Ok(_) => {}
-            Err(TableError::TableDoesNotExist(_)) => create_tables(&database)?,
-            Err(error) => return Err(failed(error)),
-        }
-        drop(read);
-        let mut core = Core {
-            database,
-            limits,
-            head: Revision(0),
-            compacted: Revision(0),
-            last_lease: 0,
-            keys: 0,
-            leases: Leases::default(),
-            broken: None,
-        };
-        core.load_values(name, now)?;
-        Ok(core)
-    }
-
-    /// Loads the values kept in memory.
-    fn load_values(&mut self, name: &str, now: Time) -> Result<(), Error> {
-        let read = self.database.begin_read().map_err(failed)?;
-        let table = read.open_table(META).map_err(failed)?;
-        let number = |key| {
-            let found = table.get(key).map_err(failed)?;
-            let why = format!("it has no {key}");
-            let damaged = Error::Damaged { path: name.to_owned(), why };
-            found.map(|guard| guard.value()).ok_or(damaged)
-        };
-        let format = number(meta::FORMAT)?;
-        if format != FORMAT {
-            return Err(Error::Format { path: name.to_owned(), format, known: FORMAT });
-        }
-        self.head = Revision(number(meta::HEAD)?);
-        self.compacted = Revision(number(meta::COMPACTED)?);
-        self.last_lease = number(meta::LAST_LEASE)?;
-        for row in read.open_table(LEASES).map_err(failed)?.iter().map_err(failed)? {
-            let (id, ttl) = row.map_err(failed)?;
-            self.leases.begin(now, LeaseId(id.value()), Duration::from_secs(ttl.value()));
-        }
-        let entries = read.open_table(ENTRIES).map_err(failed)?;
-        for row in entries.iter().map_err(failed)? {
-            let (key, row) = row.map_err(failed)?;
-            self.leases.move_key(key.value(), None, disk::lease(row.value().3));
-        }
-        self.keys = entries.len().map_err(failed)?;
-        Ok(())
     }
 
     /// The newest revision.
@@ -270,12 +217,16 @@ impl Core {
     ///
     /// # Errors
     /// If `from` is compacted, or the disk fails.
+    ///
+    /// # Panics
+    /// If `at_most` is 0.
     pub fn history(
         &self,
         keys: &Keys,
         from: Revision,
         at_most: usize,
     ) -> Result<(Vec<Batch>, Revision), Error> {
+        assert!(at_most > 0, "a part of the history has at least one revision");
         self.whole()?;
         let from = from.max(Revision(1));
         if from <= self.compacted {
@@ -298,7 +249,11 @@ impl Core {
             };
             match batches.last_mut() {
                 Some(batch) if batch.revision == revision => batch.events.push(event),
-                _ => batches.push(Batch { revision, events: vec![event] }),
+                last => {
+                    let is_later = last.is_none_or(|batch| batch.revision < revision);
+                    assert!(is_later, "the history is read in the order of its revisions");
+                    batches.push(Batch { revision, events: vec![event] });
+                }
             }
         }
         Ok((batches, through))
@@ -346,11 +301,15 @@ impl Core {
             }
         }
         self.conclude(write, done)?;
-        self.keys = self.keys.saturating_add_signed(writing.grown as i64);
+        let keys = self.keys.checked_add_signed(writing.grown as i64);
+        assert!(keys.is_some(), "no more keys are deleted than are counted");
+        self.keys = keys.unwrap_or_default();
         if writing.changed() {
+            assert!(self.head < writing.revision, "the revisions of a store only rise");
             self.head = writing.revision;
             self.compacted = if forget { oldest } else { self.compacted };
         }
+        assert!(self.compacted <= self.head, "only history that exists is deleted");
         for (key, from, to) in writing.moves {
             self.leases.move_key(&key, from, to);
         }
@@ -379,20 +338,4 @@ fn holds(guard: &Guard, entry: Option<&Entry>) -> bool {
         Guard::Absent(_) => entry.is_none(),
         Guard::At(_, revision) => entry.is_some_and(|entry| entry.modified == *revision),
     }
-}
-
-/// Creates the tables of a new file, all of them or none.
-fn create_tables(database: &Database) -> Result<(), Error> {
-    let write = database.begin_write().map_err(failed)?;
-    write.open_table(ENTRIES).map_err(failed)?;
-    write.open_table(HISTORY).map_err(failed)?;
-    write.open_table(LEASES).map_err(failed)?;
-    {
-        let mut numbers = write.open_table(META).map_err(failed)?;
-        numbers.insert(meta::FORMAT, FORMAT).map_err(failed)?;
-        for key in [meta::HEAD, meta::COMPACTED, meta::LAST_LEASE] {
-            numbers.insert(key, 0).map_err(failed)?;
-        }
-    }
-    write.commit().map_err(failed)
 }

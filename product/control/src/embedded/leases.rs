@@ -39,14 +39,16 @@ impl Leases {
 
     pub(super) fn begin(&mut self, now: Time, id: LeaseId, ttl: Duration) {
         let ends = now + ttl;
-        self.held.insert(id, Held { ttl, ends, keys: BTreeSet::new() });
+        let before = self.held.insert(id, Held { ttl, ends, keys: BTreeSet::new() });
+        assert!(before.is_none(), "the number of a lease is given out once");
         self.ends.insert((ends, id));
     }
 
     /// Renews a lease; `None` if there is no such lease.
     pub(super) fn keep(&mut self, now: Time, id: LeaseId) -> Option<Duration> {
         let held = self.held.get_mut(&id)?;
-        self.ends.remove(&(held.ends, id));
+        let was_there = self.ends.remove(&(held.ends, id));
+        assert!(was_there, "a lease that is renewed is in the index of ends");
         held.ends = held.ends.max(now + held.ttl);
         self.ends.insert((held.ends, id));
         Some(held.ttl)
@@ -59,22 +61,26 @@ impl Leases {
 
     pub(super) fn end(&mut self, id: LeaseId) {
         if let Some(held) = self.held.remove(&id) {
-            self.ends.remove(&(held.ends, id));
+            assert!(held.keys.is_empty(), "a lease ends after its keys are deleted");
+            let was_there = self.ends.remove(&(held.ends, id));
+            assert!(was_there, "a lease that ends is in the index of ends");
         }
     }
 
     /// Moves a key from one lease, or none, to another, or none.
     pub(super) fn move_key(&mut self, key: &str, from: Option<LeaseId>, to: Option<LeaseId>) {
         if let Some(held) = from.and_then(|id| self.held.get_mut(&id)) {
-            held.keys.remove(key);
+            assert!(held.keys.remove(key), "a lease knows the keys that are bound to it");
         }
         if let Some(held) = to.and_then(|id| self.held.get_mut(&id)) {
-            held.keys.insert(key.to_owned());
+            let is_new = held.keys.insert(key.to_owned());
+            assert!(is_new, "a key leaves its lease before it is bound again");
         }
     }
 
     /// The lease that ends first.
     pub(super) fn next_end(&self) -> Option<(Time, LeaseId)> {
+        assert_eq!(self.held.len(), self.ends.len(), "each lease has one end in the index");
         self.ends.first().copied()
     }
 }

@@ -81,7 +81,8 @@ impl Writing {
         past: (&str, u64, u64, u64, &[u8]),
     ) -> Result<(), Error> {
         let mut history = write.open_table(HISTORY).map_err(failed)?;
-        history.insert((self.revision.0, self.events), past).map_err(failed)?;
+        let before = history.insert((self.revision.0, self.events), past).map_err(failed)?;
+        assert!(before.is_none(), "a change has its own place in the history");
         self.events += 1;
         Ok(())
     }

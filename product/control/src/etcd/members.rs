@@ -33,6 +33,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// every 5 s.
 const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(6), Duration::from_secs(3));
 
+const _: () = assert!(ANSWER.as_secs() < CALL.as_secs(), "a call can go to a second member");
+const _: () = assert!(KEEP_ALIVE.0.as_secs() > 5, "etcd closes connections that ask more often");
+
 /// The members, and the connections to them.
 pub(super) struct Members {
     endpoints: Vec<String>,
@@ -81,6 +84,8 @@ impl Members {
         let at = self.moves.load(Ordering::Relaxed);
         let member = at % self.endpoints.len();
         let connections = self.connections.now();
+        let (one_each, members) = (connections.clients.len(), self.endpoints.len());
+        assert_eq!(one_each, members, "there is one connection for each member");
         let connect = async || {
             let options = Some(connections.options.clone());
             let client = Client::connect([&self.endpoints[member]], options).await?;

@@ -57,6 +57,8 @@ impl<S: Store> Registry<S> {
         done.added += more.added;
         done.same += more.same;
         done.changed = differ.len();
+        let of_writes = done.added + done.changed;
+        assert_eq!(writes.len(), of_writes, "an import writes what it adds and changes");
         if !replace && !differ.is_empty() {
             let named = differ.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join(", ");
             return Err(Refused::Record(format!(

@@ -10,11 +10,13 @@ use meridian_protocol::registry::{Gateway, Report, Seen};
 
 use super::{Key, Refused, Registry, json, read};
 use crate::Error;
+use crate::limits::TXN;
 use crate::store::{Change, Committed, Entry, Guard, LeaseId, Store, Txn};
 use crate::tenure::Tenure;
 
 /// Records written in one transaction.
 pub(super) const AT_ONCE: usize = 100;
+const _: () = assert!(AT_ONCE <= TXN, "a store accepts as many records in one transaction");
 
 /// A registered gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,6 +23,7 @@ pub(super) fn cost(change: &Change) -> (usize, usize) {
 
 /// Splits changes into batches, in their order.
 pub(super) fn split(changes: Vec<Change>) -> Vec<Vec<Change>> {
+    let count = changes.len();
     let mut batches: Vec<Vec<Change>> = Vec::new();
     let (mut records, mut characters) = (0, 0);
     for change in changes {
@@ -39,5 +40,7 @@ pub(super) fn split(changes: Vec<Change>) -> Vec<Vec<Change>> {
             }
         }
     }
+    let split: usize = batches.iter().map(Vec::len).sum();
+    assert_eq!(split, count, "each change is in one batch");
     batches
 }

@@ -108,8 +108,10 @@ impl Draft<'_> {
                 *first = (rank, key);
             }
         }
+        let (stays, all) = (best.len(), aliases.len());
         let stay: BTreeSet<&Key> = best.values().map(|(_, key)| *key).collect();
         let go: Vec<Key> = aliases.into_iter().filter(|key| !stay.contains(key)).cloned().collect();
+        assert_eq!(stays + go.len(), all, "one record stays in each of Route 53's regions");
         go.iter().for_each(|key| drop(self.wanted.remove(key)));
     }
 

@@ -39,6 +39,8 @@ impl Refusal {
     }
 
     pub(super) fn response(&self) -> Response<Body> {
+        let is_error = self.status.is_client_error() || self.status.is_server_error();
+        assert!(is_error, "a refusal has the status of an error");
         with(self.status, error_json(self.status.as_u16(), self.code, &self.message, None), JSON)
     }
 }

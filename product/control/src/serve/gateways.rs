@@ -14,6 +14,7 @@ use super::answer::{Answered, Refusal, page, status_page};
 use super::api::{Asked, read, unknown};
 use super::secured::may_serve;
 use crate::Error;
+use crate::limits::TTL;
 use crate::registry::{Key, Refused, region_name};
 use crate::store::{LeaseId, Store};
 
@@ -23,6 +24,7 @@ const RENEW: &str =
 /// Longest lease, and the longest texts in a gateway's record.
 const MOST_LEASE: Duration = Duration::from_secs(3600);
 const MOST_TEXT: usize = 512;
+const _: () = assert!(MOST_LEASE.as_secs() <= TTL.as_secs(), "a store grants the longest lease");
 /// A round trip is stored again when it differs by this share and by this many ms.
 const DIFFERS: (f64, f64) = (0.25, 2.0);
 

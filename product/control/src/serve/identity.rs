@@ -24,6 +24,7 @@ const LOOK: Duration = Duration::from_secs(1);
 const LIMIT: Duration = Duration::from_secs(2);
 /// After so long without an answer the store counts as lost.
 const PATIENCE: Duration = Duration::from_secs(3);
+const _: () = assert!(LIMIT.as_secs() < PATIENCE.as_secs(), "one late answer is no loss");
 
 /// What the store is known as.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -171,6 +171,7 @@ impl Observed {
                 self.left.remove(&name);
             }
         }
+        assert!(self.left.len() <= MOST_GONE, "only the newest gateways that left are kept");
     }
 
     /// Notes the best state in which a gateway sees a replica.

@@ -24,6 +24,7 @@ const KEY: &str = "control/leader";
 const LEASE: Duration = Duration::from_secs(10);
 /// Pause before the next attempt.
 const PAUSE: Duration = Duration::from_secs(1);
+const _: () = assert!(LEASE.as_secs() / 3 + PAUSE.as_secs() < LEASE.as_secs(), "it is renewed");
 
 /// What a control plane knows of the leader.
 pub(super) struct Leader {
@@ -154,6 +155,7 @@ impl History {
         if since.elapsed() < keeps || mark == Revision(0) {
             return;
         }
+        assert!(mark <= newest, "only history that exists is compacted");
         match shared.registry.store().compact(mark).await {
             Ok(()) | Err(crate::Error::Compacted { .. }) => {
                 self.mark = Some((newest, Instant::now()));

@@ -57,6 +57,7 @@ pub(super) fn regions(
         sums.entry(&kept.record.region).or_default();
     }
     for (name, status) in &mut regions {
+        assert!(status.up <= status.replicas, "only replicas that should serve count as up");
         if let Some(sums) = sums.get(name.as_str()) {
             count(status, sums, target);
         }
@@ -78,6 +79,7 @@ fn count(status: &mut RegionStatus, sums: &BTreeMap<&str, Sum>, target: f64) {
     for (role, sum) in sums {
         let mut work = sum.work;
         if sum.answers {
+            assert!(answering > 0, "a role that answers has a replica");
             work.wait(f64::from(status.held) * f64::from(sum.seen) / f64::from(answering));
         }
         let one = status.roles.entry((*role).to_owned()).or_default();

@@ -139,6 +139,7 @@ impl Follower {
     }
 
     async fn news(&mut self, batch: &Batch) -> Option<()> {
+        assert!(self.sent < batch.revision, "a follower gets each revision once, in order");
         self.sent = batch.revision;
         let changes: Vec<_> = batch.events.iter().filter_map(change).collect();
         if changes.is_empty() {
@@ -193,6 +194,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        let before = self.0.fetch_sub(1, Ordering::Relaxed);
+        assert!(before > 0, "a follower's place is given back once");
     }
 }

@@ -70,10 +70,14 @@ impl Query {
     ///
     /// # Errors
     /// If the value is not a number within bounds.
+    ///
+    /// # Panics
+    /// If no number is within the bounds.
     pub fn number<N>(&self, name: &str, bounds: RangeInclusive<N>) -> Result<Option<N>, BadQuery>
     where
         N: FromStr + PartialOrd + Display,
     {
+        assert!(bounds.start() <= bounds.end(), "a number can be within the bounds");
         let Some(given) = self.0.get(name) else { return Ok(None) };
         let given = given.as_deref().unwrap_or_default();
         let number = given.parse().ok().filter(|number| bounds.contains(number));

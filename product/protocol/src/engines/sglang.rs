@@ -233,6 +233,8 @@ impl Page {
 
     /// Moves the collected ranks of the last name into its tally.
     fn flush(&mut self) {
+        let is_known = self.collecting.is_some() || self.ranks.len == 0;
+        assert!(is_known, "the ranks that are collected belong to a gauge");
         if let Some((gauge, _)) = self.collecting.take() {
             for (_, value) in &self.ranks.cells[..self.ranks.len] {
                 self.gauges[gauge].add(*value);

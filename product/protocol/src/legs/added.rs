@@ -25,6 +25,7 @@ impl Added {
     /// member. The rest of the request's TTFT budget goes first, for connectors that order their
     /// transfers by it; vLLM's own ignore it.
     pub(super) fn kv_transfer_params(pair: &Pair<'_>, value: Bytes) -> Added {
+        assert_eq!(value.first(), Some(&b'{'), "a connector's parameters are an object");
         const NAME: Bytes = Bytes::from_static(b"\"kv_transfer_params\":");
         let members = match pair.ttft_left_ms {
             None => Pieces::from_iter([NAME, value]),

@@ -45,6 +45,8 @@ const CHANGED: [&str; 6] = [
 ];
 const LIMITS: usize = 3;
 const STREAM: usize = LIMITS;
+const _: () = assert!(READ.len() == CHANGED.len() + DECIDING.len(), "no member is left out");
+const _: () = assert!(STREAM < CHANGED.len(), "the stream is among the changed members");
 
 /// The splices that make the prefill leg's body. They take the place of the body's usual splices,
 /// `usual`, of which they contain the cuts, the model's name, and the salt if it was added before.
@@ -77,6 +79,7 @@ pub fn prefill_leg(
     for splice in usual.iter().filter(kept) {
         splices.push(splice.clone());
     }
+    assert!(splices.has(Purpose::Prefill), "every prefill leg is limited");
     Ok(splices)
 }
 

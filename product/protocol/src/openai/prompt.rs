@@ -40,6 +40,15 @@ pub(super) const ARGUMENTS: &[u8] = &[0xFB];
 const MEDIA: &[u8] = &[0xFA];
 /// Starts a prompt of token ids, four bytes each.
 const TOKENS: &[u8] = &[0xF9];
+const _: () = {
+    let marks = [ROLE[0], CONTENT[0], TOOLS[0], CALL[0], ARGUMENTS[0], MEDIA[0], TOKENS[0]];
+    let mut i = 0;
+    while i < marks.len() {
+        // 0xF8 is the mark of a quote in compacted JSON.
+        assert!(marks[i] > 0xF8, "a mark is no byte of a text");
+        i += 1;
+    }
+};
 
 /// Appends a reply, as [`Summary::reply`](super::Summary::reply) holds it, to the fingerprint of
 /// its prompt: the prefix of the conversation's next turn. A reply cut short is still a prefix.

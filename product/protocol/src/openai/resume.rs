@@ -204,6 +204,7 @@ impl Thread {
         mut scanned: usize,
         mut changed: Option<&mut BytesMut>,
     ) -> usize {
+        assert!(scanned <= bytes.len(), "what was scanned before is a part of the bytes");
         let mut start = 0;
         while let Some(len) = sse::event_end(&bytes[start..], scanned.saturating_sub(start)) {
             let event = &bytes[start..start + len];
@@ -266,6 +267,7 @@ impl Thread {
             self.text = Vec::new();
             self.lose(Lost::TooLong);
         }
+        assert!(self.text.len() <= self.most, "a text that is too long is not kept");
     }
 
     fn lose(&mut self, why: Lost) {

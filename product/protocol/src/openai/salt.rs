@@ -30,6 +30,8 @@ impl SaltPlace {
 
     /// The splice that inserts `salt`, which consists of letters and digits.
     pub(super) fn splice(self, salt: &str) -> Splice {
+        let is_plain = salt.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        assert!(is_plain, "a salt goes into JSON as it is");
         let (at, remove, insert) = match self {
             SaltPlace::Value { at, len } => (at, len, format!("\"{salt}\"")),
             SaltPlace::Member { at } => (at, 0, format!("\"cache_salt\":\"{salt}\",")),
@@ -41,8 +43,12 @@ impl SaltPlace {
 impl RequestInfo {
     /// Adds the splice that separates an engine's cache: `salt` consists of letters and digits. On
     /// paths outside the API nothing is added.
+    ///
+    /// # Panics
+    /// If it has one already, or the salt consists of anything else.
     pub fn salt(&mut self, salt: &str) {
         if let Some(place) = self.salt_place {
+            assert!(!self.splices.has(Purpose::CacheSalt), "a body is salted once");
             self.splices.push(place.splice(salt));
         }
     }

@@ -75,6 +75,9 @@ impl Splices {
     pub(crate) fn push(&mut self, splice: Splice) {
         let place = |s: &Splice| (s.at, s.remove > 0);
         let i = self.0.partition_point(|s| place(s) <= place(&splice));
+        let is_behind = i == 0 || self.0[i - 1].end() <= splice.at;
+        let is_before = self.0.get(i).is_none_or(|next| splice.end() <= next.at);
+        assert!(is_behind && is_before, "the splices of a body do not overlap");
         self.0.insert(i, splice);
     }
 
@@ -107,8 +110,12 @@ impl Splices {
     }
 
     /// Applies the `wanted` splices to `body`, which must be the body that was read.
+    ///
+    /// # Panics
+    /// If a splice is beyond its end.
     #[must_use]
     pub fn apply(&self, body: &Bytes, wanted: impl Fn(Purpose) -> bool) -> Pieces {
+        assert!(self.end() <= body.len(), "splices are applied to the body that was read");
         let mut pieces = Pieces::new();
         let mut add = |piece: Bytes| {
             if !piece.is_empty() {
@@ -117,10 +124,9 @@ impl Splices {
         };
         let mut from = 0;
         for splice in self.0.iter().filter(|s| wanted(s.purpose)) {
-            let Range { start, end } = splice.at.min(body.len())..splice.end().min(body.len());
-            add(body.slice(from..start.max(from)));
+            add(body.slice(from..splice.at));
             add(splice.insert.clone());
-            from = end.max(from);
+            from = splice.end();
         }
         add(body.slice(from..));
         pieces
@@ -132,8 +138,12 @@ impl Splices {
     ///
     /// `body` must be the body that was read. The result is valid JSON whether the object has
     /// members left or not.
+    ///
+    /// # Panics
+    /// If they are given twice.
     #[must_use]
     pub fn with_members(&self, body: &[u8], members: &[Bytes]) -> Splices {
+        assert!(!self.has(Purpose::Leg), "the members of a leg are given once");
         let mut splices = self.clone();
         let brace = body.len() - body.trim_ascii_start().len();
         if members.is_empty() || body.get(brace) != Some(&b'{') {
@@ -174,5 +184,13 @@ impl Splices {
 
 /// The offset in `json` of a value that borrows from it.
 pub(crate) fn offset(json: &str, value: &RawValue) -> usize {
-    value.get().as_ptr() as usize - json.as_ptr() as usize
+    range(json, value.get()).start
+}
+
+/// The range in `json` of a part that borrows from it.
+pub(crate) fn range(json: &str, part: &str) -> Range<usize> {
+    let start = (part.as_ptr() as usize).wrapping_sub(json.as_ptr() as usize);
+    let is_inside = start <= json.len() && part.len() <= json.len() - start;
+    assert!(is_inside, "a value borrows from the text in which its place is looked up");
+    start..start + part.len()
 }

@@ -54,12 +54,15 @@ impl<'c> Strip<'c> {
         let start = offset(self.json, value);
         let end = start + value.get().len();
         let key = key_before(json, start);
+        assert_eq!(json[key], b'"', "a member's name begins with a quote");
         let before = json[..key].trim_ascii_end().len();
         let (at, to) = match before.checked_sub(1) {
             Some(comma) if json[comma] == b',' && comma >= cuts.end() => (comma, end),
             // No comma before the member is left, so the cut takes the one after it.
             _ => (key, after_comma(json, end)),
         };
+        let is_whole = at <= key && end <= to;
+        assert!(is_whole && at >= cuts.end(), "members are cut whole, in their order");
         cuts.push(Splice::cut(purpose, at, to - at));
     }
 }

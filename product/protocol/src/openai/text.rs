@@ -27,6 +27,7 @@ impl Sink for Fingerprinter {
 /// Stands for the quotes around a string in compacted JSON. No byte of UTF-8 is above 0xF4, so it
 /// cannot be part of the text.
 const QUOTE: &[u8] = &[0xF8];
+const _: () = assert!(QUOTE[0] > 0xF4, "a mark is no byte of a text");
 
 /// Pushes the text of a JSON string, given without its quotes. An unpaired surrogate is pushed as
 /// three bytes of its own (as in WTF-8), so that different text stays different.
@@ -91,6 +92,7 @@ pub(crate) fn decoded(raw: &[u8]) -> String {
 /// Pushes the character of the escape at the start of `text` and returns the rest. An incomplete
 /// escape ends the text.
 fn escape<'a>(text: &'a [u8], sink: &mut impl Sink) -> &'a [u8] {
+    assert_eq!(text.first(), Some(&b'\\'), "an escape begins with a backslash");
     let Some(&letter) = text.get(1) else { return &[] };
     let byte = match letter {
         b'u' => return unicode(text, sink),
@@ -135,6 +137,7 @@ fn hex(text: &[u8]) -> Option<u32> {
 
 /// The end of a string whose opening quote is at `start`: the index of its closing quote.
 pub(crate) fn string_end(json: &[u8], start: usize) -> Option<usize> {
+    assert_eq!(json.get(start), Some(&b'"'), "a string begins with a quote");
     let mut at = start + 1;
     loop {
         at += memchr2(b'"', b'\\', json.get(at..)?)?;

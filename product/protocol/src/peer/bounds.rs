@@ -20,6 +20,11 @@ pub(super) const MOST_HOST: usize = 300;
 /// Most bytes of any other name.
 pub(super) const MOST_NAME: usize = 64;
 
+// Of each block its hash, and at most a chain of its own with two numbers.
+const _: () = assert!(MOST_BLOCKS * (8 + 2 + 3) + MOST_HOST < MOST_MESSAGE, "the most blocks fit");
+// Of each model its name, with a tag and a length of two bytes.
+const _: () = assert!(MOST_MODELS * (MOST_MODEL + 3) < MOST_MESSAGE, "the most models fit");
+
 /// A broken limit or rule in a peer's message. The peer is faulty, or not a peer: the stream ends.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PeerError {

@@ -10,6 +10,7 @@ use meridian_base::ReplicaId;
 use meridian_base::{Digest, PeerReplica};
 use prost::Message;
 
+use super::bounds::MOST_REPLICAS;
 use super::proto;
 
 /// The replicas to report; both lists are ordered by id.
@@ -40,12 +41,16 @@ impl Changes {
     pub(super) fn between(old: &Digest, new: &Digest) -> Changes {
         let mut changes = Changes::default();
         let mut old = old.replicas.iter().peekable();
-        for remote in &new.replicas {
-            while let Some(before) = old.next_if(|before| before.id < remote.id) {
+        let mut least = 0;
+        for replica in &new.replicas {
+            let id = u32::from(replica.id.0);
+            assert!(id >= least, "the replicas of a digest are ordered by id, each once");
+            least = id + 1;
+            while let Some(before) = old.next_if(|before| before.id < replica.id) {
                 changes.gone.push(before.id);
             }
-            if old.next_if(|before| before.id == remote.id) != Some(remote) {
-                changes.changed.push(*remote);
+            if old.next_if(|before| before.id == replica.id) != Some(replica) {
+                changes.changed.push(*replica);
             }
         }
         changes.gone.extend(old.map(|before| before.id));
@@ -73,6 +78,8 @@ impl Changes {
     /// The encoded fields of the protocol's `News`.
     pub(super) fn bytes(&self) -> &[u8] {
         self.bytes.get_or_init(|| {
+            let most = self.changed.len().max(self.gone.len());
+            assert!(most <= MOST_REPLICAS, "a peer would refuse so many replicas");
             let changed = self.changed.iter().map(proto::Replica::from).collect();
             let gone = self.gone.iter().map(|id| id.0.into()).collect();
             proto::News { changed, gone, ..proto::News::default() }.encode_to_vec()

@@ -72,6 +72,8 @@ fn apply(changes: &Changes, before: &[PeerReplica], after: &mut Vec<PeerReplica>
     loop {
         let ids = [changed.first().map(|new| new.id), gone.first().copied()];
         let Some(id) = ids.into_iter().flatten().min() else { break };
+        let is_next = after.last().is_none_or(|last| last.id < id);
+        assert!(is_next, "changes are ordered by id, each replica once");
         let from = rest.iter().position(|old| old.id >= id).unwrap_or(rest.len());
         let (same, from) = rest.split_at(from);
         after.extend_from_slice(same);

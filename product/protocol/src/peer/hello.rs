@@ -18,6 +18,7 @@ pub const MINOR: u32 = 6;
 pub const RULES_SINCE: u32 = 2;
 /// The first minor version whose news contains the places of replicas.
 pub const PLACES_SINCE: u32 = 5;
+const _: () = assert!(RULES_SINCE <= MINOR && PLACES_SINCE <= MINOR, "this version has both");
 
 /// A gateway's description of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -18,6 +18,7 @@ pub fn parts(holdings: &Holdings) -> Vec<Holdings> {
     let mut parts = vec![part()];
     let (mut chain, mut sent, mut room) = (Vec::new(), 0, MOST_BLOCKS);
     for Branch { keep, blocks } in &holdings.branches {
+        assert!(*keep as usize <= chain.len(), "a branch grows from the chain before it");
         chain.truncate(*keep as usize);
         chain.extend_from_slice(blocks);
         let (mut keep, mut blocks) = (*keep as usize, blocks.as_slice());
@@ -28,6 +29,7 @@ pub fn parts(holdings: &Holdings) -> Vec<Holdings> {
             parts.push(part());
             (keep, blocks, room) = (0, &chain[..chain.len().min(MOST_BLOCKS)], MOST_BLOCKS);
         }
+        assert!(blocks.len() <= room, "a part of holdings fits into a message");
         (sent, room) = (keep + blocks.len(), room - blocks.len());
         let branch = Branch { keep: keep as u32, blocks: blocks.to_vec() };
         parts.last_mut().expect("has one").branches.push(branch);
@@ -38,9 +40,11 @@ pub fn parts(holdings: &Holdings) -> Vec<Holdings> {
 
 pub(super) fn write(replica: &str, holdings: &Holdings) -> proto::Holdings {
     let branches = &holdings.branches;
+    let blocks: Vec<u64> = branches.iter().flat_map(|b| b.blocks.iter().copied()).collect();
+    assert!(blocks.len() <= MOST_BLOCKS, "holdings are sent in parts that a peer accepts");
     proto::Holdings {
         replica: replica.to_owned(),
-        blocks: branches.iter().flat_map(|b| b.blocks.iter().copied()).collect(),
+        blocks,
         ms_per_token: holdings.ms_per_token.unwrap_or(0.0),
         lengths: branches.iter().map(|b| b.blocks.len() as u32).collect(),
         keeps: branches.iter().map(|b| b.keep).collect(),

@@ -11,6 +11,7 @@ use std::str::FromStr;
 
 /// Longest part: the limit of a DNS label.
 const MOST: usize = 63;
+const _: () = assert!(3 * MOST + 2 <= 253, "three parts make a DNS name");
 
 /// One gateway of a fleet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -89,7 +89,11 @@ pub enum MarksError {
 
 impl Marks {
     /// Adds the marks to a request's headers.
+    ///
+    /// # Panics
+    /// If the request was forwarded before.
     pub fn write(&self, headers: &mut HeaderMap) {
+        assert_eq!(self.hops, 1, "a request is forwarded once");
         headers.insert(FORWARD, HeaderValue::from(MAJOR));
         headers.insert(HOPS, HeaderValue::from(u16::from(self.hops)));
         headers.insert(KEY, HeaderValue::from(self.key));

@@ -52,8 +52,10 @@ impl News {
         to.put_u8(number << 3 | LENGTH_DELIMITED);
         let len = own.encoded_len() + changes.len();
         prost::encode_length_delimiter(len, to).expect("the buffer grows");
+        let room = to.remaining_mut();
         own.encode(to).expect("the buffer grows");
         to.put_slice(changes);
+        assert_eq!(room - to.remaining_mut(), len, "a field has the length in front of it");
     }
 
     /// Everything except the changes of replicas.

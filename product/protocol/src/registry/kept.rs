@@ -83,6 +83,7 @@ impl Kept {
         let sum = sum(self.at, &view);
         let header = Header { version: VERSION, region: self.region.clone(), at: self.at, sum };
         let mut file = serde_json::to_vec(&header).expect("keys are strings");
+        assert!(!file.contains(&b'\n'), "the header is one line");
         file.push(b'\n');
         file.extend(view);
         file.push(b'\n');

@@ -39,7 +39,11 @@ impl Work {
     }
 
     /// Adds requests that wait in a gateway's queue for one of the replicas.
+    ///
+    /// # Panics
+    /// If their number is negative or NaN.
     pub fn wait(&mut self, requests: f64) {
+        assert!(requests >= 0.0, "the number of waiting requests is not negative");
         self.waiting += requests;
     }
 
@@ -51,8 +55,12 @@ impl Work {
     }
 
     /// The replicas that do it at this utilisation, 1 at least.
+    ///
+    /// # Panics
+    /// If the utilisation is not positive.
     #[must_use]
     pub fn needed(&self, target: f64) -> u32 {
+        assert!(target > 0.0, "a target is a utilisation above 0");
         (self.replicas() / target).ceil().clamp(1.0, f64::from(u32::MAX)) as u32
     }
 }

@@ -84,6 +84,7 @@ impl Tally {
     /// Adds a sample. NaN is Prometheus's way to say "no value" and counts as absent.
     pub(crate) fn add(&mut self, value: f64) {
         if !value.is_nan() {
+            assert!(value >= 0.0, "a sample that is no load is refused where it is read");
             self.total += value;
             self.samples += 1;
         }

@@ -121,6 +121,7 @@ impl Aws {
     /// Makes a batch of changes, as a whole or not at all. Returns the id by which Route 53 says when
     /// all its servers have it.
     pub(super) async fn change(&self, batch: &[Change], found: &Found) -> Result<String, Failure> {
+        assert!(!batch.is_empty(), "Route 53 takes no batch without a change");
         let config = &self.names.config;
         let batch = convert::batch(config, batch, &found.sets)?;
         let change = self.turn().await.change_resource_record_sets();

@@ -21,6 +21,7 @@ const TAIL: usize = 16 << 10;
 
 /// Bytes kept of an answer whose reply is needed.
 const WHOLE: usize = 1 << 20;
+const _: () = assert!(WHOLE >= MAX_REPLY + TAIL, "the longest reply can be collected");
 
 /// Bytes searched for the id of a response.
 const HEAD: usize = 1 << 10;
@@ -77,6 +78,7 @@ impl Json {
         }
         let from = if self.whole { 0 } else { chunk.len().saturating_sub(TAIL) };
         self.kept.extend_from_slice(&chunk[from..]);
+        assert!(self.kept.len() <= limit, "of an answer, no more than the limit is kept");
     }
 
     pub(super) fn finish(self) -> Summary {

@@ -45,6 +45,8 @@ impl<'a> RareMembers<'a> {
     /// The members in an event. Events come in their order.
     pub(super) fn within(&mut self, event: Range<usize>) -> Found {
         let bytes = self.bytes;
+        let is_inside = event.start <= event.end && event.end <= bytes.len();
+        assert!(is_inside, "an event is a part of the bytes that are searched");
         Found {
             usage: self.usage.is_within(&USAGE, bytes, &event),
             timings: self.timings.is_within(&TIMINGS, bytes, &event),

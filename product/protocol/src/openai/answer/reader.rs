@@ -10,6 +10,7 @@ use super::reply::{Reply, string_after};
 use super::sse::{self, Event};
 use crate::openai::endpoint::Endpoint;
 use crate::openai::raw::{Object, owned};
+use crate::openai::splice::range;
 use crate::openai::usage::Gathered;
 
 static TIMINGS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"timings\""));
@@ -178,8 +179,7 @@ fn kind<'a>(name: &'a [u8], data: &'a [u8]) -> &'a [u8] {
 /// The range of the member `key` whose value is the slice `value` of `json`, with its comma. `None`
 /// if the key is spelled in another way.
 pub(in crate::openai) fn member(json: &str, value: &str, key: &str) -> Option<Range<usize>> {
-    let start = value.as_ptr() as usize - json.as_ptr() as usize;
-    let end = start + value.len();
+    let Range { start, end } = range(json, value);
     let before = json[..start].trim_ascii_end().strip_suffix(':')?.trim_ascii_end();
     let before = before.strip_suffix(key)?;
     if let Some(rest) = before.trim_ascii_end().strip_suffix(',') {

@@ -18,6 +18,7 @@ use memchr::{memchr2, memchr3};
 use super::sse;
 use crate::openai::endpoint::Endpoint;
 use crate::openai::raw::Object;
+use crate::openai::splice::range;
 
 const KEY: &[u8] = b"model";
 static MODEL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"model\""));
@@ -38,8 +39,8 @@ pub(super) fn place(endpoint: Endpoint, event: &[u8]) -> Option<Range<usize>> {
         _ => json,
     };
     let model = Object::parse(&CHUNK, inner).ok()?[0]?.get();
-    let start = at + (model.as_ptr() as usize - json.as_ptr() as usize);
-    model.starts_with('"').then(|| start..start + model.len())
+    let Range { start, end } = range(json, model);
+    model.starts_with('"').then(|| at + start..at + end)
 }
 
 /// Replaces the model's name in one JSON object, cut into chunks anywhere.
@@ -73,6 +74,7 @@ enum State {
 
 impl Rename {
     pub(super) fn new(name: Bytes) -> Rename {
+        assert_eq!(name.first(), Some(&b'"'), "the name replaces a JSON string");
         Rename { name, depth: 0, state: State::Outside }
     }
 
@@ -86,6 +88,8 @@ impl Rename {
         }
         while at < chunk.len() && !matches!(self.state, State::Done) {
             let (before, next) = (self.state, self.step(&chunk, at));
+            let is_read = next > at || matches!(before, State::Key(_));
+            assert!(is_read && next <= chunk.len(), "each step reads a part of the chunk");
             match (before, self.state) {
                 (State::Value { .. }, State::Done) => from = next,
                 (State::AfterColon, State::Value { .. }) => {
@@ -107,7 +111,8 @@ impl Rename {
         }
     }
 
-    /// Reads on from `at`, at least one byte; returns the place after what it has read.
+    /// Reads on from `at`, at least one byte unless it leaves the key; returns the place after what
+    /// it has read.
     fn step(&mut self, bytes: &[u8], at: usize) -> usize {
         let rest = &bytes[at..];
         let byte = rest[0];

@@ -54,6 +54,8 @@ impl Stream {
     pub(super) fn feed(&mut self, chunk: Bytes) -> Feed {
         let (first, ended) = (self.reader.first, self.reader.ended);
         let pass = if self.carry.is_empty() { self.aligned(chunk) } else { self.joined(chunk) };
+        assert!(self.carry.len() <= MAX_EVENT, "an event that is too long is not kept");
+        assert!(self.passed <= self.carry.len(), "bytes that were forwarded are still kept");
         Feed { pass, first_token: self.reader.first && !first, ended: self.reader.ended && !ended }
     }
 
@@ -90,6 +92,7 @@ impl Stream {
     /// Reads the complete events of `bytes`, collects the edits and returns the start of the
     /// incomplete event. The first `scanned` bytes contain no end of an event.
     fn events(&mut self, bytes: &[u8], mut scanned: usize, edits: &mut Vec<Edit>) -> usize {
+        assert!(scanned <= bytes.len(), "what was scanned before is a part of the bytes");
         let mut start = 0;
         let mut awaiting = None;
         let mut rare = RareMembers::new(bytes);

@@ -22,7 +22,7 @@ use crate::openai::body::Body;
 use crate::openai::endpoint::Endpoint;
 use crate::openai::raw::{elements, kind, owned};
 use crate::openai::salt::SaltPlace;
-use crate::openai::splice::offset;
+use crate::openai::splice::range;
 
 /// Fields that mean the same in a continuation request.
 const GOES_ON: [&str; 35] = [
@@ -175,8 +175,7 @@ fn asking(endpoint: Endpoint, body: Bytes, ask: Ask<'_>) -> Result<Continued, Lo
 
 /// The range in `json` of a value that borrows from it.
 fn at(json: &str, raw: &RawValue) -> Range<usize> {
-    let start = offset(json, raw);
-    start..start + raw.get().len()
+    range(json, raw.get())
 }
 
 fn edited(json: &str, mut edits: Edits) -> Bytes {

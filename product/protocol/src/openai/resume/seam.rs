@@ -11,6 +11,7 @@ use super::Counts;
 use super::chunk::Chunk;
 use super::members::Members;
 use crate::openai::answer::member;
+use crate::openai::splice::range;
 
 /// Members with the same value in all chunks of an answer.
 const NAMES: [&str; 4] = ["id", "created", "model", "system_fingerprint"];
@@ -66,8 +67,8 @@ pub(super) fn edits(chunk: &Chunk<'_>, seam: Seam<'_>, data_at: Option<usize>) -
     // Data of several lines, which no engine sends, is not edited in place.
     let Some(data_at) = data_at else { return Edits::Replace(edits) };
     let at = |raw: &str| {
-        let start = data_at + (raw.as_ptr() as usize - chunk.json.as_ptr() as usize);
-        start..start + raw.len()
+        let Range { start, end } = range(chunk.json, raw);
+        data_at + start..data_at + end
     };
     if let Some(head) = seam.head {
         for (name, first) in NAMES.iter().zip(&head.0) {
