@@ -41,7 +41,9 @@ impl<T> Carrier for Fabric<T> {
 
     fn ended(&mut self, now: Time) -> Option<(FlowId, T)> {
         let flow = self.network.ended(now)?;
-        self.flows.take(flow.0).map(|purpose| (flow, purpose))
+        let purpose = self.flows.take(flow.0);
+        assert!(purpose.is_some(), "{flow} ended, and has no purpose");
+        purpose.map(|purpose| (flow, purpose))
     }
 
     fn settle(&mut self, now: Time) {

@@ -35,9 +35,9 @@ pub(crate) struct Gateway {
     /// The time of the latest timer event entered.
     pub(crate) farthest: Time,
     /// The replicas it knows: indices into the world's list, by the gateway's own id.
-    pub(crate) knows: Vec<Option<u32>>,
+    knows: Vec<Option<u32>>,
     /// Its peers: indices into the world's list, by the gateway's own id.
-    pub(crate) peers: Vec<u16>,
+    peers: Vec<u16>,
     /// Digests sent, and when the newest was sent.
     pub(crate) told_digests: u64,
     pub(crate) told_at: Time,
@@ -110,6 +110,31 @@ impl Gateway {
         Some(ReplicaId(at as u16))
     }
 
+    /// The replica of its own id, by the world's list.
+    pub(crate) fn replica_of(&self, id: ReplicaId) -> Option<u32> {
+        self.knows.get(id.index()).copied().flatten()
+    }
+
+    /// The replicas it knows: indices into the world's list, by the gateway's own id.
+    pub(crate) fn knows(&self) -> &[Option<u32>] {
+        &self.knows
+    }
+
+    /// Its peers: indices into the world's list, by the gateway's own id.
+    pub(crate) fn peers(&self) -> &[u16] {
+        &self.peers
+    }
+
+    /// The peer of its own id, by the world's list.
+    pub(crate) fn peer_of(&self, id: PeerId) -> Option<u16> {
+        self.peers.get(id.index()).copied()
+    }
+
+    /// Forgets its peers, before it meets them again.
+    pub(crate) fn leave_peers(&mut self) {
+        self.peers.clear();
+    }
+
     /// Adds a replica.
     pub(crate) fn learn(
         &mut self,
@@ -122,6 +147,7 @@ impl Gateway {
             return;
         }
         let free = self.knows.iter().position(Option::is_none).unwrap_or(self.knows.len());
+        assert!(free < usize::from(MOST_REPLICA_IDS), "a gateway has {free} replicas");
         if free == self.knows.len() {
             self.knows.push(None);
         }
@@ -155,6 +181,7 @@ impl Gateway {
 
     /// Adds a peer.
     pub(crate) fn meet(&mut self, now: Time, peer: u16, rtt: Duration, near: bool) {
+        assert!(!self.peers.contains(&peer), "gateway {peer} is a peer already");
         let id = PeerId(self.peers.len() as u16);
         self.peers.push(peer);
         let spec = PeerSpec { rtt, near, name_hash: mix(0x5045_4552, u64::from(peer)) };

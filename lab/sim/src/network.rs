@@ -25,7 +25,9 @@ pub(crate) struct Network {
 
 impl Network {
     pub(crate) fn new(wan: Wan, seed: u64) -> Network {
-        let links = wan.rtt_ms.len() * wan.rtt_ms.len();
+        let regions = wan.rtt_ms.len();
+        assert!(wan.rtt_ms.iter().all(|row| row.len() == regions), "an RTT between all regions");
+        let links = regions * regions;
         let (cut, slow) = (vec![false; links], vec![Duration::ZERO; links]);
         Network { wan, seed: mix(seed, 0x4E45_5457), cut, any_cut: false, slow }
     }

@@ -18,6 +18,8 @@ pub(crate) struct EventQueue<E> {
     heap: BinaryHeap<Reverse<(Time, u64, u32)>>,
     events: Rows<E>,
     sequence: u64,
+    /// When the newest event happened that was taken out.
+    last: Time,
     /// Times are rounded up to whole ticks of this many ns; 1 leaves them unchanged.
     tick: u64,
 }
@@ -26,7 +28,8 @@ impl<E> EventQueue<E> {
     /// A queue whose events happen on whole ticks; a tick of zero leaves times unchanged.
     pub(crate) fn new(tick: Duration) -> EventQueue<E> {
         let tick = (tick.as_nanos() as u64).max(1);
-        EventQueue { heap: BinaryHeap::new(), events: Rows::default(), sequence: 0, tick }
+        let (heap, events) = (BinaryHeap::new(), Rows::default());
+        EventQueue { heap, events, sequence: 0, last: Time::ZERO, tick }
     }
 
     /// The first tick that is not before `at`.
@@ -41,6 +44,7 @@ impl<E> EventQueue<E> {
     pub(crate) fn push(&mut self, at: Time, event: E) {
         self.sequence += 1;
         let at = self.rounded(at);
+        assert!(at >= self.last, "an event at {at:?} is entered after {:?}", self.last);
         self.heap.push(Reverse((at, self.sequence, self.events.enter(event))));
     }
 
@@ -52,7 +56,8 @@ impl<E> EventQueue<E> {
     /// The next event, if it happens by `now`.
     pub(crate) fn pop_by(&mut self, now: Time) -> Option<E> {
         let next = self.heap.peek_mut().filter(|next| next.0.0 <= now)?;
-        let Reverse((_, _, row)) = PeekMut::pop(next);
+        let Reverse((at, _, row)) = PeekMut::pop(next);
+        self.last = at;
         self.events.take(row)
     }
 }
@@ -73,6 +78,16 @@ mod tests {
         assert_eq!(queue.next(), Some(Time::from_millis(5)));
         let order: String = std::iter::from_fn(|| queue.pop_by(Time::MAX)).collect();
         assert_eq!(order, "ac");
+    }
+
+    // No event is entered before one that has happened.
+    #[test]
+    #[should_panic(expected = "is entered after")]
+    fn time_does_not_run_backwards() {
+        let mut queue = EventQueue::new(Duration::ZERO);
+        queue.push(Time::from_millis(5), 'a');
+        queue.pop_by(Time::MAX);
+        queue.push(Time::from_millis(4), 'b');
     }
 
     // With a tick, an event between two ticks happens at the later one.

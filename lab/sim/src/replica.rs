@@ -91,6 +91,7 @@ impl Replica {
     /// Records the report to probes from `now` on. True if it may open the replica to requests.
     pub(crate) fn remember(&mut self, now: Time) -> bool {
         let load = self.answers().then(|| self.load());
+        assert!(now >= self.changed(), "a report of {now:?}, after {:?}", self.changed());
         let before = self.history.back().map(|(_, newest)| *newest);
         if before == Some(load) {
             return false;

@@ -23,7 +23,8 @@ impl<T> Rows<T> {
             self.rows.push(None);
             self.rows.len() as u32 - 1
         });
-        self.rows[row as usize] = Some(value);
+        let free = self.rows[row as usize].replace(value);
+        assert!(free.is_none(), "row {row} is free, and has a value");
         row
     }
 

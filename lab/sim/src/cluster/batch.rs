@@ -90,6 +90,7 @@ impl Running {
     /// Advances to the next chunks and returns the members that have been computed.
     pub(crate) fn next_generation(&mut self, pool: &Pool) -> Vec<Member> {
         self.generation += 1;
+        assert!(self.generation < self.generations, "a batch has {} chunks", self.generations);
         let all = std::mem::take(&mut self.members);
         let left = |member: &Member| self.chunk(member, pool.batch_tokens).1 > 0;
         let (members, over) = all.into_iter().partition(left);
@@ -127,6 +128,7 @@ impl Forming<'_> {
         let mut members: Vec<Member> = Vec::new();
         while let Some(&number) = queue.front() {
             let member = self.member(number, request(number), &load);
+            assert!(member.matched <= member.tokens, "request {number} matches more than it has");
             let new = member.tokens - member.matched;
             let of = &mut load[member.rank as usize];
             if *of > 0 && of.saturating_add(new) > self.pool.batch_tokens {

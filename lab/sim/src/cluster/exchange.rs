@@ -45,6 +45,7 @@ impl Routing {
                 });
                 let drawn: Vec<f64> = drawn.collect();
                 let sum: f64 = drawn.iter().sum();
+                assert!(sum > 0.0, "the experts of a layer have no load");
                 drawn.into_iter().map(|weight| weight / sum).collect()
             })
             .collect();

@@ -246,17 +246,23 @@ impl run::World for GivenWorld<'_> {
         if carried.stage.is_early() {
             let early = &mut self.batches[batch as usize].early;
             let left = early.get_mut(&carried.layer).expect("an early flow is counted");
+            assert!(*left > 0, "layer {} of batch {batch} has no early flow left", carried.layer);
             *left -= 1;
             if *left == 0 {
                 early.remove(&carried.layer);
             }
             self.compute(now, batch);
         }
+        assert!(self.left[request as usize] > 0, "flow {nth} of request {request} ends twice");
         self.left[request as usize] -= 1;
         if self.left[request as usize] == 0 {
             self.wires.tell(now, &Input::Ended(RequestId(u64::from(request))));
         }
         for other in std::mem::take(&mut self.next[nth as usize]) {
+            assert!(
+                self.waits[other as usize] > 0,
+                "flow {other} waits for none, and not for {nth}"
+            );
             self.waits[other as usize] -= 1;
             if self.waits[other as usize] == 0 {
                 let next = &self.given.flows[other as usize];

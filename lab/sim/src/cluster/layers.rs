@@ -61,6 +61,7 @@ impl World<'_> {
         let of = self.pool(row).kv_layers;
         let running = self.running(row);
         let left = &mut running.fetching[usize::from(layer / of)];
+        assert!(*left > 0, "request {request} gets more parts of layer {layer} than it fetches");
         *left -= 1;
         let waits = running.phase == Phase::Fetch && running.waits > 0;
         if waits && layer / of == running.layer / of && *left == 0 {
@@ -136,6 +137,7 @@ impl World<'_> {
     /// One of the events that the phase waits for; the last one starts the next phase.
     pub(crate) fn one_less(&mut self, now: Time, row: u32) {
         let running = self.running(row);
+        assert!(running.waits > 0, "a phase of batch {row} waits for nothing, and it happens");
         running.waits -= 1;
         if running.waits > 0 {
             return;

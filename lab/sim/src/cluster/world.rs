@@ -186,6 +186,10 @@ impl<'a> World<'a> {
     /// A prompt is computed: others can fetch its KV, and its first token waits for the handoff.
     pub(crate) fn computed(&mut self, now: Time, row: u32, member: &Member) {
         let at = &mut self.replicas[row as usize];
+        assert!(
+            at.outstanding >= u64::from(member.tokens),
+            "a prompt is computed that did not wait"
+        );
         at.outstanding -= u64::from(member.tokens);
         let holder = Holder { replica: at.nth, rank: member.rank };
         let skip = if at.pool.keep { 0 } else { member.matched };
@@ -247,6 +251,8 @@ impl run::World for World<'_> {
             Stage::Collective => self.one_less(now, carried.owner),
             Stage::Reuse => self.fetched(now, carried.owner, carried.layer),
             Stage::Handoff => {
+                let handing = self.requests[carried.owner as usize].handing;
+                assert!(handing > 0, "request {} is handed over twice", carried.owner);
                 self.requests[carried.owner as usize].handing -= 1;
                 self.maybe_over(now, carried.owner);
             }

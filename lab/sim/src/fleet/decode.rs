@@ -110,6 +110,10 @@ impl Decode {
     fn make_room(&mut self, lane: usize, instance: &Instance, requests: &[Request]) {
         while !self.fits(0, instance) && self.running() > 1 {
             let Some(mut last) = self.lanes[lane].running.pop() else { return };
+            assert!(
+                self.held >= u64::from(last.kv(requests)),
+                "a lane holds more KV than there is"
+            );
             self.held -= u64::from(last.kv(requests));
             last.lost = true;
             self.waiting.push_front(last);
@@ -128,6 +132,7 @@ impl Decode {
     /// Ends a lane's step: every request has one token more, and some have their last.
     pub(super) fn stepped(&mut self, lane: usize, requests: &[Request]) -> Vec<usize> {
         let lane = &mut self.lanes[lane];
+        assert!(lane.busy, "a lane ends a step that it did not start");
         lane.busy = false;
         lane.running.iter_mut().for_each(|one| one.done += 1);
         self.held += lane.running.len() as u64;
@@ -140,6 +145,7 @@ impl Decode {
             }
             more
         });
+        assert!(self.outstanding >= over.len(), "{} requests end, more than there are", over.len());
         self.outstanding -= over.len();
         over
     }

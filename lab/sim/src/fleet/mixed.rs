@@ -115,7 +115,9 @@ impl Mixed {
 
     fn preempt(&mut self, lane: usize) {
         let Some(last) = self.lanes[lane].running.pop() else { return };
-        self.held -= u64::from(last.computed + last.taken);
+        let kv = u64::from(last.computed + last.taken);
+        assert!(self.held >= kv, "a lane gives up {kv} tokens of KV, of {}", self.held);
+        self.held -= kv;
         self.waiting.push_front(One { computed: 0, taken: 0, ..last });
     }
 
@@ -163,6 +165,7 @@ impl Mixed {
         requests: &[Request],
     ) -> (Vec<usize>, Vec<usize>) {
         let lane = &mut self.lanes[lane];
+        assert!(lane.busy, "a lane ends a step that it did not start");
         lane.busy = false;
         let (mut first, mut over) = (Vec::new(), Vec::new());
         let held = &mut self.held;
@@ -183,6 +186,7 @@ impl Mixed {
             }
             more
         });
+        assert!(self.outstanding >= over.len(), "{} requests end, more than there are", over.len());
         self.outstanding -= over.len();
         (first, over)
     }

@@ -69,6 +69,7 @@ impl Stages {
     /// The stage becomes free; returns the pass that starts now.
     pub(super) fn leave(&mut self, stage: usize) -> Option<u32> {
         let one = &mut self.0[stage];
+        assert!(one.busy, "a pass leaves stage {stage}, which is free");
         let next = one.queue.pop_front();
         one.busy = next.is_some();
         next

@@ -61,6 +61,7 @@ impl<T> Carrier for Wires<T> {
             let flow = self.fabric.ended(now).map(|(_, id)| id);
             let id = flow.or_else(|| self.timers.pop_by(now))?;
             let transfer = self.transfers.get_mut(id).expect("a transfer ends with its last part");
+            assert!(transfer.open > 0, "transfer {id} has more ends than parts");
             transfer.open -= 1;
             if transfer.open == 0 {
                 return self.transfers.take(id).map(|transfer| transfer.then);

@@ -247,6 +247,7 @@ impl<'a> World<'a> {
     /// One of the events that a request's KV waits for.
     fn arrived(&mut self, now: Time, request: usize) {
         let flight = &mut self.flights[request];
+        assert!(flight.missing > 0, "request {request} has its first token twice");
         flight.missing -= 1;
         if flight.missing > 0 {
             return;
@@ -256,6 +257,10 @@ impl<'a> World<'a> {
         let asked = self.setup.requests[request];
         flight.record.ttft = Some(now.since(asked.at).as_secs_f64());
         if asked.output < 2 {
+            assert!(
+                self.decode[to].outstanding > 0,
+                "request {request} leaves a decode without any"
+            );
             self.decode[to].outstanding -= 1;
             return self.finished(now, request);
         }

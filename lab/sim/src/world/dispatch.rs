@@ -96,12 +96,12 @@ impl World {
     }
 
     fn peer_at(&self, gateway: u16, id: PeerId) -> Option<u16> {
-        self.gateways[usize::from(gateway)].peers.get(id.index()).copied()
+        self.gateways[usize::from(gateway)].peer_of(id)
     }
 
     fn dispatch(&mut self, gateway: u16, id: RequestId, own: ReplicaId, matched: u32) {
         let now = self.now;
-        let known = self.gateways[usize::from(gateway)].knows.get(own.index()).copied().flatten();
+        let known = self.gateways[usize::from(gateway)].replica_of(own);
         let Some(replica) = known else {
             self.violated(format!("{id} was dispatched to {own}, which is not a replica"));
             return;
@@ -224,7 +224,7 @@ impl World {
 
     fn send_probe(&mut self, gateway: u16, id: ReplicaId) {
         let asked = self.now;
-        let known = self.gateways[usize::from(gateway)].knows.get(id.index()).copied().flatten();
+        let known = self.gateways[usize::from(gateway)].replica_of(id);
         let Some(replica) = known else { return };
         let (from, to) = (self.region_of(gateway), self.replicas[replica as usize].hardware.region);
         self.report.probes[usize::from(from != to)] += u64::from(self.counts(asked));
@@ -238,7 +238,7 @@ impl World {
     }
 
     pub(super) fn probe(&mut self, gateway: u16, id: ReplicaId, asked: Time) {
-        let known = self.gateways[usize::from(gateway)].knows.get(id.index()).copied().flatten();
+        let known = self.gateways[usize::from(gateway)].replica_of(id);
         let Some(replica) = known else { return };
         if self.replicas[replica as usize].answers() {
             self.turn_at_once(replica);
@@ -257,7 +257,7 @@ impl World {
 
     pub(super) fn report(&mut self, gateway: u16, id: ReplicaId, asked: Time, load: Option<Load>) {
         let there = &self.gateways[usize::from(gateway)];
-        if !there.up || there.knows.get(id.index()).copied().flatten().is_none() {
+        if !there.up || there.replica_of(id).is_none() {
             return;
         }
         match load {

@@ -44,7 +44,7 @@ impl World {
             return;
         }
         let own = self.gateways[usize::from(to)].region;
-        for from in self.gateways[usize::from(to)].peers.clone() {
+        for from in self.gateways[usize::from(to)].peers().to_vec() {
             let there = &mut self.gateways[usize::from(from)];
             if there.is_silent() || !self.network.passes(there.region, own) {
                 continue;

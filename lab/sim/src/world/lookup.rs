@@ -41,7 +41,7 @@ impl World {
             return;
         }
         self.catch_up_on_replicas(gateway);
-        for at in 0..self.gateways[usize::from(gateway)].peers.len() {
+        for at in 0..self.gateways[usize::from(gateway)].peers().len() {
             self.catch_up_on_peer(gateway, at);
         }
     }
@@ -51,11 +51,11 @@ impl World {
         if self.gateways[at].shown.is_quiet(self.now) {
             return;
         }
-        let count = self.gateways[at].knows.len();
+        let count = self.gateways[at].knows().len();
         self.gateways[at].shown.resize(count);
         let mut soonest = Time::MAX;
         for own in 0..count {
-            let Some(replica) = self.gateways[at].knows[own] else { continue };
+            let Some(replica) = self.gateways[at].knows()[own] else { continue };
             if self.now >= self.gateways[at].shown.replica(own).next() {
                 self.show_report(at, own, replica);
             }
@@ -102,7 +102,7 @@ impl World {
 
     fn catch_up_on_peer(&mut self, gateway: u16, at: usize) {
         let to = usize::from(gateway);
-        let from = self.gateways[to].peers[at];
+        let from = self.gateways[to].peers()[at];
         let version = self.gateways[usize::from(from)].offer.version();
         if self.gateways[to].shown.is_quiet_about(at, version, self.now) {
             return;
@@ -187,8 +187,8 @@ impl World {
         let room = held == 0 || here.machine.anybody_open();
         let before = here.offer.will_tell(held, room);
         if room && (!before.1 || held < before.0) {
-            for at in 0..self.gateways[usize::from(gateway)].peers.len() {
-                self.wake_for_news(self.gateways[usize::from(gateway)].peers[at]);
+            for at in 0..self.gateways[usize::from(gateway)].peers().len() {
+                self.wake_for_news(self.gateways[usize::from(gateway)].peers()[at]);
             }
         }
     }
@@ -208,11 +208,11 @@ impl World {
     /// When the next message arrives, of `any` kind or of those that may show free capacity.
     fn next_news(&self, gateway: u16, any: bool) -> Option<Time> {
         let here = &self.gateways[usize::from(gateway)];
-        let reports = here.knows.iter().enumerate().filter_map(|(own, known)| {
+        let reports = here.knows().iter().enumerate().filter_map(|(own, known)| {
             let replica = &self.replicas[(*known)? as usize];
             self.next_report(here, own, replica, any)
         });
-        let digests = here.peers.iter().enumerate();
+        let digests = here.peers().iter().enumerate();
         let digests = digests.filter_map(|(at, peer)| self.next_digest(here, at, *peer, any));
         reports.chain(digests).min()
     }

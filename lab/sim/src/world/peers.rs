@@ -45,8 +45,8 @@ impl World {
         there.told_at = now;
         let (number, region) = (there.told_digests, there.region);
         let digest = Arc::new(there.machine.digest());
-        for at in 0..self.gateways[usize::from(gateway)].peers.len() {
-            let to = self.gateways[usize::from(gateway)].peers[at];
+        for at in 0..self.gateways[usize::from(gateway)].peers().len() {
+            let to = self.gateways[usize::from(gateway)].peers()[at];
             let there = self.gateways[usize::from(to)].region;
             if !self.network.passes(region, there) {
                 continue;

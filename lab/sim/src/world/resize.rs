@@ -56,6 +56,7 @@ impl World {
         replica.since = None;
         self.changes.push(Change::new(&replica));
         self.replicas.push(replica);
+        assert_eq!(self.changes.len(), self.replicas.len(), "each replica has reports");
         self.legs.add(&hardware);
         self.queue.push(self.now + after, Event::Provisioned { replica: at as u32 });
     }

@@ -240,7 +240,7 @@ impl World {
 
     /// Requests do not wait for a replica that is down.
     fn went_down(&mut self, gateway: u16, own: ReplicaId) {
-        let known = self.gateways[usize::from(gateway)].knows.get(own.index()).copied().flatten();
+        let known = self.gateways[usize::from(gateway)].replica_of(own);
         let Some(replica) = known else { return };
         // A held request was there with an earlier attempt.
         let here = |f: &crate::flight::Flight| {

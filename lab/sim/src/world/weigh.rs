@@ -36,7 +36,7 @@ impl World {
     pub(super) fn check_index(&mut self, gateway: u16) {
         let there = &self.gateways[usize::from(gateway)];
         let wrong: Vec<String> =
-            (0..there.knows.len()).filter_map(|at| self.overclaimed(there, at)).collect();
+            (0..there.knows().len()).filter_map(|at| self.overclaimed(there, at)).collect();
         for what in wrong {
             self.violated(format!("gateway {gateway} {what}"));
         }
@@ -45,7 +45,7 @@ impl World {
     fn overclaimed(&self, gateway: &Gateway, at: usize) -> Option<String> {
         let id = ReplicaId(at as u16);
         let held = gateway.machine.index()?.held_by(id.0);
-        let Some(replica) = gateway.knows[at] else {
+        let Some(replica) = gateway.knows()[at] else {
             return (held > 0).then(|| format!("remembers {held} blocks of {id}, which left"));
         };
         let most = crate::gateway::most_blocks(&self.system, &self.replicas[replica as usize])?;

@@ -67,6 +67,7 @@ impl Wires {
     pub(super) fn permitted(&mut self, now: Time, row: u32, bytes: u32) {
         let carried = self.row(row);
         carried.permitted += u64::from(bytes);
+        assert!(carried.permitted <= carried.bytes, "flow {row} may send more than it has");
         let place = carried.place.expect("a flow is placed when it is submitted");
         let (path, nth) = (carried.path, carried.nth_flow);
         let demand = Demand {

@@ -17,9 +17,7 @@ impl World {
         (from, to): (ReplicaId, ReplicaId),
         matched: u32,
     ) {
-        let known = |own: ReplicaId| {
-            self.gateways[usize::from(gateway)].knows.get(own.index()).copied().flatten()
-        };
+        let known = |own: ReplicaId| self.gateways[usize::from(gateway)].replica_of(own);
         let (Some(from), Some(to)) = (known(from), known(to)) else {
             self.violated(format!("{id} was dispatched to {from} and {to}: one is no replica"));
             return;
@@ -117,7 +115,7 @@ impl World {
                 && known.answers()
         };
         let passes = self.network.passes(here.region, region);
-        if !passes || !here.knows.iter().flatten().any(alike) {
+        if !passes || !here.knows().iter().flatten().any(alike) {
             return;
         }
         let delay = self.one_way(name, here.region, region) + self.one_way(name, region, region);
