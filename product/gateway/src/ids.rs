@@ -57,6 +57,7 @@ impl Ids {
             chosen.pop_front();
         }
         chosen.push_back((hash, id));
+        assert!(chosen.len() <= MOST, "the ids of clients are forgotten in time");
     }
 
     /// The newest request that a client knows as `shown`.

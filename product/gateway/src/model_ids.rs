@@ -36,6 +36,7 @@ impl ModelIds {
             return None;
         };
         models.insert(name.to_owned(), id);
+        assert_eq!(models.len(), usize::from(id.0) + 1, "two models have one number");
         Some(id)
     }
 }

@@ -31,6 +31,13 @@ impl State {
         self.other.as_ref().unwrap_or(&self.config.policy)
     }
 
+    /// A state that may be kept: a policy that is the file's follows the file.
+    fn settled(self) -> State {
+        let other = self.other.as_ref();
+        assert!(other != Some(&self.config.policy), "the file's policy would not follow the file");
+        self
+    }
+
     /// The machine's settings with the policy in force, and without a shadow.
     fn routing(&self) -> Result<Routing, ConfigError> {
         Config { policy: self.policy().clone(), shadow: None, ..self.config.clone() }.routing()
@@ -65,7 +72,7 @@ impl PolicyNow {
         }
         let next = State { config: state.config.clone(), other };
         self.switch(state.policy(), &next)?;
-        *state = next;
+        *state = next.settled();
         Ok(())
     }
 
@@ -85,7 +92,7 @@ impl PolicyNow {
         } else if before.shadow != config.shadow {
             self.shadow_by(&next)?;
         }
-        *state = next;
+        *state = next.settled();
         Ok(())
     }
 

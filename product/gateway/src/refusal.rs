@@ -47,6 +47,8 @@ impl Refusal {
         code: &'static str,
         message: impl Into<Cow<'static, str>>,
     ) -> Refusal {
+        let is_error = status.is_client_error() || status.is_server_error();
+        assert!(is_error, "a client would take a refusal with status {status} for an answer");
         Refusal {
             status,
             code,

@@ -34,6 +34,8 @@ pub(crate) struct Settings {
 impl Settings {
     pub(crate) fn new(config: &Config) -> Settings {
         let header = |name: &String| name.parse().ok();
+        let kv_fresh = config.kv_lease.0 / 2;
+        assert!(kv_fresh <= config.kv_lease.0, "KV is another prompt's after its lease");
         Settings {
             region: config.region.clone(),
             paths: config.paths.clone(),
@@ -42,7 +44,7 @@ impl Settings {
             key_headers: config.keys.headers.iter().filter_map(header).collect(),
             tenant_header: header(&config.keys.tenant_header),
             timeouts: config.timeouts,
-            kv_fresh: config.kv_lease.0 / 2,
+            kv_fresh,
             resume: config.resume,
             head_bytes: config.limits.headers.bytes(),
             body_bytes: config.limits.body.0,

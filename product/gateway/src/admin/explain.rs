@@ -46,6 +46,7 @@ impl Explain {
         if rules.len() > MOST {
             rules.pop_first();
         }
+        assert!(rules.len() <= MOST, "the rules of old requests are forgotten");
     }
 
     /// The names of the residency rules that name a request.

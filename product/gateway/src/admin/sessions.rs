@@ -76,6 +76,7 @@ impl Sessions {
             oldest.map(|id| inner.sessions.remove(&id));
         }
         inner.sessions.insert(hashed(id.as_bytes()), session.clone());
+        assert!(inner.sessions.len() <= MOST, "sessions end in time");
         Some((id, session))
     }
 
@@ -119,6 +120,7 @@ impl Inner {
             oldest.map(|at| self.failed.remove(&at));
         }
         self.failed.entry(address).or_insert(Failed { count: 0, since: now }).count += 1;
+        assert!(self.failed.len() <= MOST_ADDRESSES, "addresses are forgotten in time");
     }
 }
 

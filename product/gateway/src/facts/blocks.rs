@@ -47,6 +47,7 @@ impl Spans {
 
     /// Prompts that arrive from now on have blocks of this many tokens.
     pub(crate) fn cut_at(&self, block_tokens: u32) {
+        assert!(block_tokens > 0, "a block of the journal has tokens");
         self.block_tokens.store(block_tokens, Ordering::Relaxed);
     }
 
@@ -69,6 +70,7 @@ impl Spans {
         }
         let ratio = (f64::from(tokens) / bytes as f64).clamp(0.05, 1.5);
         let span = (f64::from(SPAN_TOKENS) / ratio) as u32;
+        assert!(span > 0, "0 stands for a span that is not known");
         // Another prompt may have been first.
         let slot = self.slot(model);
         let _ = slot.compare_exchange(0, span, Ordering::Relaxed, Ordering::Relaxed);

@@ -105,6 +105,8 @@ impl Hops {
 
     /// An attempt begins.
     pub(crate) fn begin(&mut self, to: To) {
+        let ended = self.attempts.last().is_none_or(|hop| hop.ended.is_some());
+        assert!(ended, "an attempt begins, and the one before has no end");
         // Most requests have one.
         self.attempts.reserve_exact(1);
         self.attempts.push(Hop {
@@ -140,6 +142,7 @@ impl Hops {
 
 /// The number of an attempt's span.
 pub(crate) fn span_number(attempt: usize, span: u64) -> u64 {
+    assert!(span < SPANS, "span {span} would have the number of another attempt's");
     (attempt as u64 + 1) * SPANS + span
 }
 

@@ -162,6 +162,7 @@ impl Record {
 
     /// The request waits for a decision.
     pub(crate) fn waits(&mut self) {
+        assert!(self.waits_since.is_none(), "a request waits for two decisions at a time");
         self.waits_since = Some(Instant::now());
     }
 

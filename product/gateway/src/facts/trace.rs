@@ -107,6 +107,7 @@ fn is_sampled(id: u128, share: f64) -> bool {
 }
 
 fn header(id: u128, span: u64, flags: u8) -> HeaderValue {
+    assert!(span != 0, "a span of zeros is none, and its receiver would start another trace");
     let text = format!("00-{id:032x}-{span:016x}-{flags:02x}");
     HeaderValue::try_from(text).expect("hex digits and dashes are a header value")
 }

@@ -79,7 +79,9 @@ async fn read(
             }
         }
     }
-    Ok(Collected { bytes: whole.unwrap_or_else(|| buffer.freeze()), permits })
+    let bytes = whole.unwrap_or_else(|| buffer.freeze());
+    assert!(bytes.len() as u64 <= limit, "{} bytes passed a limit of {limit}", bytes.len());
+    Ok(Collected { bytes, permits })
 }
 
 /// A truncated body, or one with invalid chunks. hyper's description is not quoted: it may contain

@@ -88,7 +88,8 @@ pub(super) struct Served(Arc<Turn>);
 impl Drop for Served {
     fn drop(&mut self) {
         self.0.state.store(ANSWERED, Relaxed);
-        self.0.open.fetch_sub(1, Relaxed);
+        let before = self.0.open.fetch_sub(1, Relaxed);
+        assert!(before > 0, "more requests of a connection end than began");
     }
 }
 

@@ -53,6 +53,7 @@ pub(crate) struct Permit {
 impl Permit {
     /// Combines two permits, to be returned together.
     pub(crate) fn and(mut self, other: Permit) -> Permit {
+        assert!(self.with.is_none(), "a permit that is replaced comes back too early");
         self.with = Some(Box::new(other));
         self
     }
@@ -87,7 +88,8 @@ impl Bound {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.used.fetch_sub(self.amount, Ordering::Relaxed);
+        let before = self.used.fetch_sub(self.amount, Ordering::Relaxed);
+        assert!(before >= self.amount, "a permit for {} comes back to {before}", self.amount);
     }
 }
 

@@ -55,6 +55,7 @@ impl Opening {
         buf.put_slice(&self.bytes[..taken]);
         self.bytes.copy_within(taken..self.len, 0);
         self.len -= taken;
+        assert!(self.is_empty() || buf.remaining() == 0, "the socket is read before the opening");
     }
 }
 

@@ -41,6 +41,7 @@ impl Parts {
 
     /// The same, which notes in `taken` that it is being sent.
     pub(crate) fn noting(self, taken: Option<Taken>) -> Parts {
+        assert_eq!(self.next, 0, "the first byte may be sent already, and was not noted");
         Parts { taken, ..self }
     }
 
@@ -55,6 +56,7 @@ impl Parts {
 
     /// Bytes not sent yet.
     pub(crate) fn left(&self) -> u64 {
+        assert!(self.next <= self.parts.len(), "more parts are sent than there are");
         self.parts[self.next..].iter().map(|p| p.len() as u64).sum()
     }
 }

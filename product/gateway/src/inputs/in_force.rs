@@ -151,6 +151,9 @@ impl ConfigNow {
     }
 
     pub(crate) fn set(&self, next: Arc<InForce>) {
-        *self.0.write() = next;
+        let mut now = self.0.write();
+        let (before, after) = (&now.settings.region, &next.settings.region);
+        assert_eq!(before, after, "peers and records know a gateway by its region at the start");
+        *now = next;
     }
 }

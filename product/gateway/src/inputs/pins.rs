@@ -47,7 +47,8 @@ struct Inner {
 
 impl Inner {
     fn resize(&mut self, tenant: u64, before: usize, after: usize) {
-        self.sizes.remove(&(before, tenant));
+        let was_there = self.sizes.remove(&(before, tenant));
+        assert_eq!(was_there, before > 0, "a tenant with {before} responses is listed by them");
         if after > 0 {
             self.sizes.insert((after, tenant));
         }
@@ -55,6 +56,7 @@ impl Inner {
 
     fn forget_one(&mut self) {
         let Some((size, tenant)) = self.sizes.last().copied() else { return };
+        assert!(size > 0, "a tenant without responses is not listed");
         let Some(order) = self.tenants.get_mut(&tenant) else { return };
         if let Some(response) = order.pop_front() {
             self.homes.remove(&response);
@@ -88,6 +90,7 @@ impl Pins {
         if inner.homes.len() > MOST {
             inner.forget_one();
         }
+        assert!(inner.homes.len() <= MOST, "{} responses are remembered", inner.homes.len());
         true
     }
 

@@ -115,7 +115,7 @@ impl Driver {
         let now = self.clock.now();
         inner.routing.handle(now, input);
         let none = inner.carry_out(None);
-        debug_assert!(none.is_none());
+        assert!(none.is_none(), "an event of no request decided about one: {none:?}");
         self.rearm(inner);
     }
 
@@ -127,7 +127,8 @@ impl Driver {
             Some(decision) => Verdict::Now(decision),
             None => {
                 let (tx, rx) = oneshot::channel();
-                inner.waiters.insert(id, tx);
+                let before = inner.waiters.insert(id, tx);
+                assert!(before.is_none(), "request {id:?} waits for two decisions");
                 Verdict::Later(rx)
             }
         }
@@ -180,7 +181,7 @@ impl Driver {
                 let mut inner = self.lock();
                 inner.routing.handle_timeout(self.clock.now());
                 let none = inner.carry_out(None);
-                debug_assert!(none.is_none());
+                assert!(none.is_none(), "the timer decided for a caller: {none:?}");
                 inner.armed = inner.routing.poll_timeout().unwrap_or(Time::MAX);
                 inner.armed
             };
@@ -234,6 +235,7 @@ impl Inner {
                 }
             };
             if own == Some(id) {
+                assert!(mine.is_none(), "two decisions about request {id:?} for one event");
                 mine = Some(decision);
             } else if let Some(waiter) = self.waiters.remove(&id) {
                 // The client may have just left; its ticket then informs the machine.

@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use meridian_base::PeerId;
+use meridian_config::MOST_PEERS;
 use tokio::sync::Notify;
 
 #[derive(Debug)]
@@ -24,6 +25,7 @@ struct Steal {
 impl Outbox {
     /// An outbox for `peers` peers.
     pub(crate) fn new(peers: usize) -> Outbox {
+        assert!(peers <= MOST_PEERS, "{peers} peers; sets of peers have {MOST_PEERS} bits");
         Outbox { changed: Notify::new(), peers: (0..peers).map(|_| Steal::default()).collect() }
     }
 

@@ -28,6 +28,7 @@ impl Ratios {
 
     pub(crate) fn get(&self, model: ModelId) -> f32 {
         let (tokens, bytes) = unpack(self.slot(model).load(Ordering::Relaxed));
+        assert!(tokens > 0.0 && bytes > 0.0, "no ratio of {tokens} tokens to {bytes} bytes");
         tokens / bytes
     }
 

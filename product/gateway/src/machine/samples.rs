@@ -22,6 +22,7 @@ impl Samples {
         }
         self.samples.push_back(sample);
         self.count += 1;
+        assert!(self.samples.len() <= WINDOW, "the window of samples grows");
     }
 
     /// Samples since the start.
@@ -31,6 +32,7 @@ impl Samples {
 
     /// The samples after the first `count`, as far as they are kept.
     pub(crate) fn since(&self, count: u64) -> Vec<f32> {
+        assert!(count <= self.count, "{count} samples were read of {}", self.count);
         let new = usize::try_from(self.count - count).unwrap_or(usize::MAX);
         let known = self.samples.len().saturating_sub(new);
         self.samples.range(known..).copied().collect()

@@ -89,6 +89,7 @@ impl Ticket {
         if let Some(ttft) = ttft {
             self.recording.first_token(ttft);
         }
+        assert!(self.sent, "a first token of a request of which no attempt was sent");
         self.mark(Mark::First, None);
         let mut inner = self.driver.lock();
         if let Some(ttft) = ttft {
@@ -140,6 +141,8 @@ impl Ticket {
         let prefix = &mut self.driver.lock().prefix;
         prefix.prompt_tokens += u64::from(prompt_tokens);
         prefix.matched_tokens += u64::from(matched_tokens.min(prompt_tokens));
+        let (matched, all) = (prefix.matched_tokens, prefix.prompt_tokens);
+        assert!(matched <= all, "{matched} tokens match of prompts that have {all}");
     }
 
     /// Reports an attempt that failed before a byte was sent: the machine decides again.
@@ -183,6 +186,7 @@ impl Ticket {
     /// Lets the machine decide after an attempt. If it refuses, it drops the request together with the
     /// shadow's decision, which is therefore noted before.
     fn decide_again(&mut self, input: Input) -> Verdict {
+        assert!(self.open, "request {:?} has ended, and is decided again", self.id);
         let mut inner = self.driver.lock();
         if let Some(shadowed) = inner.shadowed(self.id) {
             self.recording.note_kept(|record| record.shadow = Some(shadowed));
@@ -237,6 +241,8 @@ impl Ticket {
         request: Request,
         note: impl FnOnce(&mut Recording),
     ) -> (Ticket, Verdict) {
+        assert!(self.open, "request {:?} has ended, and continues with another model", self.id);
+        assert_ne!(self.id, request.id, "each run of a request has an id of its own");
         self.open = false;
         let mut recording = std::mem::take(&mut self.recording);
         note(&mut recording);
@@ -265,6 +271,7 @@ impl Ticket {
     }
 
     fn close(&mut self, end: End, input: Option<Input>, usage: Option<Usage>) {
+        assert!(self.open, "request {:?} ends twice, the second time as {end:?}", self.id);
         self.open = false;
         let mut inner = self.driver.lock();
         inner.count(end);
@@ -318,6 +325,7 @@ impl Inner {
 
     fn count(&mut self, end: End) {
         let r = &mut self.requests;
+        assert!(r.in_flight > 0, "more requests end than were accepted");
         r.in_flight -= 1;
         match end {
             End::Done => r.done += 1,
@@ -326,6 +334,8 @@ impl Inner {
             End::Failed => r.failed += 1,
             End::Cancelled => r.cancelled += 1,
         }
+        let ended = r.done + r.client_error + r.rejected + r.failed + r.cancelled;
+        assert_eq!(r.accepted, ended + r.in_flight, "each accepted request ends once");
     }
 }
 

@@ -53,7 +53,10 @@ impl Line {
     }
 
     pub(super) fn set(&self, sender: Option<SendRequest<Parts>>) {
-        *self.state() = State { sender, since: Instant::now() };
+        let mut state = self.state();
+        let replaces = state.sender.is_some() && sender.is_some();
+        assert!(!replaces, "a second connection for requests is opened to one peer");
+        *state = State { sender, since: Instant::now() };
     }
 
     /// Sends a request and waits for the head of its answer. If dropped before that, the request is

@@ -244,7 +244,9 @@ impl Link {
             let cause = if self.line.is_open() { cause::TIMEOUT } else { cause::UNREACHABLE };
             state.history.enter(driver.clock.date_ms(), DOWN, cause);
             driver.tell(Input::PeerLeft(self.id));
-            std::mem::take(&mut state.lost).cancel();
+            let lost = std::mem::take(&mut state.lost);
+            assert!(!lost.is_cancelled(), "a peer that was gone is gone again");
+            lost.cancel();
             tracing::warn!(peer = %self.identity, "a peer is gone");
         }
         gone.saturating_sub(silent).max(gone / 4)

@@ -41,6 +41,7 @@ impl Models {
 
     /// Sets all models of a peer, as reported.
     pub(crate) fn tell(&self, peer: PeerId, names: Vec<String>, fleet: &Fleet) {
+        assert!(u32::from(peer.0) < u64::BITS, "{peer} has no bit in a set of peers");
         let bit = 1_u64 << peer.0;
         let ids: Vec<ModelId> = names.iter().filter_map(|name| fleet.models.intern(name)).collect();
         let page = model_list(&names);

@@ -40,6 +40,7 @@ impl Rarely {
             }
             None => {
                 logged.insert(cause.to_owned(), Logged { at: now, since: 0 });
+                assert!(logged.len() <= MOST + 1, "many causes have log lines of their own");
                 Some(0)
             }
         }

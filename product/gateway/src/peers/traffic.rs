@@ -42,6 +42,8 @@ impl Tally {
         let [done, client_error, refused, failed, cancelled] =
             [0, 1, 2, 3, 4].map(|at: usize| self.ends[at].load(Ordering::Acquire));
         let begun = self.begun.load(Ordering::Acquire);
+        let ended = done + client_error + refused + failed + cancelled;
+        assert!(ended <= begun, "more forwards ended than began");
         Forwards {
             begun,
             done,
@@ -49,7 +51,7 @@ impl Tally {
             refused,
             failed,
             cancelled,
-            in_flight: begun - done - client_error - refused - failed - cancelled,
+            in_flight: begun - ended,
             request_bytes: self.request_bytes.load(Ordering::Relaxed),
             answer_bytes: self.answer_bytes.load(Ordering::Relaxed),
         }

@@ -144,6 +144,7 @@ impl Sender {
     }
 
     async fn send(&mut self, spans: Vec<Span>, requests: u64, to: Arc<Target>) {
+        assert!(requests > 0, "spans of no request");
         let collector = match &mut self.collector {
             Some((known, collector)) if *known == to => collector,
             other => &mut other.insert((to.clone(), Collector::new(&to))).1,

@@ -119,6 +119,7 @@ fn cut(file: &mut File) -> io::Result<u64> {
         }
         end = start;
     }
+    assert!(end <= length, "a file that is cut does not grow");
     if end < length {
         file.set_len(end)?;
     }

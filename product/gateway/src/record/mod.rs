@@ -112,6 +112,7 @@ impl Recording {
     /// Notes the time of the first token, and counts it at once: a long answer may go on for minutes.
     pub(crate) fn first_token(&mut self, ttft: Duration) {
         let Some(Open { record, metrics, .. }) = &mut self.0 else { return };
+        assert!(record.ttft.is_none(), "a client sees one first token");
         record.ttft = Some(ttft);
         metrics.first_token(record, ttft);
     }

@@ -79,6 +79,7 @@ impl Records {
         seed: [u64; 2],
         dropped: Dropped,
     ) -> (Records, Receiver<Message>) {
+        assert!(most > 0, "a queue without room would make requests wait for the writer");
         let (queue, records) = sync_channel(most);
         let (spans, recent) = (Arc::new(Spans::new()), Arc::new(Recent::new(keep)));
         let trace_ids = TraceIds::new(seed);

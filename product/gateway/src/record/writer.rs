@@ -193,6 +193,7 @@ impl Sink {
 
     /// A line was appended to `lines`.
     fn added(&mut self) {
+        assert!(self.lines.ends_with(b"\n"), "the next record would end this one's line");
         self.count += 1;
         if self.lines.len() >= BATCH {
             let _ = self.flush();
@@ -212,6 +213,7 @@ impl Sink {
             }
         };
         let count = std::mem::take(&mut self.count);
+        assert!(count > 0, "lines that were not counted cannot be reported as lost");
         self.lines.clear();
         // A batch may have ended with a long line.
         self.lines.shrink_to(2 * BATCH);

@@ -263,6 +263,7 @@ impl Following {
         });
         if begins {
             let (url, age_s) = (self.control.planes.urls(), saved.age().as_secs());
+            assert!(state.saved.is_none(), "the saved view is used once");
             state.saved = Some(saved);
             tracing::warn!(%url, revision, replicas, age_s, "the control plane does not answer; this gateway starts with its saved view");
         }

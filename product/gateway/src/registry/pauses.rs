@@ -28,6 +28,7 @@ pub(super) struct Pauses {
 impl Pauses {
     /// For a task of the gateway `name`; `salt` differs for each task.
     pub(super) fn new(name: &str, salt: u64, round: usize, most: Duration) -> Pauses {
+        assert!(round > 0, "a round of no control plane is never over");
         let rng = Rng::new(keyed(salt, name.as_bytes()));
         Pauses { rng, next: PAUSE, most, round, failures: 0 }
     }
@@ -59,6 +60,7 @@ impl Pauses {
             pause = self.next.min(self.most);
             self.next = (self.next * 2).min(self.most);
         }
+        assert!(pause <= self.most, "a pause of {pause:?} is longer than {:?}", self.most);
         pause.mul_f64(0.5 + self.rng.unit())
     }
 }

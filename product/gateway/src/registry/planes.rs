@@ -43,6 +43,7 @@ impl Planes {
     /// Those of a configuration that was checked, so there is at least one.
     pub(super) fn new(urls: config::ControlUrls) -> Planes {
         let authorities = urls.authorities();
+        assert!(!authorities.is_empty(), "a control section names a control plane");
         let last = authorities.iter().map(|_| None).collect();
         let failures = Mutex::new(Failures { last, moves: 0 });
         Planes { urls, authorities, used: watch::Sender::new(0), failures }
@@ -79,6 +80,7 @@ impl Planes {
     /// Notes that a request to the one at `at` failed, and moves to the next one if that may help.
     /// Returns whether this call moved: not if a task has moved from there already.
     pub(super) fn failed(&self, at: usize, why: &Lost) -> bool {
+        assert!(at < self.count(), "control plane {at} of {} failed", self.count());
         let next = (at + 1) % self.count();
         let moves = why.is_its_own()
             && self.used.send_if_modified(|used| {

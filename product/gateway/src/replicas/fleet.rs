@@ -181,6 +181,7 @@ impl Fleet {
         if at == inner.slots.len() {
             inner.slots.push(Slot::default());
         }
+        assert!(at <= usize::from(u16::MAX), "id {at} would be another replica's");
         let id = ReplicaId(at as u16);
         let name = ReplicaName::new(id, inner.slots[at].had);
         let number =
@@ -211,7 +212,8 @@ impl Fleet {
             gone: self.over.child_token(),
         });
         member.enters(standing::word(State::Unproven, false), "added");
-        inner.at.insert(member.authority.as_str().to_ascii_lowercase(), id);
+        let before = inner.at.insert(member.authority.as_str().to_ascii_lowercase(), id);
+        assert!(before.is_none(), "{before:?} and {id:?} are one replica");
         inner.slots[at].had += 1;
         inner.slots[at].member = Some(member.clone());
         self.prefills.fetch_add(usize::from(member.is_prefill()), Ordering::Relaxed);
@@ -227,10 +229,14 @@ impl Fleet {
         if !slot.member.as_deref().is_some_and(|there| std::ptr::eq(there, member)) {
             return false;
         }
+        assert!(!slot.leaving, "an id is given while its last replica leaves");
         slot.member = None;
         slot.leaving = true;
-        self.prefills.fetch_sub(usize::from(member.is_prefill()), Ordering::Relaxed);
-        inner.at.remove(&member.authority.as_str().to_ascii_lowercase());
+        let prefill = usize::from(member.is_prefill());
+        let before = self.prefills.fetch_sub(prefill, Ordering::Relaxed);
+        assert!(before >= prefill, "more prefill replicas leave than joined");
+        let at = inner.at.remove(&member.authority.as_str().to_ascii_lowercase());
+        assert_eq!(at, Some(member.id), "the address of a replica finds another one");
         member.leaves();
         self.histories.leaves(&member.authority);
         if member.is_prefill() {
@@ -244,12 +250,14 @@ impl Fleet {
     pub(crate) fn left(&self, member: &Member, at: Time) {
         let mut inner = self.inner.write();
         if let Some(slot) = inner.slots.get_mut(member.id.index()) {
+            assert!(slot.leaving, "a replica has left that was not leaving");
             slot.leaving = false;
         }
         inner.left.push_back(Left { id: member.id, url: member.spec.url.clone(), at });
         if inner.left.len() > MOST_LEFT {
             inner.left.pop_front();
         }
+        assert!(inner.left.len() <= MOST_LEFT, "departed replicas are forgotten in time");
     }
 
     /// The URL of the replica that had the id at that time. `None` if it left too long ago.

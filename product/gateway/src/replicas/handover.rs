@@ -118,7 +118,9 @@ impl Handover {
         while blocks > MOST_REMEMBERED
             && let Some(oldest) = left.pop_front()
         {
-            blocks -= oldest.holdings.blocks();
+            let forgotten = oldest.holdings.blocks();
+            assert!(forgotten <= blocks, "{forgotten} blocks are forgotten of {blocks}");
+            blocks -= forgotten;
         }
     }
 

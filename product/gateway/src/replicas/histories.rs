@@ -42,6 +42,7 @@ impl Histories {
         {
             inner.all.remove(&oldest);
         }
+        assert!(inner.departed.len() <= MOST_DEPARTED, "departed replicas are forgotten in time");
     }
 
     /// All histories, at this date.

@@ -47,7 +47,10 @@ impl Life {
 
     /// A token that is cancelled when the replica goes down, or already is.
     pub(crate) fn down(&self) -> CancellationToken {
-        self.now.lock().down.clone()
+        let now = self.now.lock();
+        let is_down = now.down.is_cancelled();
+        assert_eq!(is_down, now.since.is_some(), "requests and timers see one state of a replica");
+        now.down.clone()
     }
 
     /// Since when it has been down.

@@ -58,6 +58,7 @@ impl Seen {
         }
         self.least = Some(self.least.map_or(took, |least| least.min(took)));
         self.count += 1;
+        assert!(self.count <= WINDOW, "a window of {} probes", self.count);
     }
 
     /// None until there are enough probes.

@@ -212,13 +212,17 @@ impl Upstream {
         let missing = self.of(replica, |lines| {
             let missing = READY.saturating_sub(lines.idle.len() + lines.opening);
             lines.opening += missing;
+            assert!(lines.opening <= READY, "{} connections are opened to be ready", lines.opening);
             missing
         });
         for _ in 0..missing {
             let (upstream, replica) = (self.clone(), replica.clone());
             home.spawn(async move {
                 let line = upstream.dial(&replica).await;
-                upstream.of(&replica, |lines| lines.opening -= 1);
+                upstream.of(&replica, |lines| {
+                    assert!(lines.opening > 0, "more connections were opened than began");
+                    lines.opening -= 1;
+                });
                 // If this fails, the next request reports why.
                 if let Ok(line) = line {
                     upstream.keep(&replica, line);
@@ -269,6 +273,7 @@ impl Upstream {
 
     /// Returns a connection to the pool.
     fn keep(&self, replica: &Arc<Dial>, line: Box<Line>) {
+        assert!(line.is_reusable(), "a connection is pooled in the middle of an answer");
         self.of(replica, |lines| {
             lines.idle.push_back(Idle { line, since: Instant::now() });
             lines.back.notify_one();

@@ -20,11 +20,13 @@ pub(crate) struct Reserved {
 
 impl Reserved {
     pub(crate) fn new(permits: Vec<Permit>, held: Held) -> Reserved {
+        assert!(!permits.is_empty(), "a request has no place in limits.requests");
         Reserved { permits, charge: None, held }
     }
 
     /// Adds its tenant's charge. A request that its tenant's limits refuse costs its model nothing.
     pub(crate) fn charge(&mut self, charge: Result<Charge, Refusal>) -> Result<(), Refusal> {
+        assert!(self.charge.is_none(), "a request is charged to its tenant once");
         self.charge = Some(charge.inspect_err(|_| self.unserved())?);
         Ok(())
     }
@@ -36,6 +38,11 @@ impl Reserved {
         if let Some(charge) = before.charge.as_mut().filter(|_| !worked) {
             charge.nothing();
         }
+    }
+
+    /// Whether a charge may still be corrected.
+    pub(crate) fn is_charged(&self) -> bool {
+        self.charge.is_some() || self.held.charge.is_some()
     }
 
     fn charges(&mut self) -> impl Iterator<Item = &mut Charge> {

@@ -118,6 +118,7 @@ impl Sources {
             let _ = self.new.send(source.clone());
             all.push(source);
         }
+        assert_eq!(all.len(), config.len(), "each source of the file has one task");
         before.iter().flat_map(|source| source.ends()).collect()
     }
 

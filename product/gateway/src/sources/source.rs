@@ -86,6 +86,7 @@ impl Source {
 
     /// Takes over replicas of a source that ended. Those that it does not find drain.
     pub(super) fn inherits(&self, replicas: Owned) {
+        assert!(!self.over.is_cancelled(), "a source that has ended would keep its replicas");
         self.state().ours.extend(replicas);
     }
 

@@ -83,9 +83,11 @@ impl History {
             self.ring.pop_front();
         }
         self.ring.push_back(Kept { point: self.now.point(), sums: self.now.sums });
+        assert!(self.ring.len() <= KEPT, "the page has an hour");
         let last = sample.totals;
         // The wall clock may have been set back; times of points stay in order.
         let at_s = wall_s.max(self.now.at_s + u64::from(STEP_S));
+        assert!(at_s > self.now.at_s, "the points of the page are in order");
         let next = Interval {
             at_s,
             start: clock_s,

@@ -42,6 +42,7 @@ impl Latencies {
     /// The latency below which a share `q` lies, ms; none without any.
     pub(super) fn quantile(&self, q: f64) -> Option<f32> {
         let rank = (f64::from(self.total.checked_sub(1)?) * q).round() as u32;
+        assert!(rank < self.total, "rank {rank} of {} latencies", self.total);
         let mut below = 0;
         let at = self.counts.iter().position(|count| {
             below += count;

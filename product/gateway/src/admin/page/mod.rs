@@ -108,6 +108,7 @@ impl Feed {
 fn sample(inner: &Inner, seen: &mut Seen) -> Sample {
     let routing = &inner.routing;
     let (decided, requests, prefix) = (routing.decided(), inner.requests, inner.prefix);
+    assert!(seen.decided <= decided, "{} decisions were seen of {decided}", seen.decided);
     let fresh = (decided - seen.decided).min(COMPARED) as usize;
     let mut sums = Sums::of(decided - seen.decided);
     routing.decisions().take(fresh).for_each(|decision| sums.add(decision));

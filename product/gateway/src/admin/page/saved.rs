@@ -49,6 +49,7 @@ impl Sums {
 
     /// The sums of `seconds`, for the page.
     pub(super) fn shown(&self, seconds: f64) -> admin::Saved {
+        assert!(self.forwarded <= self.compared, "forwards are compared, too");
         let mean = |sum: f64| sum / self.compared.max(1) as f64;
         admin::Saved {
             seconds,

@@ -128,6 +128,7 @@ impl Issuer {
     /// A fetch starts.
     pub(super) fn begin(&self) {
         let mut state = self.state.lock();
+        assert!(!state.is_running, "an issuer's keys are fetched twice at a time");
         (state.is_running, state.started) = (true, Some(Instant::now()));
     }
 

@@ -72,6 +72,7 @@ impl Generations {
             self.old = std::mem::take(&mut self.young);
         }
         self.young.insert(token, holder);
+        assert!(self.young.len() <= MOST_YOUNG, "the memory for tokens is bounded");
     }
 }
 

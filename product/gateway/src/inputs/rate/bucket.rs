@@ -90,13 +90,15 @@ impl Bucket {
     pub(super) fn new(per_minute: u32) -> Bucket {
         let size = NonZeroU32::new(per_minute).unwrap_or(NonZeroU32::MIN);
         let quota = Quota::per_minute(size);
+        let each = Nanos::from(quota.replenish_interval()).as_u64();
+        assert!(each > 0, "{per_minute} per minute are earned in no time");
         let (earned, ticks) = (Earned::default(), Ticks(Instant::now()));
         Bucket {
             limiter: RateLimiter::new(quota, earned.clone(), ticks),
             earned,
             ticks,
             size: size.get(),
-            each: Nanos::from(quota.replenish_interval()).as_u64(),
+            each,
         }
     }
 
@@ -131,6 +133,7 @@ impl Bucket {
             self.earned.0.load(Ordering::Relaxed).saturating_sub(self.ticks.now().as_u64());
         let whole = self.each * u64::from(self.size);
         let left = whole.saturating_sub(behind) / self.each;
+        assert!(left <= u64::from(self.size), "{left} units are left of {}", self.size);
         (u32::try_from(left).unwrap_or(u32::MAX), Duration::from_nanos(behind))
     }
 }

@@ -104,6 +104,7 @@ impl Body {
             Body::Length(left) => {
                 let n = at_most(*left, input.len());
                 out.extend_from_slice(&input[..n]);
+                assert!(n as u64 <= *left, "bytes of the next answer in this one's body");
                 *left -= n as u64;
                 n
             }
@@ -124,6 +125,7 @@ impl Chunked {
                 let n = at_most(left, input.len() - next);
                 out.extend_from_slice(&input[next..next + n]);
                 next += n;
+                assert!(n as u64 <= left, "bytes of the next chunk in this one");
                 let left = left - n as u64;
                 self.at = if left == 0 { At::DataReturn } else { At::Data { left } };
             } else {

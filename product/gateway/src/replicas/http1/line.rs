@@ -72,6 +72,7 @@ impl Line {
         request: Request<'_>,
         host: Host<'_>,
     ) -> Result<response::Parts, Unanswered> {
+        assert!(self.is_reusable(), "a request is sent in the middle of another's answer");
         // Until there is an answer.
         self.keeps = false;
         self.sending = Sending::new(request, host);
@@ -184,7 +185,9 @@ fn decode(body: &mut Body, keeps: &mut bool, bytes: &[u8]) -> Bytes {
         return Bytes::new();
     }
     let mut out = BytesMut::with_capacity(bytes.len());
-    *keeps &= body.take(bytes, &mut out) == bytes.len();
+    let taken = body.take(bytes, &mut out);
+    assert!(taken <= bytes.len() && out.len() <= taken, "a body has more bytes than arrived");
+    *keeps &= taken == bytes.len();
     out.freeze()
 }
 
@@ -206,6 +209,7 @@ impl Partial {
             let Some(head) = head::read(&all[at..], method)? else { break };
             let Head { parts, mut body, mut keeps, len } = head;
             at += len;
+            assert!(at <= all.len(), "a head has more bytes than arrived");
             // The answer itself follows a `100 Continue` or `103 Early Hints`.
             if !parts.status.is_informational() || parts.status == StatusCode::SWITCHING_PROTOCOLS {
                 let ahead = decode(&mut body, &mut keeps, &all[at..]);

@@ -139,6 +139,7 @@ impl Sending {
         stream: &mut S,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
+        assert!(self.is_open(), "a request is written after its end");
         let sent = ready!(self.send(Pin::new(stream), cx));
         self.state = if sent.is_ok() { State::Done } else { State::Failed };
         Poll::Ready(sent)
@@ -166,6 +167,8 @@ impl Sending {
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
+            let given: usize = pieces[..many].iter().map(|piece| piece.len()).sum();
+            assert!(written <= given, "{written} bytes were written of {given}");
             self.begins();
             self.advance(written);
         }
@@ -191,6 +194,7 @@ impl Sending {
             *part = Bytes::new();
             self.next += 1;
         }
+        assert_eq!(n, 0, "bytes were sent that are no part of the request");
     }
 }
 

@@ -163,6 +163,7 @@ impl Delivery {
     /// Ends the answer; its last attempt was sent at `sent`.
     pub(crate) fn over(&mut self, outcome: Outcome, sent: Instant) {
         self.attempts.plane.metrics.answered(outcome, sent.elapsed());
+        assert!(!self.reserved.is_charged(), "an answer ends before its charges are corrected");
         self.reserved.release();
     }
 

@@ -53,6 +53,8 @@ impl Incoming {
         (timeouts, member): (&Timeouts, Option<Arc<Member>>),
         check: Option<MismatchCheck>,
     ) -> Incoming {
+        let is_empty = first.as_ref().is_some_and(Bytes::is_empty);
+        assert!(!is_empty, "the first piece of an answer would count as its first token");
         Incoming { flow, first, silence: Silence::new(timeouts, member), check }
     }
 

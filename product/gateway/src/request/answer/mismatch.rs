@@ -59,6 +59,7 @@ impl MismatchCheck {
             true => memchr::memrchr(b'}', piece)? + 1,
             false => memchr::memmem::rfind(piece, MARK)? + MARK.len(),
         };
+        assert!(end <= piece.len(), "the end of an answer is behind its last byte");
         self.after_end(&piece[end..])
     }
 

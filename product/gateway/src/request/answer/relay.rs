@@ -98,7 +98,10 @@ impl Relay {
         match step {
             Step::Pass(bytes) => (State::Scanning(scan), data(bytes)),
             Step::Whole(bytes) => self.settled(scan, bytes),
-            Step::AllButTrailers(bytes) => (State::AwaitingTrailers(scan), data(bytes)),
+            Step::AllButTrailers(bytes) => {
+                assert!(scan.by().is_peer(), "engines send no usage in trailers");
+                (State::AwaitingTrailers(scan), data(bytes))
+            }
             Step::End => match self.delivery.form.cut_short() {
                 Some(message) => self.cut_short(scan, message),
                 None => self.ended(scan),

@@ -57,6 +57,8 @@ impl Scan {
     ) -> Scan {
         let Opened { flow, first, sent, by } = opened;
         let member = destination.member();
+        let is_its_own = member.is_some() == matches!(by, AnsweredBy::Replica(_));
+        assert!(is_its_own, "the answer of another destination than that of its attempt");
         let json = delivery.endpoint.is_generation() && delivery.form != Form::Events;
         let check = member.is_some().then(|| MismatchCheck::new(json));
         let timeouts = &delivery.settings.timeouts;
@@ -171,6 +173,7 @@ impl Scan {
         let attempts = &delivery.attempts;
         let plane = &attempts.plane;
         let Some(mut resume) = self.resume.take() else { return Err(Box::new(self)) };
+        assert_eq!(delivery.form, Form::Events, "only a stream is resumed");
         let blocks = match resume.take_up(&plane.region.fleet) {
             Ok(blocks) => blocks,
             Err(why) => {

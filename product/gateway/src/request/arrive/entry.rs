@@ -126,6 +126,7 @@ impl Requests {
         let admitted = plane.admit(in_force, request, endpoint, origin, caller, recording).await?;
         match admitted.dry_run {
             true => {
+                assert!(!admitted.reserved.is_charged(), "a dry run costs its tenant nothing");
                 end_answered(recording, StatusCode::OK);
                 Ok(json(StatusCode::OK, plane.explain.dry_run(admitted.question)))
             }
@@ -140,6 +141,7 @@ impl Requests {
         admitted: Admitted,
         mut recording: Recording,
     ) -> Response<AnswerBody> {
+        assert!(!admitted.dry_run, "a dry run is explained, and not sent");
         let (attempts, plane) = (&self.attempts, self.plane());
         let Admitted { context, payload, reserved, question, others, .. } = admitted;
         let shown_id = context.call.shown_id.as_bytes();

@@ -29,6 +29,10 @@ pub(crate) fn question(
     block_tokens: f32,
 ) -> routing::Request {
     let RequestContext { sender, prompt, terms, .. } = context;
+    assert!(
+        reach.pinned.is_none() || reach.here,
+        "a request is kept at a replica that it cannot use"
+    );
     routing::Request {
         id,
         model: prompt.model,
@@ -80,6 +84,7 @@ pub(crate) fn reach(
         Some(Home::Away(PeerId(peer))) => {
             let may =
                 peers.is_some_and(|peers| peers.may_serve(residency, residence, PeerId(peer)));
+            assert!(u32::from(peer) < u64::BITS, "peer {peer} has no bit in a set of peers");
             Reach { peers: u64::from(may) << peer, here: false, pinned: None, elsewhere }
         }
         Some(Home::Gone) | None => {

@@ -89,6 +89,10 @@ impl Attempts {
                 }
                 State::Attempting(attempt) => {
                     self.plane.metrics.decided(&attempt.why);
+                    assert!(
+                        attempt.known.is_some() || context.terms.residence.is_free(),
+                        "an attempt under residency rules was not checked by them"
+                    );
                     ticket.sends();
                     ticket.note(|record| chosen(record, &attempt));
                     ticket.note_kept(|record| hops(record, &attempt));

@@ -22,6 +22,10 @@ pub(crate) enum Destination {
 }
 
 impl Destination {
+    fn is_replica(&self) -> bool {
+        matches!(self, Destination::Replica(_))
+    }
+
     /// The replica; none for a peer.
     pub(crate) fn member(&self) -> Option<Arc<Member>> {
         match self {
@@ -90,6 +94,7 @@ impl Destinations<'_> {
         if residence.is_free() {
             return Next::Attempt(Attempt { destination, prefill, why, matched, known: None });
         }
+        assert!(prefill.is_none() || destination.is_replica(), "a peer's request is split there");
         let known = self.residency.known();
         if prefill.as_ref().is_some_and(|member| !known.permits(residence, &member.place)) {
             return Next::StalePrefill(Outcome::Full);

@@ -69,6 +69,10 @@ impl AnsweredBy {
         }
     }
 
+    pub(crate) fn is_peer(&self) -> bool {
+        matches!(self, AnsweredBy::Peer { .. })
+    }
+
     /// Ends the answer. Returns the peer's own id of the replica that answered.
     pub(crate) fn end(self, outcome: Outcome) -> Option<ReplicaId> {
         let AnsweredBy::Peer { leg, served, .. } = self else { return None };

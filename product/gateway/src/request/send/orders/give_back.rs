@@ -48,6 +48,7 @@ impl Attempts {
         };
         let other = self.plane.region.fleet.all().into_iter().find(|other| pairs_alike(other));
         let other = other.unwrap_or_else(|| to.clone());
+        assert_eq!(other.place, to.place, "what may tell of a prompt leaves its place");
         let (upstream, body) = (self.upstream(&other).clone(), refusable(&model, added));
         runtime.spawn(async move {
             let json = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];

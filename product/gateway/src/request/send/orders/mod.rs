@@ -53,6 +53,8 @@ impl Attempts {
         legs: Legs<'_>,
         ticket: &Ticket,
     ) -> Result<Started, Failure> {
+        assert_ne!(legs.from.id, legs.to.id, "a replica hands its KV over to itself");
+        assert!(!payload.continues || payload.prefill.is_none(), "a broken chat is not split");
         let (protocol, splices) = match (legs.from.transfer(), &payload.prefill) {
             (Some(protocol), Some(splices)) => (protocol, splices),
             // The decode replica computes the prompt itself.

@@ -109,7 +109,9 @@ impl Ask {
             biased;
             (body, not_before) = dated(exchange, self.tick) => {
                 let late = |_| Err(Unfilled::of(Outcome::ReplicaError, late(patience)));
-                Ok(Prefilled { body: body.unwrap_or_else(late)?, at: Instant::now(), not_before })
+                let at = Instant::now();
+                assert!(not_before <= at, "KV would be used after its lease");
+                Ok(Prefilled { body: body.unwrap_or_else(late)?, at, not_before })
             }
             () = down.cancelled() => {
                 let message = "the replica stopped answering its probes";
