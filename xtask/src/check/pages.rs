@@ -32,7 +32,7 @@ fn is_page(file: &File) -> bool {
 fn too_much(files: &[File]) -> Vec<Broken> {
     let pages: Vec<&File> =
         files.iter().filter(|one| is_page(one) && one.path.starts_with(USERS)).collect();
-    let words = |page: &&File| page.text.as_deref().unwrap_or_default().split_whitespace().count();
+    let words = |page: &&File| written(page.text.as_deref().unwrap_or_default());
     let (count, sum) = (pages.len(), pages.iter().map(words).sum::<usize>());
     let mut found = Vec::new();
     if count > MOST_PAGES {
@@ -42,6 +42,17 @@ fn too_much(files: &[File]) -> Vec<Broken> {
         found.push(of(USERS, format!("has {sum} words, over {MOST_WORDS}; say each thing once")));
     }
     found
+}
+
+/// Words outside the parts that a command makes.
+fn written(page: &str) -> usize {
+    let (mut made, mut words) = (false, 0);
+    for line in page.lines() {
+        made |= line.starts_with(MARKS[1]);
+        words += if made { 0 } else { line.split_whitespace().count() };
+        made &= line != END;
+    }
+    words
 }
 
 fn results(files: &[File]) -> Vec<Broken> {
@@ -116,5 +127,6 @@ mod tests {
         assert_eq!(many("docs", MOST_PAGES + 1, 10), 1);
         assert_eq!(many("docs", 1, MOST_WORDS + 1), 1);
         assert_eq!(many("lab/docs", MOST_PAGES + 1, MOST_WORDS), 0);
+        assert_eq!(written(&format!("a b\n<!-- made by x -->\nc d e\n{END}\nf\n")), 3);
     }
 }

@@ -120,7 +120,10 @@ mod tests {
         assert_eq!(of("<hyper_util::rt::tokio::TokioIo<T> as hyper::rt::io::Read>::poll"), "HTTP");
         assert_eq!(of("meridian_protocol::openai::scan::scan"), "JSON and wire");
         assert_eq!(of("meridian_routing::machine::Machine::handle"), "routing");
-        assert_eq!(of("<meridian_gateway::request::answer::relay::Relay as Body>::poll_frame"), "relay");
+        assert_eq!(
+            of("<meridian_gateway::request::answer::relay::Relay as Body>::poll_frame"),
+            "relay"
+        );
         assert_eq!(of("tokio_rustls::common::Stream<IO,C>::write_io"), "TLS");
         assert_eq!(of("tokio::runtime::task::raw::poll"), "runtime");
         assert_eq!(of("core::ptr::drop_in_place<hyper::body::Incoming>"), "std");
