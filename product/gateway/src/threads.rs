@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::http::connection::{Serving, converse};
 use crate::http::limits::{Bound, Permit};
 use crate::replicas::upstream::Upstream;
-use crate::request::arrive::client::Clients;
+use crate::request::arrive::client::ClientService;
 use crate::request::plane::DataPlane;
 
 /// Idle time after which TCP keepalive checks a client.
@@ -28,7 +28,7 @@ const KEEPALIVE: Duration = Duration::from_secs(60);
 /// Serves connections on the current runtime.
 pub(crate) struct Server {
     plane: Arc<DataPlane>,
-    clients: Arc<Clients>,
+    clients: Arc<ClientService>,
     /// Notifies connections of the gateway's shutdown; closed once none of them is left.
     closing: watch::Sender<()>,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Server {
 impl Server {
     fn new(plane: Arc<DataPlane>) -> Server {
         let near = Upstream::new(plane.inputs.config.clone());
-        let clients = Arc::new(Clients::new(&plane, near));
+        let clients = Arc::new(ClientService::new(&plane, near));
         Server { plane, clients, closing: watch::Sender::default() }
     }
 
@@ -89,7 +89,7 @@ impl Server {
     }
 }
 
-async fn secured(stream: TcpStream, tls: TlsAcceptor, serving: Serving<Clients>) {
+async fn secured(stream: TcpStream, tls: TlsAcceptor, serving: Serving<ClientService>) {
     match timeout_at(serving.first_by, tls.accept(stream)).await {
         Ok(Ok(stream)) => converse(stream, serving).await,
         Ok(Err(error)) => tracing::debug!(error = %error, "no TLS"),

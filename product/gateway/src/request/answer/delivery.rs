@@ -20,7 +20,7 @@ use crate::request::answer::mismatch::Mismatch;
 use crate::request::answer::resume::Resume;
 use crate::request::context::{Payload, RequestContext};
 use crate::request::reserved::Reserved;
-use crate::request::send::attempts::Attempts;
+use crate::request::send::Attempts;
 use crate::request::send::transport::AnsweredBy;
 use crate::settings::Settings;
 

@@ -21,7 +21,8 @@ use crate::metrics::Metrics;
 use crate::replicas::fleet::Fleet;
 use crate::request::answer::audit::check_kept;
 use crate::request::context::{Payload, RequestContext};
-use crate::request::send::attempts::{Attempts, Unanswered};
+use crate::request::send::Attempts;
+use crate::request::send::attempts::Unanswered;
 use crate::request::send::destination::Destination;
 use crate::request::send::transport::{Opened, Started};
 

@@ -19,11 +19,11 @@ use crate::request::arrive::origin::Origin;
 use crate::request::plane::DataPlane;
 
 /// The answers to the clients of one thread.
-pub(crate) struct Clients {
+pub(crate) struct ClientService {
     requests: Requests,
 }
 
-impl Answers for Clients {
+impl Answers for ClientService {
     type Body = AnswerBody;
 
     async fn answer(&self, request: Request<Incoming>, client: u64) -> Response<AnswerBody> {
@@ -56,9 +56,9 @@ impl Answers for Clients {
     }
 }
 
-impl Clients {
-    pub(crate) fn new(plane: &Arc<DataPlane>, near: Upstream) -> Clients {
-        Clients { requests: Requests::new(plane, near) }
+impl ClientService {
+    pub(crate) fn new(plane: &Arc<DataPlane>, near: Upstream) -> ClientService {
+        ClientService { requests: Requests::new(plane, near) }
     }
 
     /// The gateway's own answers, which need no key: preflights, health and readiness.

@@ -26,7 +26,7 @@ use crate::request::arrive::fallback::{self, Run};
 use crate::request::arrive::origin::{Origin, identify};
 use crate::request::context::RequestContext;
 use crate::request::plane::DataPlane;
-use crate::request::send::attempts::Attempts;
+use crate::request::send::Attempts;
 
 /// The request path of one thread.
 pub(crate) struct Requests {

@@ -21,7 +21,8 @@ use crate::request::answer::respond::{answered, unanswered};
 use crate::request::arrive::candidate::{Candidate, Fallbacks};
 use crate::request::context::{Payload, RequestContext};
 use crate::request::reserved::Reserved;
-use crate::request::send::attempts::{Attempts, Unanswered};
+use crate::request::send::Attempts;
+use crate::request::send::attempts::Unanswered;
 use crate::request::send::destination::Attempt;
 use crate::request::send::transport::Started;
 

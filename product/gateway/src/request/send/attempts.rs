@@ -18,11 +18,12 @@ use crate::http::headers;
 use crate::ids::Ids;
 use crate::machine::driver::Verdict;
 use crate::machine::ticket::Ticket;
-use crate::replicas::upstream::Upstream;
 use crate::request::context::{Payload, RequestContext};
-use crate::request::plane::DataPlane;
+use crate::request::send::Attempts;
 use crate::request::send::destination::{Attempt, Destination, Next};
 use crate::request::send::engine_error::EngineError;
+use crate::request::send::orders::Legs;
+use crate::request::send::replica::Leg;
 use crate::request::send::transport::{Failure, Started};
 
 /// The state of a request without an answer.
@@ -40,13 +41,6 @@ pub(crate) enum Unanswered {
     SameFailure(Box<Attempt>, Arc<EngineError>),
     /// The machine refused it; with the last attempt's failure.
     Refused { why: RejectWhy, retry_after: Duration, last: Option<Failure> },
-}
-
-/// Sends the requests of one thread.
-pub(crate) struct Attempts {
-    pub(crate) plane: Arc<DataPlane>,
-    /// This thread's connections to replicas of this region.
-    pub(crate) near: Upstream,
 }
 
 impl Attempts {
@@ -116,6 +110,28 @@ impl Attempts {
                         None => ticket.again(outcome),
                     })
                 }
+            }
+        }
+    }
+
+    /// Sends a request and waits for the first piece of the answer.
+    pub(crate) async fn send(
+        &self,
+        context: &RequestContext,
+        payload: &Payload,
+        attempt: &Attempt,
+        ticket: &Ticket,
+    ) -> Result<Started, Failure> {
+        match (&attempt.destination, &attempt.prefill) {
+            (Destination::Replica(to), Some(from)) => {
+                // Larger than an ordinary attempt, and rarer.
+                Box::pin(self.to_pair(context, payload, Legs { from, to }, ticket)).await
+            }
+            (Destination::Replica(member), None) => {
+                self.to_replica(context, payload, member, &Leg::default(), ticket).await
+            }
+            (Destination::Peer(link), _) => {
+                Ok(self.to_peer(context, payload, link, ticket).await?)
             }
         }
     }

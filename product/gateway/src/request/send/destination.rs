@@ -13,7 +13,7 @@ use crate::peers::link::Link;
 use crate::replicas::member::Member;
 use crate::replicas::region::Region;
 use crate::request::plane::DataPlane;
-use crate::request::send::attempts::Attempts;
+use crate::request::send::Attempts;
 
 /// The replica or the peer that an attempt is sent to.
 pub(crate) enum Destination {

@@ -8,3 +8,15 @@ mod orders;
 mod peer;
 mod replica;
 pub(crate) mod transport;
+
+use std::sync::Arc;
+
+use crate::replicas::upstream::Upstream;
+use crate::request::plane::DataPlane;
+
+/// Sends the requests of one thread.
+pub(crate) struct Attempts {
+    pub(crate) plane: Arc<DataPlane>,
+    /// This thread's connections to replicas of this region.
+    pub(crate) near: Upstream,
+}

@@ -22,7 +22,7 @@ use crate::peers::traffic::LegEnd;
 use crate::refusal::{ENGINE_DIED, REFUSED};
 use crate::replicas::upstream::Flow;
 use crate::request::context::{Payload, RequestContext};
-use crate::request::send::attempts::Attempts;
+use crate::request::send::Attempts;
 use crate::request::send::transport::{AnsweredBy, Opened, Started, asks_peers, first, late};
 
 impl Attempts {

@@ -19,7 +19,7 @@ use crate::replicas::member::Member;
 use crate::replicas::reports;
 use crate::replicas::upstream::{Answered, Request};
 use crate::request::context::{Payload, RequestContext};
-use crate::request::send::attempts::Attempts;
+use crate::request::send::Attempts;
 use crate::request::send::engine_error::{EngineError, Meaning, meaning};
 use crate::request::send::transport::{AnsweredBy, Failure, Opened, Started, first, late};
 

@@ -24,11 +24,9 @@ use crate::replicas::http1::Broken;
 use crate::replicas::member::Member;
 use crate::replicas::upstream::{Flow, Upstream};
 use crate::request::context::{Payload, RequestContext};
-use crate::request::send::attempts::Attempts;
-use crate::request::send::destination::{Attempt, Destination};
+use crate::request::send::Attempts;
+use crate::request::send::destination::Destination;
 use crate::request::send::engine_error::EngineError;
-use crate::request::send::orders::Legs;
-use crate::request::send::replica::Leg;
 use crate::settings::Settings;
 
 /// An answer that has started.
@@ -124,28 +122,6 @@ impl Failure {
 pub(crate) type Added = SmallVec<[(HeaderName, HeaderValue); 4]>;
 
 impl Attempts {
-    /// Sends a request and waits for the first piece of the answer.
-    pub(crate) async fn send(
-        &self,
-        context: &RequestContext,
-        payload: &Payload,
-        attempt: &Attempt,
-        ticket: &Ticket,
-    ) -> Result<Started, Failure> {
-        match (&attempt.destination, &attempt.prefill) {
-            (Destination::Replica(to), Some(from)) => {
-                // Larger than an ordinary attempt, and rarer.
-                Box::pin(self.to_pair(context, payload, Legs { from, to }, ticket)).await
-            }
-            (Destination::Replica(member), None) => {
-                self.to_replica(context, payload, member, &Leg::default(), ticket).await
-            }
-            (Destination::Peer(link), _) => {
-                Ok(self.to_peer(context, payload, link, ticket).await?)
-            }
-        }
-    }
-
     /// Header fields of a leg, besides the client's.
     pub(crate) fn headers(
         &self,

@@ -3,7 +3,7 @@
 use super::Split;
 use crate::facts::hops::Part;
 use crate::machine::ticket::Ticket;
-use crate::request::send::attempts::Attempts;
+use crate::request::send::Attempts;
 use crate::request::send::replica::Leg;
 use crate::request::send::transport::{Failure, Started};
 

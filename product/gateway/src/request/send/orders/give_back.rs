@@ -21,7 +21,7 @@ use tokio::runtime::Handle;
 use crate::http::parts::Parts;
 use crate::replicas::member::Member;
 use crate::replicas::upstream::Request;
-use crate::request::send::attempts::Attempts;
+use crate::request::send::Attempts;
 
 /// Time for the refusal.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -13,7 +13,7 @@ use crate::http::parts::Taken;
 use crate::machine::ticket::{Ticket, narrow};
 use crate::replicas::member::Member;
 use crate::request::context::RequestContext;
-use crate::request::send::attempts::Attempts;
+use crate::request::send::Attempts;
 use crate::request::send::replica::Leg;
 use crate::request::send::transport::{Failure, Started};
 

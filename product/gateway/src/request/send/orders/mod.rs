@@ -23,7 +23,7 @@ use self::prefill::Unfilled;
 use crate::machine::ticket::Ticket;
 use crate::replicas::member::Member;
 use crate::request::context::{Payload, RequestContext};
-use crate::request::send::attempts::Attempts;
+use crate::request::send::Attempts;
 use crate::request::send::transport::{Failure, Started};
 
 /// The replicas of an attempt.

@@ -19,7 +19,7 @@ use crate::machine::ticket::Ticket;
 use crate::replicas::http1::Broken;
 use crate::replicas::member::Member;
 use crate::replicas::upstream::{Answered, Request, Upstream};
-use crate::request::send::attempts::Attempts;
+use crate::request::send::Attempts;
 use crate::request::send::engine_error::{Meaning, meaning};
 use crate::request::send::replica::leg_body;
 use crate::request::send::transport::{Added, Failure, broke, late};

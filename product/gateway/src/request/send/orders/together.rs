@@ -9,7 +9,7 @@ use super::Split;
 use super::prefill::{Prefilled, Unfilled};
 use crate::facts::hops::Mark;
 use crate::machine::ticket::Ticket;
-use crate::request::send::attempts::Attempts;
+use crate::request::send::Attempts;
 use crate::request::send::replica::Leg;
 use crate::request::send::transport::{Failure, Started};
 
