@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use meridian_routing::{BreakerConfig, HeldConfig, MOST_REPLICA_IDS, ProbeConfig};
+use meridian_routing::{BreakerConfig, HeldConfig, ProbeConfig};
 
 use super::check::LEAST_HEADERS;
 use super::{Breaker, Held, Keys, Limits, Probe, Resume, Size, Span, Timeouts};
@@ -63,7 +63,6 @@ impl Default for Limits {
             replicas: 1024,
         };
         assert!(limits.body <= limits.bodies, "by default one body fits into all together");
-        assert!(limits.replicas <= MOST_REPLICA_IDS, "each replica can have an id");
         assert!(limits.headers.bytes() >= LEAST_HEADERS, "the default is within its limit");
         limits
     }

@@ -1,5 +1,5 @@
-//! Failed attempts, with the two facts that decide how to handle one: which side caused it, and
-//! whether a retry may help.
+//! Failed attempts: which side caused one, and the outcome to report to the routing machine, which
+//! decides about a retry.
 
 use meridian_routing::Outcome;
 

@@ -1,8 +1,8 @@
 //! The facts of one request.
 
 pub(crate) mod blocks;
-pub(crate) mod hops;
 pub(crate) mod name;
+pub(crate) mod timeline;
 pub(crate) mod trace;
 
 use std::time::{Duration, Instant, SystemTime};
@@ -13,7 +13,7 @@ use meridian_protocol::openai::Endpoint;
 use meridian_routing::{Priority, Usage};
 
 use self::blocks::Blocks;
-use self::hops::Hops;
+use self::timeline::Timeline;
 use crate::facts::name::ReplicaName;
 
 /// The outcome of a request that is dropped without an end: its client disconnected, or its task
@@ -81,7 +81,7 @@ pub(crate) struct Record {
     /// From its arrival to its end.
     e2e: Duration,
     /// The times of its hops, and its place in a trace.
-    pub(crate) times: Hops,
+    pub(crate) times: Timeline,
 }
 
 /// The content of an admitted request, as far as it is recorded.
@@ -141,7 +141,7 @@ impl Record {
             queued: Duration::ZERO,
             waits_since: None,
             e2e: Duration::ZERO,
-            times: Hops::default(),
+            times: Timeline::default(),
         }
     }
 
@@ -179,8 +179,8 @@ impl Record {
     pub(crate) fn falls_back(&mut self, to: Option<HeaderValue>) {
         self.waited();
         self.fallback = to;
-        if let Some(hop) = self.times.current().filter(|hop| hop.ended.is_none()) {
-            hop.fail(CANCELLED, None);
+        if let Some(times) = self.times.current().filter(|times| times.ended.is_none()) {
+            times.fail(CANCELLED, None);
         }
     }
 
@@ -268,7 +268,7 @@ pub(crate) mod tests {
     // A record that is kept does not keep the buffers that its values were read into.
     #[test]
     fn detached() {
-        use crate::facts::hops::To;
+        use crate::facts::timeline::To;
         let head = bytes::Bytes::from(vec![b'k'; 64 << 10]);
         let value = || HeaderValue::from_maybe_shared(head.slice(100..120)).ok();
         let mut record = answered();

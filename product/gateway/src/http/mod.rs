@@ -1,9 +1,8 @@
-//! The HTTP server for clients: connections, heads, bodies, limits, CORS, health checks and
-//! refusals.
+//! The HTTP server for clients: connections, heads, bodies, limits and CORS.
 //!
-//! [`connection`] serves one connection through [`framing`]. If the HTTP library cannot parse a
-//! request, [`malformed`] writes the answer instead. [`service`] answers the requests that can be
-//! parsed.
+//! [`connection`] serves one connection through [`framing`] and gets its answers by
+//! [`connection::Answers`]. If the HTTP library cannot parse a request, [`malformed`] writes the answer
+//! instead. hyper then pulls the body of an answer through [`framing`].
 
 pub(crate) mod body;
 pub(crate) mod collect;

@@ -9,7 +9,7 @@ use meridian_base::{Duration, ReplicaId, RequestId, mix};
 use meridian_protocol::openai;
 use meridian_routing::{Input, Outcome, RejectWhy, Request, Target, Usage};
 
-use crate::facts::hops::{Mark, Part};
+use crate::facts::timeline::{Mark, Part};
 use crate::facts::{DONE, Record, Shadowed};
 use crate::machine::driver::{Driver, Inner, Verdict};
 use crate::record::Recording;

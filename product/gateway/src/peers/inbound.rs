@@ -20,7 +20,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::all::Peers;
 use super::report::Report;
-use super::traffic::{Leg, LegEnd};
+use super::traffic::{CountedForward, ForwardEnd};
 use crate::refusal::{REFUSED, Refusal};
 
 /// A forwarded request's marks, and its sender.
@@ -56,7 +56,7 @@ pub(super) async fn take<F: Forwards>(
     mut request: Request<Incoming>,
 ) -> Response<Answering<F::Body>> {
     let length = request.headers().get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse().ok());
-    let leg = peers.taken(from).begin(length.unwrap_or(0));
+    let forward = peers.taken(from).begin(length.unwrap_or(0));
     let token = peers.inbound.token();
     let report = Arc::new(Report::default());
     let response = match Marks::take(request.headers_mut()) {
@@ -72,14 +72,14 @@ pub(super) async fn take<F: Forwards>(
     let refused = response.headers().contains_key(&REFUSED);
     let end = match response.status() {
         // The peer's replicas failed.
-        StatusCode::BAD_GATEWAY if refused => LegEnd::Failed,
-        _ if refused => LegEnd::Refused,
-        status if status.is_success() => LegEnd::Done,
-        _ => LegEnd::ClientError,
+        StatusCode::BAD_GATEWAY if refused => ForwardEnd::Failed,
+        _ if refused => ForwardEnd::Refused,
+        status if status.is_success() => ForwardEnd::Done,
+        _ => ForwardEnd::ClientError,
     };
     response.map(|body| Answering {
         body,
-        leg: Some((leg, end)),
+        forward: Some((forward, end)),
         report,
         over: false,
         _token: token,
@@ -89,8 +89,8 @@ pub(super) async fn take<F: Forwards>(
 /// An answer on its way to the peer.
 pub(crate) struct Answering<B> {
     body: B,
-    /// How the leg ends when the body does.
-    leg: Option<(Leg, LegEnd)>,
+    /// How the forward ends when the body does.
+    forward: Option<(CountedForward, ForwardEnd)>,
     report: Arc<Report>,
     over: bool,
     /// Delays the gateway's shutdown.
@@ -99,8 +99,8 @@ pub(crate) struct Answering<B> {
 
 impl<B> Answering<B> {
     fn end(&mut self, cut: bool) {
-        if let Some((leg, end)) = self.leg.take() {
-            leg.end(if cut { LegEnd::Failed } else { end });
+        if let Some((forward, end)) = self.forward.take() {
+            forward.end(if cut { ForwardEnd::Failed } else { end });
         }
     }
 }
@@ -119,8 +119,10 @@ impl<B: http_body::Body<Data = Bytes> + Unpin> http_body::Body for Answering<B> 
         }
         Poll::Ready(match ready!(Pin::new(&mut this.body).poll_frame(cx)) {
             Some(Ok(frame)) => {
-                if let (Some((leg, LegEnd::Done)), Some(data)) = (&this.leg, frame.data_ref()) {
-                    leg.answered(data.len());
+                if let (Some((forward, ForwardEnd::Done)), Some(data)) =
+                    (&this.forward, frame.data_ref())
+                {
+                    forward.answered(data.len());
                 }
                 Some(Ok(frame))
             }

@@ -1,6 +1,6 @@
 //! Counts requests forwarded to a peer and from a peer, one tally per direction and peer.
 //!
-//! A [`Leg`] is an attempt from its beginning to its end. If its client leaves, the leg is dropped,
+//! A [`CountedForward`] is an attempt from its beginning to its end. If its client leaves, it is dropped,
 //! which also ends it, so every attempt is counted exactly once.
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) struct Tally {
 
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LegEnd {
+pub(crate) enum ForwardEnd {
     Done,
     ClientError,
     Refused,
@@ -29,10 +29,10 @@ pub(crate) enum LegEnd {
 
 impl Tally {
     /// Starts an attempt with a body of `request_bytes`.
-    pub(crate) fn begin(self: &Arc<Self>, request_bytes: u64) -> Leg {
+    pub(crate) fn begin(self: &Arc<Self>, request_bytes: u64) -> CountedForward {
         self.begun.fetch_add(1, Ordering::Relaxed);
         self.request_bytes.fetch_add(request_bytes, Ordering::Relaxed);
-        Leg { tally: self.clone(), open: true }
+        CountedForward { tally: self.clone(), open: true }
     }
 
     /// Reads the counts. While attempts start and end, they are of nearly the same moment.
@@ -60,31 +60,31 @@ impl Tally {
 
 /// One attempt in flight.
 #[derive(Debug)]
-pub(crate) struct Leg {
+pub(crate) struct CountedForward {
     tally: Arc<Tally>,
     open: bool,
 }
 
-impl Leg {
+impl CountedForward {
     /// Adds bytes of the answer.
     pub(crate) fn answered(&self, bytes: usize) {
         self.tally.answer_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    pub(crate) fn end(mut self, end: LegEnd) {
+    pub(crate) fn end(mut self, end: ForwardEnd) {
         self.close(end);
     }
 
-    fn close(&mut self, end: LegEnd) {
+    fn close(&mut self, end: ForwardEnd) {
         if std::mem::take(&mut self.open) {
             self.tally.ends[end as usize].fetch_add(1, Ordering::Release);
         }
     }
 }
 
-impl Drop for Leg {
+impl Drop for CountedForward {
     fn drop(&mut self) {
-        self.close(LegEnd::Cancelled);
+        self.close(ForwardEnd::Cancelled);
     }
 }
 
@@ -96,7 +96,8 @@ mod tests {
     #[test]
     fn each_ends_once() {
         let tally = Arc::new(Tally::default());
-        let all = [LegEnd::Done, LegEnd::ClientError, LegEnd::Refused, LegEnd::Failed];
+        let all =
+            [ForwardEnd::Done, ForwardEnd::ClientError, ForwardEnd::Refused, ForwardEnd::Failed];
         for end in all {
             tally.begin(10).end(end);
         }

@@ -36,7 +36,7 @@ use meridian_protocol::openai::Endpoint;
 pub(crate) use self::queue::Records;
 pub(crate) use self::recent::Recent;
 pub(crate) use self::start::{problems, start};
-use crate::facts::hops::{Mark, Part};
+use crate::facts::timeline::{Mark, Part};
 use crate::facts::trace::Trace;
 use crate::facts::{Asked, Record};
 use crate::metrics::RequestMetrics;

@@ -26,7 +26,7 @@ use meridian_protocol::openai::Endpoint;
 
 use super::line::shown;
 use crate::facts::Record;
-use crate::facts::hops::{Hop, Mark, Part, span_number};
+use crate::facts::timeline::{AttemptTimes, Mark, Part, span_number};
 
 /// Numbers of spans that no other process hears of.
 const OWN: u64 = 1 << 32;
@@ -74,8 +74,8 @@ pub(super) fn spans<'a>(record: &'a Record, model: Option<&'a str>) -> Vec<Span<
     for wait in &record.times.waits {
         tree.own(0, "queue", Some(wait.0), Some(wait.1));
     }
-    for (at, hop) in record.times.attempts.iter().enumerate() {
-        tree.attempt(at, hop);
+    for (at, times) in record.times.attempts.iter().enumerate() {
+        tree.attempt(at, times);
     }
     tree.spans
 }
@@ -148,8 +148,8 @@ impl<'a> Tree<'a> {
         self.own(at, "read body", hops.received.map(|_| record.began()), hops.received);
     }
 
-    fn attempt(&mut self, at: usize, hop: &'a Hop) {
-        let to = &hop.to;
+    fn attempt(&mut self, at: usize, times: &'a AttemptTimes) {
+        let to = &times.to;
         let mut attributes = vec![("meridian.reason", Value::Text(to.reason.into()))];
         attributes.push(("meridian.matched_tokens", Value::Count(to.matched.into())));
         for (name, value) in [
@@ -163,11 +163,11 @@ impl<'a> Tree<'a> {
         if at > 0 {
             attributes.push(("http.request.resend_count", Value::Count(at as u64)));
         }
-        if let Some(status) = hop.status {
+        if let Some(status) = times.status {
             attributes.push(("http.response.status_code", status_code(status)));
         }
         attributes.extend(asked(self.record, self.model));
-        let is_split = hop.at(Mark::PrefillSent).is_some();
+        let is_split = times.at(Mark::PrefillSent).is_some();
         if !is_split {
             attributes.extend(server(to.address.as_ref()));
         }
@@ -177,27 +177,27 @@ impl<'a> Tree<'a> {
             parent: Some(0),
             name: called(self.record.endpoint, self.model),
             kind: Kind::Client,
-            from: self.record.since(hop.began),
-            to: hop.ended.map_or(self.spans[0].to, |ended| self.record.since(ended)),
+            from: self.record.since(times.began),
+            to: times.ended.map_or(self.spans[0].to, |ended| self.record.since(ended)),
             place: works.map(shown),
-            error: hop.failed.map(Cow::from),
+            error: times.failed.map(Cow::from),
             attributes,
         });
         match is_split {
-            true => self.legs(at, attempt, hop),
-            false => self.answer(attempt, hop, "first token", hop.at(Mark::Connected)),
+            true => self.legs(at, attempt, times),
+            false => self.answer(attempt, times, "first token", times.at(Mark::Connected)),
         }
     }
 
     /// The legs of a split attempt.
-    fn legs(&mut self, at: usize, attempt: usize, hop: &'a Hop) {
-        let to = &hop.to;
+    fn legs(&mut self, at: usize, attempt: usize, times: &'a AttemptTimes) {
+        let to = &times.to;
         let [prefill_sent, prefilled, sent] =
-            [Mark::PrefillSent, Mark::Prefilled, Mark::Sent].map(|mark| hop.at(mark));
+            [Mark::PrefillSent, Mark::Prefilled, Mark::Sent].map(|mark| times.at(mark));
         let Some(began) = prefill_sent else { return };
         // Where both start at once, the answer may come before the end of the prefill leg.
-        let ended = prefilled.or_else(|| sent.and(hop.at(Mark::Head)));
-        let failed = hop.failed.map(Cow::from);
+        let ended = prefilled.or_else(|| sent.and(times.at(Mark::Head)));
+        let failed = times.failed.map(Cow::from);
         let in_prefill = failed.clone().filter(|_| ended.is_none());
         self.leg(
             attempt,
@@ -211,15 +211,15 @@ impl<'a> Tree<'a> {
         self.leg(
             attempt,
             ("decode", span_number(at, Part::Decode as u64)),
-            (sent, hop.ended),
+            (sent, times.ended),
             failed,
         )
         .of(to.replica.as_ref(), to.address.as_ref());
         let (name, from) = match prefilled {
-            Some(prefilled) => ("kv wait", hop.at(Mark::Connected).map(|at| at.max(prefilled))),
-            None => ("first token", hop.at(Mark::Connected)),
+            Some(prefilled) => ("kv wait", times.at(Mark::Connected).map(|at| at.max(prefilled))),
+            None => ("first token", times.at(Mark::Connected)),
         };
-        self.answer(decode, hop, name, from);
+        self.answer(decode, times, name, from);
     }
 
     fn leg(
@@ -245,16 +245,22 @@ impl<'a> Tree<'a> {
     }
 
     /// The connection, the wait for the first token (`wait`, from `since`) and the rest of the answer.
-    fn answer(&mut self, parent: usize, hop: &Hop, wait: &'static str, since: Option<Instant>) {
+    fn answer(
+        &mut self,
+        parent: usize,
+        times: &AttemptTimes,
+        wait: &'static str,
+        since: Option<Instant>,
+    ) {
         let [sent, connected, first] =
-            [Mark::Sent, Mark::Connected, Mark::First].map(|mark| hop.at(mark));
+            [Mark::Sent, Mark::Connected, Mark::First].map(|mark| times.at(mark));
         if connected.is_some() {
             self.own(parent, "connect", sent, connected);
         }
-        if first.is_some() || hop.failed.is_none() {
+        if first.is_some() || times.failed.is_none() {
             self.own(parent, wait, since.or(sent), first);
         }
-        self.own(parent, "relay", first, hop.ended);
+        self.own(parent, "relay", first, times.ended);
     }
 }
 
@@ -381,8 +387,8 @@ fn status_code<'a>(status: StatusCode) -> Value<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::hops::To;
     use crate::facts::tests::answered;
+    use crate::facts::timeline::To;
 
     fn checked(record: &Record) -> Vec<String> {
         let spans = spans(record, Some("m"));

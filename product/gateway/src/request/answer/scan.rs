@@ -87,8 +87,8 @@ impl Scan {
 
     /// Scans a piece on its way to the client.
     fn read(&mut self, piece: Bytes, delivery: &mut Delivery) -> Step {
-        if let AnsweredBy::Peer { leg, .. } = &self.by {
-            leg.answered(piece.len());
+        if let AnsweredBy::Peer { forward, .. } = &self.by {
+            forward.answered(piece.len());
         }
         delivery.count(self.incoming.mismatch(|check| check.piece(&piece)));
         let piece = match &mut self.resume {
@@ -195,8 +195,8 @@ impl Scan {
 /// Notes that a stream has broken off, and that another attempt continues it.
 fn broke_off(record: &mut Record, pieces: u32) {
     record.pieces += pieces;
-    if let Some(hop) = record.times.current() {
-        hop.fail(Ending::Attempt(Outcome::ReplicaError).word(), None);
+    if let Some(times) = record.times.current() {
+        times.fail(Ending::Attempt(Outcome::ReplicaError).word(), None);
     }
 }
 

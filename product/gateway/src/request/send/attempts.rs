@@ -12,7 +12,7 @@ use meridian_base::{Duration, RequestId};
 use meridian_routing::{Ending, RejectWhy};
 
 use crate::facts::Record;
-use crate::facts::hops::To;
+use crate::facts::timeline::To;
 use crate::fault::Fault;
 use crate::http::headers;
 use crate::ids::Ids;
@@ -89,7 +89,7 @@ impl Attempts {
                     );
                     ticket.sends();
                     ticket.note(|record| chosen(record, &attempt));
-                    ticket.note_kept(|record| hops(record, &attempt));
+                    ticket.note_kept(|record| starts(record, &attempt));
                     let failure = match self.send(context, payload, &attempt, ticket).await {
                         Ok(started) => {
                             ticket.note(|record| started_at(record, &attempt, &started.head));
@@ -198,9 +198,9 @@ fn chosen(record: &mut Record, attempt: &Attempt) {
     }
 }
 
-/// The hops of an attempt begin; nothing needs them without a log, traces, or a ring of the newest
+/// The times of an attempt start; nothing needs them without a log, traces, or a ring of the newest
 /// requests.
-fn hops(record: &mut Record, attempt: &Attempt) {
+fn starts(record: &mut Record, attempt: &Attempt) {
     let address = match &attempt.destination {
         Destination::Replica(member) => Some(member.authority.clone()),
         Destination::Peer(link) => link.authority.clone(),
@@ -227,8 +227,8 @@ fn started_at(record: &mut Record, attempt: &Attempt, head: &response::Parts) {
             record.region = Some(region.clone());
         }
     }
-    if let Some(hop) = record.times.current() {
-        let to = hop.answered(head.status);
+    if let Some(times) = record.times.current() {
+        let to = times.answered(head.status);
         to.replica.clone_from(&record.replica);
         to.prefill.clone_from(&record.prefill);
         to.region.clone_from(&record.region);
@@ -240,7 +240,7 @@ fn failed(record: &mut Record, failure: &Failure) {
     record.retries += 1;
     let outcome = failure.prefill.unwrap_or_else(|| failure.error.outcome());
     let status = failure.said.as_ref().map(|said| said.head.status);
-    if let Some(hop) = record.times.current() {
-        hop.fail(Ending::Attempt(outcome).word(), status);
+    if let Some(times) = record.times.current() {
+        times.fail(Ending::Attempt(outcome).word(), status);
     }
 }

@@ -10,15 +10,15 @@ use meridian_protocol::openai::Purpose;
 use meridian_routing::RejectWhy;
 use tokio::time::timeout;
 
-use crate::facts::hops::{Mark, Part};
 use crate::facts::name::ReplicaName;
+use crate::facts::timeline::{Mark, Part};
 use crate::fault::{AttemptError, Fault};
 use crate::http::headers;
 use crate::http::parts::Parts;
 use crate::machine::ticket::Ticket;
 use crate::peers::forward::Outgoing;
 use crate::peers::link::Link;
-use crate::peers::traffic::LegEnd;
+use crate::peers::traffic::ForwardEnd;
 use crate::refusal::{ENGINE_DIED, REFUSED};
 use crate::replicas::upstream::Flow;
 use crate::request::context::{Payload, RequestContext};
@@ -40,7 +40,7 @@ impl Attempts {
             // A peer makes its own salt, and its own legs.
             Purpose::CacheSalt | Purpose::Prefill | Purpose::Leg => false,
         });
-        let leg = link.sent.begin(body.left());
+        let forward = link.sent.begin(body.left());
         let (lost, continues) = (link.lost(), payload.continues);
         let asked = pin!(self.at_peer(context, continues, link, body, ticket));
         let started = tokio::select! {
@@ -51,13 +51,13 @@ impl Attempts {
         };
         match started {
             Ok(FromPeer { head, flow, first, sent }) => {
-                let by = AnsweredBy::Peer { peer: link.id, leg, served: served(&head) };
+                let by = AnsweredBy::Peer { peer: link.id, forward, served: served(&head) };
                 Ok(Started { head, opened: Opened { flow, first, sent, by } })
             }
             Err(error) => {
-                leg.end(match error.fault {
-                    Fault::Full | Fault::PeerFull | Fault::PeerNoRoom => LegEnd::Refused,
-                    _ => LegEnd::Failed,
+                forward.end(match error.fault {
+                    Fault::Full | Fault::PeerFull | Fault::PeerNoRoom => ForwardEnd::Refused,
+                    _ => ForwardEnd::Failed,
                 });
                 Err(error)
             }

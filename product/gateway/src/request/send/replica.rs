@@ -10,7 +10,7 @@ use meridian_protocol::legs::Added;
 use meridian_protocol::openai::{self, Purpose, Splices};
 use tokio::time::timeout;
 
-use crate::facts::hops::{Mark, Part};
+use crate::facts::timeline::{Mark, Part};
 use crate::fault::{AttemptError, Fault};
 use crate::http::headers;
 use crate::http::parts::{Parts, Taken};

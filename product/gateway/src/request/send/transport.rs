@@ -13,13 +13,13 @@ use meridian_protocol::openai::{Endpoint, Purpose, RequestInfo};
 use meridian_routing::Outcome;
 use smallvec::SmallVec;
 
-use crate::facts::hops::Part;
+use crate::facts::timeline::Part;
 use crate::facts::trace::TRACEPARENT;
 use crate::fault::{AttemptError, Fault};
 use crate::http::headers;
 use crate::inputs::pins::Home;
 use crate::machine::ticket::Ticket;
-use crate::peers::traffic::{self, LegEnd};
+use crate::peers::traffic::{self, ForwardEnd};
 use crate::replicas::http1::Broken;
 use crate::replicas::member::Member;
 use crate::replicas::upstream::{Flow, Upstream};
@@ -50,7 +50,7 @@ pub(crate) enum AnsweredBy {
     Replica(Arc<Member>),
     Peer {
         peer: PeerId,
-        leg: traffic::Leg,
+        forward: traffic::CountedForward,
         /// The peer's own id of the replica that answered.
         served: Option<ReplicaId>,
     },
@@ -73,12 +73,12 @@ impl AnsweredBy {
 
     /// Ends the answer. Returns the peer's own id of the replica that answered.
     pub(crate) fn end(self, outcome: Outcome) -> Option<ReplicaId> {
-        let AnsweredBy::Peer { leg, served, .. } = self else { return None };
-        leg.end(match outcome {
-            Outcome::Done => LegEnd::Done,
-            Outcome::ClientError => LegEnd::ClientError,
-            Outcome::Full | Outcome::NoRoom => LegEnd::Refused,
-            _ => LegEnd::Failed,
+        let AnsweredBy::Peer { forward, served, .. } = self else { return None };
+        forward.end(match outcome {
+            Outcome::Done => ForwardEnd::Done,
+            Outcome::ClientError => ForwardEnd::ClientError,
+            Outcome::Full | Outcome::NoRoom => ForwardEnd::Refused,
+            _ => ForwardEnd::Failed,
         });
         served
     }

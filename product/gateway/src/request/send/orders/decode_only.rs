@@ -1,7 +1,7 @@
 //! One request, to the decode replica. The engines divide it among themselves.
 
 use super::Split;
-use crate::facts::hops::Part;
+use crate::facts::timeline::Part;
 use crate::machine::ticket::Ticket;
 use crate::request::send::Attempts;
 use crate::request::send::replica::Leg;

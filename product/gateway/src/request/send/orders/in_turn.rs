@@ -7,7 +7,7 @@ use meridian_protocol::legs::{Handed, Pair};
 use tokio::time::Instant;
 
 use super::Split;
-use crate::facts::hops::Mark;
+use crate::facts::timeline::Mark;
 use crate::fault::{AttemptError, Fault};
 use crate::http::parts::Taken;
 use crate::machine::ticket::{Ticket, narrow};

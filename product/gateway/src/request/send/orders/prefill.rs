@@ -12,7 +12,7 @@ use meridian_routing::Outcome;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::Split;
-use crate::facts::hops::Part;
+use crate::facts::timeline::Part;
 use crate::fault::AttemptError;
 use crate::http::parts::Parts;
 use crate::machine::ticket::Ticket;

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::Split;
 use super::prefill::{Prefilled, Unfilled};
-use crate::facts::hops::Mark;
+use crate::facts::timeline::Mark;
 use crate::machine::ticket::Ticket;
 use crate::request::send::Attempts;
 use crate::request::send::replica::Leg;

@@ -19,7 +19,7 @@ const SPANS: u64 = 16;
 
 /// The hops of one request.
 #[derive(Debug, Default)]
-pub(crate) struct Hops {
+pub(crate) struct Timeline {
     /// Its place in a trace, if it is traced.
     pub(crate) trace: Option<Trace>,
     pub(crate) method: Method,
@@ -29,7 +29,7 @@ pub(crate) struct Hops {
     pub(crate) admitted: Option<Instant>,
     /// Waits in the queue.
     pub(crate) waits: Vec<(Instant, Instant)>,
-    pub(crate) attempts: Vec<Hop>,
+    pub(crate) attempts: Vec<AttemptTimes>,
 }
 
 /// A moment in an attempt.
@@ -54,7 +54,7 @@ const MARKS: usize = Mark::First as usize + 1;
 
 /// One attempt.
 #[derive(Debug)]
-pub(crate) struct Hop {
+pub(crate) struct AttemptTimes {
     pub(crate) began: Instant,
     /// Nanoseconds since then, by mark; 0 for a moment that was not seen.
     marks: [AtomicU64; MARKS],
@@ -94,22 +94,22 @@ pub(crate) enum Part {
     Decode,
 }
 
-impl Hops {
+impl Timeline {
     /// Copies the values that came in a head ([`Record::detach`](super::Record::detach)).
     pub(crate) fn detach(&mut self) {
         let state = self.trace.iter_mut().filter_map(|trace| trace.state.as_mut());
-        let to = self.attempts.iter_mut().map(|hop| &mut hop.to);
+        let to = self.attempts.iter_mut().map(|times| &mut times.to);
         let named = to.flat_map(|to| [&mut to.replica, &mut to.prefill, &mut to.region]);
         state.chain(named.flatten()).for_each(detach);
     }
 
     /// An attempt begins.
     pub(crate) fn begin(&mut self, to: To) {
-        let ended = self.attempts.last().is_none_or(|hop| hop.ended.is_some());
+        let ended = self.attempts.last().is_none_or(|times| times.ended.is_some());
         assert!(ended, "an attempt begins, and the one before has no end");
         // Most requests have one.
         self.attempts.reserve_exact(1);
-        self.attempts.push(Hop {
+        self.attempts.push(AttemptTimes {
             began: Instant::now(),
             marks: Default::default(),
             ended: None,
@@ -120,16 +120,16 @@ impl Hops {
     }
 
     /// The attempt in progress.
-    pub(crate) fn current(&mut self) -> Option<&mut Hop> {
+    pub(crate) fn current(&mut self) -> Option<&mut AttemptTimes> {
         self.attempts.last_mut()
     }
 
     /// Notes a moment of the attempt in progress.
     pub(crate) fn mark(&self, mark: Mark, at: Instant) {
-        if let Some(hop) = self.attempts.last() {
-            let since = at.saturating_duration_since(hop.began).as_nanos();
+        if let Some(times) = self.attempts.last() {
+            let since = at.saturating_duration_since(times.began).as_nanos();
             let since = u64::try_from(since).unwrap_or(u64::MAX).max(1);
-            hop.marks[mark as usize].store(since, Ordering::Relaxed);
+            times.marks[mark as usize].store(since, Ordering::Relaxed);
         }
     }
 
@@ -146,7 +146,7 @@ pub(crate) fn span_number(attempt: usize, span: u64) -> u64 {
     (attempt as u64 + 1) * SPANS + span
 }
 
-impl Hop {
+impl AttemptTimes {
     /// The attempt failed.
     pub(crate) fn fail(&mut self, why: &'static str, status: Option<StatusCode>) {
         self.ended.get_or_insert_with(Instant::now);
