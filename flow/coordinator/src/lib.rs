@@ -36,12 +36,12 @@ pub async fn serve(
 ) -> Result<(), ConfigError> {
     let (events, inbox) = mpsc::channel(QUEUE);
     let driver = Driver::new(config)?;
-    let driver = tokio::spawn(driver.run(inbox));
+    // In this task, so that a panic of the machine ends the process, and a supervisor starts it again.
     tokio::select! {
         () = accept(listener, events) => {}
+        () = driver.run(inbox) => {}
         () = shutdown => {}
     }
-    driver.abort();
     Ok(())
 }
 

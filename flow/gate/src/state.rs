@@ -81,6 +81,11 @@ impl GateState {
     /// Asks for the transfer's next chunk, unless it waits for one or has enough.
     fn ask_ahead(&mut self, now: Time, flow: FlowId) {
         let chunk = self.machine.config().chunk;
+        // A flow can get a permit and end in one step: its batch departs, and the others of the batch
+        // leave their window to it first.
+        if self.machine.place(flow).is_none() {
+            return;
+        }
         let Some(slot) = self.slots.of(flow) else { return };
         let Some(bytes) = slot.next_ask(chunk) else { return };
         slot.asked = Some(now);
@@ -99,7 +104,14 @@ impl GateState {
         loop {
             let made = self.batches.translate(now, batch, |name| self.port(name))?;
             let refused = match made {
-                Some(made) => self.act(now, Input::BatchArrived(made)).err(),
+                Some(made) => {
+                    let row = made.id;
+                    let refused = self.act(now, Input::BatchArrived(made)).err();
+                    if refused.is_some() {
+                        self.undo(now, row, batch);
+                    }
+                    refused
+                }
                 None => Some(Refusal::Full { field: "batches", limit: 0 }),
             };
             match refused {
@@ -109,6 +121,18 @@ impl GateState {
             }
         }
         Ok(())
+    }
+
+    /// Removes what the machine has entered of a batch of which it refused a part. A request that
+    /// the gate knows is another batch's.
+    fn undo(&mut self, now: Time, row: BatchId, batch: &flow::Batch) {
+        // Refused where it was not entered.
+        let _ = self.act(now, Input::BatchDeparted(row));
+        for one in &batch.requests {
+            if !self.batches.knows(one.request) {
+                let _ = self.act(now, Input::Ended(RequestId(one.request)));
+            }
+        }
     }
 
     fn abandon_oldest(&mut self, now: Time) -> bool {

@@ -43,7 +43,7 @@ impl Due {
             holds: VecDeque::with_capacity(flows),
             urgent: BinaryHeap::with_capacity(config.limits.batches as usize),
             grid: config.update.as_nanos() as u64,
-            look: config.aging / LOOKS,
+            look: (config.aging / LOOKS).max(Duration::from_nanos(1)),
             hold: config.max_hold,
             open: 0,
             always: false,

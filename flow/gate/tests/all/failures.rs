@@ -181,3 +181,31 @@ fn wrong_settings_are_refused() {
         assert_eq!(refused, Some(message));
     }
 }
+
+// A batch with a request of another one is refused whole: its other requests and its row are free.
+#[test]
+fn a_batch_with_a_request_of_another_is_refused_whole() {
+    let (gate, _) = gate();
+    gate.batch(&batch(1, &[(7, 1000.0)])).unwrap();
+    for twice in [batch(2, &[(7, 1000.0), (8, 1000.0)]), batch(2, &[(8, 1000.0), (8, 1000.0)])] {
+        assert!(matches!(gate.batch(&twice), Err(GateError::Refused(_))));
+        assert_eq!(gate.ended(8), Err(GateError::UnknownRequest(8)));
+    }
+    gate.batch(&batch(3, &[(8, 1000.0)])).unwrap();
+    gate.ended(8).unwrap();
+    gate.ended(7).unwrap();
+}
+
+// A batch departs while some of its transfers wait: the window of the first goes to none of them.
+#[test]
+fn a_batch_departs_while_its_transfers_wait() {
+    let (gate, _) = gate();
+    gate.batch(&batch(1, &[(1, 1000.0)])).unwrap();
+    let bytes = 4 * u64::from(CHUNK);
+    let flow = NewFlow { stage: Stage::Reuse, owner: 1, layer: 0, bytes, ports: &[0] };
+    let all = [0; 4].map(|_| gate.submit(flow).unwrap());
+    let early = all.map(|transfer| permitted(&gate, transfer));
+    assert!(early[0] && !early[3], "{early:?}");
+    gate.departed(1).unwrap();
+    assert_eq!(gate.status().waiting, 0);
+}

@@ -55,7 +55,9 @@ impl Routing {
     /// nothing then may.
     #[must_use]
     pub fn minds_digest(&self, peer: PeerId, held: u32, room: bool) -> bool {
-        let Some(took) = self.queue.took(1 << peer.0) else { return room };
+        let Some(took) = self.queue.took(1u64.checked_shl(peer.0.into()).unwrap_or(0)) else {
+            return room;
+        };
         room && !took && held <= self.config.peering.most_held(self.queue.len())
     }
 
