@@ -94,13 +94,13 @@ pub(crate) enum Show {
     /// Print the JSON schema of a configuration file, for editors and checks in CI
     Schema {
         /// The kind of file
-        #[arg(value_enum, default_value_t = Kind::Gateway)]
-        of: Kind,
+        #[arg(value_enum, default_value_t = CheckKind::Gateway)]
+        of: CheckKind,
     },
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-pub(crate) enum Kind {
+pub(crate) enum CheckKind {
     /// A gateway's file
     Gateway,
     /// A control plane's file
@@ -119,9 +119,9 @@ pub(crate) fn show(show: &Show) -> anyhow::Result<()> {
         Show::Keys => keys().iter().try_for_each(print_key)?,
         Show::Schema { of } => {
             let schema = match of {
-                Kind::Gateway => Gateway::schema(),
-                Kind::Control => Control::schema(),
-                Kind::Replicas => replica_list_schema(),
+                CheckKind::Gateway => Gateway::schema(),
+                CheckKind::Control => Control::schema(),
+                CheckKind::Replicas => replica_list_schema(),
             };
             writeln!(out, "{}", serde_json::to_string_pretty(&schema)?)?;
         }

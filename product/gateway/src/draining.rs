@@ -7,10 +7,10 @@ use tokio_util::sync::CancellationToken;
 
 /// Set once, when the shutdown starts: no request and no connection is accepted after that.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Draining(Arc<State>);
+pub(crate) struct Draining(Arc<DrainingState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct DrainingState {
     /// Read for every request, without a lock.
     has_started: AtomicBool,
     started: CancellationToken,

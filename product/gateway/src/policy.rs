@@ -16,23 +16,23 @@ pub(crate) struct PolicyNow {
     reading: Arc<ReadingNow>,
     /// Present if there are peers.
     handover: Option<Arc<Handover>>,
-    state: Mutex<State>,
+    state: Mutex<PolicyInForce>,
 }
 
-struct State {
+struct PolicyInForce {
     /// The gateway's file.
     config: Config,
     /// The policy in force, if it is not the file's.
     other: Option<Policy>,
 }
 
-impl State {
+impl PolicyInForce {
     fn policy(&self) -> &Policy {
         self.other.as_ref().unwrap_or(&self.config.policy)
     }
 
     /// A state that may be kept: a policy that is the file's follows the file.
-    fn settled(self) -> State {
+    fn settled(self) -> PolicyInForce {
         let other = self.other.as_ref();
         assert!(other != Some(&self.config.policy), "the file's policy would not follow the file");
         self
@@ -51,7 +51,7 @@ impl PolicyNow {
         reading: Arc<ReadingNow>,
         handover: Option<Arc<Handover>>,
     ) -> PolicyNow {
-        let state = Mutex::new(State { config: config.clone(), other: None });
+        let state = Mutex::new(PolicyInForce { config: config.clone(), other: None });
         PolicyNow { region, reading, handover, state }
     }
 
@@ -70,7 +70,7 @@ impl PolicyNow {
         if other == state.other {
             return Ok(());
         }
-        let next = State { config: state.config.clone(), other };
+        let next = PolicyInForce { config: state.config.clone(), other };
         self.switch(state.policy(), &next)?;
         *state = next.settled();
         Ok(())
@@ -83,7 +83,7 @@ impl PolicyNow {
     pub(crate) fn configured(&self, config: &Config) -> Result<(), ConfigError> {
         let mut state = self.state.lock();
         let other = state.other.clone().filter(|other| *other != config.policy);
-        let next = State { config: config.clone(), other };
+        let next = PolicyInForce { config: config.clone(), other };
         let before = &state.config;
         let is_same = (before.admission, before.resume.is_some())
             == (config.admission, config.resume.is_some());
@@ -98,7 +98,7 @@ impl PolicyNow {
 
     /// Sets the shadow policy of the file. It pauses beside a policy of the registry that reads
     /// prompts in another way.
-    fn shadow_by(&self, next: &State) -> Result<(), ConfigError> {
+    fn shadow_by(&self, next: &PolicyInForce) -> Result<(), ConfigError> {
         let Routing { policy, params, .. } = next.routing()?;
         let shadow = next.config.shadow_beside(policy, &params).unwrap_or_else(|problems| {
             tracing::warn!(problem = problems.join("; "), "the shadow policy pauses");
@@ -110,7 +110,7 @@ impl PolicyNow {
         Ok(())
     }
 
-    fn switch(&self, before: &Policy, next: &State) -> Result<(), ConfigError> {
+    fn switch(&self, before: &Policy, next: &PolicyInForce) -> Result<(), ConfigError> {
         let wanted = next.policy();
         let Routing { policy, params, admission, .. } = next.routing()?;
         if let Some(handover) = &self.handover {

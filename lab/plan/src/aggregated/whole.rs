@@ -59,7 +59,7 @@ pub struct Whole {
 }
 
 /// An instance at a rate.
-pub(super) struct State {
+pub(super) struct WholeState {
     batch: f64,
     chain: Chain,
     /// The share of requests that find the engine idle.
@@ -140,7 +140,7 @@ impl Judge<'_> {
     /// The objective that is missed at a rate, except for the TTFT.
     fn fails(&self, rate: f64) -> Option<Bound> {
         let z = normal_quantile(self.task.slo.attainment);
-        let Some(State { batch, chain, .. }) = self.at(rate) else { return Some(Bound::Ttft) };
+        let Some(WholeState { batch, chain, .. }) = self.at(rate) else { return Some(Bound::Ttft) };
         let crowd = batch + z * libm::sqrt(batch);
         if crowd > self.steps.seats {
             return Some(Bound::Seats);
@@ -170,7 +170,7 @@ impl Judge<'_> {
         self.at(rate).is_some_and(|state| self.ttft(&state, rate).later(self.task.slo.ttft) <= late)
     }
 
-    fn ttft(&self, state: &State, rate: f64) -> Times {
+    fn ttft(&self, state: &WholeState, rate: f64) -> Times {
         let longest = f64::from(self.task.subject.shape.context) - self.task.output.mean;
         let met = (&state.chain, state.idle);
         first_tokens(self.steps, self.task.prompt, longest, rate, met)
@@ -182,7 +182,7 @@ impl Judge<'_> {
 
     /// The least fixed point of the batch at a rate; `None` if there is none. Secants approach it from
     /// below; once they are beyond it, it is between two known batches.
-    fn at(&self, rate: f64) -> Option<State> {
+    fn at(&self, rate: f64) -> Option<WholeState> {
         let further = rate * self.steps.further;
         let most = 4.0 * self.steps.seats.min(self.steps.kv_seats) + 16.0;
         let lacks = |batch: f64| {
@@ -221,7 +221,7 @@ impl Judge<'_> {
         let own = self.steps.prompt.min(chain.room);
         let prompt = rate * self.steps.time(0.0, own, 1.0);
         let idle = libm::exp(-(batch + prompt));
-        Some(State { batch, chain, idle })
+        Some(WholeState { batch, chain, idle })
     }
 }
 

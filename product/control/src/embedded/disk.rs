@@ -15,11 +15,11 @@ use crate::Error;
 use crate::store::{Entry, LeaseId, Revision};
 
 /// An entry: created, modified, version, lease (0: none), value.
-type Row = (u64, u64, u64, u64, &'static [u8]);
+type DiskRow = (u64, u64, u64, u64, &'static [u8]);
 /// A change: key, created, version (0: deleted), lease, value.
 type Past = (&'static str, u64, u64, u64, &'static [u8]);
 
-pub(super) const ENTRIES: TableDefinition<&str, Row> = TableDefinition::new("entries");
+pub(super) const ENTRIES: TableDefinition<&str, DiskRow> = TableDefinition::new("entries");
 /// By revision and index in the transaction.
 pub(super) const HISTORY: TableDefinition<(u64, u32), Past> = TableDefinition::new("history");
 /// Duration of a lease in seconds.

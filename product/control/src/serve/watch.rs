@@ -56,7 +56,7 @@ pub(super) async fn begin(shared: &Arc<Shared>, query: &Query, last: Option<&str
         );
         return Err(Refusal::new(StatusCode::CONFLICT, "other_store", message));
     }
-    let place = Place::take(&shared.followers).ok_or_else(|| {
+    let place = WatchPlace::take(&shared.followers).ok_or_else(|| {
         let message = format!("{MOST} watches are open already; retry later");
         Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_followers", message)
     })?;
@@ -182,17 +182,17 @@ fn record<R: DeserializeOwned>(value: &[u8]) -> Option<R> {
 }
 
 /// One of a limited number of followers, returned when dropped.
-struct Place(Arc<AtomicUsize>);
+struct WatchPlace(Arc<AtomicUsize>);
 
-impl Place {
-    fn take(count: &Arc<AtomicUsize>) -> Option<Place> {
+impl WatchPlace {
+    fn take(count: &Arc<AtomicUsize>) -> Option<WatchPlace> {
         let more = |n: usize| (n < MOST).then_some(n + 1);
         count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
-        Some(Place(count.clone()))
+        Some(WatchPlace(count.clone()))
     }
 }
 
-impl Drop for Place {
+impl Drop for WatchPlace {
     fn drop(&mut self) {
         let before = self.0.fetch_sub(1, Ordering::Relaxed);
         assert!(before > 0, "a follower's place is given back once");

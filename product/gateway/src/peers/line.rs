@@ -13,10 +13,10 @@ use crate::lock::{Mutex, MutexGuard};
 
 /// The connection, if there is one.
 #[derive(Debug)]
-pub(super) struct Line(Mutex<State>);
+pub(super) struct Line(Mutex<KeptLineState>);
 
 #[derive(Debug)]
-struct State {
+struct KeptLineState {
     sender: Option<SendRequest<Parts>>,
     /// Time of the last change of state.
     since: Instant,
@@ -24,7 +24,7 @@ struct State {
 
 impl Default for Line {
     fn default() -> Line {
-        Line(Mutex::new(State { sender: None, since: Instant::now() }))
+        Line(Mutex::new(KeptLineState { sender: None, since: Instant::now() }))
     }
 }
 
@@ -38,7 +38,7 @@ pub(super) enum LineError {
 }
 
 impl Line {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, KeptLineState> {
         self.0.lock()
     }
 
@@ -56,7 +56,7 @@ impl Line {
         let mut state = self.state();
         let replaces = state.sender.is_some() && sender.is_some();
         assert!(!replaces, "a second connection for requests is opened to one peer");
-        *state = State { sender, since: Instant::now() };
+        *state = KeptLineState { sender, since: Instant::now() };
     }
 
     /// Sends a request and waits for the head of its answer. If dropped before that, the request is

@@ -328,12 +328,12 @@ impl Drop for Connection {
 /// The connection in the form that tonic uses.
 struct Channel(http2::SendRequest<Body>);
 
-type Answer = Result<http::Response<Incoming>, hyper::Error>;
+type SessionAnswer = Result<http::Response<Incoming>, hyper::Error>;
 
 impl GrpcService<Body> for Channel {
     type ResponseBody = Incoming;
     type Error = hyper::Error;
-    type Future = Pin<Box<dyn Future<Output = Answer> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = SessionAnswer> + Send>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), hyper::Error>> {
         self.0.poll_ready(cx)

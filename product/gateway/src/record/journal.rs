@@ -17,7 +17,7 @@ pub(super) fn header() -> String {
 }
 
 #[derive(Serialize)]
-struct Row<'a> {
+struct JournalRow<'a> {
     #[serde(serialize_with = "millis")]
     timestamp: Duration,
     input_length: u32,
@@ -96,7 +96,7 @@ pub(super) fn write(
     }
     let output = record.usage.map_or(record.pieces, |usage| usage.completion_tokens);
     let hash = |hash: u64| format!("{hash:016x}");
-    let row = Row {
+    let row = JournalRow {
         timestamp: record.at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default(),
         input_length: input,
         output_length: output.min(MOST_TOKENS),

@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 type Addresses = BTreeMap<SocketAddr, u32>;
 
 /// The result of a lookup.
-struct Found {
+struct NameFound {
     replicas: Vec<AddReplica>,
     /// Its validity.
     holds: Duration,
@@ -83,7 +83,7 @@ fn resolver(server: Option<SocketAddr>) -> Result<TokioResolver, String> {
     builder.build().map_err(|error| error.to_string())
 }
 
-async fn look(resolver: &TokioResolver, source: &Source) -> Result<Found, String> {
+async fn look(resolver: &TokioResolver, source: &Source) -> Result<NameFound, String> {
     let config = &source.config;
     let mut addresses = Addresses::new();
     let until = match (&config.dns, &config.srv) {
@@ -99,7 +99,7 @@ async fn look(resolver: &TokioResolver, source: &Source) -> Result<Found, String
     }
     let replicas = addresses.into_iter().map(|(at, weight)| config.replica(at, weight)).collect();
     let holds = until.saturating_duration_since(Instant::now()).clamp(SHORTEST, LONGEST);
-    Ok(Found { replicas, holds })
+    Ok(NameFound { replicas, holds })
 }
 
 /// The addresses of a name, and their validity.

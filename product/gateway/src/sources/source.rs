@@ -30,7 +30,7 @@ pub(crate) struct Source {
     replicas: Arc<Replicas>,
     /// Decides about replicas of which it has a record.
     registry: Option<Arc<Following>>,
-    state: Mutex<State>,
+    state: Mutex<SourceState>,
     /// Ends the pause before the next lookup of a name.
     again: Notify,
     /// Cancelled when the configuration no longer has it.
@@ -38,7 +38,7 @@ pub(crate) struct Source {
 }
 
 #[derive(Default)]
-struct State {
+struct SourceState {
     /// The replicas that it added.
     ours: Owned,
     /// Why the newest poll failed.
@@ -90,7 +90,7 @@ impl Source {
         self.state().ours.extend(replicas);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SourceState> {
         self.state.lock()
     }
 
@@ -159,7 +159,7 @@ impl Source {
 
     /// Applies the replicas that were found. Those that are here stay; beyond `limits.replicas`,
     /// the rest of the list is left out until a replica leaves.
-    fn apply(&self, replicas: Vec<AddReplica>, state: &mut State) {
+    fn apply(&self, replicas: Vec<AddReplica>, state: &mut SourceState) {
         let decided = self.registry.as_ref().map(|r| r.decided()).unwrap_or_default();
         // A replica that was removed or replaced by other means no longer belongs to this source,
         // and neither does one of which the registry has a record.
@@ -187,7 +187,12 @@ impl Source {
     }
 
     /// Adds a replica, or leaves it as it is.
-    fn take(&self, address: &str, spec: AddReplica, state: &mut State) -> Result<(), JoinError> {
+    fn take(
+        &self,
+        address: &str,
+        spec: AddReplica,
+        state: &mut SourceState,
+    ) -> Result<(), JoinError> {
         let known = state.ours.get(address).cloned();
         let known = match known.or_else(|| self.replicas.at(address)) {
             // Another source has ended, or found it no more.

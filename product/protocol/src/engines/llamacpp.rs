@@ -54,7 +54,7 @@ pub(super) static SPEC: EngineSpec = EngineSpec {
 };
 
 #[derive(Default)]
-struct Page {
+struct LlamacppPage {
     pending: Tally,
     running: Tally,
     kv: Tally,
@@ -63,7 +63,7 @@ struct Page {
 }
 
 fn read(page: &[u8]) -> Result<Load, SignalError> {
-    let mut seen = Page::default();
+    let mut seen = LlamacppPage::default();
     let whole = walk(page, SPEC.detect.metrics, |line| seen.take(&line))?;
     let missing = [
         seen.pending.sum().is_none().then_some(DEFERRED),
@@ -138,7 +138,7 @@ fn read_slots(page: &[u8]) -> Result<Load, SignalError> {
     Ok(load)
 }
 
-impl Page {
+impl LlamacppPage {
     fn take(&mut self, line: &Line<'_>) -> Result<(), SignalError> {
         let (tally, name) = match line.name {
             b"requests_deferred" => (&mut self.pending, DEFERRED),

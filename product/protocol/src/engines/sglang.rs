@@ -89,7 +89,7 @@ const USED: usize = 3;
 const CAPACITY: usize = 4;
 const HANDOVER: usize = 5;
 
-struct Page {
+struct SglangPage {
     gauges: [Tally; GAUGES],
     /// Whether the waiting queue was seen; without it the page has no load.
     queue: bool,
@@ -103,7 +103,7 @@ struct Page {
 }
 
 fn read(page: &[u8]) -> Result<Load, SignalError> {
-    let mut seen = Page::new();
+    let mut seen = SglangPage::new();
     let whole = walk(page, SPEC.detect.metrics, |line| seen.take(&line))?;
     seen.flush();
     let [pending, running, share, used, capacity, handover] = seen.gauges;
@@ -163,7 +163,7 @@ fn read_server_info(page: &[u8]) -> Result<Load, SignalError> {
     })
 }
 
-impl Page {
+impl SglangPage {
     fn new() -> Self {
         Self {
             gauges: [Tally::default(); GAUGES],

@@ -52,7 +52,7 @@ pub(super) static SPEC: EngineSpec = EngineSpec {
 };
 
 #[derive(Default)]
-struct Page {
+struct TgiPage {
     pending: Tally,
     running: Tally,
     reserved: Tally,
@@ -63,7 +63,7 @@ struct Page {
 }
 
 fn read(page: &[u8]) -> Result<Load, SignalError> {
-    let mut seen = Page::default();
+    let mut seen = TgiPage::default();
     let whole = walk(page, SPEC.detect.metrics, |line| seen.take(&line))?;
     let missing =
         if seen.any || page.is_empty() { [None, None] } else { [Some(QUEUE), Some(BATCH)] };
@@ -102,7 +102,7 @@ fn read_info(page: &[u8]) -> Result<Load, SignalError> {
     Ok(Load { kv_tokens: info.max_batch_total_tokens, ..Load::default() })
 }
 
-impl Page {
+impl TgiPage {
     fn take(&mut self, line: &Line<'_>) -> Result<(), SignalError> {
         self.any = true;
         let (tally, name) = match line.name {

@@ -63,7 +63,7 @@ struct Clock {
 }
 
 #[derive(Default)]
-struct Page {
+struct TrtllmPage {
     pending: Tally,
     running: Tally,
     kv: Tally,
@@ -76,7 +76,7 @@ struct Page {
 }
 
 fn read(page: &[u8]) -> Result<Load, SignalError> {
-    let mut seen = Page::default();
+    let mut seen = TrtllmPage::default();
     let whole = walk(page, SPEC.detect.metrics, |line| seen.take(&line))?;
     let missing = if seen.any { [None, None] } else { [Some(WAITING), Some(RUNNING)] };
     verdict(SPEC.name, page, whole, missing, METRICS.remedy)?;
@@ -92,7 +92,7 @@ fn read(page: &[u8]) -> Result<Load, SignalError> {
     })
 }
 
-impl Page {
+impl TrtllmPage {
     fn take(&mut self, line: &Line<'_>) -> Result<(), SignalError> {
         self.any = true;
         let (tally, name) = match line.name {

@@ -80,7 +80,7 @@ fn adapters(page: &[u8]) -> Option<AdaptersInUse> {
 }
 
 #[derive(Default)]
-struct Page {
+struct VllmPage {
     pending: Tally,
     running: Tally,
     kv: Tally,
@@ -106,7 +106,7 @@ struct Moved {
 }
 
 fn read(page: &[u8]) -> Result<Load, SignalError> {
-    let mut seen = Page::default();
+    let mut seen = VllmPage::default();
     let whole = walk(page, SPEC.detect.metrics, |line| seen.take(&line))?;
     let missing = [
         seen.pending.sum().is_none().then_some(WAITING),
@@ -131,7 +131,7 @@ fn read(page: &[u8]) -> Result<Load, SignalError> {
     })
 }
 
-impl Page {
+impl VllmPage {
     fn take(&mut self, line: &Line<'_>) -> Result<(), SignalError> {
         let (tally, name) = match line.name {
             b"num_requests_waiting" => (&mut self.pending, WAITING),

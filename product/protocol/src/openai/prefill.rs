@@ -130,14 +130,14 @@ fn limit(
 type Values<'a> = [Option<&'a RawValue>; READ.len()];
 
 #[derive(Default)]
-struct Found<'a> {
+struct PrefillFound<'a> {
     values: Values<'a>,
     /// One of them is given twice.
     twice: bool,
 }
 
 /// The members of [`READ`], and the cuts.
-fn find(json: &str) -> Option<(Found<'_>, Splices)> {
+fn find(json: &str) -> Option<(PrefillFound<'_>, Splices)> {
     let (trouble, strip) = (Trouble::default(), Strip::new(json));
     let walk = Walk { strip: &strip, trouble: &trouble };
     let mut parser = serde_json::Deserializer::from_str(json);
@@ -151,19 +151,19 @@ struct Top<'c> {
 }
 
 impl<'de> DeserializeSeed<'de> for Top<'_> {
-    type Value = Found<'de>;
+    type Value = PrefillFound<'de>;
 
-    fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<Found<'de>, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<PrefillFound<'de>, D::Error> {
         d.deserialize_map(self)
     }
 }
 
 impl<'de> Visitor<'de> for Top<'_> {
-    type Value = Found<'de>;
+    type Value = PrefillFound<'de>;
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Found<'de>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<PrefillFound<'de>, A::Error> {
         let Walk { strip, trouble } = self.walk;
-        let mut found = Found::default();
+        let mut found = PrefillFound::default();
         while let Some(place) = map.next_key_seed(Name(&READ))? {
             match place {
                 Place::Read(i) => {

@@ -41,7 +41,7 @@ pub fn orca(header: &[u8]) -> Result<Load, SignalError> {
 }
 
 fn text(body: &[u8]) -> Result<Load, SignalError> {
-    let mut seen = Report::default();
+    let mut seen = OrcaReport::default();
     for pair in body.split(|byte| *byte == b',') {
         let mut halves = pair.splitn(2, |byte| *byte == b'=');
         let (Some(name), Some(value)) = (halves.next(), halves.next()) else {
@@ -75,7 +75,7 @@ struct Named<'a> {
 fn json(body: &[u8]) -> Result<Load, SignalError> {
     let body: Body<'_> = serde_json::from_slice(body)
         .map_err(|_| SignalError::Orca { found: "JSON that does not parse" })?;
-    let mut seen = Report::default();
+    let mut seen = OrcaReport::default();
     if let Some(named) = body.named_metrics {
         let fields: [(&[u8], _); 4] = [
             (b"kv_cache_usage_perc", named.kv_cache_usage_perc),
@@ -93,13 +93,13 @@ fn json(body: &[u8]) -> Result<Load, SignalError> {
 }
 
 #[derive(Default)]
-struct Report {
+struct OrcaReport {
     pending: Tally,
     kv: Tally,
     kv_tokens: Tally,
 }
 
-impl Report {
+impl OrcaReport {
     fn take(&mut self, name: &[u8], value: &[u8]) -> Result<(), SignalError> {
         let (tally, name) = match name {
             b"num_requests_waiting" => (&mut self.pending, "num_requests_waiting"),

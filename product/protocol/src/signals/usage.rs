@@ -73,7 +73,7 @@ pub fn usage(json: &[u8]) -> Option<Usage> {
     if memmem::find(json, b"\"usage\"").is_none() && memmem::find(json, b"\"timings\"").is_none() {
         return None;
     }
-    let answer: Answer<'_> = serde_json::from_slice(json).ok()?;
+    let answer: UsageAnswer<'_> = serde_json::from_slice(json).ok()?;
     // Anthropic's first event and the Responses API's last wrap the answer.
     let inner = answer.message.or(answer.response).unwrap_or_default();
     let timings = parsed::<Timings>(answer.timings);
@@ -94,7 +94,7 @@ pub fn usage(json: &[u8]) -> Option<Usage> {
 }
 
 #[derive(Deserialize)]
-struct Answer<'a> {
+struct UsageAnswer<'a> {
     #[serde(borrow)]
     usage: Option<&'a RawValue>,
     #[serde(borrow)]

@@ -35,7 +35,7 @@ pub(super) struct Aws {
 }
 
 /// The zone, and its own records in the form in which they have to be deleted.
-pub(super) struct Found {
+pub(super) struct AwsFound {
     pub(super) zone: Zone,
     pub(super) sets: BTreeMap<Key, ResourceRecordSet>,
 }
@@ -70,14 +70,14 @@ impl Aws {
     }
 
     /// Reads the records at the name and below it, and the health checks.
-    pub(super) async fn read(&self) -> Result<Found, Failure> {
-        let mut found = Found { zone: Zone::default(), sets: BTreeMap::new() };
+    pub(super) async fn read(&self) -> Result<AwsFound, Failure> {
+        let mut found = AwsFound { zone: Zone::default(), sets: BTreeMap::new() };
         self.records(&mut found).await?;
         self.checks(&mut found.zone).await?;
         Ok(found)
     }
 
-    async fn records(&self, found: &mut Found) -> Result<(), Failure> {
+    async fn records(&self, found: &mut AwsFound) -> Result<(), Failure> {
         let config = &self.names.config;
         // Records are ordered by their labels from the right, so those below a name follow it.
         let mut from = (format!("{}.", config.name), None, None);
@@ -120,7 +120,11 @@ impl Aws {
 
     /// Makes a batch of changes, as a whole or not at all. Returns the id by which Route 53 says when
     /// all its servers have it.
-    pub(super) async fn change(&self, batch: &[Change], found: &Found) -> Result<String, Failure> {
+    pub(super) async fn change(
+        &self,
+        batch: &[Change],
+        found: &AwsFound,
+    ) -> Result<String, Failure> {
         assert!(!batch.is_empty(), "Route 53 takes no batch without a change");
         let config = &self.names.config;
         let batch = convert::batch(config, batch, &found.sets)?;

@@ -9,12 +9,12 @@ use aws_sdk_route53::types::{
 };
 use meridian_config::{Route53 as Config, Scheme};
 
-use super::aws::Found;
+use super::aws::AwsFound;
 use super::failure::Failure;
 use crate::route53::{Body, Change, Key, Kind, Names, Probe};
 
 /// Adds a record of the zone. Returns whether further ones may be of interest.
-pub(super) fn add(names: &Names, set: ResourceRecordSet, found: &mut Found) -> bool {
+pub(super) fn add(names: &Names, set: ResourceRecordSet, found: &mut AwsFound) -> bool {
     let name = set.name.trim_end_matches('.').to_owned();
     if name != names.config.name && !name.ends_with(&format!(".{}", names.config.name)) {
         return false;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::super::Shared;
-use super::aws::{Aws, Found};
+use super::aws::{Aws, AwsFound};
 use super::failure::Failure;
 use super::state::Route53;
 use crate::route53::{Body, Change, Fleet, Kind, Plan, Probe, plan};
@@ -111,7 +111,11 @@ impl<'a> Reconciler<'a> {
     }
 
     /// Creates health checks, except those that Route 53 refuses.
-    async fn create_some(&mut self, missing: Vec<Probe>, found: &mut Found) -> Result<(), Failure> {
+    async fn create_some(
+        &mut self,
+        missing: Vec<Probe>,
+        found: &mut AwsFound,
+    ) -> Result<(), Failure> {
         for probe in missing.into_iter().take(AT_ONCE) {
             match self.create(&probe, found).await {
                 Err(error) if error.is_refusal => {
@@ -129,7 +133,7 @@ impl<'a> Reconciler<'a> {
     }
 
     /// Changes records, batch by batch.
-    async fn change(&mut self, plan: &Plan, found: &mut Found) -> Result<(), Failure> {
+    async fn change(&mut self, plan: &Plan, found: &mut AwsFound) -> Result<(), Failure> {
         for batch in &plan.batches {
             if !self.shared.leads() {
                 return Ok(());
@@ -143,7 +147,7 @@ impl<'a> Reconciler<'a> {
         Ok(())
     }
 
-    async fn create(&mut self, probe: &Probe, found: &mut Found) -> Result<(), Failure> {
+    async fn create(&mut self, probe: &Probe, found: &mut AwsFound) -> Result<(), Failure> {
         if !self.shared.leads() {
             return Ok(());
         }

@@ -14,11 +14,11 @@ use crate::route53::{Body, Change, Key, Names, Plan, Zone};
 /// The settings, and the state of the work.
 pub(in super::super) struct Route53 {
     pub(super) names: Names,
-    state: Mutex<State>,
+    state: Mutex<Route53State>,
 }
 
 #[derive(Default)]
-struct State {
+struct Route53State {
     /// When the records were last seen as the fleet needs them: here, and in ms since 1970.
     in_order: Option<(Instant, u64)>,
     error: Option<String>,
@@ -78,7 +78,7 @@ impl Route53 {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Route53State> {
         self.state.lock().expect("no panic while held")
     }
 
@@ -137,7 +137,7 @@ impl Route53 {
     /// Another control plane leads.
     pub(super) fn stopped_leading(&self) {
         let counts = self.state().counts;
-        *self.state() = State { counts, ..State::default() };
+        *self.state() = Route53State { counts, ..Route53State::default() };
     }
 }
 

@@ -53,13 +53,13 @@ impl Site {
 #[derive(Debug)]
 pub(crate) struct Issuer {
     pub(crate) site: Site,
-    state: Mutex<State>,
+    state: Mutex<IssuerState>,
     /// Wakes the task that fetches.
     wake: Arc<Notify>,
 }
 
 #[derive(Debug)]
-struct State {
+struct IssuerState {
     /// The last good keys.
     keys: Option<Arc<KeySet>>,
     /// When they were fetched.
@@ -79,7 +79,7 @@ struct State {
 impl Issuer {
     /// `keys` are in force until the first fetch.
     pub(super) fn new(site: Site, wake: Arc<Notify>, keys: Option<Arc<KeySet>>) -> Issuer {
-        let state = State {
+        let state = IssuerState {
             keys,
             good: None,
             trouble: None,

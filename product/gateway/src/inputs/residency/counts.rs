@@ -18,15 +18,15 @@ pub(crate) enum RuleOutcome {
 }
 
 #[derive(Debug, Default)]
-struct Row([AtomicU64; 3]);
+struct RuleRow([AtomicU64; 3]);
 
 /// Counts by rule.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     /// Rows of every rule that was ever in the file.
-    rows: RwLock<Vec<(String, Row)>>,
+    rows: RwLock<Vec<(String, RuleRow)>>,
     /// Rules that only other gateways know.
-    others: Row,
+    others: RuleRow,
     breaches: AtomicU64,
 }
 
@@ -36,12 +36,12 @@ impl Counts {
         let mut rows = self.rows.write().unwrap_or_else(PoisonError::into_inner);
         for rule in rules {
             if !rows.iter().any(|(name, _)| *name == rule.name) {
-                rows.push((rule.name.clone(), Row::default()));
+                rows.push((rule.name.clone(), RuleRow::default()));
             }
         }
     }
 
-    fn rows(&self) -> RwLockReadGuard<'_, Vec<(String, Row)>> {
+    fn rows(&self) -> RwLockReadGuard<'_, Vec<(String, RuleRow)>> {
         self.rows.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -65,8 +65,8 @@ impl Counts {
 
     /// For the status page; none without rules.
     pub(crate) fn read(&self) -> Option<admin::Residency> {
-        let of = |row: &Row, kept: RuleOutcome| row.0[kept as usize].load(Ordering::Relaxed);
-        let counts = |name: &str, row: &Row| admin::RuleCounts {
+        let of = |row: &RuleRow, kept: RuleOutcome| row.0[kept as usize].load(Ordering::Relaxed);
+        let counts = |name: &str, row: &RuleRow| admin::RuleCounts {
             rule: name.to_owned(),
             served: of(row, RuleOutcome::Served),
             sent: of(row, RuleOutcome::Sent),

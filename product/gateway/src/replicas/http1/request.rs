@@ -79,7 +79,7 @@ pub(super) struct Sending {
     parts: Pieces,
     /// The first part that is not sent.
     next: usize,
-    state: State,
+    state: BodyState,
     /// Whether any byte may have been sent.
     is_any: bool,
     /// Learns of the first byte.
@@ -87,7 +87,7 @@ pub(super) struct Sending {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum BodyState {
     Writing,
     /// Everything is written; TLS may still hold some of it.
     Flushing,
@@ -99,23 +99,23 @@ enum State {
 impl Sending {
     pub(super) fn new(request: Request<'_>, host: Host<'_>) -> Sending {
         let (head, (parts, taken)) = (request.head(host), request.body.parts());
-        Sending { head, parts, next: 0, state: State::Writing, is_any: false, taken }
+        Sending { head, parts, next: 0, state: BodyState::Writing, is_any: false, taken }
     }
 
     /// Nothing to send.
     pub(super) fn nothing() -> Sending {
         let (head, parts) = (Bytes::new(), Pieces::new());
-        Sending { head, parts, next: 0, state: State::Done, is_any: true, taken: None }
+        Sending { head, parts, next: 0, state: BodyState::Done, is_any: true, taken: None }
     }
 
     /// Whether the whole request was sent.
     pub(super) fn is_done(&self) -> bool {
-        self.state == State::Done
+        self.state == BodyState::Done
     }
 
     /// Whether there may be more to send.
     pub(super) fn is_open(&self) -> bool {
-        matches!(self.state, State::Writing | State::Flushing)
+        matches!(self.state, BodyState::Writing | BodyState::Flushing)
     }
 
     /// Whether no byte was sent.
@@ -141,7 +141,7 @@ impl Sending {
     ) -> Poll<io::Result<()>> {
         assert!(self.is_open(), "a request is written after its end");
         let sent = ready!(self.send(Pin::new(stream), cx));
-        self.state = if sent.is_ok() { State::Done } else { State::Failed };
+        self.state = if sent.is_ok() { BodyState::Done } else { BodyState::Failed };
         Poll::Ready(sent)
     }
 
@@ -150,7 +150,7 @@ impl Sending {
         mut stream: Pin<&mut S>,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
-        while self.state == State::Writing {
+        while self.state == BodyState::Writing {
             let mut pieces = [IoSlice::new(&[]); PIECES];
             let rest = self.parts[self.next..].iter();
             let all = std::iter::once(&self.head).chain(rest).filter(|piece| !piece.is_empty());
@@ -160,7 +160,7 @@ impl Sending {
                 many += 1;
             }
             if many == 0 {
-                self.state = State::Flushing;
+                self.state = BodyState::Flushing;
                 break;
             }
             let written = ready!(stream.as_mut().poll_write_vectored(cx, &pieces[..many]))?;

@@ -20,13 +20,13 @@ use crate::request::send::transport::undoes;
 
 /// The body that a client reads, from whichever source.
 pub(crate) struct Relay {
-    state: State,
+    state: RelayState,
     delivery: Delivery,
 }
 
 /// The state of an answer.
 #[derive(Default)]
-enum State {
+enum RelayState {
     /// Its own end has not arrived.
     Scanning(Box<Scan>),
     /// A peer's stream is complete, but its trailers with the usage have not arrived.
@@ -47,39 +47,39 @@ type Piece = Option<Result<Frame<Bytes>, CutShort>>;
 
 impl Relay {
     pub(crate) fn new(delivery: Delivery, scan: Scan) -> Relay {
-        Relay { state: State::Scanning(Box::new(scan)), delivery }
+        Relay { state: RelayState::Scanning(Box::new(scan)), delivery }
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        matches!(self.state, State::Ended)
+        matches!(self.state, RelayState::Ended)
     }
 
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Piece> {
         loop {
             let (state, piece) = match std::mem::take(&mut self.state) {
-                State::Scanning(mut scan) => match scan.poll(cx, &mut self.delivery) {
-                    Poll::Pending => return self.wait(State::Scanning(scan)),
+                RelayState::Scanning(mut scan) => match scan.poll(cx, &mut self.delivery) {
+                    Poll::Pending => return self.wait(RelayState::Scanning(scan)),
                     Poll::Ready(step) => self.step(scan, step),
                 },
-                State::AwaitingTrailers(mut scan) => match scan.poll(cx, &mut self.delivery) {
-                    Poll::Pending => return self.wait(State::AwaitingTrailers(scan)),
+                RelayState::AwaitingTrailers(mut scan) => match scan.poll(cx, &mut self.delivery) {
+                    Poll::Pending => return self.wait(RelayState::AwaitingTrailers(scan)),
                     Poll::Ready(step) => self.last_step(scan, step),
                 },
-                State::Settled(mut incoming) => match incoming.poll(cx) {
-                    Poll::Pending => return self.wait(State::Settled(incoming)),
+                RelayState::Settled(mut incoming) => match incoming.poll(cx) {
+                    Poll::Pending => return self.wait(RelayState::Settled(incoming)),
                     Poll::Ready(Event::Piece(bytes)) => {
                         self.delivery.count(incoming.mismatch(|check| check.after_end(&bytes)));
-                        (State::Settled(incoming), data(bytes))
+                        (RelayState::Settled(incoming), data(bytes))
                     }
-                    Poll::Ready(Event::Trailers(_)) => (State::Settled(incoming), None),
-                    Poll::Ready(Event::End | Event::Broken(_)) => (State::Ended, None),
+                    Poll::Ready(Event::Trailers(_)) => (RelayState::Settled(incoming), None),
+                    Poll::Ready(Event::End | Event::Broken(_)) => (RelayState::Ended, None),
                 },
-                State::Resuming(mut search) => match search.as_mut().poll(cx) {
-                    Poll::Pending => return self.wait(State::Resuming(search)),
+                RelayState::Resuming(mut search) => match search.as_mut().poll(cx) {
+                    Poll::Pending => return self.wait(RelayState::Resuming(search)),
                     Poll::Ready(Some(resumed)) => (self.resumed(*resumed), None),
                     Poll::Ready(None) => self.not_resumed(),
                 },
-                State::Ended => return Poll::Ready(None),
+                RelayState::Ended => return Poll::Ready(None),
             };
             self.state = state;
             if piece.is_some() {
@@ -88,19 +88,19 @@ impl Relay {
         }
     }
 
-    fn wait(&mut self, state: State) -> Poll<Piece> {
+    fn wait(&mut self, state: RelayState) -> Poll<Piece> {
         self.state = state;
         Poll::Pending
     }
 
     /// The next step of an answer whose own end has not arrived.
-    fn step(&mut self, scan: Box<Scan>, step: Step) -> (State, Piece) {
+    fn step(&mut self, scan: Box<Scan>, step: Step) -> (RelayState, Piece) {
         match step {
-            Step::Pass(bytes) => (State::Scanning(scan), data(bytes)),
+            Step::Pass(bytes) => (RelayState::Scanning(scan), data(bytes)),
             Step::Whole(bytes) => self.settled(scan, bytes),
             Step::AllButTrailers(bytes) => {
                 assert!(scan.by().is_peer(), "engines send no usage in trailers");
-                (State::AwaitingTrailers(scan), data(bytes))
+                (RelayState::AwaitingTrailers(scan), data(bytes))
             }
             Step::End => match self.delivery.form.cut_short() {
                 Some(message) => self.cut_short(scan, message),
@@ -111,10 +111,10 @@ impl Relay {
     }
 
     /// The same of a peer's stream that is complete.
-    fn last_step(&mut self, scan: Box<Scan>, step: Step) -> (State, Piece) {
+    fn last_step(&mut self, scan: Box<Scan>, step: Step) -> (RelayState, Piece) {
         match step {
             Step::Pass(bytes) | Step::AllButTrailers(bytes) => {
-                (State::AwaitingTrailers(scan), data(bytes))
+                (RelayState::AwaitingTrailers(scan), data(bytes))
             }
             Step::Whole(bytes) => self.settled(scan, bytes),
             Step::End | Step::Broken(_) => self.ended(scan),
@@ -122,31 +122,31 @@ impl Relay {
     }
 
     /// The answer's own end came with these bytes.
-    fn settled(&mut self, scan: Box<Scan>, bytes: Bytes) -> (State, Piece) {
+    fn settled(&mut self, scan: Box<Scan>, bytes: Bytes) -> (RelayState, Piece) {
         let (incoming, rest) = scan.settle(Outcome::Done, &mut self.delivery);
-        (State::Settled(Box::new(incoming)), data(join(bytes, rest)))
+        (RelayState::Settled(Box::new(incoming)), data(join(bytes, rest)))
     }
 
     /// The answer is complete, and its transfer is over.
-    fn ended(&mut self, scan: Box<Scan>) -> (State, Piece) {
+    fn ended(&mut self, scan: Box<Scan>) -> (RelayState, Piece) {
         let (_, rest) = scan.settle(Outcome::Done, &mut self.delivery);
-        (State::Ended, data(rest))
+        (RelayState::Ended, data(rest))
     }
 
     /// The replica cut the answer short. Another one resumes it if that is possible.
-    fn cut_short(&mut self, scan: Box<Scan>, message: &'static str) -> (State, Piece) {
+    fn cut_short(&mut self, scan: Box<Scan>, message: &'static str) -> (RelayState, Piece) {
         tracing::warn!(from = %scan.by(), message, "answer cut short");
         match scan.continued(&mut self.delivery) {
-            Ok(search) => (State::Resuming(search), None),
+            Ok(search) => (RelayState::Resuming(search), None),
             Err(scan) => {
                 let (_, rest) = scan.settle(Outcome::ReplicaError, &mut self.delivery);
-                (State::Ended, Some(self.delivery.failed(message, &rest)))
+                (RelayState::Ended, Some(self.delivery.failed(message, &rest)))
             }
         }
     }
 
     /// Another answer has started, which resumes the one that broke.
-    fn resumed(&mut self, resumed: Resumed) -> State {
+    fn resumed(&mut self, resumed: Resumed) -> RelayState {
         let Resumed { resume, ticket, destination, opened } = resumed;
         let undo = undoes(
             &self.delivery.settings,
@@ -157,12 +157,12 @@ impl Relay {
         let alias = resume.context.prompt.info.alias.as_deref();
         let reader = Answer::new(self.delivery.endpoint, true, undo, false).naming(alias);
         let scan = Scan::new(&self.delivery, &destination, opened, reader, ticket, Some(resume));
-        State::Scanning(Box::new(scan))
+        RelayState::Scanning(Box::new(scan))
     }
 
-    fn not_resumed(&mut self) -> (State, Piece) {
+    fn not_resumed(&mut self) -> (RelayState, Piece) {
         self.delivery.reserved.release();
-        (State::Ended, Some(self.delivery.failed(NOWHERE, &[])))
+        (RelayState::Ended, Some(self.delivery.failed(NOWHERE, &[])))
     }
 }
 
@@ -170,10 +170,10 @@ impl Drop for Relay {
     /// A client that has the complete answer need not wait for a peer's trailers.
     fn drop(&mut self) {
         match std::mem::take(&mut self.state) {
-            State::AwaitingTrailers(scan) => {
+            RelayState::AwaitingTrailers(scan) => {
                 scan.settle(Outcome::Done, &mut self.delivery);
             }
-            State::Scanning(scan) => scan.abandon(&mut self.delivery),
+            RelayState::Scanning(scan) => scan.abandon(&mut self.delivery),
             _ => {}
         }
     }

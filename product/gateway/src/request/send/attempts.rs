@@ -27,7 +27,7 @@ use crate::request::send::replica::Leg;
 use crate::request::send::transport::{Failure, Started};
 
 /// The state of a request without an answer.
-enum State {
+enum AttemptState {
     /// The machine is deciding; a queued request waits here.
     Deciding(Verdict),
     /// Sent; no piece of an answer has arrived.
@@ -53,10 +53,10 @@ impl Attempts {
         verdict: Verdict,
     ) -> Result<(Attempt, Started), Unanswered> {
         let mut failures = Failures::default();
-        let mut state = State::Deciding(verdict);
+        let mut state = AttemptState::Deciding(verdict);
         loop {
             state = match state {
-                State::Deciding(verdict) => {
+                AttemptState::Deciding(verdict) => {
                     let decision = match verdict {
                         Verdict::Now(decision) => decision,
                         Verdict::Later(promise) => {
@@ -67,10 +67,10 @@ impl Attempts {
                         }
                     };
                     match self.destinations().find(&context.terms.residence, decision) {
-                        Next::Attempt(attempt) => State::Attempting(attempt),
-                        Next::Stale(outcome) => State::Deciding(ticket.again(outcome)),
+                        Next::Attempt(attempt) => AttemptState::Attempting(attempt),
+                        Next::Stale(outcome) => AttemptState::Deciding(ticket.again(outcome)),
                         Next::StalePrefill(outcome) => {
-                            State::Deciding(ticket.prefill_failed(outcome))
+                            AttemptState::Deciding(ticket.prefill_failed(outcome))
                         }
                         Next::Refused(why, retry_after) => {
                             return Err(Unanswered::Refused {
@@ -81,7 +81,7 @@ impl Attempts {
                         }
                     }
                 }
-                State::Attempting(attempt) => {
+                AttemptState::Attempting(attempt) => {
                     self.plane.metrics.decided(&attempt.why);
                     assert!(
                         attempt.known.is_some() || context.terms.residence.is_free(),
@@ -105,7 +105,7 @@ impl Attempts {
                     self.plane.metrics.retried(failure.error.fault);
                     let (prefill, outcome) = (failure.prefill, failure.error.outcome());
                     failures.last = Some(failure);
-                    State::Deciding(match prefill {
+                    AttemptState::Deciding(match prefill {
                         Some(outcome) => ticket.prefill_failed(outcome),
                         None => ticket.again(outcome),
                     })

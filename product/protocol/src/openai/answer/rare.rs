@@ -15,9 +15,9 @@ static TOOL_CALLS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"
 /// The search of some bytes, from their start to their end.
 pub(super) struct RareMembers<'a> {
     bytes: &'a [u8],
-    usage: Place,
-    timings: Place,
-    tool_calls: Place,
+    usage: RarePlace,
+    timings: RarePlace,
+    tool_calls: RarePlace,
 }
 
 /// The members that an event may have. Without one of them it has no such member.
@@ -30,7 +30,7 @@ pub(super) struct Found {
 
 /// The first place of a member at or after the last event.
 #[derive(Clone, Copy)]
-enum Place {
+enum RarePlace {
     Unknown,
     At(usize),
     Nowhere,
@@ -38,7 +38,7 @@ enum Place {
 
 impl<'a> RareMembers<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> RareMembers<'a> {
-        let unknown = Place::Unknown;
+        let unknown = RarePlace::Unknown;
         RareMembers { bytes, usage: unknown, timings: unknown, tool_calls: unknown }
     }
 
@@ -55,18 +55,18 @@ impl<'a> RareMembers<'a> {
     }
 }
 
-impl Place {
+impl RarePlace {
     fn is_within(&mut self, member: &Finder<'_>, bytes: &[u8], event: &Range<usize>) -> bool {
         let is_old = match *self {
-            Place::Unknown => true,
-            Place::At(at) => at < event.start,
-            Place::Nowhere => false,
+            RarePlace::Unknown => true,
+            RarePlace::At(at) => at < event.start,
+            RarePlace::Nowhere => false,
         };
         if is_old {
             let found = member.find(&bytes[event.start..]);
-            *self = found.map_or(Place::Nowhere, |at| Place::At(event.start + at));
+            *self = found.map_or(RarePlace::Nowhere, |at| RarePlace::At(event.start + at));
         }
-        matches!(*self, Place::At(at) if at < event.end)
+        matches!(*self, RarePlace::At(at) if at < event.end)
     }
 }
 

@@ -48,11 +48,11 @@ pub(super) struct Rename {
     /// The name as a JSON string.
     name: Bytes,
     depth: u32,
-    state: State,
+    state: RenameState,
 }
 
 #[derive(Clone, Copy)]
-enum State {
+enum RenameState {
     /// Between strings.
     Outside,
     /// In a string of the outermost object that starts like the key, with so many bytes of it.
@@ -75,24 +75,24 @@ enum State {
 impl Rename {
     pub(super) fn new(name: Bytes) -> Rename {
         assert_eq!(name.first(), Some(&b'"'), "the name replaces a JSON string");
-        Rename { name, depth: 0, state: State::Outside }
+        Rename { name, depth: 0, state: RenameState::Outside }
     }
 
     /// Takes the next bytes and returns those to pass, mostly the same.
     pub(super) fn feed(&mut self, chunk: Bytes) -> Bytes {
         let mut changed: Option<BytesMut> = None;
         let (mut at, mut from) = (0, 0);
-        if let State::Value { .. } = self.state {
+        if let RenameState::Value { .. } = self.state {
             changed = Some(BytesMut::new());
             from = chunk.len();
         }
-        while at < chunk.len() && !matches!(self.state, State::Done) {
+        while at < chunk.len() && !matches!(self.state, RenameState::Done) {
             let (before, next) = (self.state, self.step(&chunk, at));
-            let is_read = next > at || matches!(before, State::Key(_));
+            let is_read = next > at || matches!(before, RenameState::Key(_));
             assert!(is_read && next <= chunk.len(), "each step reads a part of the chunk");
             match (before, self.state) {
-                (State::Value { .. }, State::Done) => from = next,
-                (State::AfterColon, State::Value { .. }) => {
+                (RenameState::Value { .. }, RenameState::Done) => from = next,
+                (RenameState::AfterColon, RenameState::Value { .. }) => {
                     let changed = changed.get_or_insert_default();
                     changed.extend_from_slice(&chunk[from..at]);
                     changed.extend_from_slice(&self.name);
@@ -117,51 +117,53 @@ impl Rename {
         let rest = &bytes[at..];
         let byte = rest[0];
         self.state = match self.state {
-            State::Outside => match memchr3(b'"', b'{', b'}', rest) {
+            RenameState::Outside => match memchr3(b'"', b'{', b'}', rest) {
                 None => return bytes.len(),
                 Some(found) => {
                     self.state = self.outside(rest[found]);
                     return at + found + 1;
                 }
             },
-            State::Text { escaped: true } => State::Text { escaped: false },
-            State::Text { .. } => return at + self.string(rest, State::Outside),
-            State::Key(n) if n == KEY.len() && byte == b'"' => State::AfterKey,
-            State::Key(n) if KEY.get(n) == Some(&byte) => State::Key(n + 1),
-            State::Key(_) => {
-                self.state = State::Text { escaped: false };
+            RenameState::Text { escaped: true } => RenameState::Text { escaped: false },
+            RenameState::Text { .. } => return at + self.string(rest, RenameState::Outside),
+            RenameState::Key(n) if n == KEY.len() && byte == b'"' => RenameState::AfterKey,
+            RenameState::Key(n) if KEY.get(n) == Some(&byte) => RenameState::Key(n + 1),
+            RenameState::Key(_) => {
+                self.state = RenameState::Text { escaped: false };
                 return at;
             }
-            State::AfterKey if byte == b':' => State::AfterColon,
-            State::AfterColon if byte == b'"' => State::Value { escaped: false },
-            State::AfterKey | State::AfterColon if byte.is_ascii_whitespace() => self.state,
-            State::AfterKey | State::AfterColon => self.outside(byte),
-            State::Value { escaped: true } => State::Value { escaped: false },
-            State::Value { .. } => return at + self.string(rest, State::Done),
-            State::Done => return bytes.len(),
+            RenameState::AfterKey if byte == b':' => RenameState::AfterColon,
+            RenameState::AfterColon if byte == b'"' => RenameState::Value { escaped: false },
+            RenameState::AfterKey | RenameState::AfterColon if byte.is_ascii_whitespace() => {
+                self.state
+            }
+            RenameState::AfterKey | RenameState::AfterColon => self.outside(byte),
+            RenameState::Value { escaped: true } => RenameState::Value { escaped: false },
+            RenameState::Value { .. } => return at + self.string(rest, RenameState::Done),
+            RenameState::Done => return bytes.len(),
         };
         at + 1
     }
 
     /// The state after a byte between strings.
-    fn outside(&mut self, byte: u8) -> State {
+    fn outside(&mut self, byte: u8) -> RenameState {
         match byte {
-            b'"' if self.depth == 1 => return State::Key(0),
-            b'"' => return State::Text { escaped: false },
+            b'"' if self.depth == 1 => return RenameState::Key(0),
+            b'"' => return RenameState::Text { escaped: false },
             b'{' => self.depth += 1,
             b'}' => self.depth = self.depth.saturating_sub(1),
             _ => {}
         }
-        State::Outside
+        RenameState::Outside
     }
 
     /// Reads on in a string, to its next escape or to its end, after which the state is `then`.
-    fn string(&mut self, rest: &[u8], then: State) -> usize {
+    fn string(&mut self, rest: &[u8], then: RenameState) -> usize {
         let Some(found) = memchr2(b'"', b'\\', rest) else { return rest.len() };
         self.state = match (rest[found], self.state) {
             (b'"', _) => then,
-            (_, State::Value { .. }) => State::Value { escaped: true },
-            _ => State::Text { escaped: true },
+            (_, RenameState::Value { .. }) => RenameState::Value { escaped: true },
+            _ => RenameState::Text { escaped: true },
         };
         found + 1
     }
