@@ -65,7 +65,9 @@ pub(crate) async fn get(
     api_key: Option<&str>,
     limit: Duration,
 ) -> anyhow::Result<Bytes> {
-    let mut request = http::Request::get(uri);
+    // A kept connection may be closed by the server's idle timeout just as the next page is asked
+    // for, so each page has a connection of its own.
+    let mut request = http::Request::get(uri).header("connection", "close");
     if let Some(key) = api_key {
         request = request.header("authorization", format!("Bearer {key}"));
     }
