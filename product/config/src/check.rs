@@ -14,6 +14,8 @@ const MOST_EXPLAINED: usize = 1_000_000;
 const MOST_THREADS: usize = 1024;
 /// The shortest lease of KV: half of it has to be enough to connect and to send a request.
 const LEAST_LEASE: Span = Span::secs(1);
+/// The shortest interval of comments to clients that wait.
+const LEAST_KEEP_ALIVE: Span = Span::secs(1);
 /// The smallest limit of a request's head that usual requests fit into.
 pub(super) const LEAST_HEADERS: usize = 8192;
 
@@ -119,6 +121,15 @@ impl Gateway {
 
     /// The sections that may be absent.
     fn check_options(&self, check: &mut impl FnMut(bool, String)) {
+        if let Some(every) = self.stream_keep_alive {
+            check(
+                every >= LEAST_KEEP_ALIVE,
+                format!(
+                    "stream_keep_alive: {} ms would send more comments than content; use 1s or more, below the 60s that many proxies allow",
+                    every.0.as_millis()
+                ),
+            );
+        }
         if let Some(resume) = &self.resume {
             resume.check(check);
         }

@@ -176,6 +176,11 @@ pub struct Gateway {
     /// streams end with an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<Resume>,
+    /// Interval of comments to clients that wait for a stream, counted from the request's arrival: they
+    /// keep proxies from closing a connection that looks dead. Refusals after the first comment are
+    /// error events with status 200. If absent, none are sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream_keep_alive: Option<Span>,
     /// How long the engines keep KV for a decode replica (vLLM's `kv_lease_duration`). KV is used
     /// within half of it.
     #[serde(default = "defaults::kv_lease")]

@@ -66,8 +66,10 @@ pub(crate) struct Record {
     pub(crate) matched: Option<u32>,
     /// The shadow policy's decision about the last attempt.
     pub(crate) shadow: Option<Shadowed>,
-    /// The engine's count of tokens.
+    /// The engine's count of tokens, or an estimate.
     pub(crate) usage: Option<Usage>,
+    /// Whether the count is an estimate: the answer ended before the engine's.
+    pub(crate) is_estimated: bool,
     /// Pieces of the reply that were delivered.
     pub(crate) pieces: u32,
     pub(crate) ttft: Option<Duration>,
@@ -134,6 +136,7 @@ impl Record {
             matched: None,
             shadow: None,
             usage: None,
+            is_estimated: false,
             pieces: 0,
             ttft: None,
             retries: 0,
@@ -149,6 +152,22 @@ impl Record {
     pub(crate) fn refused(&mut self, status: StatusCode, code: &'static str) {
         self.status = Some(status);
         self.reason = Some(code);
+    }
+
+    /// An attempt's answer ended, with the engine's count.
+    pub(crate) fn counted(&mut self, pieces: u32, usage: Usage) {
+        self.pieces += pieces;
+        (self.usage, self.is_estimated) = (Some(usage), false);
+    }
+
+    /// An attempt's answer ended without the engine's count. The earlier pieces of a resumed answer
+    /// count as well.
+    pub(crate) fn passed(&mut self, pieces: u32, estimate: Option<Usage>) {
+        self.pieces += pieces;
+        let completion_tokens = |usage: Usage| usage.completion_tokens.max(self.pieces);
+        self.usage =
+            estimate.map(|usage| Usage { completion_tokens: completion_tokens(usage), ..usage });
+        self.is_estimated = estimate.is_some();
     }
 
     /// Copies the values that came in a head. Each is a part of a connection's read buffer, which may
@@ -216,7 +235,8 @@ impl Record {
 
     /// Time for each token of the reply after the first, for a stream of two or more.
     pub(crate) fn tpot(&self) -> Option<Duration> {
-        let further = self.usage?.completion_tokens.checked_sub(1).filter(|n| *n > 0)?;
+        let counted = self.usage.filter(|_| !self.is_estimated)?;
+        let further = counted.completion_tokens.checked_sub(1).filter(|n| *n > 0)?;
         Some(self.e2e.saturating_sub(self.ttft?) / further)
     }
 

@@ -96,6 +96,9 @@ fn fields(record: &Record, model: Option<&str>, each: &mut dyn FnMut(&'static st
     count("prompt_tokens", record.prompt_tokens());
     count("completion_tokens", record.usage.map(|usage| usage.completion_tokens));
     count("cached_tokens", record.usage.and_then(|usage| usage.cached_tokens));
+    if record.is_estimated {
+        each("tokens_estimated", Value::Flag(true));
+    }
     if let Some(shadow) = &record.shadow {
         shadowed(shadow, each);
     }

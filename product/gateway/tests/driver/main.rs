@@ -45,6 +45,7 @@ mod model_limits;
 mod names;
 mod ocean;
 mod oidc;
+mod outcomes;
 mod page;
 mod page_stream;
 mod passing;

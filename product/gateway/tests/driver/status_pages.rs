@@ -8,7 +8,7 @@ use meridian_protocol::units::Span;
 use crate::common::{Region, Replica, Script, call, chat, get, open, stream_chat};
 
 const MS: Duration = Duration::from_millis(1);
-const EVENT: &str = "data: {\"choices\":[]}\n\n";
+const EVENT: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n";
 
 fn slow(body: &str) -> Script {
     let length = body.len();

@@ -44,7 +44,7 @@ fn stream_or_plain(script: &Script) -> http::Request<http_body_util::Full<bytes:
 async fn idle() {
     let replica = Replica::start().await;
     let region = Region::with(&[&replica], |c| c.timeouts.idle = Span::secs(5)).await;
-    let event = "data: {\"choices\":[]}\n\n";
+    let event = "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n";
     replica.then(Script::sse().event(event).wait(4000 * MS).event(event).hang());
     let began = Instant::now();
     let answer = call(region.listen, stream_chat("hi")).await;

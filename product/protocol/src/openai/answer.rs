@@ -27,10 +27,12 @@ mod stream;
 use bytes::Bytes;
 
 use super::endpoint::Endpoint;
+use super::told::ToldError;
 use super::usage::Usage;
 use json::Json;
 pub(super) use reader::member;
 use rename::Rename;
+pub(super) use reply::string_after;
 use stream::Stream;
 
 /// The longest event that is read (and buffered, with a splice), in bytes.
@@ -57,12 +59,15 @@ pub struct Feed {
     /// The end of the answer is in this piece: `[DONE]`, `message_stop`, `response.completed`, or
     /// the closing brace of a JSON body. At most once an answer.
     pub ended: bool,
+    /// The error that the engine reports in this piece, the first of the answer's. `pass` has it,
+    /// unless the answer [keeps errors](Answer::keeping_errors).
+    pub told: Option<ToldError>,
 }
 
 /// Facts about an answer after its last byte.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Bytes still to be forwarded: a buffered event that never finished.
+    /// Bytes still to be forwarded: an error that was kept, and a buffered event that never finished.
     pub rest: Bytes,
     /// Token counts, if the engine reported them.
     pub usage: Option<Usage>,
@@ -70,6 +75,8 @@ pub struct Summary {
     pub response_id: Option<String>,
     /// Whether the answer was complete.
     pub complete: bool,
+    /// The error that the engine reported in it.
+    pub told: Option<ToldError>,
     /// The assistant's text and tool calls, as [`push_reply`](super::push_reply) takes them; at
     /// most [`MAX_REPLY`] bytes. `None` if not requested.
     pub reply: Option<Vec<u8>>,
@@ -83,6 +90,7 @@ impl std::fmt::Debug for Summary {
             .field("usage", &self.usage)
             .field("response_id", &self.response_id)
             .field("complete", &self.complete)
+            .field("told", &self.told)
             .field("reply", &self.reply.as_ref().map(Vec::len))
             .finish()
     }
@@ -114,6 +122,26 @@ impl Answer {
         self
     }
 
+    /// The same for an answer with this many choices. A stream whose choices have all finished is
+    /// complete without its end mark.
+    #[must_use]
+    pub fn choices(mut self, choices: u32) -> Answer {
+        if let Form::Stream(stream) = &mut self.0 {
+            stream.choices = choices;
+        }
+        self
+    }
+
+    /// The same, and an error event and all that follows it are kept for [`Summary::rest`].
+    /// Incomplete events are buffered for that.
+    #[must_use]
+    pub fn keeping_errors(mut self) -> Answer {
+        if let Form::Stream(stream) = &mut self.0 {
+            stream.keeps_errors = true;
+        }
+        self
+    }
+
     /// Takes the next bytes of the answer.
     pub fn feed(&mut self, chunk: Bytes) -> Feed {
         match &mut self.0 {
@@ -129,6 +157,15 @@ impl Answer {
         match &self.0 {
             Form::Stream(stream) => stream.pieces(),
             Form::Json(_) => 0,
+        }
+    }
+
+    /// Whether nothing is missing if the answer ends here.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        match &self.0 {
+            Form::Stream(stream) => stream.is_complete(),
+            Form::Json(json) => json.is_complete(),
         }
     }
 

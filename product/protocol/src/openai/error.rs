@@ -81,11 +81,29 @@ pub fn error_body(
 #[must_use]
 pub fn error_event(endpoint: Endpoint, status: u16, code: &str, message: &str) -> Bytes {
     let body = error_body(endpoint, status, code, message, None);
-    let name: &[u8] = match endpoint {
+    Bytes::from([event_name(endpoint), b"data: ", &body, b"\n\n"].concat())
+}
+
+/// The same from the body of an error, if that is a JSON object.
+#[must_use]
+pub fn error_event_of(endpoint: Endpoint, body: &[u8]) -> Option<Bytes> {
+    let object: &serde_json::value::RawValue = serde_json::from_slice(body).ok()?;
+    if !object.get().starts_with('{') {
+        return None;
+    }
+    let name = event_name(endpoint);
+    // Each line of the body is a line of the event's data.
+    let data = object.get().lines().flat_map(|line| ["data: ", line, "\n"]);
+    let event: String = data.chain(["\n"]).collect();
+    Some(Bytes::from([name, event.as_bytes()].concat()))
+}
+
+/// The line that names an error event.
+fn event_name(endpoint: Endpoint) -> &'static [u8] {
+    match endpoint {
         Endpoint::Messages | Endpoint::Responses => b"event: error\n",
         _ => b"",
-    };
-    Bytes::from([name, b"data: ", &body, b"\n\n"].concat())
+    }
 }
 
 fn json(value: &impl Serialize) -> Bytes {

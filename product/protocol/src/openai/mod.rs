@@ -23,8 +23,10 @@ mod encoding;
 mod endpoint;
 mod engine_fields;
 mod error;
+mod members;
 mod models;
 mod no_leg;
+mod opening;
 mod prefill;
 mod prompt;
 pub(crate) mod raw;
@@ -35,6 +37,7 @@ mod salt;
 mod splice;
 mod strip;
 pub(crate) mod text;
+mod told;
 pub(crate) mod usage;
 
 #[cfg(test)]
@@ -44,14 +47,16 @@ pub use answer::{Answer, Feed, MAX_EVENT, MAX_REPLY, Summary};
 pub use bad::BadRequest;
 pub use endpoint::Endpoint;
 pub use engine_fields::EngineField;
-pub use error::{anthropic_error_json, error_body, error_event, error_json};
+pub use error::{anthropic_error_json, error_body, error_event, error_event_of, error_json};
 pub use models::{
     BadModels, Model, find_model, is_model_missing, merge_models, model_ids, model_list,
 };
 pub use no_leg::NoPrefillLeg;
+pub use opening::{MAX_OPENING, Opened, Opening};
 pub use prefill::prefill_leg;
 pub use prompt::push_reply;
 pub use request::{Reading, RequestInfo, read, read_as};
 pub use resume::{Continued, Counts, Lost, Thread};
 pub use splice::{Pieces, Purpose, Splice, Splices};
+pub use told::{ToldError, told_error};
 pub use usage::Usage;

@@ -18,7 +18,7 @@
 //! with llama.cpp, as pieces of the stream.
 
 mod chunk;
-mod members;
+
 mod request;
 mod seam;
 
@@ -26,6 +26,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::answer::{MAX_EVENT, sse};
 use super::endpoint::Endpoint;
+use super::opening::event_error;
 use super::splice::Splices;
 use super::usage::Usage;
 use chunk::Chunk;
@@ -230,6 +231,10 @@ impl Thread {
             return None;
         }
         let json = std::str::from_utf8(data).ok();
+        if json.is_some_and(|json| reports_failure(event.name, json)) {
+            // Not a part of the answer: another replica continues it.
+            return None;
+        }
         let Some(chunk) = json.and_then(|json| Chunk::read(self.endpoint, json)) else {
             self.lose(Lost::NotText);
             return None;
@@ -273,6 +278,13 @@ impl Thread {
     fn lose(&mut self, why: Lost) {
         self.lost.get_or_insert(why);
     }
+}
+
+/// Whether an event reports a failure of the engine. Few have one of these words.
+fn reports_failure(name: &[u8], json: &str) -> bool {
+    let has = |word: &[u8]| memchr::memmem::find(json.as_bytes(), word).is_some();
+    let may = name == b"error" || has(b"\"error\"") || has(b"\"abort\"");
+    may && event_error(name, json).is_some_and(|error| !error.is_of_request())
 }
 
 /// Whether the bytes end with an event, as those of most writes do.

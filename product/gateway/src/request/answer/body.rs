@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
 use crate::request::answer::incoming::CutShort;
+use crate::request::answer::keep_alive::KeptAlive;
 use crate::request::answer::relay::Relay;
 use crate::request::answer::unread::Unread;
 
@@ -17,6 +18,8 @@ pub(crate) enum AnswerBody {
     Whole(Option<Bytes>),
     /// A replica's or a peer's answer, scanned on its way.
     Relay(Box<Relay>),
+    /// A stream with comments in its silences.
+    KeptAlive(Box<KeptAlive>),
     /// An error answer, which passes unread.
     Unread(Box<Unread>),
 }
@@ -38,6 +41,7 @@ impl http_body::Body for AnswerBody {
         match self.get_mut() {
             AnswerBody::Whole(bytes) => Poll::Ready(bytes.take().map(|b| Ok(Frame::data(b)))),
             AnswerBody::Relay(relay) => relay.poll(cx),
+            AnswerBody::KeptAlive(kept) => kept.poll(cx),
             AnswerBody::Unread(unread) => unread.poll(cx),
         }
     }
@@ -46,6 +50,7 @@ impl http_body::Body for AnswerBody {
         match self {
             AnswerBody::Whole(bytes) => bytes.is_none(),
             AnswerBody::Relay(relay) => relay.is_over(),
+            AnswerBody::KeptAlive(kept) => kept.is_over(),
             AnswerBody::Unread(unread) => unread.is_over(),
         }
     }
@@ -55,7 +60,9 @@ impl http_body::Body for AnswerBody {
             AnswerBody::Whole(bytes) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
-            AnswerBody::Relay(_) | AnswerBody::Unread(_) => SizeHint::default(),
+            AnswerBody::Relay(_) | AnswerBody::KeptAlive(_) | AnswerBody::Unread(_) => {
+                SizeHint::default()
+            }
         }
     }
 }

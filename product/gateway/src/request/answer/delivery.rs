@@ -63,6 +63,8 @@ pub(crate) struct Delivery {
     /// The prompt's fingerprint, if the reply should be added to it.
     prompt: Option<Fingerprinter>,
     prompt_bytes: u64,
+    /// Estimated tokens of the prompt.
+    prompt_tokens: u32,
     began: Instant,
     pub(crate) reserved: Reserved,
     saw_first: bool,
@@ -89,6 +91,7 @@ impl Delivery {
             report: context.sender.report.clone(),
             prompt: None,
             prompt_bytes: context.prompt.info.prompt_bytes,
+            prompt_tokens: context.prompt.tokens,
             began: context.began,
             reserved,
             saw_first: false,
@@ -129,6 +132,20 @@ impl Delivery {
         let usage = narrow(usage);
         self.attempts.plane.inputs.ratios.learn(self.model, self.prompt_bytes, usage.prompt_tokens);
         usage
+    }
+
+    /// The tokens of an answer that ended before its count: a part of the count, as far as the engine
+    /// reported it, and the pieces that passed. None if nothing passed.
+    pub(crate) fn estimated(&self, part: Option<openai::Usage>, pieces: u32) -> Option<Usage> {
+        let part = part.map(narrow);
+        let completion_tokens = part.map_or(0, |part| part.completion_tokens).max(pieces);
+        let of_prompt = part.map(|part| part.prompt_tokens).filter(|tokens| *tokens > 0);
+        (part.is_some() || pieces > 0).then(|| Usage {
+            prompt_tokens: of_prompt.unwrap_or(self.prompt_tokens),
+            cached_tokens: part.and_then(|part| part.cached_tokens),
+            completion_tokens,
+            prefill_us: None,
+        })
     }
 
     /// Raises an alarm if a replica found more tokens in its cache than the prompt has: it used the

@@ -4,6 +4,7 @@ mod audit;
 pub(crate) mod body;
 pub(crate) mod delivery;
 pub(crate) mod incoming;
+pub(crate) mod keep_alive;
 pub(crate) mod mismatch;
 pub(crate) mod relay;
 pub(crate) mod respond;

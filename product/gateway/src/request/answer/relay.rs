@@ -9,10 +9,10 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::Frame;
-use meridian_protocol::openai::Answer;
+use meridian_protocol::openai::{Answer, ToldError};
 use meridian_routing::Outcome;
 
-use crate::request::answer::delivery::Delivery;
+use crate::request::answer::delivery::{Delivery, Form};
 use crate::request::answer::incoming::{CutShort, Event, Incoming};
 use crate::request::answer::resume::{Resumed, Search};
 use crate::request::answer::scan::{Scan, Step, join};
@@ -102,10 +102,15 @@ impl Relay {
                 assert!(scan.by().is_peer(), "engines send no usage in trailers");
                 (RelayState::AwaitingTrailers(scan), data(bytes))
             }
+            Step::Told(error, bytes) => self.told(scan, error, bytes),
             Step::End => match self.delivery.form.cut_short() {
-                Some(message) => self.cut_short(scan, message),
-                None => self.ended(scan),
+                Some(message) if !scan.is_complete() => self.cut_short(scan, message),
+                _ => self.ended(scan),
             },
+            // Only its end mark is missing.
+            Step::Broken(_) if self.delivery.form == Form::Events && scan.is_complete() => {
+                self.ended(scan)
+            }
             Step::Broken(message) => self.cut_short(scan, message),
         }
     }
@@ -116,14 +121,23 @@ impl Relay {
             Step::Pass(bytes) | Step::AllButTrailers(bytes) => {
                 (RelayState::AwaitingTrailers(scan), data(bytes))
             }
-            Step::Whole(bytes) => self.settled(scan, bytes),
+            Step::Whole(bytes) | Step::Told(_, bytes) => self.settled(scan, bytes),
             Step::End | Step::Broken(_) => self.ended(scan),
         }
     }
 
     /// The answer's own end came with these bytes.
     fn settled(&mut self, scan: Box<Scan>, bytes: Bytes) -> (RelayState, Piece) {
-        let (incoming, rest) = scan.settle(Outcome::Done, &mut self.delivery);
+        self.settled_as(scan, Outcome::Done, bytes)
+    }
+
+    fn settled_as(
+        &mut self,
+        scan: Box<Scan>,
+        outcome: Outcome,
+        bytes: Bytes,
+    ) -> (RelayState, Piece) {
+        let (incoming, rest) = scan.settle(outcome, &mut self.delivery);
         (RelayState::Settled(Box::new(incoming)), data(join(bytes, rest)))
     }
 
@@ -145,6 +159,19 @@ impl Relay {
         }
     }
 
+    /// The engine reports an error within its answer, after these bytes. If it is the engine's own,
+    /// another replica resumes the answer where that is possible. Otherwise the error passes.
+    fn told(&mut self, scan: Box<Scan>, error: ToldError, bytes: Bytes) -> (RelayState, Piece) {
+        if error.is_of_request() {
+            return self.settled_as(scan, Outcome::ClientError, bytes);
+        }
+        tracing::warn!(from = %scan.by(), status = error.status, "the answer reports an error");
+        match scan.continued(&mut self.delivery) {
+            Ok(search) => (RelayState::Resuming(search), data(bytes)),
+            Err(scan) => self.settled_as(scan, Outcome::ReplicaError, bytes),
+        }
+    }
+
     /// Another answer has started, which resumes the one that broke.
     fn resumed(&mut self, resumed: Resumed) -> RelayState {
         let Resumed { resume, ticket, destination, opened } = resumed;
@@ -156,6 +183,7 @@ impl Relay {
         );
         let alias = resume.context.prompt.info.alias.as_deref();
         let reader = Answer::new(self.delivery.endpoint, true, undo, false).naming(alias);
+        let reader = reader.keeping_errors();
         let scan = Scan::new(&self.delivery, &destination, opened, reader, ticket, Some(resume));
         RelayState::Scanning(Box::new(scan))
     }

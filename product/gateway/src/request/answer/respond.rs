@@ -26,6 +26,7 @@ use crate::request::plane::DataPlane;
 use crate::request::reserved::Reserved;
 use crate::request::send::Attempts;
 use crate::request::send::attempts::Unanswered;
+use crate::request::send::beginning::is_stream;
 use crate::request::send::destination::{Attempt, Destination};
 use crate::request::send::engine_error::EngineError;
 use crate::request::send::transport::{Failure, Opened, Started, undoes};
@@ -69,8 +70,12 @@ pub(crate) fn answered(
     let events = form == Form::Events;
     let undo =
         events && undoes(&context.settings, &context.prompt.info, &payload, &attempt.destination);
-    let reader = Answer::new(endpoint, events, undo, collect).naming(alias.as_deref());
+    let choices = context.prompt.info.replies;
+    let reader =
+        Answer::new(endpoint, events, undo, collect).naming(alias.as_deref()).choices(choices);
     let (delivery, resume) = Delivery::new(attempts, context, payload, reserved, form, collect);
+    // An error is not for the client if another replica continues the stream.
+    let reader = if resume.is_some() { reader.keeping_errors() } else { reader };
     let scan = Scan::new(&delivery, &attempt.destination, opened, reader, ticket, resume);
     Response::from_parts(head, AnswerBody::Relay(Box::new(Relay::new(delivery, scan))))
 }
@@ -78,8 +83,7 @@ pub(crate) fn answered(
 /// Only generating endpoints have streams with a known end; the rest passes unread.
 fn form(context: &RequestContext, destination: &Destination, head: &response::Parts) -> Form {
     let endpoint = context.call.endpoint;
-    let events = endpoint.is_generation() && !headers::is_json(&head.headers);
-    if context.prompt.info.stream && events {
+    if is_stream(context, head) {
         return Form::Events;
     }
     let here = matches!(destination, Destination::Replica(_));

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::HeaderMap;
-use meridian_protocol::openai::{Answer, Summary, Usage};
+use meridian_protocol::openai::{Answer, Summary, ToldError, Usage};
 use meridian_protocol::peer::usage_of;
 use meridian_routing::{Ending, Outcome};
 
@@ -40,6 +40,8 @@ pub(crate) enum Step {
     Whole(Bytes),
     /// The same, and a peer's answer is complete except for its trailers.
     AllButTrailers(Bytes),
+    /// The same, and the engine reports this error.
+    Told(ToldError, Bytes),
     /// There are no more bytes.
     End,
     /// It broke off, for this reason.
@@ -102,6 +104,9 @@ impl Scan {
         if feed.first_token || delivery.is_unseen() {
             delivery.first_token(&mut self.ticket);
         }
+        if let Some(error) = feed.told {
+            return Step::Told(error, feed.pass);
+        }
         // The answer on an unknown path may consist of more than the one object that it starts
         // with.
         let ended = feed.ended && !delivery.endpoint.passes_unread();
@@ -114,11 +119,18 @@ impl Scan {
         }
     }
 
+    /// Whether nothing is missing if the answer ends here.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.reader.is_complete()
+    }
+
     /// The client hung up, and is charged for the delivered part.
-    pub(crate) fn abandon(mut self, delivery: &mut Delivery) {
-        let pieces = self.reader.pieces();
+    pub(crate) fn abandon(self, delivery: &mut Delivery) {
+        let Scan { reader, mut ticket, .. } = self;
+        let pieces = reader.pieces();
         delivery.reserved.seen(pieces);
-        self.ticket.note(|record| record.pieces += pieces);
+        let usage = delivery.estimated(reader.finish().usage, pieces);
+        ticket.note(|record| record.passed(pieces, usage));
     }
 
     /// A peer's report on its answer, after the last byte; engines send none.
@@ -136,7 +148,15 @@ impl Scan {
             .as_mut()
             .map_or_else(Bytes::new, |resume| reader.feed(resume.thread.rest()).pass);
         let pieces = reader.pieces();
-        let Summary { usage, complete, response_id, reply, rest, .. } = reader.finish();
+        let Summary { usage, complete, told, response_id, reply, rest } = reader.finish();
+        let outcome = match told {
+            Some(error) if outcome == Outcome::Done && error.is_of_request() => {
+                Outcome::ClientError
+            }
+            Some(_) if outcome == Outcome::Done => Outcome::ReplicaError,
+            _ => outcome,
+        };
+        let (is_whole, part) = (complete || outcome == Outcome::Done, usage);
         if outcome == Outcome::Done {
             delivery.count(incoming.mismatch(|check| check.ended(complete)));
         }
@@ -148,8 +168,19 @@ impl Scan {
             delivery.check_cached(usage, member);
         }
         let usage = usage.map(|usage| delivery.counted(usage));
+        // A count that came before the end is at least what has passed.
+        let usage = usage.map(|usage| match is_whole {
+            true => usage,
+            false => meridian_routing::Usage {
+                completion_tokens: usage.completion_tokens.max(pieces),
+                ..usage
+            },
+        });
         delivery.reserved.settle(usage, pieces);
-        ticket.note(|record| (record.usage, record.pieces) = (usage, record.pieces + pieces));
+        ticket.note(|record| match usage.filter(|_| is_whole) {
+            Some(usage) => record.counted(pieces, usage),
+            None => record.passed(pieces, delivery.estimated(part, pieces)),
+        });
         if let Some(response) = &response_id {
             delivery.pin(response, &by);
         }

@@ -20,6 +20,7 @@ use crate::refusal::{Refusal, json};
 use crate::replicas::fleet::Fleet;
 use crate::replicas::upstream::Upstream;
 use crate::request::answer::body::AnswerBody;
+use crate::request::answer::keep_alive::{Waiting, kept_alive};
 use crate::request::answer::respond::{answered, unanswered};
 use crate::request::arrive::admit::Admitted;
 use crate::request::arrive::fallback::{self, Run};
@@ -92,7 +93,7 @@ impl Requests {
 
     async fn serve(
         &self,
-        in_force: &InForce,
+        in_force: &Arc<InForce>,
         mut request: Request<Incoming>,
         endpoint: Endpoint,
         origin: Origin,
@@ -130,35 +131,61 @@ impl Requests {
                 end_answered(recording, StatusCode::OK);
                 Ok(json(StatusCode::OK, plane.explain.dry_run(admitted.question)))
             }
-            false => Ok(self.live(in_force, admitted, std::mem::take(recording)).await),
+            false => Ok(self.respond(in_force, admitted, std::mem::take(recording)).await),
         }
     }
 
-    /// Runs a request from the machine's first decision to the beginning of its answer.
-    async fn live(
+    /// Responds to an admitted request: with comments while it waits, if it is a client's stream and
+    /// `stream_keep_alive` is set.
+    async fn respond(
         &self,
-        in_force: &InForce,
+        in_force: &Arc<InForce>,
         admitted: Admitted,
-        mut recording: Recording,
+        recording: Recording,
     ) -> Response<AnswerBody> {
-        assert!(!admitted.dry_run, "a dry run is explained, and not sent");
-        let (attempts, plane) = (&self.attempts, self.plane());
-        let Admitted { context, payload, reserved, question, others, .. } = admitted;
-        let shown_id = context.call.shown_id.as_bytes();
-        plane.explain.note(shown_id, question.id, &context.terms.residence);
-        note_admitted(&mut recording, &context);
-        let (mut ticket, verdict) = plane.region.driver.arrive(question, recording);
-        if let Some(others) = others {
-            others.count(&plane.metrics, &context);
-            let parts = fallback::Parts { in_force, attempts };
-            let run = Run { context, payload, reserved, ticket };
-            // Larger than an ordinary request, and rarer.
-            return Box::pin(fallback::among(parts, run, verdict, others)).await;
-        }
-        match attempts.follow(&context, &payload, &mut ticket, verdict).await {
-            Ok(answer) => answered(attempts, context, payload, reserved, ticket, answer),
-            Err(why) => unanswered(plane, &context, reserved, ticket, why),
-        }
+        let RequestContext { call, prompt, sender, began, .. } = &admitted.context;
+        let is_stream = prompt.info.stream && call.endpoint.is_generation();
+        // A peer's gateway sends them to its client.
+        let every = in_force.settings.stream_keep_alive.filter(|_| is_stream && sender.hops == 0);
+        let Some(every) = every else {
+            return live(&self.attempts, in_force, admitted, recording).await;
+        };
+        let waiting = Waiting {
+            endpoint: call.endpoint,
+            began: tokio::time::Instant::from_std(*began),
+            every,
+            shown_id: call.shown_id.clone(),
+        };
+        let (attempts, in_force) = (self.attempts.clone(), in_force.clone());
+        kept_alive(waiting, async move { live(&attempts, &in_force, admitted, recording).await })
+            .await
+    }
+}
+
+/// Runs a request from the machine's first decision to the beginning of its answer.
+async fn live(
+    attempts: &Arc<Attempts>,
+    in_force: &InForce,
+    admitted: Admitted,
+    mut recording: Recording,
+) -> Response<AnswerBody> {
+    assert!(!admitted.dry_run, "a dry run is explained, and not sent");
+    let plane = &attempts.plane;
+    let Admitted { context, payload, reserved, question, others, .. } = admitted;
+    let shown_id = context.call.shown_id.as_bytes();
+    plane.explain.note(shown_id, question.id, &context.terms.residence);
+    note_admitted(&mut recording, &context);
+    let (mut ticket, verdict) = plane.region.driver.arrive(question, recording);
+    if let Some(others) = others {
+        others.count(&plane.metrics, &context);
+        let parts = fallback::Parts { in_force, attempts };
+        let run = Run { context, payload, reserved, ticket };
+        // Larger than an ordinary request, and rarer.
+        return Box::pin(fallback::among(parts, run, verdict, others)).await;
+    }
+    match attempts.follow(&context, &payload, &mut ticket, verdict).await {
+        Ok(answer) => answered(attempts, context, payload, reserved, ticket, answer),
+        Err(why) => unanswered(plane, &context, reserved, ticket, why),
     }
 }
 

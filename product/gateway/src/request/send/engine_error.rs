@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{StatusCode, response};
+use http::{HeaderValue, StatusCode, header, response};
 use http_body_util::BodyExt;
 
 /// Not implemented (llama.cpp's embeddings, newer vLLM), HTTP version not supported, extension
@@ -77,6 +77,15 @@ impl EngineError {
         };
         let whole = tokio::time::timeout(PATIENCE, read).await.unwrap_or(false);
         EngineError { head, body: body.freeze(), whole }
+    }
+
+    /// An error that an engine reports inside a success, as if it had answered with this status.
+    /// `said` is its JSON.
+    pub(crate) fn told(mut head: response::Parts, status: StatusCode, said: Bytes) -> EngineError {
+        head.status = status;
+        head.headers.remove(header::CONTENT_LENGTH);
+        head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        EngineError { head, body: said, whole: true }
     }
 
     /// Whether it is a redirect.

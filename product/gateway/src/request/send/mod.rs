@@ -2,6 +2,7 @@
 //! at replicas and peers, and the legs of an attempt.
 
 pub(crate) mod attempts;
+pub(crate) mod beginning;
 pub(crate) mod destination;
 pub(crate) mod engine_error;
 mod orders;

@@ -23,7 +23,8 @@ use crate::refusal::{ENGINE_DIED, REFUSED};
 use crate::replicas::upstream::Flow;
 use crate::request::context::{Payload, RequestContext};
 use crate::request::send::Attempts;
-use crate::request::send::transport::{AnsweredBy, Opened, Started, asks_peers, first, late};
+use crate::request::send::beginning::{Beginning, beginning};
+use crate::request::send::transport::{AnsweredBy, Opened, Started, asks_peers, late};
 
 impl Attempts {
     pub(super) async fn to_peer(
@@ -99,8 +100,14 @@ impl Attempts {
         ticket.mark(Mark::Head, None);
         refused_by_peer(&head)?;
         let mut flow = Flow::of_peer(body);
-        let first = first(call.endpoint, head.status, &mut flow).await;
-        let first = first.map_err(|e| e.at(Fault::Peer))?;
+        let first = match beginning(context, &head, &mut flow).await {
+            Ok(Beginning::Answer(first)) => first,
+            Ok(Beginning::Error(error, _)) => {
+                let message = format!("its engine reports an error {}", error.status);
+                return Err(AttemptError::peer(message));
+            }
+            Err(none) => return Err(none.at(Fault::Peer)),
+        };
         Ok(FromPeer { head, flow, first, sent })
     }
 }

@@ -5,9 +5,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
-use http::{HeaderValue, StatusCode};
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode, response};
 use meridian_protocol::legs::Added;
-use meridian_protocol::openai::{self, Purpose, Splices};
+use meridian_protocol::openai::{self, Purpose, Splices, ToldError};
 use tokio::time::timeout;
 
 use crate::facts::timeline::{Mark, Part};
@@ -20,8 +21,9 @@ use crate::replicas::reports;
 use crate::replicas::upstream::{Answered, Request};
 use crate::request::context::{Payload, RequestContext};
 use crate::request::send::Attempts;
+use crate::request::send::beginning::{Beginning, beginning, status as told_status};
 use crate::request::send::engine_error::{EngineError, Meaning, meaning};
-use crate::request::send::transport::{AnsweredBy, Failure, Opened, Started, first, late};
+use crate::request::send::transport::{AnsweredBy, Failure, Opened, Started, late};
 
 /// The difference between a decode leg and a whole request.
 #[derive(Default)]
@@ -132,8 +134,11 @@ impl Attempts {
                 return Err(AttemptError::replica(message).into());
             }
         }
-        let first = first(call.endpoint, status, &mut flow).await;
-        let first = first.map_err(|e| e.at(Fault::Replica))?;
+        let first = match beginning(context, &head, &mut flow).await {
+            Ok(Beginning::Answer(first)) => first,
+            Ok(Beginning::Error(error, said)) => return Err(told(head, error, said)),
+            Err(none) => return Err(none.at(Fault::Replica).into()),
+        };
         let is_missing = status == StatusCode::NOT_FOUND
             && member.lists(&context.prompt.info.model)
             && first.as_deref().is_some_and(openai::is_model_missing);
@@ -146,6 +151,16 @@ impl Attempts {
         let by = AnsweredBy::Replica(member.clone());
         Ok(Started { head, opened: Opened { flow, first, sent, by } })
     }
+}
+
+/// An error that an engine reports inside a success, as the end of an attempt.
+fn told(head: response::Parts, error: ToldError, said: Bytes) -> Failure {
+    let status = told_status(error);
+    if error.is_full() {
+        let message = format!("the engine answered {} with an error {status}", head.status);
+        return AttemptError::of(Fault::Full, message).into();
+    }
+    failed(EngineError::told(head, status, said))
 }
 
 /// An engine's failure, as the end of an attempt.

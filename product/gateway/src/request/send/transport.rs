@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, StatusCode, response};
-use http_body_util::BodyExt;
+use http::{HeaderName, HeaderValue, response};
 use meridian_base::{PeerId, ReplicaId};
-use meridian_protocol::openai::{Endpoint, Purpose, RequestInfo};
+use meridian_protocol::openai::{Purpose, RequestInfo};
 use meridian_routing::Outcome;
 use smallvec::SmallVec;
 
@@ -166,46 +165,6 @@ pub(crate) fn undoes(
 ) -> bool {
     let asked = payload.splices.has(Purpose::Usage) && !info.include_usage;
     asked && (matches!(destination, Destination::Replica(_)) || asks_peers(settings))
-}
-
-/// Why there is no first piece.
-pub(super) enum NoFirst {
-    Empty,
-    Broke(Broken),
-}
-
-impl NoFirst {
-    pub(super) fn at(self, whose: Fault) -> AttemptError {
-        match (self, whose) {
-            (NoFirst::Empty, _) => AttemptError::of(whose, "the answer is empty"),
-            (NoFirst::Broke(e), Fault::Replica) => broke(&e),
-            (NoFirst::Broke(e), _) => {
-                AttemptError::of(whose, format!("the answer stopped early: {e}"))
-            }
-        }
-    }
-}
-
-/// The first piece that is not empty.
-pub(super) async fn first(
-    endpoint: Endpoint,
-    status: StatusCode,
-    body: &mut Flow,
-) -> Result<Option<Bytes>, NoFirst> {
-    // Every generating endpoint sends something, at least its end mark.
-    let speaks = endpoint.is_generation() && status.is_success();
-    loop {
-        match body.frame().await {
-            None if speaks => return Err(NoFirst::Empty),
-            None => return Ok(None),
-            Some(Err(e)) => return Err(NoFirst::Broke(e)),
-            Some(Ok(frame)) => match frame.into_data() {
-                Ok(data) if data.is_empty() => {}
-                Ok(data) => return Ok(Some(data)),
-                Err(_trailers) => return Ok(None),
-            },
-        }
-    }
 }
 
 /// The end of a replica's answer before its time: the engine died, or sends what cannot be read.

@@ -1,5 +1,5 @@
 //! Finds the events of a stream that may have a member that few events have: `usage`,
-//! `timings` and `tool_calls`.
+//! `timings`, `tool_calls` and `error`.
 //!
 //! Pieces with several events are searched once for each member, not once for each event.
 
@@ -11,6 +11,8 @@ use memchr::memmem::Finder;
 static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"usage\""));
 static TIMINGS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"timings\""));
 static TOOL_CALLS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"tool_calls\""));
+/// Also the word in `"object": "error"` and `"finish_reason": "error"`.
+static ERROR: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"error\""));
 
 /// The search of some bytes, from their start to their end.
 pub(super) struct RareMembers<'a> {
@@ -18,6 +20,7 @@ pub(super) struct RareMembers<'a> {
     usage: RarePlace,
     timings: RarePlace,
     tool_calls: RarePlace,
+    error: RarePlace,
 }
 
 /// The members that an event may have. Without one of them it has no such member.
@@ -26,6 +29,7 @@ pub(super) struct Found {
     pub(super) usage: bool,
     pub(super) timings: bool,
     pub(super) tool_calls: bool,
+    pub(super) error: bool,
 }
 
 /// The first place of a member at or after the last event.
@@ -39,7 +43,13 @@ enum RarePlace {
 impl<'a> RareMembers<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> RareMembers<'a> {
         let unknown = RarePlace::Unknown;
-        RareMembers { bytes, usage: unknown, timings: unknown, tool_calls: unknown }
+        RareMembers {
+            bytes,
+            usage: unknown,
+            timings: unknown,
+            tool_calls: unknown,
+            error: unknown,
+        }
     }
 
     /// The members in an event. Events come in their order.
@@ -51,6 +61,7 @@ impl<'a> RareMembers<'a> {
             usage: self.usage.is_within(&USAGE, bytes, &event),
             timings: self.timings.is_within(&TIMINGS, bytes, &event),
             tool_calls: self.tool_calls.is_within(&TOOL_CALLS, bytes, &event),
+            error: self.error.is_within(&ERROR, bytes, &event),
         }
     }
 }
@@ -78,7 +89,7 @@ mod tests {
     #[test]
     fn events_are_judged_apart() {
         let events =
-            ["a", "\"usage\"", "\"timings\" \"usage\"", "", "\"tool_calls\"", "\"usage\"", "b"];
+            ["a", "\"usage\"", "\"timings\" \"usage\"", "", "\"tool_calls\"", "\"error\"", "b"];
         let bytes = events.concat();
         let mut members = RareMembers::new(bytes.as_bytes());
         let mut start = 0;
@@ -88,6 +99,7 @@ mod tests {
                 usage: event.contains("\"usage\""),
                 timings: event.contains("\"timings\""),
                 tool_calls: event.contains("\"tool_calls\""),
+                error: event.contains("\"error\""),
             };
             assert_eq!(members.within(start..end), expected, "{event}");
             start = end;

@@ -9,13 +9,17 @@ use super::rare::Found;
 use super::reply::{Reply, string_after};
 use super::sse::{self, Event};
 use crate::openai::endpoint::Endpoint;
-use crate::openai::raw::{Object, owned};
+use crate::openai::opening::{each_choice, event_error};
+use crate::openai::raw::{Object, owned, string};
 use crate::openai::splice::range;
+use crate::openai::told::{ToldError, is_failure};
 use crate::openai::usage::Gathered;
 
 static TIMINGS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"timings\""));
 /// A member of SGLang's choices that no other engine sends.
 static SGLANG: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"matched_stop\""));
+static FINISH: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"finish_reason\""));
+static STOP: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"stop_reason\""));
 static TYPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"type\""));
 
 const CHUNK: [&str; 3] = ["usage", "choices", "timings"];
@@ -34,12 +38,29 @@ pub(super) struct Reader {
     pub(super) ended: bool,
     /// Events that contain a part of the reply.
     pub(super) pieces: u32,
+    /// The first error that the engine reported.
+    pub(super) told: Option<ToldError>,
+    /// A bit for each choice that has finished; those from the 128th on share one.
+    pub(super) finished: u128,
 }
 
 impl Reader {
+    /// A reader that continues after this one, for events that may change.
+    pub(super) fn after(&self) -> Reader {
+        Reader { endpoint: self.endpoint, finished: self.finished, ..Reader::default() }
+    }
+
+    /// Whether this many choices have finished.
+    pub(super) fn has_finished(&self, choices: u32) -> bool {
+        self.finished.count_ones() >= choices.clamp(1, u128::BITS)
+    }
+
     /// Reads one event, which may have the members in `found`, and returns the part of it to remove.
     pub(super) fn event(&mut self, bytes: &[u8], found: Found, undo: bool) -> Option<Range<usize>> {
         let event = sse::parse(bytes);
+        if (found.error || !event.name.is_empty()) && self.reads_error(&event) {
+            return None;
+        }
         match self.endpoint {
             Endpoint::Responses => self.response(&event),
             Endpoint::Messages => self.message(&event, found),
@@ -52,6 +73,37 @@ impl Reader {
     fn piece(&mut self, is_piece: bool) {
         self.first |= is_piece;
         self.pieces = self.pieces.saturating_add(u32::from(is_piece));
+    }
+
+    /// Notes the error that an event reports; false if it reports none.
+    fn reads_error(&mut self, event: &Event<'_>) -> bool {
+        let json = event.data.as_deref().and_then(|data| std::str::from_utf8(data).ok());
+        let Some(json) = json else { return false };
+        let error = event_error(kind(event.name, json.as_bytes()), json);
+        self.told = self.told.or(error);
+        error.is_some()
+    }
+
+    /// Notes the choices that finish in a chunk. In nearly all chunks none does.
+    fn finish(&mut self, data: &[u8]) {
+        let is_null = |at: usize| {
+            let value = data[at + FINISH.needle().len()..].trim_ascii_start();
+            value.strip_prefix(b":").is_some_and(|v| v.trim_ascii_start().starts_with(b"null"))
+        };
+        if FINISH.find_iter(data).all(is_null) {
+            return;
+        }
+        let Ok(json) = std::str::from_utf8(data) else { return };
+        each_choice(json, |choice| {
+            let reason = choice.get("finish_reason").and_then(string).filter(|r| !r.is_empty());
+            if let Some(reason) = reason {
+                if is_failure(reason) {
+                    self.told = self.told.or(Some(ToldError::OF_ENGINE));
+                }
+                let index = choice.get("index").and_then(|index| index.get().parse().ok());
+                self.finished |= 1 << index.unwrap_or(0_u32).min(u128::BITS - 1);
+            }
+        });
     }
 
     fn chunk(
@@ -67,6 +119,7 @@ impl Reader {
             return None;
         }
         self.piece(true);
+        self.finish(data);
         if let Some(reply) = &mut self.reply {
             reply.chunk(self.endpoint, data, found);
         }
@@ -141,6 +194,9 @@ impl Reader {
         let kind = kind(event.name, data);
         self.piece(kind == b"content_block_delta");
         self.ended |= kind == b"message_stop";
+        if kind == b"message_delta" && string_after(&STOP, data).is_some() {
+            self.finished |= 1;
+        }
         if let Some(reply) = &mut self.reply {
             reply.message(kind, data);
         }

@@ -159,7 +159,7 @@ fn other_choice(data: &[u8]) -> bool {
 }
 
 /// The inside of the first string that is the value of the key in `finder`.
-pub(super) fn string_after<'a>(finder: &Finder<'_>, data: &'a [u8]) -> Option<&'a [u8]> {
+pub(in crate::openai) fn string_after<'a>(finder: &Finder<'_>, data: &'a [u8]) -> Option<&'a [u8]> {
     let mut rest = data;
     while let Some(at) = finder.find(rest) {
         rest = &rest[at + finder.needle().len()..];

@@ -49,6 +49,10 @@ pub(in crate::openai) fn parse(bytes: &[u8]) -> Event<'_> {
             }
         } else if let Some(value) = line.strip_prefix(b"event:") {
             event.name = value.strip_prefix(b" ").unwrap_or(value);
+        } else if let Some(value) = line.strip_prefix(b"error:") {
+            // Not in the standard: older llama.cpp servers report errors in this field.
+            event.name = b"error";
+            event.data = Some(Cow::Borrowed(value));
         }
         at = end + 1;
     }

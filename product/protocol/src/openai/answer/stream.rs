@@ -27,6 +27,12 @@ pub(super) struct Stream {
     /// The event in `carry` is complete and waits for the next one.
     waiting: bool,
     finished: bool,
+    /// How many choices the answer has.
+    pub(super) choices: u32,
+    /// Whether an error and all that follows it are kept back.
+    pub(super) keeps_errors: bool,
+    /// What is kept of them.
+    error: BytesMut,
     reader: Reader,
 }
 
@@ -47,16 +53,24 @@ impl Stream {
             skipping: false,
             waiting: false,
             finished: false,
+            choices: 1,
+            keeps_errors: false,
+            error: BytesMut::new(),
             reader: Reader { endpoint, reply, ..Reader::default() },
         }
     }
 
     pub(super) fn feed(&mut self, chunk: Bytes) -> Feed {
-        let (first, ended) = (self.reader.first, self.reader.ended);
+        let (first, ended, told) = (self.reader.first, self.reader.ended, self.reader.told);
         let pass = if self.carry.is_empty() { self.aligned(chunk) } else { self.joined(chunk) };
         assert!(self.carry.len() <= MAX_EVENT, "an event that is too long is not kept");
         assert!(self.passed <= self.carry.len(), "bytes that were forwarded are still kept");
-        Feed { pass, first_token: self.reader.first && !first, ended: self.reader.ended && !ended }
+        Feed {
+            pass,
+            first_token: self.reader.first && !first,
+            ended: self.reader.ended && !ended,
+            told: self.reader.told.filter(|_| told.is_none()),
+        }
     }
 
     /// A chunk that starts with an event: only an incomplete event at its end is copied.
@@ -72,7 +86,7 @@ impl Stream {
 
     /// Whether bytes may change, so that an incomplete event waits for its end.
     fn edits(&self) -> bool {
-        self.undo || self.name.is_some()
+        self.undo || self.name.is_some() || self.keeps_errors
     }
 
     /// A chunk that starts within an event.
@@ -107,7 +121,11 @@ impl Stream {
             }
             let named = if read { self.named(event, start) } else { None };
             let found = rare.within(start..end);
-            let cut = read.then(|| self.reader.event(event, found, self.undo)).flatten();
+            let mut cut = read.then(|| self.reader.event(event, found, self.undo)).flatten();
+            if self.keeps_errors && self.reader.told.is_some() {
+                self.error.extend_from_slice(event);
+                cut = Some(0..len);
+            }
             if let Some(edit) = awaiting
                 .filter(|_| cut.as_ref().is_some_and(|cut| cut.len() == len))
                 .and_then(|at| Some(Edit { cut: at..at, insert: timings_member(event)? }))
@@ -147,6 +165,17 @@ impl Stream {
         self.reader.pieces
     }
 
+    /// Whether its end mark has arrived, or every choice has finished. The last event may lack its
+    /// blank line.
+    pub(super) fn is_complete(&self) -> bool {
+        let mut last = self.reader.after();
+        if !self.skipping {
+            let found = RareMembers::new(&self.carry).within(0..self.carry.len());
+            last.event(&self.carry, found, false);
+        }
+        self.reader.ended || last.ended || last.has_finished(self.choices)
+    }
+
     pub(super) fn finish(mut self) -> Summary {
         self.finished = true;
         let last = std::mem::take(&mut self.carry).freeze();
@@ -158,11 +187,14 @@ impl Stream {
             let cut = self.reader.event(&last[done..], found, self.undo);
             add(&mut edits, named, cut.map(|cut| done + cut.start..done + cut.end));
         }
+        let rest = if self.edits() { edited(last, self.passed, &edits) } else { Bytes::new() };
+        let complete = self.reader.ended || self.reader.has_finished(self.choices);
         Summary {
-            rest: if self.edits() { edited(last, self.passed, &edits) } else { Bytes::new() },
+            rest: join(self.error.freeze(), rest),
             usage: self.reader.usage.usage(),
             response_id: self.reader.response_id,
-            complete: self.reader.ended,
+            complete,
+            told: self.reader.told,
             reply: self.reader.reply.map(Reply::finish),
         }
     }

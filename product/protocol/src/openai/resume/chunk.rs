@@ -4,7 +4,7 @@
 use serde_json::value::RawValue;
 
 use super::Lost;
-use super::members::{Members, is_nothing};
+use crate::openai::members::{Members, is_nothing};
 use crate::openai::endpoint::Endpoint;
 use crate::openai::raw::{elements, string};
 

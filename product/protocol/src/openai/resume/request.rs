@@ -15,7 +15,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use super::members::{Members, is_nothing};
+use crate::openai::members::{Members, is_nothing};
 use super::{Continued, Lost};
 use crate::openai::ask_usage::usage_asked;
 use crate::openai::body::Body;

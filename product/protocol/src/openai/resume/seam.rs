@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::Counts;
 use super::chunk::Chunk;
-use super::members::Members;
+use crate::openai::members::Members;
 use crate::openai::answer::member;
 use crate::openai::splice::range;
 

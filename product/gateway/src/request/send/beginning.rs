@@ -1,0 +1,173 @@
+//! The beginning of an answer, up to the first piece that says something. Until then nothing has
+//! been sent to the client, and the request can go to another replica.
+//!
+//! Engines send errors inside a 200: a stream's status goes out before its first token, and some
+//! frameworks answer every request with 200. Such an error is judged by what it says
+//! ([`openai::told_error`]). A stream commits to nothing before its first content
+//! ([`openai::Opening`]). An answer in one piece that is short is read to its end, so one that breaks
+//! off is retried.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{StatusCode, header, response};
+use http_body::Body as _;
+use http_body_util::BodyExt;
+use meridian_protocol::openai::{self, Answer, Endpoint, Opened, Opening, ToldError};
+use tokio::time::timeout;
+
+use crate::fault::{AttemptError, Fault};
+use crate::http::headers;
+use crate::replicas::http1::Broken;
+use crate::replicas::upstream::Flow;
+use crate::request::context::RequestContext;
+use crate::request::send::transport::broke;
+
+/// Most bytes of an answer in one piece that are read before any is sent on. Errors and most answers
+/// are shorter.
+const MAX_WHOLE: usize = openai::MAX_OPENING;
+
+/// An answer that has begun.
+pub(super) enum Beginning {
+    /// Its first bytes; none if it is empty and may be.
+    Answer(Option<Bytes>),
+    /// The engine reports an error, in these words, that another replica may not have.
+    Error(ToldError, Bytes),
+}
+
+/// Why there is no beginning.
+pub(super) enum NoBeginning {
+    Empty,
+    /// Nothing more came within `timeouts.idle`.
+    Silent,
+    Broke(Broken),
+}
+
+impl NoBeginning {
+    pub(super) fn at(self, whose: Fault) -> AttemptError {
+        match (self, whose) {
+            (NoBeginning::Empty, _) => AttemptError::of(whose, "the answer is empty"),
+            (NoBeginning::Silent, _) => {
+                AttemptError::of(whose, "the answer stopped in its middle (timeouts.idle)")
+            }
+            (NoBeginning::Broke(e), Fault::Replica) => broke(&e),
+            (NoBeginning::Broke(e), _) => {
+                AttemptError::of(whose, format!("the answer stopped early: {e}"))
+            }
+        }
+    }
+}
+
+impl From<Broken> for NoBeginning {
+    fn from(broken: Broken) -> NoBeginning {
+        NoBeginning::Broke(broken)
+    }
+}
+
+/// Whether an answer is a stream of events whose end is known. Other endpoints pass unread.
+pub(crate) fn is_stream(context: &RequestContext, head: &response::Parts) -> bool {
+    let events = context.call.endpoint.is_generation() && !headers::is_json(&head.headers);
+    context.prompt.info.stream && events
+}
+
+/// Reads the beginning of an answer.
+pub(super) async fn beginning(
+    context: &RequestContext,
+    head: &response::Parts,
+    body: &mut Flow,
+) -> Result<Beginning, NoBeginning> {
+    let endpoint = context.call.endpoint;
+    match head.status.is_success() {
+        true if is_stream(context, head) => stream(endpoint, body).await,
+        true if reads_whole(endpoint, head) => {
+            whole(endpoint, context.settings.timeouts.idle.0, body).await
+        }
+        is_ok => {
+            // Every generating endpoint sends something.
+            let speaks = endpoint.is_generation() && is_ok;
+            let first = piece(body).await?;
+            if first.is_none() && speaks {
+                return Err(NoBeginning::Empty);
+            }
+            Ok(Beginning::Answer(first))
+        }
+    }
+}
+
+/// Whether an answer in one piece is read to its end before it is sent on.
+fn reads_whole(endpoint: Endpoint, head: &response::Parts) -> bool {
+    let length = head.headers.get(header::CONTENT_LENGTH);
+    let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    let short = length.is_none_or(|length| length <= MAX_WHOLE);
+    !endpoint.passes_unread() && short && headers::is_json(&head.headers)
+}
+
+async fn stream(endpoint: Endpoint, body: &mut Flow) -> Result<Beginning, NoBeginning> {
+    let mut opening = Opening::new(endpoint);
+    let opened = loop {
+        match piece(body).await? {
+            Some(piece) => match opening.feed(piece) {
+                Some(opened) => break opened,
+                None => {}
+            },
+            None => break opening.end(),
+        }
+    };
+    match opened {
+        Opened::Content(bytes) => Ok(Beginning::Answer(Some(bytes))),
+        Opened::Error { error, all, .. } if error.is_of_request() => {
+            Ok(Beginning::Answer(Some(all)))
+        }
+        Opened::Error { error, json, .. } => Ok(Beginning::Error(error, json)),
+        Opened::Empty => Err(NoBeginning::Empty),
+    }
+}
+
+async fn whole(
+    endpoint: Endpoint,
+    idle: Duration,
+    body: &mut Flow,
+) -> Result<Beginning, NoBeginning> {
+    let Some(first) = piece(body).await? else {
+        return match endpoint.is_generation() {
+            true => Err(NoBeginning::Empty),
+            false => Ok(Beginning::Answer(None)),
+        };
+    };
+    let mut answer = Answer::new(endpoint, false, false, false);
+    let mut has_ended = answer.feed(first.clone()).ended;
+    let (mut all, mut bytes) = (BytesMut::new(), first);
+    while !has_ended && !body.is_end_stream() && bytes.len().max(all.len()) < MAX_WHOLE {
+        let next = timeout(idle, piece(body)).await.map_err(|_| NoBeginning::Silent)??;
+        let Some(next) = next else { break };
+        if all.is_empty() {
+            all.extend_from_slice(&bytes);
+        }
+        all.extend_from_slice(&next);
+        has_ended = answer.feed(next).ended;
+    }
+    if !all.is_empty() {
+        bytes = all.freeze();
+    }
+    match answer.finish().told {
+        Some(error) if !error.is_of_request() => Ok(Beginning::Error(error, bytes)),
+        _ => Ok(Beginning::Answer(Some(bytes))),
+    }
+}
+
+/// The next piece that is not empty; none at the end.
+async fn piece(body: &mut Flow) -> Result<Option<Bytes>, Broken> {
+    while let Some(frame) = body.frame().await {
+        match frame?.into_data() {
+            Ok(data) if data.is_empty() => {}
+            Ok(data) => return Ok(Some(data)),
+            Err(_trailers) => return Ok(None),
+        }
+    }
+    Ok(None)
+}
+
+/// The status that an error inside a success stands for.
+pub(super) fn status(error: ToldError) -> StatusCode {
+    StatusCode::from_u16(error.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+}
