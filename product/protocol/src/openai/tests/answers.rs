@@ -38,7 +38,7 @@ fn chat_stream() {
             "data: [DONE]\n\n",
         ),
         expect![
-            "first in 1, ended in 4, Summary { rest: 0, usage: Some(Usage { prompt_tokens: 9, cached_tokens: Some(4), completion_tokens: 2, prefill_us: None }), response_id: None, complete: true, reply: None }"
+            "first in 1, ended in 4, Summary { rest: 0, usage: Some(Usage { prompt_tokens: 9, cached_tokens: Some(4), completion_tokens: 2, prefill_us: None }), response_id: None, complete: true, told: None, reply: None }"
         ],
     );
 }
@@ -54,7 +54,7 @@ fn llama_cpp_timings() {
             "data: {\"choices\":[{\"finish_reason\":\"length\",\"index\":0,\"delta\":{}}],\"timings\":{\"cache_n\":14,\"prompt_n\":1,\"prompt_ms\":0.527,\"predicted_n\":4}}\n\n",
         ),
         expect![
-            "first in 0, Summary { rest: 0, usage: Some(Usage { prompt_tokens: 15, cached_tokens: Some(14), completion_tokens: 4, prefill_us: Some(527) }), response_id: None, complete: false, reply: None }"
+            "first in 0, Summary { rest: 0, usage: Some(Usage { prompt_tokens: 15, cached_tokens: Some(14), completion_tokens: 4, prefill_us: Some(527) }), response_id: None, complete: false, told: None, reply: None }"
         ],
     );
 }
@@ -72,7 +72,7 @@ fn response_stream() {
             "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_J\",\"usage\":{\"input_tokens\":12,\"output_tokens\":2,\"total_tokens\":14,\"input_tokens_details\":{\"cached_tokens\":5}}}}\n\n",
         ),
         expect![[
-            r#"first in 2, ended in 3, Summary { rest: 0, usage: Some(Usage { prompt_tokens: 12, cached_tokens: Some(5), completion_tokens: 2, prefill_us: None }), response_id: Some("resp_J"), complete: true, reply: None }"#
+            r#"first in 2, ended in 3, Summary { rest: 0, usage: Some(Usage { prompt_tokens: 12, cached_tokens: Some(5), completion_tokens: 2, prefill_us: None }), response_id: Some("resp_J"), complete: true, told: None, reply: None }"#
         ]],
     );
 }
@@ -91,7 +91,7 @@ fn message_stream() {
             "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
         ),
         expect![
-            "first in 2, ended in 4, Summary { rest: 0, usage: Some(Usage { prompt_tokens: 15, cached_tokens: Some(14), completion_tokens: 3, prefill_us: None }), response_id: None, complete: true, reply: None }"
+            "first in 2, ended in 4, Summary { rest: 0, usage: Some(Usage { prompt_tokens: 15, cached_tokens: Some(14), completion_tokens: 3, prefill_us: None }), response_id: None, complete: true, told: None, reply: None }"
         ],
     );
 }
@@ -104,7 +104,7 @@ fn whole_answers() {
         false,
         r#"{"id":"c","choices":[{"message":{"content":"\"usage\":{\"prompt_tokens\":1} }"}}],"usage":{"prompt_tokens":9,"completion_tokens":2},"prompt_logprobs":null}"#,
         expect![
-            "first in 0, ended in 0, Summary { rest: 0, usage: Some(Usage { prompt_tokens: 9, cached_tokens: None, completion_tokens: 2, prefill_us: None }), response_id: None, complete: true, reply: None }"
+            "first in 0, ended in 0, Summary { rest: 0, usage: Some(Usage { prompt_tokens: 9, cached_tokens: None, completion_tokens: 2, prefill_us: None }), response_id: None, complete: true, told: None, reply: None }"
         ],
     );
     check(
@@ -112,7 +112,7 @@ fn whole_answers() {
         false,
         r#"{"completed_at":1,"id":"resp_Q","output":[{"id":"msg_x"}],"usage":{"input_tokens":12,"output_tokens":2,"input_tokens_details":{"cached_tokens":11}}}"#,
         expect![[
-            r#"first in 0, ended in 0, Summary { rest: 0, usage: Some(Usage { prompt_tokens: 12, cached_tokens: Some(11), completion_tokens: 2, prefill_us: None }), response_id: Some("resp_Q"), complete: true, reply: None }"#
+            r#"first in 0, ended in 0, Summary { rest: 0, usage: Some(Usage { prompt_tokens: 12, cached_tokens: Some(11), completion_tokens: 2, prefill_us: None }), response_id: Some("resp_Q"), complete: true, told: None, reply: None }"#
         ]],
     );
     check(
@@ -120,7 +120,7 @@ fn whole_answers() {
         false,
         r#"{"id":"m","content":[],"usage":{"cache_read_input_tokens":14,"input_tokens":1,"output_tokens":3}}"#,
         expect![
-            "first in 0, ended in 0, Summary { rest: 0, usage: Some(Usage { prompt_tokens: 15, cached_tokens: Some(14), completion_tokens: 3, prefill_us: None }), response_id: None, complete: true, reply: None }"
+            "first in 0, ended in 0, Summary { rest: 0, usage: Some(Usage { prompt_tokens: 15, cached_tokens: Some(14), completion_tokens: 3, prefill_us: None }), response_id: None, complete: true, told: None, reply: None }"
         ],
     );
     check(
@@ -128,7 +128,7 @@ fn whole_answers() {
         false,
         r#"{"data":[{"embedding":[0.1]}],"usage":{"prompt_tokens":3,"total_tokens":3}}"#,
         expect![
-            "first in 0, ended in 0, Summary { rest: 0, usage: Some(Usage { prompt_tokens: 3, cached_tokens: None, completion_tokens: 0, prefill_us: None }), response_id: None, complete: true, reply: None }"
+            "first in 0, ended in 0, Summary { rest: 0, usage: Some(Usage { prompt_tokens: 3, cached_tokens: None, completion_tokens: 0, prefill_us: None }), response_id: None, complete: true, told: None, reply: None }"
         ],
     );
     check(
@@ -136,7 +136,7 @@ fn whole_answers() {
         false,
         r#"{"error":{"message":"no"}}"#,
         expect![
-            "first in 0, ended in 0, Summary { rest: 0, usage: None, response_id: None, complete: true, reply: None }"
+            "first in 0, ended in 0, Summary { rest: 0, usage: None, response_id: None, complete: true, told: None, reply: None }"
         ],
     );
     check(
@@ -144,7 +144,7 @@ fn whole_answers() {
         false,
         r#"{"choices":[{"message":{"content":"cut"#,
         expect![
-            "first in 0, Summary { rest: 0, usage: None, response_id: None, complete: false, reply: None }"
+            "first in 0, Summary { rest: 0, usage: None, response_id: None, complete: false, told: None, reply: None }"
         ],
     );
 }
