@@ -115,7 +115,8 @@ fn follow(
 ) {
     if let (Some(peers), Some(listener)) = (&gateway.plane.peers, peer_listener) {
         let requests = Arc::new(Requests::new(&gateway.plane, gateway.near.clone()));
-        peers::start(peers, gateway.region(), listener, requests, tasks);
+        let residency = &gateway.plane.inputs.residency;
+        peers::start(peers, gateway.region(), residency, listener, requests, tasks);
     }
     if let Some(registry) = &gateway.registry {
         let addresses = Addresses { clients: ready.listen, peers: ready.peers };

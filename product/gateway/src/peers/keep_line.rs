@@ -26,7 +26,7 @@ use super::dial::{DialError, Dialled, PATIENCE, PAUSES, dial};
 use super::error_chain::error_chain;
 use super::line::Line;
 use super::link::Link;
-use super::rarely::Rarely;
+use crate::rarely::Rarely;
 use crate::http::parts::Parts;
 
 /// Most unread bytes of one answer in transit.

@@ -43,6 +43,16 @@ pub(crate) fn held_too_long(
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, code, text).retry_after(retry_after)
 }
 
+/// The answer comes from a place that the rules do not permit, as far as anybody but the peer that
+/// sent it can tell: the client does not get it.
+pub(crate) fn breached(residence: &Residence) -> Refusal {
+    let text = format!(
+        "an answer came from outside the places where {} this request to be served, and is not delivered; see `breaches` in GET /admin/status and the log of the gateway",
+        permit(residence)
+    );
+    Refusal::new(StatusCode::BAD_GATEWAY, "residency_breach", text)
+}
+
 /// The peers, and the verb.
 fn peers(names: &[String]) -> String {
     match names {

@@ -2,6 +2,7 @@
 
 use meridian_base::residency::{Labels, Place};
 use meridian_config::Gateway as Config;
+use meridian_protocol::peer::Identity;
 
 use super::*;
 
@@ -47,20 +48,32 @@ fn places_and_labels() {
     assert!(known.permits_region(&Residence::default(), "mars"));
 }
 
-// The place that a peer reports is checked against the rules. A place that only a label permits is
-// accepted only from a peer that says it applied the rules.
+// Defect believed-places: an answer's place is its peer's region, or one that the peer may serve,
+// whatever its head says. A place that only a label permits is accepted only from a peer that may
+// have the label and says that it applied the rules.
 #[test]
 fn answers_are_audited() {
-    let (known, kept) = residency(EU_ONLY);
-    let was = |region: &'static str, applied: &'static str| {
+    let peers = "peers:
+  ca: ca.pem
+  certificate: c.pem
+  key: k.pem
+  gateways:
+    - {name: ch-1, region: ch, address: 'ch:1', places: [jurisdiction=eu]}
+    - {name: mx-1, region: mx, address: 'mx:1'}
+";
+    let (known, kept) = residency(&format!("{EU_ONLY}{peers}"));
+    let was = |peer: &Identity, region: &'static str, applied: &'static str| {
         let (region, applied) =
             (HeaderValue::from_static(region), HeaderValue::from_static(applied));
-        known.was_kept(&kept, Some(&region), Some(&applied))
+        known.was_kept(&kept, peer, Some(&region), Some(&applied))
     };
-    assert!(was("eu", ""));
-    assert!(!was("us", "") && !was("us", "another"));
-    assert!(was("us", "another, eu-only"));
-    assert!(!known.was_kept(&kept, None, None));
+    let peer = |region: &str| Identity::new("prod", region, &format!("{region}-1")).unwrap();
+    let (eu, ch, mx) = (peer("eu"), peer("ch"), peer("mx"));
+    assert!(was(&eu, "eu", ""));
+    assert!(!was(&mx, "eu", "") && !was(&mx, "eu", "eu-only") && !was(&mx, "mx", "eu-only"));
+    assert!(!was(&ch, "ch", "") && !was(&ch, "ch", "another"));
+    assert!(was(&ch, "ch", "another, eu-only"));
+    assert!(!known.was_kept(&kept, &eu, None, None));
     assert_eq!(names(&kept).expect("there is a rule"), "eu-only");
 }
 

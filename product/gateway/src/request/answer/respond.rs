@@ -141,6 +141,12 @@ pub(crate) fn unanswered(
                 None => return engine_failed(plane, context, &reserved, &attempt, &said),
             }
         }
+        Unanswered::Breach => {
+            let refusal = residency::breached(&context.terms.residence);
+            ticket.note(|record| record.refused(refusal.status, refusal.code));
+            ticket.finish(Outcome::ReplicaError, Details::default());
+            refusal
+        }
         Unanswered::Refused { why, retry_after, last } => {
             let refusal = refusal(plane, &context.terms, why, retry_after, last.as_ref());
             ticket.note(|record| record.refused(refusal.status, refusal.code));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use http::{HeaderValue, response};
 use meridian_base::{Duration, RequestId};
-use meridian_routing::{Ending, RejectWhy};
+use meridian_routing::{Ending, Outcome, RejectWhy};
 
 use crate::facts::Record;
 use crate::facts::timeline::To;
@@ -22,6 +22,7 @@ use crate::request::context::{Payload, RequestContext};
 use crate::request::send::Attempts;
 use crate::request::send::destination::{Attempt, Destination, Next};
 use crate::request::send::engine_error::EngineError;
+use crate::request::send::kept::is_kept;
 use crate::request::send::orders::Legs;
 use crate::request::send::replica::Leg;
 use crate::request::send::transport::{Failure, Started};
@@ -39,6 +40,8 @@ pub(crate) enum Unanswered {
     /// Two replicas failed in the same way: the request is the cause, and this is the engine's
     /// message.
     SameFailure(Box<Attempt>, Arc<EngineError>),
+    /// The answer came from a place that the request's residency rules do not permit.
+    Breach,
     /// The machine refused it; with the last attempt's failure.
     Refused { why: RejectWhy, retry_after: Duration, last: Option<Failure> },
 }
@@ -93,6 +96,11 @@ impl Attempts {
                     let failure = match self.send(context, payload, &attempt, ticket).await {
                         Ok(started) => {
                             ticket.note(|record| started_at(record, &attempt, &started.head));
+                            let residency = &self.plane.inputs.residency;
+                            if !is_kept(residency, &context.terms.residence, &attempt, &started) {
+                                started.opened.by.end(Outcome::ReplicaError);
+                                return Err(Unanswered::Breach);
+                            }
                             return Ok((attempt, started));
                         }
                         Err(failure) => failure,
