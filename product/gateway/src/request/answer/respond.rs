@@ -6,13 +6,14 @@ use std::sync::Arc;
 use http::{HeaderMap, Response, response};
 use meridian_base::Duration;
 use meridian_protocol::openai::Answer;
+use meridian_protocol::peer::DIED;
 use meridian_routing::{Outcome, RejectWhy};
 
 use crate::fault::Fault;
 use crate::http::headers;
 use crate::inputs::residency::{self, RuleOutcome};
 use crate::machine::ticket::{Details, Ticket};
-use crate::refusal::Refusal;
+use crate::refusal::{ENGINE_DIED, Refusal};
 use crate::request::answer::audit::{self, audit};
 use crate::request::answer::body::AnswerBody;
 use crate::request::answer::delivery::{Delivery, Form};
@@ -128,6 +129,7 @@ pub(crate) fn unanswered(
     why: Unanswered,
 ) -> Response<AnswerBody> {
     reserved.unserved();
+    let died = ticket.died();
     let refusal = match why {
         Unanswered::SameFailure(attempt, said) => {
             let refusal = said.is_redirect().then(|| Refusal::redirected(said.head.status));
@@ -155,7 +157,11 @@ pub(crate) fn unanswered(
         }
     };
     plane.metrics.refused(&refusal);
+    let is_last = refusal.code == ENGINE_DIED;
     let mut response = refusal.response(context.call.endpoint);
+    if died && !is_last && context.sender.hops > 0 {
+        response.headers_mut().insert(DIED, HeaderValue::from_static("1"));
+    }
     let headers = response.headers_mut();
     if let Some(names) = residency::names(&context.terms.residence) {
         headers.insert(headers::RESIDENCY, names);

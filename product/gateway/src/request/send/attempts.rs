@@ -94,15 +94,7 @@ impl Attempts {
                     ticket.note(|record| chosen(record, &attempt));
                     ticket.note_kept(|record| starts(record, &attempt));
                     let failure = match self.send(context, payload, &attempt, ticket).await {
-                        Ok(started) => {
-                            ticket.note(|record| started_at(record, &attempt, &started.head));
-                            let residency = &self.plane.inputs.residency;
-                            if !is_kept(residency, &context.terms.residence, &attempt, &started) {
-                                started.opened.by.end(Outcome::ReplicaError);
-                                return Err(Unanswered::Breach);
-                            }
-                            return Ok((attempt, started));
-                        }
+                        Ok(started) => return self.begun(context, ticket, attempt, started),
                         Err(failure) => failure,
                     };
                     ticket.note(|record| failed(record, &failure));
@@ -111,15 +103,29 @@ impl Attempts {
                         return Err(Unanswered::SameFailure(Box::new(attempt), said));
                     }
                     self.plane.metrics.retried(failure.error.fault);
-                    let (prefill, outcome) = (failure.prefill, failure.error.outcome());
+                    let verdict = again(ticket, &failure);
                     failures.last = Some(failure);
-                    AttemptState::Deciding(match prefill {
-                        Some(outcome) => ticket.prefill_failed(outcome),
-                        None => ticket.again(outcome),
-                    })
+                    AttemptState::Deciding(verdict)
                 }
             }
         }
+    }
+
+    /// An answer has started. It goes on only if its request's residency rules permit its place.
+    fn begun(
+        &self,
+        context: &RequestContext,
+        ticket: &mut Ticket,
+        attempt: Attempt,
+        started: Started,
+    ) -> Result<(Attempt, Started), Unanswered> {
+        ticket.note(|record| started_at(record, &attempt, &started.head));
+        let residency = &self.plane.inputs.residency;
+        if !is_kept(residency, &context.terms.residence, &attempt, &started) {
+            started.opened.by.end(Outcome::ReplicaError);
+            return Err(Unanswered::Breach);
+        }
+        Ok((attempt, started))
     }
 
     /// Sends a request and waits for the first piece of the answer.
@@ -143,6 +149,18 @@ impl Attempts {
             }
         }
     }
+}
+
+/// Reports a failed attempt to the machine, which decides again.
+fn again(ticket: &mut Ticket, failure: &Failure) -> Verdict {
+    let verdict = match failure.prefill {
+        Some(outcome) => ticket.prefill_failed(outcome),
+        None => ticket.again(failure.error.outcome()),
+    };
+    if failure.error.died_there {
+        ticket.died_elsewhere();
+    }
+    verdict
 }
 
 /// The failed attempts of a request.
