@@ -15,4 +15,5 @@ pub(crate) mod limits;
 pub(crate) mod malformed;
 mod opening;
 pub(crate) mod parts;
+pub(crate) mod places;
 pub(crate) mod stalled;

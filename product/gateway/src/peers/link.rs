@@ -26,11 +26,11 @@ use super::line::Line;
 use super::models::Models;
 use super::tls::Tls;
 use super::traffic::Tally;
-use crate::rarely::Rarely;
 use crate::cause;
 use crate::error::TlsError;
 use crate::lock::{Mutex, MutexGuard};
 use crate::machine::driver::Driver;
+use crate::rarely::Rarely;
 
 /// One followed peer.
 pub(crate) struct Link {

@@ -63,12 +63,7 @@ pub(crate) fn start<F: Forwards>(
     });
     for link in &peers.links {
         let seed = keyed(region.seed, link.identity.dns_name().as_bytes());
-        tasks.spawn(session::keep(
-            region.clone(),
-            residency.clone(),
-            peers.clone(),
-            link.clone(),
-        ));
+        tasks.spawn(session::keep(region.clone(), residency.clone(), peers.clone(), link.clone()));
         tasks.spawn(keep_line::keep(peers.clone(), link.clone(), seed));
         tasks.spawn(link::watch(region.driver.clone(), link.clone(), peers.config.gone.0));
     }

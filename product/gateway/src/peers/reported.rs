@@ -9,8 +9,8 @@ use std::sync::Arc;
 use meridian_base::residency::Place;
 use meridian_protocol::peer::{Identity, News};
 
-use crate::rarely::Rarely;
 use crate::inputs::residency::{Known, Residency};
+use crate::rarely::Rarely;
 
 /// The places of one peer, as reported on one stream.
 pub(super) struct Reported<'a> {

@@ -37,9 +37,9 @@ use super::error_chain::error_chain;
 use super::error_chain::with_causes;
 use super::link::Link;
 use super::reported::Reported;
-use crate::rarely::Rarely;
 use crate::cause;
 use crate::inputs::residency::Residency;
+use crate::rarely::Rarely;
 use crate::replicas::region::Region;
 
 /// The remedy if two gateways do not share prefixes.
@@ -116,7 +116,7 @@ pub(super) async fn keep(
         let broken = session.run().await;
         pause = if session.took { first } else { (pause * 2).min(most) };
         let problem = error_chain(&broken);
-        if let Some(unlogged) = log.due(&problem) {
+        if let Some(unlogged) = log.due(&cause::undated(&problem)) {
             tracing::warn!(
                 peer = %link.identity, error = problem, unlogged, "a peer is not connected"
             );
