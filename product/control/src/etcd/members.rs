@@ -18,8 +18,8 @@ use tokio::time::{Instant, sleep, timeout};
 use tonic::transport::{Certificate, Identity};
 
 use super::convert::Failed;
-use super::seldom::Seldom;
 use super::version;
+use crate::seldom::Seldom;
 
 /// Timeout for a connection.
 const CONNECT: Duration = Duration::from_secs(1);
