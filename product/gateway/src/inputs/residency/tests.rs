@@ -3,6 +3,7 @@
 use meridian_base::residency::{Labels, Place};
 use meridian_config::Gateway as Config;
 use meridian_protocol::peer::Identity;
+use meridian_routing::Closed;
 
 use super::*;
 
@@ -82,11 +83,25 @@ fn answers_are_audited() {
 fn refusals_name_the_rules() {
     let (_, kept) = residency(EU_ONLY);
     let second = std::time::Duration::from_secs(1);
-    let (never, later) = (not_permitted(&kept), held_too_long(&kept, second * 10, second, &[]));
+    let (never, later) =
+        (not_permitted(&kept), held_too_long(&kept, second * 10, second, Closed::default(), &[]));
     for refusal in [&never, &later] {
         let text = &refusal.message;
         assert!(text.contains("rule `eu-only` (in eu, jurisdiction=eu) permits"), "{text}");
     }
     assert_eq!((never.status.as_u16(), never.retry_after), (403, None));
     assert_eq!((later.status.as_u16(), later.retry_after), (503, Some(second)));
+    assert_eq!(later.code, "held_too_long");
+}
+
+// Defect dead-region-words: if every permitted replica is down, the refusal says so, and not that
+// there was no free capacity.
+#[test]
+fn an_outage_is_called_one() {
+    let (_, kept) = residency(EU_ONLY);
+    let second = std::time::Duration::from_secs(1);
+    let down = Closed { down: 2, ..Closed::default() };
+    let refusal = held_too_long(&kept, second, second, down, &[]);
+    assert_eq!(refusal.code, "replicas_unavailable");
+    assert!(refusal.message.contains("are down") && !refusal.message.contains("capacity"));
 }

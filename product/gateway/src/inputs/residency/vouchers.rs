@@ -96,9 +96,8 @@ impl Vouchers {
 
     fn terms(&self, peer: &Identity) -> impl Iterator<Item = &Term> {
         // Most fleets list nothing, and then no key is made.
-        let listed = (!self.listed.is_empty()).then(|| {
-            self.listed.get(&(peer.region().to_owned(), peer.gateway().to_owned()))
-        });
+        let listed = (!self.listed.is_empty())
+            .then(|| self.listed.get(&(peer.region().to_owned(), peer.gateway().to_owned())));
         listed.flatten().into_iter().flatten()
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, Response, response};
+use http::{HeaderMap, HeaderValue, Response, response};
 use meridian_base::Duration;
 use meridian_protocol::openai::Answer;
 use meridian_protocol::peer::DIED;
@@ -187,10 +187,11 @@ fn refusal(
             plane.inputs.residency.counts.count(residence, RuleOutcome::Refused);
             residency::not_permitted(residence)
         }
-        RejectWhy::HeldTooLong { limit, .. } if restricted => {
+        RejectWhy::HeldTooLong { limit, closed } if restricted => {
             let peers = plane.peers.as_ref().filter(|_| terms.tells);
             let lost = peers.map(|peers| peers.lost(&plane.inputs.residency, residence));
-            residency::held_too_long(residence, limit, retry_after, &lost.unwrap_or_default())
+            let lost = lost.unwrap_or_default();
+            residency::held_too_long(residence, limit, retry_after, closed, &lost)
         }
         RejectWhy::RetriesExhausted { .. }
             if last.is_some_and(|failure| failure.error.fault == Fault::NotServed) =>
