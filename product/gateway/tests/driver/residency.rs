@@ -238,7 +238,8 @@ async fn rules_travel_with_the_request() {
 // as a place of that peer. Labels of its replicas are believed no more than regions.
 #[tokio::test(start_paused = true)]
 async fn places_need_more_than_a_word() {
-    for (claims, listed) in [("region", false), ("label", false), ("region", true), ("label", true)] {
+    for (claims, listed) in [("region", false), ("label", false), ("region", true), ("label", true)]
+    {
         let mut world = World::of(3).await.each(|config| kept(config, &["eu", "jurisdiction=eu"]));
         let spec = &mut world.configs[0].replicas[0];
         let place = match claims {

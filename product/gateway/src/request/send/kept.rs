@@ -35,7 +35,10 @@ pub(crate) fn is_kept(
             Destination::Replica(_) => None,
         };
         tracing::error!(
-            ?rules, ?region, ?peer, "a residency rule was violated; the answer is not delivered"
+            ?rules,
+            ?region,
+            ?peer,
+            "a residency rule was violated; the answer is not delivered"
         );
     }
     kept
