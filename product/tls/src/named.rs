@@ -101,7 +101,7 @@ fn hung() -> MutexGuard<'static, BTreeSet<PathBuf>> {
 }
 
 /// What a reading thread and the one that waits for it share.
-enum Slot {
+enum ReadState {
     Waiting,
     Done(Result<Vec<u8>, NotRead>),
     GivenUp,
@@ -118,26 +118,26 @@ fn read_by(
             return Err(NotRead::Hung);
         }
     }
-    let shared = Arc::new((Mutex::new(Slot::Waiting), Condvar::new()));
+    let shared = Arc::new((Mutex::new(ReadState::Waiting), Condvar::new()));
     let (own, theirs) = (path.to_owned(), shared.clone());
     std::thread::Builder::new().name("file".to_owned()).spawn(move || {
         let done = read(&own);
         let (slot, ready) = &*theirs;
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
         match *slot {
-            Slot::GivenUp => drop(hung().remove(&own)),
-            _ => *slot = Slot::Done(done),
+            ReadState::GivenUp => drop(hung().remove(&own)),
+            _ => *slot = ReadState::Done(done),
         }
         ready.notify_one();
     })?;
     let (slot, ready) = &*shared;
     let slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
-    let waits = |slot: &mut Slot| matches!(slot, Slot::Waiting);
+    let waits = |slot: &mut ReadState| matches!(slot, ReadState::Waiting);
     let waited = ready.wait_timeout_while(slot, patience, waits);
     let (mut slot, _) = waited.unwrap_or_else(PoisonError::into_inner);
-    match std::mem::replace(&mut *slot, Slot::GivenUp) {
-        Slot::Done(done) => done,
-        Slot::Waiting | Slot::GivenUp => {
+    match std::mem::replace(&mut *slot, ReadState::GivenUp) {
+        ReadState::Done(done) => done,
+        ReadState::Waiting | ReadState::GivenUp => {
             hung().insert(path.to_owned());
             Err(NotRead::Hung)
         }

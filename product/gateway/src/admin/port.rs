@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::pages::{Admin, Answer, answer};
 use super::tls::{AdminTls, Caller};
-use crate::http::places::Places;
+use crate::http::connection_slots::ConnectionSlots;
 use crate::rarely::Rarely;
 
 /// Timeout for a client's TLS handshake, and for the head of a request.
@@ -36,7 +36,7 @@ pub(crate) async fn serve(
     listener: TcpListener,
     over: CancellationToken,
 ) {
-    let (places, log) = (Places::new(STRANGERS, ADMITTED), Rarely::each_second());
+    let (places, log) = (ConnectionSlots::new(STRANGERS, ADMITTED), Rarely::each_second());
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::http::places::Place;
+use crate::http::connection_slots::ConnectionSlot;
 
 /// Facts about one connection that its answers depend on.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ pub(crate) struct Caller {
     /// The party named by the client's certificate, if any.
     pub(crate) party: Option<Party>,
     /// The connection's place, which stays its own once a request was admitted.
-    pub(crate) place: Arc<Place>,
+    pub(crate) place: Arc<ConnectionSlot>,
 }
 
 impl Caller {

@@ -28,8 +28,8 @@ use super::follow::FollowService;
 use super::inbound::Forwards;
 use super::{inbound, refused};
 use crate::descriptors::PEER_CONNECTIONS;
+use crate::http::connection_slots::{ConnectionSlot, ConnectionSlots};
 use crate::http::limits::Bound;
-use crate::http::places::{Place, Places};
 use crate::rarely::Rarely;
 use crate::replicas::region::Region;
 
@@ -59,7 +59,7 @@ pub(super) struct Port<F> {
 /// this gateway drains. Accepted connections stay open.
 pub(super) async fn serve<F: Forwards>(port: Port<F>, listener: TcpListener) {
     let listed = usize::from(PEER_CONNECTIONS) - 2 * STRANGERS;
-    let (places, log) = (Places::new(STRANGERS, listed), Rarely::each_second());
+    let (places, log) = (ConnectionSlots::new(STRANGERS, listed), Rarely::each_second());
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -85,7 +85,7 @@ pub(super) async fn serve<F: Forwards>(port: Port<F>, listener: TcpListener) {
 }
 
 /// One connection, from its first byte to its last.
-async fn one<F: Forwards>(port: Port<F>, stream: TcpStream, place: Arc<Place>) {
+async fn one<F: Forwards>(port: Port<F>, stream: TcpStream, place: Arc<ConnectionSlot>) {
     let (peers, over) = (port.peers.clone(), port.region.over.clone());
     let address = stream.peer_addr().map(|a| a.to_string()).unwrap_or_default();
     let _ = stream.set_nodelay(true);

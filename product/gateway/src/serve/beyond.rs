@@ -21,7 +21,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::certificates::ClientTls;
 use crate::health;
 use crate::http::connection::{Answers, Serving, converse};
-use crate::http::places::Places;
+use crate::http::connection_slots::ConnectionSlots;
 use crate::inputs::in_force::InForce;
 use crate::metrics::Metrics;
 use crate::rarely::Rarely;
@@ -36,13 +36,13 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Serves them.
 pub(super) struct Beyond {
     plane: Arc<DataPlane>,
-    places: Arc<Places>,
+    places: Arc<ConnectionSlots>,
     log: Rarely,
 }
 
 impl Beyond {
     pub(super) fn new(plane: &Arc<DataPlane>) -> Beyond {
-        let (places, log) = (Places::new(BEYOND, 0), Rarely::each_second());
+        let (places, log) = (ConnectionSlots::new(BEYOND, 0), Rarely::each_second());
         Beyond { plane: plane.clone(), places, log }
     }
 

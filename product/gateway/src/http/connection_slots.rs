@@ -1,4 +1,4 @@
-//! Places for connections whose clients are not known yet.
+//! ConnectionSlots for connections whose clients are not known yet.
 //!
 //! Whoever connects takes a place, before it has sent a byte. So that silent clients cannot shut out
 //! the others, there are few places for connections that have proved nothing, and when all are
@@ -16,16 +16,16 @@ use crate::lock::Mutex;
 
 /// The places of one port.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct ConnectionSlots {
     /// Most connections that have proved nothing, from other machines and from this one each.
     strangers: usize,
     /// Most that have proved who they are.
     known: usize,
-    taken: Mutex<Taken>,
+    taken: Mutex<SlotsInUse>,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct SlotsInUse {
     next: u64,
     /// By age, those from other machines and those from this one.
     strangers: [BTreeMap<u64, CancellationToken>; 2],
@@ -34,22 +34,22 @@ struct Taken {
 
 /// The place of one connection, given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
-    places: Arc<Places>,
+pub(crate) struct ConnectionSlot {
+    places: Arc<ConnectionSlots>,
     id: u64,
     is_local: bool,
     is_known: AtomicBool,
     lost: CancellationToken,
 }
 
-impl Places {
-    pub(crate) fn new(strangers: usize, known: usize) -> Arc<Places> {
+impl ConnectionSlots {
+    pub(crate) fn new(strangers: usize, known: usize) -> Arc<ConnectionSlots> {
         assert!(strangers > 0, "a port without a place for a stranger would admit nobody");
-        Arc::new(Places { strangers, known, taken: Mutex::default() })
+        Arc::new(ConnectionSlots { strangers, known, taken: Mutex::default() })
     }
 
     /// A place for a new connection, and whether another one lost its place to it.
-    pub(crate) fn enter(self: &Arc<Self>, is_local: bool) -> (Arc<Place>, bool) {
+    pub(crate) fn enter(self: &Arc<Self>, is_local: bool) -> (Arc<ConnectionSlot>, bool) {
         let mut taken = self.taken.lock();
         let id = taken.next;
         taken.next += 1;
@@ -62,11 +62,11 @@ impl Places {
         strangers.insert(id, lost.clone());
         assert!(strangers.len() <= self.strangers, "strangers have a bounded number of places");
         let is_known = AtomicBool::new(false);
-        (Arc::new(Place { places: self.clone(), id, is_local, is_known, lost }), is_full)
+        (Arc::new(ConnectionSlot { places: self.clone(), id, is_local, is_known, lost }), is_full)
     }
 }
 
-impl Place {
+impl ConnectionSlot {
     /// Its client has proved who it is: nobody takes its place any more.
     pub(crate) fn prove(&self) {
         if self.is_known.load(Ordering::Relaxed) {
@@ -88,7 +88,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let mut taken = self.places.taken.lock();
         if self.is_known.load(Ordering::Relaxed) {
@@ -108,7 +108,7 @@ mod tests {
     // for the next connection. Those of clients that are known, and those of this machine, stay.
     #[test]
     fn the_oldest_stranger_makes_room() {
-        let places = Places::new(2, 1);
+        let places = ConnectionSlots::new(2, 1);
         let (known, _) = places.enter(false);
         known.prove();
         let (local, _) = places.enter(true);
