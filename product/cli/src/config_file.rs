@@ -1,11 +1,15 @@
 //! Reads configuration files, and makes errors that name the line of a problem.
 
 use std::fmt::Write as _;
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use meridian_config::{Problem, locate};
+
+/// Most bytes of a file: that of the largest fleet's is a tenth of it.
+const MOST: u64 = 16 << 20;
 
 /// A configuration file as text.
 pub struct ConfigFile {
@@ -23,7 +27,13 @@ impl ConfigFile {
         if path.is_dir() {
             return Err(anyhow!("{shown} is a directory; name a file, as in {}", example(path)));
         }
-        let bytes = std::fs::read(path).map_err(|error| unreadable(path, &error))?;
+        let mut bytes = Vec::new();
+        // It may be a pipe, and so have no end.
+        let read = File::open(path).and_then(|file| file.take(MOST + 1).read_to_end(&mut bytes));
+        read.map_err(|error| unreadable(path, &error))?;
+        if bytes.len() as u64 > MOST {
+            return Err(anyhow!("{shown} is larger than {MOST} bytes; name a configuration file"));
+        }
         let yaml = String::from_utf8(bytes).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
             let line = 1 + error.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count();

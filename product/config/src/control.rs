@@ -37,7 +37,8 @@ pub struct Control {
     /// Names of the admin port, besides IP addresses and localhost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub admin_hosts: Vec<String>,
-    /// Token that every changing request needs, as `Authorization: Bearer ...`.
+    /// Token that every request but health checks needs, as `Authorization: Bearer ...`. With `tls`,
+    /// parties of the fleet read without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
     /// Mutual TLS: both sides show a certificate of the fleet. Plain HTTP if absent.

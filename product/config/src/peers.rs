@@ -8,7 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{MutualTls, Size, Span};
-use meridian_protocol::peer::label;
+use meridian_base::residency::Term;
+use meridian_protocol::peer::{MOST_TERMS, label, term};
 
 /// Most peers of a gateway: the routing machine keeps a request's permissions as one bit per peer.
 pub const MOST_PEERS: usize = 64;
@@ -101,6 +102,19 @@ pub struct Peer {
     pub continent: Option<String>,
     /// Its address for peers, `host:port`.
     pub address: String,
+    /// Where its replicas may be besides its own region: other regions, and labels of replicas as
+    /// `name=value`. Places in the registry need no entry.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<String>,
+}
+
+impl Peer {
+    /// The regions and labels in `places`. An entry that is neither permits nothing; a
+    /// configuration that was read has none.
+    #[must_use]
+    pub fn vouched(&self) -> Vec<Term> {
+        self.places.iter().filter_map(|place| term(place).ok()).collect()
+    }
 }
 
 fn listen() -> SocketAddr {
@@ -207,6 +221,18 @@ impl Peers {
             if let Err(problem) = host_port(&peer.address) {
                 check(false, format!("peers.gateways[{i}].address: {problem}"));
             }
+            for place in &peer.places {
+                if let Err(problem) = term(place) {
+                    check(false, format!("peers.gateways[{i}].places: {problem}"));
+                }
+            }
+            check(
+                peer.places.len() <= MOST_TERMS,
+                format!(
+                    "peers.gateways[{i}].places: {} are listed; use at most {MOST_TERMS}",
+                    peer.places.len()
+                ),
+            );
             let same = |p: &Peer| p.name == peer.name && p.region == peer.region;
             if let Some(j) = self.gateways[..i].iter().position(same) {
                 check(

@@ -13,7 +13,6 @@
 
 mod convert;
 mod members;
-mod seldom;
 mod txn;
 mod version;
 mod watch;

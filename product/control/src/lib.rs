@@ -19,6 +19,7 @@ pub mod limits;
 pub mod registry;
 #[cfg(feature = "route53")]
 mod route53;
+mod seldom;
 pub mod serve;
 pub mod store;
 pub mod tenure;

@@ -11,6 +11,7 @@
 mod answer;
 mod api;
 mod check;
+mod descriptors;
 mod dns;
 mod gateways;
 mod identity;
@@ -58,12 +59,11 @@ use self::reports::Reports;
 use self::secured::Secured;
 use crate::chosen::Chosen;
 use crate::registry::{Refused, Registry};
+use crate::seldom::Seldom;
 use crate::store::Store;
 
-/// Most connections at once; a follower has one for its watch and occasionally one more.
-const CONNECTIONS: usize = 8192;
 /// Timeout for a request's head.
-const HEAD: Duration = Duration::from_secs(10);
+const HEAD: Duration = Duration::from_secs(5);
 
 /// Why a control plane can't start or serve.
 #[derive(Debug, thiserror::Error)]
@@ -292,7 +292,9 @@ async fn listen(field: &'static str, addr: SocketAddr) -> Result<TcpListener, Se
 }
 
 async fn accept(shared: Arc<Shared>, listener: TcpListener) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let most = descriptors::connections(descriptors::raised(), shared.dns.is_some());
+    let places = Arc::new(Semaphore::new(most));
+    let mut log = Seldom::default();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             // Out of descriptors, or the client has already left.
@@ -300,7 +302,9 @@ async fn accept(shared: Arc<Shared>, listener: TcpListener) {
             continue;
         };
         let Ok(place) = places.clone().try_acquire_owned() else {
-            tracing::warn!(limit = CONNECTIONS, "too many connections; one was refused");
+            if let Some(unlogged) = log.is_due(Instant::now()) {
+                tracing::warn!(limit = most, unlogged, "too many connections; one was refused");
+            }
             continue;
         };
         let shared = shared.clone();

@@ -31,10 +31,10 @@ use crate::Error;
 pub struct Revision(pub u64);
 
 impl Revision {
-    /// The next revision.
+    /// The next revision. No store reaches the largest number, but a client may send it.
     #[must_use]
     pub fn next(self) -> Revision {
-        Revision(self.0 + 1)
+        Revision(self.0.saturating_add(1))
     }
 }
 

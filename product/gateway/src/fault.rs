@@ -40,6 +40,8 @@ pub(crate) struct AttemptError {
     pub(crate) cause: &'static str,
     /// For logs and pages.
     pub(crate) message: String,
+    /// At a peer that could not serve the request, the connection of one engine ended.
+    pub(crate) died_there: bool,
 }
 
 impl AttemptError {
@@ -49,7 +51,7 @@ impl AttemptError {
             Fault::Died | Fault::PeerDied => cause::RESET,
             _ => cause::FAILED,
         };
-        AttemptError { fault, cause, message: message.into() }
+        AttemptError { fault, cause, message: message.into(), died_there: false }
     }
 
     /// The same with a more precise cause.

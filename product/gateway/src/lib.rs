@@ -25,6 +25,7 @@ mod model_ids;
 mod opening;
 mod peers;
 mod policy;
+mod rarely;
 mod record;
 mod refusal;
 mod registry;

@@ -210,7 +210,7 @@ impl Refusal {
             RejectWhy::HeldTooLong { limit, closed } => wait(Refusal::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 code,
-                held_too_long(limit, tells.then_some(closed)),
+                held_too_long(limit, closed, tells),
             )),
             RejectWhy::RetriesExhausted { attempts } => wait(Refusal::new(
                 StatusCode::BAD_GATEWAY,
@@ -302,13 +302,12 @@ fn full(why: RejectWhy) -> Cow<'static, str> {
 }
 
 /// Why a queued request was not served. Includes the state of its replicas if that may be revealed.
-fn held_too_long(limit: Duration, closed: Option<Closed>) -> String {
-    let Some(closed) = closed else {
-        return format!(
-            "no replica had free capacity within {} ms; retry later",
-            limit.as_millis()
-        );
-    };
+fn held_too_long(limit: Duration, closed: Closed, tells: bool) -> String {
+    if !tells {
+        let lacked =
+            if closed.is_outage() { "that serves the model was up" } else { "had free capacity" };
+        return format!("no replica {lacked} within {} ms; retry later", limit.as_millis());
+    }
     let states = [
         (closed.full, "full"),
         (closed.down, "down (no answer to probes)"),

@@ -1,5 +1,6 @@
 //! Listens, accepts connections, and shuts down in order.
 
+mod beyond;
 mod build;
 
 use std::future::Future;
@@ -11,6 +12,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use self::beyond::Beyond;
 use self::build::Gateway;
 use crate::descriptors::check_descriptors;
 use crate::error::Error;
@@ -115,7 +117,8 @@ fn follow(
 ) {
     if let (Some(peers), Some(listener)) = (&gateway.plane.peers, peer_listener) {
         let requests = Arc::new(Requests::new(&gateway.plane, gateway.near.clone()));
-        peers::start(peers, gateway.region(), listener, requests, tasks);
+        let residency = &gateway.plane.inputs.residency;
+        peers::start(peers, gateway.region(), residency, listener, requests, tasks);
     }
     if let Some(registry) = &gateway.registry {
         let addresses = Addresses { clients: ready.listen, peers: ready.peers };
@@ -161,6 +164,7 @@ async fn accept(
         () = &mut shutdown => return shut(gateway),
         () = somewhere_to_go(gateway) => {}
     }
+    let beyond = Beyond::new(&gateway.plane);
     loop {
         let stream = tokio::select! {
             () = &mut shutdown => break,
@@ -177,10 +181,7 @@ async fn accept(
         let in_force = gateway.plane.inputs.config.now();
         match in_force.limits.connections.take(1) {
             Some(permit) => workers.serve(stream, permit),
-            None => {
-                let limit = in_force.limits.connections.most();
-                tracing::warn!(limit, "limits.connections is reached; refused a client");
-            }
+            None => beyond.serve(stream, &in_force),
         }
     }
     shut(gateway);

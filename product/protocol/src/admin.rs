@@ -49,6 +49,10 @@ pub struct Status {
     /// Keys of the gateway's file that have changed and need a restart.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub restart_needed: Vec<String>,
+    /// Parts whose newest reload failed, or has not ended, with the reason; their former version is
+    /// in use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reload_problems: Vec<String>,
     /// How requests ended.
     pub requests: Requests,
     /// Requests queued in the gateway now.

@@ -191,6 +191,7 @@ impl Active {
         Active {
             permitted: Permitted::at_first(&request),
             growth: growth(1.0, reply, request.prompt_tokens as f32),
+            died: request.died,
             reply,
             request,
             number,
@@ -200,7 +201,6 @@ impl Active {
             tried: Vec::new(),
             blamed: false,
             suspect: None,
-            died: false,
             fetch: None,
             presumed: None,
             split: false,

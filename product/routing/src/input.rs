@@ -101,6 +101,9 @@ pub enum Input {
         /// For a forward: the peer's own id of the replica that served it, if the peer reported it.
         served: Option<ReplicaId>,
     },
+    /// One engine's connection broke while a peer served the request, and the attempt there has
+    /// ended: exactly one more engine gets it.
+    DiedElsewhere(RequestId),
     /// The client disconnected.
     Cancelled(RequestId),
     /// A peer joins, or the description of an existing one changes. At most 64: ids from 64 on are

@@ -117,6 +117,11 @@ impl Routing {
             Input::Prefilled { id, usage } => self.prefilled(now, id, usage),
             Input::PrefillFailed { id, outcome } => self.prefill_failed(now, id, outcome),
             Input::FirstToken(id) => self.first_token(now, id),
+            Input::DiedElsewhere(id) => {
+                if let Some(active) = self.actives.get_mut(id) {
+                    active.died = true;
+                }
+            }
             Input::Finished { id, outcome, retry, usage, extended, served } => {
                 self.finished(now, id, End { outcome, retry, usage, extended, served });
             }

@@ -51,6 +51,9 @@ pub struct Request {
     /// Whether a peer reports that it serves the model: then the lack of a replica here may be
     /// temporary.
     pub elsewhere: bool,
+    /// Whether an engine's connection already broke while serving it, under another model or in
+    /// another region: exactly one more engine gets it.
+    pub died: bool,
 }
 
 impl Request {
@@ -78,6 +81,7 @@ impl Request {
             here: true,
             residence: Residence::default(),
             elsewhere: false,
+            died: false,
         }
     }
 }

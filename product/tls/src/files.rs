@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use rustls::RootCertStore;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+use crate::named;
 use crate::revoked::{self, Lists, Revoked};
 
 /// Paths of the files.
@@ -102,7 +102,8 @@ impl Files {
         let lists = lists.map_err(|problem| self.error("crl", problem))?.unwrap_or_default();
         let chain = certificates(&self.certificate);
         let chain = chain.map_err(|problem| self.error("certificate", problem))?;
-        let key = PrivateKeyDer::from_pem_file(&self.key);
+        let key = pem_bytes(&self.key).map_err(|problem| self.error("key", problem))?;
+        let key = PrivateKeyDer::from_pem_slice(&key);
         let key = key.map_err(|error| self.error("key", plain(&error, "private key")))?;
         assert!(!chain.is_empty(), "a file without a certificate was refused");
         Ok(Material { roots, authorities, lists, chain, key })
@@ -126,15 +127,14 @@ impl Files {
 /// The problem of a file that does not exist.
 const NO_FILE: &str = "there is no such file";
 
+/// The bytes of a PEM file.
+pub(crate) fn pem_bytes(path: &Path) -> Result<Vec<u8>, String> {
+    named::read(path, named::MOST).map_err(|error| error.to_string())
+}
+
 /// An error about a PEM file that should contain a `what`.
 pub(crate) fn plain(error: &pem::Error, what: &str) -> String {
     match error {
-        pem::Error::Io(error) => match error.kind() {
-            ErrorKind::NotFound => NO_FILE.to_owned(),
-            ErrorKind::PermissionDenied => "this process may not read the file".to_owned(),
-            ErrorKind::IsADirectory => "is a directory".to_owned(),
-            kind => format!("cannot be read: {kind}"),
-        },
         pem::Error::NoItemsFound => format!("contains no {what}"),
         _ => "is not a valid PEM file".to_owned(),
     }
@@ -156,7 +156,8 @@ impl Material {
 
 pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let unread = |error: pem::Error| plain(&error, "certificate");
-    let all = CertificateDer::pem_file_iter(path).map_err(unread)?;
-    let all: Vec<_> = all.collect::<Result<_, _>>().map_err(unread)?;
+    let bytes = pem_bytes(path)?;
+    let all: Vec<_> =
+        CertificateDer::pem_slice_iter(&bytes).collect::<Result<_, _>>().map_err(unread)?;
     if all.is_empty() { Err("contains no certificate".to_owned()) } else { Ok(all) }
 }

@@ -13,6 +13,7 @@
 mod files;
 mod health;
 mod identity;
+pub mod named;
 mod open;
 mod reread;
 mod revoked;

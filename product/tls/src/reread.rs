@@ -6,11 +6,13 @@
 //! not match its certificate yet, the current value stays in force and the next poll tries again.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
+
+use crate::named;
 
 /// Time between two polls.
 pub const LOOK: Duration = Duration::from_secs(2);
@@ -153,7 +155,7 @@ impl<T> Reread<T> {
             return Look::Same;
         }
         looked.unsettled = None;
-        let made = regular(&self.paths).and_then(|()| (self.make)());
+        let made = (self.make)();
         let reported = looked.problem.take();
         match made {
             Ok(made) => {
@@ -172,19 +174,7 @@ impl<T> Reread<T> {
 }
 
 fn read(paths: &[PathBuf]) -> Bytes {
-    let one = |path: &PathBuf| if is_special(path) { None } else { std::fs::read(path).ok() };
-    paths.iter().map(one).collect()
-}
-
-/// Refuses a pipe or a device, which may never end.
-fn regular(paths: &[PathBuf]) -> Result<(), Unread> {
-    let Some(path) = paths.iter().find(|path| is_special(path)) else { return Ok(()) };
-    let path = path.display();
-    Err(Unread(format!("{path}: is not a regular file; use a file, or a link to one")))
-}
-
-fn is_special(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|file| !file.is_file())
+    paths.iter().map(|path| named::read(path, named::MOST).ok()).collect()
 }
 
 #[cfg(test)]
@@ -247,7 +237,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("meridian-special-{}", std::process::id()));
         std::fs::write(&path, "1").unwrap();
         let from = path.clone();
-        let make = move || std::fs::read_to_string(&from).map_err(|e| Unread(e.to_string()));
+        let make = move || named::read_text(&from, named::MOST).map_err(|e| Unread(e.to_string()));
         let reread = Reread::new(vec![path.clone()], make).unwrap();
         std::fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/dev/zero", &path).unwrap();

@@ -18,7 +18,7 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 use x509_parser::revocation_list::CertificateRevocationList;
 
-use crate::files::plain;
+use crate::files::{pem_bytes, plain};
 
 /// The revoked certificates: issuer and serial number, as encoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,8 +75,10 @@ fn serial(raw: &[u8]) -> Vec<u8> {
 /// highest number counts.
 pub(crate) fn read(path: &Path, authorities: &[CertificateDer<'static>]) -> Result<Lists, String> {
     let unread = |error: pem::Error| plain(&error, "revocation list");
-    let ders = CertificateRevocationListDer::pem_file_iter(path).map_err(unread)?;
-    let ders: Vec<_> = ders.collect::<Result<_, _>>().map_err(unread)?;
+    let bytes = pem_bytes(path)?;
+    let ders: Vec<_> = CertificateRevocationListDer::pem_slice_iter(&bytes)
+        .collect::<Result<_, _>>()
+        .map_err(unread)?;
     let mut newest: Vec<(CertificateRevocationList<'_>, &CertificateRevocationListDer<'static>)> =
         Vec::new();
     for der in &ders {

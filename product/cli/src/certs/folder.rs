@@ -233,7 +233,7 @@ impl Folder {
     /// The trusted authorities, the issuing one first.
     pub(super) fn bundle(&self) -> anyhow::Result<Vec<Facts>> {
         let path = self.bundle_path();
-        let pem = fs::read(&path).with_context(|| {
+        let pem = named::read(&path, named::MOST).with_context(|| {
             format!(
                 "{}: the folder has no authority; make one with `meridian certs init`",
                 path.display()
@@ -332,7 +332,7 @@ fn put(crt: &Path, key: &Path, pair: &Pair, replace: Replace) -> anyhow::Result<
 }
 
 fn text(path: &Path) -> anyhow::Result<String> {
-    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+    named::read_text(path, named::MOST).with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// Writes a file as a whole, readable by its owner only.

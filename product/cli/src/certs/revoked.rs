@@ -70,7 +70,7 @@ impl List {
         let params = CertificateRevocationListParams {
             this_update: at.into(),
             next_update: authority.facts.until.into(),
-            crl_number: SerialNumber::from(self.number + 1),
+            crl_number: SerialNumber::from(self.number.saturating_add(1)),
             issuing_distribution_point: None,
             revoked_certs,
             key_identifier_method: KeyIdMethod::Sha256,

@@ -107,7 +107,12 @@ fn add(folder: &Folder, args: &Rotate, now: SystemTime) -> anyhow::Result<String
     }
     let old = folder.authority()?;
     let was = old.facts.until.duration_since(old.facts.from).unwrap_or(days(1));
-    let number = numbers(&bundle)[0] + 1;
+    let last = numbers(&bundle)[0];
+    let Some(number) = last.checked_add(1) else {
+        bail!(
+            "--ca add: authority {last} has the highest number; make a new fleet's authority with `meridian certs init`"
+        );
+    };
     let lasts = args.days.map_or(was, days);
     let pair = Authority::make(old.fleet(), number, lasts, now)?;
     // Existing files of this number are of an interrupted attempt, and were never trusted.

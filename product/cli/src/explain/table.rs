@@ -44,8 +44,12 @@ impl Column {
     }
 
     fn width(&self) -> usize {
-        let widths = self.cells.iter().chain([&self.head]).map(|cell| cell.chars().count());
-        widths.max().unwrap_or(0)
+        self.cell_width().max(self.head.chars().count())
+    }
+
+    /// The width without the head, which is never cut.
+    fn cell_width(&self) -> usize {
+        self.cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0)
     }
 }
 
@@ -84,7 +88,7 @@ fn fit(columns: &mut Vec<Column>) -> Vec<String> {
         let excess = width(columns, 1).saturating_sub(COLUMNS);
         let last = |need| columns.iter().rposition(|column: &Column| column.need == need);
         let names = columns.iter().filter(|column| column.need == Need::Name);
-        let widest = names.map(Column::width).max().unwrap_or(0);
+        let widest = names.map(Column::cell_width).max().unwrap_or(0);
         if excess == 0 {
             break;
         } else if let Some(spare) = last(Need::Spare) {
@@ -93,7 +97,7 @@ fn fit(columns: &mut Vec<Column>) -> Vec<String> {
             let most = widest.saturating_sub(excess).max(SHORTEST);
             assert!(most < widest, "each step makes the table narrower");
             let is_widest =
-                |column: &&mut Column| column.need == Need::Name && column.width() == widest;
+                |column: &&mut Column| column.need == Need::Name && column.cell_width() == widest;
             if let Some(column) = columns.iter_mut().find(is_widest) {
                 column.cells.iter_mut().for_each(|cell| *cell = cut(cell, most));
             }
@@ -123,4 +127,20 @@ pub(super) fn wrapped(line: &str, indent: &str) -> String {
     }
     text.push('\n');
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Defect small-overflows: a name's column whose head is longer than a name is cut to is not cut
+    // without end; the table ends, as narrow as it gets.
+    #[test]
+    fn a_long_head_ends() {
+        let head = "h".repeat(2 * COLUMNS);
+        let cells = vec!["c".repeat(50)];
+        let mut columns = vec![Column::text(&head, Need::Name, cells)];
+        assert_eq!(fit(&mut columns), Vec::<String>::new());
+        assert_eq!(columns[0].cell_width(), SHORTEST);
+    }
 }

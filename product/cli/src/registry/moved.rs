@@ -43,13 +43,17 @@ impl Export {
     }
 }
 
+/// Most bytes of an import; the control plane accepts fewer.
+const MOST: u64 = 256 << 20;
+
 impl Import {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let mut text = String::new();
         let read = if self.file.as_os_str() == "-" {
-            std::io::stdin().read_to_string(&mut text).map(drop)
+            std::io::stdin().take(MOST).read_to_string(&mut text).map(drop)
         } else {
-            std::fs::read_to_string(&self.file).map(|read| text = read)
+            let file = std::fs::File::open(&self.file);
+            file.and_then(|file| file.take(MOST).read_to_string(&mut text)).map(drop)
         };
         read.with_context(|| {
             format!(

@@ -5,7 +5,8 @@
 //! damage unless asked to, and on some damaged files it panics during the check. Opening therefore
 //! always checks the whole file, and treats a panic as a damaged file.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
@@ -44,6 +45,11 @@ const CACHE: usize = 16 << 20;
 pub(super) fn open_file(path: &Path) -> Result<Database, Error> {
     let name = path.display().to_string();
     let new = !path.exists();
+    if new {
+        // Other users of the machine do not read the registry.
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+        made.map_err(|error| Error::Failed(format!("{name}: {error}")))?;
+    }
     let database = checked(&name, || builder().create(path))?;
     if new {
         let parent = path.parent().filter(|one| !one.as_os_str().is_empty());
@@ -109,5 +115,25 @@ pub(super) fn entry(key: &str, row: (u64, u64, u64, u64, &[u8])) -> Entry {
         modified: Revision(modified),
         version,
         lease: lease(held),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    // Defect store-mode: only its owner can read a new store, whatever the mask of the process.
+    #[test]
+    fn only_the_owner_reads_it() {
+        let path = std::env::temp_dir().join(format!("meridian-mode-{}.redb", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        drop(open_file(&path).unwrap());
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        drop(open_file(&path).unwrap());
+        std::fs::remove_file(&path).unwrap();
     }
 }

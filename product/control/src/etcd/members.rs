@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use etcd_client::{Client, ConnectOptions, TlsOptions};
 use meridian_base::Duration;
 use meridian_config as config;
-use meridian_tls::{FileError, Files, Look, Reread, open_client};
+use meridian_tls::{FileError, Files, Look, Reread, named, open_client};
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::transport::{Certificate, Identity};
 
 use super::convert::Failed;
-use super::seldom::Seldom;
 use super::version;
+use crate::seldom::Seldom;
 
 /// Timeout for a connection.
 const CONNECT: Duration = Duration::from_secs(1);
@@ -197,16 +197,16 @@ fn tls(config: Option<&config::EtcdTls>) -> Result<TlsOptions, FileError> {
     if let Some(files) = files(config) {
         files.read()?;
         let read = |field, path: &PathBuf| {
-            std::fs::read(path).map_err(|error| files.error(field, error.kind()))
+            named::read(path, named::MOST).map_err(|error| files.error(field, error))
         };
         let certificate = read("certificate", &files.certificate)?;
         tls = tls.identity(Identity::from_pem(certificate, read("key", &files.key)?));
     }
-    let ca = std::fs::read(&config.ca).map_err(|error| FileError {
+    let ca = named::read(&config.ca, named::MOST).map_err(|error| FileError {
         section: "etcd.tls".into(),
         field: "ca",
         path: config.ca.clone(),
-        problem: error.kind().to_string(),
+        problem: error.to_string(),
         remedy: "use the certificate of the authority that issued those of etcd's members",
     })?;
     Ok(tls.ca_certificate(Certificate::from_pem(ca)))

@@ -58,7 +58,9 @@ async fn pages_of_other_sites_read_nothing() {
         assert_eq!(status(path, &[("host", "evil.example")]).await, 403, "{path}");
     }
     assert_eq!(status("/health", &[("host", "evil.example")]).await, 200);
-    assert_eq!(status("/admin/registry", &[("host", "control.example.org:8090")]).await, 200);
+    let named = [("host", "control.example.org:8090"), ("authorization", bearer.as_str())];
+    assert_eq!(status("/admin/registry", &named).await, 200);
+    assert_eq!(status("/admin/registry", &named[..1]).await, 401);
     let proven = [("host", "control.svc"), ("authorization", bearer.as_str())];
     assert_eq!(status("/admin/registry", &proven).await, 200);
     let guessed = [("host", "control.svc"), ("authorization", "Bearer 0123456789abcdee")];

@@ -141,9 +141,10 @@ async fn bad_watches_are_reported() {
     }
 }
 
-// If a token is configured, a client without it can read but not change anything.
+// Defect control-token: if a token is configured, a client without it can neither change nor read
+// anything: no record, no watch, no metric. Health checks need none.
 #[tokio::test]
-async fn a_token_guards_changes() {
+async fn a_token_guards_everything_but_health() {
     let plane = stores::plane("token: 0123456789abcdef\n").await;
     let add = async |token: Option<&str>| {
         plane.with("PUT", "/admin/replicas/a?force=true", replica("eu", 1), token).await.0
@@ -152,7 +153,27 @@ async fn a_token_guards_changes() {
     assert_eq!(add(Some("0123456789abcdeg")).await, 401);
     assert_eq!(add(Some("0123456789abcde")).await, 401);
     assert_eq!(add(Some("0123456789abcdef")).await, 201);
-    assert_eq!(plane.get("/admin/replicas").await.as_array().unwrap().len(), 1);
+    for path in [
+        "/metrics",
+        "/admin/status",
+        "/admin/intervals",
+        "/admin/registry",
+        "/admin/names",
+        "/admin/route53",
+        "/admin/export",
+        "/admin/watch",
+        "/admin/regions",
+        "/admin/gateways",
+        "/admin/replicas",
+        "/admin/anything",
+    ] {
+        let get = async |token| plane.with("GET", path, Value::Null, token).await.0;
+        assert_eq!((get(None).await, get(Some("0123456789abcdeg")).await), (401, 401), "{path}");
+        if path == "/admin/registry" {
+            assert_eq!(get(Some("0123456789abcdef")).await, 200);
+        }
+    }
+    assert_eq!(plane.with("GET", "/health", Value::Null, None).await.0, 200);
 }
 
 // A follower that starts from a snapshot ends up with the current state. After a broken connection
@@ -178,6 +199,17 @@ async fn a_watch_goes_on_after_a_break() {
         let updates = watch.until(&mut again, |s| s.gateways.is_empty()).await;
         // The gateway's record says that it leaves, and is gone then.
         assert_eq!((updates, again), (4, plane.snapshot().await));
+    }
+}
+
+// Defect small-overflows: a follower that names the largest number as its last event is told to read
+// the registry again, as one that names any other revision to come.
+#[tokio::test]
+async fn a_revision_to_come_is_refused() {
+    let plane = stores::plane("").await;
+    for last in ["18446744073709551615", "18446744073709551614", "99999"] {
+        let headers = [("host", "localhost"), ("last-event-id", last)];
+        assert_eq!(plane.raw("GET", "/admin/watch", "", &headers).await.0, 409, "{last}");
     }
 }
 

@@ -108,9 +108,11 @@ fn stream(
 ) -> Result<Response<Events>, Refusal> {
     door(admin).guard(&Method::GET, &headers, caller)?;
     let (there, caller) = (admin.clone(), caller.clone());
+    let place = caller.place.clone();
     let admitted =
         move || door(&there).admit(&Method::GET, &headers, &caller, &there.sessions).map(drop);
     admitted()?;
+    place.prove();
     let events = events(&admin.page, move || admitted().is_ok()).ok_or_else(|| {
         let message = "too many pages of this gateway are open; close one";
         Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_pages", message)
@@ -157,6 +159,7 @@ async fn whole(
         return login::index(&door, admitted, request.headers());
     }
     let who = admitted?;
+    caller.place.prove();
     // Scrapers add their own parameters.
     if (&method, path.as_str()) == (&Method::GET, "/metrics") {
         return Ok(metrics(admin));

@@ -10,16 +10,22 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::pages::{Admin, Answer, answer};
 use super::tls::{AdminTls, Caller};
+use crate::http::connection_slots::ConnectionSlots;
+use crate::rarely::Rarely;
 
 /// Timeout for a client's TLS handshake, and for the head of a request.
-const HEAD: Duration = Duration::from_secs(10);
-/// Most connections to the admin port.
-const ADMIN_CONNECTIONS: usize = 256;
+const HEAD: Duration = Duration::from_secs(5);
+/// How long a client may leave its answer unread.
+const UNREAD: Duration = Duration::from_secs(10);
+/// Most connections to the admin port whose clients have not been admitted, from other machines and
+/// from this one each.
+const STRANGERS: usize = 64;
+/// Most connections of admitted clients.
+const ADMITTED: usize = 128;
 
 /// Serves the admin port over TLS if certificates are configured. It accepts connections until the
 /// shutdown starts, so that a successor can listen on the address while this gateway drains, and
@@ -30,7 +36,7 @@ pub(crate) async fn serve(
     listener: TcpListener,
     over: CancellationToken,
 ) {
-    let places = Arc::new(Semaphore::new(ADMIN_CONNECTIONS));
+    let (places, log) = (ConnectionSlots::new(STRANGERS, ADMITTED), Rarely::each_second());
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -40,17 +46,20 @@ pub(crate) async fn serve(
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
-        let Ok(place) = places.clone().try_acquire_owned() else {
-            tracing::warn!(limit = ADMIN_CONNECTIONS, "too many connections to the admin port");
-            continue;
-        };
+        let (place, is_full) = places.enter(address.ip().is_loopback());
+        if is_full && let Some(unlogged) = log.due("") {
+            tracing::warn!(
+                limit = STRANGERS, %address, unlogged,
+                "too many silent connections to the admin port; closed the oldest"
+            );
+        }
         let (admin, tls, over) = (admin.clone(), tls.clone(), over.clone());
         let port = stream.local_addr().map_or(0, |own| own.port());
-        // Also limits how long a client may leave its answer unread.
-        let _ = sockopt::set_tcp_user_timeout(&stream, HEAD.as_millis() as u32);
+        let _ = sockopt::set_tcp_user_timeout(&stream, UNREAD.as_millis() as u32);
         tokio::spawn(async move {
             let talk = async {
-                let caller = Caller { address, port, tls: false, party: None };
+                let caller =
+                    Caller { address, port, tls: false, party: None, place: place.clone() };
                 match &tls {
                     None => answer_connection(&admin, stream, caller).await,
                     Some(tls) => {
@@ -70,9 +79,9 @@ pub(crate) async fn serve(
             };
             tokio::select! {
                 () = talk => {}
+                () = place.lost() => {}
                 () = over.cancelled() => {}
             }
-            drop(place);
         });
     }
 }

@@ -58,6 +58,7 @@ impl StatusPage {
             admission: routing.config().admission.name().to_owned(),
             uptime_s: now.as_secs_f64(),
             restart_needed: self.config.now().waiting.clone(),
+            reload_problems: self.config.troubles.read(),
             requests: inner.requests,
             held,
             ttft_ms: inner.ttft.quantiles(),

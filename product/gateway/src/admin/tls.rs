@@ -12,6 +12,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use crate::http::connection_slots::ConnectionSlot;
+
 /// Facts about one connection that its answers depend on.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
@@ -21,6 +23,8 @@ pub(crate) struct Caller {
     pub(crate) tls: bool,
     /// The party named by the client's certificate, if any.
     pub(crate) party: Option<Party>,
+    /// The connection's place, which stays its own once a request was admitted.
+    pub(crate) place: Arc<ConnectionSlot>,
 }
 
 impl Caller {

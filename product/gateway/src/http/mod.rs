@@ -7,6 +7,7 @@
 pub(crate) mod body;
 pub(crate) mod collect;
 pub(crate) mod connection;
+pub(crate) mod connection_slots;
 pub(crate) mod cors;
 mod framing;
 pub(crate) mod head;

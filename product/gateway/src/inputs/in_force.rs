@@ -3,6 +3,7 @@
 //! A reload replaces it as a whole ([`crate::reload`]). A request keeps the one that was in force
 //! when it arrived.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use crate::inputs::rate::RatesByTenant;
 use crate::inputs::residency::Rules;
 use crate::inputs::salts::Salts;
 use crate::inputs::tenants::Tenants;
-use crate::lock::RwLock;
+use crate::lock::{Mutex, RwLock};
 use crate::settings::Settings;
 
 /// A configuration, the file it was read from, and a trigger for a reload.
@@ -130,15 +131,44 @@ impl InForce {
 
 /// The configuration in force, for all parts that read it. A part that needs a value reads it here
 /// when it needs it; what follows from the file is made with the snapshot.
-pub(crate) struct ConfigNow(RwLock<Arc<InForce>>);
+pub(crate) struct ConfigNow {
+    in_force: RwLock<Arc<InForce>>,
+    /// What the newest reload could not apply.
+    pub(crate) troubles: Troubles,
+}
+
+/// The parts whose newest reload failed, with the reason.
+#[derive(Default)]
+pub(crate) struct Troubles(Mutex<BTreeMap<String, String>>);
+
+impl Troubles {
+    /// Notes why a part can't be reloaded; none if it can.
+    pub(crate) fn note(&self, part: &str, problem: Option<String>) {
+        let mut troubles = self.0.lock();
+        match problem {
+            Some(problem) => drop(troubles.insert(part.to_owned(), problem)),
+            None => drop(troubles.remove(part)),
+        }
+    }
+
+    /// Forgets parts that are no longer there.
+    pub(crate) fn keep(&self, is_there: impl Fn(&str) -> bool) {
+        self.0.lock().retain(|part, _| is_there(part));
+    }
+
+    /// One line for each, for the status page.
+    pub(crate) fn read(&self) -> Vec<String> {
+        self.0.lock().iter().map(|(part, problem)| format!("{part}: {problem}")).collect()
+    }
+}
 
 impl ConfigNow {
     pub(crate) fn new(first: InForce) -> ConfigNow {
-        ConfigNow(RwLock::new(Arc::new(first)))
+        ConfigNow { in_force: RwLock::new(Arc::new(first)), troubles: Troubles::default() }
     }
 
     pub(crate) fn now(&self) -> Arc<InForce> {
-        self.0.read().clone()
+        self.in_force.read().clone()
     }
 
     /// One that stays, for a program that serves nothing.
@@ -151,7 +181,7 @@ impl ConfigNow {
     }
 
     pub(crate) fn set(&self, next: Arc<InForce>) {
-        let mut now = self.0.write();
+        let mut now = self.in_force.write();
         let (before, after) = (&now.settings.region, &next.settings.region);
         assert_eq!(before, after, "peers and records know a gateway by its region at the start");
         *now = next;

@@ -7,6 +7,7 @@ use self::fingerprint::ReadingNow;
 use self::in_force::ConfigNow;
 use self::pins::Pins;
 use self::residency::Residency;
+use self::used_kv::UsedKv;
 use crate::machine::ratios::Ratios;
 
 pub(crate) mod engine_fields;
@@ -20,6 +21,7 @@ pub(crate) mod rate;
 pub(crate) mod residency;
 pub(crate) mod salts;
 pub(crate) mod tenants;
+pub(crate) mod used_kv;
 
 /// Sources of a decision's inputs. Answers add to `ratios` and `pins`.
 pub(crate) struct Inputs {
@@ -28,4 +30,6 @@ pub(crate) struct Inputs {
     pub(crate) ratios: Ratios,
     pub(crate) pins: Arc<Pins>,
     pub(crate) residency: Arc<Residency>,
+    /// KV that was used for prompts.
+    pub(crate) used_kv: UsedKv,
 }

@@ -83,6 +83,14 @@ impl Rates {
         Ok(Charge::new(self.clone(), prompt, tokens, unbounded))
     }
 
+    /// Charges one request that is refused as a mistake of its client.
+    pub(crate) fn mistake(&self) -> Result<(), Refusal> {
+        match self.requests.as_ref().map(|bucket| bucket.take(1)) {
+            Some(Err(over)) => Err(self.over("requests", 1, &over)),
+            Some(Ok(_)) | None => Ok(()),
+        }
+    }
+
     /// The tokens to charge for a request. A reply without a limit counts as the mean, but never as
     /// more than the tenant's limit allows: it may well be shorter.
     fn tokens_of(&self, prompt: u32, reply: Option<u32>, replies: u32) -> u32 {

@@ -12,6 +12,7 @@
 mod counts;
 mod known;
 mod refusals;
+mod vouchers;
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -25,7 +26,7 @@ use crate::machine::driver::Driver;
 
 pub(crate) use counts::{Counts, RuleOutcome};
 pub(crate) use known::Known;
-pub(crate) use refusals::{held_too_long, not_permitted};
+pub(crate) use refusals::{breached, held_too_long, not_permitted};
 
 /// The rules of the gateway's file.
 #[derive(Debug)]

@@ -76,6 +76,9 @@ pub(crate) struct Ticket {
     open: bool,
     /// Whether an attempt was sent.
     sent: bool,
+    /// Whether an engine died under it, also under another model or in another region: exactly one
+    /// more may get it.
+    died: bool,
     /// Numbers given to attempts.
     given: AtomicU64,
     /// Emitted when the request ends.
@@ -101,8 +104,19 @@ impl Ticket {
         self.driver.rearm(inner);
     }
 
-    fn new(driver: Arc<Driver>, id: RequestId, recording: Recording) -> Ticket {
-        Ticket { driver, id, open: true, sent: false, given: AtomicU64::new(0), recording }
+    fn new(driver: Arc<Driver>, id: RequestId, died: bool, recording: Recording) -> Ticket {
+        Ticket { driver, id, open: true, sent: false, died, given: AtomicU64::new(0), recording }
+    }
+
+    /// Whether an engine died under it.
+    pub(crate) fn died(&self) -> bool {
+        self.died
+    }
+
+    /// An engine died under it at a peer, which is the last before one more.
+    pub(crate) fn died_elsewhere(&mut self) {
+        self.died = true;
+        self.driver.tell(Input::DiedElsewhere(self.id));
     }
 
     /// An attempt is sent.
@@ -147,6 +161,7 @@ impl Ticket {
 
     /// Reports an attempt that failed before a byte was sent: the machine decides again.
     pub(crate) fn again(&mut self, outcome: Outcome) -> Verdict {
+        self.died |= outcome == Outcome::Died;
         self.retry(outcome, None)
     }
 
@@ -162,6 +177,7 @@ impl Ticket {
 
     /// Reports a prefill leg that failed: the machine decides again.
     pub(crate) fn prefill_failed(&mut self, outcome: Outcome) -> Verdict {
+        self.died |= outcome == Outcome::Died;
         self.decide_again(Input::PrefillFailed { id: self.id, outcome })
     }
 
@@ -247,6 +263,8 @@ impl Ticket {
         let mut recording = std::mem::take(&mut self.recording);
         note(&mut recording);
         let (driver, old, id) = (self.driver.clone(), self.id, request.id);
+        let request = Request { died: self.died || request.died, ..request };
+        let died = request.died;
         let input = match left {
             Left::Refused => None,
             Left::Failed(outcome) => Some(Input::Finished {
@@ -267,7 +285,7 @@ impl Ticket {
         }
         let verdict = driver.turn(&mut inner, id, Input::Arrived(request));
         driver.rearm(inner);
-        (Ticket::new(driver, id, recording), verdict)
+        (Ticket::new(driver, id, died, recording), verdict)
     }
 
     fn close(&mut self, end: End, input: Option<Input>, usage: Option<Usage>) {
@@ -301,14 +319,14 @@ impl Driver {
         request: Request,
         mut recording: Recording,
     ) -> (Ticket, Verdict) {
-        let id = request.id;
+        let (id, died) = (request.id, request.died);
         let mut inner = self.lock();
         inner.requests.accepted += 1;
         inner.requests.in_flight += 1;
         recording.note(|record| record.policy = Some(inner.routing.config().policy.name));
         let verdict = self.turn(&mut inner, id, Input::Arrived(request));
         self.rearm(inner);
-        (Ticket::new(self.clone(), id, recording), verdict)
+        (Ticket::new(self.clone(), id, died, recording), verdict)
     }
 }
 

@@ -37,6 +37,7 @@ struct Build {
 #[derive(Default)]
 pub(super) struct Page {
     requests: Family<EndedAs, Counter>,
+    reload_problems: Float,
     in_flight: Float,
     held: Float,
     /// These six are absent without a control plane.
@@ -71,6 +72,8 @@ impl Page {
     pub(super) fn register(&self, r: &mut Registry) {
         r.register("build_info", "1, with the version of the program", self.build.clone());
         r.register("requests", "Requests read whole, by how they ended", self.requests.clone());
+        let help = "Parts whose newest reload failed";
+        r.register("reload_problems", help, self.reload_problems.clone());
         r.register("requests_in_flight", "Requests not ended yet", self.in_flight.clone());
         r.register("held", "Requests held for want of room", self.held.clone());
         r.register("control_up", "1 when the control plane is followed", self.control_up.clone());
@@ -143,6 +146,7 @@ impl Page {
         ] {
             set(&self.requests.get_or_create(&EndedAs { outcome }), n);
         }
+        self.reload_problems.set(status.reload_problems.len() as f64);
         self.in_flight.set(q.in_flight as f64);
         self.held.set(f64::from(status.held));
         if let Some(control) = &status.control {

@@ -152,7 +152,7 @@ impl Peers {
         let known = residency.known();
         residence.is_free()
             || known.permits_region(residence, link.region())
-            || link.places().iter().any(|place| known.permits(residence, place))
+            || known.permits_peer(residence, &link.identity, &link.places())
     }
 
     /// The followed peers, as `region/name`, that may have permitted replicas and are not connected.

@@ -27,6 +27,8 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) model: Option<HeaderValue>,
     /// It resumes a chat that broke off.
     pub(crate) continues: bool,
+    /// An engine died under it here.
+    pub(crate) died: bool,
     pub(crate) priority: Priority,
     pub(crate) residence: &'a Residence,
     /// The `traceparent` for the peer, if the request is traced.
@@ -47,6 +49,7 @@ impl Link {
             budget: out.left.map(|left| left.saturating_sub(self.rtt())),
             model: out.model,
             continues: out.continues,
+            died: out.died,
             priority: out.priority,
             rules: out.residence.rules().iter().map(|rule| (**rule).clone()).collect(),
         };

@@ -26,8 +26,9 @@ use super::dial::{DialError, Dialled, PATIENCE, PAUSES, dial};
 use super::error_chain::error_chain;
 use super::line::Line;
 use super::link::Link;
-use super::rarely::Rarely;
+use crate::cause;
 use crate::http::parts::Parts;
+use crate::rarely::Rarely;
 
 /// Most unread bytes of one answer in transit.
 const STREAM_WINDOW: u32 = 1 << 20;
@@ -74,7 +75,7 @@ pub(super) async fn keep(peers: Arc<Peers>, link: Arc<Link>, seed: u64) {
         // A peer that accepts connections and closes them soon is no better than one that is down.
         let lasted = opened.is_some_and(|at: Instant| at.elapsed() > most);
         pause = if lasted { first } else { (pause * 2).min(most) };
-        if let Some(unlogged) = log.due(&problem) {
+        if let Some(unlogged) = log.due(&cause::undated(&problem)) {
             tracing::warn!(
                 peer = %link.identity, error = problem, unlogged, "cannot open a connection for requests"
             );

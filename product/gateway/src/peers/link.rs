@@ -24,18 +24,18 @@ use tokio_util::sync::CancellationToken;
 
 use super::line::Line;
 use super::models::Models;
-use super::rarely::Rarely;
 use super::tls::Tls;
 use super::traffic::Tally;
 use crate::cause;
 use crate::error::TlsError;
 use crate::lock::{Mutex, MutexGuard};
 use crate::machine::driver::Driver;
+use crate::rarely::Rarely;
 
 /// One followed peer.
 pub(crate) struct Link {
     pub(crate) id: PeerId,
-    pub(super) identity: Identity,
+    pub(crate) identity: Identity,
     pub(super) address: String,
     /// The same as host and port.
     pub(crate) authority: Option<Authority>,
@@ -70,7 +70,7 @@ pub(super) struct State {
     /// Digests passed to the machine, over all streams.
     pub(super) digests: u64,
     pub(super) heard: Option<Instant>,
-    /// Places of its usable replicas, from its last report.
+    /// Places of its usable replicas: what counts of its last report.
     pub(super) places: Vec<Arc<Place>>,
     /// Arrival of the newest digest.
     pub(super) digested: Option<Instant>,
@@ -136,7 +136,7 @@ impl Link {
         self.state.lock()
     }
 
-    /// Places of its usable replicas, from its last report.
+    /// Places of its usable replicas: what counts of its last report.
     pub(crate) fn places(&self) -> Vec<Arc<Place>> {
         self.state().places.clone()
     }

@@ -25,9 +25,9 @@ pub(crate) mod link;
 mod listed;
 mod models;
 pub(crate) mod port;
-mod rarely;
 mod refused;
 pub(crate) mod report;
+mod reported;
 mod session;
 pub(crate) mod tls;
 pub(crate) mod traffic;
@@ -41,12 +41,14 @@ use tokio::task::JoinSet;
 use self::all::Peers;
 use self::inbound::Forwards;
 use self::port::Port;
+use crate::inputs::residency::Residency;
 use crate::replicas::region::Region;
 
 /// Starts all peer tasks, which run until the gateway ends. `forwards` handles forwarded requests.
 pub(crate) fn start<F: Forwards>(
     peers: &Arc<Peers>,
     region: &Arc<Region>,
+    residency: &Arc<Residency>,
     listener: TcpListener,
     forwards: F,
     tasks: &mut JoinSet<()>,
@@ -61,7 +63,7 @@ pub(crate) fn start<F: Forwards>(
     });
     for link in &peers.links {
         let seed = keyed(region.seed, link.identity.dns_name().as_bytes());
-        tasks.spawn(session::keep(region.clone(), peers.clone(), link.clone()));
+        tasks.spawn(session::keep(region.clone(), residency.clone(), peers.clone(), link.clone()));
         tasks.spawn(keep_line::keep(peers.clone(), link.clone(), seed));
         tasks.spawn(link::watch(region.driver.clone(), link.clone(), peers.config.gone.0));
     }

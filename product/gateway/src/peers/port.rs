@@ -28,7 +28,9 @@ use super::follow::FollowService;
 use super::inbound::Forwards;
 use super::{inbound, refused};
 use crate::descriptors::PEER_CONNECTIONS;
-use crate::http::limits::{Bound, Permit};
+use crate::http::connection_slots::{ConnectionSlot, ConnectionSlots};
+use crate::http::limits::Bound;
+use crate::rarely::Rarely;
 use crate::replicas::region::Region;
 
 /// Most unread bytes of a request in transit.
@@ -40,6 +42,8 @@ const STREAMS: u32 = 1024;
 /// Most cancelled requests that are not handled yet. Against untrusted clients this limit would
 /// have to be small; here it must suffice for a gateway many of whose clients leave at once.
 const RESETS: usize = STREAMS as usize;
+/// Most connections whose certificate has not been seen, from other machines and from this one each.
+const STRANGERS: usize = 64;
 /// Most bytes of padding accepted to warm a connection.
 const MOST_WARM: usize = 16 << 20;
 
@@ -54,30 +58,34 @@ pub(super) struct Port<F> {
 /// Accepts peers until the shutdown starts, so that a successor can listen on the address while
 /// this gateway drains. Accepted connections stay open.
 pub(super) async fn serve<F: Forwards>(port: Port<F>, listener: TcpListener) {
-    let connections = Bound::new(usize::from(PEER_CONNECTIONS));
+    let listed = usize::from(PEER_CONNECTIONS) - 2 * STRANGERS;
+    let (places, log) = (ConnectionSlots::new(STRANGERS, listed), Rarely::each_second());
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = port.region.draining.started() => return,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, address) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(error = %error, "cannot accept a peer");
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 continue;
             }
         };
-        let Some(permit) = connections.take(1) else {
-            tracing::warn!(limit = PEER_CONNECTIONS, "too many peers; refused one");
-            continue;
-        };
-        tokio::spawn(one(port.clone(), stream, permit));
+        let (place, is_full) = places.enter(address.ip().is_loopback());
+        if is_full && let Some(unlogged) = log.due("") {
+            tracing::warn!(
+                limit = STRANGERS, %address, unlogged,
+                "too many connections to the peer port without a certificate; closed the oldest"
+            );
+        }
+        tokio::spawn(one(port.clone(), stream, place));
     }
 }
 
 /// One connection, from its first byte to its last.
-async fn one<F: Forwards>(port: Port<F>, stream: TcpStream, permit: Permit) {
+async fn one<F: Forwards>(port: Port<F>, stream: TcpStream, place: Arc<ConnectionSlot>) {
     let (peers, over) = (port.peers.clone(), port.region.over.clone());
     let address = stream.peer_addr().map(|a| a.to_string()).unwrap_or_default();
     let _ = stream.set_nodelay(true);
@@ -96,6 +104,7 @@ async fn one<F: Forwards>(port: Port<F>, stream: TcpStream, permit: Permit) {
             let own = &peers.tls.identity;
             return refused::unlisted(&peers.refusals, stream, &address, own, &from).await;
         }
+        place.prove();
         let revoked = peers.tls.revoked(certificate);
         tokio::select! {
             // Checked first: the list may have changed during the handshake.
@@ -108,9 +117,9 @@ async fn one<F: Forwards>(port: Port<F>, stream: TcpStream, permit: Permit) {
     };
     tokio::select! {
         () = serving => {}
+        () = place.lost() => {}
         () = over.cancelled() => {}
     }
-    drop(permit);
 }
 
 /// The identity in the other side's certificate, and the certificate.

@@ -19,7 +19,7 @@ use tonic::Status;
 use tonic::body::Body;
 
 use super::dial::PATIENCE;
-use super::rarely::Rarely;
+use crate::rarely::Rarely;
 use crate::refusal::Refusal;
 
 /// Log lines by gateway; the empty name stands for unidentified clients.

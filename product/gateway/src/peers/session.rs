@@ -36,8 +36,10 @@ use super::dial::{DialError, Dialled, PATIENCE, PAUSES, dial};
 use super::error_chain::error_chain;
 use super::error_chain::with_causes;
 use super::link::Link;
-use super::rarely::Rarely;
+use super::reported::Reported;
 use crate::cause;
+use crate::inputs::residency::Residency;
+use crate::rarely::Rarely;
 use crate::replicas::region::Region;
 
 /// The remedy if two gateways do not share prefixes.
@@ -99,17 +101,22 @@ impl Broken {
 }
 
 /// Keeps the stream open; never returns.
-pub(super) async fn keep(region: Arc<Region>, peers: Arc<Peers>, link: Arc<Link>) {
+pub(super) async fn keep(
+    region: Arc<Region>,
+    residency: Arc<Residency>,
+    peers: Arc<Peers>,
+    link: Arc<Link>,
+) {
     let mut rng = Rng::new(link.name_hash ^ region.seed);
     let (first, most) = PAUSES;
     let mut pause = first;
     let log = Rarely::default();
     loop {
-        let mut session = Session::new(&region, &peers, &link);
+        let mut session = Session::new(&region, &residency, &peers, &link);
         let broken = session.run().await;
         pause = if session.took { first } else { (pause * 2).min(most) };
         let problem = error_chain(&broken);
-        if let Some(unlogged) = log.due(&problem) {
+        if let Some(unlogged) = log.due(&cause::undated(&problem)) {
             tracing::warn!(
                 peer = %link.identity, error = problem, unlogged, "a peer is not connected"
             );
@@ -125,6 +132,7 @@ struct Session<'a> {
     peers: &'a Peers,
     link: &'a Link,
     hearing: Hearing,
+    places: Reported<'a>,
     /// The shortest round trip since the last digest.
     rtt: Option<Duration>,
     /// Replicas about which the peer has not been asked yet.
@@ -134,9 +142,15 @@ struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    fn new(region: &'a Region, peers: &'a Peers, link: &'a Link) -> Session<'a> {
+    fn new(
+        region: &'a Region,
+        residency: &'a Residency,
+        peers: &'a Peers,
+        link: &'a Link,
+    ) -> Session<'a> {
         let (hearing, unasked) = (Hearing::default(), VecDeque::new());
-        Session { region, peers, link, hearing, rtt: None, unasked, took: false }
+        let places = Reported::new(residency, &link.identity);
+        Session { region, peers, link, hearing, places, rtt: None, unasked, took: false }
     }
 
     async fn run(&mut self) -> Broken {
@@ -152,6 +166,7 @@ impl<'a> Session<'a> {
         let (mut tells, mut connection, agreed) =
             opening.map_err(|_| Broken::Silent("no answer within 5 s"))??;
         self.hearing = Hearing::at(assumed(&agreed, self.link.region()));
+        self.places = Reported::new(self.places.residency, &self.link.identity);
         let beat = self.peers.config.beat.0;
         let mut beats = interval(beat);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -277,7 +292,8 @@ impl<'a> Session<'a> {
         self.region.driver.tell_if(there, Input::Inherited { id: member.id, holdings });
     }
 
-    fn news(&mut self, news: News) -> Result<(), Broken> {
+    fn news(&mut self, mut news: News) -> Result<(), Broken> {
+        self.places.check(&mut news);
         let digest = self.hearing.take(news)?;
         self.took = true;
         let sent = {

@@ -2,13 +2,14 @@
 //! down. It is replaced atomically, and only its owner can read it.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use meridian_protocol::registry::Kept;
 use meridian_tls::FileError;
+use meridian_tls::named::{self, NotRead};
 use tokio::time::Instant;
 
 /// Largest file, bytes: that of the largest registry that is accepted (`ask.rs`).
@@ -72,17 +73,14 @@ impl ViewFile {
                 "control.view: {path}: {error}; the gateway ignores it, and replaces it when the control plane answers"
             )
         };
-        let file = match File::open(&self.path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        let bytes = match named::read(&self.path, MOST) {
+            Ok(bytes) => bytes,
+            Err(error) if error.is_missing() => return Ok(None),
+            Err(NotRead::TooLarge(most)) => {
+                return Err(problem(format!("it is larger than {most} bytes")));
+            }
             Err(error) => return Err(problem(error.to_string())),
         };
-        let mut bytes = Vec::new();
-        let read = file.take(MOST + 1).read_to_end(&mut bytes);
-        read.map_err(|error| problem(error.to_string()))?;
-        if bytes.len() as u64 > MOST {
-            return Err(problem(format!("it is larger than {MOST} bytes")));
-        }
         Kept::read(&bytes, &self.region).map(Some).map_err(|error| problem(error.to_string()))
     }
 

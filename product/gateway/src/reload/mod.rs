@@ -5,23 +5,32 @@
 //! all of them at once, including those whose change the poll would wait to settle, and logs every
 //! part: changed, unchanged, in need of a restart, or invalid. Invalid files leave the current
 //! state in force, and no request or connection ends because of a reload. A separate thread reads
-//! the files: a file system that does not answer delays only reloads.
+//! the files, and each only for a limited time: a file system that does not answer delays only
+//! reloads, and a file that does not stops none of the others.
 
 pub(crate) mod file;
 pub(crate) mod followers;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use meridian_tls::{LOOK, Look, Unread};
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use crate::admin::tls::AdminTls;
+use crate::inputs::in_force::Troubles;
 use crate::inputs::oidc::KeptIssuers;
 use crate::registry::following::Following;
 use crate::replicas::credentials::Credentials;
 use crate::request::plane::DataPlane;
 use crate::sources::{self, Sources};
 use file::ConfigFile;
+
+/// A reload that takes longer is reported. A file that is not read in time fails on its own.
+const LONG: Duration = Duration::from_secs(30);
+/// The part that stands for a reload as a whole.
+const RELOAD: &str = "reload";
 
 /// Everything that can be reloaded.
 pub(crate) struct Reloaded {
@@ -59,7 +68,9 @@ impl Part {
 pub(crate) async fn keep(all: Reloaded, asked: Arc<Notify>) {
     // The file was read before the gateway was built, and may have changed since.
     let all = Arc::new(all);
-    problems(&apart(&all, |all| all.config(true)).await);
+    let first = apart(&all, |all| all.config(true)).await;
+    problems(&first);
+    note(&all.plane.inputs.config.troubles, &first, true);
     loop {
         let now = tokio::select! {
             () = tokio::time::sleep(LOOK) => false,
@@ -68,6 +79,7 @@ pub(crate) async fn keep(all: Reloaded, asked: Arc<Notify>) {
         let before = all.plane.inputs.config.now();
         let mut parts = apart(&all, move |all| parts(all, now)).await;
         let changed = |part: &Part| part.look == Look::New;
+        note(&all.plane.inputs.config.troubles, &parts, now);
         if now {
             all.issuers.hurry();
             for source in all.sources.all() {
@@ -94,9 +106,20 @@ async fn apart(
     all: &Arc<Reloaded>,
     read: impl FnOnce(&Reloaded) -> Vec<Part> + Send + 'static,
 ) -> Vec<Part> {
-    let all = all.clone();
-    let read = tokio::task::spawn_blocking(move || read(&all)).await;
-    read.unwrap_or_else(|error| vec![Part::new("files", Look::Bad(Unread(error.to_string())))])
+    let reading = all.clone();
+    let mut read = tokio::task::spawn_blocking(move || read(&reading));
+    let troubles = &all.plane.inputs.config.troubles;
+    let ended = match timeout(LONG, &mut read).await {
+        Ok(ended) => ended,
+        Err(_) => {
+            let problem = format!("not ended after {} s; see the disks and logs", LONG.as_secs());
+            tracing::error!(problem, "a reload hangs; nothing reloads until it ends");
+            troubles.note(RELOAD, Some(problem));
+            read.await
+        }
+    };
+    troubles.note(RELOAD, None);
+    ended.unwrap_or_else(|error| vec![Part::new("files", Look::Bad(Unread(error.to_string())))])
 }
 
 /// Reloads everything but the sources of replicas, which have their own tasks.
@@ -143,6 +166,21 @@ fn problems(parts: &[Part]) {
     for part in parts {
         if let Look::Bad(problem) = &part.look {
             tracing::error!(part = part.name, %problem, "cannot be reloaded; the current version stays in use");
+        }
+    }
+}
+
+/// Notes for the status page which parts failed; sources of replicas have a row of their own there.
+/// A poll that sees no change tells nothing about an earlier problem; a requested reload tries every
+/// part.
+fn note(troubles: &Troubles, parts: &[Part], asked: bool) {
+    troubles.keep(|name| parts.iter().any(|part| part.name == name));
+    for part in parts {
+        match &part.look {
+            Look::Bad(Unread(problem)) => troubles.note(&part.name, Some(problem.clone())),
+            Look::New => troubles.note(&part.name, None),
+            Look::Same if asked => troubles.note(&part.name, None),
+            Look::Same => {}
         }
     }
 }

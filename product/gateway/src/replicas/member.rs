@@ -99,7 +99,8 @@ impl Member {
     /// Notes the result of its newest discovery; true for a failure that is not known yet.
     pub(crate) fn discovered(&self, failed: Option<String>) -> bool {
         let mut trouble = self.trouble.lock();
-        let news = failed.is_some() && failed != trouble.discovery;
+        let what = |text: &Option<String>| text.as_deref().map(cause::undated);
+        let news = failed.is_some() && what(&failed) != what(&trouble.discovery);
         trouble.discovery = failed;
         news
     }

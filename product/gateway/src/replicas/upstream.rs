@@ -46,6 +46,11 @@ use errors::no_head;
 /// Idle time after which a connection is closed: below the 5 s of uvicorn (vLLM, SGLang) and
 /// cpp-httplib (llama.cpp), so a request rarely meets a connection that is just being closed.
 const KEEP: Duration = Duration::from_secs(4);
+/// Rest of a connection before its next request, at a replica that has sent an answer too many: a
+/// late one arrives meanwhile, and the connection is closed instead.
+const SETTLE: Duration = Duration::from_millis(50);
+/// How long a replica counts as one.
+const TALKS: Duration = Duration::from_secs(600);
 /// Interval between two searches for idle connections.
 const SWEEP: Duration = Duration::from_secs(1);
 /// Connections kept ready to each replica of another region.
@@ -77,6 +82,25 @@ struct Lines {
     opening: usize,
     /// Notified of each connection that comes back.
     back: Arc<Notify>,
+    /// Set if something that no request asked for came over a connection: until when its
+    /// connections rest before they are used again.
+    talks_until: Option<Instant>,
+}
+
+impl Lines {
+    /// Whether its connections rest before they are used again.
+    fn talks(&self, now: Instant) -> bool {
+        self.talks_until.is_some_and(|until| now < until)
+    }
+
+    /// Takes an idle connection that has rested long enough: the least recently used if `oldest`,
+    /// otherwise the most recently used.
+    fn next(&mut self, now: Instant, oldest: bool) -> Option<Idle> {
+        let talks = self.talks(now);
+        let at = if oldest || talks { 0 } else { self.idle.len().checked_sub(1)? };
+        let rested = now.saturating_duration_since(self.idle.get(at)?.since);
+        if talks && rested < SETTLE { None } else { self.idle.remove(at) }
+    }
 }
 
 struct Idle {
@@ -192,16 +216,16 @@ impl Upstream {
     /// A pooled connection that is still open: the most recently used, or for replicas with ready
     /// ones the least recently used.
     async fn kept(&self, replica: &Arc<Dial>) -> Option<Box<Line>> {
-        let next = |lines: &mut Lines| match self.far {
-            None => lines.idle.pop_back(),
-            Some(_) => lines.idle.pop_front(),
-        };
+        let oldest = self.far.is_some();
         loop {
-            let idle = self.of(replica, next)?;
+            let idle = self.of(replica, |lines| lines.next(Instant::now(), oldest))?;
             let mut line = idle.line;
             let is_fresh = idle.since.elapsed() < KEEP;
             if is_fresh && poll_fn(|cx| Poll::Ready(line.is_silent(cx))).await {
                 return Some(line);
+            }
+            if line.has_more() {
+                self.of(replica, |lines| lines.talks_until = Some(Instant::now() + TALKS));
             }
         }
     }
@@ -238,6 +262,7 @@ impl Upstream {
             idle: VecDeque::new(),
             opening: 0,
             back: Arc::default(),
+            talks_until: None,
         });
         f(lines)
     }
@@ -290,7 +315,7 @@ async fn sweep(pool: Weak<Pool>) {
         pool.lock().retain(|_, lines| {
             let kept = lines.idle.iter().take_while(|i| i.since.elapsed() >= KEEP).count();
             old.extend(lines.idle.drain(..kept));
-            !lines.idle.is_empty() || lines.opening > 0
+            !lines.idle.is_empty() || lines.opening > 0 || lines.talks(Instant::now())
         });
     }
 }

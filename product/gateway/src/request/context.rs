@@ -79,6 +79,8 @@ pub(crate) struct Sender {
     pub(crate) priority: Priority,
     /// Forwards between regions so far.
     pub(crate) hops: u8,
+    /// An engine died under it in the region that forwarded it.
+    pub(crate) died: bool,
     /// Carries the usage to the peer that forwarded the request.
     pub(crate) report: Option<Arc<Report>>,
 }

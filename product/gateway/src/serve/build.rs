@@ -23,6 +23,7 @@ use crate::inputs::Inputs;
 use crate::inputs::fingerprint::ReadingNow;
 use crate::inputs::in_force::{ConfigNow, InForce, Kept};
 use crate::inputs::residency::Residency;
+use crate::inputs::used_kv::UsedKv;
 use crate::machine::driver::Driver;
 use crate::machine::ratios::Ratios;
 use crate::metrics::Metrics;
@@ -216,6 +217,7 @@ fn data_plane(
             ratios: Ratios::new(),
             pins: Arc::default(),
             residency: Arc::new(residency),
+            used_kv: UsedKv::default(),
         }),
         region,
         peers,

@@ -2,13 +2,13 @@
 //! and a changed symbolic link (as Kubernetes does with a ConfigMap) as well as a write. An invalid
 //! file is reported once per change of its bytes.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use meridian_config::replica_list;
 use meridian_protocol::admin::AddReplica;
+use meridian_tls::named::{self, NotRead};
 use meridian_tls::{Look, Unread};
 
 use super::source::{Read, Source};
@@ -58,12 +58,11 @@ pub(super) fn list(text: Read) -> Result<Vec<AddReplica>, String> {
 
 pub(super) fn read(path: &Path) -> Result<String, String> {
     let shown = path.display();
-    let unread = |error: std::io::Error| format!("{shown} cannot be read: {error}");
-    let mut text = String::new();
-    let file = std::fs::File::open(path).map_err(unread)?;
-    file.take(MOST + 1).read_to_string(&mut text).map_err(unread)?;
-    if text.len() as u64 > MOST {
-        return Err(format!("{shown} is larger than {MOST} bytes; list fewer replicas"));
-    }
-    Ok(text)
+    named::read_text(path, MOST).map_err(|error| match error {
+        NotRead::Io(error) => format!("{shown} cannot be read: {error}"),
+        NotRead::TooLarge(most) => {
+            format!("{shown} is larger than {most} bytes; list fewer replicas")
+        }
+        error => format!("{shown} {error}"),
+    })
 }

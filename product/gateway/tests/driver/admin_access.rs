@@ -411,3 +411,34 @@ async fn log_ins_side_by_side_are_limited() {
     }
     assert_eq!(wrong, 5);
 }
+
+// Defect admin-starved: connections that stay silent, or send half a head, do not shut out a client
+// with the token, and its own connection outlasts any number of them.
+#[tokio::test(start_paused = true)]
+async fn silent_connections_shut_nobody_out() {
+    let replica = Replica::start().await;
+    let region = guarded(&replica).await;
+    let host = host(&region);
+    let page = format!(
+        "GET /admin/session HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {TOKEN}\r\n\r\n"
+    );
+    let asks = async |stream: &mut TcpStream| {
+        stream.write_all(page.as_bytes()).await.unwrap();
+        let mut said = vec![0; 4096];
+        let length = stream.read(&mut said).await.unwrap();
+        String::from_utf8_lossy(&said[..length]).into_owned()
+    };
+    let mut kept = TcpStream::connect(region.admin).await.unwrap();
+    assert!(asks(&mut kept).await.starts_with("HTTP/1.1 200 "));
+    let mut silent = Vec::new();
+    for n in 0..300 {
+        let mut stream = TcpStream::connect(region.admin).await.unwrap();
+        if n % 2 == 0 {
+            stream.write_all(b"GET / HTTP/1.1\r\nhost: ").await.unwrap();
+        }
+        silent.push(stream);
+    }
+    let status = raw(&region, "GET", "/admin/status", "", &[("host", host.as_str()), BEARER]).await;
+    assert_eq!(status.status, 200);
+    assert!(asks(&mut kept).await.starts_with("HTTP/1.1 200 "));
+}

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::common::{Region, Replica, Script, call, chat, post, stream_chat};
+use crate::residency::World;
 
 const MS: Duration = Duration::from_millis(1);
 const WORDS: &str = r#"{"error":{"message":"this server does not embed","code":501}}"#;
@@ -181,4 +182,22 @@ async fn one_failure_a_request() {
     assert_eq!(sent(&replicas), 12, "all three were tried each time");
     let status = region.settled().await;
     assert!(status.replicas.iter().all(|r| r.breaker == "closed"), "{:?}", status.replicas);
+}
+
+// Defect fallbacks-and-killers: a body that kills an engine here kills one more in another region,
+// not two; and the region that sent it there learns of a death, so that it tries one more engine.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_kills_in_two_regions() {
+    let mut world = World::of(2).await;
+    let more = Replica::start().await;
+    world.configs[1].replicas.push(more.spec());
+    let regions = world.start().await;
+    let death = Script::default().wait(MS).close();
+    for replica in world.replicas.iter().chain([&more]) {
+        replica.always(death.clone());
+    }
+    let answer = call(regions[0].listen, chat("hi")).await;
+    assert_eq!((answer.status, answer.code().as_str()), (502, "engine_died"));
+    let counts = world.counts();
+    assert_eq!((counts[0], counts[1] + more.count()), (1, 1));
 }

@@ -293,3 +293,28 @@ async fn one_record() {
     }
     assert_eq!(files.journal().len(), 2);
 }
+
+// Defect fallbacks-and-killers: a body that kills engines kills one more engine, whatever number of
+// other models there are for it.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_kills_does_not_kill_a_model_after_the_other() {
+    let models = ["m", "n", "o", "p", "q"];
+    let mut replicas = Vec::new();
+    for model in models {
+        replicas.push(Replica::of(&[model]).await);
+    }
+    let all: Vec<&Replica> = replicas.iter().collect();
+    let region = Region::with(&all, |c| to(c, &models[1..], None)).await;
+    let death = Script::default().wait(MS).close();
+    for replica in &replicas {
+        replica.always(death.clone());
+    }
+    let counts = || replicas.iter().map(Replica::count).collect::<Vec<_>>();
+    let answer = post(region.listen, CHAT, WHOLE).await;
+    assert_eq!((answer.status, answer.code().as_str()), (502, "engine_died"));
+    assert_eq!(counts(), [1, 1, 0, 0, 0]);
+    // One that the second engine survives is answered by it.
+    replicas[1].always(Script::json(200, ANSWER));
+    is_of_n(&post(region.listen, CHAT, WHOLE).await);
+    assert_eq!(counts(), [2, 2, 0, 0, 0]);
+}

@@ -101,8 +101,9 @@ async fn bodies() {
     region.settled().await;
 }
 
-// One connection more than limits.connections is closed at once; when one ends, the next is
-// accepted.
+// Defect probes-starved: beyond limits.connections, health checks are still answered. Every other
+// request is refused with 503 and its connection closed; when one ends, the next is accepted. Silent
+// connections beyond the limit keep no check out.
 #[tokio::test(start_paused = true)]
 async fn connections() {
     let replica = Replica::start().await;
@@ -112,8 +113,19 @@ async fn connections() {
         TcpStream::connect(region.listen).await.unwrap(),
     ];
     let head = b"GET /v1/models HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
-    assert_eq!(raw(&region, head).await, "");
-    drop(kept);
+    let refused = raw(&region, head).await;
+    assert!(refused.starts_with("HTTP/1.1 503 ") && refused.contains("limits.connections"));
+    assert!(refused.contains("connection: close"), "{refused}");
+    let mut silent = Vec::new();
+    for _ in 0..40 {
+        silent.push(TcpStream::connect(region.listen).await.unwrap());
+    }
+    for path in ["/health", "/ready"] {
+        let check = format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
+        let said = raw(&region, check.as_bytes()).await;
+        assert!(said.starts_with("HTTP/1.1 200 "), "{said}");
+    }
+    drop((kept, silent));
     tokio::time::sleep(10 * MS).await;
     assert!(raw(&region, head).await.starts_with("HTTP/1.1 200 "));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use meridian_protocol::admin::Status;
 
-use crate::common::{Region, Replica, call, chat, config};
+use crate::common::{Region, Replica, call, chat, config, peers};
 use crate::residency::{KEY, World, ask, kept};
 use crate::tenants::bearing;
 
@@ -69,7 +69,10 @@ fn adopted(replica: &Replica, region: &str) -> String {
 // us reports, and us serves them on eu's replica though its own is idle.
 #[tokio::test(start_paused = true)]
 async fn adopters_serve_what_they_adopted() {
-    let world = World::of(3).await.each(|config| kept(config, &["eu"]));
+    let mut world = World::of(3).await.each(|config| kept(config, &["eu"]));
+    for peer in &mut peers(&mut world.configs[2]).gateways {
+        peer.places = vec!["eu".to_owned()];
+    }
     let mut regions = world.start().await;
     let eu = regions.remove(1);
     eu.served.abort();

@@ -211,3 +211,22 @@ async fn an_engines_failure_tells_what_is_left() {
     let answer = ask(&region, KEY, None).await;
     assert_eq!((answer.status, left(&answer, "requests")), (500, 1));
 }
+
+// Defect bad-bodies-charged: a request that is refused as its client's mistake, such as a body that
+// cannot be read or a model that nobody serves, counts as a request of its tenant.
+#[tokio::test(start_paused = true)]
+async fn mistakes_count_as_requests() {
+    let replica = Replica::start().await;
+    let region = Region::with(&[&replica], |c| limited(c, Some(4), None)).await;
+    let send = async |path: &str, body: &str| {
+        call(region.listen, bearing(request("POST", path, body), KEY)).await.status
+    };
+    let chat = "/v1/chat/completions";
+    assert_eq!(send(chat, "{").await, 400);
+    assert_eq!(send(chat, r#"{"model":"unknown","messages":[]}"#).await, 404);
+    assert_eq!(send("/nowhere", "{}").await, 404);
+    let answer = ask(&region, KEY, None).await;
+    assert_eq!((answer.status, left(&answer, "requests")), (200, 0));
+    assert_eq!(send(chat, "{").await, 429);
+    assert_eq!(replica.count(), 1);
+}

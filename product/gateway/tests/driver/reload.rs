@@ -379,3 +379,46 @@ async fn replicas_move() {
 fn is_up(status: &Status, url: &str) -> bool {
     status.replicas.iter().any(|r| r.url == url && r.state == "up")
 }
+
+// Defect stuck-reload: a reload that names a pipe or a device is refused and reported, and the next
+// one takes effect: a tenant's key that is removed no longer opens.
+#[tokio::test(start_paused = true)]
+async fn a_pipe_stops_no_later_reload() {
+    let mut world = World::new("reload-pipe", 1).await;
+    let pipe = world.folder.join("pipe");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    world.change("tenants", json!([{"name": "acme", "keys": [KEY]}, {"name": "other"}])).await;
+    let with_key = || {
+        let mut request = chat("hi");
+        request.headers_mut().insert("authorization", "Bearer abc".parse().unwrap());
+        call(world.region.listen, request)
+    };
+    assert_eq!(with_key().await.status, 200);
+    let mut before = world.file.clone();
+    for special in [pipe.to_str().unwrap(), "/dev/zero"] {
+        let issuer = json!([{"issuer": "https://127.0.0.1:9", "audience": ["meridian"],
+            "ca": special, "unknown_tenants": "allow"}]);
+        for (key, value) in [("credentials", json!({"lab": {"ca": special}})), ("oidc", issuer)] {
+            world.change(key, value).await;
+            let problems = world.region.status().await.reload_problems;
+            let [problem] = &problems[..] else { panic!("{key}: {problems:?}") };
+            assert!(
+                problem.contains(special) && problem.contains("not a regular file"),
+                "{problem}"
+            );
+            world.file = before.clone();
+        }
+    }
+    before["discovery"] = json!([{"file": pipe}]);
+    before["tenants"] = json!([{"name": "other"}]);
+    world.file = before;
+    world.adopt().await;
+    let status = world.region.status().await;
+    assert_eq!(status.reload_problems, Vec::<String>::new());
+    let trouble = status.discovery[0].trouble.clone().unwrap_or_default();
+    assert!(trouble.contains("is not a regular file"), "{trouble}");
+    let mut request = chat("hi");
+    request.headers_mut().insert("authorization", "Bearer abc".parse().unwrap());
+    assert_eq!(call(world.region.listen, request).await.status, 401);
+}

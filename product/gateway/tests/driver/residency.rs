@@ -233,6 +233,42 @@ async fn rules_travel_with_the_request() {
     assert_eq!((residency.rules[0].rule.as_str(), residency.rules[0].served), ("others", 3));
 }
 
+// Defect believed-places: a gateway of us that says its replicas are in eu gets no request that may
+// only run in eu, not even while eu's own gateway is down. It gets them if the asker's file lists eu
+// as a place of that peer. Labels of its replicas are believed no more than regions.
+#[tokio::test(start_paused = true)]
+async fn places_need_more_than_a_word() {
+    for (claims, listed) in [("region", false), ("label", false), ("region", true), ("label", true)]
+    {
+        let mut world = World::of(3).await.each(|config| kept(config, &["eu", "jurisdiction=eu"]));
+        let spec = &mut world.configs[0].replicas[0];
+        let place = match claims {
+            "region" => {
+                spec.region = Some("eu".to_owned());
+                "eu"
+            }
+            _ => {
+                spec.labels.insert("jurisdiction".to_owned(), "eu".to_owned());
+                "jurisdiction=eu"
+            }
+        };
+        if listed {
+            peers(&mut world.configs[2]).gateways[0].places = vec![place.to_owned()];
+        }
+        let mut regions = world.start().await;
+        regions.remove(1).served.abort();
+        let (us, asia) = (&regions[0], &regions[1]);
+        let gone = |s: &Status| s.peers.iter().any(|p| p.region == "eu" && p.state == "gone");
+        asia.until("eu is gone", gone).await;
+        us.until("eu is gone", gone).await;
+        let answer = ask(asia, KEY).await;
+        let expected = if listed { (200, 1) } else { (503, 0) };
+        assert_eq!((answer.status, world.counts()[0]), expected, "{claims}: {}", answer.text());
+        let breaches = asia.status().await.residency.map_or(0, |residency| residency.breaches);
+        assert_eq!(breaches, 0);
+    }
+}
+
 // One gateway with the replicas of all regions: each replica has its own place, by region and by
 // label, and a replica's label overrides its region's.
 #[tokio::test(start_paused = true)]

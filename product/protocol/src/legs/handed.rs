@@ -34,6 +34,8 @@ pub struct Handed {
     pub tokens: Option<u64>,
     /// Tokens that the prefill engine had cached, if reported.
     pub cached_tokens: Option<u64>,
+    /// A hash of the engine and of its name for the KV.
+    pub kv: u64,
 }
 
 /// The reason for a decode leg without parameters.
@@ -96,7 +98,7 @@ impl Handed {
             return Err(NoParams::Unfinished);
         }
         let params = given(params).ok_or(NoParams::Absent)?;
-        let [tokens, cached_tokens] = params::check(params)?;
+        let params::Checked { tokens, cached_tokens, kv } = params::check(params)?;
         let usage = usage.and_then(|raw| {
             let mut gathered = Gathered::default();
             gathered.add(raw.get().as_bytes());
@@ -110,7 +112,7 @@ impl Handed {
             return Err(NoParams::Short);
         }
         let params = answer.slice_ref(params.get().as_bytes());
-        Ok(Handed { params, finish, usage, tokens, cached_tokens })
+        Ok(Handed { params, finish, usage, tokens, cached_tokens, kv })
     }
 
     /// The usage, with the cached tokens that the parameters name if the engine's own usage has none
@@ -131,7 +133,7 @@ impl Handed {
 /// Without the parameters, which may hold the prompt's tokens.
 impl fmt::Debug for Handed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Handed { params: _, finish, usage, tokens, cached_tokens } = self;
+        let Handed { params: _, finish, usage, tokens, cached_tokens, kv: _ } = self;
         f.debug_tuple("Handed").field(&(finish, usage, tokens, cached_tokens)).finish()
     }
 }

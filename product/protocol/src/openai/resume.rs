@@ -161,7 +161,7 @@ impl Thread {
             return Err(lost);
         }
         let text = std::str::from_utf8(&self.text).map_err(|_| Lost::NotText)?;
-        let said = self.before + self.now;
+        let said = self.before.saturating_add(self.now);
         let continued = {
             let counts = self.counts != Counts::Asis;
             request::continued(self.endpoint, body, text, said, Ask { counts, salt })?
@@ -262,7 +262,7 @@ impl Thread {
         }
         self.has_role |= chunk.role().is_some();
         let text = chunk.text();
-        self.now += u64::from(!text.is_empty());
+        self.now = self.now.saturating_add(u64::from(!text.is_empty()));
         self.now = chunk.tokens().unwrap_or(self.now);
         if self.lost.is_some() {
             return;

@@ -26,8 +26,10 @@ const MODEL: HeaderName = HeaderName::from_static("x-meridian-model");
 const CONTINUES: HeaderName = HeaderName::from_static("x-meridian-continues");
 const RULES: HeaderName = HeaderName::from_static("x-meridian-rules");
 const PRIORITY: HeaderName = HeaderName::from_static("x-meridian-priority");
+/// An engine died under the request, here or before: on a forward, and on a peer's refusal of one.
+pub const DIED: HeaderName = HeaderName::from_static("x-meridian-died");
 /// Headers that a client may not send. It may send a class: it can only lower its own.
-static ALL: [HeaderName; 8] = [FORWARD, HOPS, TENANT, KEY, BUDGET, MODEL, CONTINUES, RULES];
+static ALL: [HeaderName; 9] = [FORWARD, HOPS, TENANT, KEY, BUDGET, MODEL, CONTINUES, RULES, DIED];
 
 /// The prefix of all these names.
 const OURS: &str = "x-meridian-";
@@ -50,6 +52,9 @@ pub struct Marks {
     /// The request resumes a chat that broke off: only an engine that can continue messages may
     /// serve it.
     pub continues: bool,
+    /// An engine's connection broke while serving it: one more engine may get it. Older gateways
+    /// send none, and ignore it.
+    pub died: bool,
     /// The residency rules that match it in the first gateway's configuration.
     pub rules: Vec<Rule>,
     /// Its priority class, as the first gateway knows it. Older gateways send none, and ignore it.
@@ -104,6 +109,7 @@ impl Marks {
             (BUDGET, self.budget.map(ms)),
             (MODEL, self.model.clone()),
             (CONTINUES, self.continues.then(|| HeaderValue::from_static("1"))),
+            (DIED, self.died.then(|| HeaderValue::from_static("1"))),
             (RULES, (!self.rules.is_empty()).then(|| self.rules_mark())),
             (PRIORITY, is_special.then(|| HeaderValue::from_static(self.priority.word()))),
         ];
@@ -146,6 +152,7 @@ impl Marks {
             budget: budget.transpose()?.map(Duration::from_millis),
             model: headers.remove(&MODEL),
             continues: headers.remove(&CONTINUES).is_some(),
+            died: headers.remove(&DIED).is_some(),
         })
     }
 
@@ -195,6 +202,7 @@ mod tests {
             budget: Some(Duration::from_millis(250)),
             model: Some(HeaderValue::from_static("org/model")),
             continues: true,
+            died: true,
             rules: vec![Rule {
                 name: "eu-only".to_owned(),
                 run_in: vec![Term::Region("eu".to_owned())],
@@ -224,6 +232,7 @@ mod tests {
             budget: None,
             model: None,
             continues: false,
+            died: false,
             hops: 1,
             rules: Vec::new(),
             priority: Priority::Normal,

@@ -41,7 +41,7 @@ pub use hearing::Hearing;
 pub use hello::{Agreement, Hello, MAJOR, MINOR, PLACES_SINCE, RULES_SINCE, Refused, seed_check};
 pub use holdings::parts;
 pub use identity::{Identity, IdentityError, label};
-pub use marks::{Marks, MarksError};
+pub use marks::{DIED, Marks, MarksError};
 pub use message::{Ask, FOLLOW, Tell, WARM};
 pub use news::News;
 pub use page::Page;

@@ -231,3 +231,41 @@ fn prefill_replicas_open_no_region() {
     assert_eq!(routing.held_len(), 1);
     assert!(!routing.anybody_open() && !routing.minds_all_news());
 }
+
+/// The requests that each replica got, of `ids` that arrive one after the other.
+fn shares(roles: &[Role], requests: impl Iterator<Item = Request>) -> Vec<u32> {
+    let mut routing = Routing::new(Config::new(every::find("round_robin").unwrap()), 1);
+    let now = Time::from_millis(1);
+    for (at, role) in roles.iter().enumerate() {
+        let pool = Pool { role: *role, partner: 1, rack: 0 };
+        let models = vec![ModelId(0), ModelId(1 + at as u32 % 2)];
+        let spec = ReplicaSpec { pool, models, ..spec(0) };
+        routing.handle(now, Input::Joined { id: ReplicaId(at as u16), spec });
+    }
+    let mut shares = vec![0; roles.len()];
+    for request in requests {
+        routing.handle(now, Input::Arrived(request));
+        while let Some(output) = routing.poll() {
+            let Output::Dispatch { replica, prefill, .. } = output else { continue };
+            for id in prefill.into_iter().chain([replica]) {
+                shares[id.index()] += 1;
+            }
+        }
+    }
+    shares
+}
+
+// Defect cursor-per-role: round robin shares the prompts among all prefill replicas, and the answers
+// among all decode replicas, although one policy picks both. So it does with two models.
+#[test]
+fn round_robin_shares_both_legs() {
+    let legs = |id| Request {
+        prompt_tokens: 500,
+        splits: true,
+        ..Request::plain(RequestId(id), ModelId(0))
+    };
+    let roles = [Role::Prefill, Role::Prefill, Role::Prefill, Role::Decode, Role::Decode];
+    assert_eq!(shares(&roles, (0..60).map(legs)), [20, 20, 20, 30, 30]);
+    let model = |id: u64| Request::plain(RequestId(id), ModelId(1 + id as u32 % 2));
+    assert_eq!(shares(&[Role::Both; 6], (0..60).map(model)), [10; 6]);
+}

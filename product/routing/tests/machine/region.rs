@@ -162,6 +162,7 @@ fn request(t: &TestCase) -> Request {
         here: !t.args.contains_key("away"),
         residence: peers::residence(arg(t, "places")),
         elsewhere: t.args.contains_key("elsewhere"),
+        died: t.args.contains_key("died"),
     }
 }
 

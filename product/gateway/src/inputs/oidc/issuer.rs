@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::keys::KeySet;
+use crate::cause;
 use crate::lock::Mutex;
 
 /// Time between two fetches.
@@ -158,7 +159,8 @@ impl Issuer {
                 state.failures += 1;
                 state.in_a_row = state.in_a_row.saturating_add(1);
                 state.due = now + pause.min(LONGEST_PAUSE);
-                if state.trouble.as_ref() != Some(&why) {
+                let what = |why: &String| cause::undated(why);
+                if state.trouble.as_ref().map(what) != Some(what(&why)) {
                     let keys = state.keys.as_ref().map_or(0, |keys| keys.len());
                     tracing::error!(
                         issuer = self.site.issuer,

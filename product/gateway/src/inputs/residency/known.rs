@@ -8,9 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use http::HeaderValue;
-use meridian_base::residency::{Atlas, Labels, Place, Residence, Rule, Term};
+use meridian_base::residency::{Atlas, Labels, Place, Residence, Rule};
 use meridian_config::{self as config, Gateway as Config};
+use meridian_protocol::peer::Identity;
 use meridian_protocol::registry::Snapshot;
+
+use super::vouchers::Vouchers;
 
 /// The knowledge at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +27,8 @@ pub(crate) struct Known {
     listed: BTreeSet<Place>,
     /// Places where the registry has replicas, gateways or regions.
     registered: BTreeSet<Place>,
+    /// What may be believed of peers' places.
+    pub(super) vouchers: Vouchers,
 }
 
 impl Known {
@@ -47,6 +52,7 @@ impl Known {
         let regions = peers.chain([config.region.as_str()]);
         self.listed = regions.map(Place::region).collect();
         self.own.clone_from(&config.residency.labels);
+        self.vouchers.given(config);
         self.merge();
     }
 
@@ -62,6 +68,7 @@ impl Known {
             ..Place::region(&replica.region)
         });
         self.registered = regions.chain(replicas).collect();
+        self.vouchers.registered(view);
         self.merge();
     }
 
@@ -87,24 +94,47 @@ impl Known {
         self.permits(residence, &Place::region(region))
     }
 
-    /// Whether a peer's answer says that it was generated at a permitted place. If only a
-    /// replica's own labels permit the place, the peer decides: its answer lists the rules that it
-    /// applied.
+    /// What counts of a place that a peer reports for its replicas; none if this gateway's file
+    /// and the registry do not permit it.
+    pub(crate) fn believed(&self, peer: &Identity, place: &Place) -> Option<Place> {
+        self.vouchers.believed(&self.labels, peer, place)
+    }
+
+    /// Whether requests may be sent to a peer whose replicas are at these places.
+    pub(crate) fn permits_peer(
+        &self,
+        residence: &Residence,
+        peer: &Identity,
+        places: &[Arc<Place>],
+    ) -> bool {
+        let mut believed = places.iter().filter_map(|place| self.believed(peer, place));
+        believed.any(|place| self.permits(residence, &place))
+    }
+
+    /// Whether a peer's answer was generated at a permitted place, as far as the peer's word counts:
+    /// in its own region, or in one that it may serve. If only a replica's own labels permit the
+    /// place, such a replica has to be known, and the answer lists the rules that the peer applied.
     pub(crate) fn was_kept(
         &self,
         residence: &Residence,
+        peer: &Identity,
         region: Option<&HeaderValue>,
         applied: Option<&HeaderValue>,
     ) -> bool {
-        let text =
-            |value: Option<&HeaderValue>| value.and_then(|v| v.to_str().ok().map(str::to_owned));
+        let text = |value: Option<&HeaderValue>| {
+            value.and_then(|value| value.to_str().ok().map(str::to_owned))
+        };
         let Some(region) = text(region) else { return false };
+        if !self.vouchers.may_be_in(peer, &region) {
+            return false;
+        }
         if self.permits_region(residence, &region) {
             return true;
         }
         let applied = text(applied).unwrap_or_default();
         let all = |rule: &Arc<Rule>| applied.split(", ").any(|name| name == rule.name);
-        let labelled = |rule: &Arc<Rule>| rule.run_in.iter().any(|t| matches!(t, Term::Label(..)));
-        residence.rules().iter().any(labelled) && residence.rules().iter().all(all)
+        let registered = self.registered.iter().filter(|place| place.region == region).cloned();
+        let mut known = registered.chain([self.vouchers.labelled(peer, &region)]);
+        known.any(|place| self.permits(residence, &place)) && residence.rules().iter().all(all)
     }
 }

@@ -25,13 +25,19 @@ pub(crate) fn held_too_long(
     residence: &Residence,
     limit: Duration,
     retry_after: Duration,
+    closed: Closed,
     lost: &[String],
 ) -> Refusal {
     let text = format!(
-        "no replica had free capacity within {} ms in a place where {} this request to be served{}",
+        "no replica {} within {} ms in a place where {} this request to be served{}",
+        if closed.is_outage() { "took requests" } else { "had free capacity" },
         limit.as_millis(),
         permit(residence),
         match lost {
+            [] if closed.is_outage() => {
+                ": those there are down, failing or draining; see GET /admin/status for their state"
+                    .to_owned()
+            }
             [] => "; retry later, start a replica or a gateway there, or add replicas".to_owned(),
             lost => format!(
                 ": {} not connected; retry later, and see `problem` of the peers in GET /admin/status",
@@ -39,8 +45,18 @@ pub(crate) fn held_too_long(
             ),
         }
     );
-    let code = RejectWhy::HeldTooLong { limit, closed: Closed::default() }.word();
+    let code = RejectWhy::HeldTooLong { limit, closed }.word();
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, code, text).retry_after(retry_after)
+}
+
+/// The answer comes from a place that the rules do not permit, as far as anybody but the peer that
+/// sent it can tell: the client does not get it.
+pub(crate) fn breached(residence: &Residence) -> Refusal {
+    let text = format!(
+        "an answer came from outside the places where {} this request to be served, and is not delivered; see `breaches` in GET /admin/status and the log of the gateway",
+        permit(residence)
+    );
+    Refusal::new(StatusCode::BAD_GATEWAY, "residency_breach", text)
 }
 
 /// The peers, and the verb.

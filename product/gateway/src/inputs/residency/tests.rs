@@ -2,6 +2,8 @@
 
 use meridian_base::residency::{Labels, Place};
 use meridian_config::Gateway as Config;
+use meridian_protocol::peer::Identity;
+use meridian_routing::Closed;
 
 use super::*;
 
@@ -47,20 +49,32 @@ fn places_and_labels() {
     assert!(known.permits_region(&Residence::default(), "mars"));
 }
 
-// The place that a peer reports is checked against the rules. A place that only a label permits is
-// accepted only from a peer that says it applied the rules.
+// Defect believed-places: an answer's place is its peer's region, or one that the peer may serve,
+// whatever its head says. A place that only a label permits is accepted only from a peer that may
+// have the label and says that it applied the rules.
 #[test]
 fn answers_are_audited() {
-    let (known, kept) = residency(EU_ONLY);
-    let was = |region: &'static str, applied: &'static str| {
+    let peers = "peers:
+  ca: ca.pem
+  certificate: c.pem
+  key: k.pem
+  gateways:
+    - {name: ch-1, region: ch, address: 'ch:1', places: [jurisdiction=eu]}
+    - {name: mx-1, region: mx, address: 'mx:1'}
+";
+    let (known, kept) = residency(&format!("{EU_ONLY}{peers}"));
+    let was = |peer: &Identity, region: &'static str, applied: &'static str| {
         let (region, applied) =
             (HeaderValue::from_static(region), HeaderValue::from_static(applied));
-        known.was_kept(&kept, Some(&region), Some(&applied))
+        known.was_kept(&kept, peer, Some(&region), Some(&applied))
     };
-    assert!(was("eu", ""));
-    assert!(!was("us", "") && !was("us", "another"));
-    assert!(was("us", "another, eu-only"));
-    assert!(!known.was_kept(&kept, None, None));
+    let peer = |region: &str| Identity::new("prod", region, &format!("{region}-1")).unwrap();
+    let (eu, ch, mx) = (peer("eu"), peer("ch"), peer("mx"));
+    assert!(was(&eu, "eu", ""));
+    assert!(!was(&mx, "eu", "") && !was(&mx, "eu", "eu-only") && !was(&mx, "mx", "eu-only"));
+    assert!(!was(&ch, "ch", "") && !was(&ch, "ch", "another"));
+    assert!(was(&ch, "ch", "another, eu-only"));
+    assert!(!known.was_kept(&kept, &eu, None, None));
     assert_eq!(names(&kept).expect("there is a rule"), "eu-only");
 }
 
@@ -69,11 +83,25 @@ fn answers_are_audited() {
 fn refusals_name_the_rules() {
     let (_, kept) = residency(EU_ONLY);
     let second = std::time::Duration::from_secs(1);
-    let (never, later) = (not_permitted(&kept), held_too_long(&kept, second * 10, second, &[]));
+    let (never, later) =
+        (not_permitted(&kept), held_too_long(&kept, second * 10, second, Closed::default(), &[]));
     for refusal in [&never, &later] {
         let text = &refusal.message;
         assert!(text.contains("rule `eu-only` (in eu, jurisdiction=eu) permits"), "{text}");
     }
     assert_eq!((never.status.as_u16(), never.retry_after), (403, None));
     assert_eq!((later.status.as_u16(), later.retry_after), (503, Some(second)));
+    assert_eq!(later.code, "held_too_long");
+}
+
+// Defect dead-region-words: if every permitted replica is down, the refusal says so, and not that
+// there was no free capacity.
+#[test]
+fn an_outage_is_called_one() {
+    let (_, kept) = residency(EU_ONLY);
+    let second = std::time::Duration::from_secs(1);
+    let down = Closed { down: 2, ..Closed::default() };
+    let refusal = held_too_long(&kept, second, second, down, &[]);
+    assert_eq!(refusal.code, "replicas_unavailable");
+    assert!(refusal.message.contains("are down") && !refusal.message.contains("capacity"));
 }

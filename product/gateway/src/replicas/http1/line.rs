@@ -165,6 +165,15 @@ impl Line {
         matches!(peeked, Err(Errno::WOULDBLOCK | Errno::INTR))
     }
 
+    /// Whether bytes have arrived since the last answer that no request asked for; a closed
+    /// connection has none. Over TLS they may be tickets, so nothing is said of those.
+    pub(in crate::replicas) fn has_more(&mut self) -> bool {
+        let mut byte = [0];
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let peeked = recv(self.socket.tcp(), &mut byte[..], flags).map(|(_, peeked)| peeked);
+        !matches!(self.socket, Socket::Tls(_)) && peeked.is_ok_and(|peeked| peeked > 0)
+    }
+
     fn poll_send(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         if !self.sending.is_open() {
             return Ok(());

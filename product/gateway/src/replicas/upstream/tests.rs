@@ -215,3 +215,39 @@ async fn unasked_bytes_are_seen() {
         server.join().expect("it did not panic");
     }
 }
+
+// Defect late-second-answer: a replica that once sent an answer too many gets no request over a
+// connection that has not rested, in which a further one may still arrive.
+#[tokio::test]
+async fn connections_rest_after_an_answer_too_many() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+    let address = listener.local_addr().expect("it is bound").to_string();
+    let (more, mut asked) = tokio::sync::mpsc::channel::<tokio::sync::oneshot::Sender<()>>(1);
+    tokio::spawn(async move {
+        let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = [0; 1024];
+            let _ = stream.read(&mut request).await;
+            let _ = stream.write_all(answer).await;
+            if let Some(done) = asked.recv().await {
+                let _ = stream.write_all(answer).await;
+                let _ = done.send(());
+                let _ = stream.read(&mut request).await;
+            }
+        }
+    });
+    let replica = dial(&format!("http://{address}"), Arc::default());
+    let upstream = Upstream::new(connect());
+    upstream.get(&replica, "/health", SOON).await.expect("it answers");
+    let (done, sent) = tokio::sync::oneshot::channel();
+    more.send(done).await.expect("it runs");
+    sent.await.expect("it sends");
+    // Loopback delivers the bytes with the call that writes them.
+    assert!(upstream.kept(&replica).await.is_none(), "the connection has an answer too many");
+    upstream.get(&replica, "/health", SOON).await.expect("it answers");
+    upstream.of(&replica, |lines| {
+        let since = lines.idle[0].since;
+        assert!(lines.next(since, false).is_none() && lines.next(since, true).is_none());
+        assert!(lines.next(since + SETTLE, false).is_some());
+    });
+}

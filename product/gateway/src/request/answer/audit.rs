@@ -1,5 +1,5 @@
-//! Checks answers against the residency rules of their requests, and adds headers that say where
-//! they were generated and by which replica.
+//! Counts answers under the residency rules of their requests, and adds headers that say where they
+//! were generated and by which replica.
 
 use http::{HeaderMap, HeaderValue};
 use meridian_base::residency::Residence;
@@ -8,39 +8,13 @@ use crate::http::headers;
 use crate::inputs::residency::{self, Residency, RuleOutcome};
 use crate::request::send::destination::{Attempt, Destination};
 
-/// Counts a breach if an answer, or a continuation of one, was generated at a place that the rules
-/// do not permit.
-pub(crate) fn check_kept(
-    residency: &Residency,
-    residence: &Residence,
-    attempt: &Attempt,
-    head: &HeaderMap,
-) {
-    let region = head.get(headers::REGION);
-    let kept = match (&attempt.known, &attempt.destination) {
-        (None, _) => true,
-        (Some(known), Destination::Replica(member)) => {
-            let mut places = attempt.prefill.iter().chain([member]).map(|member| &member.place);
-            places.all(|place| known.permits(residence, place))
-        }
-        (Some(known), Destination::Peer(_)) => {
-            known.was_kept(residence, region, head.get(headers::RESIDENCY))
-        }
-    };
-    if !kept {
-        residency.counts.breach();
-        let rules = residency::names(residence);
-        tracing::error!(?rules, ?region, "a residency rule was violated");
-    }
-}
-
 /// An answer's place, for its headers.
 pub(crate) struct Place {
     rules: Option<HeaderValue>,
     region: Option<HeaderValue>,
 }
 
-/// Checks and counts an answer. The place of a peer's answer is as reported by the peer.
+/// Counts an answer. The place of a peer's answer is as reported by the peer.
 pub(crate) fn audit(
     residency: &Residency,
     residence: &Residence,
@@ -55,7 +29,6 @@ pub(crate) fn audit(
             (region, RuleOutcome::Sent)
         }
     };
-    check_kept(residency, residence, attempt, head);
     let rules = residency::names(residence);
     if rules.is_some() {
         residency.counts.count(residence, kept);

@@ -3,16 +3,17 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, Response, response};
+use http::{HeaderMap, HeaderValue, Response, response};
 use meridian_base::Duration;
 use meridian_protocol::openai::Answer;
+use meridian_protocol::peer::DIED;
 use meridian_routing::{Outcome, RejectWhy};
 
 use crate::fault::Fault;
 use crate::http::headers;
 use crate::inputs::residency::{self, RuleOutcome};
 use crate::machine::ticket::{Details, Ticket};
-use crate::refusal::Refusal;
+use crate::refusal::{ENGINE_DIED, Refusal};
 use crate::request::answer::audit::{self, audit};
 use crate::request::answer::body::AnswerBody;
 use crate::request::answer::delivery::{Delivery, Form};
@@ -132,6 +133,7 @@ pub(crate) fn unanswered(
     why: Unanswered,
 ) -> Response<AnswerBody> {
     reserved.unserved();
+    let died = ticket.died();
     let refusal = match why {
         Unanswered::SameFailure(attempt, said) => {
             let refusal = said.is_redirect().then(|| Refusal::redirected(said.head.status));
@@ -145,6 +147,12 @@ pub(crate) fn unanswered(
                 None => return engine_failed(plane, context, &reserved, &attempt, &said),
             }
         }
+        Unanswered::Breach => {
+            let refusal = residency::breached(&context.terms.residence);
+            ticket.note(|record| record.refused(refusal.status, refusal.code));
+            ticket.finish(Outcome::ReplicaError, Details::default());
+            refusal
+        }
         Unanswered::Refused { why, retry_after, last } => {
             let refusal = refusal(plane, &context.terms, why, retry_after, last.as_ref());
             ticket.note(|record| record.refused(refusal.status, refusal.code));
@@ -153,7 +161,11 @@ pub(crate) fn unanswered(
         }
     };
     plane.metrics.refused(&refusal);
+    let is_last = refusal.code == ENGINE_DIED;
     let mut response = refusal.response(context.call.endpoint);
+    if died && !is_last && context.sender.hops > 0 {
+        response.headers_mut().insert(DIED, HeaderValue::from_static("1"));
+    }
     let headers = response.headers_mut();
     if let Some(names) = residency::names(&context.terms.residence) {
         headers.insert(headers::RESIDENCY, names);
@@ -179,10 +191,11 @@ fn refusal(
             plane.inputs.residency.counts.count(residence, RuleOutcome::Refused);
             residency::not_permitted(residence)
         }
-        RejectWhy::HeldTooLong { limit, .. } if restricted => {
+        RejectWhy::HeldTooLong { limit, closed } if restricted => {
             let peers = plane.peers.as_ref().filter(|_| terms.tells);
             let lost = peers.map(|peers| peers.lost(&plane.inputs.residency, residence));
-            residency::held_too_long(residence, limit, retry_after, &lost.unwrap_or_default())
+            let lost = lost.unwrap_or_default();
+            residency::held_too_long(residence, limit, retry_after, closed, &lost)
         }
         RejectWhy::RetriesExhausted { .. }
             if last.is_some_and(|failure| failure.error.fault == Fault::NotServed) =>

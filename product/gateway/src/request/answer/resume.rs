@@ -19,7 +19,6 @@ use crate::machine::driver::Verdict;
 use crate::machine::ticket::Ticket;
 use crate::metrics::Metrics;
 use crate::replicas::fleet::Fleet;
-use crate::request::answer::audit::check_kept;
 use crate::request::context::{Payload, RequestContext};
 use crate::request::send::Attempts;
 use crate::request::send::attempts::Unanswered;
@@ -127,6 +126,7 @@ pub(crate) async fn search(
             match why {
                 // The machine has already dropped it.
                 Unanswered::Refused { .. } => ticket.broke_off(None),
+                Unanswered::Breach => ticket.broke_off(Some(Outcome::ReplicaError)),
                 Unanswered::SameFailure(..) => ticket.broke_off(Some(Outcome::ClientError)),
             }
             return nowhere(&plane.metrics, &plane.ids, id);
@@ -141,7 +141,6 @@ pub(crate) async fn search(
         ticket.broke_off(Some(Outcome::ClientError));
         return nowhere(&plane.metrics, &plane.ids, id);
     }
-    check_kept(&plane.inputs.residency, &resume.context.terms.residence, &attempt, &head.headers);
     plane.metrics.resumed("went_on");
     ticket.note(|record| record.resumes += 1);
     Some(Box::new(Resumed { resume, ticket, destination: attempt.destination, opened }))

@@ -90,7 +90,7 @@ impl DataPlane {
         let own_key = || session(keys, &parts.headers, &info);
         let session = origin.is_client().then(own_key).flatten();
         let key = key(session, tenant, &origin);
-        let hops = origin.hops();
+        let (hops, died) = (origin.hops(), origin.died());
         let deadline = deadline(self.region.driver.clock.now(), &parts.headers, &origin);
         let (residence, report) = self.residence(in_force, caller.tenant.as_ref(), model, origin);
         let reach = reach(&self.inputs.residency, self.peers.as_deref(), model, home, &residence);
@@ -110,6 +110,7 @@ impl DataPlane {
                 session,
                 priority: caller.priority,
                 hops,
+                died,
                 report,
             },
             prompt: Prompt { fallback, ..prompt },

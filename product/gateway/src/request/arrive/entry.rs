@@ -13,6 +13,7 @@ use meridian_protocol::peer::Marks;
 use crate::facts::DONE;
 use crate::http::{head, headers};
 use crate::inputs::in_force::InForce;
+use crate::inputs::rate::Rates;
 use crate::peers::all::Peers;
 use crate::peers::inbound::{Forwarded, Forwards};
 use crate::record::Recording;
@@ -24,7 +25,7 @@ use crate::request::answer::keep_alive::{Waiting, kept_alive};
 use crate::request::answer::respond::{answered, unanswered};
 use crate::request::arrive::admit::Admitted;
 use crate::request::arrive::fallback::{self, Run};
-use crate::request::arrive::origin::{Origin, identify};
+use crate::request::arrive::origin::{Caller, Origin, identify};
 use crate::request::context::RequestContext;
 use crate::request::plane::DataPlane;
 use crate::request::send::Attempts;
@@ -102,14 +103,28 @@ impl Requests {
         if origin.is_client() {
             head::check(&request)?;
         }
-        let (plane, settings) = (self.plane(), &in_force.settings);
-        let tenant_header = settings.tenant_header.as_ref();
+        let tenant_header = in_force.settings.tenant_header.as_ref();
         let caller = identify(tenant_header, in_force, request.headers_mut(), endpoint, &origin)?;
         recording.note(|record| {
             record.tenant.clone_from(&caller.tenant);
             record.is_tenant_known = caller.is_known;
             record.priority = Some(caller.priority);
         });
+        let rates = caller.rates.clone();
+        let served = self.of_caller(in_force, request, endpoint, (origin, caller), recording).await;
+        served.map_err(|refusal| charged(rates.as_ref(), refusal))
+    }
+
+    /// Serves a request whose sender is known.
+    async fn of_caller(
+        &self,
+        in_force: &InForce,
+        request: Request<Incoming>,
+        endpoint: Endpoint,
+        (origin, caller): (Origin, Caller),
+        recording: &mut Recording,
+    ) -> Result<Response<AnswerBody>, Refusal> {
+        let (plane, settings) = (self.plane(), &in_force.settings);
         let path = request.uri().path();
         let passes = endpoint != Endpoint::Other || settings.paths.iter().any(|p| p == path);
         match (endpoint, request.method()) {
@@ -187,6 +202,16 @@ async fn live(
         Ok(answer) => answered(attempts, context, payload, reserved, ticket, answer),
         Err(why) => unanswered(plane, &context, reserved, ticket, why),
     }
+}
+
+/// A request that is refused as its client's mistake costs its tenant one request: to read it is
+/// work, and a tenant's limit of requests includes bad ones. One that a limit refuses costs nothing.
+fn charged(rates: Option<&Arc<Rates>>, refusal: Refusal) -> Refusal {
+    let is_mistake = refusal.status.is_client_error()
+        && refusal.status != StatusCode::TOO_MANY_REQUESTS
+        && refusal.limited.is_none();
+    let over = rates.filter(|_| is_mistake).and_then(|rates| rates.mistake().err());
+    over.unwrap_or(refusal)
 }
 
 /// The request is admitted, and given to a fallback if its model cannot serve it.

@@ -135,6 +135,7 @@ fn leaves(why: &Unanswered) -> Option<Left> {
             RejectWhy::EngineDied { .. } | RejectWhy::PinnedGone => None,
             _ => Some(Left::Refused),
         },
+        Unanswered::Breach => None,
         Unanswered::SameFailure(_, said) => {
             (!said.is_redirect()).then_some(Left::Failed(Outcome::ClientError))
         }

@@ -29,6 +29,11 @@ impl Origin {
         matches!(self, Origin::Client(_))
     }
 
+    /// Whether an engine died under it in the region that forwarded it.
+    pub(crate) fn died(&self) -> bool {
+        matches!(self, Origin::Peer { marks, .. } if marks.died)
+    }
+
     /// Number of forwards so far.
     pub(crate) fn hops(&self) -> u8 {
         match self {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use http::{HeaderValue, response};
 use meridian_base::{Duration, RequestId};
-use meridian_routing::{Ending, RejectWhy};
+use meridian_routing::{Ending, Outcome, RejectWhy};
 
 use crate::facts::Record;
 use crate::facts::timeline::To;
@@ -22,6 +22,7 @@ use crate::request::context::{Payload, RequestContext};
 use crate::request::send::Attempts;
 use crate::request::send::destination::{Attempt, Destination, Next};
 use crate::request::send::engine_error::EngineError;
+use crate::request::send::kept::is_kept;
 use crate::request::send::orders::Legs;
 use crate::request::send::replica::Leg;
 use crate::request::send::transport::{Failure, Started};
@@ -39,6 +40,8 @@ pub(crate) enum Unanswered {
     /// Two replicas failed in the same way: the request is the cause, and this is the engine's
     /// message.
     SameFailure(Box<Attempt>, Arc<EngineError>),
+    /// The answer came from a place that the request's residency rules do not permit.
+    Breach,
     /// The machine refused it; with the last attempt's failure.
     Refused { why: RejectWhy, retry_after: Duration, last: Option<Failure> },
 }
@@ -91,10 +94,7 @@ impl Attempts {
                     ticket.note(|record| chosen(record, &attempt));
                     ticket.note_kept(|record| starts(record, &attempt));
                     let failure = match self.send(context, payload, &attempt, ticket).await {
-                        Ok(started) => {
-                            ticket.note(|record| started_at(record, &attempt, &started.head));
-                            return Ok((attempt, started));
-                        }
+                        Ok(started) => return self.begun(context, ticket, attempt, started),
                         Err(failure) => failure,
                     };
                     ticket.note(|record| failed(record, &failure));
@@ -103,15 +103,29 @@ impl Attempts {
                         return Err(Unanswered::SameFailure(Box::new(attempt), said));
                     }
                     self.plane.metrics.retried(failure.error.fault);
-                    let (prefill, outcome) = (failure.prefill, failure.error.outcome());
+                    let verdict = again(ticket, &failure);
                     failures.last = Some(failure);
-                    AttemptState::Deciding(match prefill {
-                        Some(outcome) => ticket.prefill_failed(outcome),
-                        None => ticket.again(outcome),
-                    })
+                    AttemptState::Deciding(verdict)
                 }
             }
         }
+    }
+
+    /// An answer has started. It goes on only if its request's residency rules permit its place.
+    fn begun(
+        &self,
+        context: &RequestContext,
+        ticket: &mut Ticket,
+        attempt: Attempt,
+        started: Started,
+    ) -> Result<(Attempt, Started), Unanswered> {
+        ticket.note(|record| started_at(record, &attempt, &started.head));
+        let residency = &self.plane.inputs.residency;
+        if !is_kept(residency, &context.terms.residence, &attempt, &started) {
+            started.opened.by.end(Outcome::ReplicaError);
+            return Err(Unanswered::Breach);
+        }
+        Ok((attempt, started))
     }
 
     /// Sends a request and waits for the first piece of the answer.
@@ -135,6 +149,18 @@ impl Attempts {
             }
         }
     }
+}
+
+/// Reports a failed attempt to the machine, which decides again.
+fn again(ticket: &mut Ticket, failure: &Failure) -> Verdict {
+    let verdict = match failure.prefill {
+        Some(outcome) => ticket.prefill_failed(outcome),
+        None => ticket.again(failure.error.outcome()),
+    };
+    if failure.error.died_there {
+        ticket.died_elsewhere();
+    }
+    verdict
 }
 
 /// The failed attempts of a request.

@@ -102,7 +102,10 @@ impl Destinations<'_> {
         // A replica may have left since, and its id may be another's by now.
         let stands_there = match &destination {
             Destination::Replica(member) => known.permits(residence, &member.place),
-            Destination::Peer(_) => true,
+            // Its newest digest may be older than the registry's view.
+            Destination::Peer(link) => {
+                known.permits_peer(residence, &link.identity, &link.places())
+            }
         };
         match stands_there && self.region.driver.lock().routing.permits(residence, target) {
             true => {

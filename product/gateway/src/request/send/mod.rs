@@ -5,6 +5,7 @@ pub(crate) mod attempts;
 pub(crate) mod beginning;
 pub(crate) mod destination;
 pub(crate) mod engine_error;
+mod kept;
 mod orders;
 mod peer;
 mod replica;

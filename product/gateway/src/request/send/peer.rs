@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode, response};
 use meridian_base::ReplicaId;
 use meridian_protocol::openai::Purpose;
+use meridian_protocol::peer::DIED;
 use meridian_routing::RejectWhy;
 use tokio::time::timeout;
 
@@ -91,6 +92,7 @@ impl Attempts {
             key: sender.key,
             left: terms.deadline.map(|at| at.since(self.plane.region.driver.clock.now())),
             continues,
+            died: ticket.died(),
             priority: sender.priority,
             residence: &terms.residence,
             traceparent: ticket.traceparent(Part::Whole),
@@ -139,7 +141,8 @@ fn refused_by_peer(head: &response::Parts) -> Result<(), AttemptError> {
         code if code == RejectWhy::NoRoom.word() => Fault::PeerNoRoom,
         _ => Fault::PeerFull,
     };
-    Err(AttemptError::of(fault, format!("the peer refused with {status} ({code})")))
+    let error = AttemptError::of(fault, format!("the peer refused with {status} ({code})"));
+    Err(AttemptError { died_there: head.headers.contains_key(DIED), ..error })
 }
 
 /// The peer's own id of the replica that answered.

@@ -162,5 +162,6 @@ pub(crate) fn follow(config: &mut Config, region: &str, address: SocketAddr) {
         region: region.to_owned(),
         continent: None,
         address: address.to_string(),
+        places: Vec::new(),
     });
 }

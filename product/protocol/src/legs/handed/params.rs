@@ -1,5 +1,6 @@
 //! The form of `kv_transfer_params` as vLLM's `NixlConnector` fills it in.
 
+use meridian_base::keyed;
 use serde_json::value::RawValue;
 
 use super::NoParams;
@@ -12,9 +13,18 @@ const MOST: usize = 64;
 /// Deepest nesting of a member: block ids are lists of numbers, one list for each cache group.
 const DEPTH: usize = 16;
 
-/// Checks the whole object. Returns the tokens handed over and the prefill engine's cached tokens,
-/// as far as they are reported.
-pub(super) fn check(params: &RawValue) -> Result<[Option<u64>; 2], NoParams> {
+/// What is read of the object.
+pub(super) struct Checked {
+    /// The tokens handed over, if reported.
+    pub(super) tokens: Option<u64>,
+    /// The prefill engine's cached tokens, if reported.
+    pub(super) cached_tokens: Option<u64>,
+    /// A hash of the engine and of its name for the KV.
+    pub(super) kv: u64,
+}
+
+/// Checks the whole object.
+pub(super) fn check(params: &RawValue) -> Result<Checked, NoParams> {
     let members = members(params.get(), MOST).ok_or(NoParams::NotObject)?;
     let shallow = crate::openai::text::check_depth(params.get().as_bytes(), DEPTH);
     shallow.map_err(|_| NoParams::NotObject)?;
@@ -34,7 +44,13 @@ pub(super) fn check(params: &RawValue) -> Result<[Option<u64>; 2], NoParams> {
     need("remote_engine_id", text)?;
     need("remote_host", text)?;
     need("remote_port", |value| value.get().parse::<u16>().is_ok_and(|port| port > 0))?;
-    Ok([count("remote_num_tokens")?, count("remote_prefill_cached_tokens")?])
+    let name = |name| get(name).and_then(owned).unwrap_or_default();
+    let engine = keyed(0, name("remote_engine_id").as_bytes());
+    Ok(Checked {
+        tokens: count("remote_num_tokens")?,
+        cached_tokens: count("remote_prefill_cached_tokens")?,
+        kv: keyed(engine, name("remote_request_id").as_bytes()),
+    })
 }
 
 fn text(value: &RawValue) -> bool {

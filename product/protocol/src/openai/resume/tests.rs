@@ -314,3 +314,17 @@ fn counts() {
         assert_eq!(feed(&mut thread, &last), last);
     }
 }
+
+// Defect small-overflows: token counts beyond any real one are added up to the largest number, and no
+// further.
+#[test]
+fn huge_counts() {
+    let mut thread = thread(CHAT);
+    let said = "{\"index\":0,\"delta\":{\"content\":\"x\"},\"finish_reason\":null}";
+    let usage = ",\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":18446744073709551615,\"total_tokens\":18446744073709551615}";
+    let body = r#"{"model":"m","messages":[{"role":"user","content":"tell"}],"stream":true}"#;
+    for id in ["a", "b", "c"] {
+        feed(&mut thread, &chunk(id, said, usage));
+        assert!(take_up(&mut thread, body).is_ok(), "{id}");
+    }
+}

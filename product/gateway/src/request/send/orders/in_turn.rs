@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use meridian_base::ModelId;
+use meridian_base::{ModelId, keyed};
 use meridian_protocol::legs::{Handed, Pair};
 use tokio::time::Instant;
 
@@ -39,6 +39,12 @@ impl Attempts {
             ),
             false => None,
         };
+        if let Some(handed) = &handed {
+            let prompt = keyed(self.plane.ids.seed(), &payload.body);
+            if !self.plane.inputs.used_kv.is_for(handed.kv, prompt) {
+                return Err(self.fall_back("reused"));
+            }
+        }
         let pair = Pair { ttft_left_ms: self.ttft_left_ms(context), ..*pair };
         let added =
             (protocol.decode)(&pair, handed.as_ref()).map_err(|_| self.fall_back("lacks"))?;

@@ -1,5 +1,5 @@
-//! Limits how often one cause is logged: at once the first time, then once a minute with the number
-//! of omitted lines.
+//! Limits how often one cause is logged: at once the first time, then once a minute, or once a
+//! second where a client decides how often it happens, with the number of omitted lines.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,14 +8,24 @@ use tokio::time::Instant;
 
 use crate::lock::Mutex;
 
-/// Interval between two log lines about one cause.
+/// The usual interval between two log lines about one cause.
 const PAUSE: Duration = Duration::from_secs(60);
+/// The interval where a flood should be seen while it lasts.
+const SECOND: Duration = Duration::from_secs(1);
 /// Causes with log lines of their own; further ones share the empty name.
 const MOST: usize = 64;
 
 /// Time of the last log line, by cause; the empty name stands for all others.
-#[derive(Default)]
-pub(super) struct Rarely(Mutex<BTreeMap<String, Logged>>);
+pub(crate) struct Rarely {
+    pause: Duration,
+    logged: Mutex<BTreeMap<String, Logged>>,
+}
+
+impl Default for Rarely {
+    fn default() -> Rarely {
+        Rarely { pause: PAUSE, logged: Mutex::default() }
+    }
+}
 
 struct Logged {
     at: Instant,
@@ -23,14 +33,19 @@ struct Logged {
 }
 
 impl Rarely {
+    /// One line a second for each cause.
+    pub(crate) fn each_second() -> Rarely {
+        Rarely { pause: SECOND, ..Rarely::default() }
+    }
+
     /// Whether to log a cause now, and how many earlier ones were not logged.
-    pub(super) fn due(&self, cause: &str) -> Option<u64> {
+    pub(crate) fn due(&self, cause: &str) -> Option<u64> {
         let now = Instant::now();
-        let mut logged = self.0.lock();
-        logged.retain(|_, logged| now - logged.at < 10 * PAUSE);
+        let mut logged = self.logged.lock();
+        logged.retain(|_, logged| now - logged.at < 10 * self.pause);
         let cause = if logged.len() < MOST || logged.contains_key(cause) { cause } else { "" };
         match logged.get_mut(cause) {
-            Some(logged) if now - logged.at < PAUSE => {
+            Some(logged) if now - logged.at < self.pause => {
                 logged.since += 1;
                 None
             }
@@ -64,6 +79,6 @@ mod tests {
         for n in 0..10 * MOST {
             let _ = rarely.due(&format!("eu/g{n}"));
         }
-        assert!(rarely.0.lock().len() <= MOST + 1);
+        assert!(rarely.logged.lock().len() <= MOST + 1);
     }
 }

@@ -1,4 +1,5 @@
-//! Limits a message of the log: while etcd is lost, its members fail many times a second.
+//! Limits a message of the log: while etcd is lost, its members fail many times a second, and a
+//! client may be refused as often as it likes.
 
 use meridian_base::Duration;
 use tokio::time::Instant;
@@ -8,14 +9,14 @@ const REST: Duration = Duration::from_secs(1);
 
 /// When the last message was, and how many have been left out since.
 #[derive(Debug, Default)]
-pub(super) struct Seldom {
+pub(crate) struct Seldom {
     last: Option<Instant>,
     left_out: u64,
 }
 
 impl Seldom {
     /// Whether a message is due, with the number of those that were left out before it.
-    pub(super) fn is_due(&mut self, now: Instant) -> Option<u64> {
+    pub(crate) fn is_due(&mut self, now: Instant) -> Option<u64> {
         if self.last.is_some_and(|last| now < last + REST) {
             self.left_out += 1;
             return None;
