@@ -247,8 +247,13 @@ impl Held {
 
 impl Breaker {
     fn check(&self, check: &mut impl FnMut(bool, String)) {
-        let Breaker { failures, open, open_max } = *self;
+        let Breaker { failures, share, window, open, open_max } = *self;
         at_least_one("breaker.failures", failures as usize, check);
+        check(
+            share > 0.0 && share <= 1.0,
+            format!("breaker.share: {share} is not a share; use a number above 0 and at most 1"),
+        );
+        above_zero("breaker.window", window, check);
         above_zero("breaker.open", open, check);
         check(
             open <= open_max,

@@ -93,7 +93,13 @@ impl Default for Breaker {
     fn default() -> Self {
         let b = BreakerConfig::default();
         assert!(b.open <= b.open_max && b.failures > 0, "the default is a breaker that closes");
-        Breaker { failures: b.failures, open: Span(b.open), open_max: Span(b.open_max) }
+        Breaker {
+            failures: b.failures,
+            share: b.share,
+            window: Span(b.window),
+            open: Span(b.open),
+            open_max: Span(b.open_max),
+        }
     }
 }
 

@@ -370,6 +370,11 @@ pub struct Resume {
 pub struct Breaker {
     /// Failures in a row that open one.
     pub failures: u32,
+    /// Share of failures among recent attempts that opens one, from `failures` of them on, if another
+    /// replica takes requests.
+    pub share: f64,
+    /// Time constant of what is recent: an attempt this long ago weighs 37 %.
+    pub window: Span,
     /// How long it stays open the first time.
     pub open: Span,
     /// The longest it stays open.
@@ -444,6 +449,8 @@ impl Gateway {
             attempts: self.attempts,
             breaker: BreakerConfig {
                 failures: self.breaker.failures,
+                share: self.breaker.share,
+                window: self.breaker.window.0,
                 open: self.breaker.open.0,
                 open_max: self.breaker.open_max.0,
             },

@@ -32,7 +32,7 @@ pub(crate) enum Fault {
 }
 
 /// A failed attempt at a replica or a peer.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct AttemptError {
     pub(crate) fault: Fault,

@@ -58,14 +58,16 @@ impl Admission {
     #[must_use]
     pub fn room(&self, row: &Row) -> f32 {
         let all_or_none = |all: bool| if all { f32::INFINITY } else { -1.0 };
+        // Failed attempts make a replica less attractive, but take no capacity.
+        let there = row.outstanding.saturating_sub(row.failed);
         match self {
             Admission::Blind => f32::INFINITY,
-            Admission::Outstanding { max } => all_or_none(row.outstanding < *max),
+            Admission::Outstanding { max } => all_or_none(there < *max),
             Admission::Pending => all_or_none(row.reported_pending == 0),
             Admission::Saturation => {
                 all_or_none(row.reported_pending < SATURATED_PENDING && row.kv_used < SATURATED_KV)
             }
-            Admission::PendingKv if row.outstanding == 0 => f32::INFINITY,
+            Admission::PendingKv if there == 0 => f32::INFINITY,
             Admission::PendingKv if row.free_slots == 0 => -1.0,
             Admission::PendingKv if row.kv_free <= 0.0 => -1.0,
             Admission::PendingKv if row.kv_free.is_finite() => row.kv_free,

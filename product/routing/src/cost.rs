@@ -67,6 +67,32 @@ impl Share {
     }
 }
 
+/// Events counted so that older ones weigh less: a rate times `tau`, at a steady rate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Recent {
+    count: f64,
+    at: Time,
+}
+
+impl Recent {
+    /// Counts below this are forgotten.
+    const LEAST: f64 = 0.01;
+
+    pub(crate) const NONE: Recent = Recent { count: 0.0, at: Time::ZERO };
+
+    pub(crate) fn add(&mut self, now: Time, tau: Duration, count: f64) {
+        *self = Recent { count: self.get(now, tau) + count, at: now };
+    }
+
+    pub(crate) fn get(&self, now: Time, tau: Duration) -> f64 {
+        if self.count < Recent::LEAST {
+            return 0.0;
+        }
+        let age = now.since(self.at).as_secs_f64();
+        self.count * libm::exp(-age / tau.as_secs_f64().max(1e-9))
+    }
+}
+
 /// The mean time between events.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gaps {

@@ -116,6 +116,16 @@ impl OwnReplicas {
         if n == 0 { 1.0 } else { sum / n as f32 }
     }
 
+    /// Whether another replica in the place of `id` takes requests for one of its models.
+    pub(crate) fn has_others(&self, id: ReplicaId) -> bool {
+        let Some(spec) = self.replicas.spec(id) else { return false };
+        let pool = if spec.pool.role.answers() { &self.serves } else { &self.prefills };
+        let takes = |other: &ReplicaId| {
+            *other != id && matches!(self.row(*other).closed, None | Some(Ineligible::Full))
+        };
+        spec.models.iter().filter_map(|model| pool.get(model)).flatten().any(takes)
+    }
+
     /// Whether any of these replicas takes requests.
     pub(crate) fn any_open(&self, ids: &[ReplicaId]) -> bool {
         ids.iter().any(|id| self.row(*id).closed.is_none())

@@ -5,6 +5,7 @@
 //! report alone, every request of a probe interval would go to the same replica.
 
 mod figures;
+mod lingering;
 mod report;
 
 use alloc::collections::VecDeque;
@@ -12,6 +13,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use meridian_base::{Duration, ModelId, Pool, RequestId, Time};
 
+use self::lingering::Lingering;
 use crate::adapters::Adapters;
 use crate::breaker::{Breaker, BreakerConfig, BreakerState};
 use crate::cost::{Ewma, Gaps, Share};
@@ -119,6 +121,7 @@ pub(crate) struct Replica {
     pub(crate) speed: PrefillSpeed,
     pub(crate) steps: Steps,
     ends: Gaps,
+    failed: Lingering,
     /// When the newest report was requested: later dispatches are not in it.
     pub(crate) reported: Option<Time>,
     pub(crate) probe_misses: u32,
@@ -215,6 +218,7 @@ impl Replica {
             speed: PrefillSpeed::new(ms_per_token),
             steps: Steps::new(ms_per_token),
             ends: Gaps::new(ENDS_TAU),
+            failed: Lingering::NONE,
             reported: None,
             probe_misses: 0,
             silent: false,
@@ -344,11 +348,18 @@ impl Replica {
         }
     }
 
-    /// Records a request's success.
-    pub(crate) fn succeeded(&mut self) {
-        self.breaker.success();
+    /// Records the success of a request that was dispatched at `sent`.
+    pub(crate) fn succeeded(&mut self, now: Time, sent: Time) {
+        self.breaker.success(now, sent);
         self.totals.done += 1;
         self.idle_refusals = 0;
+    }
+
+    /// Records an attempt that failed after `took`, where a good one takes `usual`. It still counts as
+    /// outstanding for the rest of that time: otherwise a replica that fails fast would look as if it
+    /// had free capacity, and attract the requests.
+    pub(crate) fn lingers(&mut self, now: Time, prompt: f32, took: Duration, usual: Duration) {
+        self.failed.add(now, prompt, took, usual);
     }
 
     /// Records that prefill work of `ms` ended now.

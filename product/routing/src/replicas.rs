@@ -226,7 +226,7 @@ impl Replicas {
         let replica = self.slots.get_mut(id.index())?.as_mut()?;
         let result = change(replica);
         let row = replica.row(now);
-        replica.steps.running(now, row.running);
+        replica.steps.running(now, row.running - row.failed);
         self.refresh(id.index(), row);
         Some(result)
     }

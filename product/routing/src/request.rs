@@ -132,3 +132,18 @@ pub enum Outcome {
     /// The replica never handled the request: no connection, or it went down before it answered.
     Unreached,
 }
+
+impl Outcome {
+    /// Whether the attempt failed although the replica was not full.
+    pub(crate) fn is_failure(self) -> bool {
+        match self {
+            Outcome::Done | Outcome::ClientError | Outcome::Full | Outcome::NoRoom => false,
+            Outcome::NotServed
+            | Outcome::NoKv
+            | Outcome::EngineError
+            | Outcome::ReplicaError
+            | Outcome::Died
+            | Outcome::Unreached => true,
+        }
+    }
+}

@@ -10,16 +10,19 @@ use crate::why::Ineligible;
 /// stays in the processor's nearest caches.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Row {
-    /// Our own dispatches that have not ended, and requests that come here after their prefill.
+    /// Our own dispatches that have not ended, requests that come here after their prefill, and the
+    /// `failed` ones.
     pub outstanding: u32,
     /// Reported pending plus our dispatches since that report; without reports, our dispatches
     /// without a first token past their predicted time.
     pub pending: u32,
-    /// Our dispatches that have had their first token or need no prefill here.
+    /// Our dispatches that have had their first token or need no prefill here, and the `failed` ones.
     pub running: u32,
+    /// Attempts that failed sooner than a good one ends, and count as that one until then.
+    pub failed: u32,
     /// Prefill tokens ahead: prompt minus match over own dispatches without a first token.
     pub front_tokens: f32,
-    /// Prompt tokens of our outstanding requests.
+    /// Prompt tokens of the outstanding requests.
     pub outstanding_tokens: f32,
     /// Share of KV in use as reported, 0 to 1.
     pub kv_used: f32,

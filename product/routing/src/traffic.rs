@@ -15,6 +15,9 @@ use crate::request::Request;
 const IDLE_AFTER: Duration = Duration::from_secs(2);
 /// Time constant of the rate of ends.
 const ENDS_TAU: Duration = Duration::from_secs(10);
+/// Time constant of the time that an answer takes, and that time until one was seen.
+const USUAL_TAU: Duration = Duration::from_secs(30);
+const USUAL_MS: f64 = 1000.0;
 /// Seconds between ends until one was seen.
 const GAP: f64 = 0.1;
 
@@ -27,6 +30,8 @@ pub(crate) struct Traffic {
     /// Mean seconds between ends, for `Retry-After`.
     gap: Ewma,
     last_end: Time,
+    /// Mean ms of a good answer.
+    usual_ms: Ewma,
 }
 
 impl Traffic {
@@ -37,6 +42,7 @@ impl Traffic {
             replies: Replies::default(),
             gap: Ewma::new(ENDS_TAU),
             last_end: Time::ZERO,
+            usual_ms: Ewma::new(USUAL_TAU),
         }
     }
 
@@ -64,6 +70,17 @@ impl Traffic {
         if tokens > 0 {
             self.replies.learn(request, tokens);
         }
+    }
+
+    /// Records that a good answer took so long.
+    pub(crate) fn answered(&mut self, now: Time, took: Duration) {
+        self.usual_ms.add(now, took.as_secs_f64() * 1e3);
+    }
+
+    /// How long a good answer takes.
+    pub(crate) fn usual(&self) -> Duration {
+        let ms = self.usual_ms.get().unwrap_or(USUAL_MS);
+        Duration::from_nanos((ms * 1e6) as u64)
     }
 
     /// Records the end of a request.

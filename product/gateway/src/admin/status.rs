@@ -161,7 +161,7 @@ fn replica(member: &Member, status: meridian_routing::Status) -> Option<Replica>
         version: found.version,
         models: found.models,
         pending: status.row.pending,
-        running: status.row.running,
+        running: status.row.running - status.row.failed,
         outstanding: status.own_outstanding,
         kv_used: status.row.kv_used,
         dispatched: status.totals.dispatched,

@@ -1,7 +1,7 @@
 //! A request in flight: a ticket enters it into the machine, and the ticket's end removes it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use http::HeaderValue;
@@ -81,6 +81,8 @@ pub(crate) struct Ticket {
     died: bool,
     /// Numbers given to attempts.
     given: AtomicU64,
+    /// Whether a connection to a replica has ended during an attempt, before an answer.
+    pub(crate) cut: AtomicBool,
     /// Emitted when the request ends.
     recording: Recording,
 }
@@ -105,7 +107,8 @@ impl Ticket {
     }
 
     fn new(driver: Arc<Driver>, id: RequestId, died: bool, recording: Recording) -> Ticket {
-        Ticket { driver, id, open: true, sent: false, died, given: AtomicU64::new(0), recording }
+        let (given, cut) = (AtomicU64::new(0), AtomicBool::new(false));
+        Ticket { driver, id, open: true, sent: false, died, given, cut, recording }
     }
 
     /// Whether an engine died under it.

@@ -16,6 +16,7 @@ use crate::fault::{AttemptError, Fault};
 use crate::machine::driver::Driver;
 use crate::replicas::announce::announce;
 use crate::replicas::fleet::Fleet;
+use crate::replicas::health;
 use crate::replicas::member::{Found, Member};
 use crate::replicas::model_list::model_list;
 use crate::replicas::noted_up::note_up;
@@ -92,6 +93,12 @@ pub(crate) async fn look(questions: &Questions, member: &Member) -> Result<Found
         }
     };
     let engine = detect(questions, member).await;
+    // Some engines list their models before they can serve them. Later on, probes ask this.
+    if member.engine().is_none()
+        && let Ok(Some(ill)) = health::ask(questions, member, engine.health, questions.limit()).await
+    {
+        return Err(ill);
+    }
     let capacity = capacity(questions, member, engine).await;
     let pools = pools::read(questions, member, engine).await?;
     Ok(Found {

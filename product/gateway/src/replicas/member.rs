@@ -22,6 +22,7 @@ use crate::lock::{Mutex, RwLock};
 use crate::machine::clock::Clock;
 use crate::replicas::dial::Dial;
 use crate::replicas::drains::Drains;
+use crate::replicas::health::Health;
 use crate::replicas::life::Life;
 use crate::replicas::listing::Listing;
 use crate::replicas::rtt::RoundTrip;
@@ -49,6 +50,8 @@ pub(crate) struct Member {
     pub(crate) round_trip: RoundTrip,
     /// Whether it is alive, for the requests that wait for it.
     pub(crate) life: Life,
+    /// What its engine says about itself.
+    pub(crate) health: Health,
     /// Its region as a header value.
     pub(crate) region: HeaderValue,
     /// Its place, for residency rules.

@@ -8,6 +8,7 @@ pub(crate) mod discovery;
 pub(crate) mod drains;
 pub(crate) mod fleet;
 pub(crate) mod handover;
+pub(crate) mod health;
 pub(crate) mod histories;
 pub(crate) mod http1;
 pub(crate) mod life;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::StatusCode;
-use meridian_base::{Duration, ReplicaId};
-use meridian_protocol::engines::{self, LoadPage};
+use meridian_base::ReplicaId;
+use meridian_protocol::engines::LoadPage;
 use meridian_protocol::signals;
 use meridian_routing::{AdapterReport, Input, Load};
 use tokio::sync::mpsc;
@@ -19,6 +19,7 @@ use crate::metrics::Metrics;
 use crate::replicas::announce::announce;
 use crate::replicas::compare;
 use crate::replicas::fleet::Fleet;
+use crate::replicas::health;
 use crate::replicas::member::{Found, Member};
 use crate::replicas::noted_up::note_up;
 use crate::replicas::questions::Questions;
@@ -57,35 +58,38 @@ pub(crate) async fn run(prober: Arc<Prober>, mut wishes: mpsc::UnboundedReceiver
 }
 
 impl Prober {
-    async fn probe(&self, member: &Member) {
+    async fn probe(&self, member: &Arc<Member>) {
         let asked = self.region.driver.clock.now();
         let (id, pieces) = (member.id, member.life.pieces());
         let mut adapters = None;
-        let input = match ask(self, member).await {
-            Ok(Probed::Load(load, report)) => {
+        let has_page = member.engine().is_some_and(|engine| engine.load.is_some());
+        let question =
+            has_page.then(|| health::ask_beside(&self.questions, member, asked)).flatten();
+        let probed = ask(self, member).await;
+        let took = self.region.driver.clock.now().since(asked);
+        health::wait(question).await;
+        let input = match (probed, member.health.ill()) {
+            // An engine that says that it is ill gets no requests, whatever else it still sends. So
+            // does a replica that refuses connections.
+            (Err(error), _) if error.fault == Fault::Unreached => self.failed(member, error),
+            (_, Some(ill)) => self.failed(member, ill),
+            (Ok(Probed::Load(load, report)), None) => {
                 adapters = report;
-                if member.round_trip.probed(self.region.driver.clock.now().since(asked)) {
+                if member.round_trip.probed(took) {
                     announce(&self.region.driver, &self.region.fleet, member, &member.found());
                 }
                 member.probed(None);
                 Input::Reported { id, asked, load }
             }
-            Ok(Probed::Alive(error)) => {
+            (Ok(Probed::Alive(error)), None) => {
                 self.metrics.probe_failed();
                 member.probed(Some(error));
                 Input::Alive { id, asked }
             }
-            Err(error) => {
-                self.metrics.probe_failed();
-                let refused = error.fault == Fault::Unreached;
-                tracing::debug!(replica = %member.name, error = %error, "probe failed");
-                member.probed(Some(error));
-                // Pieces that arrived during the probe are a sign of life, earlier ones are not. A
-                // replica that refuses connections gets no requests, whatever it still sends.
-                match member.life.pieces() != pieces && !refused {
-                    true => Input::Alive { id, asked },
-                    false => Input::ProbeFailed(id),
-                }
+            (Err(error), None) => {
+                let failed = self.failed(member, error);
+                // Pieces that arrived during the probe are a sign of life, earlier ones are not.
+                if member.life.pieces() != pieces { Input::Alive { id, asked } } else { failed }
             }
         };
         let is_answered = matches!(input, Input::Reported { .. });
@@ -99,18 +103,26 @@ impl Prober {
             compare::lists(&self.region.driver, &self.questions, member, asked).await;
         }
     }
+
+    /// Notes why a probe failed.
+    fn failed(&self, member: &Member, error: AttemptError) -> Input {
+        self.metrics.probe_failed();
+        tracing::debug!(replica = %member.name, error = %error, "probe failed");
+        member.probed(Some(error));
+        Input::ProbeFailed(member.id)
+    }
 }
 
 /// One probe: the engine's metrics page, or its health check if it has none.
 ///
 /// A busy engine may be slow with the metrics page: llama.cpp answers it between two batches. So
-/// after half of the time, or if the page is unusable, the health check is requested, too.
+/// after half of the time, or if the page is unusable, the health check decides whether it is alive.
 async fn ask(prober: &Prober, member: &Member) -> Result<Probed, AttemptError> {
     let questions = &*prober.questions;
     let limit = questions.limit();
     let found = member.found();
     let Some(page) = found.engine.and_then(|engine| engine.load) else {
-        return health(questions, member, limit)
+        return health::check(questions, member, limit)
             .await
             .map(|()| Probed::Load(Load::default(), None));
     };
@@ -123,7 +135,7 @@ async fn ask(prober: &Prober, member: &Member) -> Result<Probed, AttemptError> {
         Ok(Ok(Err(error))) => Some(error),
         Ok(Err(_)) | Err(_) => None,
     };
-    let alive = health(questions, member, limit / 2);
+    let alive = health::check(questions, member, limit / 2);
     if let Some(error) = failed {
         return match alive.await {
             Ok(()) => Ok(Probed::Alive(error)),
@@ -151,24 +163,6 @@ pub(crate) async fn read_load(
     let Some(page) = found.engine.and_then(|engine| engine.load) else { return Ok(()) };
     let body = load_page(questions, member, page).await?;
     read_page(page, &body).map(drop)
-}
-
-/// The health check.
-async fn health(
-    questions: &Questions,
-    member: &Member,
-    limit: Duration,
-) -> Result<(), AttemptError> {
-    let path = member.engine().unwrap_or(engines::NONE).health;
-    let page = questions.get(member, path, limit).await?;
-    // A server that answers without having that page is still alive.
-    match page.status.is_server_error() {
-        true => {
-            let message = format!("GET {path}: {}", page.status);
-            Err(AttemptError::replica(message).because(cause::SERVER_ERROR))
-        }
-        false => Ok(()),
-    }
 }
 
 /// The load reported on the engine's own page, and the adapters in use.

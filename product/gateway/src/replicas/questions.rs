@@ -30,6 +30,11 @@ impl Questions {
         self.config.now().settings.timeouts.probe.0
     }
 
+    /// Interval between two questions that no request waits for: `probe.idle`.
+    pub(crate) fn pace(&self) -> Duration {
+        self.config.now().routing.probe.idle
+    }
+
     /// Gets a page of a replica within `limit`.
     pub(crate) async fn get(
         &self,

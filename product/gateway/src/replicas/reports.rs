@@ -31,7 +31,8 @@ const ON_THE_WAY: Duration = Duration::from_millis(5);
 pub(crate) fn piggyback(driver: &Driver, member: &Member, headers: &HeaderMap) {
     let Some(value) = headers.get(headers::ORCA) else { return };
     let Ok(load) = signals::orca(value.as_bytes()) else { return };
-    if load.pending.is_some() {
+    // A report is a sign of life, and an engine that says that it is ill gives none.
+    if load.pending.is_some() && member.health.ill().is_none() {
         let asked = driver.clock.now() - (ON_THE_WAY + member.rtt());
         let load = load_of(&load, None);
         // The answer of a replica that left may come when another one has its id.

@@ -5,6 +5,8 @@
 //! pieces that arrived together leave together. Compared with a pool that has a task per
 //! connection, this halves the CPU time of a streamed answer. [`super::http1`] has the protocol.
 //!
+//! A request whose pooled connection ends without an answer is sent once more, over a new one.
+//!
 //! A pooled connection must be silent. An unsolicited answer would be taken for the next request's,
 //! so the socket is checked before it is used again. A task closes connections that were idle for a
 //! while.
@@ -15,19 +17,18 @@
 //! closed.
 
 mod errors;
+mod flow;
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll, ready};
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode, response};
-use http_body::Frame;
 use http_body_util::{BodyExt, Limited};
-use hyper::body::Incoming;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -39,18 +40,25 @@ use crate::inputs::in_force::ConfigNow;
 use crate::lock::Mutex;
 use crate::replicas::dial::Dial;
 pub(crate) use crate::replicas::http1::Request;
-use crate::replicas::http1::{Broken, Host, Line, Unanswered};
+use crate::replicas::http1::{Host, Line, Unanswered};
 pub(crate) use errors::late;
 use errors::no_head;
+pub(crate) use flow::Flow;
+use flow::PooledLine;
 
-/// Idle time after which a connection is closed: below the 5 s of uvicorn (vLLM, SGLang) and
-/// cpp-httplib (llama.cpp), so a request rarely meets a connection that is just being closed.
+/// Idle time after which a connection is closed if the replica names none: below the 5 s of uvicorn
+/// (vLLM, SGLang) and cpp-httplib (llama.cpp), so a request rarely meets a connection that is just
+/// being closed.
 const KEEP: Duration = Duration::from_secs(4);
 /// Rest of a connection before its next request, at a replica that has sent an answer too many: a
 /// late one arrives meanwhile, and the connection is closed instead.
 const SETTLE: Duration = Duration::from_millis(50);
 /// How long a replica counts as one.
 const TALKS: Duration = Duration::from_secs(600);
+/// A replica that names a time keeps its connections for longer than this gateway does.
+const EARLIER: Duration = Duration::from_secs(1);
+/// The longest idle time, whatever a replica names.
+const KEEP_MOST: Duration = Duration::from_secs(30);
 /// Interval between two searches for idle connections.
 const SWEEP: Duration = Duration::from_secs(1);
 /// Connections kept ready to each replica of another region.
@@ -106,6 +114,8 @@ impl Lines {
 struct Idle {
     line: Box<Line>,
     since: Instant,
+    /// When it is closed.
+    until: Instant,
 }
 
 /// An answer: its head, and the rest as it streams.
@@ -141,19 +151,49 @@ impl Upstream {
         replica: &Arc<Dial>,
         request: Request<'_>,
     ) -> Result<Answered, AttemptError> {
-        // The replica may be closing a pooled connection at this very moment. If nothing of the
-        // request was sent, a new connection gets it. Otherwise the replica may have received it,
-        // and the attempt has failed.
-        let mut kept = self.kept(replica).await;
+        let was_cut = request.cut.load(Ordering::Relaxed);
+        let mut kept = if was_cut { None } else { self.kept(replica).await };
         self.make_ready(replica);
         loop {
             let (line, is_new) = match kept.take() {
                 Some(line) => (line, false),
+                None if was_cut => (self.open(replica).await?, true),
                 None => self.next(replica).await?,
             };
             match self.exchange(line, replica, request).await {
                 Err(Unanswered { unsent: true, .. }) if !is_new => {}
+                Err(unanswered) if !unanswered.unsent && unanswered.error.is_cut() => {
+                    return self.after_cut(unanswered, is_new, replica, request).await;
+                }
                 result => return result.map_err(no_head),
+            }
+        }
+    }
+
+    /// A connection ended before the head of an answer.
+    ///
+    /// The replica may have closed a pooled connection because it was idle, just when the request
+    /// came, or its engine died of the request. If no byte of an answer came, the replica is asked
+    /// once more, over a new connection: a dead engine accepts none, or ends that one, too. Every
+    /// request may be sent again, as it may to another replica after a failed attempt. But a body
+    /// that kills engines must not reach one more of them by each connection: later attempts of the
+    /// request get new connections, whose end can only be the engine's.
+    async fn after_cut(
+        &self,
+        unanswered: Unanswered,
+        is_new: bool,
+        replica: &Arc<Dial>,
+        request: Request<'_>,
+    ) -> Result<Answered, AttemptError> {
+        let was_cut = request.cut.swap(true, Ordering::Relaxed);
+        if is_new || was_cut || unanswered.began {
+            return Err(no_head(unanswered));
+        }
+        match self.open(replica).await {
+            Ok(line) => self.exchange(line, replica, request).await.map_err(no_head),
+            Err(error) => {
+                let died = no_head(unanswered);
+                Err(AttemptError { message: format!("{died}; then: {error}"), ..died })
             }
         }
     }
@@ -198,7 +238,8 @@ impl Upstream {
     ) -> Result<Page, AttemptError> {
         let whole = async {
             let (headers, body) = (&HeaderMap::new(), &Parts::default());
-            let request = Request { method: &Method::GET, path, headers, added: &[], body };
+            let cut = &AtomicBool::new(false);
+            let request = Request { method: &Method::GET, path, headers, added: &[], body, cut };
             let answered = self.send(replica, request).await?;
             let status = answered.head.status;
             let body = Limited::new(answered.body, MOST_PAGE).collect().await;
@@ -220,7 +261,7 @@ impl Upstream {
         loop {
             let idle = self.of(replica, |lines| lines.next(Instant::now(), oldest))?;
             let mut line = idle.line;
-            let is_fresh = idle.since.elapsed() < KEEP;
+            let is_fresh = Instant::now() < idle.until;
             if is_fresh && poll_fn(|cx| Poll::Ready(line.is_silent(cx))).await {
                 return Some(line);
             }
@@ -293,14 +334,20 @@ impl Upstream {
         let connected = std::time::Instant::now();
         let head = line.ask(request, host).await?;
         let kept = PooledLine { line, upstream: self.clone(), replica: replica.clone() };
-        Ok(Answered { head, body: Flow(Source::Replica(kept)), connected })
+        Ok(Answered { head, body: Flow::of_replica(kept), connected })
     }
 
     /// Returns a connection to the pool.
     fn keep(&self, replica: &Arc<Dial>, line: Box<Line>) {
         assert!(line.is_reusable(), "a connection is pooled in the middle of an answer");
+        // It is closed a little before the replica does so.
+        let kept = line.rests().map_or(KEEP, |rests| rests.saturating_sub(EARLIER).min(KEEP_MOST));
+        if kept.is_zero() {
+            return;
+        }
         self.of(replica, |lines| {
-            lines.idle.push_back(Idle { line, since: Instant::now() });
+            let since = Instant::now();
+            lines.idle.push_back(Idle { line, since, until: since + kept });
             lines.back.notify_one();
         });
     }
@@ -311,81 +358,16 @@ async fn sweep(pool: Weak<Pool>) {
     loop {
         tokio::time::sleep(SWEEP).await;
         let Some(pool) = pool.upgrade() else { return };
-        let mut old = Vec::new();
+        let (mut old, now) = (VecDeque::new(), Instant::now());
         pool.lock().retain(|_, lines| {
-            let kept = lines.idle.iter().take_while(|i| i.since.elapsed() >= KEEP).count();
-            old.extend(lines.idle.drain(..kept));
-            !lines.idle.is_empty() || lines.opening > 0 || lines.talks(Instant::now())
-        });
-    }
-}
-
-/// A connection, and the pool to return it to after its answer.
-struct PooledLine {
-    line: Box<Line>,
-    upstream: Upstream,
-    replica: Arc<Dial>,
-}
-
-/// The rest of an answer. If dropped early, it closes the connection, which tells the engine that
-/// the client is gone; for a peer's answer it resets the stream.
-pub(crate) struct Flow(Source);
-
-enum Source {
-    Replica(PooledLine),
-    /// A peer's connection has a task of its own.
-    Peer(Incoming),
-    /// It ended, and its connection is in the pool or closed.
-    Over,
-}
-
-impl Flow {
-    /// The rest of a peer's answer.
-    pub(crate) fn of_peer(body: Incoming) -> Flow {
-        Flow(Source::Peer(body))
-    }
-
-    /// Gives the connection back after the last piece.
-    fn end(&mut self) {
-        if let Source::Replica(PooledLine { line, upstream, replica }) =
-            std::mem::replace(&mut self.0, Source::Over)
-            && line.is_reusable()
-        {
-            upstream.keep(&replica, line);
-        }
-    }
-}
-
-impl http_body::Body for Flow {
-    type Data = Bytes;
-    type Error = Broken;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
-        let kept = match &mut self.0 {
-            Source::Replica(kept) => kept,
-            Source::Peer(body) => {
-                return Pin::new(body).poll_frame(cx).map_err(Broken::from);
+            if lines.idle.iter().any(|idle| now >= idle.until) {
+                for idle in std::mem::take(&mut lines.idle) {
+                    let to = if now < idle.until { &mut lines.idle } else { &mut old };
+                    to.push_back(idle);
+                }
             }
-            Source::Over => return Poll::Ready(None),
-        };
-        let piece = ready!(kept.line.poll_piece(cx));
-        if kept.line.is_over() || piece.is_none() {
-            self.end();
-        }
-        Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
-    }
-
-    /// For a peer's answer, the last byte may arrive before the stream's end: a client that knows
-    /// the length will not poll for more.
-    fn is_end_stream(&self) -> bool {
-        match &self.0 {
-            Source::Replica(kept) => kept.line.is_over(),
-            Source::Peer(body) => body.is_end_stream() || body.size_hint().exact() == Some(0),
-            Source::Over => true,
-        }
+            !lines.idle.is_empty() || lines.opening > 0 || lines.talks(now)
+        });
     }
 }
 

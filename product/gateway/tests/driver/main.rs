@@ -28,6 +28,7 @@ mod forwards;
 mod front;
 mod h2;
 mod handed_back;
+mod health;
 mod hung;
 mod intervals;
 mod kept;

@@ -29,6 +29,8 @@ fn reloading(folder: &str) -> Vec<(&'static str, Value)> {
         ("breaker.failures", json!(7)),
         ("breaker.open", json!("2s")),
         ("breaker.open_max", json!("1m")),
+        ("breaker.share", json!(0.7)),
+        ("breaker.window", json!("20s")),
         ("cors.origins", json!(["https://app.example.org"])),
         ("cors.max_age", json!("20m")),
         ("credentials", json!({"lab": {"engine_key": "a-key-of-the-lab"}})),

@@ -302,3 +302,19 @@ async fn kept_connections_send_once() {
     let status = region.settled().await;
     assert_eq!((status.replicas[0].failed, status.replicas[1].failed), (1, 1));
 }
+
+// Defect closed-while-idle: a replica that resets a kept connection answers the request over a new one, and has not failed.
+#[tokio::test(start_paused = true)]
+async fn a_kept_connection_that_is_reset() {
+    let replica = Replica::start().await;
+    let region = region(&[&replica]).await;
+    for _ in 0..6 {
+        replica.then(Script::json(200, GOOD)).then(Script::default().reset());
+    }
+    for _ in 0..6 {
+        let answer = call(region.listen, chat("hi")).await;
+        assert_eq!((answer.status, answer.text()), (200, GOOD));
+    }
+    let status = region.settled().await;
+    assert_eq!((status.replicas[0].failed, status.requests.done), (0, 6));
+}

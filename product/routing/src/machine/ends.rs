@@ -51,6 +51,7 @@ impl Routing {
             self.blame_suspect(now, &active);
             let tokens = usage.map_or(0, |usage| usage.completion_tokens);
             self.traffic.learn_reply(&active.request, tokens);
+            self.traffic.answered(now, now.since(active.dispatched));
         }
         if retry && !matches!(outcome, Outcome::Done | Outcome::ClientError) {
             active.goes_on(now, extended);
@@ -90,23 +91,30 @@ impl Routing {
         // The prefill leg of a split request has counted its prompt.
         let (matched, began, split) = (active.matched, active.began, active.split);
         let spared = active.blamed || active.suspect.is_some();
+        let (sent, took) = (active.dispatched, now.since(active.dispatched));
+        let others = outcome.is_failure() && self.fleet.has_others(replica);
+        let usual = self.traffic.usual();
+        let prompt = active.request.prompt_tokens as f32;
         let learned = self.fleet.update(now, replica, |r| {
             let knew = r.speed.is_learned();
             match outcome {
-                Outcome::Done => r.succeeded(),
+                Outcome::Done => r.succeeded(now, sent),
                 Outcome::ClientError | Outcome::NotServed => r.breaker.neutral(),
                 Outcome::Full | Outcome::NoRoom => {
                     r.breaker.neutral();
                     r.refused(now);
                 }
-                Outcome::EngineError | Outcome::NoKv => r.breaker.neutral(),
+                Outcome::EngineError | Outcome::NoKv => r.breaker.unsure(now, sent),
                 Outcome::ReplicaError | Outcome::Died | Outcome::Unreached => {
                     r.totals.failed += 1;
                     match spared || r.state == State::Down {
                         true => r.breaker.neutral(),
-                        false => r.breaker.failure(now),
+                        false => r.breaker.failure(now, sent, others),
                     }
                 }
+            }
+            if outcome.is_failure() {
+                r.lingers(now, prompt, took, usual);
             }
             if let (Outcome::Done, Some(usage), Some(began)) = (outcome, usage, began) {
                 r.steps.answered(now, began, usage.completion_tokens);
@@ -123,8 +131,10 @@ impl Routing {
 
     /// Counts a failure against a replica once it is known to be the replica's own.
     pub(super) fn blame(&mut self, now: Time, replica: ReplicaId) {
+        let others = self.fleet.has_others(replica);
         self.fleet.update(now, replica, |r| {
-            r.breaker.failure(now);
+            // When it was sent is not kept. If it was the try of a half-open breaker, that has counted.
+            r.breaker.failure(now, Time::ZERO, others);
             r.totals.failed += 1;
         });
     }

@@ -83,7 +83,7 @@ impl Routing {
         let Some(fetch) = active.fetch else { return };
         self.fleet.update(now, fetch.from, |r| {
             r.prefilled(now, r.speed.ms_per_token() * f64::from(fetch.unmatched));
-            r.succeeded();
+            r.succeeded(now, active.dispatched);
         });
     }
 

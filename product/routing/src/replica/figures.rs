@@ -14,12 +14,15 @@ impl Replica {
         let plus = |n: u32| u32::try_from((i64::from(n) + i64::from(drift)).max(0)).unwrap_or(0);
         let reported_pending = self.load.pending.unwrap_or(0);
         let reports = self.load.pending.is_some();
+        let failed = self.failed.count(now);
         Row {
-            outstanding: plus(self.outstanding + self.legs.coming),
+            outstanding: plus(self.outstanding + self.legs.coming) + failed,
             pending: if reports { reported_pending + self.unreported() } else { self.overdue },
-            running: plus(self.outstanding - self.waiting + self.legs.fetching + self.legs.coming),
+            running: plus(self.outstanding - self.waiting + self.legs.fetching + self.legs.coming)
+                + failed,
+            failed,
             front_tokens: self.front_tokens,
-            outstanding_tokens: self.outstanding_tokens,
+            outstanding_tokens: self.outstanding_tokens + self.failed.tokens(now),
             kv_used: self.load.kv_used.unwrap_or(0.0),
             kv_free: self.kv_free(),
             utilisation: self.utilisation.get().unwrap_or(0.0) as f32,

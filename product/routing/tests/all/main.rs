@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 
 mod expressions;
+mod half_broken;
 mod legs;
 mod models;
 mod pairs;

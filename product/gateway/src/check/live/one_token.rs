@@ -1,5 +1,6 @@
 //! A request of one token, whose answer tells about the engine's flags and its clock.
 
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -78,7 +79,8 @@ pub(super) async fn send(
     let body = Parts::single(body);
     let whole = async {
         let (method, headers, body) = (&Method::POST, &headers, &body);
-        let request = Request { method, path, headers, added: &[], body };
+        let cut = &AtomicBool::new(false);
+        let request = Request { method, path, headers, added: &[], body, cut };
         let sent = upstream.send(&member.dial, request).await;
         let answered = sent.map_err(|error| error.message)?;
         let apart = apart(&answered.head.headers);

@@ -1,6 +1,8 @@
 //! The head of an answer (RFC 9112, sections 4 and 6.3): its fields, how its body is framed, and
 //! whether the connection can be used again.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Version, response};
@@ -8,6 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Ver
 use super::Broken;
 use super::body::Body;
 
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 /// Most fields of a head.
 const MOST_FIELDS: usize = 100;
 /// Most bytes of a head.
@@ -101,6 +104,14 @@ fn names(headers: &HeaderMap, word: &str) -> bool {
     let values = headers.get_all(CONNECTION).into_iter();
     let mut words = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
     words.any(|one| one.trim_ascii().eq_ignore_ascii_case(word.as_bytes()))
+}
+
+/// For how long the replica keeps an idle connection: `keep-alive: timeout=5`.
+pub(super) fn rests(headers: &HeaderMap) -> Option<Duration> {
+    let words = headers.get(KEEP_ALIVE)?.to_str().ok()?.split(',');
+    let mut members = words.filter_map(|word| word.split_once('='));
+    let (_, seconds) = members.find(|(name, _)| name.trim().eq_ignore_ascii_case("timeout"))?;
+    seconds.trim().trim_matches('"').parse().ok().map(Duration::from_secs)
 }
 
 fn reason(error: httparse::Error) -> &'static str {

@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::{Method, StatusCode, response};
@@ -35,12 +36,16 @@ pub(in crate::replicas) struct Line {
     ahead: Bytes,
     /// Whether the answer's head allows another request.
     keeps: bool,
+    /// How long the replica keeps the connection for one, if it says so.
+    rests: Option<Duration>,
 }
 
 /// Why a request brought no answer head.
 pub(in crate::replicas) struct Unanswered {
     /// No byte of the request was sent.
     pub(in crate::replicas) unsent: bool,
+    /// Some bytes of an answer arrived.
+    pub(in crate::replicas) began: bool,
     pub(in crate::replicas) error: Broken,
 }
 
@@ -50,6 +55,8 @@ struct Partial {
     bytes: Vec<u8>,
     /// How many of them have been read in vain.
     tried: usize,
+    /// Whether any came, also those of an interim answer.
+    began: bool,
 }
 
 /// The beginning of an answer: its head, and the part of its body that arrived in the same read.
@@ -63,7 +70,7 @@ struct Begun {
 impl Line {
     pub(in crate::replicas) fn new(socket: Socket) -> Line {
         let (sending, body) = (Sending::nothing(), Body::Length(0));
-        Line { socket, sending, body, ahead: Bytes::new(), keeps: true }
+        Line { socket, sending, body, ahead: Bytes::new(), keeps: true, rests: None }
     }
 
     /// Sends a request and waits for the head of its answer.
@@ -92,7 +99,7 @@ impl Line {
         if let Err(error) = self.poll_send(cx)
             && self.sending.is_unsent()
         {
-            return Poll::Ready(Err(Unanswered { unsent: true, error: error.into() }));
+            return Poll::Ready(Err(Unanswered { unsent: true, began: false, error: error.into() }));
         }
         loop {
             let head = ready!(read(&mut self.socket, cx, |bytes| partial.take(bytes, method)));
@@ -101,13 +108,14 @@ impl Line {
                 Ok(None) => continue,
                 Err(error) => error,
             };
-            return Poll::Ready(Err(Unanswered { unsent: false, error }));
+            return Poll::Ready(Err(Unanswered { unsent: false, began: partial.began, error }));
         }
     }
 
     fn begin(&mut self, begun: Begun) -> response::Parts {
         let Begun { parts, body, keeps, ahead } = begun;
         (self.body, self.keeps, self.ahead) = (body, keeps, ahead);
+        self.rests = head::rests(&parts.headers);
         parts
     }
 
@@ -147,6 +155,11 @@ impl Line {
     /// Whether another request can be sent after this answer.
     pub(in crate::replicas) fn is_reusable(&self) -> bool {
         self.is_over() && self.keeps && self.sending.is_done()
+    }
+
+    /// How long the replica keeps the connection after its last answer, if it says so.
+    pub(in crate::replicas) fn rests(&self) -> Option<Duration> {
+        self.rests
     }
 
     /// Whether nothing has arrived since the last answer: an unrequested answer would be taken for
@@ -203,6 +216,7 @@ fn decode(body: &mut Body, keeps: &mut bool, bytes: &[u8]) -> Bytes {
 impl Partial {
     /// Adds bytes to the head. Returns the beginning of the answer once its head is complete.
     fn take(&mut self, bytes: &[u8], method: &Method) -> Result<Option<Begun>, Broken> {
+        self.began = true;
         if !self.bytes.is_empty() {
             self.bytes.extend_from_slice(bytes);
             // A head that trickles in is not read again for each byte: its lines are, and so is what

@@ -2,6 +2,7 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
@@ -26,6 +27,8 @@ pub(crate) struct Request<'a> {
     /// Replace fields of the same name in `headers`.
     pub(crate) added: &'a [(HeaderName, HeaderValue)],
     pub(crate) body: &'a Parts,
+    /// Whether a connection has ended during it, here or at another replica.
+    pub(crate) cut: &'a AtomicBool,
 }
 
 /// The receiver of a request.

@@ -10,7 +10,7 @@ use crate::replicas::http1::{Broken, Unanswered};
 
 /// Why an exchange brought no answer head.
 pub(super) fn no_head(unanswered: Unanswered) -> AttemptError {
-    let Unanswered { unsent, error } = unanswered;
+    let Unanswered { unsent, error, .. } = unanswered;
     if let Broken::Malformed(reason) = error {
         let message = format!(
             "the answer is not HTTP ({reason}); write https:// in `url` if the port has TLS"

@@ -1,3 +1,7 @@
+mod ended;
+
+use std::sync::atomic::AtomicUsize;
+
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -98,7 +102,8 @@ async fn an_answer_from_afar_outlives_the_thread_that_asked() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let replica = dial(&format!("http://{address}"), Arc::default());
         let (headers, body) = (&HeaderMap::new(), &Parts::default());
-        let request = Request { method: &Method::GET, path: "/", headers, added: &[], body };
+        let cut = &AtomicBool::new(false);
+        let request = Request { method: &Method::GET, path: "/", headers, added: &[], body, cut };
         let answer = far.send(&replica, request);
         runtime.expect("a runtime").block_on(answer)
     });

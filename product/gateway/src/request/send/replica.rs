@@ -111,6 +111,7 @@ impl Attempts {
             headers: &call.headers,
             added: &headers,
             body: &body,
+            cut: &ticket.cut,
         };
         let sent = Instant::now();
         ticket.mark(Mark::Sent, Some(sent));

@@ -1,3 +1,5 @@
+use std::sync::atomic::AtomicBool;
+
 use http::HeaderMap;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -17,7 +19,8 @@ async fn pair() -> (Line, TcpStream) {
 
 async fn ask(line: &mut Line, body: &Parts) -> Result<response::Parts, Unanswered> {
     let headers = &HeaderMap::new();
-    let request = Request { method: &Method::POST, path: "/", headers, added: &[], body };
+    let cut = &AtomicBool::new(false);
+    let request = Request { method: &Method::POST, path: "/", headers, added: &[], body, cut };
     line.ask(request, Host { authority: "replica", key: None }).await
 }
 

@@ -8,6 +8,7 @@ fn parts(texts: &[&'static str]) -> Parts {
     Parts::new(texts.iter().map(|text| Bytes::from_static(text.as_bytes())).collect())
 }
 
+static CUT: AtomicBool = AtomicBool::new(false);
 const HOST: Host<'_> = Host { authority: "replica:8000", key: None };
 
 // Fields in `added` and the replica's key replace the client's, whichever it sent.
@@ -29,7 +30,7 @@ fn heads() {
     let added = [(TTFT_SLO, HeaderValue::from(12)), (REQUEST_ID, HeaderValue::from(3))];
     let key = HeaderValue::from_static("Bearer own");
     let (method, path, body) = (&Method::POST, "/v1/x?a=b", &parts(&["ab", "", "cde"]));
-    let request = Request { method, path, headers: &headers, added: &added, body };
+    let request = Request { method, path, headers: &headers, added: &added, body, cut: &CUT };
     let head = request.head(Host { key: Some(&key), ..HOST });
     let mut lines: Vec<_> = std::str::from_utf8(&head).expect("ASCII").split("\r\n").collect();
     assert_eq!(lines[..2], ["POST /v1/x?a=b HTTP/1.1", "host: replica:8000"]);
@@ -55,7 +56,7 @@ fn heads() {
 fn lengths() {
     let (headers, body) = (&HeaderMap::new(), &Parts::default());
     for (method, length) in [(Method::GET, false), (Method::HEAD, false), (Method::POST, true)] {
-        let request = Request { method: &method, path: "/", headers, added: &[], body };
+        let request = Request { method: &method, path: "/", headers, added: &[], body, cut: &CUT };
         let head = request.head(HOST);
         let text = std::str::from_utf8(&head).expect("ASCII");
         assert_eq!(text.contains("content-length: 0"), length, "{method}");
@@ -68,7 +69,7 @@ async fn any_pace() {
     let texts = ["one", "", "two", "three", "4", "5", "6", "7", "8", "9", "10"];
     for pace in [1, 2, 3, 7, 1000] {
         let (headers, body) = (&HeaderMap::new(), &parts(&texts));
-        let request = Request { method: &Method::POST, path: "/", headers, added: &[], body };
+        let request = Request { method: &Method::POST, path: "/", headers, added: &[], body, cut: &CUT };
         let expected = [&request.head(HOST)[..], texts.concat().as_bytes()].concat();
         let mut sending = Sending::new(request, HOST);
         assert!(sending.is_unsent() && sending.is_open());
@@ -90,7 +91,7 @@ async fn any_pace() {
 async fn a_closed_connection_gets_nothing() {
     let taken = Taken::default();
     let (headers, body) = (&HeaderMap::new(), &parts(&["body"]).noting(Some(taken.clone())));
-    let request = Request { method: &Method::POST, path: "/", headers, added: &[], body };
+    let request = Request { method: &Method::POST, path: "/", headers, added: &[], body, cut: &CUT };
     let mut sending = Sending::new(request, HOST);
     let (mut near, far) = tokio::io::duplex(64);
     drop(far);

@@ -10,6 +10,7 @@
 //! another prompt's by then.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -58,6 +59,7 @@ impl Attempts {
                 headers: &HeaderMap::new(),
                 added: &json,
                 body: &body,
+                cut: &AtomicBool::new(false),
             };
             let refused = upstream.send(&other.dial, request);
             match tokio::time::timeout(PATIENCE, refused).await {

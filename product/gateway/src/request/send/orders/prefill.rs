@@ -2,6 +2,7 @@
 
 use std::mem;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -74,6 +75,7 @@ pub(super) struct Ask {
     headers: HeaderMap,
     added: Added,
     body: Parts,
+    cut: AtomicBool,
     patience: Duration,
     tick: Duration,
 }
@@ -93,6 +95,7 @@ impl Attempts {
             headers: context.call.headers.clone(),
             added: self.headers(context, &added.headers, Part::Prefill, ticket),
             body: leg_body(payload, splices, &added, from),
+            cut: AtomicBool::new(ticket.cut.load(Ordering::Relaxed)),
             patience: context.settings.timeouts.first_byte.0,
             tick: TICK.min(context.settings.kv_fresh / TICKS),
         })
@@ -121,8 +124,8 @@ impl Ask {
     }
 
     async fn exchange(&self) -> Result<Bytes, Unfilled> {
-        let Ask { upstream, member, method, path, headers, added, body, .. } = self;
-        let request = Request { method, path, headers, added, body };
+        let Ask { upstream, member, method, path, headers, added, body, cut, .. } = self;
+        let request = Request { method, path, headers, added, body, cut };
         let Answered { head, body, .. } = upstream.send(&member.dial, request).await?;
         member.life.answered();
         let status = head.status;
