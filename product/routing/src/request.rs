@@ -51,6 +51,9 @@ pub struct Request {
     /// Whether a peer reports that it serves the model: then the lack of a replica here may be
     /// temporary.
     pub elsewhere: bool,
+    /// Whether a replica may come for its model although none serves it: the model is configured, or
+    /// was served a while ago. The request then waits for it.
+    pub awaited: bool,
 }
 
 impl Request {
@@ -78,6 +81,7 @@ impl Request {
             here: true,
             residence: Residence::default(),
             elsewhere: false,
+            awaited: false,
         }
     }
 }

@@ -199,6 +199,7 @@ impl World {
             pinned: None,
             streams: true,
             elsewhere: false,
+            awaited: false,
             splits: self.legs.has_pairs(),
             hops,
             peers: self.gateways[usize::from(gateway)].all_peers(),

@@ -53,6 +53,7 @@ pub(crate) fn question(
         residence: terms.residence.clone(),
         elsewhere: reach.elsewhere,
         splits: false,
+        awaited: false,
     }
 }
 
