@@ -3,7 +3,7 @@
 
 use super::policy::resolve;
 use super::{
-    AdmissionMode, Breaker, Gateway, Held, Keys, Limits, Probe, Resume, Span, Timeouts, VERSION,
+    AdmissionMode, Breaker, Gateway, Keys, Limits, Probe, Resume, Span, Timeouts, VERSION,
     credentials, models, oidc, record, sources, tenants, unknown_credentials,
 };
 use meridian_protocol::peer::label;
@@ -238,13 +238,6 @@ impl Limits {
     }
 }
 
-impl Held {
-    fn check(&self, check: &mut impl FnMut(bool, String)) {
-        above_zero("held.max_wait", self.max_wait, check);
-        at_least_one("held.look_ahead", self.look_ahead as usize, check);
-    }
-}
-
 impl Breaker {
     fn check(&self, check: &mut impl FnMut(bool, String)) {
         let Breaker { failures, share, window, open, open_max } = *self;
@@ -283,14 +276,14 @@ impl Resume {
     }
 }
 
-fn above_zero(name: &str, span: Span, check: &mut impl FnMut(bool, String)) {
+pub(super) fn above_zero(name: &str, span: Span, check: &mut impl FnMut(bool, String)) {
     check(
         !span.0.is_zero(),
         format!("{name}: 0 would end every request at once; use a time above 0"),
     );
 }
 
-fn at_least_one(name: &str, n: usize, check: &mut impl FnMut(bool, String)) {
+pub(super) fn at_least_one(name: &str, n: usize, check: &mut impl FnMut(bool, String)) {
     check(n > 0, format!("{name}: 0 would refuse every request; use 1 or more"));
 }
 

@@ -2,10 +2,10 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use meridian_routing::{BreakerConfig, HeldConfig, ProbeConfig};
+use meridian_routing::{BreakerConfig, ProbeConfig};
 
 use super::check::LEAST_HEADERS;
-use super::{Breaker, Held, Keys, Limits, Probe, Resume, Size, Span, Timeouts};
+use super::{Breaker, Keys, Limits, Probe, Resume, Size, Span, Timeouts};
 
 pub(super) fn region() -> String {
     "local".to_owned()
@@ -65,21 +65,6 @@ impl Default for Limits {
         assert!(limits.body <= limits.bodies, "by default one body fits into all together");
         assert!(limits.headers.bytes() >= LEAST_HEADERS, "the default is within its limit");
         limits
-    }
-}
-
-impl Default for Held {
-    fn default() -> Self {
-        let h = HeldConfig::default();
-        assert!(!h.max_wait.is_zero() && h.look_ahead > 0, "by default requests can be held");
-        Held {
-            max: h.max,
-            max_per_tenant: h.max_per_tenant,
-            max_wait: Span(h.max_wait),
-            look_ahead: h.look_ahead,
-            patience: Span(h.patience),
-            promise: Span(h.promise),
-        }
     }
 }
 

@@ -13,6 +13,7 @@ mod defaults;
 mod dns;
 mod etcd;
 pub mod file;
+mod held;
 mod keys;
 mod models;
 mod oidc;
@@ -38,7 +39,7 @@ mod yaml;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use meridian_routing::{Admission, BreakerConfig, Config, HeldConfig, ProbeConfig};
+use meridian_routing::{Admission, BreakerConfig, Config, ProbeConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +59,7 @@ pub use credentials::{Credentials, unknown_credentials};
 pub use dns::Dns;
 pub use etcd::{Etcd, EtcdTls};
 pub use file::{ConfigError, changed_sections, locate, read};
+pub use held::Held;
 pub use keys::{Key, keys};
 pub use models::{ModelLimits, ModelSettings, Models};
 pub use oidc::{Claims, Issuer, TokenAlgorithm, UnknownTenants, issuer_url};
@@ -336,26 +338,6 @@ pub struct Limits {
     pub replicas: u16,
 }
 
-/// The gateway's queue (`held`).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Held {
-    /// Most queued requests.
-    pub max: u32,
-    /// Most queued requests of one tenant.
-    pub max_per_tenant: u32,
-    /// Longest time in the queue.
-    pub max_wait: Span,
-    /// How many requests from the front of the queue are considered when capacity becomes free.
-    pub look_ahead: u32,
-    /// After this wait, the oldest request of the tenant that was served least goes before better
-    /// matches.
-    pub patience: Span,
-    /// After this wait, a request that fits on no replica is promised the next free capacity of a
-    /// full one.
-    pub promise: Span,
-}
-
 /// Resuming broken streams on another replica.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -438,14 +420,7 @@ impl Gateway {
             params,
             topology,
             peering: self.peers.as_ref().map(Peers::peering).unwrap_or_default(),
-            held: HeldConfig {
-                max: self.held.max,
-                max_per_tenant: self.held.max_per_tenant,
-                max_wait: self.held.max_wait.0,
-                look_ahead: self.held.look_ahead,
-                patience: self.held.patience.0,
-                promise: self.held.promise.0,
-            },
+            held: self.held.bounds(),
             attempts: self.attempts,
             breaker: BreakerConfig {
                 failures: self.breaker.failures,

@@ -2,7 +2,7 @@
 //!
 //! An alias is for clients alone: everything behind the gateway knows the model that engines serve.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -64,6 +64,20 @@ impl Gateway {
     #[must_use]
     pub fn served(&self, name: &str) -> Option<&str> {
         self.models.get(name)?.alias.as_deref()
+    }
+
+    /// The models that engines serve at times, by what this file says: those with settings, the
+    /// targets of aliases, fallbacks, and those of residency rules.
+    #[must_use]
+    pub fn expected_models(&self) -> BTreeSet<String> {
+        let mut expected = BTreeSet::new();
+        for (name, one) in &self.models {
+            expected.insert(one.alias.as_ref().unwrap_or(name).clone());
+            expected.extend(one.fallbacks.iter().cloned());
+        }
+        let ruled = self.residency.rules.iter().flat_map(|rule| &rule.models);
+        expected.extend(ruled.cloned());
+        expected
     }
 
     /// The aliases with their models.

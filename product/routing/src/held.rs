@@ -4,6 +4,9 @@
 //! goes before all lower ones; `class.rs` orders the requests within a class. The queue is bounded
 //! in total length, in length per tenant, and in waiting time. When it is full, a request of a
 //! higher class replaces the newest request of the lowest class.
+//!
+//! Requests whose model has no replica wait apart, in at most half of the queue: no free capacity
+//! releases them, and they do not stand in the way of others.
 
 mod class;
 #[cfg(test)]
@@ -53,11 +56,13 @@ pub(crate) struct Held {
     config: HeldConfig,
     /// One for each priority, in the order of [`Priority`].
     classes: [Class; 3],
+    /// Requests of all priorities whose model has no replica.
+    absent: Class,
 }
 
 impl Held {
     pub(crate) fn new(config: HeldConfig) -> Held {
-        let mut held = Held { config, classes: Default::default() };
+        let mut held = Held { config, classes: Default::default(), absent: Class::default() };
         held.configured(config);
         held
     }
@@ -71,7 +76,12 @@ impl Held {
     }
 
     pub(crate) fn len(&self) -> u32 {
-        self.classes.iter().map(Class::len).sum()
+        self.classes.iter().map(Class::len).sum::<u32>() + self.absent.len()
+    }
+
+    /// All requests, in the order of their arrival within each class.
+    pub(crate) fn all(&self, out: &mut Vec<RequestId>) {
+        out.extend(self.classes.iter().chain([&self.absent]).flat_map(Class::by_age));
     }
 
     /// The classes that hold a request, the highest first.
@@ -102,8 +112,7 @@ impl Held {
         request: &Request,
         since: Time,
     ) -> Result<Option<RequestId>, RejectWhy> {
-        let of_tenant: usize =
-            self.classes.iter().map(|class| class.of_tenant(request.tenant)).sum();
+        let of_tenant = self.of_tenant(request.tenant);
         let (max, share) = (self.config.max, self.config.max_per_tenant);
         let is_full = self.len() >= max;
         let is_share_full = of_tenant >= share as usize;
@@ -121,6 +130,39 @@ impl Held {
         Ok(displaced)
     }
 
+    /// Adds a request whose model has no replica. It displaces no other.
+    pub(crate) fn push_absent(&mut self, request: &Request, since: Time) -> Result<(), RejectWhy> {
+        let HeldConfig { max, max_per_tenant, .. } = self.config;
+        let most = max.div_ceil(2);
+        if self.of_tenant(request.tenant) >= max_per_tenant as usize {
+            return Err(RejectWhy::TenantHeldFull { limit: max_per_tenant });
+        }
+        if self.len() >= max || self.absent.len() >= most {
+            let limit = if self.len() >= max { max } else { most };
+            return Err(RejectWhy::HeldFull { limit });
+        }
+        self.absent.push(request, since);
+        Ok(())
+    }
+
+    /// Moves a request to those whose model has no replica, or back; false if it is there already.
+    pub(crate) fn place(&mut self, request: &Request, since: Time, is_absent: bool) -> bool {
+        let of_priority = &mut self.classes[request.priority as usize];
+        let (from, to) = match is_absent {
+            true => (of_priority, &mut self.absent),
+            false => (&mut self.absent, of_priority),
+        };
+        let moves = from.take(request.id, request.tenant, false);
+        if moves {
+            to.push(request, since);
+        }
+        moves
+    }
+
+    fn of_tenant(&self, tenant: u64) -> usize {
+        self.classes.iter().chain([&self.absent]).map(|class| class.of_tenant(tenant)).sum()
+    }
+
     /// Removes a request to dispatch it: its tokens count against its tenant.
     /// False if it is not held.
     pub(crate) fn release(&mut self, request: &Request) -> bool {
@@ -130,6 +172,7 @@ impl Held {
     /// Removes a request that will not be served. False if it is not held.
     pub(crate) fn remove(&mut self, request: &Request) -> bool {
         self.classes[request.priority as usize].take(request.id, request.tenant, false)
+            || self.absent.take(request.id, request.tenant, false)
     }
 
     /// The first requests of a class in serving order, at most `look_ahead`, written to `out`.
@@ -154,7 +197,8 @@ impl Held {
 
     /// When the oldest request will have waited long enough to be promised capacity.
     pub(crate) fn promise_due(&self) -> Option<Time> {
-        self.oldest().map(|(since, _)| since + self.config.promise)
+        let oldest = self.classes.iter().filter_map(Class::oldest).min();
+        oldest.map(|(since, _)| since + self.config.promise)
     }
 
     /// Whether a request that arrived at `since` has waited long enough to be promised capacity.
@@ -175,10 +219,10 @@ impl Held {
 
     /// Checks each class.
     pub(crate) fn check(&self) {
-        self.classes.iter().for_each(Class::check);
+        self.classes.iter().chain([&self.absent]).for_each(Class::check);
     }
 
     fn oldest(&self) -> Option<(Time, RequestId)> {
-        self.classes.iter().filter_map(Class::oldest).min()
+        self.classes.iter().chain([&self.absent]).filter_map(Class::oldest).min()
     }
 }

@@ -2,6 +2,7 @@
 //! joining and leaving, the life of a request, and the release of held requests: each changes the
 //! tables by what happened, or applies a choice of `decide.rs`.
 
+mod absent;
 mod configure;
 mod digest;
 mod dispatch;

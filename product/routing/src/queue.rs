@@ -66,6 +66,11 @@ impl WaitingQueue {
         self.held.fronts(now, out);
     }
 
+    /// All requests, in the order of their arrival within each class, written to `out`.
+    pub(crate) fn all(&self, out: &mut Vec<RequestId>) {
+        self.held.all(out);
+    }
+
     /// Of a class's requests that have waited past their patience, the one that goes first.
     pub(crate) fn impatient(&self, now: Time, priority: Priority) -> Option<RequestId> {
         self.held.impatient(now, priority)
@@ -130,6 +135,30 @@ impl WaitingQueue {
         self.search.look_by(self.held.may_wait_until(since, request.deadline).max(now));
         self.retick.get_or_insert(now + RETICK);
         Ok(displaced)
+    }
+
+    /// Adds a request whose model has no replica.
+    ///
+    /// # Errors
+    ///
+    /// When the queue, or the half of it that such requests may take, is full.
+    pub(crate) fn push_absent(
+        &mut self,
+        now: Time,
+        request: &Request,
+        since: Time,
+    ) -> Result<(), RejectWhy> {
+        self.held.push_absent(request, since)?;
+        self.retick.get_or_insert(now + CLOSED_RETICK);
+        Ok(())
+    }
+
+    /// Moves a request to those whose model has no replica, or back. The queue is then searched for
+    /// it.
+    pub(crate) fn place(&mut self, request: &Request, since: Time, is_absent: bool) {
+        if self.held.place(request, since, is_absent) && !is_absent {
+            self.search.look_by(Time::ZERO);
+        }
     }
 
     /// Removes a request to dispatch it: its tokens count against its tenant.

@@ -54,6 +54,9 @@ pub struct Request {
     /// Whether an engine's connection already broke while serving it, under another model or in
     /// another region: exactly one more engine gets it.
     pub died: bool,
+    /// Whether a replica may come for its model although none serves it: the model is configured, or
+    /// was served a while ago. The request then waits for it.
+    pub awaited: bool,
 }
 
 impl Request {
@@ -82,6 +85,7 @@ impl Request {
             residence: Residence::default(),
             elsewhere: false,
             died: false,
+            awaited: false,
         }
     }
 }

@@ -200,6 +200,7 @@ impl World {
             streams: true,
             elsewhere: false,
             died: false,
+            awaited: false,
             splits: self.legs.has_pairs(),
             hops,
             peers: self.gateways[usize::from(gateway)].all_peers(),

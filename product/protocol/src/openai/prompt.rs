@@ -8,11 +8,12 @@
 //! Inputs that engines treat as equal have equal fingerprints: a string and a list of one text
 //! part, escapes and the characters they stand for, JSON with and without white space in tools. Ids
 //! of tool calls and past reasoning are left out, since few chat templates print them. Images and
-//! files count as a hash of their bytes or URL. The engine's own template is not applied: the marks
-//! stand for it.
+//! files count as a hash of their bytes or URL, also in the outputs of tools. The engine's own
+//! template is not applied: the marks stand for it.
 
 mod content;
 mod items;
+mod media;
 mod reply;
 mod texts;
 
@@ -120,7 +121,7 @@ impl<S: Sink> Writer<S> {
         let Some(system) = body.get(name) else { return Ok(()) };
         begin(&mut self.fingerprint, b"system");
         self.param = name;
-        self.content(system, 0)?;
+        self.content(system)?;
         self.param = "messages";
         Ok(())
     }
@@ -149,7 +150,7 @@ impl<S: Sink> Writer<S> {
     pub(super) fn said(&mut self, message: &Message<'_>) -> Result<(), BadRequest> {
         let [_, content, calls, call] = *message;
         if let Some(content) = given(content) {
-            self.content(content, 0)?;
+            self.content(content)?;
         }
         if let Some(calls) = given(calls) {
             let param = self.param;

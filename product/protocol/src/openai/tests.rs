@@ -6,6 +6,7 @@ mod chunks;
 mod conversations;
 mod encodings;
 mod engine_fields;
+mod media;
 mod prefill;
 mod recorded;
 mod refusals;

@@ -155,18 +155,7 @@ pub(crate) struct TooDeep;
 /// Pushes a JSON value in one canonical form: no white space between tokens, strings decoded. The
 /// order of members stays, since engines print tools in the order received.
 pub(crate) fn compact(json: &[u8], max: usize, sink: &mut impl Sink) -> Result<(), TooDeep> {
-    walk(json, max, |piece| match piece {
-        Piece::Tokens(tokens) => {
-            for part in tokens.split(u8::is_ascii_whitespace).filter(|p| !p.is_empty()) {
-                sink.push(part);
-            }
-        }
-        Piece::Text(raw) => {
-            sink.push(QUOTE);
-            decode(raw, sink);
-            sink.push(QUOTE);
-        }
-    })
+    walk(json, max, |piece| piece.compact(sink))
 }
 
 /// Checks only the nesting of a value.
@@ -174,14 +163,34 @@ pub(crate) fn check_depth(json: &[u8], max: usize) -> Result<(), TooDeep> {
     if json.len() <= max { Ok(()) } else { walk(json, max, |_| ()) }
 }
 
-enum Piece<'a> {
+/// A piece of a JSON value.
+pub(crate) enum Piece<'a> {
     /// Between two strings: braces, commas, numbers, white space.
     Tokens(&'a [u8]),
     /// Inside a string.
     Text(&'a [u8]),
 }
 
-fn walk<'a>(json: &'a [u8], max: usize, mut f: impl FnMut(Piece<'a>)) -> Result<(), TooDeep> {
+impl Piece<'_> {
+    /// Pushes it in the canonical form of [`compact`].
+    pub(crate) fn compact(&self, sink: &mut impl Sink) {
+        match self {
+            Piece::Tokens(tokens) => {
+                for part in tokens.split(u8::is_ascii_whitespace).filter(|p| !p.is_empty()) {
+                    sink.push(part);
+                }
+            }
+            Piece::Text(raw) => {
+                sink.push(QUOTE);
+                decode(raw, sink);
+                sink.push(QUOTE);
+            }
+        }
+    }
+}
+
+/// Hands the pieces of a value to `f`, in order.
+pub(crate) fn walk<'a>(json: &'a [u8], max: usize, mut f: impl FnMut(Piece<'a>)) -> Result<(), TooDeep> {
     let (mut at, mut depth) = (0, 0usize);
     loop {
         let rest = &json[at..];

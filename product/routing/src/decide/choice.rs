@@ -61,7 +61,8 @@ impl Choice {
 /// Handles a request that no replica can serve now. Residency rules leave a request few candidates,
 /// so a passing fault may leave it none: a briefly lost peer, a replica that is down or drains, a
 /// failed attempt. The request then waits as it would for capacity. It is refused as `NotPermitted`
-/// only if its rules permit no place that the configuration or the registry knows.
+/// only if its rules permit no place that the configuration or the registry knows. The same holds for
+/// a request whose model has no replica now, if one may come.
 pub(super) fn refusal(active: &Active, why: RejectWhy) -> Choice {
     use RejectWhy::{NoReplica, NotPermitted, PinnedGone, UnknownModel};
     let Active { request, permitted, .. } = active;
@@ -70,11 +71,12 @@ pub(super) fn refusal(active: &Active, why: RejectWhy) -> Choice {
         let is_forbidden = request.peers == 0;
         return Choice::Refuse(if is_forbidden { NotPermitted } else { PinnedGone });
     }
-    let waits = active.is_restricted() && request.pinned.is_none() && request.hops == 0;
+    let may_come = active.is_restricted() || request.awaited;
+    let waits = may_come && request.pinned.is_none() && request.hops == 0;
     match why {
         _ if !waits || !nothing => Choice::Refuse(why),
         _ if !permitted.somewhere => Choice::Refuse(NotPermitted),
-        UnknownModel if request.peers == 0 => Choice::Refuse(why),
+        UnknownModel if request.peers == 0 && !request.awaited => Choice::Refuse(why),
         _ => Choice::Hold,
     }
 }

@@ -48,6 +48,10 @@ impl Class {
         self.tenants.values().flat_map(|t| t.queue.iter())
     }
 
+    pub(super) fn by_age(&self) -> impl Iterator<Item = RequestId> + '_ {
+        self.ages.keys().map(|(_, id)| *id)
+    }
+
     pub(super) fn oldest(&self) -> Option<(Time, RequestId)> {
         self.ages.first_key_value().map(|(age, _)| *age)
     }

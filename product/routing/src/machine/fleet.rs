@@ -87,6 +87,7 @@ impl Routing {
 
     pub(super) fn replicas_changed(&mut self) {
         self.fleet.list_models();
+        self.sort_queue();
         for rule in both(&mut self.rule, &mut self.shadow) {
             rule.report(PolicyEvent::Replicas(self.fleet.replicas()));
         }

@@ -48,7 +48,11 @@ impl Routing {
         let (id, request) = (active.request.id, &active.request);
         assert!(!active.is_away(), "{id} is queued or sent, and not both");
         let model = request.model;
-        match self.queue.push(now, request, active.arrived) {
+        let pushed = match self.is_absent(request) {
+            true => self.queue.push_absent(now, request, active.arrived).map(|()| None),
+            false => self.queue.push(now, request, active.arrived),
+        };
+        match pushed {
             Ok(displaced) => {
                 if let Some(active) = displaced.and_then(|id| self.actives.take(id)) {
                     self.refuse(now, &active, RejectWhy::Displaced);
@@ -82,6 +86,8 @@ impl Routing {
         replica: Option<ReplicaId>,
         outcome: Outcome,
     ) {
+        // A replica served its model until now, so another one may come.
+        active.request.awaited |= outcome != Outcome::NotServed;
         if matches!(outcome, Outcome::Full | Outcome::NoRoom) {
             assert!(active.attempt > 0, "a refused attempt was counted");
             active.attempt -= 1;

@@ -148,10 +148,8 @@ fn request(t: &TestCase) -> Request {
         priority: arg::<String>(t, "priority")
             .map_or(Priority::Normal, |word| Priority::of(&word).expect("is a priority")),
         key: arg(t, "key").unwrap_or(0),
-        head: 0,
         blocks,
         prompt_tokens: prompt,
-        block_tokens: 16.0,
         max_tokens: arg(t, "max_tokens"),
         deadline: ms(t, "deadline"),
         pinned: arg(t, "pinned").map(ReplicaId),
@@ -163,6 +161,8 @@ fn request(t: &TestCase) -> Request {
         residence: peers::residence(arg(t, "places")),
         elsewhere: t.args.contains_key("elsewhere"),
         died: t.args.contains_key("died"),
+        awaited: t.args.contains_key("awaited"),
+        ..Request::plain(RequestId(0), ModelId(0))
     }
 }
 

@@ -54,6 +54,7 @@ pub(crate) fn question(
         elsewhere: reach.elsewhere,
         splits: false,
         died: sender.died,
+        awaited: false,
     }
 }
 

@@ -1,43 +1,46 @@
-//! Message contents: text, parts, tool calls, and the hashes that stand for images and files.
+//! Message contents: text, parts, the outputs of tools, and tool calls.
 
-use meridian_base::{Fingerprinter, keyed, mix};
 use serde_json::value::RawValue;
 
-use super::{ARGUMENTS, CALL, MEDIA, Writer};
+use super::{ARGUMENTS, CALL, Writer};
 use crate::openai::bad::{BadRequest, MAX_DEPTH};
 use crate::openai::raw::{Object, elements, given, kind, string};
 use crate::openai::text::{Sink, compact, decode};
 
-const PART: [&str; 5] = ["type", "text", "refusal", "content", "name"];
-const MEDIA_FIELDS: [&str; 11] = [
-    "image_url",
-    "source",
-    "file",
-    "file_id",
-    "file_data",
-    "file_url",
-    "input_audio",
-    "audio_url",
-    "video_url",
-    "input",
-    "url",
-];
+const PART: [&str; 6] = ["type", "text", "refusal", "content", "name", "input"];
+const DOCUMENT: [&str; 1] = ["source"];
+const SOURCE: [&str; 3] = ["type", "data", "content"];
 const CALL_FIELDS: [&str; 3] = ["function", "name", "arguments"];
 
+/// Levels of parts inside parts: deeper ones are read as JSON of an unknown form.
+const MAX_DEEP: usize = 4;
+
 impl<S: Sink> Writer<S> {
-    /// A content: a string, or a list of parts.
-    pub(super) fn content(&mut self, content: &RawValue, depth: usize) -> Result<(), BadRequest> {
-        if let Some(text) = string(content) {
-            self.text(text);
-            return Ok(());
-        }
-        if kind(content) != "an array" || depth > 2 {
-            let what =
-                format!("a content is {}: send a string or an array of parts", kind(content));
-            return Err(BadRequest::inside(self.param, what));
-        }
+    /// A content: a string, a list of parts, or one part.
+    pub(super) fn content(&mut self, content: &RawValue) -> Result<(), BadRequest> {
         let param = self.param;
-        elements(content, param, |part| self.part(part, depth))
+        match kind(content) {
+            "a string" | "an object" => self.part(content, 0),
+            "an array" => elements(content, param, |part| self.part(part, 1)),
+            found => {
+                let what = format!("a content is {found}: send a string or an array of parts");
+                Err(BadRequest::inside(param, what))
+            }
+        }
+    }
+
+    /// The output of a tool: what a content may be, or any other JSON.
+    pub(super) fn output(&mut self, output: &RawValue, depth: usize) -> Result<(), BadRequest> {
+        let param = self.param;
+        match kind(output) {
+            "a string" => self.part(output, depth),
+            "an object" if depth < MAX_DEEP => self.part(output, depth),
+            "an array" if depth < MAX_DEEP => elements(output, param, |part| match kind(part) {
+                "a string" | "an object" => self.part(part, depth + 1),
+                _ => self.unknown(part),
+            }),
+            _ => self.unknown(output),
+        }
     }
 
     pub(super) fn part(&mut self, part: &RawValue, depth: usize) -> Result<(), BadRequest> {
@@ -45,21 +48,46 @@ impl<S: Sink> Writer<S> {
             self.text(text);
             return Ok(());
         }
-        let [kind, text, refusal, content, name] = Object::open(&PART, self.param, part)?;
-        match kind.and_then(string).unwrap_or_default() {
+        let [form, text, refusal, content, name, input] = Object::open(&PART, self.param, part)?;
+        let form = form.and_then(string).unwrap_or_default();
+        match form {
             b"thinking" | b"redacted_thinking" | b"reasoning" => return Ok(()),
-            b"tool_use" => return self.tool_use(part, name),
-            b"tool_result" => {
+            b"tool_use" | b"server_tool_use" | b"mcp_tool_use" => return self.called(name, input),
+            b"document" => return self.document(part, depth),
+            b"search_result" | b"web_fetch_result" | b"message" if content.is_some() => {
+                return given(content).map_or(Ok(()), |c| self.output(c, depth + 1));
+            }
+            form if form.ends_with(b"tool_result") => {
                 self.fingerprint.push(CALL);
-                return given(content).map_or(Ok(()), |c| self.content(c, depth + 1));
+                return given(content).map_or(Ok(()), |c| self.output(c, depth + 1));
             }
             _ => {}
         }
-        match given(text).or(given(refusal)).and_then(string) {
-            Some(text) => self.text(text),
-            None => return self.media(part),
+        let said = given(text).or(given(refusal)).and_then(string);
+        if let Some(text) = said {
+            self.text(text);
         }
-        Ok(())
+        match self.media(part)? {
+            false if said.is_none() => self.unknown(part),
+            _ => Ok(()),
+        }
+    }
+
+    /// A document is a file, unless its source is text or a list of parts.
+    fn document(&mut self, part: &RawValue, depth: usize) -> Result<(), BadRequest> {
+        let [source] = Object::open(&DOCUMENT, self.param, part)?;
+        let Some(source) = source.filter(|source| kind(source) == "an object") else {
+            return self.unknown(part);
+        };
+        let [form, data, content] = Object::open(&SOURCE, self.param, source)?;
+        match (form.and_then(string), data.and_then(string), given(content)) {
+            (Some(b"text"), Some(text), _) => {
+                self.text(text);
+                Ok(())
+            }
+            (Some(b"content"), _, Some(content)) => self.output(content, depth + 1),
+            _ => self.media(part).map(|_| ()),
+        }
     }
 
     pub(super) fn text(&mut self, text: &[u8]) {
@@ -82,15 +110,6 @@ impl<S: Sink> Writer<S> {
             }
             None => self.called(name, arguments),
         }
-    }
-
-    pub(super) fn tool_use(
-        &mut self,
-        part: &RawValue,
-        name: Option<&RawValue>,
-    ) -> Result<(), BadRequest> {
-        let slots = Object::open(&MEDIA_FIELDS, self.param, part)?;
-        self.called(name, slots[9])
     }
 
     /// One call: the function's name and its arguments, as text or as JSON.
@@ -116,22 +135,6 @@ impl<S: Sink> Writer<S> {
         }
     }
 
-    pub(super) fn media(&mut self, part: &RawValue) -> Result<(), BadRequest> {
-        let slots = Object::open(&MEDIA_FIELDS, self.param, part)?;
-        let mut hash = Hash::new(self.seed);
-        let mut known = false;
-        for value in slots.into_iter().flatten() {
-            known = true;
-            hash.value(value, self.param)?;
-        }
-        if !known {
-            hash.value(part, self.param)?;
-        }
-        self.fingerprint.push(MEDIA);
-        self.fingerprint.push(&hash.finish().to_le_bytes());
-        Ok(())
-    }
-
     pub(super) fn compacted(
         &mut self,
         value: &RawValue,
@@ -139,28 +142,5 @@ impl<S: Sink> Writer<S> {
     ) -> Result<(), BadRequest> {
         let json = value.get().as_bytes();
         compact(json, MAX_DEPTH, &mut self.fingerprint).map_err(|_| BadRequest::deep(Some(param)))
-    }
-}
-
-/// A hash of values of any length: a fingerprint with a padded last block, so that every byte
-/// counts.
-struct Hash(Fingerprinter);
-
-impl Hash {
-    const BLOCK: usize = 1024;
-
-    fn new(seed: u64) -> Hash {
-        Hash(Fingerprinter::new(seed, keyed(seed, b"media"), Hash::BLOCK))
-    }
-
-    fn value(&mut self, value: &RawValue, param: &'static str) -> Result<(), BadRequest> {
-        let json = value.get().as_bytes();
-        compact(json, MAX_DEPTH, &mut self.0).map_err(|_| BadRequest::deep(Some(param)))
-    }
-
-    fn finish(mut self) -> u64 {
-        let bytes = self.0.bytes();
-        self.0.push(&[0; Hash::BLOCK]);
-        mix(self.0.blocks().last().copied().unwrap_or_default(), bytes)
     }
 }

@@ -11,7 +11,7 @@ use crate::openai::body::Body;
 use crate::openai::raw::{Object, elements, given, kind, string};
 use crate::openai::text::Sink;
 
-const ITEM: [&str; 6] = ["type", "role", "content", "name", "arguments", "output"];
+const ITEM: [&str; 7] = ["type", "role", "content", "name", "arguments", "output", "input"];
 
 impl<S: Sink> Writer<S> {
     /// The input of `/v1/responses`: a string, or a list of items.
@@ -41,15 +41,20 @@ impl<S: Sink> Writer<S> {
         item: &RawValue,
         in_assistant: &mut bool,
     ) -> Result<(), BadRequest> {
-        let [form, role, content, name, arguments, output] = Object::open(&ITEM, self.param, item)?;
+        let [form, role, content, name, arguments, output, input] =
+            Object::open(&ITEM, self.param, item)?;
         match (form.and_then(string).unwrap_or_default(), role) {
             (b"reasoning", _) => return Ok(()),
-            (b"function_call", _) => {
+            (b"function_call" | b"custom_tool_call" | b"mcp_call", _) => {
                 if !*in_assistant {
                     begin(&mut self.fingerprint, b"assistant");
                 }
                 *in_assistant = true;
-                return self.called(name, arguments);
+                self.called(name, given(arguments).or(given(input)))?;
+                // The call of a server's tool and its output are one item.
+                if given(output).is_none() {
+                    return Ok(());
+                }
             }
             (_, Some(role)) => {
                 let more = *in_assistant && string(role) == Some(b"assistant");
@@ -57,7 +62,7 @@ impl<S: Sink> Writer<S> {
                 if !more {
                     self.role(Some(role))?;
                 }
-                return given(content).map_or(Ok(()), |c| self.content(c, 0));
+                return given(content).map_or(Ok(()), |c| self.content(c));
             }
             _ => {}
         }
@@ -65,9 +70,8 @@ impl<S: Sink> Writer<S> {
         self.in_user = false;
         begin(&mut self.fingerprint, b"tool");
         match given(output) {
-            Some(output) if string(output).is_some() => self.content(output, 0),
-            Some(output) => self.compacted(output, self.param),
-            None => self.media(item),
+            Some(output) => self.output(output, 0),
+            None => self.part(item, 0),
         }
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn answer_reply(endpoint: Endpoint, json: &str) -> Option<Vec<u8>> {
             let mut in_assistant = true;
             elements(output?, "output", |item| writer.item(item, &mut in_assistant)).ok()?;
         }
-        Endpoint::Messages => writer.content(content?, 0).ok()?,
+        Endpoint::Messages => writer.content(content?).ok()?,
         _ => return None,
     }
     Some(writer.fingerprint)
