@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::KeyHash;
 use super::tls::named;
+use super::twice::twice;
 
 /// Limits on the number of names of an admin port and on their length.
 const MOST_HOSTS: usize = 64;
@@ -78,6 +79,7 @@ impl AdminAccess {
             self.tokens.iter().all(|token| token.0.is_some()),
             "admin_access.tokens: one is not the hash of a token; copy the hash that `meridian tenant-key` prints, sha256: and 64 hex digits".to_owned(),
         );
+        twice("admin_access.tokens", &self.tokens, check);
         if let Some(tls) = &self.tls {
             let mut files = vec![("certificate", &tls.certificate), ("key", &tls.key)];
             files.extend(tls.ca.iter().map(|ca| ("ca", ca)));
@@ -94,6 +96,7 @@ pub(super) fn check_hosts(at: &str, hosts: &[String], check: &mut impl FnMut(boo
         hosts.len() <= MOST_HOSTS,
         format!("{at}: {} names; use at most {MOST_HOSTS}", hosts.len()),
     );
+    twice(at, hosts, check);
     for (i, host) in hosts.iter().enumerate() {
         let authority = host.parse::<http::uri::Authority>();
         let fits = host.len() <= MOST_NAME

@@ -1,15 +1,19 @@
 //! Checks a gateway's configuration, one function for each section. Sections with a file of their
 //! own are checked there.
 
+use super::admission::admission_problem;
 use super::policy::resolve;
 use super::{
-    AdmissionMode, Breaker, Gateway, Keys, Limits, Probe, Resume, Span, Timeouts, VERSION,
+    Breaker, Gateway, Keys, Limits, Probe, Resume, Span, Timeouts, VERSION,
     credentials, models, oidc, record, sources, tenants, unknown_credentials,
 };
+use super::twice::{exact, twice};
 use meridian_protocol::peer::label;
 
 /// Most decisions that can be kept; each takes some hundred bytes.
 const MOST_EXPLAINED: usize = 1_000_000;
+/// Most attempts of a request: a body that ends engines would end as many.
+const MOST_ATTEMPTS: u32 = 100;
 /// Most serving threads: more than any machine has cores.
 const MOST_THREADS: usize = 1024;
 /// The shortest lease of KV: half of it has to be enough to connect and to send a request.
@@ -58,16 +62,17 @@ impl Gateway {
         if let Err(error) = label("region", &self.region) {
             check(false, error.to_string());
         }
-        let same = self.listen == self.admin && self.listen.port() != 0;
-        check(!same, format!("admin: {} is the address of `listen`; use another port", self.admin));
+        self.check_ports(check);
     }
 
     fn check_paths(&self, check: &mut impl FnMut(bool, String)) {
+        twice("paths", &self.paths, check);
         for (i, path) in self.paths.iter().enumerate() {
             check(
                 path.starts_with('/'),
                 format!("paths[{i}]: `{path}` is not a path; start it with /"),
             );
+            exact(&format!("paths[{i}]"), path, check);
             check(
                 !path.starts_with('/') || is_path(path),
                 format!(
@@ -79,12 +84,8 @@ impl Gateway {
 
     fn check_secrets(&self, check: &mut impl FnMut(bool, String)) {
         check(
-            self.secret.as_deref() != Some(""),
-            "secret: is empty; use a long random text, or remove the line".to_owned(),
-        );
-        check(
-            self.engine_key.as_deref().is_none_or(credentials::is_sendable),
-            "engine_key: is empty or has spaces; use printable characters without spaces"
+            self.engine_key.as_ref().is_none_or(|key| credentials::is_sendable(key.expose())),
+            "engine_key: has spaces or special characters; use printable characters without spaces"
                 .to_owned(),
         );
         credentials::check_all(&self.credentials, check);
@@ -93,7 +94,12 @@ impl Gateway {
 
     /// The numbers that belong to no section.
     fn check_numbers(&self, check: &mut impl FnMut(bool, String)) {
-        check(self.attempts >= 1, "attempts: 0 would send no request; use 1 or more".to_owned());
+        let attempts = self.attempts;
+        check(attempts >= 1, "attempts: 0 would send no request; use 1 or more".to_owned());
+        check(
+            attempts <= MOST_ATTEMPTS,
+            format!("attempts: {attempts} is too large; use at most {MOST_ATTEMPTS}"),
+        );
         check(
             self.ms_per_token > 0.0 && self.ms_per_token.is_finite(),
             format!(
@@ -166,10 +172,59 @@ impl Gateway {
         }
         sources::check_all(&self.discovery, check);
         models::check(&self.models, check);
+        self.check_models_beside(check);
         tenants::check(&self.tenants, check);
+        self.check_keys(check);
         oidc::check(&self.oidc, &self.tenants, check);
         self.residency.check(&self.tenants, check);
         self.check_rules_of_aliases(check);
+    }
+
+    /// Keys beside other sections.
+    fn check_keys(&self, check: &mut impl FnMut(bool, String)) {
+        let has_keys = self.tenants.iter().any(|tenant| !tenant.keys.is_empty());
+        // Tenants may be there for the rules of requests that come from elsewhere.
+        let comes = !self.oidc.is_empty() || self.peers.is_some() || self.control.is_some();
+        check(
+            self.tenants.is_empty() || has_keys || comes,
+            "tenants: none has keys, so every client gets a 401; add hashes that `meridian tenant-key` prints, or remove `tenants`"
+                .to_owned(),
+        );
+        for (i, token) in self.admin_access.tokens.iter().enumerate() {
+            let tenant = self.tenants.iter().find(|tenant| tenant.keys.contains(token));
+            check(
+                tenant.is_none(),
+                format!(
+                    "admin_access.tokens[{i}]: is also a key of the tenant {}, whose clients could control the gateway; make another token",
+                    tenant.map_or("", |tenant| &tenant.name)
+                ),
+            );
+        }
+    }
+
+    /// Models beside other sections.
+    fn check_models_beside(&self, check: &mut impl FnMut(bool, String)) {
+        for (name, model) in &self.models {
+            let Some(after) = model.fallback_after else { continue };
+            check(
+                after < self.timeouts.first_byte,
+                format!(
+                    "models.{name}.fallback_after: is not shorter than timeouts.first_byte, which ends a request first; use a shorter time"
+                ),
+            );
+        }
+        for (i, replica) in self.replicas.iter().enumerate() {
+            for (n, name) in replica.models.iter().enumerate() {
+                let target = self.models.get(name).and_then(|model| model.alias.as_deref());
+                check(
+                    target.is_none(),
+                    format!(
+                        "replicas[{i}].models[{n}]: requests for `{name}` go to `{}`, of which it is an alias in `models`; remove one of the two",
+                        target.unwrap_or_default()
+                    ),
+                );
+            }
+        }
     }
 
     /// Rules see the model that engines serve, so a rule for an alias would match nothing.
@@ -191,6 +246,8 @@ impl Gateway {
 
 impl Keys {
     fn check(&self, check: &mut impl FnMut(bool, String)) {
+        let lower: Vec<String> = self.headers.iter().map(|name| name.to_lowercase()).collect();
+        twice("keys.headers", &lower, check);
         let listed = self.headers.iter().enumerate();
         let listed = listed.map(|(i, name)| (format!("headers[{i}]"), name));
         let tenant = Some(&self.tenant_header).filter(|name| !name.is_empty());
@@ -229,6 +286,13 @@ impl Limits {
         at_least_one("limits.bodies", bodies.bytes(), check);
         at_least_one("limits.replicas", usize::from(replicas), check);
         check(
+            body <= bodies,
+            format!(
+                "limits.bodies: {} bytes is less than limits.body, so a body of that size would never be taken; use as much or more",
+                bodies.0
+            ),
+        );
+        check(
             headers.bytes() >= LEAST_HEADERS,
             format!(
                 "limits.headers: {} bytes is too small for usual requests; use 8KiB or more",
@@ -263,6 +327,11 @@ impl Probe {
         above_zero("probe.idle", idle, check);
         above_zero("probe.stale", stale, check);
         at_least_one("probe.down_after", down_after as usize, check);
+        check(
+            stale >= busy,
+            "probe.stale: is shorter than probe.busy, so every report would be too old; use a longer time"
+                .to_owned(),
+        );
     }
 }
 
@@ -291,10 +360,4 @@ pub(super) fn at_least_one(name: &str, n: usize, check: &mut impl FnMut(bool, St
 fn is_path(path: &str) -> bool {
     let parsed: Option<http::uri::PathAndQuery> = path.parse().ok();
     parsed.is_some_and(|parsed| parsed.as_str() == path && parsed.query().is_none())
-}
-
-/// The problem of an admission mode, if it has one.
-pub(super) fn admission_problem(mode: AdmissionMode) -> Option<String> {
-    let problem = "admission.outstanding: 0 would admit no request; use 1 or more";
-    (mode == AdmissionMode::Outstanding(0)).then(|| problem.to_owned())
 }

@@ -7,8 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::admin_access::check_hosts;
+use super::ports::conflict;
 use super::{
-    ConfigError, ControlUrls, Dns, Etcd, Format, MutualTls, Route53, Span, VERSION, file,
+    ConfigError, ControlUrls, Dns, Etcd, Format, MutualTls, Route53, Secret, Span, VERSION, file,
     public_problems,
 };
 use meridian_protocol::peer::label;
@@ -39,8 +40,12 @@ pub struct Control {
     pub admin_hosts: Vec<String>,
     /// Token that every request but health checks needs, as `Authorization: Bearer ...`. With `tls`,
     /// parties of the fleet read without it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub token: Option<String>,
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "super::secret::given"
+    )]
+    pub token: Option<Secret>,
     /// Mutual TLS: both sides show a certificate of the fleet. Plain HTTP if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<MutualTls>,
@@ -66,8 +71,12 @@ pub struct Registry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The control plane's token, if it has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub token: Option<String>,
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "super::secret::given"
+    )]
+    pub token: Option<Secret>,
     /// Client certificates for https; those of `peers` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<MutualTls>,
@@ -143,15 +152,13 @@ impl Control {
         file::read(yaml, Format::Control, problems)
     }
 
-    /// The whole effective configuration with defaults written out, without its secrets.
+    /// The whole effective configuration with defaults written out, without the values of
+    /// secrets.
     ///
     /// # Errors
     /// Never for a configuration that was read; otherwise the serializer's own error.
     pub fn print(&self) -> Result<String, ConfigError> {
-        let token = self.token.as_ref().map(|_| "(set)".to_owned());
-        let etcd = self.etcd.as_ref().map(Etcd::shown);
-        let shown = Control { token, etcd, ..self.clone() };
-        file::print(&shown)
+        file::print(self)
     }
 
     /// Every problem of the configuration.
@@ -184,9 +191,15 @@ impl Control {
         if let Some(tls) = &self.tls {
             tls.check("tls", &mut check);
         }
-        check_token("token", self.token.as_deref(), &mut check);
+        check_token("token", self.token.as_ref(), &mut check);
         if let Some(dns) = &self.dns {
             dns.check(&mut check);
+            for (i, listen) in dns.listen.iter().enumerate() {
+                check(
+                    !conflict(*listen, self.admin),
+                    format!("dns.listen[{i}]: {listen} is the address of `admin`; use another port"),
+                );
+            }
         }
         if let Some(route53) = &self.route53 {
             route53.check(&mut check);
@@ -228,7 +241,7 @@ impl Registry {
         if let Some(Err(error)) = self.name.as_ref().map(|name| label("name", name)) {
             check(false, format!("control.{error}"));
         }
-        check_token("control.token", self.token.as_deref(), check);
+        check_token("control.token", self.token.as_ref(), check);
         check(
             !self.url.is_https() || self.tls.is_some() || has_peers,
             "control.tls: is missing, and control.url is https; add the client certificates here, or under peers"
@@ -262,10 +275,10 @@ impl Registry {
 }
 
 /// A token is sent in a header. Errors never show it.
-fn check_token(field: &str, token: Option<&str>, check: &mut impl FnMut(bool, String)) {
+fn check_token(field: &str, token: Option<&Secret>, check: &mut impl FnMut(bool, String)) {
     let fits = |t: &str| (16..=512).contains(&t.len()) && t.bytes().all(|b| b.is_ascii_graphic());
     check(
-        token.is_none_or(fits),
+        token.is_none_or(|token| fits(token.expose())),
         format!(
             "{field}: does not have the form of a token; use 16 to 512 printable characters without spaces"
         ),

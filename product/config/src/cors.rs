@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Span;
+use super::twice::twice;
 
 /// Which web pages may use the gateway.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -38,6 +39,7 @@ impl Cors {
             "cors.origins: `*` allows every page, so the other origins have no effect; use `*` alone, or remove it"
                 .to_owned(),
         );
+        twice("cors.origins", &self.origins, check);
         for (i, origin) in self.origins.iter().enumerate().filter(|(_, origin)| *origin != "*") {
             if let Err(wrong) = is_origin(origin) {
                 check(

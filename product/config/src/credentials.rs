@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Secret;
 use super::tls::named;
 use meridian_protocol::peer::label;
 
@@ -29,8 +30,12 @@ pub struct Credentials {
     pub key: Option<PathBuf>,
     /// API key that the gateway sends as `Authorization: Bearer ...`; the gateway's `engine_key` if
     /// absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub engine_key: Option<String>,
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "super::secret::given"
+    )]
+    pub engine_key: Option<Secret>,
 }
 
 impl Credentials {
@@ -60,9 +65,9 @@ impl Credentials {
             );
         }
         check(
-            engine_key.as_deref().is_none_or(is_sendable),
+            engine_key.as_ref().is_none_or(|key| is_sendable(key.expose())),
             format!(
-                "{at}.engine_key: is empty or has spaces; use printable characters without spaces"
+                "{at}.engine_key: has spaces or special characters; use printable characters without spaces"
             ),
         );
         check(

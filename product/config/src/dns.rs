@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Span;
+use super::twice::twice;
 
 /// Most addresses to listen on.
 const MOST_SOCKETS: usize = 16;
@@ -66,6 +67,15 @@ impl Dns {
                 !self.listen[..i].contains(address),
                 format!("dns.listen[{i}]: {address} is there twice; list each address once"),
             );
+        }
+        for (region, prefixes) in &self.clients {
+            check(
+                !prefixes.is_empty(),
+                format!(
+                    "dns.clients.{region}: is empty, so no client is led there by it; list prefixes, as in [10.1.0.0/16], or remove it"
+                ),
+            );
+            twice(&format!("dns.clients.{region}"), prefixes, check);
         }
         check(
             self.clients_file.as_ref().is_none_or(|file| file.file_name().is_some()),

@@ -6,7 +6,7 @@ use http::Uri;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Span;
+use super::{Secret, Span};
 use super::credentials::is_sendable;
 use super::tls::named;
 
@@ -33,8 +33,12 @@ pub struct Etcd {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// The user's password.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub password: Option<String>,
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "super::secret::given"
+    )]
+    pub password: Option<Secret>,
     /// Older history is compacted, in the whole etcd. 0s leaves it to etcd's own
     /// `--auto-compaction-retention`.
     #[serde(default = "history")]
@@ -66,13 +70,6 @@ fn history() -> Span {
 }
 
 impl Etcd {
-    /// The same without the password, for people to read.
-    #[must_use]
-    pub fn shown(&self) -> Etcd {
-        let password = self.password.as_ref().map(|_| "(set)".to_owned());
-        Etcd { password, ..self.clone() }
-    }
-
     pub(super) fn check(&self, check: &mut impl FnMut(bool, String)) {
         let Etcd { endpoints, prefix, tls, user, password, history } = self;
         check_endpoints(endpoints, check);
@@ -99,7 +96,10 @@ impl Etcd {
             "etcd.user: needs etcd.password, and the other way round; set both or none".to_owned(),
         );
         check(
-            [user, password].into_iter().flatten().all(|text| is_sendable(text)),
+            [user.as_deref(), password.as_ref().map(Secret::expose)]
+                .into_iter()
+                .flatten()
+                .all(is_sendable),
             "etcd.password: it or etcd.user is empty or has spaces; use printable characters without spaces"
                 .to_owned(),
         );
@@ -121,6 +121,7 @@ fn check_endpoints(endpoints: &[String], check: &mut impl FnMut(bool, String)) {
             endpoints.len()
         ),
     );
+    let lower: Vec<String> = endpoints.iter().map(|one| one.to_lowercase()).collect();
     for (i, one) in endpoints.iter().enumerate() {
         check(
             is_endpoint(one),
@@ -129,7 +130,7 @@ fn check_endpoints(endpoints: &[String], check: &mut impl FnMut(bool, String)) {
             ),
         );
         check(
-            !endpoints[..i].contains(one),
+            !lower[..i].contains(&lower[i]),
             format!("etcd.endpoints[{i}]: `{one}` is there twice; name each member once"),
         );
         let scheme = |url: &str| url.split_once("://").map(|(scheme, _)| scheme.to_owned());

@@ -8,7 +8,8 @@ use serde::de::DeserializeOwned;
 
 use super::Format;
 use super::problem::Problem;
-use super::yaml::{Document, diagnose};
+use super::secret::revealed;
+use super::yaml::{Document, diagnose, stray};
 
 /// All problems of a configuration.
 #[derive(Debug)]
@@ -48,11 +49,12 @@ pub fn read<T: DeserializeOwned>(
     let options = serde_saphyr::options! { with_snippet: false };
     let found = match serde_saphyr::from_str_with_options::<T>(yaml, options) {
         Ok(config) => {
-            let texts = problems(&config);
-            if texts.is_empty() {
+            let mut found = stray(yaml);
+            found.extend(locate(yaml, problems(&config)));
+            if found.is_empty() {
                 return Ok(config);
             }
-            locate(yaml, texts)
+            found
         }
         Err(error) => {
             let found = diagnose(yaml, format, problems);
@@ -67,6 +69,9 @@ pub fn read<T: DeserializeOwned>(
 /// Adds the lines of the file to messages that start with the path of a field.
 #[must_use]
 pub fn locate(yaml: &str, messages: Vec<String>) -> Vec<Problem> {
+    if messages.is_empty() {
+        return Vec::new();
+    }
     match Document::read(yaml) {
         Ok(document) => document.locate(messages),
         Err(_) => messages.into_iter().map(Problem::from).collect(),
@@ -92,7 +97,7 @@ pub fn changed_sections<T: Serialize>(a: &T, b: &T) -> Vec<String> {
         Ok(serde_json::Value::Object(fields)) => fields,
         _ => serde_json::Map::new(),
     };
-    let (a, b) = (fields(a), fields(b));
+    let (a, b) = revealed(|| (fields(a), fields(b)));
     let mut names: Vec<&String> = a.keys().chain(b.keys()).collect();
     names.sort_unstable();
     names.dedup();

@@ -51,6 +51,11 @@ impl Held {
     pub(super) fn check(&self, check: &mut impl FnMut(bool, String)) {
         above_zero("held.max_wait", self.max_wait, check);
         at_least_one("held.look_ahead", self.look_ahead as usize, check);
+        check(
+            self.max == 0 || self.max_per_tenant > 0,
+            "held.max_per_tenant: 0 would queue no request of any tenant; use 1 or more, or write held.max: 0 for no queue"
+                .to_owned(),
+        );
     }
 
     /// The bounds that the routing machine applies.

@@ -4,6 +4,7 @@
 
 mod address;
 mod admin_access;
+mod admission;
 mod check;
 mod control;
 mod control_urls;
@@ -14,6 +15,7 @@ mod dns;
 mod etcd;
 pub mod file;
 mod held;
+mod hints;
 mod keys;
 mod models;
 mod oidc;
@@ -21,6 +23,7 @@ mod peers;
 pub mod policies;
 mod policy;
 mod policy_file;
+mod ports;
 mod problem;
 mod public;
 mod record;
@@ -28,12 +31,14 @@ mod reload;
 mod residency;
 mod route53;
 mod schema;
+mod secret;
 mod shadow;
 mod sources;
 mod tenants;
 mod tls;
 mod topology;
 mod traces;
+mod twice;
 mod yaml;
 
 use std::collections::BTreeMap;
@@ -52,6 +57,7 @@ pub(crate) use meridian_protocol::{closest, suggest};
 pub use address::cannot_listen;
 pub(crate) use address::listening;
 pub use admin_access::{AdminAccess, AdminTls};
+pub use admission::AdmissionMode;
 pub use control::{Control, Registry, TARGET};
 pub use control_urls::{ControlUrls, MOST_CONTROL_PLANES};
 pub use cors::Cors;
@@ -66,6 +72,7 @@ pub use oidc::{Claims, Issuer, TokenAlgorithm, UnknownTenants, issuer_url};
 pub use peers::{Accept, MOST_PEERS, Peer, Peers};
 pub use policy::{resolve, scalar};
 pub use policy_file::PolicyFile;
+pub use ports::identity;
 pub use problem::Problem;
 pub use public::public_problems;
 pub use record::{AccessLog, Journal, LogFormat, Rotate};
@@ -73,6 +80,7 @@ pub use reload::{AT_START, changed_keys};
 pub use residency::{Residency, ResidencyRule};
 pub use route53::{HealthCheck, Route53, Scheme};
 pub use schema::replica_list_schema;
+pub use secret::Secret;
 pub use sources::{Source, beyond_limit, name_and_port, replica_list};
 pub use tenants::{KeyHash, PriorityClass, Tenant, TenantLimits};
 pub use tls::{MutualTls, Tls};
@@ -142,8 +150,8 @@ pub struct Gateway {
     pub oidc: Vec<Issuer>,
     /// Key that the gateway sends to replicas as `Authorization: Bearer ...`. Without it they get
     /// the client's own header, or none if tenants or issuers are configured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub engine_key: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "secret::given")]
+    pub engine_key: Option<Secret>,
     /// Credentials of replicas that need others, by the name that `credentials` of a replica has.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub credentials: BTreeMap<String, Credentials>,
@@ -160,8 +168,8 @@ pub struct Gateway {
     #[serde(default)]
     pub engine_fields: EngineFields,
     /// The fleet's secret, which keys the fingerprints. If absent, each start draws a random one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub secret: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "secret::given")]
+    pub secret: Option<Secret>,
     /// Timeouts.
     #[serde(default)]
     pub timeouts: Timeouts,
@@ -220,23 +228,6 @@ pub struct Gateway {
     /// Traces for an OpenTelemetry collector. If absent, none are sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traces: Option<Traces>,
-}
-
-/// `blind`, `{outstanding: 24}`, `pending`, `saturation` or `pending_kv`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum AdmissionMode {
-    /// Push every request on arrival.
-    Blind,
-    /// Most outstanding requests per replica.
-    Outstanding(u32),
-    /// No pending request, according to the engine.
-    Pending,
-    /// Fewer than 5 pending requests and less than 80 % of the KV cache in use, according to the
-    /// engine.
-    Saturation,
-    /// The prompt fits into the free KV cache.
-    PendingKv,
 }
 
 /// Sources of the affinity key and the tenant.
@@ -398,12 +389,20 @@ impl Gateway {
         file::read(yaml, Format::Gateway, problems)
     }
 
-    /// The whole effective configuration, with defaults written out.
+    /// The whole effective configuration, with defaults written out and without the values of secrets.
     ///
     /// # Errors
     /// Never for a configuration that was read; otherwise the serializer's own error.
     pub fn print(&self) -> Result<String, ConfigError> {
         file::print(self)
+    }
+
+    /// The same with the values of secrets, as a file for a gateway.
+    ///
+    /// # Errors
+    /// As of [`Gateway::print`].
+    pub fn print_with_secrets(&self) -> Result<String, ConfigError> {
+        secret::revealed(|| file::print(self))
     }
 
     /// The routing machine's configuration.
@@ -444,17 +443,7 @@ impl Gateway {
     }
 }
 
-impl From<AdmissionMode> for Admission {
-    fn from(mode: AdmissionMode) -> Admission {
-        match mode {
-            AdmissionMode::Blind => Admission::Blind,
-            AdmissionMode::Outstanding(max) => Admission::Outstanding { max },
-            AdmissionMode::Pending => Admission::Pending,
-            AdmissionMode::Saturation => Admission::Saturation,
-            AdmissionMode::PendingKv => Admission::PendingKv,
-        }
-    }
-}
-
+#[cfg(test)]
+mod mistakes;
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::tenants::MOST_A_MINUTE;
+use super::twice::exact;
 use super::{Gateway, Span};
 
 /// The section, by the name that requests use.
@@ -95,6 +96,7 @@ pub(super) fn check(models: &Models, check: &mut impl FnMut(bool, String)) {
     for (name, settings) in models {
         let at = format!("models.{}", shown(name));
         check(is_name(name), format!("{at}: is not a model's name; {NAME}"));
+        exact(&at, name, check);
         match &settings.alias {
             Some(target) => settings.check_alias(&at, name, target, models, check),
             None => settings.check_model(&at, name, models, check),
@@ -122,6 +124,7 @@ impl ModelSettings {
             ),
         );
         let at = format!("{at}.alias");
+        exact(&at, target, check);
         if !is_name(target) {
             return check(
                 false,
@@ -161,6 +164,7 @@ impl ModelSettings {
         );
         for (i, other) in fallbacks.iter().enumerate() {
             let at = format!("{at}.fallbacks[{i}]");
+            exact(&at, other, check);
             let target = models.get(other).and_then(|settings| settings.alias.as_deref());
             if !is_name(other) {
                 check(false, format!("{at}: `{}` is not a model's name; {NAME}", shown(other)));

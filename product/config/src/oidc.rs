@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::tls::named;
+use super::twice::{exact, twice};
 use super::{Span, Tenant};
 
 /// Most issuers.
@@ -212,6 +213,10 @@ impl Issuer {
                 self.audience.len()
             ),
         );
+        twice(&format!("{at}.audience"), &self.audience, check);
+        for name in &self.audience {
+            exact(&format!("{at}.audience"), name, check);
+        }
         check(
             self.audience.iter().all(|name| (1..=MOST_TEXT).contains(&name.len())),
             format!("{at}.audience: one is empty or too long; use 1 to {MOST_TEXT} bytes"),
@@ -244,6 +249,7 @@ impl Issuer {
                 "{at}.unknown_tenants: `allow` contradicts {at}.tenants, which lists the tenants of this issuer; remove one of the two"
             ),
         );
+        twice(&format!("{at}.tenants"), &self.tenants, check);
         for name in &self.tenants {
             check(
                 tenants.iter().any(|known| known.name == *name),

@@ -7,6 +7,7 @@ use meridian_routing::Peering;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::twice::twice;
 use super::{MutualTls, Size, Span};
 use meridian_base::residency::Term;
 use meridian_protocol::peer::{MOST_TERMS, label, term};
@@ -204,6 +205,15 @@ impl Peers {
             format!("peers.gateways: {} are listed; use at most {MOST_PEERS}", self.gateways.len()),
         );
         self.check_gateways(check);
+        let accepted: Vec<&String> = self.accept.iter().map(|accept| &accept.0).collect();
+        twice("peers.accept", &accepted, check);
+        let continents = self.gateways.iter().map(|peer| peer.continent.as_ref());
+        let continents = continents.chain([self.continent.as_ref()]).flatten();
+        check(
+            continents.into_iter().all(|name| !name.trim().is_empty()),
+            "peers.continent: it or that of a gateway is empty; name a continent, or remove the line"
+                .to_owned(),
+        );
         for (i, accept) in self.accept.iter().enumerate() {
             if let Some(problem) = accept.problem() {
                 check(false, format!("peers.accept[{i}]: {problem}"));

@@ -4,7 +4,7 @@
 
 use serde::Deserialize;
 
-use super::check::admission_problem;
+use super::admission::admission_problem;
 use super::policy::resolve;
 use super::{AdmissionMode, ConfigError, Format, Policy, file};
 

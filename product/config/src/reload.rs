@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::secret::revealed;
 use super::{Gateway, Peers};
 
 const ADDRESS: &str = "programs that connect know the address";
@@ -71,7 +72,7 @@ pub fn changed_keys(a: &Gateway, b: &Gateway) -> Vec<String> {
 }
 
 fn fields(config: &Gateway) -> Map<String, Value> {
-    match serde_json::to_value(config) {
+    match revealed(|| serde_json::to_value(config)) {
         Ok(Value::Object(fields)) => fields,
         _ => Map::new(),
     }

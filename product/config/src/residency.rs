@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Tenant;
+use super::twice::{exact, twice};
 use meridian_protocol::peer::{MOST_RULES, MOST_TERMS, label, term};
 
 /// Longest name of a label, and longest value.
@@ -115,6 +116,22 @@ impl ResidencyRule {
                 self.run_in.len()
             ),
         );
+        let lists = [
+            ("tenants", &self.tenants),
+            ("models", &self.models),
+            ("from", &self.from),
+            ("run_in", &self.run_in),
+        ];
+        for (field, list) in lists {
+            twice(&format!("{at}.{field}"), list, check);
+        }
+        for (n, model) in self.models.iter().enumerate() {
+            exact(&format!("{at}.models[{n}]"), model, check);
+            check(
+                !model.trim().is_empty(),
+                format!("{at}.models[{n}]: is empty and matches no request; name a model"),
+            );
+        }
         for place in &self.run_in {
             if let Err(problem) = term(place) {
                 check(false, format!("{at}.run_in: {problem}"));
@@ -167,7 +184,10 @@ mod tests {
     use super::*;
     use crate::{ConfigError, Gateway};
 
-    const TENANTS: &str = "version: 1\ntenants: [{name: acme, labels: {data: personal}}]\n";
+    const TENANTS: &str = concat!(
+        "version: 1\ntenants: [{name: acme, labels: {data: personal}, keys: ['sha256:0a0a0a0a0a0a0a0a",
+        "0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a']}]\n"
+    );
 
     fn read(rules: &str) -> Result<Gateway, ConfigError> {
         Gateway::read(&format!("{TENANTS}residency:\n{rules}"))

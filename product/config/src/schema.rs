@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
 
 use super::{
-    Control, ControlUrls, Gateway, MOST_CONTROL_PLANES, TokenAlgorithm, Topology, policies,
+    Control, ControlUrls, Gateway, MOST_CONTROL_PLANES, Secret, TokenAlgorithm, Topology, policies,
     topology,
 };
 use meridian_protocol::admin::AddReplica;
@@ -62,6 +62,18 @@ form!(ControlUrls, "ControlUrls", |_generator| json_schema!({
             "minItems": 1,
             "maxItems": MOST_CONTROL_PLANES,
             "uniqueItems": true,
+        },
+    ],
+}));
+form!(Secret, "Secret", |_generator| json_schema!({
+    "description": "A text, `${NAME}` for an environment variable, or a file with the secret alone",
+    "oneOf": [
+        {"type": "string", "minLength": 1},
+        {
+            "type": "object",
+            "properties": {"file": {"type": "string", "minLength": 1}},
+            "required": ["file"],
+            "additionalProperties": false,
         },
     ],
 }));

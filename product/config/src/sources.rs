@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use meridian_base::residency::Labels;
 use meridian_routing::MOST_REPLICA_IDS;
 
+use super::ports::identity;
 use super::residency::check_labels;
 use super::{ConfigError, Format, base_url, file, from_problems, pool_problems};
 use meridian_protocol::admin::{AddReplica, EngineName, RoleName, TransferName};
@@ -98,6 +99,14 @@ impl Source {
         check(
             given.iter().filter(|given| **given).count() == 1,
             format!("discovery[{at}]: needs exactly one of file, dns and srv"),
+        );
+        check(
+            self.file.as_ref().is_none_or(|file| file.file_name().is_some()),
+            format!("discovery[{at}].file: is not a file name; name a file with a list of replicas"),
+        );
+        check(
+            self.server.is_none_or(|server| server.port() > 0),
+            format!("discovery[{at}].server: 0 is not a port; name servers have 53"),
         );
         if let Some(name) = &self.dns {
             check(
@@ -224,7 +233,7 @@ pub(super) fn check_list(name: &str, list: &[AddReplica], check: &mut impl FnMut
             check(false, format!("{name}[{i}].{problem}"));
         }
         let url = &replica.url;
-        let j = *first.entry(url).or_insert(i);
+        let j = *first.entry(identity(url).unwrap_or_else(|| url.clone())).or_insert(i);
         if j < i {
             check(false, format!("{name}[{i}].url: `{url}` is also {name}[{j}]; remove one"));
         }

@@ -9,8 +9,10 @@ use std::fmt;
 use meridian_base::residency::Labels;
 use meridian_routing::Priority;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
+use super::Secret;
 use super::residency::check_labels;
 
 /// Most keys of all tenants: each request's key is compared with all of them.
@@ -28,7 +30,7 @@ pub struct Tenant {
     pub name: String,
     /// Its keys, as `meridian tenant-key` prints them. Several during a rotation; none for a tenant
     /// whose clients use other gateways.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "some_keys")]
     pub keys: Vec<KeyHash>,
     /// Labels that rules refer to.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
@@ -91,10 +93,21 @@ impl From<PriorityClass> for Priority {
     }
 }
 
+/// Reads a list that may be absent, and not empty: a tenant without keys is told by its clients' 401s.
+fn some_keys<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<KeyHash>, D::Error> {
+    let keys = Vec::<KeyHash>::deserialize(from)?;
+    if keys.is_empty() {
+        return Err(D::Error::custom(
+            "is empty, so each request of this tenant gets a 401; add the hash that `meridian tenant-key` prints, or remove the line if its clients send tokens or use other gateways",
+        ));
+    }
+    Ok(keys)
+}
+
 /// The SHA-256 of a key, written `sha256:` and 64 hex digits. None if the text is something else.
 /// The configuration check reports that without showing the text, since it may be the key itself.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(from = "String", into = "String")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "Secret", into = "String")]
 pub struct KeyHash(pub Option<[u8; 32]>);
 
 impl KeyHash {
@@ -106,9 +119,9 @@ impl KeyHash {
     }
 }
 
-impl From<String> for KeyHash {
-    fn from(text: String) -> KeyHash {
-        KeyHash(read(&text))
+impl From<Secret> for KeyHash {
+    fn from(text: Secret) -> KeyHash {
+        KeyHash(read(text.expose()))
     }
 }
 
@@ -163,6 +176,11 @@ pub(super) fn check(tenants: &[Tenant], check: &mut impl FnMut(bool, String)) {
         if key.0.is_none() {
             continue;
         }
+        // As `sha256sum` prints them for a key that was not given.
+        check(
+            ![KeyHash::of(b""), KeyHash::of(b"\n")].contains(key),
+            format!("tenants[{i}].keys: one is the hash of an empty key; hash the key itself with `meridian tenant-key`"),
+        );
         if let Some((j, _)) = keys[..at].iter().find(|(_, known)| known == key) {
             let (this, other) = (&tenants[*i].name, &tenants[*j].name);
             check(
@@ -224,10 +242,10 @@ mod tests {
     #[test]
     fn hashes() {
         let text = format!("sha256:{}", "0a".repeat(32));
-        let hash = KeyHash::from(text.clone());
+        let hash = KeyHash::from(Secret::from(&*text));
         assert_eq!((hash.0, hash.to_string()), (Some([10; 32]), text));
         for bad in ["mk-secret", "sha256:0a", &format!("sha256:{}", "zz".repeat(32))] {
-            assert_eq!(KeyHash::from(bad.to_owned()).0, None);
+            assert_eq!(KeyHash::from(Secret::from(bad)).0, None);
             let yaml = format!("version: 1\ntenants: [{{name: a, keys: ['{bad}']}}]\n");
             let error = Gateway::read(&yaml).unwrap_err().to_string();
             assert!(!error.contains(bad), "{error}");
@@ -240,7 +258,7 @@ mod tests {
     #[test]
     fn limits_and_classes() {
         let of =
-            |text: &str| Gateway::read(&format!("version: 1\ntenants: [{{name: a, {text}}}]\n"));
+            |text: &str| Gateway::read(&format!("version: 1\ntenants: [{{name: a, keys: ['sha256:{}'], {text}}}]\n", "0a".repeat(32)));
         let read = of("limits: {requests_per_minute: 60, tokens_per_minute: 40000}, priority: low");
         let read = read.expect("is a configuration");
         let limits =

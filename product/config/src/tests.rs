@@ -131,7 +131,8 @@ fn values_have_bounds() {
         ),
         ("credentials: {a: {}}", "credentials.a: is empty; set `ca`, `certificate` and `key`, or"),
         ("credentials: {A: {ca: f}}", "credentials: `A` is not a name; use lower-case"),
-        ("credentials: {a: {engine_key: \"\"}}", "credentials.a.engine_key: is empty or has"),
+        ("credentials: {a: {engine_key: \"\"}}", "credentials.a.engine_key: is empty; write the"),
+        ("credentials: {a: {engine_key: \"a b\"}}", "credentials.a.engine_key: has spaces or"),
         ("credentials: {a: {key: sk}}", "credentials.a.key: is a file without `certificate`;"),
         (
             "credentials: {a: {certificate: f}}",
@@ -160,7 +161,7 @@ fn values_have_bounds() {
         ("keys: {tenant_header: \"x:y\"}", "keys.tenant_header: `x:y` is not a header name"),
         ("paths: [\"/a b\"]", "paths[0]: `/a b` matches no request"),
         ("paths: [\"/a?b\"]", "paths[0]: `/a?b` matches no request"),
-        ("secret: \"\"", "secret: is empty; use a long random text"),
+        ("secret: \"\"", "secret: is empty; write the secret, or remove the line"),
     ] {
         let error = Gateway::read(&format!("version: 1\n{yaml}\n")).expect_err(yaml).to_string();
         assert!(error.contains(part), "{part} is missing in {error}");

@@ -152,6 +152,7 @@ pub(crate) fn doubts(config: &Config) -> Vec<String> {
         }
     }
     found.extend(loopback(config));
+    found.extend(config.unknown_places());
     if let Some(peers) = &config.peers
         && peers.gateways.is_empty()
         && peers.accept.is_empty()

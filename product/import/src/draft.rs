@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use meridian_config::{ConfigError, Gateway};
+use meridian_config::{ConfigError, Gateway, identity};
 
 use super::key::Key;
 use super::note::{Found, Note};
@@ -219,7 +219,8 @@ impl Draft {
                 return false;
             }
         };
-        if !self.replicas.iter().any(|replica| replica.url == url) {
+        let same = |replica: &Replica| identity(&replica.url) == identity(&url);
+        if !self.replicas.iter().any(same) {
             self.replicas.push(Replica { url, weight: weight.max(1), engine, from: from.clone() });
         }
         true

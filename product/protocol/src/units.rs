@@ -28,17 +28,24 @@ impl Serialize for Span {
     }
 }
 
+/// Longest time: later than this, no clock of a process counts.
+const MOST: Duration = Duration::from_secs(100 * 366 * 86_400);
+
 impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Span, D::Error> {
         let text = String::deserialize(d)?;
-        humantime::parse_duration(&text).map(Span).map_err(|_| {
+        let span = humantime::parse_duration(&text).map_err(|_| {
             D::Error::custom(match text.parse::<f64>() {
                 Ok(_) => format!("`{text}` has no unit; write {text}s, {text}ms or {text}m"),
                 Err(_) => format!(
                     "`{text}` is not a time; write a number and a unit, as in 250ms, 10s, 2m"
                 ),
             })
-        })
+        })?;
+        match span <= MOST {
+            true => Ok(Span(span)),
+            false => Err(D::Error::custom(format!("`{text}` is too long; use at most 100y"))),
+        }
     }
 }
 

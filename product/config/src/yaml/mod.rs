@@ -15,11 +15,13 @@ mod node;
 mod path;
 mod read;
 mod shape;
+mod stray;
 mod syntax;
 mod tree;
 
 pub(crate) use diagnose::diagnose;
 pub use foreign::Format;
+pub(crate) use stray::stray;
 pub(crate) use tree::Document;
 
 #[cfg(test)]

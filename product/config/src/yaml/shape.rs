@@ -62,6 +62,9 @@ pub(super) fn unknown_field(name: &str, known: &[&str]) -> String {
     if let Some((_, section)) = inside {
         return format!("is a field of `{section}`; move it there, indented");
     }
+    if let Some(secret) = secret_of(name, known) {
+        return format!("unknown field; write `{secret}: {{file: PATH}}`");
+    }
     let ours = ELSEWHERE.iter().find(|(theirs, ours)| *theirs == name && known.contains(ours));
     let list = || format!("The fields are {}", known.join(", "));
     match ours.map(|(_, ours)| *ours).or_else(|| closest(name, known)) {
@@ -77,6 +80,14 @@ pub(super) fn unknown_field(name: &str, known: &[&str]) -> String {
                 .to_owned()
         }
     }
+}
+
+/// The secret that `engine_key_file` means.
+fn secret_of<'a>(name: &'a str, known: &[&str]) -> Option<&'a str> {
+    const ENDS: [&str; 3] = ["_from_file", "_file", "_path"];
+    let secret = ENDS.iter().find_map(|end| name.strip_suffix(end))?;
+    let is_secret = ["engine_key", "secret", "token", "password"].contains(&secret);
+    (is_secret && known.contains(&secret)).then_some(secret)
 }
 
 pub(super) fn missing_field(name: &str) -> String {

@@ -181,7 +181,7 @@ fn options(config: &config::Etcd) -> Result<ConnectOptions, FileError> {
         .with_require_leader(true)
         .with_auto_token_refresh(true);
     if let (Some(user), Some(password)) = (&config.user, &config.password) {
-        options = options.with_user(user, password);
+        options = options.with_user(user, password.expose());
     }
     if config.endpoints.iter().any(|one| one.starts_with("https://")) {
         options = options.with_tls(tls(config.tls.as_ref())?);

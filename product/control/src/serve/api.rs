@@ -193,7 +193,7 @@ fn admit(shared: &Shared, headers: &HeaderMap) -> Result<(), Refusal> {
     let Some(token) = &shared.config.token else { return Ok(()) };
     let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let given = given.and_then(|value| value.strip_prefix("Bearer "));
-    if given.is_some_and(|given| same(given.as_bytes(), token.as_bytes())) {
+    if given.is_some_and(|given| same(given.as_bytes(), token.expose().as_bytes())) {
         return Ok(());
     }
     let message = match given {

@@ -282,18 +282,6 @@ fn config(admin: &Admin) -> Response<Body> {
     let mut config = in_force.config.clone();
     config.tell_clients =
         Some(if in_force.tells { TellClients::All } else { TellClients::Nothing });
-    if let Some(secret) = &mut config.secret {
-        "(set)".clone_into(secret);
-    }
-    if let Some(key) = &mut config.engine_key {
-        "(set)".clone_into(key);
-    }
-    for key in config.credentials.values_mut().filter_map(|one| one.engine_key.as_mut()) {
-        "(set)".clone_into(key);
-    }
-    if let Some(token) = config.control.as_mut().and_then(|control| control.token.as_mut()) {
-        "(set)".clone_into(token);
-    }
     config.policy = admin.policy.now();
     page(&config)
 }

@@ -17,7 +17,7 @@ impl Salts {
     /// Keyed by the fleet's secret; without one by `seed`, which no other gateway shares.
     pub(crate) fn new(config: &Config, seed: u64) -> Salts {
         let seed = seed.to_le_bytes();
-        let secret = config.secret.as_ref().map_or(&seed[..], |secret| secret.as_bytes());
+        let secret = config.secret.as_ref().map_or(&seed[..], |s| s.expose().as_bytes());
         let isolates = config.isolation == Isolation::Tenant;
         Salts(isolates.then(|| Key::new(HMAC_SHA256, secret)))
     }

@@ -104,7 +104,7 @@ impl ControlPlane {
             request = request.header(header::CONTENT_TYPE, "application/json");
         }
         if let Some(token) = &self.config.token {
-            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+            request = request.header(header::AUTHORIZATION, format!("Bearer {}", token.expose()));
         }
         let request = request.body(Full::new(body));
         let request = request.expect("names, numbers and a checked token make a request");

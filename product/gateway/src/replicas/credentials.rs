@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use http::HeaderValue;
-use meridian_config::{self as config, Gateway as Config};
+use meridian_config::{self as config, Gateway as Config, Secret};
 use meridian_tls::{FileError, Files, Look, Reread, of_machine, open_client, open_client_as};
 use rustls::ClientConfig;
 
@@ -73,7 +73,8 @@ impl Given {
                 Trust::File(Reread::new(paths, make)?)
             }
         };
-        Ok(Given { key: one.engine_key.as_deref().or(usual).map(bearer), trust })
+        let own = one.engine_key.as_ref().map(Secret::expose);
+        Ok(Given { key: own.or(usual).map(bearer), trust })
     }
 
     /// The client's side of TLS.
@@ -103,7 +104,7 @@ impl Credentials {
     /// # Errors
     /// For each file that can't be used.
     pub(crate) fn load(config: &Config) -> Result<Credentials, Vec<FileError>> {
-        let usual = config.engine_key.as_deref();
+        let usual = config.engine_key.as_ref().map(Secret::expose);
         let (mut named, mut wrong) = (BTreeMap::new(), Vec::new());
         for (name, one) in &config.credentials {
             match Given::load(name, one, usual) {

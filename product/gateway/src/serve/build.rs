@@ -75,7 +75,7 @@ impl Gateway {
     ) -> Result<Gateway, Error> {
         let routing = config.routing()?;
         let seed = match &config.secret {
-            Some(secret) => keyed(0, secret.as_bytes()),
+            Some(secret) => keyed(0, secret.expose().as_bytes()),
             None => random_seed(),
         };
         let (name, params) = (routing.policy.name, &routing.params);
@@ -233,6 +233,9 @@ fn data_plane(
 fn warn(config: &Config) {
     for problem in check::doubts(config) {
         tracing::error!(problem, "the gateway starts with this problem");
+    }
+    for hint in config.hints() {
+        tracing::warn!(hint, "a setting is probably a mistake");
     }
     if config.peers.is_some() && config.secret.is_none() {
         tracing::warn!(

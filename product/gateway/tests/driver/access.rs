@@ -32,7 +32,7 @@ impl World {
         config.tenants = vec![tenant("acme", KEY)];
         let id = std::process::id();
         let file = std::env::temp_dir().join(format!("meridian-access-{name}-{id}.yaml"));
-        std::fs::write(&file, config.print().unwrap()).unwrap();
+        std::fs::write(&file, config.print_with_secrets().unwrap()).unwrap();
         let given =
             Given { config: config.clone(), file: Some(file.clone()), ..config.clone().into() };
         let reload = given.reload.clone();
@@ -49,7 +49,7 @@ impl World {
 
     async fn change(&mut self, change: impl FnOnce(&mut Config)) {
         change(&mut self.config);
-        self.write(&self.config.print().unwrap()).await;
+        self.write(&self.config.print_with_secrets().unwrap()).await;
     }
 
     async fn status_of(&self, key: &str) -> u16 {
@@ -112,7 +112,7 @@ async fn rules_are_made_and_widened() {
 #[tokio::test(start_paused = true)]
 async fn nothing_else_counts() {
     let world = World::new("others").await;
-    let whole = world.config.print().unwrap();
+    let whole = world.config.print_with_secrets().unwrap();
     for text in ["version: 1\ntenants: [", "version: 1\n", "version: 1\ntenants: [{nam: a}]\n"] {
         world.write(text).await;
         assert_eq!(world.both().await, [200, 401], "{text}");
@@ -140,7 +140,7 @@ async fn nothing_else_counts() {
 async fn a_reload_is_at_once() {
     let mut world = World::new("reload").await;
     world.config.tenants.push(tenant("other", OTHER));
-    let good = world.config.print().unwrap();
+    let good = world.config.print_with_secrets().unwrap();
     for (text, expected) in [("version: 1\ntenants: [", [200, 401]), (&good, [200, 200])] {
         std::fs::write(&world.file, text).unwrap();
         for _ in 0..3 {

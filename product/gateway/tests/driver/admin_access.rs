@@ -85,7 +85,7 @@ async fn a_token_guards_everything_but_probes() {
 fn written(config: &Config, file: &Path, access: &[&str]) {
     let mut config = config.clone();
     config.admin_access.tokens = tokens(access);
-    std::fs::write(file, config.print().unwrap()).unwrap();
+    std::fs::write(file, config.print_with_secrets().unwrap()).unwrap();
 }
 
 // Tokens are rotated without a restart: both work meanwhile, and a session ends with its token. A
@@ -324,11 +324,11 @@ async fn certificates_of_the_fleet() {
 /// reload trigger.
 async fn reloaded(config: &Config, name: &str, file: &Config) -> Region {
     let path = std::env::temp_dir().join(format!("meridian-{name}-{}.yaml", std::process::id()));
-    std::fs::write(&path, config.print().unwrap()).unwrap();
+    std::fs::write(&path, config.print_with_secrets().unwrap()).unwrap();
     let given = Given { file: Some(path.clone()), ..Given::from(config.clone()) };
     let reload = given.reload.clone();
     let region = Region::start(given).await;
-    std::fs::write(&path, file.print().unwrap()).unwrap();
+    std::fs::write(&path, file.print_with_secrets().unwrap()).unwrap();
     reload.notify_one();
     tokio::time::sleep(Duration::from_millis(100)).await;
     std::fs::remove_file(&path).unwrap();

@@ -275,7 +275,7 @@ impl Labelled {
         let file = std::env::temp_dir()
             .join(format!("meridian-residency-labels-{}.yaml", std::process::id()));
         label(&mut config, "eu");
-        std::fs::write(&file, config.print().unwrap()).unwrap();
+        std::fs::write(&file, config.print_with_secrets().unwrap()).unwrap();
         let given = Given { file: Some(file.clone()), ..config.clone().into() };
         let region = Region::start(given).await;
         region.until("both are up", |s| s.replicas.iter().all(|r| r.state == "up")).await;
@@ -305,7 +305,7 @@ impl Labelled {
     }
 
     async fn write(&self) {
-        std::fs::write(&self.file, self.config.print().unwrap()).unwrap();
+        std::fs::write(&self.file, self.config.print_with_secrets().unwrap()).unwrap();
         tokio::time::sleep(Duration::from_secs(6)).await;
     }
 }

@@ -158,13 +158,13 @@ async fn other_files() {
     let mut config = config(&[&replica]);
     config.tls = Some(first.tls());
     let file = first.0.join("gateway.yaml");
-    std::fs::write(&file, config.print().unwrap()).unwrap();
+    std::fs::write(&file, config.print_with_secrets().unwrap()).unwrap();
     let region = Region::start(Given { file: Some(file.clone()), ..config.clone().into() }).await;
     let old = first.tls().certificate;
     connect(&region, &old, b"http/1.1").await.unwrap();
     let late = second.0.join("late.crt");
     config.tls = Some(Tls { certificate: late.clone(), ..second.tls() });
-    std::fs::write(&file, config.print().unwrap()).unwrap();
+    std::fs::write(&file, config.print_with_secrets().unwrap()).unwrap();
     tokio::time::sleep(Duration::from_secs(5)).await;
     connect(&region, &old, b"http/1.1").await.unwrap();
     std::fs::copy(second.tls().certificate, &late).unwrap();

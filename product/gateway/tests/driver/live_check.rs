@@ -91,7 +91,7 @@ async fn what_does_not_work() {
         assert!(has(&found, &parts), "{parts:?} is not in {found:#?}");
     }
     assert_eq!(found.len(), 7, "{found:#?}");
-    config.engine_key = Some("sk-other".to_owned());
+    config.engine_key = Some("sk-other".into());
     let found = problems(&config).await;
     assert!(
         has(&found, &["replicas[2].url: ", "refuses the key: correct engine_key"]),

@@ -87,7 +87,7 @@ async fn other_secrets_share_no_prefixes() {
     let fleet = Fleet::new("prod");
     let replica = Replica::start().await;
     let (mut us, eu) = two(&fleet, &replica);
-    us.secret = Some("another".to_owned());
+    us.secret = Some("another".into());
     let (_us, eu) = (Region::start(us).await, Region::start(eu).await);
     let status = eu.until("eu follows us", |s| is_up(s) && s.peers[0].eligible == 1).await;
     assert!(!status.peers[0].prefixes);
@@ -103,7 +103,7 @@ async fn handed_over(secret: Option<&str>, left_first: bool) -> (String, bool) {
     let fleet = Fleet::new("prod");
     let both = [Replica::start().await, Replica::start().await];
     let (mut us, eu) = two(&fleet, &both[0]);
-    us.secret = secret.map(str::to_owned).or(us.secret);
+    us.secret = secret.map(Into::into).or(us.secret);
     let (us, eu) = (Region::start(us).await, Region::start(eu).await);
     let add = |at: usize| format!(r#"{{"url": "{}"}}"#, both[at].url());
     us.admin("POST", "/admin/replicas", &add(1)).await;

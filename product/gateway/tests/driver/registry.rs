@@ -418,7 +418,7 @@ async fn the_token_is_not_shown() {
     const TOKEN: &str = "0123456789abcdef";
     let plane = Plane::start(&format!("token: {TOKEN}\n")).await;
     let mut config = follower(&plane, "eu", &[]);
-    config.control.as_mut().unwrap().token = Some(TOKEN.to_owned());
+    config.control.as_mut().unwrap().token = Some(TOKEN.into());
     let eu = Region::start(config).await;
     eu.until("it is admitted", |s| s.control.as_ref().unwrap().leased).await;
     for path in ["/admin/config", "/admin/status", "/metrics"] {
@@ -426,7 +426,7 @@ async fn the_token_is_not_shown() {
         assert!(!page.text().contains(TOKEN), "{path}: {}", page.text());
     }
     let mut stranger = follower(&plane, "us", &[]);
-    stranger.control.as_mut().unwrap().token = Some("another-token-of-it".to_owned());
+    stranger.control.as_mut().unwrap().token = Some("another-token-of-it".into());
     let us = Region::start(stranger).await;
     let refused =
         |s: &Status| s.control.as_ref().unwrap().problems.iter().any(|p| p.contains("401"));

@@ -141,7 +141,10 @@ impl World {
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("replicas.yaml"), "[]").unwrap();
         let config = fleet.gateway("us", 8082, &[&replicas[0]]);
-        let file = serde_json::to_value(&config).unwrap();
+        let mut file = serde_json::to_value(&config).unwrap();
+        if let Some(secret) = &config.secret {
+            file["secret"] = json!(secret.expose());
+        }
         let path = folder.join("gateway.yaml");
         std::fs::write(&path, file.to_string()).unwrap();
         let given = Given { file: Some(path), ..config.into() };

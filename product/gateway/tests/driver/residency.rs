@@ -386,7 +386,7 @@ async fn state_elsewhere_is_no_way_round() {
     }
     let id = std::process::id();
     let file = std::env::temp_dir().join(format!("meridian-residency-state-{id}.yaml"));
-    std::fs::write(&file, world.configs[0].print().unwrap()).unwrap();
+    std::fs::write(&file, world.configs[0].print_with_secrets().unwrap()).unwrap();
     let given = Given { file: Some(file.clone()), ..Given::from(world.configs[0].clone()) };
     let regions = [Region::start(given).await, Region::start(world.configs[1].clone()).await];
     regions[0].until("eu is known", |s| s.peers[0].state == "up" && s.peers[0].eligible > 0).await;
@@ -404,7 +404,7 @@ async fn state_elsewhere_is_no_way_round() {
     let previous = r#","previous_response_id":"resp_a""#;
     let on = respond(previous).await;
     assert_eq!((on.status, on.header("x-meridian-region")), (200, "eu"));
-    std::fs::write(&file, later.print().unwrap()).unwrap();
+    std::fs::write(&file, later.print_with_secrets().unwrap()).unwrap();
     tokio::time::sleep(Duration::from_secs(5)).await;
     let refused = respond(previous).await;
     assert_eq!((refused.status, refused.code().as_str()), (403, "not_permitted"));

@@ -77,7 +77,7 @@ async fn by_the_fleets_secret() {
     let two = Region::with(&[&replica], apart).await;
     let stranger = Region::with(&[&replica], |c| {
         apart(c);
-        c.secret = Some("another test's secret".to_owned());
+        c.secret = Some("another test's secret".into());
     })
     .await;
     let shared = Region::of(&[&replica]).await;

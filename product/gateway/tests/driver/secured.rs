@@ -133,7 +133,7 @@ fn trusts(ca: &Path) -> Credentials {
 }
 
 fn sends(key: &str) -> Credentials {
-    Credentials { engine_key: Some(key.to_owned()), ..Credentials::default() }
+    Credentials { engine_key: Some(key.into()), ..Credentials::default() }
 }
 
 /// Why the only replica does not join.
@@ -157,7 +157,7 @@ async fn https_and_own_keys() {
     let front = authority.front(&a).await;
     let lab = Credentials { ca: Some(authority.ca()), ..sends("sk-lab") };
     let mut config = with(&[(&front.url, "lab"), (&b.url(), "")], &[("lab", lab)]);
-    config.engine_key = Some("sk-all".to_owned());
+    config.engine_key = Some("sk-all".into());
     let region = Region::start(config).await;
     region.until("both are up", |s| s.replicas.iter().all(|r| r.state == "up")).await;
     let mut served = std::collections::BTreeSet::new();

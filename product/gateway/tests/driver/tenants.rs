@@ -122,7 +122,7 @@ async fn engines_have_a_key_of_their_own() {
     assert_eq!(replica.last().header("authorization"), Some("Bearer clients"));
     let keyed = Region::with(&[&replica], |config| {
         two(config);
-        config.engine_key = Some("engines-key".to_owned());
+        config.engine_key = Some("engines-key".into());
     })
     .await;
     assert_eq!(call(keyed.listen, bearing(chat("hi"), KEY)).await.status, 200);

@@ -242,14 +242,14 @@ async fn reloaded() {
     let mut config = config(&[&replica]);
     let name = format!("meridian-traces-{}.yaml", std::process::id());
     let file = std::env::temp_dir().join(name);
-    std::fs::write(&file, config.print().unwrap()).unwrap();
+    std::fs::write(&file, config.print_with_secrets().unwrap()).unwrap();
     let region = Region::start(Given { file: Some(file.clone()), ..config.clone().into() }).await;
     region.until("the replica is up", |s| s.replicas[0].models == ["m"]).await;
     replica.always(Script::json(200, ANSWER));
     for traces in [collector.traces(1.0), None] {
         let is_on = traces.is_some();
         config.traces = traces;
-        std::fs::write(&file, config.print().unwrap()).unwrap();
+        std::fs::write(&file, config.print_with_secrets().unwrap()).unwrap();
         tokio::time::sleep(Duration::from_secs(5)).await;
         assert_eq!(call(region.listen, chat("hi")).await.status, 200);
         assert_eq!(replica.last().header("traceparent").is_some(), is_on);

@@ -18,9 +18,10 @@ pub fn from_problems(from: &BTreeMap<String, String>) -> impl Iterator<Item = St
     from.iter().filter_map(one)
 }
 
-/// Contradictions in a replica's role, transfer and bootstrap address.
+/// Contradictions in a replica's role, transfer and bootstrap address, and numbers and models with which
+/// it could serve nothing.
 pub fn pool_problems(replica: &AddReplica) -> Vec<String> {
-    let mut problems = Vec::new();
+    let mut problems = served_problems(replica);
     if let Some(transfer) = replica.transfer.filter(|_| replica.role.is_both()) {
         problems.push(format!(
             "transfer: `{}` is for replicas that share requests; set `role` to prefill or decode, or remove it",
@@ -38,6 +39,30 @@ pub fn pool_problems(replica: &AddReplica) -> Vec<String> {
                 "bootstrap: `{address}` is not a host with a port; write host:port, as in 10.0.0.7:8998"
             ));
         }
+    }
+    problems
+}
+
+fn served_problems(replica: &AddReplica) -> Vec<String> {
+    let mut problems = Vec::new();
+    if replica.kv_tokens == Some(0) {
+        problems.push("kv_tokens: 0 tokens hold no prompt; write the engine's number, or remove the line for what it reports".to_owned());
+    }
+    if replica.slots == Some(0) {
+        problems.push("slots: 0 would run no request; write the engine's number, or remove the line for what it reports".to_owned());
+    }
+    for (i, name) in replica.models.iter().enumerate() {
+        let problem = if name.trim() != name || name.is_empty() || name.contains(char::is_control) {
+            "is not a model's name; write it as the engine's /v1/models shows it"
+        } else if name.contains('*') {
+            "has a `*`, and names are compared as they are; write each name, or remove the list for what the engine reports"
+        } else if replica.models[..i].contains(name) {
+            "is there twice; remove one"
+        } else {
+            continue;
+        };
+        let shown: String = name.chars().filter(|c| !c.is_control()).take(64).collect();
+        problems.push(format!("models[{i}]: `{shown}` {problem}"));
     }
     problems
 }
