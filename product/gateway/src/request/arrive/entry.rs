@@ -118,7 +118,7 @@ impl Requests {
     /// Serves a request whose sender is known.
     async fn of_caller(
         &self,
-        in_force: &InForce,
+        in_force: &Arc<InForce>,
         request: Request<Incoming>,
         endpoint: Endpoint,
         (origin, caller): (Origin, Caller),
