@@ -238,7 +238,7 @@ fn shares(roles: &[Role], requests: impl Iterator<Item = Request>) -> Vec<u32> {
     let now = Time::from_millis(1);
     for (at, role) in roles.iter().enumerate() {
         let pool = Pool { role: *role, partner: 1, rack: 0 };
-        let models = vec![ModelId(0), ModelId(1 + at as u32 % 2)];
+        let models = vec![ModelId(0), ModelId(1 + at as u16 % 2)];
         let spec = ReplicaSpec { pool, models, ..spec(0) };
         routing.handle(now, Input::Joined { id: ReplicaId(at as u16), spec });
     }
@@ -266,6 +266,6 @@ fn round_robin_shares_both_legs() {
     };
     let roles = [Role::Prefill, Role::Prefill, Role::Prefill, Role::Decode, Role::Decode];
     assert_eq!(shares(&roles, (0..60).map(legs)), [20, 20, 20, 30, 30]);
-    let model = |id: u64| Request::plain(RequestId(id), ModelId(1 + id as u32 % 2));
+    let model = |id: u64| Request::plain(RequestId(id), ModelId(1 + id as u16 % 2));
     assert_eq!(shares(&[Role::Both; 6], (0..60).map(model)), [10; 6]);
 }
