@@ -27,7 +27,7 @@ const CHAT: &str = r#"{"model":"m","max_tokens":5,"messages":[{"role":"user","co
 const PROMPT: &str = r#"{"model":"m","prompt":"x","input":"x"}"#;
 const ANY: &str = r#"{"model":"m"}"#;
 
-const TABLE: [(&str, &str, &str, Call); 92] = [
+const TABLE: [(&str, &str, &str, Call); 98] = [
     ("POST", "/v1/chat/completions", CHAT, Passes),
     ("GET", "/v1/chat/completions", "", Method("POST")),
     ("GET", "/v1/chat/completions/c-1", "", Refused("do not store chat completions")),
@@ -104,6 +104,12 @@ const TABLE: [(&str, &str, &str, Call); 92] = [
     ("POST", "/completion", PROMPT, LISTED),
     ("POST", "/inference/v1/generate", ANY, LISTED),
     ("POST", "/v1beta/models/m:generateContent", ANY, LISTED),
+    ("POST", "/v1/complete", ANY, Refused("use /v1/messages")),
+    ("POST", "/v1/edits", ANY, Refused("use /v1/messages")),
+    ("POST", "/v1/engines/m/completions", ANY, Refused("name the model in the body")),
+    ("GET", "/v1/organization/users", "", Refused("manages tenants, keys and limits")),
+    ("POST", "/v1/tokenize", ANY, Passes),
+    ("POST", "/v1/detokenize", ANY, Passes),
     ("POST", "/v1/load_lora_adapter", ANY, ENGINE),
     ("POST", "/v1/unload_lora_adapter", ANY, ENGINE),
     ("POST", "/lora-adapters", "[]", ENGINE),

@@ -54,7 +54,8 @@ enum Place {
 impl Elsewhere {
     pub(super) fn find(head: &Head<'_>, body: &[u8]) -> Option<Elsewhere> {
         let form = || if may_be_json(body) { None } else { of_form(head.content_type, body) };
-        form().or_else(|| of_target(head.target)).filter(|found| !found.model.is_empty())
+        let named = |found: &Elsewhere| !found.model.is_empty();
+        form().filter(named).or_else(|| of_target(head.target).filter(named))
     }
 
     /// The splice that puts `model` in place of the name in the body, or else the target with it.
@@ -128,6 +129,8 @@ fn param<'a>(value: &'a [u8], name: &[u8]) -> Option<Cow<'a, [u8]>> {
     loop {
         rest = &rest[memchr::memchr(b';', rest)? + 1..];
         let (key, after) = rest.split_at_checked(memchr::memchr(b'=', rest)?)?;
+        // Before it may be parameters without a value.
+        let key = key.rsplit(|byte| *byte == b';').next().unwrap_or(key);
         let after = &after[1..];
         let (found, end) = match after.strip_prefix(b"\"") {
             Some(quoted) => {

@@ -15,7 +15,7 @@ pub enum Endpoint {
     Messages,
     /// `/v1/messages/count_tokens`, Anthropic's form; only the model is read from the body
     CountTokens,
-    /// `/tokenize` and `/detokenize` of engines; only the model is read from the body
+    /// `/tokenize` and `/detokenize` of engines, also under `/v1`; only the model is read from the body
     Tokenize,
     /// A call of engines that leaves no state, one of [`STATELESS`]; only the model is read from the
     /// body, which may be a form
@@ -68,7 +68,7 @@ impl Endpoint {
             "/v1/embeddings" => Endpoint::Embeddings,
             "/v1/messages" => Endpoint::Messages,
             "/v1/messages/count_tokens" => Endpoint::CountTokens,
-            "/tokenize" | "/detokenize" => Endpoint::Tokenize,
+            "/tokenize" | "/detokenize" | "/v1/tokenize" | "/v1/detokenize" => Endpoint::Tokenize,
             "/v1/models" => Endpoint::Models,
             other if other.starts_with("/v1/models/") => Endpoint::Models,
             other => match STATELESS.iter().find(|path| **path == other) {

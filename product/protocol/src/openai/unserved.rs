@@ -11,21 +11,24 @@ const BEGIN: &str = "it is served under /v1: let the client's base URL end there
 const OBJECTS: &str = "neither the gateway nor an engine keeps files or other objects: send the content in each request, as text or as a data: URL";
 const BATCHES: &str = "there are no batches: send their requests one by one, which the gateway queues, with `x-meridian-priority: low` behind others";
 const CONVERSATIONS: &str = "neither the gateway nor an engine keeps conversations: send the messages in each request, or continue a stored response with `previous_response_id` on /v1/responses";
-const CHATS: &str = "engines do not store chat completions: keep the answer, or use /v1/responses, which engines may store";
+const CHATS: &str = "engines do not store chat completions: keep the answer, or use /v1/responses, which engines may store; list a path of your engines under `paths` in the gateway's configuration";
 const RESPONSES: &str = "of a stored response, GET and DELETE /v1/responses/ID, POST .../cancel and GET .../input_items are served";
 const SOCKETS: &str = "there are no WebSockets and no WebRTC: use /v1/audio/transcriptions and /v1/audio/speech, or a stream of /v1/responses";
 const TRAINING: &str =
     "nothing trains or judges models here: add a model or an adapter as a replica";
 const ENGINE: &str = "it administers one engine: send it to the address of that replica, which /admin/status of the gateway shows";
 const OPERATOR: &str = "it is on the gateway's admin port, 8081 by default";
+const OLDER: &str = "newer calls took its place: use /v1/messages or /v1/chat/completions";
+const ACCOUNTS: &str =
+    "the operator manages tenants, keys and limits in the gateway's configuration";
 const OLLAMA: &str =
     "Ollama's API is not served: use /v1/chat/completions, /v1/embeddings and /v1/models";
 const DEPLOYMENTS: &str =
-    "Azure's paths are not served: use the path from /v1 on, and name the model in the body";
+    "Azure's paths and older ones with a model in them are not served: use the path from /v1 on, and name the model in the body";
 const UNKNOWN: &str = "if it is a path of your engines, list it under `paths` in the gateway's configuration, exactly as clients send it";
 
 /// Paths and what is below them, with the remedy; the first match counts.
-const TABLE: [(&str, &str); 76] = [
+const TABLE: [(&str, &str); 82] = [
     ("/v1/messages/batches", BATCHES),
     ("/v1/batches", BATCHES),
     ("/v1/files", OBJECTS),
@@ -96,6 +99,12 @@ const TABLE: [(&str, &str); 76] = [
     ("/info", ENGINE),
     ("/ping", ENGINE),
     ("/health_generate", ENGINE),
+    ("/v1/complete", OLDER),
+    ("/v1/edits", OLDER),
+    ("/v1/engines", DEPLOYMENTS),
+    ("/v1/organization", ACCOUNTS),
+    ("/v1/organizations", ACCOUNTS),
+    ("/v1/projects", ACCOUNTS),
     ("/metrics", OPERATOR),
     ("/admin", OPERATOR),
     ("/api", OLLAMA),

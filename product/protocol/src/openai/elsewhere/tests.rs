@@ -50,6 +50,7 @@ fn fields_of_forms() {
     for (content_type, expected) in [
         ("Multipart/Form-Data; charset=utf-8; Boundary=\"X-1\"", Some("m")),
         ("multipart/form-data; boundary=\"X\\-1\"", Some("m")),
+        ("multipart/form-data; a; boundary=X-1", Some("m")),
         ("multipart/form-data; boundary=X-2", None),
         ("multipart/form-data", None),
         ("text/plain; boundary=X-1", None),
