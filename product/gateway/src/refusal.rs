@@ -81,11 +81,12 @@ impl Refusal {
         Refusal { allow: Some(allow), ..refusal }
     }
 
-    pub(crate) fn unknown_path() -> Refusal {
+    /// With what the client or the operator can do about the path.
+    pub(crate) fn unknown_path(remedy: &str) -> Refusal {
         Refusal::new(
             StatusCode::NOT_FOUND,
             "unknown_path",
-            "the gateway does not serve this path; list engine paths other than OpenAI's under `paths` in the gateway's configuration",
+            format!("the gateway does not serve this path: {remedy}"),
         )
     }
 
@@ -166,7 +167,7 @@ impl Refusal {
             ..Refusal::new(
                 StatusCode::NOT_FOUND,
                 "model_not_found",
-                "no replica of this region serves the requested model; GET /v1/models lists the available models",
+                "no replica of this region serves the requested model; GET /v1/models lists the available models, and the gateway waits for replicas of those that its configuration has under `models`",
             )
         }
     }
@@ -324,7 +325,13 @@ fn held_too_long(limit: Duration, closed: Closed, tells: bool) -> String {
         true => "see GET /admin/status for the state of the replicas",
         false => "retry later, or add replicas",
     };
-    let of = if states.is_empty() { "none is left".to_owned() } else { states.join(", ") };
+    if states.is_empty() {
+        let ms = limit.as_millis();
+        return format!(
+            "no replica has served the requested model within {ms} ms; start one, or check its name"
+        );
+    }
+    let of = states.join(", ");
     format!("no replica accepted the request within {} ms: {of}; {remedy}", limit.as_millis())
 }
 

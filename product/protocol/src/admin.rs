@@ -1,5 +1,6 @@
 //! The admin API of a gateway: requests and responses of `/admin/*`.
 
+mod counts;
 mod decision;
 mod engine;
 mod guard;
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::intervals::Standing;
 pub use crate::signals::Transfers;
+pub use counts::{Prefix, Quantiles, Requests};
 pub use decision::{Candidate, Decided, Ending, Explanation, PeerCandidate, ShadowPick};
 pub use engine::{EngineName, UnknownEngine};
 pub use guard::{Barred, Guard, check_json};
@@ -57,6 +59,9 @@ pub struct Status {
     pub requests: Requests,
     /// Requests queued in the gateway now.
     pub held: u32,
+    /// Of these, those of each model, also of one without a replica.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub held_by_model: BTreeMap<String, u32>,
     /// TTFT at the gateway: from a request's first byte in to its answer's first token.
     pub ttft_ms: Quantiles,
     /// Prefix matches, predicted and as the engines reported them.
@@ -151,49 +156,6 @@ pub struct RuleCounts {
     pub sent: u64,
     /// Refused, since no permitted replica could serve it.
     pub refused: u64,
-}
-
-/// Every fully read request is in exactly one of these.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Requests {
-    /// Read in full, understood, and for a model that is known here.
-    pub accepted: u64,
-    /// Answered in full.
-    pub done: u64,
-    /// Refused by the engine as the client's mistake.
-    pub client_error: u64,
-    /// Refused by the gateway: no capacity, no replica.
-    pub rejected: u64,
-    /// Lost to a replica's failure after retries, or after bytes had gone out.
-    pub failed: u64,
-    /// Ended by the client.
-    pub cancelled: u64,
-    /// Not ended yet.
-    pub in_flight: u64,
-}
-
-/// Quantiles over a recent window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Quantiles {
-    /// Median.
-    pub p50: f64,
-    /// 99th percentile.
-    pub p99: f64,
-    /// Samples since the start.
-    pub count: u64,
-}
-
-/// Prefix matches in tokens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Prefix {
-    /// Prompt tokens dispatched, as estimated here.
-    pub prompt_tokens: u64,
-    /// Of those, expected in the picked replica's cache.
-    pub matched_tokens: u64,
-    /// Prompt tokens of answers whose engine reported its cached tokens.
-    pub known_prompt_tokens: u64,
-    /// Of those, cached.
-    pub cached_tokens: u64,
 }
 
 /// The decisions of the shadow policy beside those that were made, since it or the policy changed.

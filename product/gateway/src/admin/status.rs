@@ -1,8 +1,9 @@
 //! The status page: the state of the gateway, its replicas, its peers and its sources.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use meridian_base::Time;
+use meridian_base::{ModelId, Time};
 use meridian_config::Gateway as Config;
 use meridian_protocol::admin::{Certificate, CutPair, Links, Replica, Shadow, Status};
 use meridian_protocol::intervals::Intervals;
@@ -13,6 +14,7 @@ use super::tls::AdminTls;
 use crate::inputs::in_force::ConfigNow;
 use crate::inputs::oidc::KeptIssuers;
 use crate::inputs::residency::Residency;
+use crate::model_ids::ModelIds;
 use crate::peers::all::Peers;
 use crate::registry::following::Following;
 use crate::replicas::member::Member;
@@ -61,6 +63,7 @@ impl StatusPage {
             reload_problems: self.config.troubles.read(),
             requests: inner.requests,
             held,
+            held_by_model: held_by_model(routing, &self.region.fleet.models),
             ttft_ms: inner.ttft.quantiles(),
             prefix: inner.prefix,
             shadow: shadow(routing, &self.config.now().config),
@@ -97,6 +100,13 @@ impl StatusPage {
         };
         expiries.into_iter().filter_map(one).collect()
     }
+}
+
+/// The queued requests of each model.
+fn held_by_model(routing: &Routing, models: &ModelIds) -> BTreeMap<String, u32> {
+    let mut counts: BTreeMap<ModelId, u32> = BTreeMap::new();
+    routing.held_models().for_each(|model| *counts.entry(model).or_default() += 1);
+    counts.into_iter().filter_map(|(model, held)| Some((models.name(model)?, held))).collect()
 }
 
 /// The shadow policy of the configuration.

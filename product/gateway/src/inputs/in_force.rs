@@ -3,7 +3,7 @@
 //! A reload replaces it as a whole ([`crate::reload`]). A request keeps the one that was in force
 //! when it arrived.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -54,6 +54,8 @@ pub(crate) struct InForce {
     pub(crate) salts: Salts,
     /// Limits of models.
     pub(crate) models: Models,
+    /// The models that engines serve at times, by the file.
+    pub(crate) expected: BTreeSet<String>,
     /// Whether answers tell clients about prefix matches and the fleet.
     pub(crate) tells: bool,
     pub(crate) rules: Rules,
@@ -107,6 +109,7 @@ impl InForce {
                 .with_issuers(Issuers::new(&config.oidc, &kept.issuers)),
             salts: Salts::new(&config, kept.seed),
             models: kept.models.of(&config.models),
+            expected: config.expected_models(),
             tells: config.tells_clients() == TellClients::All,
             rules: Rules::new(&config.residency)?,
             traces: config.traces.clone().map(Arc::new),

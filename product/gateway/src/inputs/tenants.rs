@@ -10,7 +10,6 @@ use http::StatusCode;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use meridian_base::residency::Labels;
 use meridian_config as config;
-use meridian_protocol::openai::Endpoint;
 use meridian_routing::Priority;
 use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -96,12 +95,8 @@ impl Tenants {
     }
 
     /// The tenant of a client's request.
-    pub(crate) fn identify(
-        &self,
-        headers: &HeaderMap,
-        endpoint: Endpoint,
-    ) -> Result<Identified, Refusal> {
-        let key = key(headers, endpoint).ok_or_else(|| missing(self.issuers.is_some()))?;
+    pub(crate) fn identify(&self, headers: &HeaderMap) -> Result<Identified, Refusal> {
+        let key = key(headers).ok_or_else(|| missing(self.issuers.is_some()))?;
         let hash = hashed(key);
         let issuers = self.issuers.as_ref().filter(|_| Issuers::is_token(key));
         let Some(issuers) = issuers else {
@@ -154,8 +149,9 @@ impl From<&Tenant> for Identified {
     }
 }
 
-/// The request's key or token: one, or none.
-fn key(headers: &HeaderMap, endpoint: Endpoint) -> Option<&[u8]> {
+/// The request's key or token: one, or none. Anthropic's clients send their own header on every path,
+/// also on those that they share with OpenAI's.
+fn key(headers: &HeaderMap) -> Option<&[u8]> {
     let only = |name: &HeaderName| {
         let mut values = headers.get_all(name).iter();
         values.next().filter(|_| values.next().is_none()).map(HeaderValue::as_bytes)
@@ -164,10 +160,7 @@ fn key(headers: &HeaderMap, endpoint: Endpoint) -> Option<&[u8]> {
         let (scheme, key) = only(&AUTHORIZATION)?.split_at_checked(7)?;
         return scheme.eq_ignore_ascii_case(b"bearer ").then(|| key.trim_ascii());
     }
-    match endpoint {
-        Endpoint::Messages | Endpoint::CountTokens => only(&API_KEY),
-        _ => None,
-    }
+    only(&API_KEY)
 }
 
 fn missing(takes_tokens: bool) -> Refusal {
@@ -215,16 +208,13 @@ mod tests {
         Tenants::new(&both, &RatesByTenant::default())
     }
 
-    fn whose(
-        endpoint: Endpoint,
-        pairs: &[(&'static str, &'static str)],
-    ) -> Result<String, &'static str> {
+    fn whose(pairs: &[(&'static str, &'static str)]) -> Result<String, &'static str> {
         let mut headers = HeaderMap::new();
         for (name, value) in pairs {
             headers.append(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
         let tenants = tenants();
-        let found = tenants.identify(&headers, endpoint).map_err(|refusal| refusal.code)?;
+        let found = tenants.identify(&headers).map_err(|refusal| refusal.code)?;
         Ok(found.name.to_str().expect("is text").to_owned())
     }
 
@@ -236,21 +226,19 @@ mod tests {
     }
 
     // Each key identifies its tenant, in either header. Without a key, with two, or with an unknown
-    // one, there is no tenant. Anthropic's header counts only on Anthropic's path.
+    // one, there is no tenant.
     #[test]
     fn keys_are_told_apart() {
-        use Endpoint::{ChatCompletions as Chat, Messages};
-        assert_eq!(whose(Chat, &[("authorization", "Bearer key-two")]), Ok("a".to_owned()));
-        assert_eq!(whose(Chat, &[("authorization", "bearer key-three")]), Ok("b".to_owned()));
-        assert_eq!(whose(Messages, &[("x-api-key", "key-three")]), Ok("b".to_owned()));
-        assert_eq!(whose(Chat, &[]), Err("missing_api_key"));
-        assert_eq!(whose(Chat, &[("x-api-key", "key-three")]), Err("missing_api_key"));
-        assert_eq!(whose(Chat, &[("authorization", "Basic key-two")]), Err("missing_api_key"));
-        assert_eq!(whose(Chat, &[("authorization", "Bearer key")]), Err("invalid_api_key"));
-        assert_eq!(whose(Chat, &[("authorization", "Bearer ")]), Err("invalid_api_key"));
+        assert_eq!(whose(&[("authorization", "Bearer key-two")]), Ok("a".to_owned()));
+        assert_eq!(whose(&[("authorization", "bearer key-three")]), Ok("b".to_owned()));
+        assert_eq!(whose(&[("x-api-key", "key-three")]), Ok("b".to_owned()));
+        assert_eq!(whose(&[]), Err("missing_api_key"));
+        assert_eq!(whose(&[("authorization", "Basic key-two")]), Err("missing_api_key"));
+        assert_eq!(whose(&[("authorization", "Bearer key")]), Err("invalid_api_key"));
+        assert_eq!(whose(&[("authorization", "Bearer ")]), Err("invalid_api_key"));
         let twice = [("authorization", "Bearer key-two"), ("authorization", "Bearer key-two")];
-        assert_eq!(whose(Chat, &twice), Err("missing_api_key"));
+        assert_eq!(whose(&twice), Err("missing_api_key"));
         let both = [("authorization", "Bearer no"), ("x-api-key", "key-three")];
-        assert_eq!(whose(Messages, &both), Err("invalid_api_key"));
+        assert_eq!(whose(&both), Err("invalid_api_key"));
     }
 }

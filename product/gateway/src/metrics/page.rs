@@ -13,6 +13,11 @@ use super::labels::{EndedAs, Float, set};
 struct NoLabels {}
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ModelLabel {
+    model: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ReplicaLabel {
     replica: String,
 }
@@ -40,6 +45,7 @@ pub(super) struct Page {
     reload_problems: Float,
     in_flight: Float,
     held: Float,
+    model_held: Family<ModelLabel, Float>,
     /// These six are absent without a control plane.
     control_up: Family<NoLabels, Float>,
     control_losses: Family<NoLabels, Counter>,
@@ -76,6 +82,8 @@ impl Page {
         r.register("reload_problems", help, self.reload_problems.clone());
         r.register("requests_in_flight", "Requests not ended yet", self.in_flight.clone());
         r.register("held", "Requests held for want of room", self.held.clone());
+        let help = "Of these, those of a model; absent for one without any";
+        r.register("model_held", help, self.model_held.clone());
         r.register("control_up", "1 when the control plane is followed", self.control_up.clone());
         r.register("control_losses", "Times it was lost", self.control_losses.clone());
         let moves = "Moves to another control plane";
@@ -149,6 +157,11 @@ impl Page {
         self.reload_problems.set(status.reload_problems.len() as f64);
         self.in_flight.set(q.in_flight as f64);
         self.held.set(f64::from(status.held));
+        self.model_held.clear();
+        for (model, held) in &status.held_by_model {
+            let label = ModelLabel { model: model.clone() };
+            self.model_held.get_or_create(&label).set(f64::from(*held));
+        }
         if let Some(control) = &status.control {
             let gauges = [
                 (&self.control_up, f64::from(u8::from(control.state == "up"))),

@@ -21,6 +21,7 @@ use crate::machine::clock::Clock;
 use crate::machine::driver;
 use crate::model_ids::ModelIds;
 use crate::replicas::credentials::{Credential, Credentials};
+use crate::replicas::departed::Departed;
 use crate::replicas::dial::Dial;
 use crate::replicas::drains::Drains;
 use crate::replicas::health::Health;
@@ -40,6 +41,8 @@ pub(crate) struct Fleet {
     pub(crate) clock: Clock,
     /// The numbers of its models and its peers'.
     pub(crate) models: Arc<ModelIds>,
+    /// Those that no replica serves any more.
+    pub(crate) departed: Departed,
     /// When its replicas were up and down.
     pub(crate) histories: Histories,
     over: CancellationToken,
@@ -98,6 +101,13 @@ impl Inner {
         ids.sort_unstable();
         ids.dedup();
         self.prefilled = ids;
+    }
+
+    /// Of the models of a replica that left, those that no other one serves.
+    fn last_served(&self, left: &Member) -> Vec<String> {
+        let mut models = left.found().models;
+        models.retain(|model| !self.members().any(|m| m.found.read().models.contains(model)));
+        models
     }
 
     fn at(&self, authority: &str) -> Option<&Arc<Member>> {
@@ -239,6 +249,9 @@ impl Fleet {
         assert!(before >= prefill, "more prefill replicas leave than joined");
         let at = inner.at.remove(&member.authority.as_str().to_ascii_lowercase());
         assert_eq!(at, Some(member.id), "the address of a replica finds another one");
+        let departed = inner.last_served(member);
+        let departed = departed.iter().filter_map(|name| self.models.get(name));
+        self.departed.left(departed, self.clock.now());
         member.leaves();
         self.histories.leaves(&member.authority);
         if member.is_prefill() {
@@ -284,9 +297,8 @@ impl Fleet {
 
     /// Notes the result of a replica's discovery.
     pub(crate) fn found(&self, member: &Member, found: Found) {
-        for name in &found.models {
-            self.models.intern(name);
-        }
+        let models = found.models.iter().filter_map(|name| self.models.intern(name));
+        self.departed.came(models.collect::<Vec<_>>().into_iter());
         let changes = {
             let mut there = member.found.write();
             let changes = there.models != found.models;
@@ -336,7 +348,21 @@ impl Fleet {
         self.inner.read().members().cloned().collect()
     }
 
-    /// A model that is served now, for requests that name none.
+    /// The model that all replicas serve, for requests that name none: an adapter is another model of
+    /// the same engine, and does not count. None if there are several.
+    pub(crate) fn only_model(&self) -> Option<String> {
+        let inner = self.inner.read();
+        let mut first = inner.members().filter_map(|m| m.found.read().models.first().cloned());
+        let model = first.next()?;
+        first.all(|other| other == model).then_some(model)
+    }
+
+    /// The first model that a replica serves.
+    pub(crate) fn model_of(&self, id: ReplicaId) -> Option<ModelId> {
+        self.models.get(self.get(id)?.found.read().models.first()?)
+    }
+
+    /// A model that is served now, for requests to any replica.
     pub(crate) fn any_model(&self) -> Option<ModelId> {
         let inner = self.inner.read();
         let first = |m: &Arc<Member>| m.found().models.first().cloned();
@@ -385,102 +411,4 @@ fn dial(url: &str, with: &Arc<Credential>) -> Result<Arc<Dial>, JoinError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn spec(url: &str) -> AddReplica {
-        AddReplica::at(url)
-    }
-
-    fn empty() -> Fleet {
-        Fleet::new("eu", Arc::default(), CancellationToken::new())
-    }
-
-    // Ids are the lowest free ones. Duplicates and a full region are refused with the remedy.
-    #[test]
-    fn join_and_leave() {
-        let fleet = empty();
-        let join = |url| fleet.join(spec(url), Duration::ZERO, 2);
-        let (a, b) = (join("http://a:1").expect("joins"), join("http://b:1").expect("joins"));
-        assert_eq!((a.id.index(), b.id.index()), (0, 1));
-        assert!(
-            fleet
-                .join(spec("http://a:1/"), Duration::ZERO, 3)
-                .is_err_and(|e| e.to_string().contains("already"))
-        );
-        assert!(
-            fleet
-                .join(spec("http://c:1"), Duration::ZERO, 2)
-                .is_err_and(|e| e.to_string().contains("limits.replicas"))
-        );
-        assert_eq!(fleet.at("A:1").map(|found| found.id), Some(a.id));
-        assert!(fleet.leave(&a) && a.gone.is_cancelled() && fleet.at("a:1").is_none());
-        assert!(!fleet.leave(&a));
-        assert!(join("http://c:1").is_err(), "the machine does not know yet that r0 left");
-        fleet.left(&a, Time::ZERO);
-        let c = join("http://c:1").expect("joins");
-        assert_eq!(c.id, ReplicaId(0));
-        assert!(!fleet.leave(&a), "another replica has its id");
-        assert!(!c.gone.is_cancelled() && fleet.leave(&c));
-    }
-
-    // A region name that no certificate and no digest can contain is refused with field, value and
-    // remedy.
-    #[test]
-    fn regions_are_names() {
-        let fleet = empty();
-        for bad in ["ap_south", "EU", "EU!", "\u{e9}", "", "a\nb"] {
-            let spec = AddReplica { region: Some(bad.to_owned()), ..spec("http://a:1") };
-            let error = fleet.join(spec, Duration::ZERO, 9).expect_err("is refused").to_string();
-            assert!(error.starts_with(&format!("region: `{bad}` is not a name; use")), "{error}");
-        }
-        assert!(fleet.all().is_empty());
-        let spec = AddReplica { region: Some("ap-south".to_owned()), ..spec("http://a:1") };
-        assert!(fleet.join(spec, Duration::ZERO, 9).is_ok());
-    }
-
-    // The name of a replica that left is not reused and finds no other replica.
-    #[test]
-    fn names_are_not_given_again() {
-        let fleet = empty();
-        let join = |url| fleet.join(spec(url), Duration::ZERO, 9).expect("joins");
-        let mut names = Vec::new();
-        for url in ["http://a:1", "http://b:1", "http://c:1"] {
-            let member = join(url);
-            let name = member.name.to_string();
-            assert_eq!((member.id, ReplicaName::id(&name)), (ReplicaId(0), Some(ReplicaId(0))));
-            assert_eq!(fleet.named(&name).expect("is found").authority, member.authority);
-            names.push(name);
-            fleet.leave(&member);
-            fleet.left(&member, Time::ZERO);
-        }
-        assert_eq!(names, ["r0", "r0.2", "r0.3"]);
-        let last = join("http://d:1");
-        assert!(names.iter().all(|name| fleet.named(name).is_none()), "they are gone");
-        assert_eq!(fleet.named("0").expect("by its id").authority, last.authority);
-    }
-
-    // A decision's replica has the URL of the time of the decision, and none once it is forgotten.
-    #[test]
-    fn addresses_of_their_time() {
-        let (fleet, id) = (empty(), ReplicaId(0));
-        let join = |url| fleet.join(spec(url), Duration::ZERO, 9).expect("joins");
-        for (ms, url) in [(10, "http://a:1"), (20, "http://b:1")] {
-            let member = join(url);
-            fleet.leave(&member);
-            fleet.left(&member, Time::from_millis(ms));
-        }
-        join("http://c:1");
-        let at = |ms| fleet.url(id, Time::from_millis(ms));
-        assert_eq!([at(9), at(10)].map(Option::unwrap), ["http://a:1"; 2]);
-        assert_eq!([at(11), at(20)].map(Option::unwrap), ["http://b:1"; 2]);
-        assert_eq!(at(21).as_deref(), Some("http://c:1"));
-        for n in 0..MOST_LEFT as u64 {
-            let member = join("http://d:1");
-            fleet.leave(&member);
-            fleet.left(&member, Time::from_millis(30 + n));
-        }
-        assert_eq!((at(9), at(29)), (None, None));
-        assert_eq!(at(5000).as_deref(), Some("http://c:1"));
-    }
-}
+mod tests;

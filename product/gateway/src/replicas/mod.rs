@@ -3,6 +3,7 @@
 mod announce;
 mod compare;
 pub(crate) mod credentials;
+pub(crate) mod departed;
 pub(crate) mod dial;
 pub(crate) mod discovery;
 pub(crate) mod drains;

@@ -87,14 +87,14 @@ async fn listed_and_first() {
     assert_eq!((a.count(), b.count()), (3, 0));
 }
 
-// An alias of a model that no replica serves is refused like the model.
+// An alias of a model that no replica serves waits for one like the model, and is refused then.
 #[tokio::test(start_paused = true)]
 async fn an_alias_of_nothing() {
     let replica = Replica::of(&["other"]).await;
     let region = Region::with(&[&replica], aliased).await;
     let answer = post(region.listen, CHAT, &body(false)).await;
-    assert_eq!((answer.status, answer.code().as_str()), (404, "model_not_found"));
-    assert_eq!(region.settled().await.requests.accepted, 0);
+    assert_eq!((answer.status, answer.code().as_str()), (503, "held_too_long"));
+    assert_eq!(region.settled().await.requests.rejected, 1);
 }
 
 // A forwarded request has the model's own name, and the first gateway puts the alias into the

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::bad::BadRequest;
 use super::body::Body;
-use super::raw::{Object, is_null, kind};
+use super::raw::{Object, is_null, kind, truth};
 use super::splice::{Purpose, Splice, offset};
 
 /// A body's request for usage.
@@ -60,8 +60,8 @@ pub(crate) fn usage_asked(json: &str, body: &Body<'_>, counts: bool) -> Result<A
         return Err(BadRequest::kind("stream_options", kind(options), wanted));
     }
     let [include, continuous] = Object::open(&OPTIONS, "stream_options", options)?;
-    let asked = include.is_some_and(|value| value.get() == "true");
-    if !asked && continuous.is_some_and(|value| value.get() == "true") {
+    let asked = include.and_then(truth) == Some(true);
+    if !asked && continuous.and_then(truth) == Some(true) {
         // Asking would enable usage in every chunk, which could not be distinguished from usage
         // that the client asked for.
         return Ok(Asked { include_usage: false, splice: None, counts: false });
@@ -70,17 +70,17 @@ pub(crate) fn usage_asked(json: &str, body: &Body<'_>, counts: bool) -> Result<A
     match include {
         None if options.get()[1..].trim_ascii_start() == "}" => ask(at + 1, 0, USAGE, counts),
         None => ask(at + 1, 0, USAGE_AND, counts),
-        Some(value) => match value.get() {
-            "true" => {
+        Some(value) => match truth(value) {
+            Some(true) => {
                 let insert = "\"continuous_usage_stats\":true,";
                 let splice = counts.then(|| usage(at + 1, 0, insert));
                 Ok(Asked { include_usage: true, splice, counts })
             }
-            "false" | "null" => ask(offset(json, value), value.get().len(), TRUE, counts),
-            _ => {
+            None if !is_null(value) => {
                 let what = format!("`include_usage` is {}: send true or false", kind(value));
                 Err(BadRequest::inside("stream_options", what))
             }
+            _ => ask(offset(json, value), value.get().len(), TRUE, counts),
         },
     }
 }

@@ -14,7 +14,7 @@ use super::splice::Splices;
 use super::strip::{Strip, Walk};
 
 /// The members of a body that are read, in the order of [`Body::slots`].
-pub(crate) const FIELDS: [&str; 22] = [
+pub(crate) const FIELDS: [&str; 24] = [
     "model",
     "stream",
     "stream_options",
@@ -37,7 +37,12 @@ pub(crate) const FIELDS: [&str; 22] = [
     "prompt",
     "input",
     "messages",
+    "prompt_embeds",
+    "content",
 ];
+
+/// Those whose nesting is checked when the prompt is written.
+const WALKED: [&str; 6] = ["tools", "functions", "system", "instructions", "prompt", "input"];
 
 /// The members of a message that an engine puts into its prompt.
 pub(crate) const MESSAGE: [&str; 4] = ["role", "content", "tool_calls", "function_call"];
@@ -47,7 +52,7 @@ pub(crate) type Message<'a> = Slots<'a, 4>;
 
 /// A parsed body.
 pub(crate) struct Body<'a> {
-    slots: Slots<'a, 22>,
+    slots: Slots<'a, { FIELDS.len() }>,
     /// The messages, opened in the same pass. `None` if the body has none.
     pub(crate) messages: Option<Vec<Message<'a>>>,
     /// Cuts that remove the engines' private fields.
@@ -61,7 +66,7 @@ impl<'a> Body<'a> {
         let trouble = Trouble::default();
         let strip = Strip::new(json);
         let walk = Walk { strip: &strip, trouble: &trouble };
-        let open = matches!(endpoint, Endpoint::ChatCompletions | Endpoint::Messages);
+        let open = endpoint.may_have_messages();
         let mut parser = serde_json::Deserializer::from_str(json);
         let any = endpoint.is_foreign();
         let parsed = match any && first(json) != Some(b'{') {
@@ -147,7 +152,11 @@ impl<'de> Visitor<'de> for Top<'_> {
             if messages {
                 body.messages = Some(map.next_value_seed(Messages { trouble })?);
             } else {
-                body.slots[i] = Some(map.next_value()?);
+                let value = map.next_value()?;
+                if !WALKED.contains(&name) {
+                    shallow(value, Some(name)).map_err(|bad| trouble.stop(bad))?;
+                }
+                body.slots[i] = Some(value);
             }
         }
         Ok(body)

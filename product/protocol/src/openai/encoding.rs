@@ -5,7 +5,19 @@
 //! but the gateway cannot would carry anything past the gateway. Such a body is refused, judged by
 //! its bytes alone.
 
+use bytes::Bytes;
+
 use super::bad::BadRequest;
+
+/// The body without the byte order mark of UTF-8, which some editors and shells of Windows write and
+/// engines skip.
+#[must_use]
+pub fn without_mark(body: Bytes) -> Bytes {
+    match body.starts_with(&[0xEF, 0xBB, 0xBF]) && may_be_json(&body) {
+        true => body.slice(3..),
+        false => body,
+    }
+}
 
 /// Whether a reader might take the body for a JSON object or array, in any encoding. That is the
 /// case if the first byte that is neither white space nor part of a byte order mark or of a wide

@@ -19,6 +19,7 @@ mod answer;
 mod ask_usage;
 mod bad;
 mod body;
+mod elsewhere;
 mod encoding;
 mod endpoint;
 mod engine_fields;
@@ -38,6 +39,7 @@ mod splice;
 mod strip;
 pub(crate) mod text;
 mod told;
+mod unserved;
 pub(crate) mod usage;
 
 #[cfg(test)]
@@ -45,7 +47,9 @@ mod tests;
 
 pub use answer::{Answer, Feed, MAX_EVENT, MAX_REPLY, Summary};
 pub use bad::BadRequest;
-pub use endpoint::Endpoint;
+pub use elsewhere::Head;
+pub use encoding::without_mark;
+pub use endpoint::{Endpoint, STATELESS, stored_response};
 pub use engine_fields::EngineField;
 pub use error::{anthropic_error_json, error_body, error_event, error_event_of, error_json};
 pub use models::{
@@ -59,4 +63,5 @@ pub use request::{Reading, RequestInfo, read, read_as};
 pub use resume::{Continued, Counts, Lost, Thread};
 pub use splice::{Pieces, Purpose, Splice, Splices};
 pub use told::{ToldError, told_error};
+pub use unserved::remedy;
 pub use usage::Usage;

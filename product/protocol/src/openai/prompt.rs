@@ -101,6 +101,9 @@ impl<S: Sink> Writer<S> {
                 self.system(body, "instructions")?;
                 self.items(body)
             }
+            Endpoint::Embeddings if body.messages.is_some() && body.get("input").is_none() => {
+                self.messages(body)
+            }
             _ => self.texts(body),
         }
     }

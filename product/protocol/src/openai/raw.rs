@@ -74,6 +74,20 @@ pub(crate) fn is_null(raw: &RawValue) -> bool {
     raw.get() == "null"
 }
 
+/// A truth value, also in the other forms that pydantic takes for one, and so vLLM and SGLang.
+pub(crate) fn truth(raw: &RawValue) -> Option<bool> {
+    match raw.get() {
+        "true" => return Some(true),
+        "false" => return Some(false),
+        _ => {}
+    }
+    match raw.get().trim_matches('"').to_ascii_lowercase().as_str() {
+        "true" | "1" | "1.0" | "t" | "yes" | "y" | "on" => Some(true),
+        "false" | "0" | "0.0" | "f" | "no" | "n" | "off" => Some(false),
+        _ => None,
+    }
+}
+
 /// A member that is present and not null.
 pub(crate) fn given(slot: Option<&RawValue>) -> Option<&RawValue> {
     slot.filter(|raw| !is_null(raw))

@@ -7,10 +7,11 @@ use serde_json::value::RawValue;
 use super::ask_usage::usage_asked;
 use super::bad::BadRequest;
 use super::body::Body;
+use super::elsewhere::{Elsewhere, Head};
 use super::encoding::{may_be_json, utf8};
 use super::endpoint::Endpoint;
 use super::prompt::Writer;
-use super::raw::{Object, elements, kind, owned, string};
+use super::raw::{Object, elements, kind, owned, string, truth};
 use super::salt::SaltPlace;
 use super::splice::{Purpose, Splice, Splices, offset};
 use super::text::decode;
@@ -37,6 +38,8 @@ pub struct RequestInfo {
     pub model: String,
     /// The name that the request has for it, if that is another one.
     pub alias: Option<String>,
+    /// The path and the query with the model as engines serve it, if the request has an alias there.
+    pub target: Option<String>,
     /// Whether the answer should be a stream of events.
     pub stream: bool,
     /// Whether the client itself asked for usage in the stream.
@@ -76,29 +79,28 @@ pub struct RequestInfo {
 /// # Errors
 /// A body that the engine could not read either, with the field and the remedy.
 pub fn read(endpoint: Endpoint, body: &[u8], reading: &Reading) -> Result<RequestInfo, BadRequest> {
-    read_as(endpoint, body, reading, |_| None)
+    read_as((endpoint, Head::default()), body, reading, |_| None)
 }
 
 /// The same, where engines serve the models under other names: `served` maps a request's name of a
-/// model to theirs, or to none if they are equal. A splice puts it into the body. The facts are
-/// those of a request with the engines' name, so it shares prefixes with the requests that use it.
+/// model to theirs, or to none if they are equal, and an empty name to the only model there is. A
+/// splice puts it into the body. The facts are those of a request with the engines' name, so it
+/// shares prefixes with the requests that use it.
 ///
 /// # Errors
 /// See [`read`].
 pub fn read_as<'s>(
-    endpoint: Endpoint,
+    (endpoint, head): (Endpoint, Head<'_>),
     body: &[u8],
     reading: &Reading,
     served: impl Fn(&str) -> Option<&'s str>,
 ) -> Result<RequestInfo, BadRequest> {
     if endpoint.is_foreign() {
-        if !may_be_json(body) {
-            return Ok(nothing(reading, Splices::default()));
-        }
-        let json = utf8(body)?;
-        let body = Body::parse(endpoint, json)?;
-        return Ok(facts(endpoint, json, &body, reading, served)
-            .unwrap_or_else(|_| nothing(reading, body.cuts.clone())));
+        let info = foreign(endpoint, body, reading, &served)?;
+        return Ok(match info.model.is_empty() {
+            true => named_elsewhere(info, &head, body, served),
+            false => info,
+        });
     }
     if body.is_empty() {
         let what = format!(
@@ -108,8 +110,58 @@ pub fn read_as<'s>(
         return Err(BadRequest::new(None, what));
     }
     let json = utf8(body)?;
+    let parsed = Body::parse(endpoint, json)?;
+    if parsed.get("model").is_some_and(|raw| string(raw) != Some(b"")) {
+        return facts(endpoint, json, &parsed, reading, served);
+    }
+    // The query may have it, or there is no choice. A splice adds it.
+    let found = Elsewhere::find(&head, body).map(|found| found.model);
+    let named = found.as_deref().unwrap_or_default();
+    let model = served(named).unwrap_or(named);
+    if model.is_empty() {
+        return Err(BadRequest::missing("model", "the name of a model of /v1/models"));
+    }
+    let info = facts(endpoint, json, &parsed, reading, |_| Some(model))?;
+    let alias = found.clone().filter(|found| found != model);
+    Ok(RequestInfo { alias, ..info })
+}
+
+/// The facts about the body of a path whose bodies are not prompts.
+fn foreign<'s>(
+    endpoint: Endpoint,
+    body: &[u8],
+    reading: &Reading,
+    served: impl Fn(&str) -> Option<&'s str>,
+) -> Result<RequestInfo, BadRequest> {
+    if !may_be_json(body) {
+        return Ok(nothing(reading, Splices::default()));
+    }
+    let json = utf8(body)?;
     let body = Body::parse(endpoint, json)?;
-    facts(endpoint, json, &body, reading, served)
+    Ok(facts(endpoint, json, &body, reading, served)
+        .unwrap_or_else(|_| nothing(reading, body.cuts.clone())))
+}
+
+/// Adds the model that a request names outside of JSON.
+fn named_elsewhere<'s>(
+    mut info: RequestInfo,
+    head: &Head<'_>,
+    body: &[u8],
+    served: impl Fn(&str) -> Option<&'s str>,
+) -> RequestInfo {
+    let Some(found) = Elsewhere::find(head, body) else { return info };
+    match served(&found.model).filter(|served| *served != found.model) {
+        None => info.model = found.model,
+        Some(served) => {
+            match found.renamed(head, served) {
+                Ok(splice) => info.splices.push(splice),
+                Err(target) => info.target = Some(target),
+            }
+            info.model = served.to_owned();
+            info.alias = Some(found.model);
+        }
+    }
+    info
 }
 
 fn facts<'s>(
@@ -122,16 +174,21 @@ fn facts<'s>(
     let lenient = endpoint.is_foreign();
     let model = match text(body, "model")? {
         Some(model) => model,
-        None if lenient => String::new(),
-        None => return Err(BadRequest::missing("model", "the name of a model of /v1/models")),
+        None => String::new(),
     };
-    let (model, alias) = match served(&model).filter(|served| *served != model) {
+    // On other paths than the API's, any replica may do for a request without one.
+    let known = |model: &str| if lenient && model.is_empty() { None } else { served(model) };
+    let (model, alias) = match known(&model).filter(|served| *served != model) {
         Some(served) => (served.to_owned(), Some(model)),
         None => (model, None),
     };
     let stream = flag(body, "stream")?;
     let asked = usage_asked(json, body, reading.counts)?;
-    let cache_salt = text(body, "cache_salt")?;
+    // SGLang takes a list, with a salt for each prompt.
+    let cache_salt = match body.get("cache_salt").filter(|salt| kind(salt) == "an array") {
+        Some(salts) => Some(salts.get().to_owned()),
+        None => text(body, "cache_salt")?,
+    };
     let scope = scope(&model, cache_salt.as_deref(), reading);
     let fingerprint = Fingerprinter::new(reading.seed, scope, reading.block_bytes.max(1));
     let mut writer = Writer::new(fingerprint, reading.head_bytes, reading.seed);
@@ -142,7 +199,7 @@ fn facts<'s>(
     let usage = asked.splice.filter(|_| stream && endpoint.usage_on_request());
     let counts = asked.counts && usage.is_some();
     let mut splices = body.cuts.clone();
-    let name = alias.is_some().then(|| named(json, body, &model)).flatten();
+    let name = alias.is_some().then(|| named(json, body, &model));
     usage.into_iter().chain(name).for_each(|splice| splices.push(splice));
     Ok(RequestInfo {
         stream,
@@ -160,15 +217,19 @@ fn facts<'s>(
         salt_place: (!lenient).then(|| SaltPlace::of(json, body)),
         model,
         alias,
+        target: None,
     })
 }
 
-/// The splice that puts `model` in place of the body's name of it.
-fn named(json: &str, body: &Body<'_>, model: &str) -> Option<Splice> {
-    let value = body.get("model")?;
-    let insert = Bytes::from(serde_json::to_vec(model).expect("a string always serializes"));
-    let (at, remove) = (offset(json, value), value.get().len());
-    Some(Splice { purpose: Purpose::Model, at, remove, insert })
+/// The splice that puts `model` in place of the body's name of it, or adds it.
+fn named(json: &str, body: &Body<'_>, model: &str) -> Splice {
+    let name = serde_json::to_string(model).expect("a string always serializes");
+    let (at, remove, insert) = match body.raw("model") {
+        Some(value) => (offset(json, value), value.get().len(), name),
+        // The object has the prompt, too.
+        None => (json.find('{').unwrap_or_default() + 1, 0, format!("\"model\":{name},")),
+    };
+    Splice { purpose: Purpose::Model, at, remove, insert: Bytes::from(insert) }
 }
 
 /// The facts about a body that is not read.
@@ -177,6 +238,7 @@ fn nothing(reading: &Reading, cuts: Splices) -> RequestInfo {
     RequestInfo {
         model: String::new(),
         alias: None,
+        target: None,
         stream: false,
         include_usage: false,
         max_tokens: None,
@@ -215,11 +277,8 @@ fn text(body: &Body<'_>, name: &'static str) -> Result<Option<String>, BadReques
 }
 
 fn flag(body: &Body<'_>, name: &'static str) -> Result<bool, BadRequest> {
-    match body.get(name).map(|raw| (raw.get(), kind(raw))) {
-        None | Some(("false", _)) => Ok(false),
-        Some(("true", _)) => Ok(true),
-        Some((_, found)) => Err(BadRequest::kind(name, found, "true or false")),
-    }
+    let Some(raw) = body.get(name) else { return Ok(false) };
+    truth(raw).ok_or_else(|| BadRequest::kind(name, kind(raw), "true or false"))
 }
 
 /// The largest limit in the endpoint's fields: which of two an engine reads varies. Some engines
@@ -256,22 +315,27 @@ fn replies(endpoint: Endpoint, body: &Body<'_>) -> Result<u32, BadRequest> {
     Ok(each.saturating_mul(prompts))
 }
 
-/// The prompts of a completion: several if they are a list of texts or of lists of tokens.
+/// The prompts of a completion: several if they are a list of texts or of lists of tokens, one if
+/// there are token ids in it.
 pub(super) fn prompts(prompt: Option<&RawValue>) -> Result<u32, BadRequest> {
     let Some(raw) = prompt.filter(|raw| kind(raw) == "an array") else { return Ok(1) };
-    let mut count = 0_u32;
+    let (mut count, mut mixed) = (0_u32, false);
     elements(raw, "prompt", |prompt| {
-        count += u32::from(kind(prompt) != "a number");
+        let is_id = kind(prompt) == "a number";
+        mixed |= is_id;
+        count += u32::from(!is_id);
         Ok(())
     })?;
-    Ok(count.max(1))
+    Ok(if mixed { 1 } else { count.max(1) })
 }
 
+/// A number, also as text, which the engines in Python read as one.
 fn number(body: &Body<'_>, name: &'static str) -> Result<Option<f64>, BadRequest> {
     let Some(raw) = body.get(name) else { return Ok(None) };
-    match raw.get().parse() {
-        Ok(number) => Ok(Some(number)),
-        Err(_) => Err(BadRequest::kind(name, kind(raw), "a whole number")),
+    let text = string(raw).and_then(|text| std::str::from_utf8(text).ok());
+    match text.map_or(raw.get(), str::trim_ascii).parse::<f64>() {
+        Ok(number) if number.is_finite() || text.is_none() => Ok(Some(number)),
+        _ => Err(BadRequest::kind(name, kind(raw), "a whole number")),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Tests of the public functions: requests, splices, answers, error bodies.
 
+mod accepted;
 mod aliases;
 mod answers;
 mod chunks;

@@ -190,7 +190,11 @@ impl Piece<'_> {
 }
 
 /// Hands the pieces of a value to `f`, in order.
-pub(crate) fn walk<'a>(json: &'a [u8], max: usize, mut f: impl FnMut(Piece<'a>)) -> Result<(), TooDeep> {
+pub(crate) fn walk<'a>(
+    json: &'a [u8],
+    max: usize,
+    mut f: impl FnMut(Piece<'a>),
+) -> Result<(), TooDeep> {
     let (mut at, mut depth) = (0, 0usize);
     loop {
         let rest = &json[at..];

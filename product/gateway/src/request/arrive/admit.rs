@@ -1,6 +1,7 @@
 //! Admission: reads a request's body in full, fingerprints the prompt, and determines its model,
 //! its residency rules, the replica with its state, and its deadline.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -21,7 +22,7 @@ use crate::inputs::salts::Salts;
 use crate::peers::report::Report;
 use crate::record::Recording;
 use crate::refusal::Refusal;
-use crate::request::arrive::candidate::{Candidate, Fallbacks, Text, reply};
+use crate::request::arrive::candidate::{Candidate, Fallbacks, Text, head, reply};
 use crate::request::arrive::origin::{Caller, Origin};
 use crate::request::arrive::question::{
     deadline, home, key, may_continue, question, reach, session,
@@ -61,27 +62,19 @@ impl DataPlane {
         recording.note(|record| record.times.received = Some(Instant::now()));
         let tenant = self.inputs.reading.hash(caller.tenant.as_ref().map(HeaderValue::as_bytes));
         let reading = self.inputs.reading.of(settings.isolates.then_some(tenant));
-        // A peer has resolved the alias already, and has the name that its own file gives it.
-        let served = |name: &str| in_force.config.served(name).filter(|_| origin.is_client());
-        let info = openai::read_as(endpoint, &body, &reading, served);
-        let info = info.map_err(Refusal::bad_request)?;
-        engine_fields::judge(
-            settings.engine_fields,
-            &self.metrics,
-            &engine_headers,
-            &info.splices,
-        )?;
+        let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
+        let head = head(target, &parts.headers);
+        let text = Text { endpoint, head, body: &body, reading: &reading };
+        let info = self.read(in_force, &text, &origin, &engine_headers)?;
         let tells = in_force.tells || !origin.is_client();
         let dry_run = is_dry_run(&parts.headers, tells)?;
         let mut others = Fallbacks::of(in_force, &info, &origin, caller.tenant.as_ref());
-        let text = Text { endpoint, body: &body, reading: &reading };
+        let home = home(&self.inputs, in_force, (endpoint, target), &info, (tenant, &origin))?;
         let rest = others.as_deref_mut().filter(|_| !dry_run);
-        let candidate = self.candidate(in_force, &text, info, &origin, rest, dry_run)?;
-        let Candidate { info, model, tokens, held, fallback } = candidate;
+        let candidate = self.candidate(in_force, &text, info, (&origin, home), rest, dry_run)?;
+        let Candidate { mut info, model, tokens, held, fallback } = candidate;
         let mut reserved = Reserved::new(permits, held);
-        let home = home(&self.inputs, in_force, &info, tenant, &origin)
-            .and_then(|home| may_continue(&self.region.fleet, model, &origin).map(|()| home))
-            .inspect_err(|_| reserved.unserved())?;
+        may_continue(&self.region.fleet, model, &origin).inspect_err(|_| reserved.unserved())?;
         if let Some(rates) = caller.rates.as_ref().filter(|_| !dry_run) {
             reserved.charge(rates.admit(tokens, reply(endpoint, &info), info.replies))?;
         }
@@ -94,7 +87,10 @@ impl DataPlane {
         let deadline = deadline(self.region.driver.clock.now(), &parts.headers, &origin);
         let (residence, report) = self.residence(in_force, caller.tenant.as_ref(), model, origin);
         let reach = reach(&self.inputs.residency, self.peers.as_deref(), model, home, &residence);
+        // With fallbacks, the next one is not waited for either.
+        let awaited = others.is_none() && self.awaits(in_force, &info.model, model);
         let shown_id = headers::request_id(&self.ids, &parts.headers, id);
+        let path = info.target.take().unwrap_or_else(|| path(&parts, endpoint));
         let (prompt, mut payload) =
             salted(&in_force.salts, model, tokens, info, body, caller.tenant.as_ref());
         self.split(endpoint, model, &mut payload);
@@ -102,7 +98,7 @@ impl DataPlane {
         let context = RequestContext {
             began,
             settings: settings.clone(),
-            call: call(parts, endpoint, shown_id),
+            call: call(parts, endpoint, path, shown_id),
             sender: Sender {
                 tenant,
                 tenant_name,
@@ -118,8 +114,31 @@ impl DataPlane {
         };
         let block_tokens = self.inputs.ratios.get(model) * reading.block_bytes as f32;
         let splits = payload.prefill.is_some();
-        let question = routing::Request { splits, ..question(&context, id, reach, block_tokens) };
+        let question = question(&context, id, reach, block_tokens);
+        let question = routing::Request { splits, awaited, ..question };
         Ok(Admitted { context, payload, reserved, question, others, dry_run })
+    }
+
+    /// Reads the facts about a request's body, with the model as engines serve it.
+    fn read(
+        &self,
+        in_force: &InForce,
+        text: &Text<'_>,
+        origin: &Origin,
+        engine_headers: &[&'static str],
+    ) -> Result<RequestInfo, Refusal> {
+        let only = OnceCell::new();
+        // A peer has resolved the alias already, and has the name that its own file gives it.
+        let served = |name: &str| match name {
+            _ if !origin.is_client() => None,
+            "" => only.get_or_init(|| self.region.fleet.only_model()).as_deref(),
+            name => in_force.config.served(name),
+        };
+        let info = openai::read_as((text.endpoint, text.head), text.body, text.reading, served)
+            .map_err(Refusal::bad_request)?;
+        let mode = in_force.settings.engine_fields;
+        engine_fields::judge(mode, &self.metrics, engine_headers, &info.splices)?;
+        Ok(info)
     }
 
     /// Adds the body of the prefill leg. That is another pass over the body, so only where a prefill
@@ -159,7 +178,7 @@ impl DataPlane {
         let collected = collect(&parts.headers, body, patience, limit, &limits.bodies).await?;
         let Collected { bytes, mut permits } = collected;
         permits.push(room);
-        Ok(Received { parts, body: bytes, permits, engine_headers })
+        Ok(Received { parts, body: openai::without_mark(bytes), permits, engine_headers })
     }
 
     /// The residency rules that name a request, including those that a peer sent with it; and the
@@ -218,8 +237,12 @@ pub(crate) fn salted(
     (Prompt { model, tokens, info, fallback: None, salt }, payload)
 }
 
-fn call(mut parts: request::Parts, endpoint: Endpoint, shown_id: HeaderValue) -> Call {
-    let path = path(&parts, endpoint);
+fn call(
+    mut parts: request::Parts,
+    endpoint: Endpoint,
+    path: String,
+    shown_id: HeaderValue,
+) -> Call {
     headers::to_replica(&mut parts.headers, &shown_id);
     Call { endpoint, path, method: parts.method, headers: parts.headers, shown_id }
 }

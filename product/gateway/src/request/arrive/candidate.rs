@@ -3,20 +3,20 @@
 //! The body is read again for each, since the prompt's fingerprint is one of a model.
 
 use bytes::Bytes;
-use http::HeaderValue;
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use meridian_base::{Duration, ModelId};
-use meridian_protocol::openai::{self, Endpoint, Reading, RequestInfo};
+use meridian_protocol::openai::{self, BadRequest, Endpoint, Head, Reading, RequestInfo};
 use meridian_routing::{self as routing, RejectWhy};
 
 use crate::inputs::in_force::InForce;
 use crate::inputs::models::Held;
+use crate::inputs::pins::Home;
 use crate::metrics::Metrics;
 use crate::refusal::Refusal;
-use crate::replicas::fleet::Fleet;
 use crate::request::arrive::admit::salted;
 use crate::request::arrive::origin::Origin;
 use crate::request::arrive::question::{question, reach};
-use crate::request::context::{Payload, Prompt, RequestContext};
+use crate::request::context::{Call, Payload, Prompt, RequestContext};
 use crate::request::plane::DataPlane;
 use crate::request::reserved::Reserved;
 
@@ -31,9 +31,10 @@ pub(crate) struct Candidate {
     pub(crate) fallback: Option<HeaderValue>,
 }
 
-/// A request's body, and how to read it.
+/// A request's text, and how to read it.
 pub(crate) struct Text<'a> {
     pub(crate) endpoint: Endpoint,
+    pub(crate) head: Head<'a>,
     pub(crate) body: &'a Bytes,
     pub(crate) reading: &'a Reading,
 }
@@ -83,6 +84,12 @@ impl Fallbacks {
         (self.next < settings.fallbacks.len()).then_some(after.0)
     }
 
+    /// Whether no other model is left.
+    fn is_over(&self, in_force: &InForce) -> bool {
+        let settings = in_force.config.models.get(&self.model);
+        settings.is_none_or(|settings| self.next >= settings.fallbacks.len())
+    }
+
     /// Counts a request that one of them takes over.
     pub(crate) fn count(&self, metrics: &Metrics, context: &RequestContext) {
         if context.prompt.fallback.is_some() {
@@ -99,11 +106,12 @@ impl DataPlane {
         in_force: &InForce,
         text: &Text<'_>,
         info: RequestInfo,
-        origin: &Origin,
+        (origin, home): (&Origin, Option<Home>),
         others: Option<&mut Fallbacks>,
         dry_run: bool,
     ) -> Result<Candidate, Refusal> {
-        let named = model(&self.region.fleet, text.endpoint, &info, origin)
+        let named = self
+            .model(in_force, text, &info, (origin, home))
             .and_then(|model| self.admitted(in_force, text.endpoint, info, model, dry_run));
         let other = |refusal| others.and_then(|o| self.other(in_force, text, o)).ok_or(refusal);
         named.or_else(other)
@@ -119,7 +127,13 @@ impl DataPlane {
     ) -> Option<Candidate> {
         let tenant = context.settings.isolates.then_some(context.sender.tenant);
         let reading = self.inputs.reading.of(tenant);
-        let text = Text { endpoint: context.call.endpoint, body: &payload.body, reading: &reading };
+        let Call { endpoint, path, headers, .. } = &context.call;
+        let text = Text {
+            endpoint: *endpoint,
+            head: head(path, headers),
+            body: &payload.body,
+            reading: &reading,
+        };
         self.other(in_force, &text, others)
     }
 
@@ -131,8 +145,14 @@ impl DataPlane {
         others: &mut Fallbacks,
     ) -> Option<Candidate> {
         while let Some(name) = others.next(in_force) {
-            let Some(model) = self.region.fleet.models.get(name) else { continue };
-            let read = openai::read_as(text.endpoint, text.body, text.reading, |_| Some(name));
+            // Only the last one is waited for.
+            let model = match others.is_over(in_force) {
+                true => self.known(in_force, name),
+                false => self.region.fleet.models.get(name),
+            };
+            let Some(model) = model else { continue };
+            let place = (text.endpoint, text.head);
+            let read = openai::read_as(place, text.body, text.reading, |_| Some(name));
             let Ok(mut info) = read else { continue };
             // The answer names the model that gives it.
             info.alias = None;
@@ -173,7 +193,11 @@ impl DataPlane {
         (candidate, worked): (Candidate, bool),
         others: &Fallbacks,
     ) -> routing::Request {
-        let Candidate { info, model, tokens, held, fallback } = candidate;
+        let Candidate { mut info, model, tokens, held, fallback } = candidate;
+        if let Some(path) = info.target.take() {
+            context.call.path = path;
+        }
+        let awaited = others.is_over(in_force) && self.awaits(in_force, &info.model, model);
         reserved.hold_instead(held, worked);
         let tenant = others.tenant.as_ref();
         let (residence, _) = self.residence(in_force, tenant, model, Origin::Client(0));
@@ -186,36 +210,77 @@ impl DataPlane {
         let ratio = self.inputs.ratios.get(model);
         let block_tokens = ratio * context.prompt.info.fingerprint.block_bytes() as f32;
         let splits = payload.prefill.is_some();
-        routing::Request { splits, ..question(context, self.ids.next(), reach, block_tokens) }
+        let question = question(context, self.ids.next(), reach, block_tokens);
+        routing::Request { splits, awaited, ..question }
     }
+
+    /// Whether a replica may come for a model that none serves: the file names it, or it was served
+    /// until recently.
+    pub(crate) fn awaits(&self, in_force: &InForce, name: &str, model: ModelId) -> bool {
+        let fleet = &self.region.fleet;
+        let memory = in_force.config.held.after_last_replica.0;
+        let recently = |at| self.region.driver.clock.now().since(at) < memory;
+        let is_expected = !in_force.expected.is_empty() && in_force.expected.contains(name);
+        is_expected || fleet.departed.at(model).is_some_and(recently)
+    }
+
+    /// The id of a model that was served, or that the file names.
+    fn known(&self, in_force: &InForce, name: &str) -> Option<ModelId> {
+        let models = &self.region.fleet.models;
+        let expected = || in_force.expected.contains(name).then(|| models.intern(name)).flatten();
+        models.get(name).or_else(expected)
+    }
+
+    /// The model's id. For paths that need not name a model, it is the one that the peer names, or
+    /// the one that the region serves.
+    fn model(
+        &self,
+        in_force: &InForce,
+        text: &Text<'_>,
+        info: &RequestInfo,
+        (origin, home): (&Origin, Option<Home>),
+    ) -> Result<ModelId, Refusal> {
+        let fleet = &self.region.fleet;
+        // A stored response is of a model that its replica serves.
+        if let (Some(Home::At(replica)), true) = (home, info.model.is_empty())
+            && let Some(model) = fleet.model_of(replica)
+        {
+            return Ok(model);
+        }
+        let said = match origin {
+            Origin::Peer { marks, .. } if info.model.is_empty() => marks.model.as_ref(),
+            _ => None,
+        };
+        let said = said.and_then(|value| std::str::from_utf8(value.as_bytes()).ok());
+        if let Some(id) = self.known(in_force, said.unwrap_or(&info.model)) {
+            return Ok(id);
+        }
+        let named = !text.endpoint.passes_unread() || !info.model.is_empty();
+        match fleet.any_model() {
+            // A question to any replica has no body.
+            Some(any) if !named && (text.body.is_empty() || !origin.is_client()) => Ok(any),
+            Some(any) if !named && fleet.only_model().is_some() => Ok(any),
+            Some(_) if !named => Err(unnamed()),
+            Some(_) if !fleet.is_unknown() => Err(Refusal::unknown_model()),
+            // A replica that has not reported its models yet may serve it.
+            _ => Err(Refusal::of(RejectWhy::NoReplica, Duration::from_secs(1), None, false)),
+        }
+    }
+}
+
+/// The parts of a request's head that may name its model.
+pub(crate) fn head<'a>(target: &'a str, headers: &'a HeaderMap) -> Head<'a> {
+    let content_type = headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+    Head { target, content_type }
+}
+
+/// The refusal of a request that names no model where replicas serve several.
+fn unnamed() -> Refusal {
+    let message = "the request names no model, and the replicas serve several: send `model` in JSON, as a field of the form, or in the query (?model=NAME)";
+    Refusal::bad_request(BadRequest { param: Some("model"), message: message.to_owned() })
 }
 
 /// Most tokens of each reply; none without a limit.
 pub(crate) fn reply(endpoint: Endpoint, info: &RequestInfo) -> Option<u32> {
     if endpoint.is_generation() { info.max_tokens } else { Some(0) }
-}
-
-/// The model's id. For paths that need not name a model, it is the one that the peer names, or any
-/// that the region serves.
-fn model(
-    fleet: &Fleet,
-    endpoint: Endpoint,
-    info: &RequestInfo,
-    origin: &Origin,
-) -> Result<ModelId, Refusal> {
-    let said = match origin {
-        Origin::Peer { marks, .. } if info.model.is_empty() => marks.model.as_ref(),
-        _ => None,
-    };
-    let said = said.and_then(|value| std::str::from_utf8(value.as_bytes()).ok());
-    if let Some(id) = fleet.models.get(said.unwrap_or(&info.model)) {
-        return Ok(id);
-    }
-    let named = !endpoint.passes_unread() || !info.model.is_empty();
-    match fleet.any_model() {
-        Some(any) if !named => Ok(any),
-        Some(_) if !fleet.is_unknown() => Err(Refusal::unknown_model()),
-        // A replica that has not reported its models yet may serve it.
-        _ => Err(Refusal::of(RejectWhy::NoReplica, Duration::from_secs(1), None, false)),
-    }
 }

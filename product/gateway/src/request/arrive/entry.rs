@@ -29,6 +29,7 @@ use crate::request::arrive::origin::{Caller, Origin, identify};
 use crate::request::context::RequestContext;
 use crate::request::plane::DataPlane;
 use crate::request::send::Attempts;
+use crate::settings::Settings;
 
 /// The request path of one thread.
 pub(crate) struct Requests {
@@ -104,7 +105,7 @@ impl Requests {
             head::check(&request)?;
         }
         let tenant_header = in_force.settings.tenant_header.as_ref();
-        let caller = identify(tenant_header, in_force, request.headers_mut(), endpoint, &origin)?;
+        let caller = identify(tenant_header, in_force, request.headers_mut(), &origin)?;
         recording.note(|record| {
             record.tenant.clone_from(&caller.tenant);
             record.is_tenant_known = caller.is_known;
@@ -126,18 +127,15 @@ impl Requests {
     ) -> Result<Response<AnswerBody>, Refusal> {
         let (plane, settings) = (self.plane(), &in_force.settings);
         let path = request.uri().path();
-        let passes = endpoint != Endpoint::Other || settings.paths.iter().any(|p| p == path);
-        match (endpoint, request.method()) {
-            _ if !passes => return Err(Refusal::unknown_path()),
-            (Endpoint::Models, &Method::GET | &Method::HEAD) => {
+        match allowed(endpoint, request.method(), path, settings) {
+            Err(refusal) => return Err(refusal),
+            Ok(()) if endpoint == Endpoint::Models => {
                 let aliases = origin.is_client().then_some(&in_force.config);
                 let answer = models(&plane.region.fleet, plane.peers.as_deref(), aliases, path);
                 end_answered(recording, answer.status());
                 return Ok(answer);
             }
-            (Endpoint::Models, _) => return Err(Refusal::wrong_method("GET, HEAD")),
-            (Endpoint::Other, _) | (_, &Method::POST) => {}
-            _ => return Err(Refusal::wrong_method("POST")),
+            Ok(()) => {}
         }
         let admitted = plane.admit(in_force, request, endpoint, origin, caller, recording).await?;
         match admitted.dry_run {
@@ -212,6 +210,23 @@ fn charged(rates: Option<&Arc<Rates>>, refusal: Refusal) -> Refusal {
         && refusal.limited.is_none();
     let over = rates.filter(|_| is_mistake).and_then(|rates| rates.mistake().err());
     over.unwrap_or(refusal)
+}
+
+/// Whether a path is served, and by this method. A path of the configuration may have any.
+fn allowed(
+    endpoint: Endpoint,
+    method: &Method,
+    path: &str,
+    settings: &Settings,
+) -> Result<(), Refusal> {
+    let listed = || settings.paths.iter().any(|listed| listed == path);
+    match endpoint.methods(path) {
+        None if !listed() => Err(Refusal::unknown_path(openai::remedy(path))),
+        None => Ok(()),
+        Some(allow) if allow.split(", ").any(|one| one == method.as_str()) => Ok(()),
+        Some(_) if endpoint.passes_unread() && listed() => Ok(()),
+        Some(allow) => Err(Refusal::wrong_method(allow)),
+    }
 }
 
 /// The request is admitted, and given to a fallback if its model cannot serve it.

@@ -5,7 +5,6 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use meridian_protocol::openai::Endpoint;
 use meridian_protocol::peer::{Identity, Marks};
 use meridian_routing::Priority;
 
@@ -59,7 +58,6 @@ pub(crate) fn identify(
     tenant_header: Option<&HeaderName>,
     in_force: &InForce,
     headers: &mut HeaderMap,
-    endpoint: Endpoint,
     origin: &Origin,
 ) -> Result<Caller, Refusal> {
     let named = in_force.tenants.are_named();
@@ -70,7 +68,7 @@ pub(crate) fn identify(
             Caller { tenant, is_known, rates: None, priority: marks.priority }
         }
         Origin::Client(_) if named => {
-            let tenant = in_force.tenants.identify(headers, endpoint)?;
+            let tenant = in_force.tenants.identify(headers)?;
             let priority = priority::lowered(headers, tenant.priority)?;
             let Identified { name, is_known, rates, .. } = tenant;
             Caller { tenant: Some(name), is_known, rates, priority }

@@ -5,7 +5,7 @@
 use http::{HeaderMap, HeaderName};
 use meridian_base::residency::Residence;
 use meridian_base::{Duration, ModelId, PeerId, ReplicaId, RequestId, Time};
-use meridian_protocol::openai::RequestInfo;
+use meridian_protocol::openai::{Endpoint, RequestInfo, stored_response};
 use meridian_routing::{self as routing, RejectWhy};
 
 use crate::http::headers;
@@ -129,17 +129,22 @@ pub(super) fn deadline(now: Time, headers: &HeaderMap, origin: &Origin) -> Optio
     Some(now + left)
 }
 
-/// The location of the state that a request continues. If tenants are configured, a client may
+/// The location of the state that a request continues or asks for. If tenants are configured, a client may
 /// continue only responses that this gateway knows as its tenant's; for a forwarded request the
 /// first gateway has checked that.
 pub(super) fn home(
     inputs: &Inputs,
     in_force: &InForce,
+    (endpoint, target): (Endpoint, &str),
     info: &RequestInfo,
-    tenant: u64,
-    origin: &Origin,
+    (tenant, origin): (u64, &Origin),
 ) -> Result<Option<Home>, Refusal> {
-    let Some(previous) = &info.previous_response_id else { return Ok(None) };
+    let path = target.split('?').next().unwrap_or(target);
+    let stored = match endpoint {
+        Endpoint::StoredResponse => stored_response(path).map(|(id, _)| id),
+        _ => info.previous_response_id.as_deref(),
+    };
+    let Some(previous) = stored else { return Ok(None) };
     let pin = ResponseKey { tenant, response: inputs.reading.hash(Some(previous.as_bytes())) };
     match inputs.pins.get(pin) {
         Some(Home::Gone) => Err(Refusal::of(RejectWhy::PinnedGone, Duration::ZERO, None, false)),

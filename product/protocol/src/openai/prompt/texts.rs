@@ -12,21 +12,31 @@ impl<S: Sink> Writer<S> {
     /// A prompt without roles: a string, an array of strings, of token ids, or of arrays of them.
     pub(super) fn texts(&mut self, body: &Body<'_>) -> Result<(), BadRequest> {
         let wanted = "a string, an array of strings or an array of token ids";
-        let Some(prompt) = body.get(self.param) else {
+        // vLLM takes a prompt that is embedded already, and llama.cpp embeds `content`.
+        let prompt = [self.param, "prompt_embeds", "content"].iter().find_map(|f| body.get(f));
+        let Some(prompt) = prompt else {
             return Err(BadRequest::missing(self.param, wanted));
         };
         self.in_user = true;
         match kind(prompt) {
-            "a string" => self.text(string(prompt).unwrap_or_default()),
-            "an array" => self.list(prompt)?,
-            found => return Err(BadRequest::kind(self.param, found, wanted)),
+            "a string" if body.get(self.param).is_some() => self.one(prompt),
+            "an array" => self.list(prompt),
+            "a string" | "an object" => self.unknown(prompt),
+            found => Err(BadRequest::kind(self.param, found, wanted)),
         }
+    }
+
+    fn one(&mut self, text: &RawValue) -> Result<(), BadRequest> {
+        self.text(string(text).unwrap_or_default());
         Ok(())
     }
 
+    /// Prompts, or the token ids of one. llama.cpp also takes ids and texts in turn as one prompt, and
+    /// objects with media.
     pub(super) fn list(&mut self, prompt: &RawValue) -> Result<(), BadRequest> {
         let inside = prompt.get()[1..].trim_ascii_start();
-        if inside.starts_with(|c: char| c == '-' || c.is_ascii_digit()) {
+        let ids = inside.starts_with(|c: char| c == '-' || c.is_ascii_digit());
+        if ids && memchr::memchr2(b'"', b'[', inside.as_bytes()).is_none() {
             return self.tokens(prompt);
         }
         let (param, mut first) = (self.param, true);
@@ -36,14 +46,16 @@ impl<S: Sink> Writer<S> {
             }
             first = false;
             match kind(one) {
-                "a string" => self.text(string(one).unwrap_or_default()),
-                "an array" => self.tokens(one)?,
+                "a string" => self.one(one),
+                "an array" if one.get().contains('"') => self.unknown(one),
+                "an array" => self.tokens(one),
+                "an object" => self.unknown(one),
+                "a number" => self.tokens(one),
                 found => {
                     let what = format!("an element is {found}: send strings or token ids");
-                    return Err(BadRequest::inside(param, what));
+                    Err(BadRequest::inside(param, what))
                 }
             }
-            Ok(())
         })
     }
 

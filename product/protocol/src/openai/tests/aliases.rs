@@ -5,13 +5,14 @@ use proptest::prelude::*;
 
 use super::super::Endpoint::*;
 use super::super::{
-    Answer, Endpoint, Purpose, RequestInfo, find_model, merge_models, prefill_leg, read, read_as,
+    Answer, Endpoint, Head, Purpose, RequestInfo, find_model, merge_models, prefill_leg, read,
+    read_as,
 };
 use super::reading;
 
 fn aliased(endpoint: Endpoint, body: &str, alias: &str, served: &str) -> RequestInfo {
     let served = |name: &str| (name == alias).then_some(served);
-    read_as(endpoint, body.as_bytes(), &reading(), served).expect("a good body")
+    read_as((endpoint, Head::default()), body.as_bytes(), &reading(), served).expect("a good body")
 }
 
 /// The body that a replica gets.
@@ -73,7 +74,8 @@ fn others() {
 #[test]
 fn twice() {
     let body = r#"{"model":"a","model":"b","messages":[]}"#;
-    let error = read_as(ChatCompletions, body.as_bytes(), &reading(), |_| Some("m"));
+    let error =
+        read_as((ChatCompletions, Head::default()), body.as_bytes(), &reading(), |_| Some("m"));
     assert_eq!(error.expect_err("is refused").param, Some("model"));
     let body = r#"{"model":"b","model":"a"}"#;
     let info = aliased(Tokenize, body, "a", "m");

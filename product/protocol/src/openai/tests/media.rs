@@ -24,11 +24,27 @@ fn in_tool_outputs() {
 /// Where media may stand: the body, and the bytes that its prompt counts.
 const PLACES: [(Endpoint, &str, u64); 24] = [
     // OpenAI's chat, and the parts of engines and of chat templates.
-    (ChatCompletions, r#"[{"type":"image_url","image_url":{"url":"data:image/png;base64,$B64"}}]"#, 9),
-    (ChatCompletions, r#"[{"type":"input_audio","input_audio":{"data":"$B64","format":"wav"}}]"#, 9),
+    (
+        ChatCompletions,
+        r#"[{"type":"image_url","image_url":{"url":"data:image/png;base64,$B64"}}]"#,
+        9,
+    ),
+    (
+        ChatCompletions,
+        r#"[{"type":"input_audio","input_audio":{"data":"$B64","format":"wav"}}]"#,
+        9,
+    ),
     (ChatCompletions, r#"[{"type":"file","file":{"filename":"a.pdf","file_data":"$B64"}}]"#, 9),
-    (ChatCompletions, r#"[{"type":"video_url","video_url":{"url":"data:video/mp4;base64,$B64"}}]"#, 9),
-    (ChatCompletions, r#"[{"type":"audio_url","audio_url":{"url":"data:audio/wav;base64,$B64"}}]"#, 9),
+    (
+        ChatCompletions,
+        r#"[{"type":"video_url","video_url":{"url":"data:video/mp4;base64,$B64"}}]"#,
+        9,
+    ),
+    (
+        ChatCompletions,
+        r#"[{"type":"audio_url","audio_url":{"url":"data:audio/wav;base64,$B64"}}]"#,
+        9,
+    ),
     (ChatCompletions, r#"[{"type":"image","image":"$B64"}]"#, 9),
     (ChatCompletions, r#"[{"type":"image_embeds","image_embeds":{"grid":"$B64"}}]"#, 9),
     (ChatCompletions, r#"[{"image_url":"data:image/png;base64,$B64"}]"#, 9),
@@ -36,19 +52,51 @@ const PLACES: [(Endpoint, &str, u64); 24] = [
     (ChatCompletions, r#"[{"type":"new","deep":[{"in":"$B64"}]}]"#, 9 + 31),
     (ChatCompletions, r#"{"type":"image_url","image_url":"$B64"}"#, 9),
     // Anthropic's messages, with outputs of tools.
-    (Messages, r#"[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"$B64"}}]"#, 9),
+    (
+        Messages,
+        r#"[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"$B64"}}]"#,
+        9,
+    ),
     (Messages, r#"[{"type":"document","source":{"type":"base64","data":"$B64"},"title":"t"}]"#, 9),
     (Messages, r#"[{"type":"document","source":{"type":"text","data":"some text"}}]"#, 9),
-    (Messages, r#"[{"type":"document","source":{"type":"content","content":[{"type":"text","text":"ab"},{"type":"image","source":{"data":"$B64"}}]}}]"#, 11),
-    (Messages, r#"[{"type":"tool_result","content":[{"type":"image","source":{"data":"$B64"}}]}]"#, 10),
-    (Messages, r#"[{"type":"mcp_tool_result","content":[{"type":"text","text":"ab"},{"type":"image","source":{"data":"$B64"}}]}]"#, 12),
-    (Messages, r#"[{"type":"web_fetch_tool_result","content":{"type":"web_fetch_result","url":"u","content":{"type":"document","source":{"type":"base64","data":"$B64"}}}}]"#, 10),
+    (
+        Messages,
+        r#"[{"type":"document","source":{"type":"content","content":[{"type":"text","text":"ab"},{"type":"image","source":{"data":"$B64"}}]}}]"#,
+        11,
+    ),
+    (
+        Messages,
+        r#"[{"type":"tool_result","content":[{"type":"image","source":{"data":"$B64"}}]}]"#,
+        10,
+    ),
+    (
+        Messages,
+        r#"[{"type":"mcp_tool_result","content":[{"type":"text","text":"ab"},{"type":"image","source":{"data":"$B64"}}]}]"#,
+        12,
+    ),
+    (
+        Messages,
+        r#"[{"type":"web_fetch_tool_result","content":{"type":"web_fetch_result","url":"u","content":{"type":"document","source":{"type":"base64","data":"$B64"}}}}]"#,
+        10,
+    ),
     // The items of OpenAI's Responses.
-    (Responses, r#"{"type":"computer_call_output","output":{"type":"computer_screenshot","image_url":"data:image/png;base64,$B64"}}"#, 9),
-    (Responses, r#"{"type":"custom_tool_call_output","output":[{"type":"input_text","text":"ab"},{"type":"input_file","file_data":"data:application/pdf;base64,$B64"}]}"#, 11),
+    (
+        Responses,
+        r#"{"type":"computer_call_output","output":{"type":"computer_screenshot","image_url":"data:image/png;base64,$B64"}}"#,
+        9,
+    ),
+    (
+        Responses,
+        r#"{"type":"custom_tool_call_output","output":[{"type":"input_text","text":"ab"},{"type":"input_file","file_data":"data:application/pdf;base64,$B64"}]}"#,
+        11,
+    ),
     (Responses, r#"{"type":"image_generation_call","id":"ig","result":"$B64"}"#, 9),
     (Responses, r#"{"type":"function_call_output","output":{"shot":"$B64"}}"#, 9 + 9),
-    (Responses, r#"{"type":"function_call_output","output":[["data:image/png;base64,$B64",5]]}"#, 9 + 4),
+    (
+        Responses,
+        r#"{"type":"function_call_output","output":[["data:image/png;base64,$B64",5]]}"#,
+        9 + 4,
+    ),
     (Responses, r#"{"type":"new_call","pages":[{"png":"$B64"}]}"#, 9 + 38),
 ];
 
@@ -111,7 +159,8 @@ fn text_stays_text() {
 // The call of a custom tool is text, and continues the assistant's message like any other call.
 #[test]
 fn calls_of_custom_tools() {
-    let call = r#"{"model":"m","input":[{"type":"custom_tool_call","name":"f","input":"*** a patch"}]}"#;
+    let call =
+        r#"{"model":"m","input":[{"type":"custom_tool_call","name":"f","input":"*** a patch"}]}"#;
     assert_eq!(ok(Responses, call).prompt_bytes, 2 + 9 + 2 + 1 + 11);
 }
 

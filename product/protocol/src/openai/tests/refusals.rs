@@ -109,9 +109,9 @@ fn types() {
         ]],
     );
     chat(
-        r#"{"model":"m","messages":[],"stream_options":{"include_usage":1}}"#,
+        r#"{"model":"m","messages":[],"stream_options":{"include_usage":[]}}"#,
         expect![
-            "stream_options: in `stream_options`, `include_usage` is a number: send true or false"
+            "stream_options: in `stream_options`, `include_usage` is an array: send true or false"
         ],
     );
     chat(
@@ -132,9 +132,9 @@ fn other_endpoints() {
     );
     check(
         Completions,
-        br#"{"model":"m","prompt":{}}"#,
+        br#"{"model":"m","prompt":true}"#,
         expect![
-            "prompt: `prompt` is an object: send a string, an array of strings or an array of token ids"
+            "prompt: `prompt` is a boolean: send a string, an array of strings or an array of token ids"
         ],
     );
     check(
