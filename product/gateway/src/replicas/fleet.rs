@@ -57,6 +57,8 @@ struct Inner {
     /// The members' ids by host and port in lower case: a discovered fleet has thousands, and each
     /// poll looks up every one of them.
     at: HashMap<String, ReplicaId>,
+    /// The members' ids by the name that they were given.
+    named: HashMap<String, ReplicaId>,
     /// The models that a prefill replica serves.
     prefilled: Vec<ModelId>,
     /// The replicas that left, the oldest first.
@@ -68,6 +70,7 @@ struct Inner {
 struct Left {
     id: ReplicaId,
     url: String,
+    name: Option<String>,
     /// A time after the last decision about it.
     at: Time,
 }
@@ -99,6 +102,35 @@ impl Inner {
         self.prefilled = ids;
     }
 
+    /// The member that has this name, given or not.
+    fn called(&self, name: &str) -> Option<&Arc<Member>> {
+        let given = self.named.get(name).copied();
+        let member = self.slots.get(given.or_else(|| ReplicaName::id(name))?.index())?;
+        member.member.as_ref().filter(|member| given.is_some() || member.name.to_string() == name)
+    }
+
+    /// A name for a new replica that no other one has.
+    fn name(&self, id: ReplicaId, given: Option<&str>) -> Result<ReplicaName, JoinError> {
+        let Some(given) = given else {
+            let mut before = self.slots[id.index()].had;
+            while self.called(&ReplicaName::new(id, before).to_string()).is_some() {
+                before += 1;
+            }
+            return Ok(ReplicaName::new(id, before));
+        };
+        let mut before = 0;
+        loop {
+            let name = ReplicaName::given(id, given, before);
+            match self.called(&name.to_string()) {
+                None => return Ok(name),
+                Some(other) if !other.drains.is_leaving() => {
+                    return Err(JoinError::Name(given.to_owned(), other.spec.url.clone()));
+                }
+                Some(_) => before += 1,
+            }
+        }
+    }
+
     fn at(&self, authority: &str) -> Option<&Arc<Member>> {
         let id = self.at.get(&authority.to_ascii_lowercase())?;
         self.slots.get(id.index())?.member.as_ref()
@@ -112,6 +144,8 @@ pub(crate) enum JoinError {
     Url(String),
     #[error("url: `{0}` is a replica of this region already; remove that one first")]
     Twin(String),
+    #[error("name: `{0}` is the name of {1} here; give this one another, or remove that one first")]
+    Name(String, String),
     #[error(
         "credentials: `{0}` is not in the section `credentials` of this gateway's file; add it there"
     )]
@@ -183,9 +217,8 @@ impl Fleet {
         }
         assert!(at <= usize::from(u16::MAX), "id {at} would be another replica's");
         let id = ReplicaId(at as u16);
-        let name = ReplicaName::new(id, inner.slots[at].had);
-        let number =
-            HeaderValue::from_str(&name.to_string()).expect("`r` and digits are a header value");
+        let name = inner.name(id, spec.name.as_deref())?;
+        let shown = HeaderValue::from_str(&name.to_string()).expect("a name is a header value");
         let place = Arc::new(Place { region: region.clone(), labels: spec.labels.clone() });
         let region = HeaderValue::from_str(&region).expect("a label is a header value");
         let found = RwLock::new(Found::default());
@@ -201,7 +234,7 @@ impl Fleet {
             life: Life::default(),
             region,
             place,
-            label: number,
+            label: shown,
             found,
             history,
             clock: self.clock,
@@ -214,6 +247,9 @@ impl Fleet {
         member.enters(standing::word(State::Unproven, false), "added");
         let before = inner.at.insert(member.authority.as_str().to_ascii_lowercase(), id);
         assert!(before.is_none(), "{before:?} and {id:?} are one replica");
+        if let Some(given) = member.name.as_given() {
+            inner.named.insert(given, id);
+        }
         inner.slots[at].had += 1;
         inner.slots[at].member = Some(member.clone());
         self.prefills.fetch_add(usize::from(member.is_prefill()), Ordering::Relaxed);
@@ -237,6 +273,9 @@ impl Fleet {
         assert!(before >= prefill, "more prefill replicas leave than joined");
         let at = inner.at.remove(&member.authority.as_str().to_ascii_lowercase());
         assert_eq!(at, Some(member.id), "the address of a replica finds another one");
+        if let Some(given) = member.name.as_given() {
+            inner.named.remove(&given);
+        }
         member.leaves();
         self.histories.leaves(&member.authority);
         if member.is_prefill() {
@@ -253,7 +292,8 @@ impl Fleet {
             assert!(slot.leaving, "a replica has left that was not leaving");
             slot.leaving = false;
         }
-        inner.left.push_back(Left { id: member.id, url: member.spec.url.clone(), at });
+        let (url, name) = (member.spec.url.clone(), member.name.as_given());
+        inner.left.push_back(Left { id: member.id, url, name, at });
         if inner.left.len() > MOST_LEFT {
             inner.left.pop_front();
         }
@@ -262,13 +302,23 @@ impl Fleet {
 
     /// The URL of the replica that had the id at that time. `None` if it left too long ago.
     pub(crate) fn url(&self, id: ReplicaId, at: Time) -> Option<String> {
+        self.then(id, at).map(|(url, _)| url)
+    }
+
+    /// The name that the replica with the id at that time was given.
+    pub(crate) fn called(&self, id: ReplicaId, at: Time) -> Option<String> {
+        self.then(id, at)?.1
+    }
+
+    /// The URL and the given name of the replica that had the id at that time.
+    fn then(&self, id: ReplicaId, at: Time) -> Option<(String, Option<String>)> {
         let inner = self.inner.read();
         if let Some(left) = inner.left.iter().find(|left| left.id == id && at <= left.at) {
-            return Some(left.url.clone());
+            return Some((left.url.clone(), left.name.clone()));
         }
         let remembers = inner.left.len() < MOST_LEFT || inner.left.front()?.at < at;
         let member = inner.slots.get(id.index())?.member.as_ref().filter(|_| remembers)?;
-        Some(member.spec.url.clone())
+        Some((member.spec.url.clone(), member.name.as_given()))
     }
 
     /// Whether a request for this model may be split: it has a prefill replica.
@@ -314,9 +364,8 @@ impl Fleet {
 
     /// The replica with a name, or with an id in digits.
     pub(crate) fn named(&self, name: &str) -> Option<Arc<Member>> {
-        let digits = name.parse().ok().map(ReplicaId);
-        let member = self.get(digits.or_else(|| ReplicaName::id(name))?)?;
-        (digits.is_some() || member.name.to_string() == name).then_some(member)
+        let called = self.inner.read().called(name).cloned();
+        called.or_else(|| self.get(ReplicaId(name.parse().ok()?)))
     }
 
     /// The replica with this host and port.
@@ -361,7 +410,7 @@ impl driver::Replicas for Fleet {
     }
 
     fn name(&self, id: ReplicaId) -> Option<ReplicaName> {
-        self.get(id).map(|member| member.name)
+        self.get(id).map(|member| member.name.clone())
     }
 }
 
@@ -383,102 +432,4 @@ fn dial(url: &str, with: &Arc<Credential>) -> Result<Arc<Dial>, JoinError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn spec(url: &str) -> AddReplica {
-        AddReplica::at(url)
-    }
-
-    fn empty() -> Fleet {
-        Fleet::new("eu", Arc::default(), CancellationToken::new())
-    }
-
-    // Ids are the lowest free ones. Duplicates and a full region are refused with the remedy.
-    #[test]
-    fn join_and_leave() {
-        let fleet = empty();
-        let join = |url| fleet.join(spec(url), Duration::ZERO, 2);
-        let (a, b) = (join("http://a:1").expect("joins"), join("http://b:1").expect("joins"));
-        assert_eq!((a.id.index(), b.id.index()), (0, 1));
-        assert!(
-            fleet
-                .join(spec("http://a:1/"), Duration::ZERO, 3)
-                .is_err_and(|e| e.to_string().contains("already"))
-        );
-        assert!(
-            fleet
-                .join(spec("http://c:1"), Duration::ZERO, 2)
-                .is_err_and(|e| e.to_string().contains("limits.replicas"))
-        );
-        assert_eq!(fleet.at("A:1").map(|found| found.id), Some(a.id));
-        assert!(fleet.leave(&a) && a.gone.is_cancelled() && fleet.at("a:1").is_none());
-        assert!(!fleet.leave(&a));
-        assert!(join("http://c:1").is_err(), "the machine does not know yet that r0 left");
-        fleet.left(&a, Time::ZERO);
-        let c = join("http://c:1").expect("joins");
-        assert_eq!(c.id, ReplicaId(0));
-        assert!(!fleet.leave(&a), "another replica has its id");
-        assert!(!c.gone.is_cancelled() && fleet.leave(&c));
-    }
-
-    // A region name that no certificate and no digest can contain is refused with field, value and
-    // remedy.
-    #[test]
-    fn regions_are_names() {
-        let fleet = empty();
-        for bad in ["ap_south", "EU", "EU!", "\u{e9}", "", "a\nb"] {
-            let spec = AddReplica { region: Some(bad.to_owned()), ..spec("http://a:1") };
-            let error = fleet.join(spec, Duration::ZERO, 9).expect_err("is refused").to_string();
-            assert!(error.starts_with(&format!("region: `{bad}` is not a name; use")), "{error}");
-        }
-        assert!(fleet.all().is_empty());
-        let spec = AddReplica { region: Some("ap-south".to_owned()), ..spec("http://a:1") };
-        assert!(fleet.join(spec, Duration::ZERO, 9).is_ok());
-    }
-
-    // The name of a replica that left is not reused and finds no other replica.
-    #[test]
-    fn names_are_not_given_again() {
-        let fleet = empty();
-        let join = |url| fleet.join(spec(url), Duration::ZERO, 9).expect("joins");
-        let mut names = Vec::new();
-        for url in ["http://a:1", "http://b:1", "http://c:1"] {
-            let member = join(url);
-            let name = member.name.to_string();
-            assert_eq!((member.id, ReplicaName::id(&name)), (ReplicaId(0), Some(ReplicaId(0))));
-            assert_eq!(fleet.named(&name).expect("is found").authority, member.authority);
-            names.push(name);
-            fleet.leave(&member);
-            fleet.left(&member, Time::ZERO);
-        }
-        assert_eq!(names, ["r0", "r0.2", "r0.3"]);
-        let last = join("http://d:1");
-        assert!(names.iter().all(|name| fleet.named(name).is_none()), "they are gone");
-        assert_eq!(fleet.named("0").expect("by its id").authority, last.authority);
-    }
-
-    // A decision's replica has the URL of the time of the decision, and none once it is forgotten.
-    #[test]
-    fn addresses_of_their_time() {
-        let (fleet, id) = (empty(), ReplicaId(0));
-        let join = |url| fleet.join(spec(url), Duration::ZERO, 9).expect("joins");
-        for (ms, url) in [(10, "http://a:1"), (20, "http://b:1")] {
-            let member = join(url);
-            fleet.leave(&member);
-            fleet.left(&member, Time::from_millis(ms));
-        }
-        join("http://c:1");
-        let at = |ms| fleet.url(id, Time::from_millis(ms));
-        assert_eq!([at(9), at(10)].map(Option::unwrap), ["http://a:1"; 2]);
-        assert_eq!([at(11), at(20)].map(Option::unwrap), ["http://b:1"; 2]);
-        assert_eq!(at(21).as_deref(), Some("http://c:1"));
-        for n in 0..MOST_LEFT as u64 {
-            let member = join("http://d:1");
-            fleet.leave(&member);
-            fleet.left(&member, Time::from_millis(30 + n));
-        }
-        assert_eq!((at(9), at(29)), (None, None));
-        assert_eq!(at(5000).as_deref(), Some("http://c:1"));
-    }
-}
+mod tests;
