@@ -4,6 +4,7 @@
 //! even after one has failed, so that one run shows everything. Some rules compare with recorded
 //! numbers, which may only improve (`ratchet`).
 
+mod absences;
 mod architecture;
 mod asserts;
 mod code;
@@ -105,6 +106,7 @@ const RULES: &[Rule] = &[
     policies::RULE,
     engines::RULE,
     keys::RULE,
+    absences::RULE,
     counts::RULE,
     header::RULE,
 ];

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
-use meridian_cli::{VERSION, ending, laboratory, man};
+use meridian_cli::{COMMIT, VERSION, ending, laboratory, man};
 
 use crate::{bench, calibrate, chaos, engine, experiment, flow, plan, up, wan, what_if, workload};
 
@@ -69,6 +69,7 @@ pub(crate) fn run() -> ExitCode {
     // Loads need a file descriptor for each connection; other commands are unaffected.
     meridian_gateway::raise_descriptors();
     meridian_config::policies::install(meridian_rivals::EVERY);
+    meridian_tools::built(COMMIT, VERSION);
     ending::status(match Cli::parse().command {
         Command::Flow(command) => flow::run(command),
         Command::Up(args) => up::run(args),

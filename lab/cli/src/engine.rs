@@ -4,7 +4,7 @@ mod planned;
 mod transfer;
 
 use anyhow::Context;
-use meridian_engined::engine::{Config, Profile};
+use meridian_engined::engine::{Config, GPUS, MODELS, Profile};
 use meridian_engined::{Options, Service, serve_service};
 use std::io::Write;
 use std::net::SocketAddr;
@@ -15,11 +15,14 @@ use meridian_cli::{hangup, logs};
 /// Run a model of an inference engine behind vLLM's API, without a GPU
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Model, such as llama-3.1-8b, qwen2.5-14b or qwen3-32b; an unknown name lists all.
-    #[arg(long, required_unless_present = "plan")]
+    #[arg(long, required_unless_present = "plan", help = one_of("Model", MODELS.map(|m| m.name)))]
     model: Option<String>,
-    /// GPU, such as l4, a100 or h100; an unknown name lists all.
-    #[arg(long, required_unless_present = "plan", conflicts_with = "plan")]
+    #[arg(
+        long,
+        required_unless_present = "plan",
+        conflicts_with = "plan",
+        help = one_of("GPU", GPUS.map(|gpu| gpu.name))
+    )]
     gpu: Option<String>,
     /// Tensor parallel degree: GPUs of the replica.
     #[arg(long, default_value_t = 1, conflicts_with = "plan")]
@@ -65,6 +68,11 @@ pub(crate) struct Args {
     max_loras: Option<u32>,
     #[command(flatten)]
     transfer: transfer::TransferArgs,
+}
+
+/// The help of an option with these values.
+fn one_of<const N: usize>(what: &str, names: [&str; N]) -> String {
+    format!("{what}: {}", names.join(", "))
 }
 
 impl Args {

@@ -184,7 +184,10 @@ fn merge(args: &Args) -> anyhow::Result<()> {
 
 fn options(args: &Args, dir: PathBuf) -> Options {
     let Args { seeds, live, quick, .. } = *args;
-    let commit = args.commit.clone().or_else(|| Some(meridian_cli::COMMIT.to_owned()));
+    let commit = args.commit.clone().or_else(|| {
+        let built = meridian_cli::COMMIT;
+        (!built.is_empty()).then(|| built.to_owned())
+    });
     Options { seeds, quick, live, file: args.file.clone(), commit, servers: None, out: Some(dir) }
 }
 

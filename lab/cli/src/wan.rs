@@ -25,7 +25,7 @@ pub(crate) struct Args {
 /// # Errors
 /// When the configuration cannot work or an address cannot be listened on.
 pub(crate) fn run(Args { options }: &Args) -> anyhow::Result<()> {
-    let file = ConfigFile::read(&options.config)?;
+    let file = ConfigFile::read(options.path())?;
     let config = Wan::read(&file.yaml).map_err(|error| file.refused(&error.problems))?;
     if options.check {
         print!("{}", config.print()?);

@@ -26,7 +26,8 @@ pub struct Fleet {
 impl Fleet {
     /// A fleet whose engines, gateways and loads run `binary`, a `meridian`.
     pub fn new(binary: impl Into<PathBuf>) -> Result<Fleet> {
-        let (keeper, dir) = (Keeper::start()?, RunDir::new()?);
+        let dir = RunDir::new()?;
+        let keeper = Keeper::start(dir.path())?;
         Ok(Fleet { binary: binary.into(), clocks: None, namespace: None, keeper, dir })
     }
 

@@ -6,11 +6,16 @@
 //! its own process group, which every process of the fleet has joined. A separate group also keeps
 //! the terminal's Ctrl-C away from the children: the fleet ends them in its own order.
 
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::{Error, Result};
+
+/// Waits for the end of the process that holds the other end of its input.
+const WATCH: &str =
+    "read -r line; [ -e \"$1/kept\" ] || rm -rf \"$1\" || rm -rf \"$1\"; kill -s KILL 0";
 
 /// The owner of a fleet's process group.
 #[derive(Debug)]
@@ -21,10 +26,14 @@ pub(crate) struct Keeper {
 
 impl Keeper {
     /// Starts the shell, as the leader of a new process group.
-    pub(crate) fn start() -> Result<Keeper> {
+    ///
+    /// When this process dies without a word, the shell ends the others, and removes the run's folder `dir`
+    /// unless that is marked to stay: it has keys.
+    pub(crate) fn start(dir: &Path) -> Result<Keeper> {
         use std::os::unix::process::CommandExt;
         let shell = Command::new("/bin/sh")
-            .args(["-c", "read -r line; kill -s KILL 0"])
+            .args(["-c", WATCH, "keeper"])
+            .arg(dir)
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -50,5 +59,28 @@ impl Drop for Keeper {
         // The shell is not reaped yet, so no other group can have its id.
         let _ = kill_process_group(self.group, Signal::KILL);
         let _ = self.shell.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Defect command-line: the folder of a run, which has keys, goes with the run, however its process ends; a folder
+    // that is kept for its logs stays.
+    #[test]
+    fn the_folder_goes_too() {
+        for kept in [false, true] {
+            let name = format!("meridian-keeper-{kept}-{}", std::process::id());
+            let dir = std::env::temp_dir().join(name);
+            std::fs::create_dir_all(dir.join("certs")).expect("makes folders");
+            std::fs::write(dir.join(if kept { "kept" } else { "us.log" }), "").expect("writes");
+            let mut keeper = Keeper::start(&dir).expect("starts a shell");
+            // As the kernel does when this process is killed.
+            drop(keeper.shell.stdin.take());
+            keeper.shell.wait().expect("it ends");
+            assert_eq!(dir.exists(), kept);
+            let _ = std::fs::remove_dir_all(&dir);
+        }
     }
 }

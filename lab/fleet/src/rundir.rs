@@ -35,9 +35,12 @@ impl RunDir {
         &self.path
     }
 
-    /// Keeps the directory when the run ends.
+    /// Keeps the directory when the run ends, without the keys in it.
     pub(crate) fn keep(&self) {
         self.keep.store(true, Ordering::Relaxed);
+        remove_keys(&self.path);
+        // For the keeper, if this process dies before its end.
+        let _ = std::fs::write(self.path.join("kept"), "");
     }
 }
 
@@ -51,6 +54,20 @@ impl Drop for RunDir {
     }
 }
 
+/// Removes the private keys below a folder.
+fn remove_keys(folder: &Path) {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    for entry in entries {
+        let path = entry.path();
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if is_folder {
+            remove_keys(&path);
+        } else if path.extension().is_some_and(|end| end == "key") {
+            let _ = std::fs::remove_file(&path);
+        }
+    }
+}
+
 /// The last lines of a log, with a first line that names the file.
 pub(crate) fn tail(path: &Path) -> String {
     let text = std::fs::read(path).unwrap_or_default();
@@ -59,4 +76,27 @@ pub(crate) fn tail(path: &Path) -> String {
     let shown = &lines[lines.len().saturating_sub(LINES_SHOWN)..];
     let count = shown.len();
     format!("last {count} lines of {}:\n{}", path.display(), shown.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Defect command-line: a folder that stays for its logs keeps no private key.
+    #[test]
+    fn logs_stay_without_keys() {
+        let dir = RunDir::new().expect("makes a folder");
+        let certificates = dir.path().join("certs/gateways");
+        std::fs::create_dir_all(&certificates).expect("makes folders");
+        for name in ["us-1.crt", "us-1.key"] {
+            std::fs::write(certificates.join(name), "").expect("writes");
+        }
+        std::fs::write(dir.path().join("us.log"), "").expect("writes");
+        dir.keep();
+        let path = dir.path().to_owned();
+        drop(dir);
+        assert!(path.join("us.log").exists() && certificates.join("us-1.crt").exists());
+        assert!(!certificates.join("us-1.key").exists());
+        std::fs::remove_dir_all(&path).expect("removes the folder");
+    }
 }

@@ -29,5 +29,5 @@ pub mod table;
 pub mod trace_file;
 pub mod yaml;
 
-pub use commit::{commit, modified};
+pub use commit::{built, commit, modified};
 pub use parallel::parallel;

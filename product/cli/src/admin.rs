@@ -47,7 +47,9 @@ impl Admin {
             }
         };
         let asked = http::ask("GET", &url, self.token.as_deref(), secured, String::new());
-        let (status, body) = asked.with_context(|| format!("no answer from {url}"))?;
+        let remedy = "start `meridian gateway`, or name its admin address with --admin";
+        let (status, body) =
+            asked.with_context(|| format!("no gateway answers at {url}; {remedy}"))?;
         match status {
             200 => Ok(body),
             _ => bail!("{}", http::message(&body)),

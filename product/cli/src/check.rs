@@ -1,18 +1,16 @@
 //! `meridian check` and `meridian config`
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use clap::Subcommand;
 use meridian_config::{Control, Gateway, Key, keys, replica_list_schema};
 
-use crate::config_file::ConfigFile;
+use crate::config_file::{ConfigFile, Named};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Configuration file of a gateway or of a control plane
-    #[arg(short, long, value_name = "FILE")]
-    config: PathBuf,
+    #[command(flatten)]
+    file: Named,
 }
 
 #[derive(clap::Args)]
@@ -28,13 +26,13 @@ pub(crate) struct Check {
 /// addresses, because a running process holds its own.
 pub(crate) fn run(check: &Check) -> anyhow::Result<()> {
     let Check { args, live } = check;
-    let mut fine = Vec::new();
-    let file = ConfigFile::read(&args.config)?;
+    let (mut fine, mut hints) = (Vec::new(), Vec::new());
+    let file = ConfigFile::read(args.file.path())?;
     let is_control = Control::is_in(&file.yaml);
     anyhow::ensure!(
         !(is_control && *live),
         "--live: {} is a control plane's file; use it with a gateway's file, which names replicas and peers",
-        args.config.display()
+        args.file.path().display()
     );
     let checked = if is_control {
         let config = Control::examine(&file.yaml, meridian_control::serve::check);
@@ -47,13 +45,19 @@ pub(crate) fn run(check: &Check) -> anyhow::Result<()> {
                 false => found,
             }
         });
-        config.map(|c| format!("region {}, {}", c.region, replicas(&c)))
+        config.map(|c| {
+            hints = c.hints();
+            format!("region {}, {}", c.region, replicas(&c))
+        })
     };
     for line in fine {
         println!("ok: {line}");
     }
+    for hint in file.located(hints) {
+        eprintln!("warning: {hint}");
+    }
     let what = checked.map_err(|error| file.refused(&error.problems))?;
-    let shown = args.config.display();
+    let shown = args.file.path().display();
     match *live || is_control {
         true => println!("{shown} is valid: {what}."),
         false => println!("{shown} is valid: {what}. --live also tries ports, replicas and peers."),
@@ -113,7 +117,7 @@ pub(crate) fn show(show: &Show) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
     match show {
         Show::Print(args) => {
-            let file = ConfigFile::read(&args.config)?;
+            let file = ConfigFile::read(args.file.path())?;
             write!(out, "{}", crate::gateway::read(&file)?.print()?)?;
         }
         Show::Keys => keys().iter().try_for_each(print_key)?,

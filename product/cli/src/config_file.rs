@@ -11,6 +11,23 @@ use meridian_config::{Problem, locate};
 /// Most bytes of a file: that of the largest fleet's is a tenth of it.
 const MOST: u64 = 16 << 20;
 
+/// The file that a command reads, with or without `-c`.
+#[derive(clap::Args)]
+pub struct Named {
+    /// Configuration file; `-c` may be left out
+    #[arg(short, long, value_name = "FILE", required_unless_present = "file")]
+    config: Option<PathBuf>,
+    #[arg(value_name = "FILE", conflicts_with = "config", hide = true)]
+    file: Option<PathBuf>,
+}
+
+impl Named {
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        self.config.as_ref().or(self.file.as_ref()).expect("clap asks for a file")
+    }
+}
+
 /// A configuration file as text.
 pub struct ConfigFile {
     path: PathBuf,
@@ -58,6 +75,11 @@ impl ConfigFile {
     pub fn cannot_start(&self, error: &str) -> anyhow::Error {
         let problems = locate(&self.yaml, error.lines().map(str::to_owned).collect());
         self.refused(&problems)
+    }
+
+    /// Messages that start with a field, each with the file and its line.
+    pub fn located(&self, messages: Vec<String>) -> Vec<String> {
+        locate(&self.yaml, messages).iter().map(|problem| self.line(problem)).collect()
     }
 
     fn line(&self, Problem { line, text }: &Problem) -> String {

@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn serve(options: &Options) -> anyhow::Result<()> {
-    let file = ConfigFile::read(&options.config)?;
+    let file = ConfigFile::read(options.path())?;
     let config = Control::read(&file.yaml).map_err(|error| file.refused(&error.problems))?;
     if options.check {
         print!("{}", config.print()?);
@@ -48,7 +48,7 @@ fn serve(options: &Options) -> anyhow::Result<()> {
     service::runtime()?.block_on(async {
         let reload = hangup::reloads()?;
         // A pipe can be read only once, so there is no file to reload.
-        let path = options.config.is_file().then(|| options.config.clone());
+        let path = options.path().is_file().then(|| options.path().to_owned());
         let given = meridian_control::serve::Given { config, file: path, reload };
         let served = meridian_control::serve::serve(given, announce, service::stopped()).await;
         served.map_err(|error| file.cannot_start(&error.to_string()))

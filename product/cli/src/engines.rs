@@ -1,5 +1,6 @@
 //! `meridian engines`
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 
 use meridian_protocol::engines::{ALL, Engine};
@@ -9,10 +10,22 @@ pub(crate) struct Args {
     /// Show how each engine is detected, which of its pages the gateway reads, and its own fields
     #[arg(short, long)]
     verbose: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
+    if args.json {
+        let one = |engine: &Engine| {
+            let facts: BTreeMap<&str, String> = facts(engine).collect();
+            serde_json::json!({"name": engine.name, "summary": engine.summary, "facts": facts})
+        };
+        let all: Vec<_> = ALL.iter().map(one).collect();
+        writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
+        return Ok(());
+    }
     for engine in ALL {
         writeln!(out, "{}", engine.name)?;
         if !args.verbose {

@@ -1,19 +1,17 @@
 //! `meridian gateway`
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use meridian_config::Gateway;
 use meridian_gateway::{Given, Ready};
 
-use crate::config_file::ConfigFile;
-use crate::{hangup, logs, service};
+use crate::config_file::{ConfigFile, Named};
+use crate::{COMMIT, hangup, logs, service};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Configuration file
-    #[arg(short, long, value_name = "FILE")]
-    config: PathBuf,
+    #[command(flatten)]
+    file: Named,
     /// Format of log lines
     #[arg(long, value_enum, default_value_t)]
     log_format: logs::Format,
@@ -24,7 +22,8 @@ pub(crate) fn read(file: &ConfigFile) -> anyhow::Result<Gateway> {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
-    let file = ConfigFile::read(&args.config)?;
+    let path = args.file.path();
+    let file = ConfigFile::read(path)?;
     let config = read(&file)?;
     logs::start(args.log_format);
     let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -33,8 +32,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let served = runtime.block_on(async {
         let reload = hangup::reloads()?;
         // A pipe can be read only once, so there is no file to reload.
-        let path = args.config.is_file().then_some(args.config);
-        let commit = env!("MERIDIAN_COMMIT").to_owned();
+        let path = path.is_file().then(|| path.to_owned());
+        let commit = COMMIT.to_owned();
         let given = Given { config, file: path, reload, commit };
         let served = meridian_gateway::serve(given, threads, announce, service::stopped()).await;
         served.map_err(|error| file.cannot_start(&error.to_string()))

@@ -23,8 +23,8 @@ mod tenant_key;
 
 pub use command::{command, run};
 
-/// The version, with the commit that was built.
-pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("MERIDIAN_COMMIT"), ")");
+/// The version, with the commit that was built if it is known.
+pub const VERSION: &str = env!("MERIDIAN_VERSION");
 
-/// The commit that was built.
+/// The commit that was built; empty if it is not known.
 pub const COMMIT: &str = env!("MERIDIAN_COMMIT");

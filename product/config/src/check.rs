@@ -3,11 +3,11 @@
 
 use super::admission::admission_problem;
 use super::policy::resolve;
-use super::{
-    Breaker, Gateway, Keys, Limits, Probe, Resume, Span, Timeouts, VERSION,
-    credentials, models, oidc, record, sources, tenants, unknown_credentials,
-};
 use super::twice::{exact, twice};
+use super::{
+    Breaker, Gateway, Keys, Limits, Probe, Resume, Span, Timeouts, VERSION, credentials,
+    models, oidc, record, sources, tenants, unknown_credentials,
+};
 use meridian_protocol::peer::label;
 
 /// Most decisions that can be kept; each takes some hundred bytes.

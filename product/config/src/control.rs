@@ -197,7 +197,9 @@ impl Control {
             for (i, listen) in dns.listen.iter().enumerate() {
                 check(
                     !conflict(*listen, self.admin),
-                    format!("dns.listen[{i}]: {listen} is the address of `admin`; use another port"),
+                    format!(
+                        "dns.listen[{i}]: {listen} is the address of `admin`; use another port"
+                    ),
                 );
             }
         }

@@ -6,9 +6,9 @@ use http::Uri;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Secret, Span};
 use super::credentials::is_sendable;
 use super::tls::named;
+use super::{Secret, Span};
 
 /// Most endpoints: etcd itself advises at most seven members.
 const MOST_ENDPOINTS: usize = 16;

@@ -26,10 +26,16 @@ fn refused(cases: &[(&str, &str)]) {
 #[test]
 fn tenants_without_keys() {
     refused(&[
-        ("tenants: [{name: a, keys: []}]", "tenants[0].keys: is empty, so each request of this tenant gets a 401"),
+        (
+            "tenants: [{name: a, keys: []}]",
+            "tenants[0].keys: is empty, so each request of this tenant gets a 401",
+        ),
         ("tenants: [{name: a, keys: [KEY]}, {name: b, keys: []}]", "tenants[1].keys: is empty"),
         ("tenants: [{name: a}]", "tenants: none has keys, so every client gets a 401"),
-        ("tenants: [{name: a, keys: [KEY]}]\nadmin_access: {tokens: [KEY]}", "admin_access.tokens[0]: is also a key of the tenant a"),
+        (
+            "tenants: [{name: a, keys: [KEY]}]\nadmin_access: {tokens: [KEY]}",
+            "admin_access.tokens[0]: is also a key of the tenant a",
+        ),
         ("admin_access: {tokens: [KEY, KEY]}", "admin_access.tokens[1]: `sha256:0a0a"),
     ]);
     for hash in [OF_NOTHING, OF_NEWLINE] {
@@ -43,7 +49,10 @@ fn tenants_without_keys() {
         "tenants: [{name: a}]\npeers: {ca: a, certificate: b, key: c}",
     ] {
         let config = gateway(&fine.replace("KEY", KEY)).unwrap();
-        assert_eq!(gateway(config.print().unwrap().trim_start_matches("version: 1\n")).unwrap(), config);
+        assert_eq!(
+            gateway(config.print().unwrap().trim_start_matches("version: 1\n")).unwrap(),
+            config
+        );
     }
 }
 
@@ -52,16 +61,32 @@ fn tenants_without_keys() {
 fn own_addresses() {
     let peers = "peers: {ca: a, certificate: b, key: c, listen: LISTEN, gateways: [{name: eu-1, region: eu, address: 'PEER'}]}";
     let peers = |listen: &str, peer: &str| peers.replace("LISTEN", listen).replace("PEER", peer);
-    let (twice, own) = (peers("'127.0.0.1:8081'", "eu:1"), peers("'0.0.0.0:8082'", "127.0.0.1:8082"));
+    let (twice, own) =
+        (peers("'127.0.0.1:8081'", "eu:1"), peers("'0.0.0.0:8082'", "127.0.0.1:8082"));
     refused(&[
-        ("listen: 0.0.0.0:8081", "admin: 127.0.0.1:8081 is the address of `listen`; use another port"),
+        (
+            "listen: 0.0.0.0:8081",
+            "admin: 127.0.0.1:8081 is the address of `listen`; use another port",
+        ),
         ("listen: '[::]:8081'", "admin: 127.0.0.1:8081 is the address of `listen`"),
         (&twice, "peers.listen: 127.0.0.1:8081 is the address of `admin`"),
         (&own, "peers.gateways[0].address: `127.0.0.1:8082` is this gateway's own `peers.listen`"),
-        ("replicas: [{url: 'http://127.0.0.1:8080'}]", "replicas[0].url: `127.0.0.1:8080` is this gateway's own `listen`; write the address of the engine"),
-        ("replicas: [{url: 'http://localhost:8081/'}]", "replicas[0].url: `localhost:8081` is this gateway's own `admin`"),
-        ("listen: 0.0.0.0:80\nreplicas: [{url: 'http://127.0.0.1'}]", "is this gateway's own `listen`"),
-        ("control: {url: 'http://127.0.0.1:8081', name: us-1}", "control.url: `127.0.0.1:8081` is this gateway's own `admin`"),
+        (
+            "replicas: [{url: 'http://127.0.0.1:8080'}]",
+            "replicas[0].url: `127.0.0.1:8080` is this gateway's own `listen`; write the address of the engine",
+        ),
+        (
+            "replicas: [{url: 'http://localhost:8081/'}]",
+            "replicas[0].url: `localhost:8081` is this gateway's own `admin`",
+        ),
+        (
+            "listen: 0.0.0.0:80\nreplicas: [{url: 'http://127.0.0.1'}]",
+            "is this gateway's own `listen`",
+        ),
+        (
+            "control: {url: 'http://127.0.0.1:8081', name: us-1}",
+            "control.url: `127.0.0.1:8081` is this gateway's own `admin`",
+        ),
     ]);
     for fine in [
         "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0",
@@ -82,17 +107,41 @@ fn entries_are_listed_once() {
     let rule = "tenants: [{name: acme, keys: [KEY]}]\nresidency: {rules: [{name: a, RULE}]}";
     let rule = |text: &str| rule.replace("RULE", text);
     refused(&[
-        ("replicas: [{url: 'http://a'}, {url: 'http://A:80/'}]", "replicas[1].url: `http://A:80/` is also replicas[0]"),
-        ("replicas: [{url: 'http://a:1'}, {url: 'https://a:1'}]", "replicas[1].url: `https://a:1` is also replicas[0]"),
-        ("replicas: [{url: 'http://a:1', models: [m, m]}]", "replicas[0].models[1]: `m` is there twice; remove one"),
+        (
+            "replicas: [{url: 'http://a'}, {url: 'http://A:80/'}]",
+            "replicas[1].url: `http://A:80/` is also replicas[0]",
+        ),
+        (
+            "replicas: [{url: 'http://a:1'}, {url: 'https://a:1'}]",
+            "replicas[1].url: `https://a:1` is also replicas[0]",
+        ),
+        (
+            "replicas: [{url: 'http://a:1', models: [m, m]}]",
+            "replicas[0].models[1]: `m` is there twice; remove one",
+        ),
         ("paths: [/a, /a]", "paths[1]: `/a` is there twice; remove one"),
         ("keys: {headers: [x-a, X-A]}", "keys.headers[1]: `x-a` is there twice"),
-        ("cors: {origins: ['https://a', 'https://a']}", "cors.origins[1]: `https://a` is there twice"),
+        (
+            "cors: {origins: ['https://a', 'https://a']}",
+            "cors.origins[1]: `https://a` is there twice",
+        ),
         ("admin_access: {hosts: [a.b, a.b]}", "admin_access.hosts[1]: `a.b` is there twice"),
-        ("peers: {ca: a, certificate: b, key: c, accept: [eu/a, eu/a]}", "peers.accept[1]: `eu/a` is there twice"),
-        ("oidc: [{issuer: 'https://i', audience: [m, m], unknown_tenants: allow}]", "oidc[0].audience[1]: `m` is there twice"),
-        (&rule("tenants: [acme, acme], run_in: [eu]"), "residency.rules[0].tenants[1]: `acme` is there twice"),
-        (&rule("from: [eu], run_in: [eu, eu]"), "residency.rules[0].run_in[1]: `eu` is there twice"),
+        (
+            "peers: {ca: a, certificate: b, key: c, accept: [eu/a, eu/a]}",
+            "peers.accept[1]: `eu/a` is there twice",
+        ),
+        (
+            "oidc: [{issuer: 'https://i', audience: [m, m], unknown_tenants: allow}]",
+            "oidc[0].audience[1]: `m` is there twice",
+        ),
+        (
+            &rule("tenants: [acme, acme], run_in: [eu]"),
+            "residency.rules[0].tenants[1]: `acme` is there twice",
+        ),
+        (
+            &rule("from: [eu], run_in: [eu, eu]"),
+            "residency.rules[0].run_in[1]: `eu` is there twice",
+        ),
     ]);
     let error = replica_list("[{url: 'http://a'}, {url: 'http://a:80'}]").unwrap_err().to_string();
     assert!(error.contains("[1].url: `http://a:80` is also [0]"), "{error}");
@@ -109,11 +158,26 @@ fn names_are_no_patterns() {
         ("models: {'gpt-*': {fallbacks: [a]}}", "models.gpt-*: `gpt-*` has a `*`"),
         ("models: {gpt: {alias: 'llama-*'}}", "models.gpt.alias: `llama-*` has a `*`"),
         ("models: {gpt: {fallbacks: ['*']}}", "models.gpt.fallbacks[0]: `*` has a `*`"),
-        ("replicas: [{url: 'http://a:1', models: ['openai/*']}]", "replicas[0].models[0]: `openai/*` has a `*`"),
-        ("replicas: [{url: 'http://a:1', models: ['']}]", "replicas[0].models[0]: `` is not a model's name"),
-        ("oidc: [{issuer: 'https://i', audience: ['*'], unknown_tenants: allow}]", "oidc[0].audience: `*` has a `*`"),
-        ("residency: {rules: [{name: a, models: ['llama*'], run_in: [eu]}]}", "residency.rules[0].models[0]: `llama*` has a `*`"),
-        ("residency: {rules: [{name: a, from: [eu], run_in: ['*']}]}", "residency.rules[0].run_in: `*` is not a place"),
+        (
+            "replicas: [{url: 'http://a:1', models: ['openai/*']}]",
+            "replicas[0].models[0]: `openai/*` has a `*`",
+        ),
+        (
+            "replicas: [{url: 'http://a:1', models: ['']}]",
+            "replicas[0].models[0]: `` is not a model's name",
+        ),
+        (
+            "oidc: [{issuer: 'https://i', audience: ['*'], unknown_tenants: allow}]",
+            "oidc[0].audience: `*` has a `*`",
+        ),
+        (
+            "residency: {rules: [{name: a, models: ['llama*'], run_in: [eu]}]}",
+            "residency.rules[0].models[0]: `llama*` has a `*`",
+        ),
+        (
+            "residency: {rules: [{name: a, from: [eu], run_in: ['*']}]}",
+            "residency.rules[0].run_in: `*` is not a place",
+        ),
     ]);
 }
 
@@ -122,18 +186,36 @@ fn names_are_no_patterns() {
 fn numbers() {
     refused(&[
         ("replicas: [{url: 'http://a:1', slots: 0}]", "replicas[0].slots: 0 would run no request"),
-        ("replicas: [{url: 'http://a:1', kv_tokens: 0}]", "replicas[0].kv_tokens: 0 tokens hold no prompt"),
+        (
+            "replicas: [{url: 'http://a:1', kv_tokens: 0}]",
+            "replicas[0].kv_tokens: 0 tokens hold no prompt",
+        ),
         ("discovery: [{dns: 'a:1', slots: 0}]", "discovery[0].slots: 0 would run no request"),
-        ("discovery: [{dns: 'a:1', server: '127.0.0.1:0'}]", "discovery[0].server: 0 is not a port"),
+        (
+            "discovery: [{dns: 'a:1', server: '127.0.0.1:0'}]",
+            "discovery[0].server: 0 is not a port",
+        ),
         ("discovery: [{file: ''}]", "discovery[0].file: is not a file name"),
         ("attempts: 1000", "attempts: 1000 is too large; use at most 100"),
         ("limits: {bodies: 1MiB}", "limits.bodies: 1048576 bytes is less than limits.body"),
-        ("held: {max_per_tenant: 0}", "held.max_per_tenant: 0 would queue no request of any tenant"),
+        (
+            "held: {max_per_tenant: 0}",
+            "held.max_per_tenant: 0 would queue no request of any tenant",
+        ),
         ("probe: {busy: 5s}", "probe.stale: is shorter than probe.busy"),
         ("timeouts: {idle: 200y}", "timeouts.idle: `200y` is too long; use at most 100y"),
-        ("models: {a: {fallbacks: [b], fallback_after: 20m}}", "models.a.fallback_after: is not shorter than timeouts.first_byte"),
-        ("models: {gpt: {alias: llama}}\nreplicas: [{url: 'http://a:1', models: [gpt]}]", "replicas[0].models[0]: requests for `gpt` go to `llama`"),
-        ("peers: {ca: a, certificate: b, key: c, continent: ' '}", "peers.continent: it or that of a gateway is empty"),
+        (
+            "models: {a: {fallbacks: [b], fallback_after: 20m}}",
+            "models.a.fallback_after: is not shorter than timeouts.first_byte",
+        ),
+        (
+            "models: {gpt: {alias: llama}}\nreplicas: [{url: 'http://a:1', models: [gpt]}]",
+            "replicas[0].models[0]: requests for `gpt` go to `llama`",
+        ),
+        (
+            "peers: {ca: a, certificate: b, key: c, continent: ' '}",
+            "peers.continent: it or that of a gateway is empty",
+        ),
     ]);
     assert!(gateway("held: {max: 0, max_per_tenant: 0}").is_ok());
     let dns = "version: 1\nstore: a\ndns: {listen: ['127.0.0.1:5353'], zone: a.b, nameservers: {}, clients: {eu: []}}\n";
@@ -148,8 +230,14 @@ fn hints() {
         ("held: {max_wait: 20m}", "held.max_wait: 20m is longer than timeouts.first_byte, 10m"),
         ("timeouts: {idle: 2s}", "timeouts.down: 3s is longer than timeouts.idle, 2s"),
         ("probe: {busy: 2s, idle: 1s}", "probe.busy: 2s is longer than probe.idle, 1s"),
-        ("isolation: tenant\nkeys: {tenant_header: ''}", "isolation: `tenant` separates no requests"),
-        ("models: {a: {limits: {requests: 9000}}}", "models.a.limits.requests: 9000 is more than limits.requests, 8192"),
+        (
+            "isolation: tenant\nkeys: {tenant_header: ''}",
+            "isolation: `tenant` separates no requests",
+        ),
+        (
+            "models: {a: {limits: {requests: 9000}}}",
+            "models.a.limits.requests: 9000 is more than limits.requests, 8192",
+        ),
         ("tenants: [{name: a}]\npeers: {ca: a, certificate: b, key: c}", "tenants: none has keys"),
     ] {
         let found = gateway(yaml).unwrap().hints();
@@ -162,7 +250,9 @@ fn hints() {
 #[test]
 fn places_of_rules() {
     let places = |more: &str, rule: &str| {
-        let yaml = format!("region: eu\n{more}\nresidency: {{labels: {{eu: {{zone: a}}}}, rules: [{{name: r, {rule}}}]}}");
+        let yaml = format!(
+            "region: eu\n{more}\nresidency: {{labels: {{eu: {{zone: a}}}}, rules: [{{name: r, {rule}}}]}}"
+        );
         gateway(&yaml).unwrap().unknown_places()
     };
     let none = Vec::<String>::new();
@@ -170,10 +260,21 @@ fn places_of_rules() {
     let replica = "replicas: [{url: 'http://a:1', region: us, labels: {rack: b}}]";
     assert_eq!(places(replica, "models: [m], from: [eu], run_in: [us, rack=b]"), none);
     let found = places("", "models: [m], run_in: [ue]");
-    assert_eq!(found, ["residency.rules[0].run_in: no replica stands in `ue`; correct the name, or give replicas that region or label"]);
+    assert_eq!(
+        found,
+        [
+            "residency.rules[0].run_in: no replica stands in `ue`; correct the name, or give replicas that region or label"
+        ]
+    );
     let found = places("", "from: [us], run_in: [eu]");
-    assert!(found[0].starts_with("residency.rules[0].from: no gateway of `us` is known here"), "{found:?}");
+    assert!(
+        found[0].starts_with("residency.rules[0].from: no gateway of `us` is known here"),
+        "{found:?}"
+    );
     // Replicas may come from elsewhere.
     assert_eq!(places("discovery: [{file: a}]", "models: [m], run_in: [ue]"), none);
-    assert_eq!(places("control: {url: 'http://c:1', name: eu-1}", "models: [m], run_in: [ue]"), none);
+    assert_eq!(
+        places("control: {url: 'http://c:1', name: eu-1}", "models: [m], run_in: [ue]"),
+        none
+    );
 }

@@ -28,7 +28,8 @@ impl Gateway {
             let at = format!("replicas[{i}].url");
             self.check_own(&at, &replica.url, "the engine", check);
         }
-        for (i, url) in self.control.iter().flat_map(|control| control.url.all().iter().enumerate()) {
+        for (i, url) in self.control.iter().flat_map(|control| control.url.all().iter().enumerate())
+        {
             let at = self.control.as_ref().map(|control| control.url.field(i)).unwrap_or_default();
             self.check_own(&at, url, "the control plane", check);
         }
@@ -46,7 +47,9 @@ impl Gateway {
             let shown = url.authority().map_or("", Authority::as_str);
             check(
                 false,
-                format!("{at}: `{shown}` is this gateway's own `{field}`; write the address of {whose}"),
+                format!(
+                    "{at}: `{shown}` is this gateway's own `{field}`; write the address of {whose}"
+                ),
             );
         }
     }
@@ -55,9 +58,12 @@ impl Gateway {
 /// Whether one process cannot listen on both.
 pub(super) fn conflict(a: SocketAddr, b: SocketAddr) -> bool {
     // `[::]` takes IPv4, too.
-    let covers = |all: IpAddr, one: IpAddr| all.is_unspecified() && (all.is_ipv6() || one.is_ipv4());
+    let covers =
+        |all: IpAddr, one: IpAddr| all.is_unspecified() && (all.is_ipv6() || one.is_ipv4());
     let (one, other) = (a.ip(), b.ip());
-    a.port() == b.port() && a.port() > 0 && (one == other || covers(one, other) || covers(other, one))
+    a.port() == b.port()
+        && a.port() > 0
+        && (one == other || covers(one, other) || covers(other, one))
 }
 
 /// Whether a URL leads to a port of this machine.

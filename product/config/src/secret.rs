@@ -72,9 +72,7 @@ impl Secret {
 fn of_variable(name: &str) -> Result<String, String> {
     let at = format!("the environment variable `{name}`");
     let Some(text) = std::env::var_os(name) else {
-        return Err(format!(
-            "{at} is not set; set it for this process, or write `{{file: PATH}}`"
-        ));
+        return Err(format!("{at} is not set; set it for this process, or write `{{file: PATH}}`"));
     };
     let text = text.into_string().map_err(|_| format!("{at} is not UTF-8 text; set it again"))?;
     match placeholder::problem(&text) {
@@ -197,7 +195,9 @@ impl<'de> Visitor<'de> for SecretForm {
         let mut path: Option<PathBuf> = None;
         while let Some(name) = map.next_key::<String>()? {
             if name != "file" {
-                return Err(de::Error::custom(format!("`{name}` does not fit here; write {FORMS}")));
+                return Err(de::Error::custom(format!(
+                    "`{name}` does not fit here; write {FORMS}"
+                )));
             }
             path = Some(map.next_value()?);
         }

@@ -102,7 +102,9 @@ impl Source {
         );
         check(
             self.file.as_ref().is_none_or(|file| file.file_name().is_some()),
-            format!("discovery[{at}].file: is not a file name; name a file with a list of replicas"),
+            format!(
+                "discovery[{at}].file: is not a file name; name a file with a list of replicas"
+            ),
         );
         check(
             self.server.is_none_or(|server| server.port() > 0),
@@ -213,7 +215,7 @@ pub fn replica_list(text: &str) -> Result<Vec<AddReplica>, ConfigError> {
 
 /// Checks the list of replicas under `name`.
 pub(super) fn check_list(name: &str, list: &[AddReplica], check: &mut impl FnMut(bool, String)) {
-    let mut first = BTreeMap::new();
+    let (mut first, mut named) = (BTreeMap::new(), BTreeMap::new());
     for (i, replica) in list.iter().enumerate() {
         if let Err(problem) = base_url(&replica.url) {
             check(false, format!("{name}[{i}].url: {problem}"));
@@ -231,6 +233,13 @@ pub(super) fn check_list(name: &str, list: &[AddReplica], check: &mut impl FnMut
         check_labels(&format!("{name}[{i}].labels"), &replica.labels, check);
         for problem in pool_problems(replica) {
             check(false, format!("{name}[{i}].{problem}"));
+        }
+        if let Some(given) = &replica.name {
+            let j = *named.entry(given).or_insert(i);
+            check(
+                j == i,
+                format!("{name}[{i}].name: `{given}` is also {name}[{j}]; give each its own"),
+            );
         }
         let url = &replica.url;
         let j = *first.entry(identity(url).unwrap_or_else(|| url.clone())).or_insert(i);

@@ -179,7 +179,9 @@ pub(super) fn check(tenants: &[Tenant], check: &mut impl FnMut(bool, String)) {
         // As `sha256sum` prints them for a key that was not given.
         check(
             ![KeyHash::of(b""), KeyHash::of(b"\n")].contains(key),
-            format!("tenants[{i}].keys: one is the hash of an empty key; hash the key itself with `meridian tenant-key`"),
+            format!(
+                "tenants[{i}].keys: one is the hash of an empty key; hash the key itself with `meridian tenant-key`"
+            ),
         );
         if let Some((j, _)) = keys[..at].iter().find(|(_, known)| known == key) {
             let (this, other) = (&tenants[*i].name, &tenants[*j].name);
@@ -257,8 +259,12 @@ mod tests {
     // refused with its field.
     #[test]
     fn limits_and_classes() {
-        let of =
-            |text: &str| Gateway::read(&format!("version: 1\ntenants: [{{name: a, keys: ['sha256:{}'], {text}}}]\n", "0a".repeat(32)));
+        let of = |text: &str| {
+            Gateway::read(&format!(
+                "version: 1\ntenants: [{{name: a, keys: ['sha256:{}'], {text}}}]\n",
+                "0a".repeat(32)
+            ))
+        };
         let read = of("limits: {requests_per_minute: 60, tokens_per_minute: 40000}, priority: low");
         let read = read.expect("is a configuration");
         let limits =

@@ -4,9 +4,12 @@
 //! keeps access restricted: if access control is not converted, the drafted gateway listens on
 //! loopback only.
 
+mod models;
+mod write;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
@@ -14,10 +17,11 @@ use meridian_config::{ConfigError, Gateway, identity};
 
 use super::key::Key;
 use super::note::{Found, Note};
-use super::value::{self, heading, line};
+use super::value;
+use models::Models;
 
 /// The sections of the file, in order. Settings inside a section keep the order of their discovery.
-const SECTIONS: [&str; 16] = [
+const SECTIONS: [&str; 17] = [
     "listen",
     "admin",
     "tls",
@@ -27,6 +31,7 @@ const SECTIONS: [&str; 16] = [
     "replicas",
     "discovery",
     "keys",
+    "models",
     "tenants",
     "attempts",
     "timeouts",
@@ -42,6 +47,8 @@ pub(super) struct Draft {
     replicas: Vec<Replica>,
     sources: Vec<(String, Found)>,
     tenants: BTreeMap<String, (Vec<String>, Found)>,
+    /// Aliases and fallbacks.
+    pub(super) models: Models,
     listen: Option<(SocketAddr, Found)>,
     /// Access control that is not converted.
     unguarded: Option<Found>,
@@ -268,6 +275,12 @@ impl Draft {
             "no address of a replica was found{}",
             self.reasons()
         );
+        // Without any key a gateway would refuse all clients.
+        if self.tenants.values().all(|(keys, _)| keys.is_empty()) {
+            let none = std::mem::take(&mut self.tenants);
+            let from = none.into_values().next().map(|(_, from)| from);
+            self.unguarded = self.unguarded.take().or(from);
+        }
         let is_open = self.unguarded.is_some() && self.tenants.is_empty();
         self.close();
         let loopback = self.listen.as_ref().is_none_or(|(at, _)| at.ip().is_loopback());
@@ -276,6 +289,10 @@ impl Draft {
         self.complete_tls();
         assert!(self.has("tls.key") == self.has("tls.certificate"), "TLS has both files or none");
         self.weigh();
+        self.advise(format);
+        for (from, why, remedy) in self.models.settle() {
+            self.note(&from, why, remedy);
+        }
         if self.replicas.len() > 1024 {
             let from = Found::new("replicas", &self.replicas.len().to_string(), "");
             self.count("limits.replicas", Some(self.replicas.len() as u64), &from);
@@ -343,6 +360,19 @@ impl Draft {
         }
     }
 
+    /// Says what a policy of the other program's keeps out.
+    fn advise(&mut self, format: &str) {
+        let own = "meridian";
+        let kept = self.settings.iter().find(|one| ["policy", "policy.name"].contains(&one.path));
+        if let Some((value, from)) = kept.map(|one| (one.value.clone(), one.from.clone()))
+            && value != own
+        {
+            let why = format!("`policy: {value}` keeps the rule of {format}");
+            let remedy = "remove the line for `meridian`, which also weighs cached prefixes and the predicted time to the first token";
+            self.notes.push(Note::advice(&from, why, remedy));
+        }
+    }
+
     /// Removes a certificate without its key, and a key without its certificate.
     fn complete_tls(&mut self) {
         for (one, other) in [("tls.certificate", "tls.key"), ("tls.key", "tls.certificate")] {
@@ -355,65 +385,6 @@ impl Draft {
             let from = self.settings.remove(at).from;
             let why = format!("there is no {other}, so clients connect without TLS");
             self.note(&from, why, "set tls.certificate and tls.key");
-        }
-    }
-
-    fn section(&self, section: &str, yaml: &mut String) {
-        match section {
-            "listen" => {
-                if let Some((address, from)) = &self.listen {
-                    let value = match address.ip() {
-                        IpAddr::V4(_) => address.to_string(),
-                        IpAddr::V6(_) => value::quoted(&address.to_string()),
-                    };
-                    line(yaml, &format!("listen: {value}"), Some(from));
-                }
-            }
-            "replicas" => self.replicas(yaml),
-            "discovery" => {
-                heading(yaml, "discovery:", self.sources.is_empty());
-                for (source, from) in &self.sources {
-                    line(yaml, &format!("  - {source}"), Some(from));
-                }
-            }
-            "tenants" => {
-                heading(yaml, "tenants:", self.tenants.is_empty());
-                for (name, (keys, from)) in &self.tenants {
-                    line(yaml, &format!("  - name: {}", value::quoted(name)), Some(from));
-                    let keys = value::list(keys.iter().map(String::as_str));
-                    line(yaml, &format!("    keys: {keys}"), None);
-                }
-            }
-            name => self.plain(name, yaml),
-        }
-    }
-
-    fn plain(&self, section: &str, yaml: &mut String) {
-        let mut inside = false;
-        for setting in &self.settings {
-            let Setting { path, value, from } = setting;
-            match path.split_once('.') {
-                None if *path == section => line(yaml, &format!("{path}: {value}"), Some(from)),
-                Some((first, rest)) if first == section => {
-                    heading(yaml, &format!("{section}:"), inside);
-                    inside = true;
-                    line(yaml, &format!("  {rest}: {value}"), Some(from));
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn replicas(&self, yaml: &mut String) {
-        heading(yaml, "replicas:", self.replicas.is_empty());
-        for Replica { url, weight, engine, from } in &self.replicas {
-            line(yaml, &format!("  - url: {}", value::quoted(url)), Some(from));
-            if let Some(engine) = engine {
-                line(yaml, &format!("    engine: {engine}"), None);
-            }
-            if *weight != 1 {
-                line(yaml, &format!("    weight: {weight}"), None);
-            }
         }
     }
 }

@@ -64,16 +64,24 @@ pub(super) struct Note {
     found: Found,
     why: String,
     remedy: String,
+    /// It is converted, and there is something better.
+    is_advice: bool,
 }
 
 impl Note {
     pub(super) fn new(found: &Found, why: impl Into<String>, remedy: impl Into<String>) -> Note {
-        Note { found: found.clone(), why: why.into(), remedy: remedy.into() }
+        Note { found: found.clone(), why: why.into(), remedy: remedy.into(), is_advice: false }
+    }
+
+    /// A setting that is converted, and that is better left out.
+    pub(super) fn advice(found: &Found, why: impl Into<String>, remedy: impl Into<String>) -> Note {
+        Note { is_advice: true, ..Note::new(found, why, remedy) }
     }
 }
 
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "not converted: {}: {}; {}", self.found, self.why, self.remedy)
+        let kind = if self.is_advice { "worth a look" } else { "not converted" };
+        write!(f, "{kind}: {}: {}; {}", self.found, self.why, self.remedy)
     }
 }

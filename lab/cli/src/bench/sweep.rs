@@ -63,6 +63,16 @@ struct Rates {
     ignore_eos: bool,
 }
 
+/// How long a sweep will take.
+fn estimate(options: &sweep::Options) -> String {
+    let windows = options.windows();
+    // Whole seconds: nobody waits for the rest.
+    let [each, all] = [options.warmup + options.window, options.length()]
+        .map(|time| humantime::format_duration(Duration::from_secs(time.as_secs())));
+    let about = if options.rates.is_empty() { "about " } else { "" };
+    format!("{about}{windows} windows of {each} each: {about}{all}")
+}
+
 /// Measures the rates.
 pub(super) fn run(args: Sweep) -> anyhow::Result<()> {
     let Sweep { rates, target, contents, requests, files } = args;
@@ -87,6 +97,7 @@ pub(super) fn run(args: Sweep) -> anyhow::Result<()> {
         window: rates.window,
         rounds: rates.rounds,
     };
+    eprintln!("{}", estimate(&options));
     let watch = progress::of_sweep(rates.warmup + rates.window);
     let found = runtime.block_on(async { sweep::run(options, watch, stop()?).await })?;
     print(&sweep::render(&found));
@@ -99,5 +110,32 @@ pub(super) fn run(args: Sweep) -> anyhow::Result<()> {
         Some(Ended::Dead) => bail!("the endpoint answers nothing any more: see the last rate"),
         Some(Ended::Failed(why)) => bail!("{why}"),
         Some(Ended::Stopped) | None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Defect command-line: a sweep says at its start how long it takes, exactly for a list of rates.
+    #[test]
+    fn a_sweep_has_an_estimate() {
+        let mut options = sweep::Options {
+            load: load::Options::default(),
+            rates: vec![1.0, 2.0, 4.0, 8.0],
+            from: 1.0,
+            most: 4096.0,
+            precision: 0.1,
+            warmup: Duration::from_secs(10),
+            window: Duration::from_secs(30),
+            rounds: 3,
+        };
+        assert_eq!(estimate(&options), "12 windows of 40s each: 8m");
+        options.rates.clear();
+        let said = estimate(&options);
+        assert!(
+            said.starts_with("about ") && said.contains(" windows of 40s each: about "),
+            "{said}"
+        );
     }
 }

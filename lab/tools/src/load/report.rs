@@ -193,7 +193,7 @@ pub struct Row {
 pub struct Report {
     /// Always `bench`.
     pub experiment: String,
-    /// Commit of the working directory, or `unknown`.
+    /// Commit that was built, or the version.
     pub commit: String,
     /// The seed.
     pub seeds: Vec<u64>,

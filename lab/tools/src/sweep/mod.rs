@@ -29,6 +29,8 @@ use search::Search;
 
 /// Repetitions of a window in which the client was slow.
 const AGAIN: u32 = 2;
+/// Doublings of the first rate that an estimate assumes.
+const DOUBLINGS: u32 = 3;
 /// Rates below this are not searched.
 const LEAST: f64 = 0.05;
 
@@ -76,7 +78,7 @@ pub type Watch = Arc<dyn Fn(&Step, &Live) + Send + Sync>;
 pub struct Sweep {
     /// Always `sweep`.
     pub bench: &'static str,
-    /// Commit of the working directory, or `unknown`.
+    /// Commit that was built, or the version.
     pub commit: String,
     /// The options.
     pub options: Options,
@@ -120,6 +122,27 @@ pub enum Ended {
 }
 
 impl Options {
+    /// Windows of the whole sweep; of a search an estimate, since each result decides what follows.
+    #[must_use]
+    pub fn windows(&self) -> u32 {
+        let round = match self.rates.len() as u32 {
+            0 => {
+                Search::new(self.from, [LEAST.min(self.from), self.most], self.precision).left()
+                    + DOUBLINGS
+            }
+            rates => rates,
+        };
+        // A search measures its result again, once a round.
+        let fresh = if self.rates.is_empty() { self.rounds } else { 0 };
+        self.rounds.saturating_mul(round).saturating_add(fresh)
+    }
+
+    /// How long they take.
+    #[must_use]
+    pub fn length(&self) -> Duration {
+        (self.warmup + self.window).saturating_mul(self.windows())
+    }
+
     fn validate(&self) -> anyhow::Result<()> {
         ensure!(self.load.slo.is_some(), "slo is missing: give one, as in ttft=500ms,share=0.95");
         ensure!(!self.window.is_zero(), "window is 0: nothing would be measured, use 10s or more");

@@ -26,8 +26,10 @@ pub(super) fn text(decisions: &[Decided]) -> String {
 
 fn picked(d: &Decided) -> String {
     match (&d.prefill, &d.picked) {
-        (Some(from), Some(to)) => format!("{} > {}", short(from), short(to)),
-        (_, Some(to)) => short(to).to_owned(),
+        (Some(from), Some(to)) => {
+            format!("{} > {}", short(from), d.name.as_deref().unwrap_or(short(to)))
+        }
+        (_, Some(to)) => d.name.as_deref().unwrap_or(short(to)).to_owned(),
         (_, None) => "-".to_owned(),
     }
 }

@@ -176,7 +176,7 @@ fn columns(e: &Explanation, rows: &[&Candidate]) -> Vec<Column> {
     };
     let mut columns = vec![
         Column::text("", Need::Always, each(&|c| mark(is_picked(e, &c.url)))),
-        Column::text("replica", Need::Name, each(&|c| format!("r{} {}", c.id, short(&c.url)))),
+        Column::text("replica", Need::Name, each(&|c| format!("{} {}", called(c), short(&c.url)))),
         Column::text(if divides { "role" } else { "" }, Need::Always, each(&role)),
     ];
     columns.extend(terms(e, rows));
@@ -268,6 +268,11 @@ fn peers(e: &Explanation) -> String {
         Column::text("", Need::Always, each(&|p| standing(is_picked(p), p.unavailable.as_deref()))),
     ];
     format!("\n{}", table::text(columns).0)
+}
+
+/// A replica's name: its own, or its id.
+fn called(c: &Candidate) -> String {
+    c.name.clone().unwrap_or_else(|| format!("r{}", c.id))
 }
 
 fn is_picked(e: &Explanation, name: &str) -> bool {

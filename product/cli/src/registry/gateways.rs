@@ -1,7 +1,7 @@
 //! `meridian gateways`
 
 use super::ask::Control;
-use super::table;
+use super::table::Form;
 
 /// List the running gateways
 #[derive(clap::Args)]
@@ -15,24 +15,26 @@ pub(crate) struct Gateways {
 #[derive(clap::Subcommand)]
 enum Command {
     /// List the gateways, with their regions and addresses
-    List,
+    List(Form),
     /// List when the gateways were up and down, and why, since the control plane started
-    Intervals,
+    Intervals(Form),
 }
 
 impl Gateways {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
-        if let Command::Intervals = self.command {
-            let read = self.control.intervals()?;
-            crate::intervals::print(&read.gateways.iter().collect::<Vec<_>>(), read.now_ms)?;
-            return Ok(());
-        }
-        let row = |(name, one): (String, meridian_protocol::registry::Gateway)| {
-            vec![name, one.region, one.address, one.peer_address.unwrap_or_default(), one.version]
+        let form = match &self.command {
+            Command::List(form) => form,
+            Command::Intervals(form) => {
+                let read = self.control.intervals()?;
+                return form.intervals(&read.gateways, read.now_ms);
+            }
+        };
+        let row = |(name, one): (&String, &meridian_protocol::registry::Gateway)| {
+            let peers = one.peer_address.clone().unwrap_or_default();
+            vec![name.clone(), one.region.clone(), one.address.clone(), peers, one.version.clone()]
         };
         let gateways = self.control.snapshot()?.gateways;
         let heads = ["NAME", "REGION", "ADDRESS", "PEERS", "VERSION"];
-        table::print(&heads, gateways.into_iter().map(row).collect())?;
-        Ok(())
+        form.print(&gateways, &heads, || gateways.iter().map(row).collect())
     }
 }

@@ -1,9 +1,12 @@
 //! `meridian policy`
 
+use std::collections::BTreeMap;
+
 use meridian_protocol::policy::{Policy, Scalar};
 
 use super::ask::Control;
-use super::{forced, pair, table};
+use super::table::Form;
+use super::{forced, pair};
 
 /// Show and change the policies of a fleet's regions
 #[derive(clap::Args)]
@@ -17,7 +20,7 @@ pub(crate) struct Policies {
 #[derive(clap::Subcommand)]
 enum Command {
     /// Show the policy and parameters of each region
-    Show,
+    Show(Form),
     /// Change the policy and parameters of a region
     Set(Set),
     /// Remove the policy of a region; its gateways use their own files
@@ -44,7 +47,7 @@ struct Set {
 impl Policies {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         match &self.command {
-            Command::Show => self.show(),
+            Command::Show(form) => self.show(form),
             Command::Set(Set { region, force, policy, knobs }) => {
                 let params = knobs.iter().map(|(name, value)| (name.clone(), scalar(value)));
                 let policy = Policy { name: policy.clone(), params: params.collect() };
@@ -61,13 +64,15 @@ impl Policies {
         }
     }
 
-    fn show(&self) -> anyhow::Result<()> {
-        let row = |(name, one): (String, meridian_protocol::registry::Region)| {
-            vec![name, one.policy.as_ref().map_or_else(|| "(the gateways' own)".into(), text)]
-        };
+    fn show(&self, form: &Form) -> anyhow::Result<()> {
         let regions = self.control.snapshot()?.regions;
-        table::print(&["REGION", "POLICY"], regions.into_iter().map(row).collect())?;
-        Ok(())
+        let policies: BTreeMap<&String, &Option<Policy>> =
+            regions.iter().map(|(name, one)| (name, &one.policy)).collect();
+        let own = || "(the gateways' own)".into();
+        let row = |(name, one): (&&String, &&Option<Policy>)| {
+            vec![(*name).clone(), one.as_ref().map_or_else(own, text)]
+        };
+        form.print(&policies, &["REGION", "POLICY"], || policies.iter().map(row).collect())
     }
 }
 

@@ -4,7 +4,8 @@ use anyhow::{Context, bail};
 use meridian_protocol::registry::{NameRow, Names, Region, Status};
 
 use super::ask::Control;
-use super::{forced, pair, table};
+use super::table::Form;
+use super::{forced, pair};
 
 /// List and change the regions of a fleet
 #[derive(clap::Args)]
@@ -18,7 +19,7 @@ pub(crate) struct Regions {
 #[derive(clap::Subcommand)]
 enum Command {
     /// List the regions, with gateways, replicas, and the replicas that the load needs
-    List,
+    List(Form),
     /// Show who answers which name of the fleet's zone, and why
     Names(NamesOf),
     /// Set the round-trip times of a region, and the regions that may adopt its replicas
@@ -36,6 +37,8 @@ struct NamesOf {
     /// Show the answer for the client with this address
     #[arg(long, value_name = "ADDRESS")]
     client: Option<std::net::IpAddr>,
+    #[command(flatten)]
+    form: Form,
 }
 
 #[derive(clap::Args)]
@@ -75,8 +78,8 @@ impl Regions {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let at = |name: &str| format!("/admin/regions/{name}");
         match &self.command {
-            Command::List => self.list(),
-            Command::Names(NamesOf { client }) => self.names(*client),
+            Command::List(form) => self.list(form),
+            Command::Names(of) => self.names(of),
             Command::Set(set) => {
                 self.control.put(&forced(at(&set.name), set.force), &self.changed(set)?)?;
                 println!("region {} is set", set.name);
@@ -100,31 +103,31 @@ impl Regions {
         }
     }
 
-    fn list(&self) -> anyhow::Result<()> {
+    fn list(&self, form: &Form) -> anyhow::Result<()> {
         let status: Status = self.control.get("/admin/status")?;
-        let row = |(name, one): (String, meridian_protocol::registry::RegionStatus)| {
+        let row = |(name, one): (&String, &meridian_protocol::registry::RegionStatus)| {
             let needed = one.needed.map_or_else(|| "?".to_owned(), |n| n.to_string());
             let replicas = format!("{} of {}", one.up, one.replicas);
             let advice = one.advice();
             let held = one.held.to_string();
-            vec![name, one.wanted, one.gateways.join(", "), replicas, needed, held, advice]
+            let (name, wanted) = (name.clone(), one.wanted.clone());
+            vec![name, wanted, one.gateways.join(", "), replicas, needed, held, advice]
         };
         let heads = ["NAME", "WANTED", "GATEWAYS", "UP", "NEEDED", "HELD", "ADVICE"];
-        table::print(&heads, status.regions.into_iter().map(row).collect())?;
-        Ok(())
+        form.print(&status.regions, &heads, || status.regions.iter().map(row).collect())
     }
 
-    fn names(&self, client: Option<std::net::IpAddr>) -> anyhow::Result<()> {
+    fn names(&self, NamesOf { client, form }: &NamesOf) -> anyhow::Result<()> {
         let query = client.map(|client| format!("?client={client}")).unwrap_or_default();
         let names: Names = self.control.get(&format!("/admin/names{query}"))?;
-        let row = |one: NameRow| {
+        let row = |one: &NameRow| {
             let addresses: Vec<String> = one.addresses.iter().map(ToString::to_string).collect();
             let regions = one.regions.join(", ");
-            vec![one.name, one.kind, one.client, regions, addresses.join(" "), one.why]
+            let (name, kind, client) = (one.name.clone(), one.kind.clone(), one.client.clone());
+            vec![name, kind, client, regions, addresses.join(" "), one.why.clone()]
         };
         let heads = ["NAME", "TYPE", "ASKED BY", "ANSWER", "ADDRESSES", "WHY"];
-        table::print(&heads, names.rows.into_iter().map(row).collect())?;
-        Ok(())
+        form.print(&names.rows, &heads, || names.rows.iter().map(row).collect())
     }
 
     /// The region's record with the changes; fields that are not named stay.

@@ -7,10 +7,11 @@ use meridian_base::assign::{Serving, assign};
 use meridian_protocol::admin::{AddReplica, EngineName, RoleName, TransferName};
 use meridian_protocol::legs::{self, Protocol};
 use meridian_protocol::registry::{Replica, Seen, Wanted};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::ask::Control;
-use super::{forced, pair, table};
+use super::table::Form;
+use super::{forced, pair};
 
 /// List and change the replicas of a fleet
 #[derive(clap::Args)]
@@ -24,9 +25,9 @@ pub(crate) struct Replicas {
 #[derive(clap::Subcommand)]
 enum Command {
     /// List the replicas, the gateways that serve them, and their state
-    List,
+    List(Form),
     /// List when the replicas were up and down, and why, since the control plane started
-    Intervals,
+    Intervals(Form),
     /// Add a replica
     Add(Box<Add>),
     /// Drain a replica: it finishes its requests and gets no new ones
@@ -121,7 +122,7 @@ fn transfers() -> impl TypedValueParser<Value = TransferName> {
 }
 
 /// A replica in the control plane's list.
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct Listed {
     name: String,
     region: String,
@@ -136,11 +137,10 @@ impl Replicas {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let at = |name: &str| format!("/admin/replicas/{name}");
         match &self.command {
-            Command::List => self.list(),
-            Command::Intervals => {
+            Command::List(form) => self.list(form),
+            Command::Intervals(form) => {
                 let read = self.control.intervals()?;
-                crate::intervals::print(&read.replicas.iter().collect::<Vec<_>>(), read.now_ms)?;
-                Ok(())
+                form.intervals(&read.replicas, read.now_ms)
             }
             Command::Add(add) => {
                 self.control.put(&forced(at(&add.name), add.force), &add.replica())?;
@@ -168,19 +168,19 @@ impl Replicas {
         }
     }
 
-    fn list(&self) -> anyhow::Result<()> {
+    fn list(&self, form: &Form) -> anyhow::Result<()> {
         let all: Vec<Listed> = self.control.get("/admin/replicas")?;
         let served = assign(&self.control.snapshot()?.membership());
-        let row = |one: Listed| {
+        let row = |one: &Listed| {
             let seen: Vec<_> = one.seen.iter().map(|(g, s)| format!("{} {g}", s.state)).collect();
             let by = served.get(&one.name).map(by).unwrap_or_default();
             let state = one.wanted.name().to_owned();
             let role = one.spec.role.name().to_owned();
-            vec![one.name, one.region, role, state, one.spec.url, by, seen.join(", ")]
+            let (name, region, url) = (&one.name, &one.region, &one.spec.url);
+            vec![name.clone(), region.clone(), role, state, url.clone(), by, seen.join(", ")]
         };
         let heads = ["NAME", "REGION", "ROLE", "WANTED", "URL", "SERVED BY", "SEEN"];
-        table::print(&heads, all.into_iter().map(row).collect())?;
-        Ok(())
+        form.print(&all, &heads, || all.iter().map(row).collect())
     }
 }
 

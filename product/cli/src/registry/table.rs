@@ -3,6 +3,40 @@
 use std::io::Write as _;
 
 use comfy_table::{Table, presets};
+use meridian_protocol::intervals::History;
+
+/// The form of a list.
+#[derive(clap::Args)]
+pub(crate) struct Form {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Form {
+    /// Prints `value` as JSON if that was asked for, else the rows.
+    pub(crate) fn print(
+        &self,
+        value: &impl serde::Serialize,
+        heads: &[&str],
+        rows: impl FnOnce() -> Vec<Vec<String>>,
+    ) -> anyhow::Result<()> {
+        match self.json {
+            true => writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(value)?)?,
+            false => print(heads, rows())?,
+        }
+        Ok(())
+    }
+
+    /// Prints intervals, oldest first under each name.
+    pub(crate) fn intervals(&self, all: &[History], now_ms: u64) -> anyhow::Result<()> {
+        match self.json {
+            true => writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(all)?)?,
+            false => crate::intervals::print(&all.iter().collect::<Vec<_>>(), now_ms)?,
+        }
+        Ok(())
+    }
+}
 
 /// Prints rows under their heads, or `none` if there are no rows.
 pub(crate) fn print(heads: &[&str], rows: Vec<Vec<String>>) -> std::io::Result<()> {

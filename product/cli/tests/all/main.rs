@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 
 mod check;
+mod command_line;
 mod examples;
 mod explain;
 mod import;

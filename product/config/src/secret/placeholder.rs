@@ -15,9 +15,24 @@ const STORE: &str = "refers to a store of secrets, which is not read here; let i
 
 /// Parts of a placeholder, in lower case and without punctuation.
 const WORDS: &[&str] = &[
-    "changeme", "changethis", "replaceme", "replacethis", "replacewith", "apikeyhere",
-    "yourkey", "yourapikey", "yoursecret", "yourtoken", "yourpassword", "yourenginekey",
-    "insertkey", "insertyour", "placeholder", "secrethere", "tokenhere", "passwordhere",
+    "changeme",
+    "changethis",
+    "replaceme",
+    "replacethis",
+    "replacewith",
+    "apikeyhere",
+    "yourkey",
+    "yourapikey",
+    "yoursecret",
+    "yourtoken",
+    "yourpassword",
+    "yourenginekey",
+    "insertkey",
+    "insertyour",
+    "placeholder",
+    "secrethere",
+    "tokenhere",
+    "passwordhere",
     "redacted",
 ];
 /// Whole placeholders, in lower case.
@@ -25,18 +40,58 @@ const WHOLE: &[&str] =
     &["none", "null", "nil", "undefined", "todo", "tbd", "fixme", "unset", "(set)", "n/a"];
 /// How other programs refer to variables, in lower case.
 const VARIABLES: &[&str] = &[
-    "os.environ", "os.getenv", "process.env", "env:", "env.", "env/", "env(", "$env:", "environ:",
-    "envvar:", "environment:", "var:",
+    "os.environ",
+    "os.getenv",
+    "process.env",
+    "env:",
+    "env.",
+    "env/",
+    "env(",
+    "$env:",
+    "environ:",
+    "envvar:",
+    "environment:",
+    "var:",
 ];
 /// How other programs, and people, refer to files.
 const FILES: &[&str] = &[
-    "file:", "file=", "file(", "@/", "@./", "~/", "./", "../", "/run/", "/etc/", "/var/", "/home/",
-    "/mnt/", "/opt/", "/secrets/", "/tmp/", "/root/", "/srv/",
+    "file:",
+    "file=",
+    "file(",
+    "@/",
+    "@./",
+    "~/",
+    "./",
+    "../",
+    "/run/",
+    "/etc/",
+    "/var/",
+    "/home/",
+    "/mnt/",
+    "/opt/",
+    "/secrets/",
+    "/tmp/",
+    "/root/",
+    "/srv/",
 ];
 /// How other programs refer to stores, in lower case.
 const STORES: &[&str] = &[
-    "vault:", "secret:", "secret://", "secrets.", "op://", "sm://", "awssm://", "gcpsm://", "ref+",
-    "arn:aws", "keyvault:", "azure_key_vault/", "aws_secret/", "k8s:", "kms:", "sops:",
+    "vault:",
+    "secret:",
+    "secret://",
+    "secrets.",
+    "op://",
+    "sm://",
+    "awssm://",
+    "gcpsm://",
+    "ref+",
+    "arn:aws",
+    "keyvault:",
+    "azure_key_vault/",
+    "aws_secret/",
+    "k8s:",
+    "kms:",
+    "sops:",
     "secretkeyref",
 ];
 
@@ -101,7 +156,8 @@ fn is_template(text: &str) -> bool {
     let within = |start: &str, end: &str| {
         text.len() > start.len() + end.len() && text.starts_with(start) && text.ends_with(end)
     };
-    let shouts = text.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b"_@".contains(&b));
+    let shouts =
+        text.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b"_@".contains(&b));
     text.contains("{{") && text.contains("}}")
         || text.contains("<%") && text.contains("%>")
         || text.contains('<') && text.ends_with('>')

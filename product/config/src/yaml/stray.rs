@@ -62,7 +62,9 @@ fn is_secret(at: &Path) -> bool {
 fn reference(text: &str) -> Option<&'static str> {
     let is_variable = text.contains("${")
         || text.starts_with("os.environ/")
-        || text.strip_prefix('$').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()));
+        || text
+            .strip_prefix('$')
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()));
     if is_variable {
         Some("refers to a variable, and only secrets may; write the value itself")
     } else {

@@ -98,6 +98,10 @@ impl Explain {
             attempt: decision.attempt,
             resumed: decision.resumed,
             picked: decision.pick.map(|(target, _)| self.name(target, decision.at)),
+            name: match decision.pick {
+                Some((Target::Replica(id), _)) => self.region.fleet.called(id, decision.at),
+                _ => None,
+            },
             prefill: self.prefill(decision),
             reason: reason(decision).to_owned(),
             ending: ending(decision),
@@ -167,7 +171,10 @@ impl Explain {
             candidates: decision
                 .candidates
                 .iter()
-                .map(|c| candidate((routing, decision), c, url(c)))
+                .map(|c| Candidate {
+                    name: self.region.fleet.called(c.replica, decision.at),
+                    ..candidate((routing, decision), c, url(c))
+                })
                 .collect(),
             peers: decision.peers.iter().map(|c| peer_candidate(c, peer(c))).collect(),
         }
@@ -242,6 +249,7 @@ fn candidate(
     Candidate {
         id: c.replica.0,
         url,
+        name: None,
         role: c.row.pool.role.word().to_owned(),
         ineligible: c.ineligible.map(|i: Ineligible| i.word().to_owned()),
         matched_tokens: c.matched_tokens,

@@ -104,7 +104,8 @@ fn unpaired(replica: &Replica, all: &[Replica]) -> Option<String> {
         r.role == other.word() && r.models.iter().any(|model| replica.models.contains(model))
     };
     let others: Vec<&Replica> = all.iter().filter(shares_model).collect();
-    let version = |r: &Replica| r.version.clone().unwrap_or_else(|| "?".to_owned());
+    let version =
+        |r: &Replica| r.version.clone().unwrap_or_else(|| "of an unreadable version".to_owned());
     let alike = |r: &&&Replica| r.transfer.as_ref() == Some(transfer) && r.engine == *engine;
     let of_version = |r: &&Replica| r.version == replica.version;
     let other = other.word();

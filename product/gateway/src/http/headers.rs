@@ -11,6 +11,8 @@ pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id"
 /// Anthropic's header for keys.
 pub(crate) const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 pub(crate) const REPLICA: HeaderName = HeaderName::from_static("x-meridian-replica");
+/// For peers alone: the id of a replica whose name does not tell it.
+pub(crate) const REPLICA_ID: HeaderName = HeaderName::from_static("x-meridian-replica-id");
 pub(crate) const PREFILL: HeaderName = HeaderName::from_static("x-meridian-prefill-replica");
 pub(crate) const PEER: HeaderName = HeaderName::from_static("x-meridian-peer");
 pub(crate) const REGION: HeaderName = HeaderName::from_static("x-meridian-region");
@@ -44,7 +46,8 @@ static NOT_FOR_REPLICAS: [HeaderName; 4] =
     [header::HOST, header::CONTENT_LENGTH, header::EXPECT, header::ACCEPT_ENCODING];
 
 /// Other headers of an answer that only a gateway may send.
-static NOT_FROM_REPLICAS: [HeaderName; 5] = [REFUSED, PEER, REGION, RESIDENCY, FALLBACK];
+static NOT_FROM_REPLICAS: [HeaderName; 6] =
+    [REFUSED, PEER, REGION, RESIDENCY, FALLBACK, REPLICA_ID];
 
 /// Removes hop-by-hop headers and `others`. Few are present, and comparing the names that are costs
 /// less than a lookup of each that may be.
@@ -116,8 +119,12 @@ pub(crate) fn is_until_close(headers: &HeaderMap) -> bool {
 
 /// The id that the client sees: its own, or the gateway's.
 pub(crate) fn request_id(ids: &Ids, headers: &HeaderMap, id: RequestId) -> HeaderValue {
-    let ours = || HeaderValue::from_str(&ids.show(id)).expect("hex digits are a header value");
-    headers.get(REQUEST_ID).cloned().unwrap_or_else(ours)
+    headers.get(REQUEST_ID).cloned().unwrap_or_else(|| own_id(ids, id))
+}
+
+/// The gateway's id of a request.
+pub(crate) fn own_id(ids: &Ids, id: RequestId) -> HeaderValue {
+    HeaderValue::from_str(&ids.show(id)).expect("hex digits are a header value")
 }
 
 /// Matched tokens divided by prompt tokens, two decimals.

@@ -95,7 +95,8 @@ fn want(
     };
     // The record determines its region.
     let region = (record.region != here).then(|| record.region.clone());
-    let spec = AddReplica { region, labels: record.labels.clone(), ..record.spec.clone() };
+    let (name_here, labels) = (Some(name.to_owned()), record.labels.clone());
+    let spec = AddReplica { name: name_here, region, labels, ..record.spec.clone() };
     Want {
         name: name.to_owned(),
         spec,
@@ -148,6 +149,7 @@ mod tests {
         assert_eq!(here(&adopted), ["a of eu", "b of eu", "c"]);
         let a = &adopted.here["10.0.0.1:80"];
         assert_eq!((a.rtt, a.spec.region.as_deref()), (Duration::from_millis(92), Some("eu")));
+        assert_eq!(a.spec.name.as_deref(), Some("a"), "the registry's name is kept");
         assert_eq!(adopted.here["10.0.0.3:80"].spec.region, None);
         fleet.gateways.insert("eu-2".into(), eu);
         assert_eq!(wants(&fleet, "us-1", "us"), before);

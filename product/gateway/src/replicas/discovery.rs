@@ -42,9 +42,9 @@ pub(super) async fn watch(driver: &Driver, fleet: &Fleet, questions: &Questions,
                 if is_news {
                     tracing::info!(
                         replica = %member.name, url = %member.spec.url,
-                        engine = found.engine.map_or("?", |engine| engine.name),
+                        engine = found.engine.map(|engine| engine.name),
                         models = ?found.models, role = member.spec.role.name(),
-                        version = found.version.as_deref().unwrap_or("?"), "replica found"
+                        version = found.version.as_deref(), "replica found"
                     );
                     warn_of_pool(member, &found);
                 }
@@ -135,7 +135,7 @@ fn warn_of_pool(member: &Member, found: &Found) {
     }
     tracing::warn!(
         replica = %member.name, url = %member.spec.url, role = member.spec.role.name(),
-        engine = found.engine.map_or("?", |engine| engine.name),
+        engine = found.engine.map(|engine| engine.name),
         "no protocol is known by which this engine hands over KV, so it forms no pairs; set `transfer`"
     );
 }

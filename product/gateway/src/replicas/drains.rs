@@ -3,6 +3,8 @@
 //! An operator, the registry, the region and a source each drain replicas, also at the same time. A
 //! replica takes requests again when the last reason ends, so no part undoes the drain of another.
 
+use std::sync::atomic::{AtomicU8, Ordering};
+
 use crate::lock::Mutex;
 
 /// A reason to drain a replica.
@@ -23,7 +25,11 @@ pub(crate) enum DrainReason {
 
 /// The reasons to drain one replica.
 #[derive(Debug, Default)]
-pub(crate) struct Drains(Mutex<u8>);
+pub(crate) struct Drains {
+    reasons: Mutex<u8>,
+    /// The same, for readers that hold a lock which `begin` and `end` may need.
+    seen: AtomicU8,
+}
 
 impl DrainReason {
     fn bit(self) -> u8 {
@@ -46,9 +52,10 @@ impl Drains {
     /// Adds a reason. Returns false if it was there before. The first reason runs `begin` under the
     /// lock, so `begin` and `end` alternate.
     pub(crate) fn add(&self, reason: DrainReason, begin: impl FnOnce()) -> bool {
-        let mut reasons = self.0.lock();
+        let mut reasons = self.reasons.lock();
         let before = *reasons;
         *reasons |= reason.bit();
+        self.seen.store(*reasons, Ordering::Release);
         if before == 0 {
             begin();
         }
@@ -57,12 +64,20 @@ impl Drains {
 
     /// Withdraws a reason, if it is there. The last reason runs `end` under the lock.
     pub(crate) fn withdraw(&self, reason: DrainReason, end: impl FnOnce()) {
-        let mut reasons = self.0.lock();
+        let mut reasons = self.reasons.lock();
         let before = *reasons;
         *reasons &= !reason.bit();
+        self.seen.store(*reasons, Ordering::Release);
         if before == reason.bit() {
             end();
         }
+    }
+
+    /// Whether it leaves when its requests have ended, unless its reasons are withdrawn first.
+    pub(crate) fn is_leaving(&self) -> bool {
+        let leaves = [DrainReason::Removed, DrainReason::Elsewhere, DrainReason::Unlisted];
+        let seen = self.seen.load(Ordering::Acquire);
+        leaves.iter().any(|reason| seen & reason.bit() != 0)
     }
 
     pub(crate) fn has(&self, reason: DrainReason) -> bool {
@@ -71,7 +86,7 @@ impl Drains {
 
     /// Runs `act` if the reason is there. The reason stays until `act` returns.
     pub(crate) fn while_has<T>(&self, reason: DrainReason, act: impl FnOnce() -> T) -> Option<T> {
-        let reasons = self.0.lock();
+        let reasons = self.reasons.lock();
         (*reasons & reason.bit() != 0).then(act)
     }
 }

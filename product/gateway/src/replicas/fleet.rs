@@ -61,6 +61,8 @@ struct Inner {
     /// The members' ids by host and port in lower case: a discovered fleet has thousands, and each
     /// poll looks up every one of them.
     at: HashMap<String, ReplicaId>,
+    /// The members' ids by the name that they were given.
+    named: HashMap<String, ReplicaId>,
     /// The models that a prefill replica serves.
     prefilled: Vec<ModelId>,
     /// The replicas that left, the oldest first.
@@ -72,6 +74,7 @@ struct Inner {
 struct Left {
     id: ReplicaId,
     url: String,
+    name: Option<String>,
     /// A time after the last decision about it.
     at: Time,
 }
@@ -110,6 +113,35 @@ impl Inner {
         models
     }
 
+    /// The member that has this name, given or not.
+    fn called(&self, name: &str) -> Option<&Arc<Member>> {
+        let given = self.named.get(name).copied();
+        let member = self.slots.get(given.or_else(|| ReplicaName::id(name))?.index())?;
+        member.member.as_ref().filter(|member| given.is_some() || member.name.to_string() == name)
+    }
+
+    /// A name for a new replica that no other one has.
+    fn name(&self, id: ReplicaId, given: Option<&str>) -> Result<ReplicaName, JoinError> {
+        let Some(given) = given else {
+            let mut before = self.slots[id.index()].had;
+            while self.called(&ReplicaName::new(id, before).to_string()).is_some() {
+                before += 1;
+            }
+            return Ok(ReplicaName::new(id, before));
+        };
+        let mut before = 0;
+        loop {
+            let name = ReplicaName::given(id, given, before);
+            match self.called(&name.to_string()) {
+                None => return Ok(name),
+                Some(other) if !other.drains.is_leaving() => {
+                    return Err(JoinError::Name(given.to_owned(), other.spec.url.clone()));
+                }
+                Some(_) => before += 1,
+            }
+        }
+    }
+
     fn at(&self, authority: &str) -> Option<&Arc<Member>> {
         let id = self.at.get(&authority.to_ascii_lowercase())?;
         self.slots.get(id.index())?.member.as_ref()
@@ -123,6 +155,8 @@ pub(crate) enum JoinError {
     Url(String),
     #[error("url: `{0}` is a replica of this region already; remove that one first")]
     Twin(String),
+    #[error("name: `{0}` is the name of {1} here; give this one another, or remove that one first")]
+    Name(String, String),
     #[error(
         "credentials: `{0}` is not in the section `credentials` of this gateway's file; add it there"
     )]
@@ -194,9 +228,8 @@ impl Fleet {
         }
         assert!(at <= usize::from(u16::MAX), "id {at} would be another replica's");
         let id = ReplicaId(at as u16);
-        let name = ReplicaName::new(id, inner.slots[at].had);
-        let number =
-            HeaderValue::from_str(&name.to_string()).expect("`r` and digits are a header value");
+        let name = inner.name(id, spec.name.as_deref())?;
+        let shown = HeaderValue::from_str(&name.to_string()).expect("a name is a header value");
         let place = Arc::new(Place { region: region.clone(), labels: spec.labels.clone() });
         let region = HeaderValue::from_str(&region).expect("a label is a header value");
         let found = RwLock::new(Found::default());
@@ -213,7 +246,7 @@ impl Fleet {
             health: Health::default(),
             region,
             place,
-            label: number,
+            label: shown,
             found,
             history,
             clock: self.clock,
@@ -226,6 +259,9 @@ impl Fleet {
         member.enters(standing::word(State::Unproven, false), "added");
         let before = inner.at.insert(member.authority.as_str().to_ascii_lowercase(), id);
         assert!(before.is_none(), "{before:?} and {id:?} are one replica");
+        if let Some(given) = member.name.as_given() {
+            inner.named.insert(given, id);
+        }
         inner.slots[at].had += 1;
         inner.slots[at].member = Some(member.clone());
         self.prefills.fetch_add(usize::from(member.is_prefill()), Ordering::Relaxed);
@@ -252,6 +288,9 @@ impl Fleet {
         let departed = inner.last_served(member);
         let departed = departed.iter().filter_map(|name| self.models.get(name));
         self.departed.left(departed, self.clock.now());
+        if let Some(given) = member.name.as_given() {
+            inner.named.remove(&given);
+        }
         member.leaves();
         self.histories.leaves(&member.authority);
         if member.is_prefill() {
@@ -268,7 +307,8 @@ impl Fleet {
             assert!(slot.leaving, "a replica has left that was not leaving");
             slot.leaving = false;
         }
-        inner.left.push_back(Left { id: member.id, url: member.spec.url.clone(), at });
+        let (url, name) = (member.spec.url.clone(), member.name.as_given());
+        inner.left.push_back(Left { id: member.id, url, name, at });
         if inner.left.len() > MOST_LEFT {
             inner.left.pop_front();
         }
@@ -277,13 +317,23 @@ impl Fleet {
 
     /// The URL of the replica that had the id at that time. `None` if it left too long ago.
     pub(crate) fn url(&self, id: ReplicaId, at: Time) -> Option<String> {
+        self.then(id, at).map(|(url, _)| url)
+    }
+
+    /// The name that the replica with the id at that time was given.
+    pub(crate) fn called(&self, id: ReplicaId, at: Time) -> Option<String> {
+        self.then(id, at)?.1
+    }
+
+    /// The URL and the given name of the replica that had the id at that time.
+    fn then(&self, id: ReplicaId, at: Time) -> Option<(String, Option<String>)> {
         let inner = self.inner.read();
         if let Some(left) = inner.left.iter().find(|left| left.id == id && at <= left.at) {
-            return Some(left.url.clone());
+            return Some((left.url.clone(), left.name.clone()));
         }
         let remembers = inner.left.len() < MOST_LEFT || inner.left.front()?.at < at;
         let member = inner.slots.get(id.index())?.member.as_ref().filter(|_| remembers)?;
-        Some(member.spec.url.clone())
+        Some((member.spec.url.clone(), member.name.as_given()))
     }
 
     /// Whether a request for this model may be split: it has a prefill replica.
@@ -328,9 +378,8 @@ impl Fleet {
 
     /// The replica with a name, or with an id in digits.
     pub(crate) fn named(&self, name: &str) -> Option<Arc<Member>> {
-        let digits = name.parse().ok().map(ReplicaId);
-        let member = self.get(digits.or_else(|| ReplicaName::id(name))?)?;
-        (digits.is_some() || member.name.to_string() == name).then_some(member)
+        let called = self.inner.read().called(name).cloned();
+        called.or_else(|| self.get(ReplicaId(name.parse().ok()?)))
     }
 
     /// The replica with this host and port.
@@ -389,7 +438,7 @@ impl driver::Replicas for Fleet {
     }
 
     fn name(&self, id: ReplicaId) -> Option<ReplicaName> {
-        self.get(id).map(|member| member.name)
+        self.get(id).map(|member| member.name.clone())
     }
 }
 

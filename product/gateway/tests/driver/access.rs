@@ -87,9 +87,10 @@ async fn keys_are_given_and_taken_back() {
 #[tokio::test(start_paused = true)]
 async fn rules_are_made_and_widened() {
     let mut world = World::new("rules").await;
+    const KEYS: &str = "sha256:0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a";
     let rules = |places: &str| {
         let text = format!(
-            "version: 1\ntenants: [{{name: acme}}]\nresidency: {{rules: [{{name: kept, tenants: [acme], run_in: {places}}}]}}"
+            "version: 1\ntenants: [{{name: acme, keys: ['{KEYS}']}}]\nresidency: {{rules: [{{name: kept, tenants: [acme], run_in: {places}}}]}}"
         );
         Config::read(&text).unwrap().residency
     };

@@ -40,6 +40,35 @@ async fn names_are_not_given_again() {
     assert_eq!(region.admin("DELETE", "/admin/replicas/r0.2", "").await.status, 200);
 }
 
+// Defect replica-names: a replica's given name is in the answer's header, on the status page, in the metrics and in
+// explanations, and a second replica with it is refused.
+#[tokio::test(start_paused = true)]
+async fn given_names_are_everywhere() {
+    let (a, b) = (Replica::start().await, Replica::start().await);
+    let mut config = crate::common::config(&[&a]);
+    config.replicas[0].name = Some("eu-gpu-1".to_owned());
+    let region = Region::start(config).await;
+    region.until("it is up", |s| s.replicas.iter().all(|r| r.state == "up")).await;
+    assert_eq!(call(region.listen, chat("hi")).await.header("x-meridian-replica"), "eu-gpu-1");
+    assert_eq!(region.status().await.replicas[0].name, "eu-gpu-1");
+    let metrics = get(region.admin, "/metrics").await;
+    let metrics = metrics.text();
+    assert!(metrics.contains("meridian_replica_up{replica=\"eu-gpu-1\"} 1"), "{metrics}");
+    assert!(!metrics.contains("replica=\"r0\""), "{metrics}");
+    let decisions = region.admin("GET", "/admin/decisions", "").await.json();
+    assert_eq!(decisions[0]["name"], "eu-gpu-1", "{decisions}");
+    let id = decisions[0]["id"].as_str().unwrap();
+    let explained = region.admin("GET", &format!("/admin/explain/{id}"), "").await.json();
+    assert_eq!(explained["candidates"][0]["name"], "eu-gpu-1", "{explained}");
+    let body = format!(r#"{{"url":"{}","name":"eu-gpu-1"}}"#, b.url());
+    let twin = region.admin("POST", "/admin/replicas", &body).await;
+    assert_eq!(twin.status, 400);
+    assert!(twin.text().contains("name: `eu-gpu-1` is the name of http://"), "{}", twin.text());
+    let added = region.admin("POST", "/admin/replicas", &body.replace("-1", "-2")).await;
+    assert_eq!((added.status, added.json()["name"].as_str()), (201, Some("eu-gpu-2")));
+    assert_eq!(region.admin("DELETE", "/admin/replicas/eu-gpu-2", "").await.status, 200);
+}
+
 /// The status page's reason why a replica does not join.
 async fn trouble(url: &str, is: impl Fn(&str) -> bool) -> String {
     let mut config = crate::common::config(&[]);

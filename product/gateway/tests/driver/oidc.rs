@@ -332,7 +332,8 @@ async fn issuers_are_reloaded() {
     let mut config = config(&[&replica]);
     config.oidc = vec![issuer.section("unknown_tenants: allow")];
     let file = std::env::temp_dir().join(format!("meridian-oidc-{}.yaml", std::process::id()));
-    let write = |config: &Config| std::fs::write(&file, config.print_with_secrets().unwrap()).unwrap();
+    let write =
+        |config: &Config| std::fs::write(&file, config.print_with_secrets().unwrap()).unwrap();
     write(&config);
     let given = Given { config: config.clone(), file: Some(file.clone()), ..config.clone().into() };
     let region = Region::start(given).await;

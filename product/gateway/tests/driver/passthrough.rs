@@ -369,3 +369,20 @@ async fn trailers_end_an_answer() {
     assert_eq!((answer.text(), answer.cut), (json, false));
     assert_eq!(region.settled().await.requests.done, 1);
 }
+
+// Defect command-line: a request that is refused has an id, too; a 400 for bad JSON had none.
+#[tokio::test(start_paused = true)]
+async fn refusals_have_ids() {
+    let replica = Replica::start().await;
+    let region = Region::of(&[&replica]).await;
+    let mut ids = Vec::new();
+    for (path, body, status) in [(CHAT, "{", 400), ("/no/such/path", "{}", 404)] {
+        let answer = post(region.listen, path, body).await;
+        assert_eq!(answer.status, status, "{}", answer.text());
+        ids.push(answer.header("x-request-id").to_owned());
+    }
+    assert!(ids.iter().all(|id| id.starts_with("req-")) && ids[0] != ids[1], "{ids:?}");
+    let mut named = request("POST", CHAT, "{");
+    named.headers_mut().insert("x-request-id", "my own".parse().unwrap());
+    assert_eq!(call(region.listen, named).await.header("x-request-id"), "my own");
+}

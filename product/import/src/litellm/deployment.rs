@@ -74,12 +74,9 @@ fn one(place: &str, name: &str, params: &Section, draft: &mut Draft) {
     }
     if name.contains('*') || served.contains('*') {
         draft.needless("model_name *");
-    } else if name != served {
-        let found = Found::new("model_name", name, place);
-        let why = format!("the engine calls the model {served}");
-        let remedy =
-            format!("write models.{name}.alias: {served}, or let clients ask for {served}");
-        draft.note(&found, why, remedy);
+        draft.models.serves_any();
+    } else {
+        draft.models.serves(name, served, &Found::new("model_name", name, place));
     }
     for (name, value) in params {
         let value = shown(value);

@@ -1,5 +1,7 @@
 //! `router_settings`, `litellm_settings` and `general_settings`.
 
+use serde_json::Value;
+
 use super::super::act::{Act, Table};
 use super::super::draft::Draft;
 use super::super::key::Key;
@@ -22,9 +24,6 @@ const TABLE: Table<fn(&str, &Found, &mut Draft)> = Table {
     notes: "\
 stream_timeout: streams and other answers have the same timeouts; set timeouts.first_byte and timeouts.idle",
     hidden: "\
-model_group_alias: the import does not write the section `models`; write the aliases as models.NAME.alias
-fallbacks default_fallbacks: \
-the import does not write the section `models`; write the models to try as models.NAME.fallbacks
 context_window_fallbacks content_policy_fallbacks: \
 an error that the request causes starts no fallback; send such requests to the larger model
 callbacks success_callback failure_callback service_callback: \
@@ -52,11 +51,48 @@ use_client_credentials_pass_through_routes",
 /// Converts a section.
 pub(super) fn read(place: &str, section: &Section, draft: &mut Draft) {
     for (name, value) in section {
+        if models(name, value, place, draft) {
+            continue;
+        }
         let value = shown(value);
         TABLE.apply((name, &value, place), draft, |convert, from, draft| {
             convert(&value, from, draft);
         });
     }
+}
+
+/// Aliases and fallbacks, which are lists and maps. Returns whether it is one of them, in a known form.
+fn models(name: &str, value: &Value, place: &str, draft: &mut Draft) -> bool {
+    let from = Found::new(name, "", place);
+    let names = |value: &Value| -> Vec<String> {
+        value
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect()
+    };
+    match (name, value) {
+        ("model_group_alias", Value::Object(aliases)) => {
+            for (alias, target) in aliases {
+                // Also as `{model: NAME, hidden: true}`.
+                let target = target.get("model").unwrap_or(target).as_str().unwrap_or_default();
+                draft.models.stands_for(alias, target, &Found::new(name, alias, place));
+            }
+        }
+        ("fallbacks", Value::Array(list)) => {
+            for (model, others) in list.iter().filter_map(Value::as_object).flatten() {
+                match model.as_str() {
+                    "*" => draft.models.all_fall_back(names(others), &from),
+                    model => draft.models.falls_back(model, names(others), &from),
+                }
+            }
+        }
+        ("default_fallbacks", Value::Array(_)) => draft.models.all_fall_back(names(value), &from),
+        _ => return false,
+    }
+    true
 }
 
 fn master_key(text: &str, from: &Found, draft: &mut Draft) {

@@ -129,6 +129,17 @@ pub(super) fn api_key(given: &Given, values: &[String], _: &Found, draft: &mut D
     draft.note(&found, why, "set engine_key to it if the engines check it");
 }
 
+/// `--model-alias NAME=MODEL`: which models the engines serve is known when they answer.
+pub(super) fn aliases(_: &Given, values: &[String], from: &Found, draft: &mut Draft) {
+    draft.models.serves_any();
+    for pair in values {
+        match pair.split_once('=') {
+            Some((name, model)) => draft.models.stands_for(name, model, from),
+            None => draft.note(from, "it is not NAME=MODEL", "write it as models.NAME.alias"),
+        }
+    }
+}
+
 pub(super) fn tenant_keys(_: &Given, values: &[String], _: &Found, draft: &mut Draft) {
     for pair in values {
         let found = Found::hidden("--tenant-api-key", "");

@@ -31,6 +31,7 @@ pub(super) const TABLE: Table<Convert> = Table {
         ("--tenant-header-name", Act::Do(convert::tenant_header)),
         ("--api-key", Act::Do(convert::api_key)),
         ("--tenant-api-key", Act::Do(convert::tenant_keys)),
+        ("--model-alias", Act::Do(convert::aliases)),
     ],
     notes: "\
 --rate-limit-tokens-per-second: \
@@ -59,7 +60,6 @@ the roles of replicas are not converted; list each replica in `replicas` with it
 --epd-disaggregation --encode: encoders on separate replicas are not supported; \
 keep that router for them, or let each replica encode for itself
 --dp-aware --intra-node-data-parallel-size: ranks behind one address are one replica, whose engine chooses the rank; list ranks with addresses of their own
---model-alias: the import does not write the section `models`; write the aliases as models.NAME.alias
 --enable-mesh --mesh-peer-urls: gateways share state by another protocol; set `peers`: docs/regions.md
 --enable-trace: the import does not write the section `traces`; set traces.endpoint: docs/observability.md
 --tenant-rate-limit-config: its file has another format; set tenants[].limits

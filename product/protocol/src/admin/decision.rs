@@ -117,6 +117,9 @@ pub struct Decided {
     pub resumed: bool,
     /// The picked replica's address, or the peer as `region/name`; none when queued or refused.
     pub picked: Option<String>,
+    /// The picked replica's name, if it was given one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The address of the replica that computes the prompt, if it is another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefill: Option<String>,
@@ -160,6 +163,9 @@ pub struct Candidate {
     pub id: u16,
     /// Its address.
     pub url: String,
+    /// Its name, if it was given one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// Its part of a request: `both`, `prefill` or `decode`.
     #[serde(default)]
     pub role: String,

@@ -43,8 +43,23 @@ pub fn pool_problems(replica: &AddReplica) -> Vec<String> {
     problems
 }
 
+/// Longest name of a replica. It is a label of metrics and the value of a header.
+const MOST_NAME: usize = 63;
+
+fn name_problem(name: &str) -> Option<String> {
+    let fits = |c: u8| c.is_ascii_alphanumeric() || b"._-".contains(&c);
+    let is_name = (1..=MOST_NAME).contains(&name.len()) && name.bytes().all(fits);
+    let shown: String = name.chars().filter(|c| !c.is_control()).take(MOST_NAME).collect();
+    (!is_name).then(|| {
+        format!(
+            "name: `{shown}` is not a replica's name; use 1 to {MOST_NAME} letters, digits and . _ -"
+        )
+    })
+}
+
 fn served_problems(replica: &AddReplica) -> Vec<String> {
     let mut problems = Vec::new();
+    problems.extend(replica.name.as_deref().and_then(name_problem));
     if replica.kv_tokens == Some(0) {
         problems.push("kv_tokens: 0 tokens hold no prompt; write the engine's number, or remove the line for what it reports".to_owned());
     }

@@ -9,7 +9,9 @@ use super::*;
 
 /// The knowledge from a file, and the rules that name acme's requests.
 fn residency(yaml: &str) -> (Known, Residence) {
-    let text = format!("version: 1\nregion: us\ntenants: [{{name: acme}}]\nresidency:\n{yaml}");
+    let key = format!("sha256:{}", "0a".repeat(32));
+    let tenants = format!("tenants: [{{name: acme, keys: ['{key}']}}]");
+    let text = format!("version: 1\nregion: us\n{tenants}\nresidency:\n{yaml}");
     let config = Config::read(&text).expect("is valid");
     let rules = Rules::new(&config.residency).expect("they are rules");
     let known = Known::of(&config);

@@ -1,4 +1,7 @@
+//! Replicas join and leave a fleet; their ids, names and addresses.
+
 use super::*;
+use crate::replicas::drains::DrainReason;
 
 fn spec(url: &str) -> AddReplica {
     AddReplica::at(url)
@@ -94,4 +97,54 @@ fn addresses_of_their_time() {
     }
     assert_eq!((at(9), at(29)), (None, None));
     assert_eq!(at(5000).as_deref(), Some("http://c:1"));
+}
+
+/// A replica with a name.
+fn named(url: &str, name: &str) -> AddReplica {
+    AddReplica { name: Some(name.to_owned()), ..spec(url) }
+}
+
+// Defect replica-names: a replica keeps the name that it was given, in each place that shows one.
+#[test]
+fn given_names() {
+    let fleet = empty();
+    let join = |spec| fleet.join(spec, Duration::ZERO, 9).expect("joins");
+    let first = join(spec("http://z:1"));
+    let member = join(named("http://a:1", "eu-gpu-1"));
+    assert_eq!((first.name.to_string(), member.name.to_string()), ("r0".into(), "eu-gpu-1".into()));
+    assert_eq!(member.label, "eu-gpu-1");
+    assert_eq!(fleet.named("eu-gpu-1").map(|found| found.id), Some(member.id));
+    assert_eq!(fleet.named("1").map(|found| found.id), Some(member.id));
+    assert!(fleet.named("r1").is_none(), "that is not its name");
+    // It comes back under the same name, with another id.
+    fleet.leave(&member);
+    fleet.left(&member, Time::from_millis(5));
+    join(spec("http://b:1"));
+    let again = join(named("http://a:1", "eu-gpu-1"));
+    assert_eq!((again.id, again.name.to_string()), (ReplicaId(2), "eu-gpu-1".into()));
+    assert_eq!(fleet.called(ReplicaId(1), Time::from_millis(5)).as_deref(), Some("eu-gpu-1"));
+    assert_eq!(fleet.called(ReplicaId(1), Time::from_millis(6)), None);
+}
+
+// A second replica with a name is refused in words, unless the first one is about to leave. No replica
+// gets the name that another one was given.
+#[test]
+fn names_are_unlike() {
+    let fleet = empty();
+    let join = |spec| fleet.join(spec, Duration::ZERO, 9);
+    let member = join(named("http://a:1", "a")).expect("joins");
+    let error = join(named("http://b:1", "a")).expect_err("is refused").to_string();
+    let says =
+        "name: `a` is the name of http://a:1 here; give this one another, or remove that one first";
+    assert_eq!(error, says);
+    member.drains.add(DrainReason::Removed, || {});
+    let next = join(named("http://b:1", "a")).expect("joins");
+    assert_eq!(next.name.to_string(), "a.2");
+    join(named("http://c:1", "r3")).expect("joins");
+    assert_eq!(join(spec("http://d:1")).expect("joins").name.to_string(), "r3.2");
+    assert!(join(named("http://e:1", "r3.2")).is_err());
+    for bad in ["", "a b", "\u{e9}", "a\nb", &"x".repeat(64)] {
+        let error = join(named("http://f:1", bad)).expect_err("is refused").to_string();
+        assert!(error.contains("is not a replica's name; use 1 to 63 letters"), "{error}");
+    }
 }

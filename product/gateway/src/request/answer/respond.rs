@@ -111,6 +111,13 @@ fn dress(
     let place = audit(&plane.inputs.residency, &context.terms.residence, attempt, head);
     headers::to_client(head, asked_orca, length_changes);
     audit::write(head, attempt, place, context.prompt.tokens);
+    // A peer knows prefixes by the replica's id, which a given name does not tell.
+    if context.sender.hops > 0
+        && let Destination::Replica(member) = &attempt.destination
+        && member.spec.name.is_some()
+    {
+        head.insert(headers::REPLICA_ID, member.id.0.into());
+    }
     name_fallback(context, head);
     if !context.terms.tells {
         headers::hide(head);

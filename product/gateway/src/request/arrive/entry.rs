@@ -88,8 +88,11 @@ impl Requests {
         let result = self.serve(&in_force, request, endpoint, origin, &mut recording).await;
         result.unwrap_or_else(|refusal| {
             plane.metrics.refused(&refusal);
+            // An admitted request has an id by now; one that is refused gets it here.
+            let id = shown_id.unwrap_or_else(|| headers::own_id(&plane.ids, plane.ids.next()));
+            recording.note(|record| record.id = Some(id.clone()));
             end_refused(&mut recording, &refusal);
-            with_id(refusal.response(endpoint), shown_id)
+            with_id(refusal.response(endpoint), id)
         })
     }
 
@@ -255,10 +258,8 @@ fn end_answered(recording: &mut Recording, status: StatusCode) {
     recording.end(if status.is_success() { DONE } else { "client_error" });
 }
 
-fn with_id(mut response: Response<AnswerBody>, id: Option<HeaderValue>) -> Response<AnswerBody> {
-    if let Some(id) = id {
-        response.headers_mut().insert(headers::REQUEST_ID, id);
-    }
+fn with_id(mut response: Response<AnswerBody>, id: HeaderValue) -> Response<AnswerBody> {
+    response.headers_mut().insert(headers::REQUEST_ID, id);
     response
 }
 

@@ -147,6 +147,9 @@ fn refused_by_peer(head: &response::Parts) -> Result<(), AttemptError> {
 
 /// The peer's own id of the replica that answered.
 fn served(head: &response::Parts) -> Option<ReplicaId> {
-    let label = head.headers.get(headers::REPLICA)?.to_str().ok()?;
-    ReplicaName::id(label)
+    let id = |name| head.headers.get(name).and_then(|value| value.to_str().ok());
+    match id(&headers::REPLICA_ID) {
+        Some(digits) => digits.parse().ok().map(ReplicaId),
+        None => ReplicaName::id(id(&headers::REPLICA)?),
+    }
 }
