@@ -67,7 +67,7 @@ async fn before_the_first_byte() {
 async fn in_mid_answer() {
     let replica = Replica::start().await;
     let region = Region::of(&[&replica]).await;
-    let event = "data: {\"choices\":[]}\n\n";
+    let event = "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n";
     for (n, (script, sent, piece)) in [
         (Script::sse().event(event).hang(), stream_chat("hi"), "choices"),
         (Script::sse().event(event).event(event).hang(), stream_chat("hi"), "choices"),
@@ -94,7 +94,7 @@ async fn in_a_busy_stream() {
     let region = Region::of(&[&replica]).await;
     let mut script = Script::sse();
     for _ in 0..10_000 {
-        script = script.event("data: {\"choices\":[]}\n\n").wait(10 * MS);
+        script = script.event("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n").wait(10 * MS);
     }
     replica.then(script);
     let mut answer = open(region.listen, stream_chat("hi")).await;
@@ -111,7 +111,7 @@ async fn after_done() {
     let replica = Replica::start().await;
     let region = Region::of(&[&replica]).await;
     replica
-        .then(Script::sse().event("data: {\"choices\":[]}\n\n").event("data: [DONE]\n\n").hang());
+        .then(Script::sse().event("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n").event("data: [DONE]\n\n").hang());
     let mut answer = open(region.listen, stream_chat("hi")).await;
     answer.read_to("[DONE]").await;
     let status = region.settled().await;

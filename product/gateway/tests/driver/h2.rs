@@ -45,7 +45,7 @@ async fn answers_and_streams() {
     let replica = Replica::start().await;
     let region = Region::of(&[&replica]).await;
     let client = connect(&region).await;
-    let events = ["data: {\"choices\":[]}\n\n", "data: [DONE]\n\n"];
+    let events = ["data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n", "data: [DONE]\n\n"];
     replica.always(Script::stream(&events, 50 * MS));
     let calls = (0..20).map(|_| {
         let mut client = client.clone();
@@ -77,7 +77,7 @@ async fn a_reset_cancels() {
     let replica = Replica::start().await;
     let region = Region::of(&[&replica]).await;
     let mut client = connect(&region).await;
-    replica.then(Script::sse().event("data: {\"choices\":[]}\n\n").hang());
+    replica.then(Script::sse().event("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n").hang());
     let response = client.send_request(chat(&region, true)).await.unwrap();
     let mut body = response.into_body();
     let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
@@ -103,7 +103,7 @@ async fn unused_connections_are_closed() {
         line.unwrap().parse::<f64>().unwrap() as usize
     };
     let mut streaming = connect(&region).await;
-    let event = "data: {\"choices\":[]}\n\n";
+    let event = "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n";
     let slow = Script::sse().event(event).wait(100_000 * MS).event(event).wait(100_000 * MS);
     replica.then(slow.event("data: [DONE]\n\n").send("0\r\n\r\n"));
     let answer = streaming.send_request(chat(&region, true)).await.unwrap();

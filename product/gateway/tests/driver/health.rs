@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::common::{Region, Replica, Script, call, chat, open, stream_chat};
 
 const MS: Duration = Duration::from_millis(1);
-const EVENT: &str = "data: {\"choices\":[]}\n\n";
+const EVENT: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n";
 
 fn says(status: u16) -> Script {
     Script::answer(status, "", "")

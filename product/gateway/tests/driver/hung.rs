@@ -181,6 +181,7 @@ async fn old_answers_are_no_sign_of_life() {
         c.probe.down_after = 1;
         c.probe.idle = Span::secs(10);
         c.probe.busy = Span::secs(10);
+        c.probe.stale = Span::secs(20);
     })
     .await;
     tokio::time::sleep(15_000 * MS).await;

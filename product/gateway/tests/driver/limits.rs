@@ -85,7 +85,10 @@ async fn passed_on_errors_count() {
 #[tokio::test(start_paused = true)]
 async fn bodies() {
     let replica = Replica::start().await;
-    let region = Region::with(&[&replica], |c| c.limits.bodies = Size::kib(100)).await;
+    let region = Region::with(&[&replica], |c| {
+        (c.limits.body, c.limits.bodies) = (Size::kib(100), Size::kib(100));
+    })
+    .await;
     replica.always(Script::head(2).send("{").wait(1000 * MS).send("}"));
     let long = "x".repeat(60 << 10);
     let mut first = open(region.listen, chat(&long)).await;

@@ -78,7 +78,8 @@ async fn the_same_error_twice() {
     let (_bad, well, region) = beside(&Script::stream(&[DIED, DONE], MS)).await;
     well.always(Script::stream(&[DIED, DONE], MS));
     let answer = call(region.listen, stream_chat("hi")).await;
-    assert_eq!((answer.status, answer.code().as_str()), (500, "500"), "{}", answer.text());
+    assert_eq!(answer.status, 500);
+    assert!(answer.text().contains("EngineCore encountered an issue."), "{}", answer.text());
     let status = region.settled().await;
     assert!(status.replicas.iter().all(|r| r.failed == 0 && r.breaker == "closed"));
     assert_eq!(status.requests.client_error, 1);

@@ -281,7 +281,7 @@ async fn nothing_said_yet() {
     b.then(whole(&[role("b"), say("b", "hi"), stop("b"), DONE.to_owned()]));
     let body = CHAT.replace("\"stream\":true", "\"stream\":true,\"tools\":[{\"type\":\"function\"}],\"stream_options\":{\"include_usage\":true}");
     let answer = post(region.listen, "/v1/chat/completions", &body).await;
-    assert_eq!(answer.text(), role("a") + &say("a", "hi") + &stop("a") + DONE);
+    assert_eq!(answer.text(), role("b") + &say("b", "hi") + &stop("b") + DONE);
     assert_eq!(b.last().text(), a.last().text());
 }
 

@@ -4,8 +4,8 @@
 //! Engines send errors inside a 200: a stream's status goes out before its first token, and some
 //! frameworks answer every request with 200. Such an error is judged by what it says
 //! ([`openai::told_error`]). A stream commits to nothing before its first content
-//! ([`openai::Opening`]). An answer in one piece that is short is read to its end, so one that breaks
-//! off is retried.
+//! ([`openai::Opening`]). An answer in one piece is sent on with its first bytes, unless they look like
+//! an error: those are read to the end.
 
 use std::time::Duration;
 
@@ -23,9 +23,11 @@ use crate::replicas::upstream::Flow;
 use crate::request::context::RequestContext;
 use crate::request::send::transport::broke;
 
-/// Most bytes of an answer in one piece that are read before any is sent on. Errors and most answers
-/// are shorter.
-const MAX_WHOLE: usize = openai::MAX_OPENING;
+/// Most bytes of an error. A longer answer is none.
+const MAX_ERROR: usize = openai::MAX_OPENING;
+
+/// Words of an error: of its object, and of finish reasons that are failures.
+const WORDS: [&[u8]; 2] = [b"\"error\"", b"\"abort\""];
 
 /// An answer that has begun.
 pub(super) enum Beginning {
@@ -79,7 +81,7 @@ pub(super) async fn beginning(
     let endpoint = context.call.endpoint;
     match head.status.is_success() {
         true if is_stream(context, head) => stream(endpoint, body).await,
-        true if reads_whole(endpoint, head) => {
+        true if may_be_error(endpoint, head) => {
             whole(endpoint, context.settings.timeouts.idle.0, body).await
         }
         is_ok => {
@@ -94,11 +96,11 @@ pub(super) async fn beginning(
     }
 }
 
-/// Whether an answer in one piece is read to its end before it is sent on.
-fn reads_whole(endpoint: Endpoint, head: &response::Parts) -> bool {
+/// Whether an answer in one piece may be an error.
+fn may_be_error(endpoint: Endpoint, head: &response::Parts) -> bool {
     let length = head.headers.get(header::CONTENT_LENGTH);
     let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    let short = length.is_none_or(|length| length <= MAX_WHOLE);
+    let short = length.is_none_or(|length| length <= MAX_ERROR);
     !endpoint.passes_unread() && short && headers::is_json(&head.headers)
 }
 
@@ -134,10 +136,14 @@ async fn whole(
             false => Ok(Beginning::Answer(None)),
         };
     };
+    let looks_like_one = WORDS.iter().any(|word| memchr::memmem::find(&first, word).is_some());
+    if !looks_like_one {
+        return Ok(Beginning::Answer(Some(first)));
+    }
     let mut answer = Answer::new(endpoint, false, false, false);
     let mut has_ended = answer.feed(first.clone()).ended;
     let (mut all, mut bytes) = (BytesMut::new(), first);
-    while !has_ended && !body.is_end_stream() && bytes.len().max(all.len()) < MAX_WHOLE {
+    while !has_ended && !body.is_end_stream() && bytes.len().max(all.len()) < MAX_ERROR {
         let next = timeout(idle, piece(body)).await.map_err(|_| NoBeginning::Silent)??;
         let Some(next) = next else { break };
         if all.is_empty() {
