@@ -5,7 +5,7 @@
 //! report alone, every request of a probe interval would go to the same replica.
 
 mod figures;
-mod lingering;
+pub(crate) mod lingering;
 mod report;
 
 use alloc::collections::VecDeque;
@@ -121,7 +121,7 @@ pub(crate) struct Replica {
     pub(crate) speed: PrefillSpeed,
     pub(crate) steps: Steps,
     ends: Gaps,
-    failed: Lingering,
+    pub(crate) failed: Lingering,
     /// When the newest report was requested: later dispatches are not in it.
     pub(crate) reported: Option<Time>,
     pub(crate) probe_misses: u32,
@@ -353,13 +353,6 @@ impl Replica {
         self.breaker.success(now, sent);
         self.totals.done += 1;
         self.idle_refusals = 0;
-    }
-
-    /// Records an attempt that failed after `took`, where a good one takes `usual`. It still counts as
-    /// outstanding for the rest of that time: otherwise a replica that fails fast would look as if it
-    /// had free capacity, and attract the requests.
-    pub(crate) fn lingers(&mut self, now: Time, prompt: f32, took: Duration, usual: Duration) {
-        self.failed.add(now, prompt, took, usual);
     }
 
     /// Records that prefill work of `ms` ended now.
