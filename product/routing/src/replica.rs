@@ -118,6 +118,8 @@ pub(crate) struct Replica {
     pub(crate) breaker: Breaker,
     pub(crate) load: Load,
     pub(crate) adapters: Adapters,
+    /// The longest contexts of its models, as far as its engine reports them.
+    pub(crate) contexts: Vec<(ModelId, u32)>,
     pub(crate) speed: PrefillSpeed,
     pub(crate) steps: Steps,
     ends: Gaps,
@@ -212,6 +214,7 @@ impl Replica {
             load: Load { kv_tokens: spec.kv_tokens, ..Load::default() },
             spec,
             adapters: Adapters::default(),
+            contexts: Vec::new(),
             place: 0,
             state: State::Unproven,
             breaker: Breaker::new(breaker),
@@ -326,6 +329,12 @@ impl Replica {
         assert!((0.0..=1.0).contains(&self.trust), "trust in {id} is a share");
     }
 
+    /// The longest context of a model here, in tokens.
+    pub(crate) fn context(&self, model: ModelId) -> u32 {
+        let found = self.contexts.iter().find(|(of, _)| *of == model);
+        found.map_or(u32::MAX, |(_, tokens)| *tokens)
+    }
+
     fn unreported(&self) -> u32 {
         self.recent.len() as u32
     }
@@ -344,7 +353,7 @@ impl Replica {
         }
         if let Some(doublings) = self.idle_refusals.checked_sub(2) {
             let wait = FULL_AGAIN * (1 << doublings.min(16));
-            self.full_until = now + wait.min(FULL_AGAIN_MOST);
+            self.full_until = self.full_until.max(now + wait.min(FULL_AGAIN_MOST));
         }
     }
 

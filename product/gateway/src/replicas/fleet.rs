@@ -23,7 +23,6 @@ use crate::model_ids::ModelIds;
 use crate::replicas::credentials::{Credential, Credentials};
 use crate::replicas::dial::Dial;
 use crate::replicas::drains::Drains;
-use crate::replicas::health::Health;
 use crate::replicas::histories::Histories;
 use crate::replicas::life::Life;
 use crate::replicas::listing::Listing;
@@ -200,7 +199,6 @@ impl Fleet {
             known_rtt: rtt,
             round_trip: RoundTrip::default(),
             life: Life::default(),
-            health: Health::default(),
             region,
             place,
             label: number,
