@@ -140,6 +140,17 @@ impl OwnReplicas {
         spec.models.iter().filter_map(|model| pool.get(model)).flatten().any(takes)
     }
 
+    /// When the first replica of a model ends the pause that it asked for, if all those that could take
+    /// requests have asked for one.
+    pub(crate) fn pause(&self, now: Time, model: ModelId) -> Option<Duration> {
+        let could = |id: &&ReplicaId| {
+            matches!(self.row(**id).closed, None | Some(Ineligible::Full | Ineligible::Breaker))
+        };
+        let ids = self.serving(model)?.iter().filter(could);
+        let pauses = ids.map(|id| self.get(*id)?.pause(now));
+        pauses.reduce(|a, b| Some(a?.min(b?)))?
+    }
+
     /// Whether any of these replicas takes requests.
     pub(crate) fn any_open(&self, ids: &[ReplicaId]) -> bool {
         ids.iter().any(|id| self.row(*id).closed.is_none())

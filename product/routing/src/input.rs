@@ -63,6 +63,13 @@ pub enum Input {
         /// Tokens of prompt and reply together.
         contexts: Vec<(ModelId, u32)>,
     },
+    /// A replica that is full asks for no requests for so long.
+    Paused {
+        /// Which replica.
+        id: ReplicaId,
+        /// How long; at most [`MOST_PAUSE`](crate::MOST_PAUSE) counts.
+        pause: Duration,
+    },
     /// A probe was not answered.
     ProbeFailed(ReplicaId),
     /// A probe was not answered, but the replica kept streaming answers: it is alive, with unknown

@@ -80,6 +80,8 @@ const TRUST_GAIN: f32 = 0.05;
 /// Wait after the second refusal of an idle engine, and the longest wait after more of them.
 const FULL_AGAIN: Duration = Duration::from_millis(200);
 const FULL_AGAIN_MOST: Duration = Duration::from_secs(5);
+/// The longest pause that an engine may ask for.
+pub const MOST_PAUSE: Duration = Duration::from_secs(30);
 /// Time constant of the mean time between ends.
 const ENDS_TAU: Duration = Duration::from_secs(5);
 /// Time constant of the utilisation u.
@@ -156,6 +158,8 @@ pub(crate) struct Replica {
     /// Number of such answers in a row while it was idle, and until when it then gets no request.
     idle_refusals: u32,
     full_until: Time,
+    /// Until when the engine asked for none.
+    paused_until: Time,
     /// Reported running + pending minus ours, for the last reports.
     drift: [i32; DRIFT_MEMORY],
     /// Cached tokens reported over predicted.
@@ -243,6 +247,7 @@ impl Replica {
             said_full: false,
             idle_refusals: 0,
             full_until: Time::ZERO,
+            paused_until: Time::ZERO,
             drift: [0; DRIFT_MEMORY],
             trust: 1.0,
             prefill_share: Share::new(UTILISATION_TAU),
@@ -355,6 +360,18 @@ impl Replica {
             let wait = FULL_AGAIN * (1 << doublings.min(16));
             self.full_until = self.full_until.max(now + wait.min(FULL_AGAIN_MOST));
         }
+    }
+
+    /// Records that the engine asks for no requests for so long.
+    pub(crate) fn pauses(&mut self, now: Time, pause: Duration) {
+        self.said_full = true;
+        self.full_until = self.full_until.max(now + pause.min(MOST_PAUSE));
+        self.paused_until = self.full_until;
+    }
+
+    /// How long the engine still asks for no requests.
+    pub(crate) fn pause(&self, now: Time) -> Option<Duration> {
+        (now < self.paused_until).then(|| self.paused_until.since(now))
     }
 
     /// Records the success of a request that was dispatched at `sent`.
