@@ -93,7 +93,7 @@ impl Routing {
         let (matched, began, split) = (active.matched, active.began, active.split);
         let spared = active.blamed || active.suspect.is_some();
         let sent = active.dispatched;
-        let others = outcome.is_failure() && self.fleet.has_others(replica);
+        let others = outcome.is_early_failure() && self.fleet.has_others(replica);
         let prompt = active.request.prompt_tokens as f32;
         let unmatched = if split { prompt } else { active.unmatched };
         let failed = FailedAttempt { took: now.since(sent), prompt, unmatched };
@@ -116,7 +116,7 @@ impl Routing {
                     }
                 }
             }
-            if outcome.is_failure() {
+            if outcome.is_early_failure() {
                 r.failed.add(now, failed, usual);
             }
             if let (Outcome::Done, Some(usage), Some(began)) = (outcome, usage, began) {
