@@ -186,7 +186,7 @@ pub struct Gateway {
     /// streams end with an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<Resume>,
-    /// Interval of comments to clients that wait for a stream, counted from the request's arrival: they
+    /// Interval of comments to clients that wait for a stream, from when the request was read: they
     /// keep proxies from closing a connection that looks dead. Refusals after the first comment are
     /// error events with status 200. If absent, none are sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -273,7 +273,11 @@ mod tests {
             while b.open.is_none() && attempts < 500 {
                 now = ms(100 * attempts);
                 let is_good = attempts % (good + bad) < good;
-                if is_good { b.success(now, now) } else { b.failure(now, now, others) }
+                if is_good {
+                    b.success(now, now)
+                } else {
+                    b.failure(now, now, others)
+                }
                 attempts += 1;
             }
             assert_eq!(b.state(now) == BreakerState::Open, opens, "{good} good, {bad} bad");

@@ -8,6 +8,7 @@
 mod beyond;
 mod candidates;
 mod choice;
+mod context;
 mod describe;
 mod prefills;
 mod sample;

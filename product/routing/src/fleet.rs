@@ -33,6 +33,8 @@ pub(crate) struct OwnReplicas {
     prefills: BTreeMap<ModelId, Vec<ReplicaId>>,
     /// The models that are adapters, as far as engines report them.
     adapters: BTreeSet<ModelId>,
+    /// The shortest context of each model whose replicas have contexts of several lengths.
+    shortest: BTreeMap<ModelId, u32>,
     links: Links,
     probes: Schedule,
 }
@@ -45,6 +47,7 @@ impl OwnReplicas {
             serves: BTreeMap::new(),
             prefills: BTreeMap::new(),
             adapters: BTreeSet::new(),
+            shortest: BTreeMap::new(),
             links: Links::default(),
             probes: Schedule::default(),
         }
@@ -101,6 +104,17 @@ impl OwnReplicas {
         self.adapters.contains(&model)
     }
 
+    /// The shortest context of a model, if its replicas have contexts of several lengths.
+    #[inline]
+    pub(crate) fn shortest_context(&self, model: ModelId) -> Option<u32> {
+        if self.shortest.is_empty() { None } else { self.shortest.get(&model).copied() }
+    }
+
+    /// The longest context of a model at a replica, in tokens.
+    pub(crate) fn context(&self, model: ModelId, id: ReplicaId) -> u32 {
+        self.get(id).map_or(u32::MAX, |replica| replica.context(model))
+    }
+
     /// Whether `id` may not serve a request that is restricted to `places`.
     #[inline]
     pub(crate) fn is_forbidden(&self, places: u64, id: ReplicaId) -> bool {
@@ -124,6 +138,17 @@ impl OwnReplicas {
             *other != id && matches!(self.row(*other).closed, None | Some(Ineligible::Full))
         };
         spec.models.iter().filter_map(|model| pool.get(model)).flatten().any(takes)
+    }
+
+    /// When the first replica of a model ends the pause that it asked for, if all those that could take
+    /// requests have asked for one.
+    pub(crate) fn pause(&self, now: Time, model: ModelId) -> Option<Duration> {
+        let could = |id: &&ReplicaId| {
+            matches!(self.row(**id).closed, None | Some(Ineligible::Full | Ineligible::Breaker))
+        };
+        let ids = self.serving(model)?.iter().filter(could);
+        let pauses = ids.map(|id| self.get(*id)?.pause(now));
+        pauses.reduce(|a, b| Some(a?.min(b?)))?
     }
 
     /// Whether any of these replicas takes requests.
@@ -179,6 +204,17 @@ impl OwnReplicas {
                 of.entry(*model).or_default().push(*id);
             }
         }
+        let mut lengths: BTreeMap<ModelId, (u32, u32)> = BTreeMap::new();
+        for (model, ids) in self.serves.iter().chain(&self.prefills) {
+            let (least, most) = lengths.entry(*model).or_insert((u32::MAX, 0));
+            for context in ids.iter().map(|id| self.context(*model, *id)) {
+                (*least, *most) = ((*least).min(context), (*most).max(context));
+            }
+        }
+        let differs = |(model, (least, most)): (ModelId, (u32, u32))| {
+            (least != most).then_some((model, least))
+        };
+        self.shortest = lengths.into_iter().filter_map(differs).collect();
     }
 
     /// Sets the admission mode; it applies to each replica from its next update on.

@@ -3,7 +3,9 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use meridian_base::{Digest, Duration, Holdings, PeerId, ReplicaId, RequestId, Time, residency};
+use meridian_base::{
+    Digest, Duration, Holdings, ModelId, PeerId, ReplicaId, RequestId, Time, residency,
+};
 
 use crate::adapters::AdapterReport;
 use crate::admission::Admission;
@@ -52,6 +54,21 @@ pub enum Input {
         id: ReplicaId,
         /// The report.
         report: AdapterReport,
+    },
+    /// The longest contexts of a replica's models, as its engine reports them. They replace earlier ones;
+    /// a model without one may have any.
+    Contexts {
+        /// Which replica.
+        id: ReplicaId,
+        /// Tokens of prompt and reply together.
+        contexts: Vec<(ModelId, u32)>,
+    },
+    /// A replica that is full asks for no requests for so long.
+    Paused {
+        /// Which replica.
+        id: ReplicaId,
+        /// How long; at most [`MOST_PAUSE`](crate::MOST_PAUSE) counts.
+        pause: Duration,
     },
     /// A probe was not answered.
     ProbeFailed(ReplicaId),

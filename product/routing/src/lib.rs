@@ -85,7 +85,7 @@ pub use machine::{MOST_HOLDINGS, Routing};
 pub use output::Output;
 pub use peer::{PeerReplicaRow, PeerRow, PeerTotals, Peers};
 pub use probe::ProbeConfig;
-pub use replica::{Load, ReplicaSpec, State, Status, Totals};
+pub use replica::{Load, MOST_PAUSE, ReplicaSpec, State, Status, Totals};
 pub use replicas::{MOST_REPLICA_IDS, Replicas};
 pub use request::{Outcome, Request, Usage};
 pub use ring::Ring;

@@ -112,6 +112,10 @@ impl Routing {
             Input::Inherited { id, holdings } => self.inherited(now, id, &holdings),
             Input::Reported { id, asked, load } => self.reported(now, id, asked, load),
             Input::Adapters { id, report } => self.adapters_reported(now, id, report),
+            Input::Contexts { id, contexts } => self.contexts_reported(now, id, contexts),
+            Input::Paused { id, pause } => {
+                self.fleet.update(now, id, |r| r.pauses(now, pause));
+            }
             Input::ProbeFailed(id) => self.probe_failed(now, id),
             Input::Alive { id, asked } => self.alive(now, id, asked),
             Input::Arrived(request) => self.arrived(now, request),

@@ -5,7 +5,7 @@
 //! report alone, every request of a probe interval would go to the same replica.
 
 mod figures;
-mod lingering;
+pub(crate) mod lingering;
 mod report;
 
 use alloc::collections::VecDeque;
@@ -80,6 +80,8 @@ const TRUST_GAIN: f32 = 0.05;
 /// Wait after the second refusal of an idle engine, and the longest wait after more of them.
 const FULL_AGAIN: Duration = Duration::from_millis(200);
 const FULL_AGAIN_MOST: Duration = Duration::from_secs(5);
+/// The longest pause that an engine may ask for.
+pub const MOST_PAUSE: Duration = Duration::from_secs(30);
 /// Time constant of the mean time between ends.
 const ENDS_TAU: Duration = Duration::from_secs(5);
 /// Time constant of the utilisation u.
@@ -118,10 +120,12 @@ pub(crate) struct Replica {
     pub(crate) breaker: Breaker,
     pub(crate) load: Load,
     pub(crate) adapters: Adapters,
+    /// The longest contexts of its models, as far as its engine reports them.
+    pub(crate) contexts: Vec<(ModelId, u32)>,
     pub(crate) speed: PrefillSpeed,
     pub(crate) steps: Steps,
     ends: Gaps,
-    failed: Lingering,
+    pub(crate) failed: Lingering,
     /// When the newest report was requested: later dispatches are not in it.
     pub(crate) reported: Option<Time>,
     pub(crate) probe_misses: u32,
@@ -154,6 +158,8 @@ pub(crate) struct Replica {
     /// Number of such answers in a row while it was idle, and until when it then gets no request.
     idle_refusals: u32,
     full_until: Time,
+    /// Until when the engine asked for none.
+    paused_until: Time,
     /// Reported running + pending minus ours, for the last reports.
     drift: [i32; DRIFT_MEMORY],
     /// Cached tokens reported over predicted.
@@ -212,6 +218,7 @@ impl Replica {
             load: Load { kv_tokens: spec.kv_tokens, ..Load::default() },
             spec,
             adapters: Adapters::default(),
+            contexts: Vec::new(),
             place: 0,
             state: State::Unproven,
             breaker: Breaker::new(breaker),
@@ -240,6 +247,7 @@ impl Replica {
             said_full: false,
             idle_refusals: 0,
             full_until: Time::ZERO,
+            paused_until: Time::ZERO,
             drift: [0; DRIFT_MEMORY],
             trust: 1.0,
             prefill_share: Share::new(UTILISATION_TAU),
@@ -326,6 +334,12 @@ impl Replica {
         assert!((0.0..=1.0).contains(&self.trust), "trust in {id} is a share");
     }
 
+    /// The longest context of a model here, in tokens.
+    pub(crate) fn context(&self, model: ModelId) -> u32 {
+        let found = self.contexts.iter().find(|(of, _)| *of == model);
+        found.map_or(u32::MAX, |(_, tokens)| *tokens)
+    }
+
     fn unreported(&self) -> u32 {
         self.recent.len() as u32
     }
@@ -344,8 +358,20 @@ impl Replica {
         }
         if let Some(doublings) = self.idle_refusals.checked_sub(2) {
             let wait = FULL_AGAIN * (1 << doublings.min(16));
-            self.full_until = now + wait.min(FULL_AGAIN_MOST);
+            self.full_until = self.full_until.max(now + wait.min(FULL_AGAIN_MOST));
         }
+    }
+
+    /// Records that the engine asks for no requests for so long.
+    pub(crate) fn pauses(&mut self, now: Time, pause: Duration) {
+        self.said_full = true;
+        self.full_until = self.full_until.max(now + pause.min(MOST_PAUSE));
+        self.paused_until = self.full_until;
+    }
+
+    /// How long the engine still asks for no requests.
+    pub(crate) fn pause(&self, now: Time) -> Option<Duration> {
+        (now < self.paused_until).then(|| self.paused_until.since(now))
     }
 
     /// Records the success of a request that was dispatched at `sent`.
@@ -353,13 +379,6 @@ impl Replica {
         self.breaker.success(now, sent);
         self.totals.done += 1;
         self.idle_refusals = 0;
-    }
-
-    /// Records an attempt that failed after `took`, where a good one takes `usual`. It still counts as
-    /// outstanding for the rest of that time: otherwise a replica that fails fast would look as if it
-    /// had free capacity, and attract the requests.
-    pub(crate) fn lingers(&mut self, now: Time, prompt: f32, took: Duration, usual: Duration) {
-        self.failed.add(now, prompt, took, usual);
     }
 
     /// Records that prefill work of `ms` ended now.

@@ -138,16 +138,10 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Whether the attempt failed although the replica was not full.
-    pub(crate) fn is_failure(self) -> bool {
-        match self {
-            Outcome::Done | Outcome::ClientError | Outcome::Full | Outcome::NoRoom => false,
-            Outcome::NotServed
-            | Outcome::NoKv
-            | Outcome::EngineError
-            | Outcome::ReplicaError
-            | Outcome::Died
-            | Outcome::Unreached => true,
-        }
+    /// Whether the attempt failed sooner than a good one ends, and not since the replica was full. A
+    /// prefill leg without KV has computed its prompt.
+    pub(crate) fn is_early_failure(self) -> bool {
+        use Outcome::{Died, EngineError, NotServed, ReplicaError, Unreached};
+        matches!(self, Died | EngineError | NotServed | ReplicaError | Unreached)
     }
 }

@@ -20,7 +20,8 @@ pub struct Row {
     pub running: u32,
     /// Attempts that failed sooner than a good one ends, and count as that one until then.
     pub failed: u32,
-    /// Prefill tokens ahead: prompt minus match over own dispatches without a first token.
+    /// Prefill tokens ahead: prompt minus match over own dispatches without a first token, and over the
+    /// `failed` ones.
     pub front_tokens: f32,
     /// Prompt tokens of the outstanding requests.
     pub outstanding_tokens: f32,

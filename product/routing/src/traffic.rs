@@ -9,6 +9,7 @@ use meridian_base::{Duration, Time};
 use crate::active::Active;
 use crate::cost::Ewma;
 use crate::growth::Replies;
+use crate::replica::lingering::UsualTimes;
 use crate::request::Request;
 
 /// A region without arrivals for this long is idle.
@@ -30,8 +31,9 @@ pub(crate) struct Traffic {
     /// Mean seconds between ends, for `Retry-After`.
     gap: Ewma,
     last_end: Time,
-    /// Mean ms of a good answer.
+    /// Mean ms of a good answer, and until its first token.
     usual_ms: Ewma,
+    first_ms: Ewma,
 }
 
 impl Traffic {
@@ -43,6 +45,7 @@ impl Traffic {
             gap: Ewma::new(ENDS_TAU),
             last_end: Time::ZERO,
             usual_ms: Ewma::new(USUAL_TAU),
+            first_ms: Ewma::new(USUAL_TAU),
         }
     }
 
@@ -77,10 +80,18 @@ impl Traffic {
         self.usual_ms.add(now, took.as_secs_f64() * 1e3);
     }
 
+    /// Records that the first token of an answer took so long.
+    pub(crate) fn began(&mut self, now: Time, took_ms: f64) {
+        self.first_ms.add(now, took_ms);
+    }
+
     /// How long a good answer takes.
-    pub(crate) fn usual(&self) -> Duration {
-        let ms = self.usual_ms.get().unwrap_or(USUAL_MS);
-        Duration::from_nanos((ms * 1e6) as u64)
+    pub(crate) fn usual(&self) -> UsualTimes {
+        let time = |mean: &Ewma| {
+            let ms = mean.get().unwrap_or(USUAL_MS);
+            Duration::from_nanos((ms * 1e6) as u64)
+        };
+        UsualTimes { answer: time(&self.usual_ms), first: time(&self.first_ms) }
     }
 
     /// Records the end of a request.

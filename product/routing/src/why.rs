@@ -99,6 +99,8 @@ pub enum Ineligible {
     Pinned,
     /// The request may not be served at the replica's place.
     Forbidden,
+    /// The request does not fit into the context of the model there, and does elsewhere.
+    Short,
     /// The decision compared a sample of the replicas, without this one.
     Unsampled,
 }
@@ -115,6 +117,7 @@ impl Ineligible {
             Ineligible::Full => "full",
             Ineligible::Pinned => "pinned-elsewhere",
             Ineligible::Forbidden => "not-permitted",
+            Ineligible::Short => "context-too-short",
             Ineligible::Unsampled => "not-sampled",
         }
     }

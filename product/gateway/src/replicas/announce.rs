@@ -25,6 +25,9 @@ pub(crate) fn announce(driver: &Driver, fleet: &Fleet, member: &Member, found: &
     // A discovery still running when the replica left reports nothing.
     let there = || !member.gone.is_cancelled();
     driver.tell_if(there, Input::Joined { id: member.id, spec });
+    let known = |(name, tokens): &(String, u32)| Some((fleet.models.get(name)?, *tokens));
+    let contexts = found.contexts.iter().filter_map(known).collect();
+    driver.tell_if(there, Input::Contexts { id: member.id, contexts });
 }
 
 /// Its place in the pools. Engines of one protocol, kind and version can hand KV to each other.

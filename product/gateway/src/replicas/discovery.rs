@@ -16,7 +16,7 @@ use crate::fault::{AttemptError, Fault};
 use crate::machine::driver::Driver;
 use crate::replicas::announce::announce;
 use crate::replicas::fleet::Fleet;
-use crate::replicas::health;
+use crate::replicas::health_check;
 use crate::replicas::member::{Found, Member};
 use crate::replicas::model_list::model_list;
 use crate::replicas::noted_up::note_up;
@@ -79,23 +79,24 @@ pub(crate) async fn look(questions: &Questions, member: &Member) -> Result<Found
         let bad = |e| AttemptError::replica(format!("GET {MODELS}: {e}"));
         openai::model_list(page).map_err(bad)
     };
-    let (page, models, adapters) = match page {
+    let (page, models, list) = match page {
         // A port that accepts no connection reveals nothing, including the engine.
         Err(error) if error.fault == Fault::Unreached => return Err(error),
         page if !member.spec.models.is_empty() => {
             let list = page.as_ref().ok().and_then(|page| listed(page).ok()).unwrap_or_default();
-            (page.ok(), member.spec.models.clone(), adapters(list))
+            (page.ok(), member.spec.models.clone(), list)
         }
         Err(error) => return Err(error),
         Ok(page) => {
             let list = listed(&page)?;
-            (Some(page), list.iter().map(|model| model.id.clone()).collect(), adapters(list))
+            (Some(page), list.iter().map(|model| model.id.clone()).collect(), list)
         }
     };
     let engine = detect(questions, member).await;
     // Some engines list their models before they can serve them. Later on, probes ask this.
     if member.engine().is_none()
-        && let Ok(Some(ill)) = health::ask(questions, member, engine.health, questions.limit()).await
+        && let Ok(Some(ill)) =
+            health_check::ask(questions, member, engine.health, questions.limit()).await
     {
         return Err(ill);
     }
@@ -104,8 +105,9 @@ pub(crate) async fn look(questions: &Questions, member: &Member) -> Result<Found
     Ok(Found {
         engine: Some(engine),
         page: page.unwrap_or_else(|| model_list(&models)),
+        contexts: contexts(&models, &list, capacity.context),
         models,
-        adapters,
+        adapters: adapters(list),
         kv_tokens: capacity.kv_tokens,
         slots: capacity.slots,
         version: pools.version,
@@ -116,6 +118,20 @@ pub(crate) async fn look(questions: &Questions, member: &Member) -> Result<Found
 /// The names of the adapters of a list.
 fn adapters(list: Vec<openai::Model>) -> Vec<String> {
     list.into_iter().filter(|model| model.is_adapter).map(|model| model.id).collect()
+}
+
+/// The longest contexts of the models: as listed, or as the engine's own page says for all of them.
+fn contexts(models: &[String], list: &[openai::Model], all: Option<u64>) -> Vec<(String, u32)> {
+    // A name from the configuration is the engine's one model by another name.
+    let only = if let [only] = list { only.max_model_len } else { None };
+    let context = |name: &String| {
+        let listed = list.iter().find(|model| model.id == *name);
+        let named = listed.map_or(only, |model| model.max_model_len);
+        // llama.cpp's page has the context of a slot, which its list may not.
+        let tokens = [named, all].into_iter().flatten().min()?;
+        Some((name.clone(), u32::try_from(tokens).unwrap_or(u32::MAX)))
+    };
+    models.iter().filter_map(context).collect()
 }
 
 /// Reports a role that cannot work.

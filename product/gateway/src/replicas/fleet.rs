@@ -24,7 +24,6 @@ use crate::replicas::credentials::{Credential, Credentials};
 use crate::replicas::departed::Departed;
 use crate::replicas::dial::Dial;
 use crate::replicas::drains::Drains;
-use crate::replicas::health::Health;
 use crate::replicas::histories::Histories;
 use crate::replicas::life::Life;
 use crate::replicas::listing::Listing;
@@ -243,7 +242,6 @@ impl Fleet {
             known_rtt: rtt,
             round_trip: RoundTrip::default(),
             life: Life::default(),
-            health: Health::default(),
             region,
             place,
             label: shown,

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::lock::Mutex;
+use crate::replicas::health::Health;
 
 /// Whether one replica is alive.
 #[derive(Debug, Default)]
@@ -20,6 +21,8 @@ pub(crate) struct Life {
     /// Increases with every piece of an answer. Two threads may count a piece as one: it still
     /// increases.
     pieces: AtomicU64,
+    /// What its engine says about itself.
+    pub(super) health: Health,
 }
 
 #[derive(Debug, Default)]

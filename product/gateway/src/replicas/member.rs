@@ -22,7 +22,6 @@ use crate::lock::{Mutex, RwLock};
 use crate::machine::clock::Clock;
 use crate::replicas::dial::Dial;
 use crate::replicas::drains::Drains;
-use crate::replicas::health::Health;
 use crate::replicas::life::Life;
 use crate::replicas::listing::Listing;
 use crate::replicas::rtt::RoundTrip;
@@ -50,8 +49,6 @@ pub(crate) struct Member {
     pub(crate) round_trip: RoundTrip,
     /// Whether it is alive, for the requests that wait for it.
     pub(crate) life: Life,
-    /// What its engine says about itself.
-    pub(crate) health: Health,
     /// Its region as a header value.
     pub(crate) region: HeaderValue,
     /// Its place, for residency rules.
@@ -83,6 +80,8 @@ pub(crate) struct Found {
     pub(crate) adapters: Vec<String>,
     pub(crate) kv_tokens: Option<u64>,
     pub(crate) slots: Option<u32>,
+    /// The longest contexts of its models, in tokens, as far as it names them.
+    pub(crate) contexts: Vec<(String, u32)>,
     /// Its software's version, if its role needs it.
     pub(crate) version: Option<String>,
     /// For a protocol that names them: its engines, by data-parallel rank.

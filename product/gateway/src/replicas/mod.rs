@@ -10,6 +10,7 @@ pub(crate) mod drains;
 pub(crate) mod fleet;
 pub(crate) mod handover;
 pub(crate) mod health;
+mod health_check;
 pub(crate) mod histories;
 pub(crate) mod http1;
 pub(crate) mod life;

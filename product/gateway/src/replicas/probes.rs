@@ -19,7 +19,7 @@ use crate::metrics::Metrics;
 use crate::replicas::announce::announce;
 use crate::replicas::compare;
 use crate::replicas::fleet::Fleet;
-use crate::replicas::health;
+use crate::replicas::health_check;
 use crate::replicas::member::{Found, Member};
 use crate::replicas::noted_up::note_up;
 use crate::replicas::questions::Questions;
@@ -64,11 +64,11 @@ impl Prober {
         let mut adapters = None;
         let has_page = member.engine().is_some_and(|engine| engine.load.is_some());
         let question =
-            has_page.then(|| health::ask_beside(&self.questions, member, asked)).flatten();
+            has_page.then(|| health_check::ask_beside(&self.questions, member, asked)).flatten();
         let probed = ask(self, member).await;
         let took = self.region.driver.clock.now().since(asked);
-        health::wait(question).await;
-        let input = match (probed, member.health.ill()) {
+        health_check::wait(question).await;
+        let input = match (probed, member.life.health.ill()) {
             // An engine that says that it is ill gets no requests, whatever else it still sends. So
             // does a replica that refuses connections.
             (Err(error), _) if error.fault == Fault::Unreached => self.failed(member, error),
@@ -122,7 +122,7 @@ async fn ask(prober: &Prober, member: &Member) -> Result<Probed, AttemptError> {
     let limit = questions.limit();
     let found = member.found();
     let Some(page) = found.engine.and_then(|engine| engine.load) else {
-        return health::check(questions, member, limit)
+        return health_check::check(questions, member, limit)
             .await
             .map(|()| Probed::Load(Load::default(), None));
     };
@@ -135,7 +135,7 @@ async fn ask(prober: &Prober, member: &Member) -> Result<Probed, AttemptError> {
         Ok(Ok(Err(error))) => Some(error),
         Ok(Err(_)) | Err(_) => None,
     };
-    let alive = health::check(questions, member, limit / 2);
+    let alive = health_check::check(questions, member, limit / 2);
     if let Some(error) = failed {
         return match alive.await {
             Ok(()) => Ok(Probed::Alive(error)),

@@ -41,7 +41,7 @@ async fn streams_end_whole() {
     let ready = || Request::get("/ready").header("host", "gateway").body(Full::default()).unwrap();
     assert_eq!(operator.send_request(ready()).await.unwrap().status(), 200);
 
-    replica.then(Script::stream(&["data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n", "data: [DONE]\n\n"], 5000 * MS));
+    replica.then(Script::stream(&["data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n", "data: [DONE]\n\n"], 2000 * MS));
     let running = open(region.listen, stream_chat("hi")).await;
     region.shut_down();
     for address in [region.listen, region.admin] {

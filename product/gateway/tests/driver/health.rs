@@ -86,6 +86,8 @@ async fn loads_first() {
     let row = region.status().await.replicas[0].clone();
     assert!(row.trouble.is_some_and(|why| why.starts_with("GET /health: 503")));
     loads.good_page("/health");
-    region.until("it is up", |s| s.replicas[0].state == "up" && !s.replicas[0].models.is_empty()).await;
+    region
+        .until("it is up", |s| s.replicas[0].state == "up" && !s.replicas[0].models.is_empty())
+        .await;
     assert_eq!(loads.count(), 0);
 }

@@ -17,6 +17,7 @@ mod attempts;
 mod cancel;
 mod client_tls;
 mod common;
+mod contexts;
 mod discovery;
 mod drain;
 mod dry_runs;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::common::{
-    Fleet, Open, Region, Replica, Script, call, chat, chunk, eventually, get, open, stream_chat,
+    Fleet, Open, Region, Replica, Script, call, chat, eventually, get, open, stream_chat,
 };
 
 /// A changed value for each key that reloads.
@@ -153,9 +153,9 @@ impl World {
         let reload = given.reload.clone();
         let region = Region::start(given).await;
         region.until("the replica is up", |s| s.replicas.iter().all(|r| r.state == "up")).await;
-        let events: Vec<String> = (0..events).map(|n| chunk(&format!("<{n}>"))).collect();
+        let events: Vec<String> = (0..events).map(|n| format!("data: <{n}>\n\n")).collect();
         let mut events: Vec<&str> = events.iter().map(String::as_str).collect();
-        events.push("[DONE]");
+        events.push("data: [DONE]\n\n");
         replicas[0].then(Script::stream(&events, Duration::from_secs(1)));
         let stream = open(region.listen, stream_chat("hi")).await;
         World { folder, file, region, reload, stream, replicas, _fleet: fleet }

@@ -319,3 +319,28 @@ async fn a_kept_connection_that_is_reset() {
     let status = region.settled().await;
     assert_eq!((status.replicas[0].failed, status.requests.done), (0, 6));
 }
+
+// Defect retry-after: an engine that refuses with `Retry-After` gets no request for that time, however often it is probed.
+// If all engines do, the client is told the shortest time.
+#[tokio::test(start_paused = true)]
+async fn engines_say_when_to_come_back() {
+    for code in [429, 503] {
+        let (full, good) = (Replica::start().await, Replica::start().await);
+        let region = Region::with(&[&full, &good], |c| {
+            c.held.max_wait = meridian_protocol::units::Span::secs(1);
+        })
+        .await;
+        full.always(Script::answer(code, "retry-after: 20\r\n", "{}"));
+        for _ in 0..10 {
+            let answer = call(region.listen, chat("hi")).await;
+            assert_eq!((answer.status, answer.header("x-meridian-replica")), (200, "r1"));
+            tokio::time::sleep(500 * MS).await;
+        }
+        assert_eq!(full.count(), 1);
+        good.always(Script::answer(code, "retry-after: 7\r\n", "{}"));
+        let answer = call(region.listen, chat("hi")).await;
+        let wait: u64 = answer.header("retry-after").parse().unwrap();
+        assert_eq!((answer.status, (6..=7).contains(&wait)), (503, true), "{wait}");
+        assert_eq!((full.count(), good.count()), (1, 11));
+    }
+}

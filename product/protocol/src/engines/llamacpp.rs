@@ -109,6 +109,7 @@ fn read_slots(page: &[u8]) -> Result<Load, SignalError> {
         let n_ctx = props.default_generation_settings.and_then(|settings| settings.n_ctx);
         return Ok(Load {
             slots: Some(props.total_slots),
+            context: n_ctx,
             kv_tokens: n_ctx.map(|n_ctx| n_ctx.saturating_mul(u64::from(props.total_slots))),
             ..Load::default()
         });
@@ -130,6 +131,7 @@ fn read_slots(page: &[u8]) -> Result<Load, SignalError> {
     let mut load = Load {
         running: Some(busy().count() as u32),
         slots: Some(slots.len() as u32),
+        context: slots.iter().filter_map(|slot| slot.n_ctx).min(),
         kv_used_tokens: used,
         kv_tokens: kv,
         ..Load::default()

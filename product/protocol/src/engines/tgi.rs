@@ -90,6 +90,7 @@ struct Info {
     _concurrent: u64,
     /// Removed when the backends were split; newer versions don't report their capacity.
     max_batch_total_tokens: Option<u64>,
+    max_total_tokens: Option<u64>,
 }
 
 fn read_info(page: &[u8]) -> Result<Load, SignalError> {
@@ -99,7 +100,8 @@ fn read_info(page: &[u8]) -> Result<Load, SignalError> {
         path: INFO.path,
         remedy: INFO.remedy,
     })?;
-    Ok(Load { kv_tokens: info.max_batch_total_tokens, ..Load::default() })
+    let (kv_tokens, context) = (info.max_batch_total_tokens, info.max_total_tokens);
+    Ok(Load { kv_tokens, context, ..Load::default() })
 }
 
 impl TgiPage {

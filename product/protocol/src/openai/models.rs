@@ -1,9 +1,10 @@
 //! `/v1/models`: merges the lists of several replicas.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::raw::Object;
@@ -15,7 +16,8 @@ pub struct Model {
     /// The name that requests use.
     pub id: String,
     /// The longest context in tokens, if the engine reports it (vLLM, SGLang: `max_model_len`;
-    /// llama.cpp: `meta.n_ctx`).
+    /// llama.cpp: `meta.n_ctx`; others: `context_length` and the like). An adapter has that of its
+    /// `parent`.
     pub max_model_len: Option<u64>,
     /// Whether it is a LoRA adapter of another one, its `parent`.
     pub is_adapter: bool,
@@ -35,14 +37,13 @@ struct List<'a> {
 #[derive(Deserialize)]
 struct Entry {
     id: String,
-    max_model_len: Option<u64>,
-    meta: Option<Meta>,
+    // Of any type: a list with an odd length in it is still a list.
+    max_model_len: Option<Value>,
+    context_length: Option<Value>,
+    context_window: Option<Value>,
+    max_context_length: Option<Value>,
+    meta: Option<Value>,
     parent: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Meta {
-    n_ctx: Option<u64>,
 }
 
 /// An error answer. Older versions of vLLM have the members of `error` at the top.
@@ -56,7 +57,7 @@ struct Failed {
 struct FailedBy {
     message: Option<String>,
     param: Option<String>,
-    code: Option<serde_json::Value>,
+    code: Option<Value>,
 }
 
 #[derive(Serialize)]
@@ -71,7 +72,16 @@ struct Merged<'a> {
 /// If `body` is not a list of models.
 pub fn model_list(body: &[u8]) -> Result<Vec<Model>, BadModels> {
     let list: List<'_> = serde_json::from_slice(body).map_err(|_| BadModels)?;
-    list.data.into_iter().map(|raw| entry(raw).ok_or(BadModels)).collect()
+    let entries = list.data.into_iter().map(|raw| entry(raw).ok_or(BadModels));
+    let entries = entries.collect::<Result<Vec<_>, _>>()?;
+    let lengths: BTreeMap<&str, u64> =
+        entries.iter().filter_map(|e| Some((e.id.as_str(), e.context()?))).collect();
+    let model = |entry: &Entry| {
+        let parent = entry.parent.as_deref().unwrap_or_default();
+        let max_model_len = entry.context().or_else(|| lengths.get(parent).copied());
+        Model { id: entry.id.clone(), max_model_len, is_adapter: !parent.is_empty() }
+    };
+    Ok(entries.iter().map(model).collect())
 }
 
 /// The names of one list, in its order.
@@ -98,8 +108,8 @@ pub fn is_model_missing(body: &[u8]) -> bool {
         || says(&message)
 }
 
-/// One list of all models, each as described by the first list that has it, including unknown
-/// members. Unreadable lists are left out.
+/// One list of all models, each as described by the list in which it has the longest context, or by the
+/// first of those, including unknown members. Unreadable lists are left out.
 ///
 /// Each of the `aliases`, a name and its model, is described as its model if that is listed. It
 /// takes the place of a model of the same name.
@@ -108,13 +118,24 @@ pub fn merge_models<'a>(
     bodies: &[&[u8]],
     aliases: impl Iterator<Item = (&'a str, &'a str)> + Clone,
 ) -> Bytes {
-    let mut seen = BTreeSet::new();
-    let mut data = Vec::new();
+    let mut seen: BTreeMap<String, (usize, Option<u64>)> = BTreeMap::new();
+    let mut data: Vec<(String, &RawValue)> = Vec::new();
     for body in bodies {
         let Ok(list) = serde_json::from_slice::<List<'_>>(body) else { continue };
         for raw in list.data {
-            if let Some(model) = entry(raw).filter(|model| seen.insert(model.id.clone())) {
-                data.push((model.id, raw));
+            let Some(entry) = entry(raw) else { continue };
+            let context = entry.context();
+            match seen.get_mut(&entry.id) {
+                None => {
+                    seen.insert(entry.id.clone(), (data.len(), context));
+                    data.push((entry.id, raw));
+                }
+                // An unknown length is less than any.
+                Some((at, longest)) if context > *longest => {
+                    *longest = context;
+                    data[*at].1 = raw;
+                }
+                Some(_) => {}
             }
         }
     }
@@ -147,10 +168,16 @@ fn renamed(raw: &RawValue, id: &str) -> Option<Box<RawValue>> {
     RawValue::from_string([&json[..start], &id, rest].concat()).ok()
 }
 
-fn entry(raw: &RawValue) -> Option<Model> {
-    let entry: Entry = serde_json::from_str(raw.get()).ok()?;
-    let context = entry.meta.and_then(|meta| meta.n_ctx);
-    let max_model_len = entry.max_model_len.or(context);
-    let is_adapter = entry.parent.is_some_and(|parent| !parent.is_empty());
-    Some(Model { id: entry.id, max_model_len, is_adapter })
+fn entry(raw: &RawValue) -> Option<Entry> {
+    serde_json::from_str(raw.get()).ok()
+}
+
+impl Entry {
+    /// The longest context that it names.
+    fn context(&self) -> Option<u64> {
+        let of_meta = self.meta.as_ref().and_then(|meta| meta.get("n_ctx"));
+        let members = [&self.max_model_len, &self.context_length, &self.context_window];
+        let named = members.into_iter().chain([&self.max_context_length]).flatten().chain(of_meta);
+        named.filter_map(Value::as_u64).find(|tokens| *tokens > 0)
+    }
 }

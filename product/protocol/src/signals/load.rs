@@ -15,6 +15,8 @@ pub struct Load {
     pub running: Option<u32>,
     /// Requests that can run at the same time, if the engine has a fixed number.
     pub slots: Option<u32>,
+    /// The longest prompt and reply together, in tokens.
+    pub context: Option<u64>,
     /// Used share of the KV cache, 0 to 1, without blocks that only cache a prefix and can be
     /// evicted.
     pub kv_used: Option<f32>,
@@ -42,6 +44,7 @@ impl Load {
     /// used tokens and capacity came from different pages.
     pub fn with_capacity(mut self, capacity: &Load) -> Self {
         self.slots = self.slots.or(capacity.slots);
+        self.context = self.context.or(capacity.context);
         self.kv_tokens = self.kv_tokens.or(capacity.kv_tokens);
         self.derive();
         self
@@ -52,6 +55,7 @@ impl Load {
         self.pending = self.pending.or(other.pending);
         self.running = self.running.or(other.running);
         self.slots = self.slots.or(other.slots);
+        self.context = self.context.or(other.context);
         self.kv_used = self.kv_used.or(other.kv_used);
         self.kv_used_tokens = self.kv_used_tokens.or(other.kv_used_tokens);
         self.kv_tokens = self.kv_tokens.or(other.kv_tokens);

@@ -22,6 +22,7 @@ impl Tables<'_> {
         scratch.prefills.clear();
         scratch.loading.clear();
         scratch.sampled = false;
+        scratch.least_context = 0;
         let request = &active.request;
         let Some(candidates) = self.fleet.serving(request.model) else {
             return Err(Choice::Refuse(self.no_replica_serves(request)));
@@ -32,7 +33,9 @@ impl Tables<'_> {
             return Err(Choice::Refuse(RejectWhy::PinnedGone));
         }
         let places = active.permitted.places;
-        if request.pinned.is_none() && active.tried.is_empty() && places == u64::MAX {
+        scratch.least_context = self.least_context(active, candidates);
+        let is_plain = active.tried.is_empty() && scratch.least_context == 0;
+        if request.pinned.is_none() && is_plain && places == u64::MAX {
             if sample::pays(candidates.len()) && self.rule.features().may_sample {
                 self.sample(active, candidates, scratch);
             }
@@ -52,7 +55,7 @@ impl Tables<'_> {
             match self.standing(active, id, scratch) {
                 None => scratch.eligible.push(id),
                 Some(Ineligible::Full) => scratch.full.push(id),
-                Some(Ineligible::Pinned) => continue,
+                Some(Ineligible::Pinned | Ineligible::Short) => continue,
                 Some(Ineligible::Forbidden) => {
                     forbidden += 1;
                     continue;
@@ -136,6 +139,11 @@ impl Tables<'_> {
         if self.fleet.is_forbidden(active.permitted.places, id) {
             return Some(Ineligible::Forbidden);
         }
+        if scratch.least_context > 0
+            && scratch.least_context > self.fleet.context(active.request.model, id)
+        {
+            return Some(Ineligible::Short);
+        }
         match row.closed {
             // A request already there is finished, and a pinned session is there.
             Some(Ineligible::Draining) if active.request.pinned.is_some() => {}
@@ -155,9 +163,13 @@ impl Tables<'_> {
     pub(crate) fn closed_to(&self, active: &Active) -> Closed {
         let mut closed = Closed::default();
         let request = &active.request;
-        for id in self.fleet.serving(request.model).unwrap_or_default().iter().copied() {
+        let candidates = self.fleet.serving(request.model).unwrap_or_default();
+        let least = self.least_context(active, candidates);
+        for id in candidates.iter().copied() {
             let pinned_elsewhere = request.pinned.is_some_and(|pin| pin != id);
-            if pinned_elsewhere || self.fleet.is_forbidden(active.permitted.places, id) {
+            let is_short = least > 0 && least > self.fleet.context(request.model, id);
+            let is_forbidden = self.fleet.is_forbidden(active.permitted.places, id);
+            if pinned_elsewhere || is_short || is_forbidden {
                 continue;
             }
             match self.fleet.row(id).closed {

@@ -22,6 +22,8 @@ pub(crate) struct Scratch {
     pub(super) block_tokens: f32,
     pub(super) prompt_tokens: f32,
     pub(super) growth: f32,
+    /// Replicas with a shorter context do not get the request.
+    pub(super) least_context: u32,
     /// Whether the eligible and the full replicas are a sample.
     pub(super) sampled: bool,
     pub(super) beyond: Beyond,

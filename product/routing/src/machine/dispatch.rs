@@ -78,10 +78,10 @@ impl Routing {
     /// Prefill tokens ahead of a new request; `None` if other clients' requests are ahead as well.
     pub(super) fn in_front(&self, replica: ReplicaId) -> Option<f32> {
         let there = self.fleet.get(replica)?;
-        let row = self.fleet.row(replica);
+        let (front, pending) = (there.front_tokens, self.fleet.row(replica).pending);
         let ours_alone = there.agreed_drift() <= 0;
         // A request whose tokens all matched may still be ahead.
-        let waits = if row.pending > 0 { row.front_tokens.max(1.0) } else { row.front_tokens };
+        let waits = if pending > 0 { front.max(1.0) } else { front };
         ours_alone.then_some(waits)
     }
 

@@ -10,6 +10,7 @@ use crate::active::{Active, RequestStage};
 use crate::ending::Ending;
 use crate::policy::PolicyEvent;
 use crate::replica::State;
+use crate::replica::lingering::FailedAttempt;
 use crate::request::{Outcome, Usage};
 
 impl Routing {
@@ -91,10 +92,12 @@ impl Routing {
         // The prefill leg of a split request has counted its prompt.
         let (matched, began, split) = (active.matched, active.began, active.split);
         let spared = active.blamed || active.suspect.is_some();
-        let (sent, took) = (active.dispatched, now.since(active.dispatched));
-        let others = outcome.is_failure() && self.fleet.has_others(replica);
-        let usual = self.traffic.usual();
+        let sent = active.dispatched;
+        let others = outcome.is_early_failure() && self.fleet.has_others(replica);
         let prompt = active.request.prompt_tokens as f32;
+        let unmatched = if split { prompt } else { active.unmatched };
+        let failed = FailedAttempt { took: now.since(sent), prompt, unmatched };
+        let usual = self.traffic.usual();
         let learned = self.fleet.update(now, replica, |r| {
             let knew = r.speed.is_learned();
             match outcome {
@@ -113,8 +116,8 @@ impl Routing {
                     }
                 }
             }
-            if outcome.is_failure() {
-                r.lingers(now, prompt, took, usual);
+            if outcome.is_early_failure() {
+                r.failed.add(now, failed, usual);
             }
             if let (Outcome::Done, Some(usage), Some(began)) = (outcome, usage, began) {
                 r.steps.answered(now, began, usage.completion_tokens);

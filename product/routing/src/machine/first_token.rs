@@ -35,6 +35,7 @@ impl Routing {
         }
         active.first_token = true;
         let ttft_ms = now.since(active.dispatched).as_secs_f64() * 1e3;
+        self.traffic.began(now, ttft_ms);
         let (unmatched, in_front) = (active.unmatched, active.in_front);
         let overdue = core::mem::take(&mut active.overdue);
         let mean = self.fleet.replicas().columns().mean_ms_per_token();

@@ -1,7 +1,7 @@
 //! Replicas join, report, go silent and leave.
 
 use alloc::vec::Vec;
-use meridian_base::{ReplicaId, Time};
+use meridian_base::{ModelId, ReplicaId, Time};
 
 use super::Routing;
 use super::shadow::both;
@@ -127,6 +127,20 @@ impl Routing {
         if self.fleet.get(id).is_some() {
             self.fleet.learn_adapters(&report.listed);
             self.fleet.update(now, id, |r| r.adapters.reported(report));
+        }
+    }
+
+    pub(super) fn contexts_reported(
+        &mut self,
+        now: Time,
+        id: ReplicaId,
+        contexts: Vec<(ModelId, u32)>,
+    ) {
+        let is_news = self.fleet.get(id).is_some_and(|r| r.contexts != contexts);
+        if is_news {
+            self.fleet.update(now, id, |r| r.contexts = contexts);
+            self.fleet.list_models();
+            self.release(now);
         }
     }
 

@@ -2,7 +2,7 @@
 //! failed one is decided about again.
 
 use alloc::boxed::Box;
-use meridian_base::{ModelId, ReplicaId, Time};
+use meridian_base::{Duration, ModelId, ReplicaId, Time};
 
 use super::Routing;
 use crate::active::{Active, RequestStage};
@@ -113,7 +113,12 @@ impl Routing {
         assert!(!active.is_away(), "{} is refused after it left its replica", active.request.id);
         self.blame_suspect(now, active);
         self.log.ended(now, active.decision, Ending::Refused(why));
-        let (id, retry_after) = (active.request.id, self.traffic.retry_after(self.queue.len()));
+        let pause = self.fleet.pause(now, active.request.model);
+        let queue = self.traffic.retry_after(self.queue.len());
+        // In whole seconds, and not too early.
+        let whole = |pause: Duration| pause.as_secs() + u64::from(pause.subsec_nanos() > 0);
+        let pause = pause.map_or(Duration::ZERO, |pause| Duration::from_secs(whole(pause)));
+        let (id, retry_after) = (active.request.id, queue.max(pause));
         self.log.say(Output::Reject { id, why, retry_after });
     }
 }

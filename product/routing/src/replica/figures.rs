@@ -21,8 +21,8 @@ impl Replica {
             running: plus(self.outstanding - self.waiting + self.legs.fetching + self.legs.coming)
                 + failed,
             failed,
-            front_tokens: self.front_tokens,
-            outstanding_tokens: self.outstanding_tokens + self.failed.tokens(now),
+            front_tokens: self.front_tokens + self.failed.front_tokens(now),
+            outstanding_tokens: self.outstanding_tokens + self.failed.prompt_tokens(now),
             kv_used: self.load.kv_used.unwrap_or(0.0),
             kv_free: self.kv_free(),
             utilisation: self.utilisation.get().unwrap_or(0.0) as f32,

@@ -14,6 +14,8 @@
 //!   `join` also takes `models=(N,..)`, `role=both|prefill|decode`, `partner=N` and `rack=N`
 //! - `report r=N [pending=N] [running=N] [kv=SHARE] [asked=MS]`, `miss r=N`
 //! - `adapters r=N [listed=(N,..)] [slots=N] [running=(N,..)] [waiting=(N,..)]`
+//! - `contexts r=N of=(N,..)`: the longest contexts of models 0 and so on
+//! - `pause r=N for=MS`: the engine asks for no requests for so long
 //! - `busy r=N running=N`: as many reports in a row as make the machine believe that other clients'
 //!   requests run there
 //! - `arrive id=N [prompt=TOKENS] [blocks=(a,b,..)] [tenant=N] [priority=low|normal|high]
@@ -239,6 +241,16 @@ fn input(t: &TestCase, now: Time) -> Input {
                 waiting: models(t, "waiting").unwrap_or_default(),
             },
         },
+        "contexts" => {
+            let lengths = t.args.get("of").map_or(&[][..], |all| all);
+            let lengths = lengths.iter().map(|one| one.parse().expect("tokens"));
+            let models = (0..).map(ModelId);
+            Input::Contexts { id: replica(), contexts: models.zip(lengths).collect() }
+        }
+        "pause" => {
+            let pause = Duration::from_millis(arg(t, "for").expect("names a time"));
+            Input::Paused { id: replica(), pause }
+        }
         "miss" => Input::ProbeFailed(replica()),
         "alive" => Input::Alive { id: replica(), asked: ms(t, "asked").unwrap_or(now) },
         "arrive" => Input::Arrived(request(t)),

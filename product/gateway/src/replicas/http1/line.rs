@@ -99,7 +99,11 @@ impl Line {
         if let Err(error) = self.poll_send(cx)
             && self.sending.is_unsent()
         {
-            return Poll::Ready(Err(Unanswered { unsent: true, began: false, error: error.into() }));
+            return Poll::Ready(Err(Unanswered {
+                unsent: true,
+                began: false,
+                error: error.into(),
+            }));
         }
         loop {
             let head = ready!(read(&mut self.socket, cx, |bytes| partial.take(bytes, method)));

@@ -33,7 +33,7 @@ type Response200 = Pin<Box<dyn Future<Output = Response<AnswerBody>> + Send>>;
 /// What the response to a stream's request needs.
 pub(crate) struct Waiting {
     pub(crate) endpoint: Endpoint,
-    /// When the request arrived.
+    /// When the request was read.
     pub(crate) began: Instant,
     pub(crate) every: Duration,
     pub(crate) shown_id: HeaderValue,

@@ -159,7 +159,7 @@ impl Requests {
         admitted: Admitted,
         recording: Recording,
     ) -> Response<AnswerBody> {
-        let RequestContext { call, prompt, sender, began, .. } = &admitted.context;
+        let RequestContext { call, prompt, sender, .. } = &admitted.context;
         let is_stream = prompt.info.stream && call.endpoint.is_generation();
         // A peer's gateway sends them to its client.
         let every = in_force.settings.stream_keep_alive.filter(|_| is_stream && sender.hops == 0);
@@ -168,7 +168,7 @@ impl Requests {
         };
         let waiting = Waiting {
             endpoint: call.endpoint,
-            began: tokio::time::Instant::from_std(*began),
+            began: tokio::time::Instant::now(),
             every,
             shown_id: call.shown_id.clone(),
         };

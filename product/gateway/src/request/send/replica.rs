@@ -126,6 +126,7 @@ impl Attempts {
         match meaning(status) {
             Meaning::Passes => {}
             Meaning::Full => {
+                reports::pause(&self.plane.region.driver, member, &head.headers);
                 let message = format!("the engine answered {status}");
                 return Err(AttemptError::of(Fault::Full, message).into());
             }

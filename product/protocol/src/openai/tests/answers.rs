@@ -231,8 +231,38 @@ fn adapters_recorded() {
         assert_eq!(is_model_missing(body.as_bytes()), is_missing, "{name}");
     }
     let base = || ("tiny".to_owned(), Some(4096), false);
-    let all = vec![base(), ("sql".to_owned(), None, true)];
+    let all = vec![base(), ("sql".to_owned(), Some(4096), true)];
     assert_eq!(lists, [vec![base()], all, vec![base()]]);
+}
+
+// Defect context-lengths: a model is listed with its longest context, whichever replica comes first.
+// Engines name it in several ways; one of another type is no length, and the list is still read.
+#[test]
+fn the_longest_context() {
+    let lists =
+        [2048, 131_072].map(|n| format!(r#"{{"data":[{{"id":"m","max_model_len":{n}}}]}}"#));
+    let unknown = r#"{"data":[{"id":"m","max_model_len":null}]}"#;
+    let [short, long] = [lists[0].as_bytes(), lists[1].as_bytes()];
+    for pages in [[short, long, unknown.as_bytes()], [unknown.as_bytes(), long, short]] {
+        let merged = merge_models(&pages, [].into_iter());
+        let expected = r#"{"object":"list","data":[{"id":"m","max_model_len":131072}]}"#;
+        assert_eq!(std::str::from_utf8(&merged).expect("JSON is text"), expected);
+    }
+    for (member, expected) in [
+        (r#""max_model_len":4096"#, Some(4096)),
+        (r#""meta":{"n_ctx":512,"n_ctx_train":4096}"#, Some(512)),
+        (r#""context_length":8192,"max_model_len":null"#, Some(8192)),
+        (r#""context_window":8192"#, Some(8192)),
+        (r#""max_context_length":8192"#, Some(8192)),
+        (r#""max_model_len":"4096""#, None),
+        (r#""max_model_len":0,"meta":null"#, None),
+        (r#""max_model_len":-1"#, None),
+    ] {
+        let list = format!(r#"{{"data":[{{"id":"m",{member}}},{{"id":"a","parent":"m"}}]}}"#);
+        let models = model_list(list.as_bytes()).expect("a list");
+        let lengths: Vec<_> = models.into_iter().map(|model| model.max_model_len).collect();
+        assert_eq!(lengths, [expected, expected], "{member}");
+    }
 }
 
 // A 404 for an unknown model, in the forms of vLLM and of OpenAI, and no other error.

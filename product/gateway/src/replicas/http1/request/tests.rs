@@ -69,7 +69,8 @@ async fn any_pace() {
     let texts = ["one", "", "two", "three", "4", "5", "6", "7", "8", "9", "10"];
     for pace in [1, 2, 3, 7, 1000] {
         let (headers, body) = (&HeaderMap::new(), &parts(&texts));
-        let request = Request { method: &Method::POST, path: "/", headers, added: &[], body, cut: &CUT };
+        let request =
+            Request { method: &Method::POST, path: "/", headers, added: &[], body, cut: &CUT };
         let expected = [&request.head(HOST)[..], texts.concat().as_bytes()].concat();
         let mut sending = Sending::new(request, HOST);
         assert!(sending.is_unsent() && sending.is_open());
@@ -91,7 +92,8 @@ async fn any_pace() {
 async fn a_closed_connection_gets_nothing() {
     let taken = Taken::default();
     let (headers, body) = (&HeaderMap::new(), &parts(&["body"]).noting(Some(taken.clone())));
-    let request = Request { method: &Method::POST, path: "/", headers, added: &[], body, cut: &CUT };
+    let request =
+        Request { method: &Method::POST, path: "/", headers, added: &[], body, cut: &CUT };
     let mut sending = Sending::new(request, HOST);
     let (mut near, far) = tokio::io::duplex(64);
     drop(far);

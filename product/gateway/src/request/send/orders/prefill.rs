@@ -16,9 +16,11 @@ use super::Split;
 use crate::facts::timeline::Part;
 use crate::fault::AttemptError;
 use crate::http::parts::Parts;
+use crate::machine::driver::Driver;
 use crate::machine::ticket::Ticket;
 use crate::replicas::http1::Broken;
 use crate::replicas::member::Member;
+use crate::replicas::reports;
 use crate::replicas::upstream::{Answered, Request, Upstream};
 use crate::request::send::Attempts;
 use crate::request::send::engine_error::{Meaning, meaning};
@@ -68,6 +70,7 @@ impl From<Unfilled> for Failure {
 
 /// The request of a prefill leg.
 pub(super) struct Ask {
+    driver: Arc<Driver>,
     upstream: Upstream,
     member: Arc<Member>,
     method: http::Method,
@@ -88,6 +91,7 @@ impl Attempts {
         let added = (protocol.prefill)(pair).map_err(|_| self.fall_back("lacks"))?;
         let splices = if protocol.limits_prefill { splices } else { &payload.splices };
         Ok(Ask {
+            driver: self.plane.region.driver.clone(),
             upstream: self.upstream(from).clone(),
             member: from.clone(),
             method: context.call.method.clone(),
@@ -140,6 +144,9 @@ impl Ask {
             Meaning::Fails => Some(Outcome::EngineError),
             Meaning::Unfinished => Some(Outcome::ReplicaError),
         };
+        if outcome == Some(Outcome::Full) {
+            reports::pause(&self.driver, member, &head.headers);
+        }
         if let Some(outcome) = outcome {
             return Err(Unfilled::of(outcome, format!("the engine answered {status}")));
         }
