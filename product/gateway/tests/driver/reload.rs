@@ -387,6 +387,9 @@ fn is_up(status: &Status, url: &str) -> bool {
     status.replicas.iter().any(|r| r.url == url && r.state == "up")
 }
 
+/// The hash of a key that no client here has.
+const OTHER: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
 // Defect stuck-reload: a reload that names a pipe or a device is refused and reported, and the next
 // one takes effect: a tenant's key that is removed no longer opens.
 #[tokio::test(start_paused = true)]
@@ -395,7 +398,7 @@ async fn a_pipe_stops_no_later_reload() {
     let pipe = world.folder.join("pipe");
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-    world.change("tenants", json!([{"name": "acme", "keys": [KEY]}, {"name": "other"}])).await;
+    world.change("tenants", json!([{"name": "acme", "keys": [KEY]}, {"name": "other", "keys": [OTHER]}])).await;
     let with_key = || {
         let mut request = chat("hi");
         request.headers_mut().insert("authorization", "Bearer abc".parse().unwrap());
@@ -418,7 +421,7 @@ async fn a_pipe_stops_no_later_reload() {
         }
     }
     before["discovery"] = json!([{"file": pipe}]);
-    before["tenants"] = json!([{"name": "other"}]);
+    before["tenants"] = json!([{"name": "other", "keys": [OTHER]}]);
     world.file = before;
     world.adopt().await;
     let status = world.region.status().await;
