@@ -159,13 +159,16 @@ async fn prefill_then_decode() {
             }
         };
         pools.decode[0].then(answer);
+        // KV has a name of its own, and is used once.
+        let kv = if stream { "s" } else { "r" };
+        pools.prefill[0].then(prefilled(&params(kv)));
         let answer = call(pools.region.listen, request).await;
         assert_eq!((answer.status, answer.cut), (200, false));
         assert_eq!(answer.header("x-meridian-replica"), "r1");
         let (p, d) = (body(&pools.prefill[0]), body(&pools.decode[0]));
         assert_eq!(p["kv_transfer_params"]["do_remote_decode"], true);
         assert_eq!((&p["max_tokens"], p["stream"].as_bool().unwrap_or(false)), (&json!(1), false));
-        assert_eq!(d["kv_transfer_params"], params("r"));
+        assert_eq!(d["kv_transfer_params"], params(kv));
         assert_eq!(
             (&d["max_tokens"], d["stream"].as_bool().unwrap_or(false)),
             (&Value::Null, stream)
