@@ -138,8 +138,20 @@ fn foreign<'s>(
     }
     let json = utf8(body)?;
     let body = Body::parse(endpoint, json)?;
-    Ok(facts(endpoint, json, &body, reading, served)
-        .unwrap_or_else(|_| nothing(reading, body.cuts.clone())))
+    Ok(facts(endpoint, json, &body, reading, &served).unwrap_or_else(|_| {
+        // Another field that only the engine understands takes nothing from its model.
+        let mut info = nothing(reading, body.cuts.clone());
+        let model = text(&body, "model").ok().flatten().unwrap_or_default();
+        let is_other = |served: &&str| !model.is_empty() && *served != model;
+        match served(&model).filter(is_other) {
+            Some(served) => {
+                info.splices.push(named(json, &body, served));
+                (info.model, info.alias) = (served.to_owned(), Some(model));
+            }
+            None => info.model = model,
+        }
+        info
+    }))
 }
 
 /// Adds the model that a request names outside of JSON.
@@ -172,10 +184,7 @@ fn facts<'s>(
     served: impl Fn(&str) -> Option<&'s str>,
 ) -> Result<RequestInfo, BadRequest> {
     let lenient = endpoint.is_foreign();
-    let model = match text(body, "model")? {
-        Some(model) => model,
-        None => String::new(),
-    };
+    let model = text(body, "model")?.unwrap_or_default();
     // On other paths than the API's, any replica may do for a request without one.
     let known = |model: &str| if lenient && model.is_empty() { None } else { served(model) };
     let (model, alias) = match known(&model).filter(|served| *served != model) {

@@ -23,8 +23,7 @@ const ACCOUNTS: &str =
     "the operator manages tenants, keys and limits in the gateway's configuration";
 const OLLAMA: &str =
     "Ollama's API is not served: use /v1/chat/completions, /v1/embeddings and /v1/models";
-const DEPLOYMENTS: &str =
-    "Azure's paths and older ones with a model in them are not served: use the path from /v1 on, and name the model in the body";
+const DEPLOYMENTS: &str = "Azure's paths and older ones with a model in them are not served: use the path from /v1 on, and name the model in the body";
 const UNKNOWN: &str = "if it is a path of your engines, list it under `paths` in the gateway's configuration, exactly as clients send it";
 
 /// Paths and what is below them, with the remedy; the first match counts.

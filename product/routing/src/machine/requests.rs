@@ -86,8 +86,8 @@ impl Routing {
         replica: Option<ReplicaId>,
         outcome: Outcome,
     ) {
-        // A replica served its model until now, so another one may come.
-        active.request.awaited |= outcome != Outcome::NotServed;
+        // A replica here served its model until now, so another one may come.
+        active.request.awaited |= replica.is_some() && outcome != Outcome::NotServed;
         if matches!(outcome, Outcome::Full | Outcome::NoRoom) {
             assert!(active.attempt > 0, "a refused attempt was counted");
             active.attempt -= 1;

@@ -126,6 +126,15 @@ fn without_a_model() {
         let named = format!(r#"{{"model":"{model}","prompt":"a"}}"#);
         assert_eq!(info.head, ok(Completions, &named).head);
     }
+    // Nor is it lost where another field is unlike the API's.
+    for (body, model) in [
+        (r#"{"model":"m","stream":"maybe"}"#, "m"),
+        (r#"{"stream":[],"n":{},"model":"alias"}"#, "served"),
+    ] {
+        let place = (Tokenize, Head::default());
+        let info = read_as(place, body.as_bytes(), &reading(), only).expect("passes");
+        assert_eq!(info.model, model, "{body}");
+    }
     // Elsewhere nothing is added to a body that names none, since its form is the engine's own.
     let place = (Other, Head { target: "/generate", content_type: b"" });
     let info = read_as(place, br#"{"inputs":"a"}"#, &reading(), only).expect("is JSON");
