@@ -342,6 +342,8 @@ impl Actives {
                 active.stage = RequestStage::Orphan;
                 // The count of overdue requests left with the replica.
                 active.overdue = false;
+                // It served the model, so another one may come.
+                active.request.awaited = true;
             }
             active.suspect = active.suspect.filter(|suspect| *suspect != replica);
             active.presumed = active.presumed.filter(|fetch| fetch.from != replica);
