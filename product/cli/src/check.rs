@@ -5,12 +5,12 @@ use std::io::Write;
 use clap::Subcommand;
 use meridian_config::{Control, Gateway, Key, keys, replica_list_schema};
 
-use crate::config_file::{ConfigFile, Named};
+use crate::config_file::{ConfigFile, NamedFile};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    file: Named,
+    file: NamedFile,
 }
 
 #[derive(clap::Args)]

@@ -13,7 +13,7 @@ const MOST: u64 = 16 << 20;
 
 /// The file that a command reads, with or without `-c`.
 #[derive(clap::Args)]
-pub struct Named {
+pub struct NamedFile {
     /// Configuration file; `-c` may be left out
     #[arg(short, long, value_name = "FILE", required_unless_present = "file")]
     config: Option<PathBuf>,
@@ -21,7 +21,7 @@ pub struct Named {
     file: Option<PathBuf>,
 }
 
-impl Named {
+impl NamedFile {
     /// Its path.
     pub fn path(&self) -> &Path {
         self.config.as_ref().or(self.file.as_ref()).expect("clap asks for a file")

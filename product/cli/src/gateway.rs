@@ -5,13 +5,13 @@ use std::io::Write;
 use meridian_config::Gateway;
 use meridian_gateway::{Given, Ready};
 
-use crate::config_file::{ConfigFile, Named};
+use crate::config_file::{ConfigFile, NamedFile};
 use crate::{COMMIT, hangup, logs, service};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    file: Named,
+    file: NamedFile,
     /// Format of log lines
     #[arg(long, value_enum, default_value_t)]
     log_format: logs::Format,

@@ -18,7 +18,7 @@ use meridian_config::{ConfigError, Gateway, identity};
 use super::key::Key;
 use super::note::{Found, Note};
 use super::value;
-use models::Models;
+use models::DraftModels;
 
 /// The sections of the file, in order. Settings inside a section keep the order of their discovery.
 const SECTIONS: [&str; 17] = [
@@ -48,7 +48,7 @@ pub(super) struct Draft {
     sources: Vec<(String, Found)>,
     tenants: BTreeMap<String, (Vec<String>, Found)>,
     /// Aliases and fallbacks.
-    pub(super) models: Models,
+    pub(super) models: DraftModels,
     listen: Option<(SocketAddr, Found)>,
     /// Access control that is not converted.
     unguarded: Option<Found>,

@@ -1,7 +1,7 @@
 //! `meridian gateways`
 
 use super::ask::Control;
-use super::table::Form;
+use super::table::ListForm;
 
 /// List the running gateways
 #[derive(clap::Args)]
@@ -15,9 +15,9 @@ pub(crate) struct Gateways {
 #[derive(clap::Subcommand)]
 enum Command {
     /// List the gateways, with their regions and addresses
-    List(Form),
+    List(ListForm),
     /// List when the gateways were up and down, and why, since the control plane started
-    Intervals(Form),
+    Intervals(ListForm),
 }
 
 impl Gateways {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use meridian_protocol::policy::{Policy, Scalar};
 
 use super::ask::Control;
-use super::table::Form;
+use super::table::ListForm;
 use super::{forced, pair};
 
 /// Show and change the policies of a fleet's regions
@@ -20,7 +20,7 @@ pub(crate) struct Policies {
 #[derive(clap::Subcommand)]
 enum Command {
     /// Show the policy and parameters of each region
-    Show(Form),
+    Show(ListForm),
     /// Change the policy and parameters of a region
     Set(Set),
     /// Remove the policy of a region; its gateways use their own files
@@ -64,7 +64,7 @@ impl Policies {
         }
     }
 
-    fn show(&self, form: &Form) -> anyhow::Result<()> {
+    fn show(&self, form: &ListForm) -> anyhow::Result<()> {
         let regions = self.control.snapshot()?.regions;
         let policies: BTreeMap<&String, &Option<Policy>> =
             regions.iter().map(|(name, one)| (name, &one.policy)).collect();

@@ -4,7 +4,7 @@ use anyhow::{Context, bail};
 use meridian_protocol::registry::{NameRow, Names, Region, Status};
 
 use super::ask::Control;
-use super::table::Form;
+use super::table::ListForm;
 use super::{forced, pair};
 
 /// List and change the regions of a fleet
@@ -19,7 +19,7 @@ pub(crate) struct Regions {
 #[derive(clap::Subcommand)]
 enum Command {
     /// List the regions, with gateways, replicas, and the replicas that the load needs
-    List(Form),
+    List(ListForm),
     /// Show who answers which name of the fleet's zone, and why
     Names(NamesOf),
     /// Set the round-trip times of a region, and the regions that may adopt its replicas
@@ -38,7 +38,7 @@ struct NamesOf {
     #[arg(long, value_name = "ADDRESS")]
     client: Option<std::net::IpAddr>,
     #[command(flatten)]
-    form: Form,
+    form: ListForm,
 }
 
 #[derive(clap::Args)]
@@ -103,7 +103,7 @@ impl Regions {
         }
     }
 
-    fn list(&self, form: &Form) -> anyhow::Result<()> {
+    fn list(&self, form: &ListForm) -> anyhow::Result<()> {
         let status: Status = self.control.get("/admin/status")?;
         let row = |(name, one): (&String, &meridian_protocol::registry::RegionStatus)| {
             let needed = one.needed.map_or_else(|| "?".to_owned(), |n| n.to_string());

@@ -10,7 +10,7 @@ use meridian_protocol::registry::{Replica, Seen, Wanted};
 use serde::{Deserialize, Serialize};
 
 use super::ask::Control;
-use super::table::Form;
+use super::table::ListForm;
 use super::{forced, pair};
 
 /// List and change the replicas of a fleet
@@ -25,9 +25,9 @@ pub(crate) struct Replicas {
 #[derive(clap::Subcommand)]
 enum Command {
     /// List the replicas, the gateways that serve them, and their state
-    List(Form),
+    List(ListForm),
     /// List when the replicas were up and down, and why, since the control plane started
-    Intervals(Form),
+    Intervals(ListForm),
     /// Add a replica
     Add(Box<Add>),
     /// Drain a replica: it finishes its requests and gets no new ones
@@ -168,7 +168,7 @@ impl Replicas {
         }
     }
 
-    fn list(&self, form: &Form) -> anyhow::Result<()> {
+    fn list(&self, form: &ListForm) -> anyhow::Result<()> {
         let all: Vec<Listed> = self.control.get("/admin/replicas")?;
         let served = assign(&self.control.snapshot()?.membership());
         let row = |one: &Listed| {

@@ -7,13 +7,13 @@ use meridian_protocol::intervals::History;
 
 /// The form of a list.
 #[derive(clap::Args)]
-pub(crate) struct Form {
+pub(crate) struct ListForm {
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-impl Form {
+impl ListForm {
     /// Prints `value` as JSON if that was asked for, else the rows.
     pub(crate) fn print(
         &self,

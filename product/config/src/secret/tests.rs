@@ -34,17 +34,17 @@ fn each(value: &str) -> Vec<(&'static str, Option<String>)> {
 }
 
 /// A file with this text, which is removed at the end.
-struct Kept(std::path::PathBuf);
+struct SecretFile(std::path::PathBuf);
 
-impl Kept {
-    fn new(name: &str, text: impl AsRef<[u8]>) -> Kept {
+impl SecretFile {
+    fn new(name: &str, text: impl AsRef<[u8]>) -> SecretFile {
         let path = std::env::temp_dir().join(format!("meridian-{name}-{}", std::process::id()));
         std::fs::write(&path, text).unwrap();
-        Kept(path)
+        SecretFile(path)
     }
 }
 
-impl Drop for Kept {
+impl Drop for SecretFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
@@ -96,7 +96,7 @@ fn a_variable_that_is_no_secret() {
 fn a_file_is_read() {
     let text = format!("sha256:{}", "0a".repeat(32));
     for (name, end) in [("unix", "\n"), ("dos", "\r\n"), ("bare", "")] {
-        let file = Kept::new(&format!("secret-{name}"), format!("{text}{end}"));
+        let file = SecretFile::new(&format!("secret-{name}"), format!("{text}{end}"));
         let value = format!("{{file: {}}}", file.0.display());
         for (path, error) in each(&value) {
             assert_eq!(error, None, "{path}");
@@ -115,11 +115,11 @@ fn a_file_is_read() {
 #[test]
 fn files_that_are_no_secret() {
     let files = [
-        Kept::new("secret-empty", "\n"),
-        Kept::new("secret-long", "k".repeat(9000)),
-        Kept::new("secret-lines", "swordfish\nswordfish\n"),
-        Kept::new("secret-binary", b"\xffswordfish"),
-        Kept::new("secret-placeholder", "changeme\n"),
+        SecretFile::new("secret-empty", "\n"),
+        SecretFile::new("secret-long", "k".repeat(9000)),
+        SecretFile::new("secret-lines", "swordfish\nswordfish\n"),
+        SecretFile::new("secret-binary", b"\xffswordfish"),
+        SecretFile::new("secret-placeholder", "changeme\n"),
     ];
     let mut paths: Vec<_> = files.iter().map(|file| file.0.display().to_string()).collect();
     paths.extend(["/nowhere/at/all", "/dev/zero", "/", "''"].map(str::to_owned));

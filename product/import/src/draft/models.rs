@@ -12,10 +12,10 @@ use super::super::value::{self, heading, line};
 const MOST_FALLBACKS: usize = 8;
 
 /// A setting that is not converted, why, and the remedy.
-type Problem = (Found, String, String);
+type Unconverted = (Found, String, String);
 
 #[derive(Default)]
-pub(crate) struct Models {
+pub(crate) struct DraftModels {
     /// The names that engines have.
     served: BTreeSet<String>,
     /// The engines serve more models than the file names.
@@ -30,7 +30,7 @@ pub(crate) struct Models {
     usual: Option<(Vec<String>, Found)>,
 }
 
-impl Models {
+impl DraftModels {
     /// An engine serves a model; clients call it `name`.
     pub(crate) fn serves(&mut self, name: &str, served: &str, from: &Found) {
         self.served.insert(served.to_owned());
@@ -82,12 +82,12 @@ impl Models {
     }
 
     /// Replaces the names of clients. Returns what cannot be converted.
-    pub(super) fn settle(&mut self) -> Vec<Problem> {
+    pub(super) fn settle(&mut self) -> Vec<Unconverted> {
         let mut problems = Vec::new();
         let unclear = std::mem::take(&mut self.unclear);
         let all = self.aliases.clone();
         self.aliases.clear();
-        let of = Models { aliases: all.clone(), ..Models::default() };
+        let of = DraftModels { aliases: all.clone(), ..DraftModels::default() };
         for (name, (_, from)) in &all {
             let target = of.resolved(name);
             if *name == target {
@@ -164,7 +164,7 @@ impl Models {
 }
 
 /// The problem of a model that the imported replicas do not serve.
-fn elsewhere(from: &Found, model: &str) -> Problem {
+fn elsewhere(from: &Found, model: &str) -> Unconverted {
     let why = format!("no imported replica serves `{model}`");
     let remedy = "keep LiteLLM in front for it, or add a replica and write it under `models`";
     (from.clone(), why, remedy.to_owned())
@@ -187,7 +187,7 @@ mod tests {
     // Defect import: aliases and fallbacks are converted, with the names that engines have in place of those of clients.
     #[test]
     fn names_are_replaced() {
-        let mut models = Models::default();
+        let mut models = DraftModels::default();
         models.serves("fast", "llama-8b", &found());
         models.serves("large", "llama-70b", &found());
         models.serves("qwen-3", "qwen-3", &found());
@@ -218,7 +218,7 @@ mod tests {
     // A name with two meanings, a circle, and a pattern are not converted.
     #[test]
     fn names_that_are_unclear() {
-        let mut models = Models::default();
+        let mut models = DraftModels::default();
         models.serves("chat", "a", &found());
         models.serves("chat", "b", &found());
         models.serves("qwen", "qwen", &found());
