@@ -15,6 +15,7 @@ use anyhow::{Context, bail};
 use rcgen::{KeyPair, PublicKeyData};
 
 use meridian_protocol::peer::Party;
+use meridian_tls::named;
 
 use super::authority::{Authority, Pair};
 use super::facts::Facts;
