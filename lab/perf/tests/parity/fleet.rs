@@ -74,6 +74,7 @@ impl Fleet {
         let mut peers = Gateway::read(&text).unwrap().peers.unwrap();
         for other in (0..REGIONS.len()).filter(|other| *other != region) {
             peers.gateways.push(Peer {
+                places: Vec::new(),
                 name: "one".to_owned(),
                 region: REGIONS[other].to_owned(),
                 continent: Some("here".to_owned()),
