@@ -5,8 +5,8 @@ use super::admission::admission_problem;
 use super::policy::resolve;
 use super::twice::{exact, twice};
 use super::{
-    Breaker, Gateway, Keys, Limits, Probe, Resume, Span, Timeouts, VERSION, credentials,
-    models, oidc, record, sources, tenants, unknown_credentials,
+    Breaker, Gateway, Keys, Limits, Probe, Resume, Span, Timeouts, VERSION, credentials, models,
+    oidc, record, sources, tenants, unknown_credentials,
 };
 use meridian_protocol::peer::label;
 

@@ -1,7 +1,7 @@
 //! The admin API of a gateway: requests and responses of `/admin/*`.
 
-mod counts;
 mod add;
+mod counts;
 mod decision;
 mod engine;
 mod guard;
@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::intervals::Standing;
 pub use crate::signals::Transfers;
-pub use counts::{Prefix, Quantiles, Requests};
 pub use add::AddReplica;
+pub use counts::{Prefix, Quantiles, Requests};
 pub use decision::{Candidate, Decided, Ending, Explanation, PeerCandidate, ShadowPick};
 pub use engine::{EngineName, UnknownEngine};
 pub use guard::{Barred, Guard, check_json};

@@ -166,8 +166,7 @@ impl RequestMetrics {
         let Families { ended, tokens, ttft, tpot, queue, e2e } = &self.families;
         let help = "Requests of the access log, by model, tenant and how they ended";
         r.register("http_requests", help, ended.clone());
-        let help =
-            "Tokens for requests of clients, as engines counted them, or as they passed if an answer ended before its count; cached ones are of the prompt";
+        let help = "Tokens for requests of clients, as engines counted them, or as they passed if an answer ended before its count; cached ones are of the prompt";
         r.register("tokens", help, tokens.clone());
         for (name, help, times) in [
             ("ttft_gateway", "Request's first byte in to first token", ttft),

@@ -83,7 +83,10 @@ async fn replicas_come_and_go() {
 async fn removed_under_a_stream() {
     let (a, b) = (Replica::start().await, Replica::start().await);
     let region = Region::of(&[&a]).await;
-    a.then(Script::stream(&["data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n", "data: [DONE]\n\n"], 3000 * MS));
+    a.then(Script::stream(
+        &["data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n", "data: [DONE]\n\n"],
+        3000 * MS,
+    ));
     let mut running = open(region.listen, stream_chat("hi")).await;
     running.read_to("choices").await;
     assert_eq!(region.admin("DELETE", "/admin/replicas/0", "").await.status, 200);

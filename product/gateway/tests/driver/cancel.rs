@@ -94,7 +94,8 @@ async fn in_a_busy_stream() {
     let region = Region::of(&[&replica]).await;
     let mut script = Script::sse();
     for _ in 0..10_000 {
-        script = script.event("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n").wait(10 * MS);
+        script =
+            script.event("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n").wait(10 * MS);
     }
     replica.then(script);
     let mut answer = open(region.listen, stream_chat("hi")).await;
@@ -110,8 +111,12 @@ async fn in_a_busy_stream() {
 async fn after_done() {
     let replica = Replica::start().await;
     let region = Region::of(&[&replica]).await;
-    replica
-        .then(Script::sse().event("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n").event("data: [DONE]\n\n").hang());
+    replica.then(
+        Script::sse()
+            .event("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n")
+            .event("data: [DONE]\n\n")
+            .hang(),
+    );
     let mut answer = open(region.listen, stream_chat("hi")).await;
     answer.read_to("[DONE]").await;
     let status = region.settled().await;

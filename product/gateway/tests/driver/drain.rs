@@ -41,7 +41,10 @@ async fn streams_end_whole() {
     let ready = || Request::get("/ready").header("host", "gateway").body(Full::default()).unwrap();
     assert_eq!(operator.send_request(ready()).await.unwrap().status(), 200);
 
-    replica.then(Script::stream(&["data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n", "data: [DONE]\n\n"], 2000 * MS));
+    replica.then(Script::stream(
+        &["data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n", "data: [DONE]\n\n"],
+        2000 * MS,
+    ));
     let running = open(region.listen, stream_chat("hi")).await;
     region.shut_down();
     for address in [region.listen, region.admin] {
@@ -68,7 +71,9 @@ async fn streams_end_whole() {
 async fn patience_ends() {
     let replica = Replica::start().await;
     let mut region = Region::with(&[&replica], |c| c.timeouts.drain = Span::secs(2)).await;
-    replica.then(Script::sse().event("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n").hang());
+    replica.then(
+        Script::sse().event("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n").hang(),
+    );
     let mut running = open(region.listen, stream_chat("hi")).await;
     running.read_to("choices").await;
     let began = Instant::now();

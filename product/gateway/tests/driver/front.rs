@@ -140,7 +140,10 @@ async fn pages_of_named_origins() {
     let open = "access-control-allow-origin: *\r\naccess-control-allow-credentials: true\r\n";
     replica.always(Script::answer(200, open, "{}"));
     let answer = call(region.listen, from(PAGE, chat("hi"))).await;
-    replica.then(Script::stream(&["data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n", "data: [DONE]\n\n"], MS));
+    replica.then(Script::stream(
+        &["data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n", "data: [DONE]\n\n"],
+        MS,
+    ));
     let stream = call(region.listen, from(PAGE, stream_chat("hi"))).await;
     let refusal = call(region.listen, from(PAGE, request("GET", "/nothing", ""))).await;
     let unread = call(region.listen, from(PAGE, request("POST", "/v1/completions", "{"))).await;

@@ -77,7 +77,9 @@ async fn a_reset_cancels() {
     let replica = Replica::start().await;
     let region = Region::of(&[&replica]).await;
     let mut client = connect(&region).await;
-    replica.then(Script::sse().event("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n").hang());
+    replica.then(
+        Script::sse().event("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n").hang(),
+    );
     let response = client.send_request(chat(&region, true)).await.unwrap();
     let mut body = response.into_body();
     let first = body.frame().await.unwrap().unwrap().into_data().unwrap();

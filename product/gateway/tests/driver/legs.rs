@@ -154,7 +154,10 @@ async fn prefill_then_decode() {
         let (request, answer) = match stream {
             false => (chat("hi"), Script::json(200, GOOD)),
             true => {
-                let events = ["data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n", "data: [DONE]\n\n"];
+                let events = [
+                    "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n",
+                    "data: [DONE]\n\n",
+                ];
                 (stream_chat("hi"), Script::stream(&events, MS))
             }
         };

@@ -10,8 +10,10 @@ use crate::records::{Files, stopped};
 
 const MS: Duration = Duration::from_millis(1);
 const ROLE: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"finish_reason\":null}]}\n\n";
-const TEXT: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":null}]}\n\n";
-const STOP: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
+const TEXT: &str =
+    "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":null}]}\n\n";
+const STOP: &str =
+    "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
 const DONE: &str = "data: [DONE]\n\n";
 const DIED: &str = "data: {\"error\":{\"message\":\"EngineCore encountered an issue.\",\"type\":\"InternalServerError\",\"code\":500}}\n\n";
 const REFUSED: &str =
@@ -35,7 +37,10 @@ async fn beside(script: &Script) -> (Replica, Replica, Region) {
 #[tokio::test(start_paused = true)]
 async fn errors_before_the_first_token() {
     let role = [ROLE, DIED, DONE];
-    let ends = ["data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"\"},\"finish_reason\":\"abort\"}]}\n\n", DONE];
+    let ends = [
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"\"},\"finish_reason\":\"abort\"}]}\n\n",
+        DONE,
+    ];
     for script in
         [Script::stream(&[DIED, DONE], MS), Script::stream(&role, MS), Script::stream(&ends, MS)]
     {
@@ -191,7 +196,15 @@ async fn kept_alive(replica: &Replica) -> Region {
 async fn comments_while_a_client_waits() {
     let replica = Replica::start().await;
     let region = kept_alive(&replica).await;
-    replica.then(Script::sse().wait(12_000 * MS).event(TEXT).wait(12_000 * MS).event(STOP).event(DONE).send("0\r\n\r\n"));
+    replica.then(
+        Script::sse()
+            .wait(12_000 * MS)
+            .event(TEXT)
+            .wait(12_000 * MS)
+            .event(STOP)
+            .event(DONE)
+            .send("0\r\n\r\n"),
+    );
     let answer = call(region.listen, stream_chat("hi")).await;
     let comment = ": keep-alive\n\n";
     let expected = [comment, comment, TEXT, comment, comment, STOP, DONE].concat();
@@ -202,7 +215,10 @@ async fn comments_while_a_client_waits() {
     // An answer that starts in time has the usual head, and no comment.
     replica.then(good());
     let answer = call(region.listen, stream_chat("hi")).await;
-    assert_eq!((answer.text(), answer.header("x-meridian-replica")), (&*[ROLE, TEXT, STOP, DONE].concat(), "r0"));
+    assert_eq!(
+        (answer.text(), answer.header("x-meridian-replica")),
+        (&*[ROLE, TEXT, STOP, DONE].concat(), "r0")
+    );
 }
 
 // Defect silent-wait: after the first comment a refusal is an error event, and a client that leaves
@@ -258,10 +274,14 @@ async fn tokens_of_cancelled_streams() {
     let completion = metrics.text().lines().find(|line| {
         line.starts_with("meridian_tokens_total") && line.contains("kind=\"completion\"")
     });
-    let counted: u64 = completion.and_then(|l| l.rsplit(' ').next()?.parse().ok()).expect("a count");
+    let counted: u64 =
+        completion.and_then(|l| l.rsplit(' ').next()?.parse().ok()).expect("a count");
     assert!((30..=32).contains(&counted), "{counted}");
     stopped(region).await;
     let line = files.log().remove(0);
-    assert_eq!((line["outcome"].as_str(), line["tokens_estimated"].as_bool()), (Some("cancelled"), Some(true)));
+    assert_eq!(
+        (line["outcome"].as_str(), line["tokens_estimated"].as_bool()),
+        (Some("cancelled"), Some(true))
+    );
     assert_eq!(line["completion_tokens"].as_u64(), Some(counted));
 }

@@ -248,7 +248,9 @@ async fn usage_is_asked_for_and_taken_out() {
 async fn pieces_are_not_gathered() {
     let replica = Replica::start().await;
     let region = Region::of(&[&replica]).await;
-    let script = Script::sse().event("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n").wait(60_000 * MS);
+    let script = Script::sse()
+        .event("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n")
+        .wait(60_000 * MS);
     replica.then(script.event("data: [DONE]\n\n").send("0\r\n\r\n"));
     let began = tokio::time::Instant::now();
     let mut stream = open(region.listen, crate::common::stream_chat("hi")).await;

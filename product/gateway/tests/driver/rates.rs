@@ -131,7 +131,9 @@ async fn what_is_owed_is_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn hanging_up_is_no_way_round() {
     let replica = Replica::start().await;
-    replica.then(Script::sse().event("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n").hang());
+    replica.then(
+        Script::sse().event("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n").hang(),
+    );
     let region = Region::with(&[&replica], |c| limited(c, None, Some(1000))).await;
     let stream = request("POST", "/v1/chat/completions", &body(Some(900), true));
     let mut answer = open(region.listen, bearing(stream, KEY)).await;

@@ -398,7 +398,12 @@ async fn a_pipe_stops_no_later_reload() {
     let pipe = world.folder.join("pipe");
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-    world.change("tenants", json!([{"name": "acme", "keys": [KEY]}, {"name": "other", "keys": [OTHER]}])).await;
+    world
+        .change(
+            "tenants",
+            json!([{"name": "acme", "keys": [KEY]}, {"name": "other", "keys": [OTHER]}]),
+        )
+        .await;
     let with_key = || {
         let mut request = chat("hi");
         request.headers_mut().insert("authorization", "Bearer abc".parse().unwrap());

@@ -228,8 +228,12 @@ async fn a_half_event_is_closed() {
         stream_chat("hi"),
         request("POST", "/v1/chat/completions", r#"{"model":"m","stream":true,"messages":[]}"#),
     ] {
-        replica
-            .then(Script::sse().event("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\ndata: {\"cho").wait(MS).close());
+        replica.then(
+            Script::sse()
+                .event("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\ndata: {\"cho")
+                .wait(MS)
+                .close(),
+        );
         let answer = call(region.listen, sent).await;
         let events: Vec<&str> =
             answer.text().split("\n\n").filter(|e| !e.trim().is_empty()).collect();

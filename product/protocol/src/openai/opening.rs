@@ -194,8 +194,7 @@ pub(super) fn each_choice<'a>(json: &'a str, mut each: impl FnMut(Members<'a>)) 
 mod tests {
     use super::*;
 
-    const ROLE: &str =
-        "data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,\"finish_reason\":null}],\"usage\":null}\n\n";
+    const ROLE: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,\"finish_reason\":null}],\"usage\":null}\n\n";
     const TEXT: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n";
     const ERROR: &str = "data: {\"error\":{\"message\":\"x\",\"code\":500}}\n\n";
 
@@ -227,12 +226,15 @@ mod tests {
     #[test]
     fn beginnings_without_content() {
         let chat = Endpoint::ChatCompletions;
-        for start in ["", ": keep-alive\n\n", "\n\n", "event: ping\n\n", ROLE, "data: {\"choices\":[]}\n\n"] {
+        for start in
+            ["", ": keep-alive\n\n", "\n\n", "event: ping\n\n", ROLE, "data: {\"choices\":[]}\n\n"]
+        {
             assert_eq!(opens(chat, start), Opened::Empty, "{start}");
             assert_eq!(opens(chat, &format!("{start}data: [DONE]\n\n")), Opened::Empty, "{start}");
             assert!(is_content(chat, &format!("{start}{TEXT}")), "{start}");
         }
-        let messages = "event: message_start\ndata: {\"type\":\"message_start\"}\n\nevent: ping\ndata: {}\n\n";
+        let messages =
+            "event: message_start\ndata: {\"type\":\"message_start\"}\n\nevent: ping\ndata: {}\n\n";
         assert_eq!(opens(Endpoint::Messages, messages), Opened::Empty);
         let created = "event: response.created\ndata: {\"type\":\"response.created\"}\n\n";
         assert_eq!(opens(Endpoint::Responses, created), Opened::Empty);
@@ -255,7 +257,10 @@ mod tests {
         }
         assert!(is_content(Endpoint::Completions, "data: {\"choices\":[{\"text\":\"a\"}]}\n\n"));
         assert!(is_content(Endpoint::Messages, "event: content_block_delta\ndata: {}\n\n"));
-        assert!(is_content(Endpoint::Responses, "data: {\"type\":\"response.output_text.delta\"}\n\n"));
+        assert!(is_content(
+            Endpoint::Responses,
+            "data: {\"type\":\"response.output_text.delta\"}\n\n"
+        ));
     }
 
     // Defect error-in-200: an error event before any content is the answer's error.

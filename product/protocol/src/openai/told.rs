@@ -75,7 +75,8 @@ fn blame(words: &[Option<&RawValue>]) -> ToldError {
     }
     let said = words.iter().flatten().filter_map(|raw| owned(raw));
     let plain = |c: &char| c.is_ascii_alphanumeric();
-    let said: String = said.flat_map(|word| word.chars().filter(plain).collect::<Vec<_>>()).collect();
+    let said: String =
+        said.flat_map(|word| word.chars().filter(plain).collect::<Vec<_>>()).collect();
     let said = said.to_ascii_lowercase();
     let says = |all: &[&str]| all.iter().any(|word| said.contains(word));
     let status = match () {
@@ -119,11 +120,20 @@ mod tests {
     #[test]
     fn engines_errors() {
         for (json, status) in [
-            (r#"{"error":{"message":"EngineCore encountered an issue.","type":"InternalServerError","code":500}}"#, 500),
-            (r#"{"object":"error","message":"x","type":"BadRequestError","param":null,"code":400}"#, 400),
+            (
+                r#"{"error":{"message":"EngineCore encountered an issue.","type":"InternalServerError","code":500}}"#,
+                500,
+            ),
+            (
+                r#"{"object":"error","message":"x","type":"BadRequestError","param":null,"code":400}"#,
+                400,
+            ),
             (r#"{"object":"error","message":"x","type":"InternalServerError","code":"500"}"#, 500),
             (r#"{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}"#, 503),
-            (r#"{"error":{"message":"too long","type":"invalid_request_error","code":"context_length_exceeded"}}"#, 400),
+            (
+                r#"{"error":{"message":"too long","type":"invalid_request_error","code":"context_length_exceeded"}}"#,
+                400,
+            ),
             (r#"{"error":"Request failed during generation","error_type":"generation"}"#, 500),
             (r#"{"error":"Input validation error","error_type":"validation"}"#, 400),
             (r#"{"error":"Model is overloaded","error_type":"overloaded"}"#, 503),

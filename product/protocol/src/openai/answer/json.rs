@@ -90,7 +90,8 @@ impl Json {
     /// finish reason stands near the end of its choice.
     fn told(&self) -> Option<ToldError> {
         let text = std::str::from_utf8(&self.kept).ok().filter(|_| self.whole);
-        let error = text.filter(|text| memchr::memmem::find(text.as_bytes(), b"\"error\"").is_some());
+        let error =
+            text.filter(|text| memchr::memmem::find(text.as_bytes(), b"\"error\"").is_some());
         let reason = memchr::memmem::Finder::new(b"\"finish_reason\"");
         error.and_then(told_error).or_else(|| {
             let at = memchr::memmem::rfind(&self.kept, reason.needle())?;

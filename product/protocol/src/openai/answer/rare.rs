@@ -43,13 +43,7 @@ enum RarePlace {
 impl<'a> RareMembers<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> RareMembers<'a> {
         let unknown = RarePlace::Unknown;
-        RareMembers {
-            bytes,
-            usage: unknown,
-            timings: unknown,
-            tool_calls: unknown,
-            error: unknown,
-        }
+        RareMembers { bytes, usage: unknown, timings: unknown, tool_calls: unknown, error: unknown }
     }
 
     /// The members in an event. Events come in their order.

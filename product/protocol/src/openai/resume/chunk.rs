@@ -4,8 +4,8 @@
 use serde_json::value::RawValue;
 
 use super::Lost;
-use crate::openai::members::{Members, is_nothing};
 use crate::openai::endpoint::Endpoint;
+use crate::openai::members::{Members, is_nothing};
 use crate::openai::raw::{elements, string};
 
 /// A chunk.

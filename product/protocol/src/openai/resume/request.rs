@@ -15,11 +15,11 @@ use std::ops::Range;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use crate::openai::members::{Members, is_nothing};
 use super::{Continued, Lost};
 use crate::openai::ask_usage::usage_asked;
 use crate::openai::body::Body;
 use crate::openai::endpoint::Endpoint;
+use crate::openai::members::{Members, is_nothing};
 use crate::openai::raw::{elements, kind, owned};
 use crate::openai::salt::SaltPlace;
 use crate::openai::splice::range;

@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 
 use super::Counts;
 use super::chunk::Chunk;
-use crate::openai::members::Members;
 use crate::openai::answer::member;
+use crate::openai::members::Members;
 use crate::openai::splice::range;
 
 /// Members with the same value in all chunks of an answer.
