@@ -223,7 +223,7 @@ fn numbers() {
     assert!(error.contains("dns.clients.eu: is empty"), "{error}");
 }
 
-// Settings that work and are probably a mistake are told, and accepted.
+// Settings that work and are probably a mistake are reported, and accepted.
 #[test]
 fn hints() {
     for (yaml, says) in [
@@ -246,7 +246,7 @@ fn hints() {
     assert_eq!(gateway("").unwrap().hints(), Vec::<String>::new());
 }
 
-// Defect impossible-values: a residency rule for a place where no replica stands is told by the check.
+// Defect impossible-values: a residency rule for a place where no replica stands is reported by the check.
 #[test]
 fn places_of_rules() {
     let places = |more: &str, rule: &str| {

@@ -93,7 +93,7 @@ impl From<PriorityClass> for Priority {
     }
 }
 
-/// Reads a list that may be absent, and not empty: a tenant without keys is told by its clients' 401s.
+/// Reads a list that may be absent, and not empty: a tenant without keys shows in its clients' 401s.
 fn some_keys<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<KeyHash>, D::Error> {
     let keys = Vec::<KeyHash>::deserialize(from)?;
     if keys.is_empty() {

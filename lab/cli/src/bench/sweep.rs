@@ -66,7 +66,7 @@ struct Rates {
 /// How long a sweep will take.
 fn estimate(options: &sweep::Options) -> String {
     let windows = options.windows();
-    // Whole seconds: nobody waits for the rest.
+    // Whole seconds: the rest does not matter.
     let [each, all] = [options.warmup + options.window, options.length()]
         .map(|time| humantime::format_duration(Duration::from_secs(time.as_secs())));
     let about = if options.rates.is_empty() { "about " } else { "" };

@@ -27,7 +27,7 @@ fn a_file_needs_no_flag() {
         assert_eq!(output.status.success(), args.len() < 4, "{args:?}: {}", said(&output.stderr));
         if args.len() < 4 {
             assert!(said(&output.stdout).contains("is valid"), "{args:?}");
-            // A setting that is probably a mistake is told with its line.
+            // A setting that is probably a mistake is reported with its line.
             let warning = format!("warning: {path}:3: held.max_wait: 20m is longer than");
             assert!(said(&output.stderr).contains(&warning), "{}", said(&output.stderr));
         }

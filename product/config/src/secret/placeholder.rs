@@ -66,12 +66,12 @@ const FILES: &[&str] = &[
     "/run/",
     "/etc/",
     "/var/",
-    "/home/",
+    "/home",
     "/mnt/",
     "/opt/",
     "/secrets/",
     "/tmp/",
-    "/root/",
+    "/root",
     "/srv/",
 ];
 /// How other programs refer to stores, in lower case.

@@ -8,7 +8,7 @@ const MOST: u64 = 8192;
 const SPARE: u64 = 64;
 /// Files of the name server: its connections over TCP.
 const DNS: u64 = 256;
-/// Fewest connections: with less a control plane is of no use, and it runs out of files.
+/// Fewest connections: with less a control plane can't serve a fleet.
 const LEAST: u64 = 16;
 
 /// Raises the soft limit on open files to the hard limit, and returns it.

@@ -202,7 +202,7 @@ async fn a_watch_goes_on_after_a_break() {
     }
 }
 
-// Defect small-overflows: a follower that names the largest number as its last event is told to read
+// Defect small-overflows: a follower that names the largest number as its last event has to read
 // the registry again, as one that names any other revision to come.
 #[tokio::test]
 async fn a_revision_to_come_is_refused() {

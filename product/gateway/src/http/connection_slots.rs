@@ -1,10 +1,10 @@
 //! ConnectionSlots for connections whose clients are not known yet.
 //!
-//! Whoever connects takes a place, before it has sent a byte. So that silent clients cannot shut out
+//! Each client that connects takes a place, before it has sent a byte. So that silent clients cannot shut out
 //! the others, there are few places for connections that have proved nothing, and when all are
 //! taken, a new connection gets the place of the oldest of them: an honest client sends its request
 //! at once. A connection of this machine takes no place of the others. Once a client has proved who
-//! it is, its connection has a place that nobody else can take, as long as there are any.
+//! it is, its connection has a place that no other client can take, as long as there are any.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub(crate) struct ConnectionSlot {
 
 impl ConnectionSlots {
     pub(crate) fn new(strangers: usize, known: usize) -> Arc<ConnectionSlots> {
-        assert!(strangers > 0, "a port without a place for a stranger would admit nobody");
+        assert!(strangers > 0, "a port without a place for a stranger would admit no client");
         Arc::new(ConnectionSlots { strangers, known, taken: Mutex::default() })
     }
 
@@ -67,7 +67,7 @@ impl ConnectionSlots {
 }
 
 impl ConnectionSlot {
-    /// Its client has proved who it is: nobody takes its place any more.
+    /// Its client has proved who it is: no other client takes its place any more.
     pub(crate) fn prove(&self) {
         if self.is_known.load(Ordering::Relaxed) {
             return;

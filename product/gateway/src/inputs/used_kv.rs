@@ -1,6 +1,6 @@
 //! KV that prefill engines handed over, and the prompt that it was used for.
 //!
-//! A decode engine answers from any KV that it is told to fetch. If a prefill engine hands over the
+//! A decode engine answers from any KV that it is asked to fetch. If a prefill engine hands over the
 //! same KV for two prompts, the second client would get an answer to the first one's. So the gateway
 //! remembers for which prompt KV was used, and uses it for no other.
 

@@ -1,6 +1,6 @@
 //! Models whose last replica has left, and when: requests for them may wait for another one.
 //!
-//! A model that a replica stopped to list, such as an adapter, has not departed: somebody unloaded
+//! A model that a replica stopped to list, such as an adapter, has not departed: an operator unloaded
 //! it. Names come from engines only, so there are few.
 
 use std::collections::HashMap;

@@ -143,7 +143,7 @@ async fn errors_are_resumed() {
     assert_eq!(region.settled().await.requests.done, 1);
 }
 
-// Defect no-done-mark: a stream whose choices have all finished, and whose transfer ended well, is
+// Defect no-done-mark: a stream whose choices have all finished, and whose transfer is complete, is
 // complete without `[DONE]`.
 #[tokio::test(start_paused = true)]
 async fn streams_without_an_end_mark() {

@@ -215,7 +215,7 @@ async fn an_engines_failure_tells_what_is_left() {
 }
 
 // Defect bad-bodies-charged: a request that is refused as its client's mistake, such as a body that
-// cannot be read or a model that nobody serves, counts as a request of its tenant.
+// cannot be read or a model that no replica serves, counts as a request of its tenant.
 #[tokio::test(start_paused = true)]
 async fn mistakes_count_as_requests() {
     let replica = Replica::start().await;

@@ -324,8 +324,8 @@ async fn a_kept_connection_that_is_reset() {
     assert_eq!((status.replicas[0].failed, status.requests.done), (0, 6));
 }
 
-// Defect retry-after: an engine that refuses with `Retry-After` gets no request for that time, however often it is probed.
-// If all engines do, the client is told the shortest time.
+// Defect retry-after: an engine that refuses with `Retry-After` gets no request for that time, whatever its probes say.
+// If all engines do, the client gets the shortest time.
 #[tokio::test(start_paused = true)]
 async fn engines_say_when_to_come_back() {
     for code in [429, 503] {

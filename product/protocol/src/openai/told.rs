@@ -60,7 +60,7 @@ pub fn told_error(json: &str) -> Option<ToldError> {
 }
 
 /// Whether a choice's finish reason reports a failure of the engine: vLLM's `error`, and `abort` of
-/// vLLM and SGLang, which end a request that nobody cancelled here.
+/// vLLM and SGLang, which end a request that no client cancelled.
 #[must_use]
 pub(super) fn is_failure(finish_reason: &[u8]) -> bool {
     matches!(finish_reason, b"error" | b"abort")

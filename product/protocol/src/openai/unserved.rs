@@ -160,7 +160,7 @@ mod tests {
         }
     }
 
-    // A path that is nearly right is told so, and an unknown one leads to the key `paths`.
+    // A path that is nearly right is corrected, and an unknown one leads to the key `paths`.
     #[test]
     fn near_misses() {
         for (path, expected) in [

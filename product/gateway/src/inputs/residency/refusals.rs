@@ -49,7 +49,7 @@ pub(crate) fn held_too_long(
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, code, text).retry_after(retry_after)
 }
 
-/// The answer comes from a place that the rules do not permit, as far as anybody but the peer that
+/// The answer comes from a place that the rules do not permit, as far as any gateway but the peer that
 /// sent it can tell: the client does not get it.
 pub(crate) fn breached(residence: &Residence) -> Refusal {
     let text = format!(

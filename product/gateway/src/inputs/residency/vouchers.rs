@@ -170,7 +170,7 @@ peers:
     }
 
     // Defect believed-places: by the registry's records, a region without a gateway is served by
-    // the one gateway that adopts it, and by nobody that its record does not permit.
+    // the one gateway that adopts it, and by no gateway that its record does not permit.
     #[test]
     fn the_registry_says_who_adopts() {
         let (one, two) = (peer("us", "us-1"), peer("us", "us-2"));

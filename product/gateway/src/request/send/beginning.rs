@@ -4,7 +4,7 @@
 //! Engines send errors inside a 200: a stream's status goes out before its first token, and some
 //! frameworks answer every request with 200. Such an error is judged by what it says
 //! ([`openai::told_error`]). A stream commits to nothing before its first content
-//! ([`openai::Opening`]). An answer in one piece is sent on with its first bytes, unless they look like
+//! ([`openai::Opening`]). An answer in one piece is forwarded with its first bytes, unless they look like
 //! an error: those are read to the end.
 
 use std::time::Duration;
@@ -29,7 +29,7 @@ const MAX_ERROR: usize = openai::MAX_OPENING;
 /// Words of an error: of its object, and of finish reasons that are failures.
 const WORDS: [&[u8]; 2] = [b"\"error\"", b"\"abort\""];
 
-/// An answer that has begun.
+/// The first bytes of an answer.
 pub(super) enum Beginning {
     /// Its first bytes; none if it is empty and may be.
     Answer(Option<Bytes>),
