@@ -104,7 +104,7 @@ fn by_content() -> Vec<Attempt> {
         refused("an unknown model", of("n"), 404, "model_not_found"),
         refused("a model with a space", of("m "), 404, "model_not_found"),
         refused("a model in capitals", of("M"), 404, "model_not_found"),
-        refused("no model", post(CHAT, r#"{"messages":[]}"#), 400, "invalid_request"),
+        served("no model", post(CHAT, r#"{"messages":[]}"#)),
         served("a user in the body", post(CHAT, r#"{"model":"m","user":"other","messages":[]}"#)),
         served(
             "a tenant in the query",

@@ -133,7 +133,7 @@ async fn an_unread_body_reaches_no_engine() {
     let nan = text.replace("true", "NaN").into_bytes();
     let cut = text.as_bytes()[..text.len() - 1].to_vec();
     for kind in ["application/json", "text/plain", "multipart/form-data; boundary=x", ""] {
-        for body in [&wide, &marked, &nan, &cut] {
+        for body in [&wide, &nan, &cut] {
             let request = Request::post("/generate").header("host", "gateway");
             let request = match kind {
                 "" => request,
@@ -146,6 +146,12 @@ async fn an_unread_body_reaches_no_engine() {
         }
     }
     assert_eq!(replica.count(), 0);
+    // A byte order mark is no such obstacle: the body is read, and its private fields are removed.
+    let json = Request::post("/generate").header("host", "gateway");
+    let json = json.header("content-type", "application/json");
+    let answer = call(region.listen, json.body(Full::new(Bytes::from(marked))).unwrap()).await;
+    assert_eq!(answer.status, 200);
+    assert!(!replica.last().text().contains("do_remote"), "{}", replica.last().text());
     let form = "--x\r\ncontent-disposition: form-data; name=\"file\"\r\n\r\n{\r\n--x--\r\n";
     let mut upload = request("POST", "/generate", form);
     upload.headers_mut().insert("content-type", "multipart/form-data; boundary=x".parse().unwrap());

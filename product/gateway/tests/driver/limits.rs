@@ -220,9 +220,8 @@ async fn bad_requests() {
         ("{", 400, "invalid_request", None),
         ("[]", 400, "invalid_request", None),
         ("{\"model\":\"m\"} x", 400, "invalid_request", None),
-        (r#"{"messages":[]}"#, 400, "invalid_request", Some("model")),
         (r#"{"model":7,"messages":[]}"#, 400, "invalid_request", Some("model")),
-        (r#"{"model":"m","stream":1,"messages":[]}"#, 400, "invalid_request", Some("stream")),
+        (r#"{"model":"m","stream":[],"messages":[]}"#, 400, "invalid_request", Some("stream")),
         (r#"{"model":"m","messages":7}"#, 400, "invalid_request", Some("messages")),
         (r#"{"model":"other","messages":[]}"#, 404, "model_not_found", Some("model")),
     ] {

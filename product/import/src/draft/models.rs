@@ -90,10 +90,10 @@ impl DraftModels {
         let of = DraftModels { aliases: all.clone(), ..DraftModels::default() };
         for (name, (_, from)) in &all {
             let target = of.resolved(name);
-            if *name == target {
+            let is_circle = all.get(&target).is_some_and(|(other, _)| *other != target);
+            if *name == target && !is_circle {
                 continue;
             }
-            let is_circle = all.get(&target).is_some_and(|(other, _)| *other != target);
             if !is_model(name) || !is_model(&target) {
                 continue;
             }
