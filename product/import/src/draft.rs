@@ -165,10 +165,10 @@ impl Draft {
         let Some(bytes) = bytes.filter(|bytes| *bytes > 0) else {
             return self.note(from, "it is not a size above 0", "set limits.body, as in 64MiB");
         };
-        self.set("limits.body", value::size(bytes), from);
         if bytes > BODIES {
             self.set("limits.bodies", value::size(bytes), from);
         }
+        self.set("limits.body", value::size(bytes), from);
     }
 
     /// Adds the name of a file.

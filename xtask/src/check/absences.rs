@@ -91,7 +91,8 @@ fn denied(line: &str) -> Vec<String> {
             found.extend(rest.split_whitespace().next().map(|word| words(word).last()));
         }
     }
-    for (start, _) in lower.match_indices(": none") {
+    // In code, it is a value to write.
+    for (start, _) in lower.match_indices(": none").filter(|(at, _)| !is_code(&lower, *at)) {
         found.push(words(lower[..start].split_whitespace().last().unwrap_or_default()).last());
     }
     let cells: Vec<&str> = lower.trim().trim_matches('|').split('|').map(str::trim).collect();
@@ -99,6 +100,11 @@ fn denied(line: &str) -> Vec<String> {
         found.extend(words(what).map(Some));
     }
     found.into_iter().flatten().collect()
+}
+
+/// Whether a place of a line is within backticks.
+fn is_code(line: &str, at: usize) -> bool {
+    line[..at].matches('`').count() % 2 == 1
 }
 
 #[cfg(test)]

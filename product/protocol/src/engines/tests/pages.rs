@@ -124,12 +124,14 @@ fn llamacpp() {
     tells(
         LLAMACPP,
         page!("llamacpp/slots-idle.json"),
-        expect!["running=0 slots=2 kv_used=0.0 kv_used_tokens=0 kv_tokens=4096"],
+        expect!["running=0 slots=2 context=2048 kv_used=0.0 kv_used_tokens=0 kv_tokens=4096"],
     );
     tells(
         LLAMACPP,
         page!("llamacpp/slots-load.json"),
-        expect!["running=2 slots=2 kv_used=0.56103516 kv_used_tokens=2298 kv_tokens=4096"],
+        expect![
+            "running=2 slots=2 context=2048 kv_used=0.56103516 kv_used_tokens=2298 kv_tokens=4096"
+        ],
     );
     tells(LLAMACPP, page!("llamacpp/props.json"), expect!["slots=2 kv_tokens=4096"]);
     let slots = capacity(LLAMACPP, page!("llamacpp/slots-load.json")).unwrap();

@@ -54,7 +54,7 @@ fn llama_cpp_timings() {
             "data: {\"choices\":[{\"finish_reason\":\"length\",\"index\":0,\"delta\":{}}],\"timings\":{\"cache_n\":14,\"prompt_n\":1,\"prompt_ms\":0.527,\"predicted_n\":4}}\n\n",
         ),
         expect![
-            "first in 0, Summary { rest: 0, usage: Some(Usage { prompt_tokens: 15, cached_tokens: Some(14), completion_tokens: 4, prefill_us: Some(527) }), response_id: None, complete: false, told: None, reply: None }"
+            "first in 0, Summary { rest: 0, usage: Some(Usage { prompt_tokens: 15, cached_tokens: Some(14), completion_tokens: 4, prefill_us: Some(527) }), response_id: None, complete: true, told: None, reply: None }"
         ],
     );
 }
@@ -136,7 +136,7 @@ fn whole_answers() {
         false,
         r#"{"error":{"message":"no"}}"#,
         expect![
-            "first in 0, ended in 0, Summary { rest: 0, usage: None, response_id: None, complete: true, told: None, reply: None }"
+            "first in 0, ended in 0, Summary { rest: 0, usage: None, response_id: None, complete: true, told: Some(ToldError { status: 500 }), reply: None }"
         ],
     );
     check(
