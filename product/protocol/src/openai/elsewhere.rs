@@ -199,7 +199,7 @@ fn of_target(target: &str) -> Option<Elsewhere> {
     let name = &path[start..];
     // `models/NAME:call`, where a name may have slashes, or `models/NAME/call`.
     let end = name.rfind(':').or_else(|| name.find('/')).unwrap_or(name.len());
-    let model = decoded(name[..end].as_bytes())?;
+    let model = decoded(&name.as_bytes()[..end])?;
     Some(Elsewhere { model, at: start..start + end, place })
 }
 

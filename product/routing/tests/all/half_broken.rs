@@ -65,7 +65,7 @@ impl Fleet {
             match output {
                 Output::Dispatch { id, replica, .. } if replica == BAD => {
                     self.at_bad += 1;
-                    match self.at_bad % self.one_in == 0 {
+                    match self.at_bad.is_multiple_of(self.one_in) {
                         true => self.ends(id, 2, Outcome::EngineError),
                         false => self.answers(id),
                     }

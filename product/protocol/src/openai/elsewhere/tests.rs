@@ -28,7 +28,8 @@ fn fields_of_forms() {
         &[b"RIFF\r\n\r\n--X-\r\nname=\"model\"\r\n\r\nno".as_slice(), &[0xFF; 200_000]].concat();
     let audio = ("name=\"file\"; filename=\"a.wav\"", file);
     let model = |name: &'static [u8]| ("name=\"model\"", name);
-    let table: [(&[(&str, &[u8])], Option<&str>); 10] = [
+    type Case<'a> = (&'a [(&'a str, &'a [u8])], Option<&'a str>);
+    let table: [Case<'_>; 10] = [
         (&[model(b"whisper"), audio], Some("whisper")),
         (&[audio, model(b"whisper")], Some("whisper")),
         (&[audio, ("name=model", b"org/whisper v3")], Some("org/whisper v3")),
