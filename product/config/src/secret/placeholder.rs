@@ -110,9 +110,7 @@ pub(super) fn problem(text: &str) -> Option<&'static str> {
         Some(EMPTY)
     } else if is_template(trimmed) {
         Some(TEMPLATE)
-    } else if trimmed.contains("${") && trimmed.contains('}') {
-        Some(VARIABLE)
-    } else if lower.starts_with("os.environ/") {
+    } else if lower.starts_with("os.environ/") || trimmed.contains("${") && trimmed.contains('}') {
         Some(VARIABLE)
     } else if WHOLE.contains(&&*lower)
         || WORDS.iter().any(|word| letters.contains(word))

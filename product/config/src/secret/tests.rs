@@ -148,73 +148,76 @@ fn files_that_are_no_secret() {
     }
 }
 
+/// Texts that stand in for a secret.
+const PLACEHOLDERS: &[&str] = &[
+    "",
+    " ",
+    "${A B}",
+    "${KEY:-x}",
+    "Bearer ${KEY}",
+    "${}",
+    "$KEY",
+    "$(KEY)",
+    "%KEY%",
+    "{{ key }}",
+    "{{ .Values.key }}",
+    "<%= key %>",
+    "os.environ/KEY",
+    "os.environ['KEY']",
+    "env:KEY",
+    "ENV:KEY",
+    "env.KEY",
+    "process.env.KEY",
+    "$env:KEY",
+    "file:/run/key",
+    "file:key",
+    "@/run/key",
+    "/run/secrets/key",
+    "~/key",
+    "./key",
+    "vault:secret/data#key",
+    "op://vault/item",
+    "secrets.KEY",
+    "arn:aws:secretsmanager:x",
+    "<your key>",
+    "<KEY>",
+    "sk-<key>",
+    "[key]",
+    "__KEY__",
+    "changeme",
+    "CHANGE_ME",
+    "change-me-please",
+    "Change Me",
+    "replace-me",
+    "REPLACE_WITH_KEY",
+    "your-key",
+    "YOUR_API_KEY",
+    "your-api-key-here",
+    "Todo",
+    "tbd",
+    "none",
+    "None",
+    "NULL",
+    "undefined",
+    "placeholder",
+    "xxx",
+    "XXXX",
+    "sk-xxxx",
+    "sk-xxxxxxxxxxxx",
+    "***",
+    "sk-********",
+    "...",
+    "sk-...",
+    "sk-...abcd",
+    "sk-…",
+    "----",
+    "(set)",
+];
+
 // Defect secret-placeholders: a text that stands in for a secret is refused, in each place that has one.
 #[test]
 fn placeholders_are_refused() {
-    for text in [
-        "",
-        " ",
-        "${A B}",
-        "${KEY:-x}",
-        "Bearer ${KEY}",
-        "${}",
-        "$KEY",
-        "$(KEY)",
-        "%KEY%",
-        "{{ key }}",
-        "{{ .Values.key }}",
-        "<%= key %>",
-        "os.environ/KEY",
-        "os.environ['KEY']",
-        "env:KEY",
-        "ENV:KEY",
-        "env.KEY",
-        "process.env.KEY",
-        "$env:KEY",
-        "file:/run/key",
-        "file:key",
-        "@/run/key",
-        "/run/secrets/key",
-        "~/key",
-        "./key",
-        "vault:secret/data#key",
-        "op://vault/item",
-        "secrets.KEY",
-        "arn:aws:secretsmanager:x",
-        "<your key>",
-        "<KEY>",
-        "sk-<key>",
-        "[key]",
-        "__KEY__",
-        "changeme",
-        "CHANGE_ME",
-        "change-me-please",
-        "Change Me",
-        "replace-me",
-        "REPLACE_WITH_KEY",
-        "your-key",
-        "YOUR_API_KEY",
-        "your-api-key-here",
-        "Todo",
-        "tbd",
-        "none",
-        "None",
-        "NULL",
-        "undefined",
-        "placeholder",
-        "xxx",
-        "XXXX",
-        "sk-xxxx",
-        "sk-xxxxxxxxxxxx",
-        "***",
-        "sk-********",
-        "...",
-        "sk-...",
-        "sk-...abcd",
-        "sk-…",
-        "----",
-        "(set)",
-    ] {
+    for text in PLACEHOLDERS {
         for (path, error) in each(&format!("'{}'", text.replace('\'', "''"))) {
             let error = error.unwrap_or_else(|| panic!("{path} accepts {text:?}"));
             // The file as a whole is a template then.
@@ -224,7 +227,11 @@ fn placeholders_are_refused() {
             assert!(remedies.iter().any(|it| error.contains(it)), "{text:?}: {error}");
         }
     }
-    // Without quotes YAML has other ideas.
+}
+
+// Without quotes, YAML makes something else of a text.
+#[test]
+fn values_without_quotes() {
     for value in ["", "~", "true", "1234567890123456", "12345678901234.5", "-7"] {
         for (path, error) in each(value) {
             // An empty entry of a list is none.

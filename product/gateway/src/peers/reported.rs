@@ -32,7 +32,7 @@ impl<'a> Reported<'a> {
         let changed = news.places.take().map(|places| self.last = places).is_some();
         let known = self.residency.known();
         let is_same = self.known.as_ref().is_some_and(|last| Arc::ptr_eq(last, &known));
-        if (is_same && !changed) || (self.last.is_empty() && !changed) {
+        if !changed && (is_same || self.last.is_empty()) {
             return;
         }
         let one = |place: &Arc<Place>| match known.believed(self.peer, place) {

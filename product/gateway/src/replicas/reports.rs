@@ -42,7 +42,9 @@ fn pause_of(text: &str) -> Option<Duration> {
         Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
         Err(_) => {
             let date = httpdate::parse_http_date(text).ok()?;
-            date.duration_since(SystemTime::now()).ok()
+            #[expect(clippy::disallowed_methods, reason = "the header has a date")]
+            let now = SystemTime::now();
+            date.duration_since(now).ok()
         }
     }
     .filter(|pause| !pause.is_zero())
@@ -76,6 +78,7 @@ mod tests {
         let seconds = |text| pause_of(text).map(|pause| pause.as_secs_f64());
         assert_eq!(seconds("7"), Some(7.0));
         assert_eq!(seconds(" 0.5 "), Some(0.5));
+        #[expect(clippy::disallowed_methods, reason = "the header has a date")]
         let soon = SystemTime::now() + Duration::from_secs(20);
         let until = seconds(&httpdate::fmt_http_date(soon)).expect("is a date");
         assert!(until > 10.0 && until <= 20.0, "{until}");

@@ -107,12 +107,9 @@ fn may_be_error(endpoint: Endpoint, head: &response::Parts) -> bool {
 async fn stream(endpoint: Endpoint, body: &mut Flow) -> Result<Beginning, NoBeginning> {
     let mut opening = Opening::new(endpoint);
     let opened = loop {
-        match piece(body).await? {
-            Some(piece) => match opening.feed(piece) {
-                Some(opened) => break opened,
-                None => {}
-            },
-            None => break opening.end(),
+        let Some(piece) = piece(body).await? else { break opening.end() };
+        if let Some(opened) = opening.feed(piece) {
+            break opened;
         }
     };
     match opened {

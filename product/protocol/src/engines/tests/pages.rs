@@ -133,7 +133,7 @@ fn llamacpp() {
             "running=2 slots=2 context=2048 kv_used=0.56103516 kv_used_tokens=2298 kv_tokens=4096"
         ],
     );
-    tells(LLAMACPP, page!("llamacpp/props.json"), expect!["slots=2 kv_tokens=4096"]);
+    tells(LLAMACPP, page!("llamacpp/props.json"), expect!["slots=2 context=2048 kv_tokens=4096"]);
     let slots = capacity(LLAMACPP, page!("llamacpp/slots-load.json")).unwrap();
     check(
         read(LLAMACPP, metrics).map(|load| load.or(&slots)),
