@@ -12,6 +12,7 @@ mod commands;
 mod counts;
 mod crates;
 mod cycles;
+mod defects;
 pub(crate) mod deny;
 mod dependencies;
 mod engines;
@@ -107,6 +108,7 @@ const RULES: &[Rule] = &[
     engines::RULE,
     keys::RULE,
     absences::RULE,
+    defects::RULE,
     counts::RULE,
     header::RULE,
 ];
@@ -170,6 +172,7 @@ pub(crate) fn write_pages(house: &House) -> anyhow::Result<bool> {
     for part in [&policies::PART, &engines::PART, &keys::PART] {
         part.write(house)?;
     }
+    defects::write(house)?;
     header::write(house)?;
     Ok(true)
 }

@@ -14,8 +14,10 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::{Error, Result};
 
 /// Waits for the end of the process that holds the other end of its input.
-const WATCH: &str =
-    "read -r line; [ -e \"$1/kept\" ] || rm -rf \"$1\" || rm -rf \"$1\"; kill -s KILL 0";
+///
+/// If a process of the group is stopped at that moment, the kernel sends SIGHUP to all of them, as to any group that
+/// has lost its parent. It must not end the shell before the folder is removed.
+const WATCH: &str = "trap '' HUP; read -r line; [ -e \"$1/kept\" ] || rm -rf \"$1\" || rm -rf \"$1\"; kill -s KILL 0";
 
 /// The owner of a fleet's process group.
 #[derive(Debug)]

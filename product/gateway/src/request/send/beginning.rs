@@ -4,8 +4,8 @@
 //! Engines send errors inside a 200: a stream's status goes out before its first token, and some
 //! frameworks answer every request with 200. Such an error is judged by what it says
 //! ([`openai::told_error`]). A stream commits to nothing before its first content
-//! ([`openai::Opening`]). An answer in one piece is forwarded with its first bytes, unless they look like
-//! an error: those are read to the end.
+//! ([`openai::Opening`]). An answer in one piece commits to nothing before its end: one that breaks, or that is an
+//! error, is of no use to the client.
 
 use std::time::Duration;
 
@@ -23,8 +23,8 @@ use crate::replicas::upstream::Flow;
 use crate::request::context::RequestContext;
 use crate::request::send::transport::broke;
 
-/// Most bytes of an error. A longer answer is none.
-const MAX_ERROR: usize = openai::MAX_OPENING;
+/// Most bytes of an answer in one piece that are kept back. A longer answer is no error.
+const MAX_GATHERED: usize = openai::MAX_OPENING;
 
 /// Words of an error: of its object, and of finish reasons that are failures.
 const WORDS: [&[u8]; 2] = [b"\"error\"", b"\"abort\""];
@@ -81,7 +81,7 @@ pub(super) async fn beginning(
     let endpoint = context.call.endpoint;
     match head.status.is_success() {
         true if is_stream(context, head) => stream(endpoint, body).await,
-        true if may_be_error(endpoint, head) => {
+        true if is_gathered(endpoint, head) => {
             whole(endpoint, context.settings.timeouts.idle.0, body).await
         }
         is_ok => {
@@ -96,11 +96,11 @@ pub(super) async fn beginning(
     }
 }
 
-/// Whether an answer in one piece may be an error.
-fn may_be_error(endpoint: Endpoint, head: &response::Parts) -> bool {
+/// Whether an answer in one piece is short enough to be kept back until it is complete.
+fn is_gathered(endpoint: Endpoint, head: &response::Parts) -> bool {
     let length = head.headers.get(header::CONTENT_LENGTH);
     let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    let short = length.is_none_or(|length| length <= MAX_ERROR);
+    let short = length.is_none_or(|length| length <= MAX_GATHERED);
     !endpoint.passes_unread() && short && headers::is_json(&head.headers)
 }
 
@@ -133,29 +133,31 @@ async fn whole(
             false => Ok(Beginning::Answer(None)),
         };
     };
-    let looks_like_one = WORDS.iter().any(|word| memchr::memmem::find(&first, word).is_some());
-    if !looks_like_one {
-        return Ok(Beginning::Answer(Some(first)));
+    let bytes = gather(first, idle, body).await?;
+    if !WORDS.iter().any(|word| memchr::memmem::find(&bytes, word).is_some()) {
+        return Ok(Beginning::Answer(Some(bytes)));
     }
     let mut answer = Answer::new(endpoint, false, false, false);
-    let mut has_ended = answer.feed(first.clone()).ended;
-    let (mut all, mut bytes) = (BytesMut::new(), first);
-    while !has_ended && !body.is_end_stream() && bytes.len().max(all.len()) < MAX_ERROR {
-        let next = timeout(idle, piece(body)).await.map_err(|_| NoBeginning::Silent)??;
-        let Some(next) = next else { break };
-        if all.is_empty() {
-            all.extend_from_slice(&bytes);
-        }
-        all.extend_from_slice(&next);
-        has_ended = answer.feed(next).ended;
-    }
-    if !all.is_empty() {
-        bytes = all.freeze();
-    }
+    answer.feed(bytes.clone());
     match answer.finish().told {
         Some(error) if !error.is_of_request() => Ok(Beginning::Error(error, bytes)),
         _ => Ok(Beginning::Answer(Some(bytes))),
     }
+}
+
+/// Reads on to the end of an answer, or to [`MAX_GATHERED`] bytes.
+async fn gather(first: Bytes, idle: Duration, body: &mut Flow) -> Result<Bytes, NoBeginning> {
+    // Most answers are complete in their first piece, which is not copied.
+    let mut all = BytesMut::new();
+    while !body.is_end_stream() && first.len().max(all.len()) < MAX_GATHERED {
+        let next = timeout(idle, piece(body)).await.map_err(|_| NoBeginning::Silent)??;
+        let Some(next) = next else { break };
+        if all.is_empty() {
+            all.extend_from_slice(&first);
+        }
+        all.extend_from_slice(&next);
+    }
+    Ok(if all.is_empty() { first } else { all.freeze() })
 }
 
 /// The next piece that is not empty; none at the end.
