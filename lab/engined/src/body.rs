@@ -37,6 +37,8 @@ pub struct Events {
     /// Tokens written.
     pub(crate) written: u32,
     pub(crate) over: bool,
+    /// Tokens after which it ends with an error.
+    pub(crate) fails_after: Option<u32>,
 }
 
 impl Events {
@@ -47,14 +49,12 @@ impl Events {
         }
         let written = self.written;
         let progress = ready!(self.ticket.poll_until(cx, |p| p.generated > written));
-        let mut out = String::with_capacity(512);
-        if let Some((StopReason::Error, _)) = progress.finished {
+        let fails = self.fails_after.is_some_and(|tokens| written >= tokens);
+        if fails || matches!(progress.finished, Some((StopReason::Error, _))) {
             self.over = true;
-            let error = render::internal_error();
-            let error = String::from_utf8_lossy(&error);
-            out.extend(["data: ", &*error, "\n\n", DONE]);
-            return Poll::Ready(Some(Bytes::from(out)));
+            return Poll::Ready(Some(Bytes::from(render::internal_error_event())));
         }
+        let mut out = String::with_capacity(512);
         if written == 0 {
             self.shape.opening(self.counts, &mut out);
         }

@@ -79,6 +79,8 @@ pub(crate) struct Completion {
     part: Option<Box<Part>>,
     transfer: Answered,
     adapter: Option<Arc<str>>,
+    /// Tokens after which a stream ends with an error.
+    pub(crate) fails_after: Option<u32>,
 }
 
 /// The `kv_transfer_params` of a complete answer.
@@ -171,6 +173,7 @@ impl Completion {
             part,
             transfer,
             adapter: None,
+            fails_after: None,
         })
     }
 
@@ -196,8 +199,16 @@ impl Completion {
             return Err(Failure::Refused(why));
         }
         if self.stream {
-            let (shape, reply, usage) = (self.shape, self.reply, self.usage);
-            let events = Events { ticket, shape, reply, usage, counts, written: 0, over: false };
+            let events = Events {
+                ticket,
+                shape: self.shape,
+                reply: self.reply,
+                usage: self.usage,
+                counts,
+                written: 0,
+                over: false,
+                fails_after: self.fails_after,
+            };
             return Ok(ReplyBody::Stream(Box::new(events)));
         }
         let (why, usage): (StopReason, Usage) =

@@ -22,6 +22,7 @@ mod body;
 mod chat;
 mod clock;
 mod error;
+mod faults;
 mod histogram;
 mod kv;
 mod lora_info;

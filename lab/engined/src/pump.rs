@@ -30,6 +30,8 @@ pub(crate) enum Command {
         /// Gets the blocks that were asked for.
         reply: oneshot::Sender<Result<Read, Denial>>,
     },
+    /// No request makes progress until the next of these; and then they do again.
+    Stall(bool),
     /// Render the metrics page.
     Metrics(oneshot::Sender<String>),
     /// Report the load.
@@ -59,6 +61,8 @@ pub(crate) struct Pump {
     legs: Option<Legs>,
     /// For the tasks of decode legs.
     commands: mpsc::WeakUnboundedSender<Command>,
+    /// What has come since the engine stalled; none if it makes progress.
+    stalled: Option<Vec<Command>>,
 }
 
 /// Commands received at a time. A client's connection has at most one request and its abort in
@@ -75,14 +79,16 @@ impl Pump {
         legs: Option<Legs>,
         commands: mpsc::WeakUnboundedSender<Command>,
     ) -> Pump {
-        Pump { engine, clock, entries: HashMap::new(), metrics, legs, commands }
+        let entries = HashMap::new();
+        Pump { engine, clock, entries, metrics, legs, commands, stalled: None }
     }
 
     /// Runs until every sender of commands is gone.
     pub(crate) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
         let mut batch = Vec::with_capacity(BATCH);
         loop {
-            let due = self.engine.poll_timeout().map(|at| self.clock.instant(at));
+            let due = self.engine.poll_timeout().filter(|_| self.stalled.is_none());
+            let due = due.map(|at| self.clock.instant(at));
             let sleep = async {
                 match due {
                     Some(due) => tokio::time::sleep_until(due).await,
@@ -106,12 +112,26 @@ impl Pump {
 
     /// Performs everything that is due and delivers the results.
     fn turn(&mut self, now: Time) {
+        if self.stalled.is_some() {
+            return;
+        }
         self.engine.handle_timeout(now);
         self.drain();
     }
 
     fn command(&mut self, now: Time, command: Command) {
+        if let Some(kept) = &mut self.stalled
+            && !matches!(command, Command::Stall(_) | Command::Metrics(_) | Command::Load(_))
+        {
+            kept.push(command);
+            return;
+        }
         match command {
+            Command::Stall(true) => _ = self.stalled.get_or_insert_default(),
+            Command::Stall(false) => {
+                let kept = self.stalled.take().unwrap_or_default();
+                kept.into_iter().for_each(|command| self.command(now, command));
+            }
             Command::Submit(submission, mailbox, part, adapter) => {
                 self.submit(now, submission, &mailbox, part, adapter);
                 mailbox.update(|progress| progress.accepted = true);

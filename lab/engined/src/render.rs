@@ -169,6 +169,12 @@ pub(crate) fn internal_error() -> Bytes {
     error(500, "InternalServerError", "Internal server error")
 }
 
+/// The end of a stream that fails.
+pub(crate) fn internal_error_event() -> String {
+    let error = internal_error();
+    ["data: ", &String::from_utf8_lossy(&error), "\n\n", DONE].concat()
+}
+
 /// An error in OpenAI's form.
 pub(crate) fn error(code: u16, kind: &str, message: &str) -> Bytes {
     error_at(code, kind, message, None)

@@ -5,13 +5,18 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+
+/// A connection ends without an answer, as its engine was told to.
+#[derive(Debug, thiserror::Error)]
+#[error("closed without an answer")]
+struct Closed;
 
 /// Serves an engine until `shutdown` is ready and the running requests are done (or
 /// [`Options::drain`] is over). Calls `on_ready` with the address once connections are accepted.
@@ -83,9 +88,11 @@ fn serve_connection(
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
+    let requests = AtomicU32::new(0);
     let handler = service_fn(move |request| {
         let service = service.clone();
-        async move { Ok::<_, Infallible>(service.handle(request).await) }
+        let closes = service.closes(requests.fetch_add(1, Ordering::Relaxed));
+        async move { if closes { Err(Closed) } else { Ok(service.handle(request).await) } }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -6,6 +6,7 @@ use crate::api::{self, BadRequest, Common};
 use crate::body::ReplyBody;
 use crate::chat::{Completion, Failure, Server};
 use crate::clock::{Clock, unix_time};
+use crate::faults::{self, Fate, Fault, Faults};
 use crate::kv::{self, Legs, Params};
 use crate::metrics::Metrics;
 use crate::options::Options;
@@ -39,6 +40,7 @@ struct Shared {
     created: u64,
     numbers: AtomicU64,
     commands: mpsc::UnboundedSender<Command>,
+    faults: Faults,
     kv: Option<SideChannel>,
     /// Present with [`Options::max_loras`].
     adapters: Option<Adapters>,
@@ -58,10 +60,10 @@ struct UnknownModel;
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
-/// The paths of vLLM's requests about adapters, and the largest body of one.
+/// The paths of vLLM's requests about adapters, and the largest body of one and of one that sets a fault.
 const LOAD_ADAPTER: &str = "/v1/load_lora_adapter";
 const UNLOAD_ADAPTER: &str = "/v1/unload_lora_adapter";
-const MOST_ADAPTER_BODY: usize = 64 << 10;
+const MOST_SMALL_BODY: usize = 64 << 10;
 /// The most adapters that an error names.
 const MOST_NAMED: usize = 8;
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream; charset=utf-8");
@@ -90,7 +92,8 @@ impl Service {
         let created = unix_time().as_secs();
         let numbers = AtomicU64::new(1);
         let adapters = options.max_loras.map(|_| Adapters::default());
-        let shared = Shared { options, server, created, numbers, commands, kv, adapters };
+        let faults = Faults::default();
+        let shared = Shared { options, server, created, numbers, commands, faults, kv, adapters };
         Ok(Service { shared: Arc::new(shared) })
     }
 
@@ -102,6 +105,11 @@ impl Service {
 
     pub(crate) fn options(&self) -> &Options {
         &self.shared.options
+    }
+
+    /// Whether a connection ends without an answer to this request, the first of which is 0.
+    pub(crate) fn closes(&self, nth: u32) -> bool {
+        self.shared.faults.closes(nth)
     }
 
     /// Answers one request.
@@ -154,8 +162,14 @@ impl Service {
             (&Method::POST, path @ (LOAD_ADAPTER | UNLOAD_ADAPTER))
                 if self.shared.adapters.is_some() =>
             {
-                match Limited::new(body, MOST_ADAPTER_BODY).collect().await {
+                match Limited::new(body, MOST_SMALL_BODY).collect().await {
                     Ok(body) => self.adapter(path == LOAD_ADAPTER, &body.to_bytes()),
+                    Err(_) => failure(StatusCode::PAYLOAD_TOO_LARGE, "the body is unreadable"),
+                }
+            }
+            (&Method::POST, faults::PATH) => {
+                match Limited::new(body, MOST_SMALL_BODY).collect().await {
+                    Ok(body) => self.fault(&body.to_bytes()),
                     Err(_) => failure(StatusCode::PAYLOAD_TOO_LARGE, "the body is unreadable"),
                 }
             }
@@ -174,10 +188,28 @@ impl Service {
         }
     }
 
+    /// Sets a fault, or ends it.
+    fn fault(&self, body: &[u8]) -> Response<ReplyBody> {
+        let fault = match serde_json::from_slice::<faults::Set>(body) {
+            Ok(set) => set.fault,
+            Err(error) => return failure(StatusCode::BAD_REQUEST, &error.to_string()),
+        };
+        self.shared.faults.set(fault);
+        // Without a pump nothing makes progress anyway.
+        let _ = self.shared.commands.send(Command::Stall(fault == Some(Fault::Stall)));
+        answer(JSON, Bytes::from_static(b"{}"))
+    }
+
     async fn post(&self, path: &str, headers: &HeaderMap, body: &[u8]) -> Response<ReplyBody> {
         let request = match api::parse(body) {
             Ok(request) => request,
             Err(message) => return failure(StatusCode::BAD_REQUEST, &message),
+        };
+        let fails_after = match self.shared.faults.next() {
+            Fate::Well => None,
+            Fate::Failed => return internal(StatusCode::INTERNAL_SERVER_ERROR),
+            Fate::ToldAfter(tokens) if request.stream == Some(true) => Some(tokens),
+            Fate::Told | Fate::ToldAfter(_) => return told(request.stream == Some(true)),
         };
         let params = match &self.shared.kv {
             Some(_) => Params::read(request.kv_transfer_params.as_ref()),
@@ -210,7 +242,7 @@ impl Service {
                 return failure(StatusCode::BAD_REQUEST, &message);
             }
         };
-        self.run(completion).await
+        self.run(Completion { fails_after, ..completion }).await
     }
 
     /// A decode leg is refused before the engine has seen it: the engine that holds its blocks gets
@@ -237,11 +269,7 @@ impl Service {
             Err(Failure::Closed) => {
                 failure(StatusCode::SERVICE_UNAVAILABLE, "the engine is shutting down")
             }
-            Err(Failure::Kv) => {
-                let mut response = answer(JSON, render::internal_error());
-                *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-                response
-            }
+            Err(Failure::Kv) => internal(StatusCode::INTERNAL_SERVER_ERROR),
             Err(Failure::Refused(why @ Refusal::Full { .. })) => {
                 failure(StatusCode::SERVICE_UNAVAILABLE, &why.to_string())
             }
@@ -403,6 +431,18 @@ fn answer(kind: HeaderValue, body: impl Into<Bytes>) -> Response<ReplyBody> {
     let mut response = Response::new(ReplyBody::whole(body));
     response.headers_mut().insert(CONTENT_TYPE, kind);
     response
+}
+
+/// An internal error under this status.
+fn internal(status: StatusCode) -> Response<ReplyBody> {
+    let mut response = answer(JSON, render::internal_error());
+    *response.status_mut() = status;
+    response
+}
+
+/// An internal error inside a 200.
+fn told(stream: bool) -> Response<ReplyBody> {
+    if stream { answer(EVENTS, render::internal_error_event()) } else { internal(StatusCode::OK) }
 }
 
 /// An error answer; vLLM's error type for the status.

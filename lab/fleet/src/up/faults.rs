@@ -27,7 +27,8 @@ impl World {
                 value: format!("{:?}", order.act).to_lowercase(),
                 remedy:
                     "use kill, revive, cut or slow for a link or a path; kill, revive, restart, stop, end \
-                     or reload for a program; edit for a gateway only; slow for a member of etcd"
+                     or reload for a program; edit for a gateway only; slow for a member of etcd; fail, \
+                     tell, stall or close for a replica"
                         .into(),
             });
         }
@@ -95,6 +96,13 @@ impl World {
     ) -> Result<()> {
         let (fleet, maker, paths) = (&self.fleet, &self.maker, self.paths.as_ref());
         let replica = &mut self.regions[region].replicas[nth];
+        if act.is_asked_for() {
+            replica.misbehaves = true;
+            return replica.ask_for(Some(act)).await;
+        }
+        if std::mem::take(&mut replica.misbehaves) && act == Act::Revive {
+            return replica.ask_for(None).await;
+        }
         if signalled(replica.process.as_mut(), act) {
             return Ok(());
         }

@@ -42,6 +42,14 @@ pub(super) enum Act {
     Cut,
     /// For a link: much longer delay and low rate; for a member of etcd: suspend it most of the time.
     Slow,
+    /// For a replica: answer every second request with a 500.
+    Fail,
+    /// For a replica: tell an error inside every second answer.
+    Tell,
+    /// For a replica: make no progress, and answer probes.
+    Stall,
+    /// For a replica: close a connection when its second request arrives.
+    Close,
 }
 
 /// The kinds of parts.
@@ -77,7 +85,15 @@ impl Order {
             Act::Slow => self.is_way() || self.what == What::Etcd,
             Act::Restart | Act::Stop | Act::End | Act::Reload => !self.is_way(),
             Act::Edit => self.what == What::Gateway,
+            Act::Fail | Act::Tell | Act::Stall | Act::Close => self.what == What::Replica,
         }
+    }
+}
+
+impl Act {
+    /// Whether the part keeps running, and has to be asked to misbehave.
+    pub(super) fn is_asked_for(self) -> bool {
+        matches!(self, Act::Fail | Act::Tell | Act::Stall | Act::Close)
     }
 }
 
@@ -93,6 +109,10 @@ impl fmt::Display for Order {
             Act::Edit => "edited the configuration of",
             Act::Cut => "cut",
             Act::Slow => "slowed down",
+            Act::Fail => "every second request fails at",
+            Act::Tell => "errors inside answers of",
+            Act::Stall => "no progress at",
+            Act::Close => "connections are closed by",
         };
         let what = match self.what {
             What::Replica => "replica",

@@ -1,7 +1,9 @@
 //! One region of a run: its replicas, its gateway, its clients.
 
 use meridian_protocol::admin::{self, Role, Status};
+use serde_json::json;
 
+use super::order::Act;
 use super::paths::Paths;
 use super::start::{Maker, load_args};
 use super::{Options, tenants};
@@ -39,9 +41,23 @@ pub(super) struct Replica {
     pub(super) process: Option<Process>,
     /// Times it was killed or asked to end.
     pub(super) restarts: u32,
+    /// It was asked to, until it is revived or another process.
+    pub(super) misbehaves: bool,
 }
 
 impl Replica {
+    /// Asks a model engine to misbehave, or to stop that.
+    pub(super) async fn ask_for(&self, act: Option<Act>) -> Result<()> {
+        let url = format!("{}/faults", self.url);
+        let answer = Client::new().post(&url, json!({ "fault": act }).to_string()).await?;
+        if answer.status == 200 {
+            return Ok(());
+        }
+        let what =
+            format!("status {}: only model engines can be asked to misbehave", answer.status);
+        Err(Error::Answer { url, what })
+    }
+
     /// Whether it runs and is not suspended.
     pub(super) fn answers(&self) -> bool {
         self.process.as_ref().is_some_and(|process| !process.is_stopped())
@@ -62,7 +78,8 @@ impl Region {
             let name = options.replica_name(region, n);
             let process = maker.replica(fleet, options, paths, (&name, role), 0).await?;
             let url = process.said(0).to_owned();
-            replicas.push(Replica { name, role, url, process: Some(process), restarts: 0 });
+            let process = Some(process);
+            replicas.push(Replica { name, role, url, process, restarts: 0, misbehaves: false });
         }
         let name = options.regions[region].clone();
         Ok(Region { load: None, gateway: None, replicas, name, spec: None, restarts: 0, edits: 0 })

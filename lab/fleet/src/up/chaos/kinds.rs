@@ -30,6 +30,16 @@ static RANDOM_KINDS: &[DeckKind] = &[
         more: |d| vec![d.line(d.lasts / 2.0, Act::End)],
         ..REPLICA
     },
+    DeckKind { name: "replica fails every second request", times: 2, act: Act::Fail, ..ASKED },
+    DeckKind { name: "replica tells errors inside answers", times: 2, act: Act::Tell, ..ASKED },
+    DeckKind { name: "replica closes used connections", times: 2, act: Act::Close, ..ASKED },
+    DeckKind {
+        name: "replica makes no progress",
+        times: 2,
+        act: Act::Stall,
+        lasts: stop,
+        ..REPLICA
+    },
     DeckKind { name: "gateway killed", ..GATEWAY },
     DeckKind { name: "gateway suspended", times: 2, ..SUSPENDED },
     DeckKind { name: "gateway restarted", act: Act::Restart, ..GATEWAY },
@@ -89,6 +99,9 @@ const REPLICA: DeckKind = DeckKind {
     spares: None,
     moment: None,
 };
+
+/// A replica that answers its probes, for long enough to be judged by the share of its failures.
+const ASKED: DeckKind = DeckKind { dead: Some([4.0, 12.0]), ..REPLICA };
 
 const GATEWAY: DeckKind = DeckKind {
     what: What::Gateway,
