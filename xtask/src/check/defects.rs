@@ -1,4 +1,4 @@
-//! `notes/defects/README.md` lists the test of every defect that somebody outside the project found.
+//! `notes/defects/README.md` lists the test of every defect that people outside the project found.
 //!
 //! Such a test has a comment that begins with `// Defect NAME:` and says what holds now. `./x docs` makes the table
 //! from these comments.
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use anyhow::Context as _;
 
-use super::{Broken, Rule, of};
+use super::{Rule, of};
 use crate::house::{File, House};
 
 pub(crate) const RULE: Rule = Rule {

@@ -4,8 +4,8 @@
 //! Engines send errors inside a 200: a stream's status goes out before its first token, and some
 //! frameworks answer every request with 200. Such an error is judged by what it says
 //! ([`openai::told_error`]). A stream commits to nothing before its first content
-//! ([`openai::Opening`]). An answer in one piece commits to nothing before its end: one that breaks, or that is an
-//! error, is of no use to the client.
+//! ([`openai::Opening`]). An answer in one piece commits to nothing before its end: no client can use part
+//! of it.
 
 use std::time::Duration;
 
