@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::lock::Mutex;
 use crate::replicas::health::Health;
+use crate::replicas::progress::Progress;
 
 /// Whether one replica is alive.
 #[derive(Debug, Default)]
@@ -23,6 +24,8 @@ pub(crate) struct Life {
     pieces: AtomicU64,
     /// What its engine says about itself.
     pub(super) health: Health,
+    /// Whether it makes progress.
+    pub(super) progress: Progress,
 }
 
 #[derive(Debug, Default)]

@@ -21,6 +21,7 @@ pub(crate) mod model_list;
 mod noted_up;
 mod pools;
 pub(crate) mod probes;
+mod progress;
 pub(crate) mod questions;
 pub(crate) mod region;
 pub(crate) mod reports;

@@ -22,6 +22,7 @@ use crate::replicas::fleet::Fleet;
 use crate::replicas::health_check;
 use crate::replicas::member::{Found, Member};
 use crate::replicas::noted_up::note_up;
+use crate::replicas::progress;
 use crate::replicas::questions::Questions;
 use crate::replicas::region::Region;
 use crate::replicas::reports::load_of;
@@ -37,10 +38,20 @@ pub(crate) struct Prober {
 
 /// The result of a probe.
 enum Probed {
-    /// Its load, and its adapters if it lists any and reports them.
-    Load(Load, Option<AdapterReport>),
+    /// Its load.
+    Load(Page),
     /// It is alive, but its load is unknown for this reason.
     Alive(AttemptError),
+}
+
+/// What the engine's own page says.
+#[derive(Default)]
+struct Page {
+    load: Load,
+    /// Its adapters, if it lists any and reports them.
+    adapters: Option<AdapterReport>,
+    /// The numbers that tell whether it makes progress.
+    numbers: Option<u64>,
 }
 
 /// Runs probes until the gateway ends.
@@ -73,12 +84,13 @@ impl Prober {
             // does a replica that refuses connections.
             (Err(error), _) if error.fault == Fault::Unreached => self.failed(member, error),
             (_, Some(ill)) => self.failed(member, ill),
-            (Ok(Probed::Load(load, report)), None) => {
-                adapters = report;
+            (Ok(Probed::Load(page)), None) => {
+                adapters = page.adapters;
+                let load = page.load;
                 if member.round_trip.probed(took) {
                     announce(&self.region.driver, &self.region.fleet, member, &member.found());
                 }
-                member.probed(None);
+                member.probed(self.hangs(member, page.numbers, load));
                 Input::Reported { id, asked, load }
             }
             (Ok(Probed::Alive(error)), None) => {
@@ -104,6 +116,17 @@ impl Prober {
         }
     }
 
+    /// Keeps new requests from an engine that makes no progress, and says so.
+    fn hangs(&self, member: &Member, numbers: Option<u64>, load: Load) -> Option<AttemptError> {
+        let (now, works) = (self.region.driver.clock.now(), load.running > Some(0));
+        let still = member.life.progress.seen(now, numbers, member.life.pieces(), works)?;
+        // Until after the next probe.
+        let pause = 2 * self.questions.pace();
+        let is_there = || !member.gone.is_cancelled();
+        self.region.driver.tell_if(is_there, Input::Paused { id: member.id, pause });
+        Some(progress::none_for(still))
+    }
+
     /// Notes why a probe failed.
     fn failed(&self, member: &Member, error: AttemptError) -> Input {
         self.metrics.probe_failed();
@@ -124,13 +147,13 @@ async fn ask(prober: &Prober, member: &Member) -> Result<Probed, AttemptError> {
     let Some(page) = found.engine.and_then(|engine| engine.load) else {
         return health_check::check(questions, member, limit)
             .await
-            .map(|()| Probed::Load(Load::default(), None));
+            .map(|()| Probed::Load(Page::default()));
     };
     let path = page.path;
     let load = load(prober, member, page, &found);
     let mut load = std::pin::pin!(tokio::time::timeout(limit, load));
     let failed = match tokio::time::timeout(limit / 2, &mut load).await {
-        Ok(Ok(Ok((load, adapters)))) => return Ok(Probed::Load(load, adapters)),
+        Ok(Ok(Ok(page))) => return Ok(Probed::Load(page)),
         Ok(Ok(Err(error))) if error.fault == Fault::Unreached => return Err(error),
         Ok(Ok(Err(error))) => Some(error),
         Ok(Err(_)) | Err(_) => None,
@@ -148,7 +171,7 @@ async fn ask(prober: &Prober, member: &Member) -> Result<Probed, AttemptError> {
         AttemptError::replica(message).because(cause::TIMEOUT)
     };
     match load.unwrap_or_else(|_| Err(late())) {
-        Ok((load, adapters)) => Ok(Probed::Load(load, adapters)),
+        Ok(page) => Ok(Probed::Load(page)),
         Err(error) if alive.is_ok() => Ok(Probed::Alive(error)),
         Err(error) => Err(error),
     }
@@ -165,17 +188,22 @@ pub(crate) async fn read_load(
     read_page(page, &body).map(drop)
 }
 
-/// The load reported on the engine's own page, and the adapters in use.
+/// Reads the engine's own page.
 async fn load(
     prober: &Prober,
     member: &Member,
     page: LoadPage,
     found: &Found,
-) -> Result<(Load, Option<AdapterReport>), AttemptError> {
+) -> Result<Page, AttemptError> {
     let body = load_page(&prober.questions, member, page).await?;
     let load = read_page(page, &body)?;
     transfers::noted(&prober.metrics, member, load.transfers);
-    Ok((load_of(&load, found.kv_tokens), adapters(&prober.region.fleet, found, &body)))
+    let own = found.engine.map_or(&[][..], |engine| engine.detect.metrics);
+    Ok(Page {
+        load: load_of(&load, found.kv_tokens),
+        adapters: adapters(&prober.region.fleet, found, &body),
+        numbers: progress::numbers(&body, own),
+    })
 }
 
 /// The adapters in use at a replica that lists some.

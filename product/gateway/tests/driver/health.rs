@@ -91,3 +91,36 @@ async fn loads_first() {
         .await;
     assert_eq!(loads.count(), 0);
 }
+
+/// A page of vLLM on which one request runs.
+fn runs(tokens: u32) -> Script {
+    let page = format!(
+        "vllm:num_requests_waiting 0\nvllm:num_requests_running 1\nvllm:generation_tokens_total {tokens}\n"
+    );
+    Script::answer(200, "content-type: text/plain\r\n", &page)
+}
+
+// Defect no-progress: an engine whose requests run and whose metrics and answers stand still gets no new requests until
+// something changes, and the status says so. A request that it has may still end well.
+#[tokio::test(start_paused = true)]
+async fn nothing_moves() {
+    let (hung, good) = (Replica::start().await, Replica::start().await);
+    let region = Region::of(&[&hung, &good]).await;
+    hung.page("/metrics", runs(1));
+    tokio::time::sleep(3000 * MS).await;
+    hung.page("/metrics", runs(2));
+    hung.then(Script::default().wait(60_000 * MS).answers(r#"{"id":"late","choices":[]}"#));
+    let listen = region.listen;
+    let waits = tokio::spawn(async move { call(listen, chat("hi")).await });
+    tokio::time::sleep(35_000 * MS).await;
+    let row = region.status().await.replicas[0].clone();
+    let trouble = row.trouble.unwrap_or_default();
+    assert!(row.state == "up" && trouble.starts_with("no progress for 3"), "{trouble}");
+    for _ in 0..8 {
+        let answer = call(region.listen, chat("hi")).await;
+        assert_eq!((answer.status, answer.header("x-meridian-replica")), (200, "r1"));
+    }
+    let answer = waits.await.expect("it ends");
+    assert_eq!((answer.status, answer.text()), (200, r#"{"id":"late","choices":[]}"#));
+    region.until("its answer is progress", |s| s.replicas[0].trouble.is_none()).await;
+}
