@@ -136,7 +136,7 @@ async fn a_cut_answer_resets() {
     let replica = Replica::start().await;
     let region = Region::of(&[&replica]).await;
     let mut client = connect(&region).await;
-    replica.then(Script::head(100).send("{").wait(MS).close());
+    replica.then(Script::unfinished().wait(MS).close());
     let response = client.send_request(chat(&region, false)).await.unwrap();
     assert!(response.into_body().collect().await.is_err());
     let response = client.send_request(chat(&region, false)).await.unwrap();

@@ -436,7 +436,7 @@ async fn the_token_is_not_shown() {
 
 /// A request that runs at the replica until the test drops it.
 async fn hang(region: &Region, replica: &Replica) -> Open {
-    replica.then(Script::head(2).send("{").hang());
+    replica.then(Script::unfinished().hang());
     let mut running = open(region.listen, chat("long")).await;
     running.read_to("{").await;
     running

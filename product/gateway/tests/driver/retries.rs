@@ -242,36 +242,48 @@ async fn a_half_event_is_closed() {
     }
 }
 
-// A non-streamed answer broken off in the middle ends with a broken connection, with a length or
-// without.
+// A non-streamed answer that breaks off is tried elsewhere, with a length or without: its client has no byte of it.
 #[tokio::test(start_paused = true)]
 async fn broken_json() {
-    let replica = Replica::start().await;
-    let region = region(&[&replica]).await;
-    let chunked = Script::default().send("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n");
-    for script in [Script::head(100).send("{\"a\":"), chunked.event("{\"a\":")] {
-        replica.then(script.wait(MS).close());
+    let (bad, good) = (Replica::start().await, Replica::start().await);
+    let region = region(&[&bad, &good]).await;
+    let chunked = Script::default().send(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n",
+    );
+    let until_close = Script::default()
+        .send("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n");
+    for script in [
+        Script::head(100).send("{\"a\":"),
+        chunked.event("{\"a\":"),
+        until_close.clone().send("{\"a\":"),
+    ] {
+        bad.then(script.wait(MS).close());
         let answer = call(region.listen, chat("hi")).await;
-        assert_eq!((answer.text(), answer.cut), ("{\"a\":", true));
+        assert_eq!((answer.header("x-meridian-replica"), answer.cut), ("r1", false));
+        // The other replica's turn.
+        call(region.listen, chat("hi")).await;
     }
-    let status = region.settled().await;
-    assert_eq!((status.requests.failed, replica.count()), (2, 2));
-}
-
-// A non-streamed answer without a length that just stops is not taken for a complete one.
-#[tokio::test(start_paused = true)]
-async fn broken_json_until_close() {
-    let replica = Replica::start().await;
-    let region = region(&[&replica]).await;
-    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n";
-    replica.then(Script::default().send(head).send("{\"a\":").wait(MS).close());
-    let answer = call(region.listen, chat("hi")).await;
-    assert_eq!((answer.text(), answer.cut), ("{\"a\":", true));
-    replica.then(Script::default().send(head).send("{\"a\":1}\n").wait(MS).close());
+    bad.always(until_close.send("{\"a\":1}\n").wait(MS).close());
     let answer = call(region.listen, chat("hi")).await;
     assert_eq!((answer.text(), answer.cut), ("{\"a\":1}\n", false));
     let status = region.settled().await;
-    assert_eq!((status.requests.failed, status.requests.done), (1, 1));
+    assert_eq!((status.requests.failed, status.requests.done), (0, 7));
+    assert_eq!((status.replicas[0].failed, status.replicas[1].failed), (3, 0));
+}
+
+// A long one ends with a broken connection.
+#[tokio::test(start_paused = true)]
+async fn broken_long_json() {
+    let replica = Replica::start().await;
+    let region = region(&[&replica]).await;
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n";
+    let until_close = Script::default().send(head).send(&format!("{{{}", " ".repeat(1 << 17)));
+    for script in [Script::unfinished(), until_close] {
+        replica.then(script.wait(MS).close());
+        assert!(call(region.listen, chat("hi")).await.cut);
+    }
+    let status = region.settled().await;
+    assert_eq!((status.requests.failed, replica.count()), (2, 2));
 }
 
 // A replica that closes an idle connection costs no attempt: the dead connection is not used.

@@ -74,7 +74,7 @@ async fn admission_follows_kv() {
     })
     .await;
     // An empty replica always has capacity, so each has one running request.
-    let long = Script::head(2).send("{").wait(20_000 * MS).send("}");
+    let long = Script::unfinished().wait(20_000 * MS).send("}");
     a.then(long.clone());
     b.then(long);
     let mut running = [open(region.listen, chat("a")).await, open(region.listen, chat("b")).await];
@@ -158,8 +158,8 @@ async fn pace() {
     let idle = probes() - before;
     // Its load page and its health check.
     assert!((18..=22).contains(&idle), "{idle} requests in 10 idle seconds");
-    a.then(Script::head(2).send("{").wait(10_000 * MS).send("}"));
-    b.then(Script::head(2).send("{").wait(10_000 * MS).send("}"));
+    a.then(Script::unfinished().wait(10_000 * MS).send("}"));
+    b.then(Script::unfinished().wait(10_000 * MS).send("}"));
     a.load(0, 1, 0.0);
     b.load(0, 1, 0.0);
     let before = probes();

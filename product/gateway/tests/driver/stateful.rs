@@ -140,7 +140,7 @@ async fn draining() {
     respond(&region, None).await;
     respond(&region, None).await;
     // A running request keeps it from leaving at once.
-    a.then(Script::head(2).send("{").hang());
+    a.then(Script::unfinished().hang());
     let mut running = open(region.listen, chat("hi")).await;
     running.read_to("{").await;
     assert_eq!(region.admin("DELETE", "/admin/replicas/0?drain=true", "").await.status, 202);

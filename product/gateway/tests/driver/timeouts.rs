@@ -54,7 +54,7 @@ async fn idle() {
     let last: serde_json::Value = serde_json::from_str(&last).unwrap();
     assert!(last["error"]["message"].as_str().unwrap().contains("timeouts.idle"), "{last}");
     assert!(!answer.cut);
-    replica.then(Script::head(9).send("{").hang());
+    replica.then(Script::unfinished().hang());
     assert!(call(region.listen, chat("hi")).await.cut);
     let status = region.settled().await;
     assert_eq!((status.requests.failed, replica.hangups()), (2, 2));

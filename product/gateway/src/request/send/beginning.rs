@@ -82,7 +82,7 @@ pub(super) async fn beginning(
     match head.status.is_success() {
         true if is_stream(context, head) => stream(endpoint, body).await,
         true if is_gathered(endpoint, head) => {
-            whole(endpoint, context.settings.timeouts.idle.0, body).await
+            whole(endpoint, head, context.settings.timeouts.idle.0, body).await
         }
         is_ok => {
             // Every generating endpoint sends something.
@@ -124,6 +124,7 @@ async fn stream(endpoint: Endpoint, body: &mut Flow) -> Result<Beginning, NoBegi
 
 async fn whole(
     endpoint: Endpoint,
+    head: &response::Parts,
     idle: Duration,
     body: &mut Flow,
 ) -> Result<Beginning, NoBeginning> {
@@ -134,11 +135,16 @@ async fn whole(
         };
     };
     let bytes = gather(first, idle, body).await?;
-    if !WORDS.iter().any(|word| memchr::memmem::find(&bytes, word).is_some()) {
+    // Only its last brace shows whether it is complete.
+    let may_be_cut = headers::is_until_close(&head.headers) && bytes.len() < MAX_GATHERED;
+    if !may_be_cut && !WORDS.iter().any(|word| memchr::memmem::find(&bytes, word).is_some()) {
         return Ok(Beginning::Answer(Some(bytes)));
     }
     let mut answer = Answer::new(endpoint, false, false, false);
     answer.feed(bytes.clone());
+    if may_be_cut && !answer.is_complete() {
+        return Err(Broken::Closed.into());
+    }
     match answer.finish().told {
         Some(error) if !error.is_of_request() => Ok(Beginning::Error(error, bytes)),
         _ => Ok(Beginning::Answer(Some(bytes))),
