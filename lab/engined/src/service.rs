@@ -235,14 +235,15 @@ impl Service {
         };
         let left = kv::left(headers, request.kv_transfer_params.as_ref());
         let due = left.and_then(|left| Instant::now().checked_add(left));
-        let completion = match self.completion(kind, &request, adapter, params.clone(), due) {
+        let mut completion = match self.completion(kind, &request, adapter, params.clone(), due) {
             Ok(completion) => completion,
             Err(message) => {
                 self.reject(params);
                 return failure(StatusCode::BAD_REQUEST, &message);
             }
         };
-        self.run(Completion { fails_after, ..completion }).await
+        completion.fails_after = fails_after;
+        self.run(completion).await
     }
 
     /// A decode leg is refused before the engine has seen it: the engine that holds its blocks gets

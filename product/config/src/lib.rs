@@ -297,7 +297,7 @@ pub enum EngineFields {
 pub struct Timeouts {
     /// To connect to a replica.
     pub connect: Span,
-    /// From sending a request to the first byte of its answer.
+    /// From sending a request to the first content of its answer; without `stream`, to its end.
     pub first_byte: Span,
     /// Between two bytes of an answer.
     pub idle: Span,

@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn nothing_changes_for_long() {
         let progress = Progress::default();
-        let mut seen = |second, page, pieces, works| {
+        let seen = |second, page, pieces, works| {
             progress.seen(at(second), Some(page), pieces, works).map(|still| still.as_secs())
         };
         assert_eq!(seen(0, 1, 0, true), None);

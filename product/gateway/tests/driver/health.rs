@@ -101,7 +101,7 @@ fn runs(tokens: u32) -> Script {
 }
 
 // Defect no-progress: an engine whose requests run and whose metrics and answers stand still gets no new requests until
-// something changes, and the status says so. A request that it has may still end well.
+// something changes, and the status says so. A request that it has may still succeed.
 #[tokio::test(start_paused = true)]
 async fn nothing_moves() {
     let (hung, good) = (Replica::start().await, Replica::start().await);

@@ -101,7 +101,7 @@ fn json_text(headers: &str) -> String {
 fn bodies() -> Vec<Way> {
     let chunked = || json("transfer-encoding: chunked\r\n", "");
     let dripping =
-        ODD.chars().fold(Script::head(ODD.len()), |s, c| s.wait(500 * MS).send(&c.to_string()));
+        ODD.chars().fold(Script::head(ODD.len()), |s, c| s.wait(100 * MS).send(&c.to_string()));
     let trailers = format!("{}0\r\nx-usage: 1\r\n\r\n", chunk(ODD));
     let long = Script::unfinished().wait(MS).reset();
     vec![

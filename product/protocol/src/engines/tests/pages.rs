@@ -138,7 +138,7 @@ fn llamacpp() {
     check(
         read(LLAMACPP, metrics).map(|load| load.or(&slots)),
         expect![
-            "pending=2 running=2 slots=2 kv_used=0.56103516 kv_used_tokens=2298 kv_tokens=4096 prompt_tokens_total=1520 cached_tokens_total=773"
+            "pending=2 running=2 slots=2 context=2048 kv_used=0.56103516 kv_used_tokens=2298 kv_tokens=4096 prompt_tokens_total=1520 cached_tokens_total=773"
         ],
     );
 }
