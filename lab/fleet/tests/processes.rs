@@ -143,7 +143,7 @@ fn processes_die_with_an_owner_that_is_killed() {
     let (id, dir) = noted.split_once(' ').unwrap();
     let id = id.parse().unwrap();
     until("the process ends", || !runs(id));
-    assert!(!Path::new(dir).exists(), "its folder is removed before it is killed");
+    until("its folder is removed", || !Path::new(dir).exists());
     std::fs::remove_file(file).unwrap();
 }
 
