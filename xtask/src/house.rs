@@ -22,11 +22,7 @@ pub(crate) struct House {
 }
 
 /// The trees of crates: what an operator runs, the scheduler of transfers, and the laboratory.
-pub(crate) const TREES: [&str; 3] = ["product", "flow", "lab"];
-
-/// The features of the workspace's builds: the gateway of tests and fleets has the policies of other
-/// routers, as that of packages has.
-pub(crate) const RIVALS: [&str; 2] = ["--features", "meridian-cli/rivals"];
+pub(crate) const TREES: [&str; 4] = ["product", "flow", "lab", "packaging"];
 
 /// Whether a path from the root is in one of the trees.
 pub(crate) fn in_a_tree(path: &str) -> bool {
@@ -129,7 +125,7 @@ impl House {
                 .chain(programs)
                 .collect()
         };
-        cmd::ends_well(cargo(&self.root, &[&args[..], &RIVALS, &["--quiet"]].concat()))
+        cmd::ends_well(cargo(&self.root, &[&args[..], &["--quiet"]].concat()))
     }
 }
 

@@ -111,8 +111,7 @@ pub fn meridian() -> Result<PathBuf> {
     }
     Err(Error::Missing {
         what: beside.display().to_string(),
-        remedy: "install it beside this program; from source: cargo build --package meridian-cli \
-                 --features rivals"
+        remedy: "install it beside this program; from source: cargo build --package meridian"
             .into(),
     })
 }

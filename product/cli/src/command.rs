@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use meridian_routing::policy::Spec;
 
 use crate::{
     VERSION, certs, check, control, ending, engines, explain, gateway, intervals, laboratory, man,
@@ -67,12 +68,15 @@ pub fn command() -> clap::Command {
     )
 }
 
-/// Runs the command of this process's arguments.
+/// Policies that a configuration may name.
+pub type Policies = &'static [&'static Spec];
+
+/// Runs the command of this process's arguments. The product has its own policies, and `further` ones of other crates.
 #[must_use]
-pub fn run() -> ExitCode {
+pub fn run(further: Policies) -> ExitCode {
     // Servers need a file descriptor for each connection; other commands are unaffected.
     meridian_gateway::raise_descriptors();
-    policies::install();
+    meridian_config::policies::install(further);
     let args: Vec<OsString> = std::env::args_os().collect();
     if laboratory::is_asked(&args) {
         return ending::status(Err(laboratory::run_instead(&args)));

@@ -21,7 +21,7 @@ mod registry;
 pub mod service;
 mod tenant_key;
 
-pub use command::{command, run};
+pub use command::{Policies, command, run};
 
 /// The version, with the commit that was built if it is known.
 pub const VERSION: &str = env!("MERIDIAN_VERSION");

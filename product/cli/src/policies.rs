@@ -16,12 +16,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Makes the policies that this binary is built with the ones that configurations may name.
-pub(crate) fn install() {
-    #[cfg(feature = "rivals")]
-    policies::install(meridian_rivals::EVERY);
-}
-
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     // A reader such as `head` may close the pipe; `println` would panic.
     let mut out = std::io::stdout().lock();

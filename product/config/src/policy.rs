@@ -30,7 +30,7 @@ fn unknown(Policy { name, .. }: &Policy, key: &str) -> String {
     let names: Vec<_> = policies::all().iter().map(|spec| spec.name).collect();
     let more = match closest(name, &names) {
         None if !policies::has_more() => {
-            ". Policies of other routers come with the packages (cargo feature `rivals`)"
+            ". This build lacks the policies of other routers (cargo feature `rivals`)"
         }
         _ => "",
     };

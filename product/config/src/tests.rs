@@ -25,7 +25,10 @@ fn policy_forms() {
         "{error}"
     );
     let error = read("gorgo").expect_err("is another router's").to_string();
-    assert!(error.contains("come with the packages (cargo feature `rivals`)"), "{error}");
+    assert!(
+        error.contains("lacks the policies of other routers (cargo feature `rivals`)"),
+        "{error}"
+    );
     let error = read("{name: random, speed: 9}").expect_err("has no knobs").to_string();
     assert!(error.contains("policy.speed: `random` has no such parameter"), "{error}");
     let error = read("{name: meridian, objective: fastest}").expect_err("no such word").to_string();

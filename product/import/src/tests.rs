@@ -8,9 +8,9 @@ use super::{FORMATS, Format};
 
 /// The scenarios, whose inputs are files of the formats.
 const SCENARIOS: [(&str, &str); 3] = [
-    ("nginx", include_str!("../../cli/tests/scenarios/import/nginx")),
-    ("litellm", include_str!("../../cli/tests/scenarios/import/litellm")),
-    ("smg", include_str!("../../cli/tests/scenarios/import/smg")),
+    ("nginx", include_str!("../tests/scenarios/nginx")),
+    ("litellm", include_str!("../tests/scenarios/litellm")),
+    ("smg", include_str!("../tests/scenarios/smg")),
 ];
 
 /// The text between `import ...` and `----`.

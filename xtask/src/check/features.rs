@@ -2,7 +2,7 @@
 //!
 //! Cargo compiles a library once for each set of features. Tests turn on more features than the
 //! programs do, in tokio above all, so a build of a program alone would compile tokio and
-//! everything above it a second time. The feature `as-tests` of meridian-cli and of meridian-lab
+//! everything above it a second time. The feature `as-tests` of meridian and of meridian-lab
 //! turns on the same features. This rule compares each program's build with that of the tests, as
 //! `cargo tree` resolves them, and names the libraries that differ.
 
@@ -12,7 +12,7 @@ use super::{Broken, Rule, of};
 use crate::cmd::{cargo, stdout_of};
 use crate::dist::binary::{AS_TESTS, Profile};
 use crate::dist::programs::BOTH;
-use crate::house::{House, RIVALS};
+use crate::house::House;
 
 pub(crate) const RULE: Rule = Rule {
     name: "features",
@@ -21,11 +21,10 @@ pub(crate) const RULE: Rule = Rule {
 };
 
 fn run(house: &House) -> anyhow::Result<Vec<Broken>> {
-    let tests =
-        tree(house, &[&["--workspace", "--edges", "normal,build,dev"][..], &RIVALS].concat())?;
+    let tests = tree(house, &["--workspace", "--edges", "normal,build,dev"])?;
     let mut found = Vec::new();
     for program in &BOTH {
-        let features = Profile::Dev.features(program);
+        let features = Profile::Dev.features();
         let of_what = ["--package", program.package, &features];
         let one = tree(house, &[&of_what[..], &["--edges", "normal,build"]].concat())?;
         found.extend(broken(&tests, program.package, &one));

@@ -31,10 +31,9 @@ impl Profile {
 
     /// The argument of cargo and of maturin that chooses features. The dev profile takes the features
     /// of the tests' build, so only the programs' own crates are compiled for the packages.
-    pub(crate) fn features(self, program: &Program) -> String {
-        let tests = (self == Profile::Dev).then_some(&AS_TESTS);
-        let all: Vec<&str> = program.features.iter().chain(tests).copied().collect();
-        format!("--features={}", all.join(","))
+    pub(crate) fn features(self) -> String {
+        let tests = (self == Profile::Dev).then_some(AS_TESTS);
+        format!("--features={}", tests.unwrap_or_default())
     }
 
     /// Its folder under `target/`.
@@ -60,7 +59,7 @@ pub(super) fn build(
     for program in &BOTH {
         let Program { package, name, .. } = program;
         let which = ["rustc", "--locked", "--package", package, "--bin", name];
-        let features = profile.features(program);
+        let features = profile.features();
         let how = ["--profile", profile.name(), &features, "--"];
         let mut args = [&which[..], &how].concat();
         args.extend(rustc_args.iter().map(String::as_str));

@@ -24,8 +24,8 @@ impl Place {
     pub(crate) fn open(house: &House) -> anyhow::Result<Place> {
         let target = house.metadata.target_directory.as_std_path();
         let packages = house.packages();
-        let cli = packages.into_iter().find(|one| one.name.as_str() == "meridian-cli");
-        let version = cli.context("the workspace has no package meridian-cli")?.version.to_string();
+        let cli = packages.into_iter().find(|one| one.name.as_str() == "meridian");
+        let version = cli.context("the workspace has no package meridian")?.version.to_string();
         let (out, work) = (target.join("dist"), target.join("dist-work"));
         Ok(Place { out, work, version, epoch: epoch(&house.root)? })
     }

@@ -12,14 +12,10 @@ use super::layout::copy;
 pub(crate) struct Program {
     pub(crate) package: &'static str,
     pub(crate) name: &'static str,
-    /// Features that packages turn on.
-    pub(crate) features: &'static [&'static str],
 }
 
-pub(crate) const MERIDIAN: Program =
-    Program { package: "meridian-cli", name: "meridian", features: &["rivals"] };
-pub(crate) const LAB: Program =
-    Program { package: "meridian-lab", name: "meridian-lab", features: &[] };
+pub(crate) const MERIDIAN: Program = Program { package: "meridian", name: "meridian" };
+pub(crate) const LAB: Program = Program { package: "meridian-lab", name: "meridian-lab" };
 pub(crate) const BOTH: [Program; 2] = [MERIDIAN, LAB];
 
 /// A folder that has both.

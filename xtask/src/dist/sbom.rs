@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::place::Place;
 use super::programs::BOTH;
 use crate::cmd::{cargo, cmd, stdout_of};
-use crate::house::{House, RIVALS};
+use crate::house::House;
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
@@ -22,8 +22,7 @@ pub(super) fn path(place: &Place) -> PathBuf {
 }
 
 pub(super) fn write(house: &House, place: &Place) -> anyhow::Result<()> {
-    let packages = BOTH.iter().flat_map(|one| ["--package", one.package]);
-    let packages: Vec<&str> = packages.chain(RIVALS).collect();
+    let packages: Vec<&str> = BOTH.iter().flat_map(|one| ["--package", one.package]).collect();
     let edges = ["--target", TARGET, "--edges", "normal,no-proc-macro"];
     let form = ["--locked", "--prefix", "none", "--no-dedupe", "--format", "{p}|{l}"];
     let tree = stdout_of(cargo(&house.root, &[&["tree"], &packages[..], &edges, &form].concat()))?;

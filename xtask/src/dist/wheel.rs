@@ -13,7 +13,7 @@ use super::binary::Profile;
 use super::layout::{copy, write};
 use super::pgo::Flags;
 use super::place::Place;
-use super::programs::{LAB, MERIDIAN, Programs};
+use super::programs::{LAB, Programs};
 use super::sbom;
 use crate::cmd::{self, cmd, stdout_of};
 use crate::house::House;
@@ -21,7 +21,7 @@ use crate::house::House;
 /// Where the Python project is, from the root.
 const PROJECT: &str = "packaging/python";
 /// The project's path of the package that has `meridian`, and the table that names it.
-const PACKAGE: &str = "../../product/cli/Cargo.toml";
+const PACKAGE: &str = "../meridian/Cargo.toml";
 const TABLE: &str = "[tool.maturin]\n";
 
 /// Makes the wheel with the SBOM inside; its path, whose name maturin chooses.
@@ -36,7 +36,7 @@ pub(super) fn make(
     let venv = venv(house)?;
     let project = project(house, place, programs)?;
     let mut maturin = cmd(&project, venv.join("maturin"), &["build"]);
-    maturin.args(["--profile", profile.name()]).arg(profile.features(&MERIDIAN));
+    maturin.args(["--profile", profile.name()]).arg(profile.features());
     // Without it maturin names the wheel after the symbols of `meridian` alone.
     let glibc = house.pinned("DIST_GLIBC")?.replace('.', "_");
     maturin.args(["--compatibility", &format!("manylinux_{glibc}")]);

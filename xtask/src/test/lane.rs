@@ -124,7 +124,7 @@ fn table(base: Result<&Base, &String>, rows: &[Row]) -> String {
         }
     };
     let mut lines: Vec<(String, Vec<&str>)> =
-        vec![("always".to_owned(), vec!["product/*", "xtask"])];
+        vec![("always".to_owned(), vec!["product/*", "packaging/*", "xtask"])];
     for row in rows {
         let why = row.why.clone().unwrap_or_else(|| "left out: not touched".to_owned());
         match lines.iter_mut().find(|(one, _)| *one == why) {
@@ -200,14 +200,14 @@ mod tests {
         let text = table(Ok(&base), &rows);
         let lines = [
             "files changed since 0123456789ab (.ci/all-green): 1",
-            "  product/* xtask  always",
-            "  sim plan         a",
-            "  flow             left out: not touched",
+            "  product/* packaging/* xtask  always",
+            "  sim plan                     a",
+            "  flow                         left out: not touched",
         ];
         assert_eq!(text.lines().collect::<Vec<_>>(), lines);
         let all = [row("flow", Some("no base")), row("sim", Some("no base"))];
         let text = table(Err(&"git is missing: ".to_owned()), &all);
-        assert_eq!(text.lines().last(), Some("  flow/* lab/*     no base"));
+        assert_eq!(text.lines().last(), Some("  flow/* lab/*                 no base"));
         assert!(text.starts_with("no base, so all of flow and lab runs: git is missing"), "{text}");
     }
 

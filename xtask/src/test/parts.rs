@@ -15,7 +15,7 @@ use super::limit;
 use super::tally::Tally;
 use crate::check;
 use crate::cmd::{cargo, cmd};
-use crate::house::{House, RIVALS};
+use crate::house::House;
 use crate::quickstart::{PAGE, Reader};
 use crate::scope::Kind;
 
@@ -201,7 +201,7 @@ fn cargo_test(
     which: &[&str],
     tally: &mut Tally,
 ) -> anyhow::Result<()> {
-    let args = [&["test", "--no-fail-fast"], &RIVALS[..], &house.scope.args()[..], which].concat();
+    let args = [&["test", "--no-fail-fast"], &house.scope.args()[..], which].concat();
     let passed = count_within(limit, cargo(&house.root, &args), tally)?;
     // The documents may have no examples; but a test program without a test tests nothing.
     ensure!(passed > 0 || which == ["--doc"], "no test ran");
@@ -245,7 +245,7 @@ fn reference(house: &House, tally: &mut Tally) -> anyhow::Result<()> {
     let status = limit::run(record, LIMIT, |line| println!("{line}"))?;
     ensure!(status.success(), "the routers could not be recorded, see above");
     let test = ["test", "--workspace", "--test", "all"];
-    let args = [&test[..], &RIVALS, &["reference::", "--", "--nocapture"]].concat();
+    let args = [&test[..], &["reference::", "--", "--nocapture"]].concat();
     let mut replay = cargo(&house.root, &args);
     replay.env("REFERENCE", to);
     ensure!(count(replay, tally)? > 0, "no test ran");
@@ -254,8 +254,8 @@ fn reference(house: &House, tally: &mut Tally) -> anyhow::Result<()> {
 
 /// Runs the tests of real vLLM engines, which cargo runs by their program's name only.
 fn pair(house: &House, tally: &mut Tally) -> anyhow::Result<()> {
-    let test = ["test", "--workspace", "--test", "vllm_pd"];
-    let test = cargo(&house.root, &[&test[..], &RIVALS, &["--", "--nocapture"]].concat());
+    let test = ["test", "--workspace", "--test", "vllm_pd", "--", "--nocapture"];
+    let test = cargo(&house.root, &test);
     ensure!(count_within(PAIR_LIMIT, test, tally)? > 0, "no test ran");
     Ok(())
 }

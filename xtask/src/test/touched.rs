@@ -52,13 +52,12 @@ const BUT: [&str; 7] = [
     "xtask/src/test/dist/",
 ];
 /// Files that the part `dist` depends on, apart from the libraries in the packages.
-const PACKAGES: [&str; 12] = [
+const PACKAGES: [&str; 11] = [
     "packaging/",
     "xtask/src/dist.rs",
     "xtask/src/dist/",
     "xtask/src/test/dist.rs",
     "xtask/src/test/dist/",
-    "product/cli/Cargo.toml",
     "lab/cli/Cargo.toml",
     "flow/flow-abi/Cargo.toml",
     "flow/python/",

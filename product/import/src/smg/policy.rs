@@ -7,7 +7,7 @@ use super::super::note::Found;
 use super::super::value;
 use super::given::Given;
 
-/// The policy with the rule of cache_aware. Packages have it (the feature `rivals` of meridian-cli).
+/// The policy with the rule of cache_aware. `meridian` has it with its feature `rivals`, a default.
 const CACHE_AWARE: &str = "sglang_cache_aware";
 
 /// Converts the policy. If only thresholds are given, it is cache_aware, the default.

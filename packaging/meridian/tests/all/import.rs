@@ -91,14 +91,17 @@ fn import(dir: &Dir, case: &TestCase) -> String {
 }
 
 fn scenarios(name: &str) {
-    datadriven::walk(&format!("tests/scenarios/import/{name}"), |file: &mut TestFile| {
-        let dir = Dir::new(&format!("import-{name}"));
-        certs(&dir);
-        file.run(|case| match case.directive.as_str() {
-            "import" => import(&dir, case),
-            other => panic!("{other} is not a command; use import"),
-        });
-    });
+    datadriven::walk(
+        &format!("../../product/import/tests/scenarios/{name}"),
+        |file: &mut TestFile| {
+            let dir = Dir::new(&format!("import-{name}"));
+            certs(&dir);
+            file.run(|case| match case.directive.as_str() {
+                "import" => import(&dir, case),
+                other => panic!("{other} is not a command; use import"),
+            });
+        },
+    );
 }
 
 // nginx: upstreams, locations, timeouts, TLS, access control, and the output of `nginx -T`.

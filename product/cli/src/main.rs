@@ -1,5 +1,0 @@
-//! `meridian`: what an operator runs.
-
-fn main() -> std::process::ExitCode {
-    meridian_cli::run()
-}
