@@ -10,7 +10,7 @@ pub(crate) const PATH: &str = "/faults";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
-pub(crate) enum Fault {
+pub(crate) enum EngineFault {
     /// Every second request gets a 500.
     Fail = 1,
     /// Every second request gets an error inside a 200: half of them at once, half of them, if they are streams, after
@@ -26,7 +26,7 @@ pub(crate) enum Fault {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Set {
-    pub(crate) fault: Option<Fault>,
+    pub(crate) fault: Option<EngineFault>,
 }
 
 /// How a request ends.
@@ -52,17 +52,17 @@ pub(crate) struct Faults {
 }
 
 impl Faults {
-    pub(crate) fn set(&self, fault: Option<Fault>) {
+    pub(crate) fn set(&self, fault: Option<EngineFault>) {
         self.now.store(fault.map_or(0, |fault| fault as u8), Ordering::Relaxed);
     }
 
-    fn is(&self, fault: Fault) -> bool {
+    fn is(&self, fault: EngineFault) -> bool {
         self.now.load(Ordering::Relaxed) == fault as u8
     }
 
     /// How the next request ends.
     pub(crate) fn next(&self) -> Fate {
-        let (fails, tells) = (self.is(Fault::Fail), self.is(Fault::Tell));
+        let (fails, tells) = (self.is(EngineFault::Fail), self.is(EngineFault::Tell));
         if !fails && !tells {
             return Fate::Well;
         }
@@ -76,6 +76,6 @@ impl Faults {
 
     /// Whether a connection ends without an answer to this request, the first of which is 0.
     pub(crate) fn closes(&self, nth: u32) -> bool {
-        nth > 0 && self.is(Fault::Close)
+        nth > 0 && self.is(EngineFault::Close)
     }
 }

@@ -6,7 +6,7 @@ use crate::api::{self, BadRequest, Common};
 use crate::body::ReplyBody;
 use crate::chat::{Completion, Failure, Server};
 use crate::clock::{Clock, unix_time};
-use crate::faults::{self, Fate, Fault, Faults};
+use crate::faults::{self, EngineFault, Fate, Faults};
 use crate::kv::{self, Legs, Params};
 use crate::metrics::Metrics;
 use crate::options::Options;
@@ -196,7 +196,7 @@ impl Service {
         };
         self.shared.faults.set(fault);
         // Without a pump nothing makes progress anyway.
-        let _ = self.shared.commands.send(Command::Stall(fault == Some(Fault::Stall)));
+        let _ = self.shared.commands.send(Command::Stall(fault == Some(EngineFault::Stall)));
         answer(JSON, Bytes::from_static(b"{}"))
     }
 

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::lock::Mutex;
 use crate::replicas::health::Health;
-use crate::replicas::progress::Progress;
+use crate::replicas::progress::EngineProgress;
 
 /// Whether one replica is alive.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ pub(crate) struct Life {
     /// What its engine says about itself.
     pub(super) health: Health,
     /// Whether it makes progress.
-    pub(super) progress: Progress,
+    pub(super) progress: EngineProgress,
 }
 
 #[derive(Debug, Default)]

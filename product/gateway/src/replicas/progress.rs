@@ -19,7 +19,7 @@ const HANGS: Duration = Duration::from_secs(30);
 
 /// What the last page said, and since when it has said that.
 #[derive(Debug, Default)]
-pub(crate) struct Progress(Mutex<Seen>);
+pub(crate) struct EngineProgress(Mutex<Seen>);
 
 #[derive(Debug, Default)]
 struct Seen {
@@ -29,7 +29,7 @@ struct Seen {
     has_changed: bool,
 }
 
-impl Progress {
+impl EngineProgress {
     /// A page arrived at `now`, and that many pieces of answers until then. `works` says whether requests run at the
     /// engine. Returns for how long it has made no progress, if it makes none.
     pub(super) fn seen(
@@ -91,7 +91,7 @@ mod tests {
     // without requests ends it.
     #[test]
     fn nothing_changes_for_long() {
-        let progress = Progress::default();
+        let progress = EngineProgress::default();
         let seen = |second, page, pieces, works| {
             progress.seen(at(second), Some(page), pieces, works).map(|still| still.as_secs())
         };
