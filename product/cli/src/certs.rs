@@ -21,7 +21,6 @@ use std::time::SystemTime;
 
 use anyhow::{Context, bail};
 use meridian_protocol::peer::{Identity, Party, label};
-use meridian_tls::named;
 
 use authority::Authority;
 use facts::Facts;
@@ -166,7 +165,7 @@ impl Issue {
 fn show(args: &Show, now: SystemTime) -> anyhow::Result<String> {
     let mut said = String::new();
     for file in &args.files {
-        let pem = named::read(file, named::MOST)
+        let pem = meridian_files::read(file, meridian_files::MOST)
             .with_context(|| format!("cannot read {}", file.display()))?;
         let all = Facts::all(&pem).with_context(|| file.display().to_string())?;
         let lists = lists_beside(file)?;
@@ -186,7 +185,7 @@ fn lists_beside(file: &Path) -> anyhow::Result<Vec<revoked::List>> {
     let folders = file.ancestors().skip(1).take(2);
     let lists = folders.map(|dir| dir.join("ca.crl")).find(|path| path.exists());
     let Some(path) = lists else { return Ok(Vec::new()) };
-    let pem = named::read(&path, named::MOST)
+    let pem = meridian_files::read(&path, meridian_files::MOST)
         .with_context(|| format!("cannot read {}", path.display()))?;
     revoked::List::all(&pem).with_context(|| path.display().to_string())
 }

@@ -76,6 +76,8 @@ pub(crate) struct Breaker {
     closed: Option<(Time, Duration)>,
     /// The half-open probe is in flight.
     trying: bool,
+    /// It stays open since the last try failed, and it is not known yet whether the replica was the cause.
+    is_unsure: bool,
 }
 
 impl Breaker {
@@ -88,6 +90,7 @@ impl Breaker {
             open: None,
             closed: None,
             trying: false,
+            is_unsure: false,
         }
     }
 
@@ -113,9 +116,10 @@ impl Breaker {
         }
     }
 
-    /// A request was let through.
-    pub(crate) fn sent(&mut self, now: Time) {
-        if self.state(now) == BreakerState::HalfOpen {
+    /// A request was let through that was sent at `sent`. One from before the breaker opened is no try.
+    pub(crate) fn sent(&mut self, now: Time, sent: Time) {
+        let is_old = self.open.is_some_and(|(until, _)| sent < until);
+        if self.state(now) == BreakerState::HalfOpen && !is_old {
             self.trying = true;
         }
     }
@@ -131,7 +135,7 @@ impl Breaker {
         }
         self.failures = 0;
         self.open = None;
-        self.trying = false;
+        (self.trying, self.is_unsure) = (false, false);
     }
 
     /// A request ended without a verdict on the replica's health: frees the half-open slot.
@@ -142,11 +146,24 @@ impl Breaker {
     /// A request sent at `sent` failed, and the request itself may be the cause. It shows no health, so
     /// the next try of a half-open breaker is after the same time again.
     pub(crate) fn unsure(&mut self, now: Time, sent: Time) {
-        match self.open {
-            Some((until, length)) if sent >= until => self.open = Some((now + length, length)),
-            _ => {}
+        if let Some((until, length)) = self.open.filter(|(until, _)| sent >= *until) {
+            assert!(now >= until, "a try comes when the breaker is half open");
+            (self.open, self.is_unsure) = (Some((now + length, length)), true);
         }
         self.trying = false;
+    }
+
+    /// The replica was the cause of a failure of which it was [`unsure`](Self::unsure). If that was the try of a
+    /// half-open breaker, it stays open for twice as long.
+    pub(crate) fn blamed(&mut self, now: Time, others: bool) {
+        match self.open.filter(|_| self.is_unsure) {
+            Some((until, length)) => {
+                self.bad.add(now, self.config.window, 1.0);
+                self.opens(until - length, length * 2);
+            }
+            // When it was sent is not kept.
+            None => self.failure(now, Time::ZERO, others),
+        }
     }
 
     /// A request that was sent at `sent` failed because of the replica. The share of failures opens it
@@ -174,7 +191,7 @@ impl Breaker {
 
     fn opens(&mut self, now: Time, length: Duration) {
         let length = length.min(self.config.open_max);
-        self.open = Some((now + length, length));
+        (self.open, self.is_unsure) = (Some((now + length, length)), false);
     }
 
     /// Whether enough of the recent attempts failed.
@@ -222,12 +239,12 @@ mod tests {
         let mut b = opened();
         let later = ms(1000);
         assert!(b.passes(later));
-        b.sent(later);
+        b.sent(later, later);
         assert!(!b.passes(later), "only one try at a time");
         fails(&mut b, later);
         assert!(!b.passes(ms(2999)));
         assert!(b.passes(ms(3000)));
-        b.sent(ms(3000));
+        b.sent(ms(3000), ms(3000));
         b.success(ms(3001), ms(3000));
         assert_eq!(b.state(ms(3001)), BreakerState::Closed);
     }
@@ -236,7 +253,7 @@ mod tests {
     #[test]
     fn neutral_end_gives_the_try_back() {
         let mut b = opened();
-        b.sent(ms(1000));
+        b.sent(ms(1000), ms(1000));
         b.neutral();
         assert!(b.passes(ms(1000)));
     }
@@ -257,9 +274,23 @@ mod tests {
     #[test]
     fn an_unsure_try_is_repeated_later() {
         let mut b = opened();
-        b.sent(ms(1000));
+        b.sent(ms(1000), ms(1000));
         b.unsure(ms(1100), ms(1000));
         assert!(!b.passes(ms(2099)) && b.passes(ms(2100)));
+        b.sent(ms(2100), ms(2100));
+        b.unsure(ms(2200), ms(2100));
+        b.blamed(ms(2300), true);
+        assert!(!b.passes(ms(4199)) && b.passes(ms(4200)), "it was the replica: twice as long");
+    }
+
+    // A request from before it opened, which only now reaches the replica that answers, is not the try.
+    #[test]
+    fn an_old_request_is_no_try() {
+        let mut b = opened();
+        b.sent(ms(1500), Time::ZERO);
+        assert!(b.passes(ms(1500)));
+        b.success(ms(1600), Time::ZERO);
+        assert!(b.passes(ms(1600)));
     }
 
     // Defect half-broken: a replica that fails every second request opens its breaker, if others can take the requests.
@@ -294,7 +325,7 @@ mod tests {
             let (until, open) = b.open.expect("it is open");
             assert_eq!(open, Duration::from_millis(length));
             assert!(!b.passes(until - Duration::from_millis(1)) && b.passes(until));
-            b.sent(until);
+            b.sent(until, until);
             b.success(until, until);
             assert_eq!(b.state(until), BreakerState::Closed);
             let mut at = until;

@@ -76,7 +76,12 @@ impl Held {
     }
 
     pub(crate) fn len(&self) -> u32 {
-        self.classes.iter().map(Class::len).sum::<u32>() + self.absent.len()
+        self.served() + self.absent.len()
+    }
+
+    /// Without the requests whose model has no replica.
+    pub(crate) fn served(&self) -> u32 {
+        self.classes.iter().map(Class::len).sum()
     }
 
     /// All requests, in the order of their arrival within each class.

@@ -108,6 +108,8 @@ pub(crate) struct Work {
     pub(crate) kv: f32,
     /// The expected reply.
     pub(crate) reply: f32,
+    /// When the attempt was sent, to this replica or to the one that computes its prompt.
+    pub(crate) sent: Time,
 }
 
 /// All known state of one replica.
@@ -266,7 +268,7 @@ impl Replica {
         self.recent.push_back((now, work.kv));
         self.unreported_tokens += work.kv;
         self.totals.dispatched += 1;
-        self.breaker.sent(now);
+        self.breaker.sent(now, work.sent);
     }
 
     /// Records how a dispatch uses the prefix cache.

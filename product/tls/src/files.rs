@@ -8,7 +8,6 @@ use rustls::RootCertStore;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::named;
 use crate::revoked::{self, Lists, Revoked};
 
 /// Paths of the files.
@@ -129,7 +128,7 @@ const NO_FILE: &str = "there is no such file";
 
 /// The bytes of a PEM file.
 pub(crate) fn pem_bytes(path: &Path) -> Result<Vec<u8>, String> {
-    named::read(path, named::MOST).map_err(|error| error.to_string())
+    meridian_files::read(path, meridian_files::MOST).map_err(|error| error.to_string())
 }
 
 /// An error about a PEM file that should contain a `what`.

@@ -13,7 +13,6 @@
 mod files;
 mod health;
 mod identity;
-pub mod named;
 mod open;
 mod reread;
 mod revoked;

@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::named;
 
 /// Time between two polls.
 pub const LOOK: Duration = Duration::from_secs(2);
@@ -174,7 +173,7 @@ impl<T> Reread<T> {
 }
 
 fn read(paths: &[PathBuf]) -> Bytes {
-    paths.iter().map(|path| named::read(path, named::MOST).ok()).collect()
+    paths.iter().map(|path| meridian_files::read(path, meridian_files::MOST).ok()).collect()
 }
 
 #[cfg(test)]
@@ -237,7 +236,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("meridian-special-{}", std::process::id()));
         std::fs::write(&path, "1").unwrap();
         let from = path.clone();
-        let make = move || named::read_text(&from, named::MOST).map_err(|e| Unread(e.to_string()));
+        let make = move || meridian_files::read_text(&from, meridian_files::MOST).map_err(|e| Unread(e.to_string()));
         let reread = Reread::new(vec![path.clone()], make).unwrap();
         std::fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/dev/zero", &path).unwrap();

@@ -34,23 +34,24 @@ const TABLE: &[ImportsLine] = &[
     product("base", &[]),
     product("routing", &["base"]),
     product("protocol", &["base"]),
-    product("config", &["base", "protocol", "routing"]),
-    product("tls", &["protocol"]),
+    product("files", &[]),
+    product("config", &["base", "files", "protocol", "routing"]),
+    product("tls", &["files", "protocol"]),
     product("page", &[]),
     product("dns", &[]),
     product("import", &["config", "protocol"]),
-    product("control", &["base", "config", "protocol", "tls", "dns"]),
+    product("control", &["base", "config", "files", "protocol", "tls", "dns"]),
     // Recorded engines for the tests of the gateway. Its own compare them with the legs that the
     // gateway sends.
     ImportsLine { tests: &["protocol"], ..product("mock", &[]) },
     // The gateway's own tests may run a control plane next to it, in the same process.
     ImportsLine {
         tests: &["control", "mock"],
-        ..product("gateway", &["base", "routing", "config", "protocol", "tls", "page"])
+        ..product("gateway", &["base", "routing", "config", "files", "protocol", "tls", "page"])
     },
     product(
         "cli",
-        &["base", "routing", "config", "protocol", "tls", "import", "control", "gateway"],
+        &["base", "routing", "config", "files", "protocol", "tls", "import", "control", "gateway"],
     ),
     flow("flow", &["base"]),
     flow("messages", &["base", "flow"]),

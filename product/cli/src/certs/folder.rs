@@ -15,7 +15,6 @@ use anyhow::{Context, bail};
 use rcgen::{KeyPair, PublicKeyData};
 
 use meridian_protocol::peer::Party;
-use meridian_tls::named;
 
 use super::authority::{Authority, Pair};
 use super::facts::Facts;
@@ -234,7 +233,7 @@ impl Folder {
     /// The trusted authorities, the issuing one first.
     pub(super) fn bundle(&self) -> anyhow::Result<Vec<Facts>> {
         let path = self.bundle_path();
-        let pem = named::read(&path, named::MOST).with_context(|| {
+        let pem = meridian_files::read(&path, meridian_files::MOST).with_context(|| {
             format!(
                 "{}: the folder has no authority; make one with `meridian certs init`",
                 path.display()
@@ -333,7 +332,7 @@ fn put(crt: &Path, key: &Path, pair: &Pair, replace: Replace) -> anyhow::Result<
 }
 
 fn text(path: &Path) -> anyhow::Result<String> {
-    named::read_text(path, named::MOST).with_context(|| format!("cannot read {}", path.display()))
+    meridian_files::read_text(path, meridian_files::MOST).with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// Writes a file as a whole, readable by its owner only.

@@ -197,12 +197,12 @@ fn tls(config: Option<&config::EtcdTls>) -> Result<TlsOptions, FileError> {
     if let Some(files) = files(config) {
         files.read()?;
         let read = |field, path: &PathBuf| {
-            named::read(path, named::MOST).map_err(|error| files.error(field, error))
+            meridian_files::read(path, meridian_files::MOST).map_err(|error| files.error(field, error))
         };
         let certificate = read("certificate", &files.certificate)?;
         tls = tls.identity(Identity::from_pem(certificate, read("key", &files.key)?));
     }
-    let ca = named::read(&config.ca, named::MOST).map_err(|error| FileError {
+    let ca = meridian_files::read(&config.ca, meridian_files::MOST).map_err(|error| FileError {
         section: "etcd.tls".into(),
         field: "ca",
         path: config.ca.clone(),

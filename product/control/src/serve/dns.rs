@@ -15,7 +15,7 @@ use meridian_dns::{
     Zone, entries_of_text, serve, warnings,
 };
 use meridian_protocol::registry::{Wanted, distances, public_addresses};
-use meridian_tls::{LOOK, Look, Reread, named};
+use meridian_tls::{LOOK, Look, Reread};
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::watch;
 use tokio::time::interval;
@@ -117,7 +117,7 @@ fn map(config: &config::Dns) -> Result<ClientMap, Vec<Problem>> {
 }
 
 fn read(path: &Path) -> Result<String, Vec<Problem>> {
-    named::read_text(path, named::MOST).map_err(|error| {
+    meridian_files::read_text(path, meridian_files::MOST).map_err(|error| {
         vec![Problem {
             field: "clients_file".to_owned(),
             value: path.display().to_string(),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use meridian_config::{Control as Config, changed_sections};
-use meridian_tls::{LOOK, Look, named};
+use meridian_tls::{LOOK, Look};
 use tokio::sync::Notify;
 
 use super::Shared;
@@ -68,7 +68,7 @@ fn compare(started: &Config, file: Option<&Path>) {
         tracing::info!("the configuration came from a pipe, so a reload does not read it again");
         return;
     };
-    let read = named::read_text(file, named::MOST).map_err(|error| error.to_string());
+    let read = meridian_files::read_text(file, meridian_files::MOST).map_err(|error| error.to_string());
     match read.and_then(|yaml| Config::read(&yaml).map_err(|error| error.to_string())) {
         Err(problem) => {
             let file = file.display();

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use meridian_protocol::registry::Kept;
 use meridian_tls::FileError;
-use meridian_tls::named::{self, NotRead};
+use meridian_files::NotRead;
 use tokio::time::Instant;
 
 /// Largest file, bytes: that of the largest registry that is accepted (`ask.rs`).
@@ -73,7 +73,7 @@ impl ViewFile {
                 "control.view: {path}: {error}; the gateway ignores it, and replaces it when the control plane answers"
             )
         };
-        let bytes = match named::read(&self.path, MOST) {
+        let bytes = match meridian_files::read(&self.path, MOST) {
             Ok(bytes) => bytes,
             Err(error) if error.is_missing() => return Ok(None),
             Err(NotRead::TooLarge(most)) => {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use meridian_config::{Gateway as Config, changed_keys};
-use meridian_tls::{Look, Reread, Unread, named};
+use meridian_tls::{Look, Reread, Unread};
 
 use crate::descriptors::check_descriptors;
 use crate::error::Error;
@@ -48,7 +48,7 @@ impl ConfigFile {
 impl Adoption {
     fn read(&self, path: &Path) -> Result<(), Unread> {
         let unread = |error: &dyn std::fmt::Display| Unread(format!("{}: {error}", path.display()));
-        let yaml = named::read_text(path, named::MOST).map_err(|error| unread(&error))?;
+        let yaml = meridian_files::read_text(path, meridian_files::MOST).map_err(|error| unread(&error))?;
         let file = Config::read(&yaml).map_err(|error| unread(&error))?;
         let before = self.plane.inputs.config.now();
         if let Some(section) = emptied(&before.config, &file) {

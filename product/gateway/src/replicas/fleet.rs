@@ -399,9 +399,16 @@ impl Fleet {
     /// the same engine, and does not count. None if there are several.
     pub(crate) fn only_model(&self) -> Option<String> {
         let inner = self.inner.read();
-        let mut first = inner.members().filter_map(|m| m.found.read().models.first().cloned());
-        let model = first.next()?;
-        first.all(|other| other == model).then_some(model)
+        let mut only: Option<String> = None;
+        for member in inner.members() {
+            let found = member.found.read();
+            for model in found.models.iter().filter(|model| !found.adapters.contains(model)) {
+                if only.get_or_insert_with(|| model.clone()) != model {
+                    return None;
+                }
+            }
+        }
+        only
     }
 
     /// The first model that a replica serves.

@@ -119,9 +119,10 @@ impl Prober {
     /// Keeps new requests from an engine that makes no progress, and says so.
     fn hangs(&self, member: &Member, numbers: Option<u64>, load: Load) -> Option<AttemptError> {
         let (now, works) = (self.region.driver.clock.now(), load.running > Some(0));
-        let still = member.life.progress.seen(now, numbers, member.life.pieces(), works)?;
+        let (pieces, pace) = (member.life.pieces(), self.questions.pace());
+        let still = member.life.progress.seen(now, numbers, pieces, works, pace)?;
         // Until after the next probe.
-        let pause = 2 * self.questions.pace();
+        let pause = 2 * pace;
         let is_there = || !member.gone.is_cancelled();
         self.region.driver.tell_if(is_there, Input::Paused { id: member.id, pause });
         Some(progress::none_for(still))

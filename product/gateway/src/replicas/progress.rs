@@ -13,9 +13,10 @@ use meridian_base::{Duration, Time};
 use crate::fault::AttemptError;
 use crate::lock::Mutex;
 
-/// Without any change for this long, an engine that has work makes no progress. The longest step of an engine, with a
-/// batch full of prompts, takes some seconds.
+/// Without any change for this long, and this many idle intervals of the probes, an engine that has work makes no
+/// progress. The longest step of an engine, with a batch full of prompts, takes some seconds.
 const HANGS: Duration = Duration::from_secs(30);
+const INTERVALS: u32 = 30;
 
 /// What the last page said, and since when it has said that.
 #[derive(Debug, Default)]
@@ -31,13 +32,14 @@ struct Seen {
 
 impl EngineProgress {
     /// A page arrived at `now`, and that many pieces of answers until then. `works` says whether requests run at the
-    /// engine. Returns for how long it has made no progress, if it makes none.
+    /// engine, and `pace` is the idle interval. Returns for how long it has made no progress, if it makes none.
     pub(super) fn seen(
         &self,
         now: Time,
         page: Option<u64>,
         pieces: u64,
         works: bool,
+        pace: Duration,
     ) -> Option<Duration> {
         let mut seen = self.0.lock();
         let this = page.map(|page| (page, pieces));
@@ -48,7 +50,8 @@ impl EngineProgress {
             seen.since = now;
         }
         let still = now.since(seen.since);
-        (seen.has_changed && this.is_some() && still >= HANGS).then_some(still)
+        let hangs = still >= HANGS.max(pace * INTERVALS);
+        (seen.has_changed && this.is_some() && hangs).then_some(still)
     }
 }
 
@@ -93,7 +96,8 @@ mod tests {
     fn nothing_changes_for_long() {
         let progress = EngineProgress::default();
         let seen = |second, page, pieces, works| {
-            progress.seen(at(second), Some(page), pieces, works).map(|still| still.as_secs())
+            let pace = Duration::from_millis(200);
+            progress.seen(at(second), Some(page), pieces, works, pace).map(|still| still.as_secs())
         };
         assert_eq!(seen(0, 1, 0, true), None);
         assert_eq!(seen(100, 1, 0, true), None, "it may be a page that never changes");
@@ -106,6 +110,9 @@ mod tests {
         assert_eq!(seen(200, 2, 1, true), None);
         assert_eq!(seen(201, 2, 1, true), Some(30));
         assert_eq!(seen(202, 3, 1, true), None);
+        let rarely = Duration::from_secs(2);
+        assert_eq!(progress.seen(at(261), Some(3), 1, true, rarely), None);
+        assert_eq!(progress.seen(at(262), Some(3), 1, true, rarely), Some(2 * HANGS));
     }
 
     // Only numbers of the engine count, and of those not the requests in it.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use meridian_config::replica_list;
 use meridian_protocol::admin::AddReplica;
-use meridian_tls::named::{self, NotRead};
+use meridian_files::NotRead;
 use meridian_tls::{Look, Unread};
 
 use super::source::{Read, Source};
@@ -58,7 +58,7 @@ pub(super) fn list(text: Read) -> Result<Vec<AddReplica>, String> {
 
 pub(super) fn read(path: &Path) -> Result<String, String> {
     let shown = path.display();
-    named::read_text(path, MOST).map_err(|error| match error {
+    meridian_files::read_text(path, MOST).map_err(|error| match error {
         NotRead::Io(error) => format!("{shown} cannot be read: {error}"),
         NotRead::TooLarge(most) => {
             format!("{shown} is larger than {most} bytes; list fewer replicas")

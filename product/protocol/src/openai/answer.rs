@@ -161,6 +161,15 @@ impl Answer {
         }
     }
 
+    /// The id of a stored response, once its stream has named it.
+    #[must_use]
+    pub fn response_id(&self) -> Option<&str> {
+        match &self.0 {
+            Form::Stream(stream) => stream.response_id(),
+            Form::Json(_) => None,
+        }
+    }
+
     /// Whether nothing is missing if the answer ends here.
     #[must_use]
     pub fn is_complete(&self) -> bool {

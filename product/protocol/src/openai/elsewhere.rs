@@ -4,7 +4,8 @@
 //! A form is searched to its end, since some clients send the file first (OpenAI's for Node sends
 //! the fields in the order of the call, that for Python sends the file last). The body is in memory
 //! anyway, and only the boundaries are searched for. Of two fields with the name, the last one
-//! counts, as in engines.
+//! counts, as in engines. A form that can't be read to its end is refused: an engine may find another model in it than
+//! the gateway, which has applied that model's limits and residency rules.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -13,6 +14,7 @@ use bytes::Bytes;
 use memchr::memmem::{self, Finder};
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode, utf8_percent_encode};
 
+use super::bad::BadRequest;
 use super::encoding::may_be_json;
 use super::splice::{Purpose, Splice};
 
@@ -52,10 +54,12 @@ enum Place {
 }
 
 impl Elsewhere {
-    pub(super) fn find(head: &Head<'_>, body: &[u8]) -> Option<Elsewhere> {
-        let form = || if may_be_json(body) { None } else { of_form(head.content_type, body) };
+    /// # Errors
+    /// If the body is a form that can't be read to its end.
+    pub(super) fn find(head: &Head<'_>, body: &[u8]) -> Result<Option<Elsewhere>, BadRequest> {
+        let form = if may_be_json(body) { None } else { of_form(head.content_type, body)? };
         let named = |found: &Elsewhere| !found.model.is_empty();
-        form().filter(named).or_else(|| of_target(head.target).filter(named))
+        Ok(form.filter(named).or_else(|| of_target(head.target).filter(named)))
     }
 
     /// The splice that puts `model` in place of the name in the body, or else the target with it.
@@ -74,42 +78,85 @@ impl Elsewhere {
     }
 }
 
-fn of_form(content_type: &[u8], body: &[u8]) -> Option<Elsewhere> {
+fn of_form(content_type: &[u8], body: &[u8]) -> Result<Option<Elsewhere>, BadRequest> {
     let is = |form: &[u8]| {
         content_type.get(..form.len()).is_some_and(|start| start.eq_ignore_ascii_case(form))
     };
     if is(b"multipart/form-data") {
-        let at = field(body, &param(content_type, b"boundary")?)?;
-        let model = std::str::from_utf8(&body[at.clone()]).ok()?;
-        let model = Some(model).filter(|model| model.len() <= MOST_NAME)?.to_owned();
-        return Some(Elsewhere { model, at, place: Place::Form });
+        let Some(boundary) = param(content_type, b"boundary") else { return Ok(None) };
+        let Some(at) = field(body, &boundary)? else { return Ok(None) };
+        let model = std::str::from_utf8(&body[at.clone()]).ok();
+        let model = model.filter(|model| model.len() <= MOST_NAME);
+        return Ok(model.map(|model| Elsewhere { model: model.to_owned(), at, place: Place::Form }));
     }
-    let (model, at) = is(b"application/x-www-form-urlencoded").then(|| member(body)).flatten()?;
-    Some(Elsewhere { model, at, place: Place::EncodedForm })
+    let found = is(b"application/x-www-form-urlencoded").then(|| member(body)).flatten();
+    Ok(found.map(|(model, at)| Elsewhere { model, at, place: Place::EncodedForm }))
 }
 
-/// The value of the field `model` of a multipart form (RFC 7578).
-fn field(body: &[u8], boundary: &[u8]) -> Option<Range<usize>> {
+/// The value of the field `model` of a multipart form (RFC 7578); none if the body is no such form.
+fn field(body: &[u8], boundary: &[u8]) -> Result<Option<Range<usize>>, BadRequest> {
     let mark = [b"\r\n--", boundary].concat();
     let marks = Finder::new(&mark);
-    let opening = &mark[2..];
-    let mut at = match body.starts_with(opening) {
-        true => opening.len(),
-        false => marks.find(body)? + mark.len(),
+    // The first boundary has no line before it, or a preamble.
+    let first = match body.strip_prefix(&mark[2..]).and_then(after_mark) {
+        Some(after) => Some((0, after.with(mark.len() - 2))),
+        None => next(body, &marks, 0),
     };
+    let Some((_, mut after)) = first else { return Ok(None) };
     let mut found = None;
     for _ in 0..MOST_PARTS {
-        let part = &body[at..];
-        let head = &part[..part.len().min(MOST_PART_HEAD)];
-        let Some(head) = memmem::find(head, b"\r\n\r\n").map(|end| &head[..end]) else { break };
+        let AfterMark::Part(at) = after else { return Ok(found) };
+        let head = &body[at..body.len().min(at + MOST_PART_HEAD)];
+        let head = memmem::find(head, b"\r\n\r\n").map(|end| &head[..end]);
+        let head = head.ok_or_else(|| refused("a part without an end of its headers"))?;
         let start = at + head.len() + 4;
-        let Some(length) = marks.find(&body[start..]) else { break };
+        let ends = next(body, &marks, start);
+        let (end, then) = ends.ok_or_else(|| refused("no boundary at its end"))?;
         if is_model(head) {
-            found = Some(start..start + length);
+            found = Some(start..end);
         }
-        at = start + length + mark.len();
+        after = then;
     }
-    found
+    Err(refused("more than 1,024 parts"))
+}
+
+fn refused(has: &str) -> BadRequest {
+    let message = format!("the form has {has}: send each field once, as your client's library does");
+    BadRequest::new(None, message)
+}
+
+/// What follows a boundary.
+#[derive(Clone, Copy)]
+enum AfterMark {
+    /// A part; from its line's end on.
+    Part(usize),
+    End,
+}
+
+impl AfterMark {
+    fn with(self, before: usize) -> AfterMark {
+        match self {
+            AfterMark::Part(at) => AfterMark::Part(before + at),
+            AfterMark::End => AfterMark::End,
+        }
+    }
+}
+
+/// What follows a boundary, if it is one: a content may have a longer text that begins like it.
+fn after_mark(rest: &[u8]) -> Option<AfterMark> {
+    if rest.starts_with(b"--") {
+        return Some(AfterMark::End);
+    }
+    let spaces = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+    rest[spaces..].starts_with(b"\r\n").then_some(AfterMark::Part(spaces))
+}
+
+/// The next boundary from a place on: where it is, and what follows.
+fn next(body: &[u8], marks: &Finder<'_>, from: usize) -> Option<(usize, AfterMark)> {
+    marks.find_iter(&body[from..]).find_map(|at| {
+        let end = from + at + marks.needle().len();
+        Some((from + at, after_mark(&body[end..])?.with(end)))
+    })
 }
 
 /// Whether the headers of a part are those of the field `model`, and not of a file.

@@ -161,11 +161,13 @@ fn failed_choice(json: &str) -> Option<ToldError> {
     failed.then_some(ToldError::OF_ENGINE)
 }
 
-/// Whether a chunk of a chat or a completion has content: text, a tool call, a finish reason, or the
-/// usage that ends a stream. The role of a chat has none.
+/// Whether a chunk of a chat or a completion has content: text, a tool call, a finish reason, the
+/// usage that ends a stream, or llama.cpp's progress of the prompt, which a client asks for. The role of a chat has
+/// none, and neither has the usage beside it.
 fn chunk_has_content(json: &str) -> bool {
-    let mut has = false;
+    let (mut has, mut choices) = (false, 0);
     let read = each_choice(json, |choice| {
+        choices += 1;
         let delta = choice.get("delta").map(|delta| Members::of(delta.get()));
         has |= match delta {
             Some(Some(delta)) => !delta.nothing_but(&["role"]),
@@ -174,8 +176,8 @@ fn chunk_has_content(json: &str) -> bool {
         };
         has |= !choice.nothing_but(&["index", "delta", "logprobs"]);
     });
-    let top = || Members::of(json).and_then(|top| top.get("usage"));
-    read.is_none() || has || top().is_some_and(|usage| !is_nothing(usage))
+    let says = |name| Members::of(json).and_then(|top| top.get(name)).is_some_and(|v| !is_nothing(v));
+    read.is_none() || has || (choices == 0 && says("usage")) || says("prompt_progress")
 }
 
 /// Hands each choice of a chunk to `each`; none if it is not a chunk.
@@ -195,6 +197,7 @@ mod tests {
     use super::*;
 
     const ROLE: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,\"finish_reason\":null}],\"usage\":null}\n\n";
+    const USAGE: &str = "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\"}}],\"usage\":{\"prompt_tokens\":3}}\n\n";
     const TEXT: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n";
     const ERROR: &str = "data: {\"error\":{\"message\":\"x\",\"code\":500}}\n\n";
 
@@ -227,7 +230,7 @@ mod tests {
     fn beginnings_without_content() {
         let chat = Endpoint::ChatCompletions;
         for start in
-            ["", ": keep-alive\n\n", "\n\n", "event: ping\n\n", ROLE, "data: {\"choices\":[]}\n\n"]
+            ["", ": keep-alive\n\n", "\n\n", "event: ping\n\n", ROLE, USAGE, "data: {\"choices\":[]}\n\n"]
         {
             assert_eq!(opens(chat, start), Opened::Empty, "{start}");
             assert_eq!(opens(chat, &format!("{start}data: [DONE]\n\n")), Opened::Empty, "{start}");
@@ -250,6 +253,7 @@ mod tests {
             r#"{"choices":[{"delta":{"tool_calls":[{"index":0}]}}]}"#,
             r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#,
             r#"{"choices":[],"usage":{"prompt_tokens":1}}"#,
+            r#"{"choices":[{"delta":{"role":"assistant","content":null}}],"prompt_progress":{"total":9}}"#,
             r#"{"token":1}"#,
             "hello",
         ] {

@@ -98,7 +98,7 @@ pub fn read_as<'s>(
     if endpoint.is_foreign() {
         let info = foreign(endpoint, body, reading, &served)?;
         return Ok(match info.model.is_empty() {
-            true => named_elsewhere(info, &head, body, served),
+            true => named_elsewhere(info, &head, body, served)?,
             false => info,
         });
     }
@@ -115,7 +115,7 @@ pub fn read_as<'s>(
         return facts(endpoint, json, &parsed, reading, served);
     }
     // The query may have it, or there is no choice. A splice adds it.
-    let found = Elsewhere::find(&head, body).map(|found| found.model);
+    let found = Elsewhere::find(&head, body)?.map(|found| found.model);
     let named = found.as_deref().unwrap_or_default();
     let model = served(named).unwrap_or(named);
     if model.is_empty() {
@@ -160,8 +160,8 @@ fn named_elsewhere<'s>(
     head: &Head<'_>,
     body: &[u8],
     served: impl Fn(&str) -> Option<&'s str>,
-) -> RequestInfo {
-    let Some(found) = Elsewhere::find(head, body) else { return info };
+) -> Result<RequestInfo, BadRequest> {
+    let Some(found) = Elsewhere::find(head, body)? else { return Ok(info) };
     match served(&found.model).filter(|served| *served != found.model) {
         None => info.model = found.model,
         Some(served) => {
@@ -173,7 +173,7 @@ fn named_elsewhere<'s>(
             info.alias = Some(found.model);
         }
     }
-    info
+    Ok(info)
 }
 
 fn facts<'s>(

@@ -62,7 +62,7 @@ fn one_probe_a_replica() {
     assert_eq!(due, [ReplicaId(1), ReplicaId(2), ReplicaId(3)]);
     fleet.probe_at(Time::ZERO, ReplicaId(1), Time::from_millis(1000));
     assert_eq!(fleet.next_probe(), Some(Time::from_millis(1000)));
-    let work = Work { prompt: 10.0, prefill: 10.0, kv: 10.0, reply: 1.0 };
+    let work = Work { prompt: 10.0, prefill: 10.0, kv: 10.0, reply: 1.0, sent: Time::ZERO };
     fleet.book(Time::ZERO, RequestId(1), ReplicaId(1), work, Time::from_millis(100));
     assert_eq!(fleet.next_probe(), Some(Time::from_millis(100)));
     fleet.hasten_probes(Time::ZERO, ModelId(0), Time::from_millis(50));

@@ -108,7 +108,7 @@ impl Routing {
             None => {
                 self.note_use(at, &active, replica, active.matched, true);
                 let (prefill, reply) = (active.unmatched, active.reply);
-                self.book(at, id, replica, Work { prompt, prefill, kv: prefill, reply });
+                self.book(at, id, replica, Work { prompt, prefill, kv: prefill, reply, sent: at });
                 let model = active.request.model;
                 if self.fleet.is_adapter(model) {
                     self.fleet.update(at, replica, |r| r.adapters.sent(model));

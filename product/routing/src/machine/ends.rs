@@ -136,8 +136,7 @@ impl Routing {
     pub(super) fn blame(&mut self, now: Time, replica: ReplicaId) {
         let others = self.fleet.has_others(replica);
         self.fleet.update(now, replica, |r| {
-            // When it was sent is not kept. If it was the try of a half-open breaker, that has counted.
-            r.breaker.failure(now, Time::ZERO, others);
+            r.breaker.blamed(now, others);
             r.totals.failed += 1;
         });
     }

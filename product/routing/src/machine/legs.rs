@@ -47,12 +47,12 @@ impl Routing {
     /// Adds a dispatch to the counts of its two replicas.
     pub(super) fn book_legs(&mut self, now: Time, active: &Active, fetch: Fetch, to: ReplicaId) {
         let Fetch { prompt, unmatched, .. } = fetch;
-        let work = Work { prompt, prefill: unmatched, kv: unmatched, reply: ONE };
+        let work = Work { prompt, prefill: unmatched, kv: unmatched, reply: ONE, sent: now };
         self.book(now, active.request.id, fetch.from, work);
         self.fleet.update(now, to, |r| {
             r.legs.expect(fetch.tokens);
             // If its breaker is half open, this request is the one that passes.
-            r.breaker.sent(now);
+            r.breaker.sent(now, now);
         });
     }
 
@@ -136,7 +136,7 @@ impl Routing {
             now,
             active.request.id,
             to,
-            Work { prompt, prefill: 0.0, kv: tokens, reply: active.reply },
+            Work { prompt, prefill: 0.0, kv: tokens, reply: active.reply, sent: active.dispatched },
         );
         self.fleet.update(now, to, |r| r.legs.fetch(&fetch));
     }

@@ -30,6 +30,8 @@ pub(crate) struct Scan {
     reported: Option<Usage>,
     /// The state needed to resume the stream if it breaks.
     resume: Option<Box<Resume>>,
+    /// The place of the stored response is remembered.
+    is_pinned: bool,
 }
 
 /// The next piece or the end of an answer.
@@ -65,7 +67,7 @@ impl Scan {
         let check = member.is_some().then(|| MismatchCheck::new(json));
         let timeouts = &delivery.settings.timeouts;
         let incoming = Incoming::new(flow, first, (timeouts, member), check);
-        Scan { incoming, reader, ticket, by, sent, reported: None, resume }
+        Scan { incoming, reader, ticket, by, sent, reported: None, resume, is_pinned: false }
     }
 
     pub(crate) fn by(&self) -> &AnsweredBy {
@@ -98,6 +100,7 @@ impl Scan {
             None => piece,
         };
         let feed = self.reader.feed(piece);
+        self.pin(delivery);
         if feed.ended {
             delivery.count(self.incoming.mismatch(|check| check.last_piece(&feed.pass)));
         }
@@ -116,6 +119,16 @@ impl Scan {
             (true, ..) => Step::Whole(feed.pass),
             (false, false, _) if self.incoming.is_end_stream() => Step::Whole(feed.pass),
             (false, ..) => Step::Pass(feed.pass),
+        }
+    }
+
+    /// Remembers where a stored response is as soon as its stream names it: its client may leave, and ask for it or
+    /// cancel it by its id.
+    #[inline]
+    fn pin(&mut self, delivery: &Delivery) {
+        if let Some(response) = self.reader.response_id().filter(|_| !self.is_pinned) {
+            delivery.pin(response, &self.by);
+            self.is_pinned = true;
         }
     }
 
@@ -143,7 +156,8 @@ impl Scan {
     /// Reports the end of the attempt to the machine. Returns the rest of the transfer, and bytes
     /// that were buffered until now.
     pub(crate) fn settle(self, outcome: Outcome, delivery: &mut Delivery) -> (Incoming, Bytes) {
-        let Scan { mut incoming, mut reader, mut ticket, by, sent, reported, mut resume } = self;
+        let Scan { mut incoming, mut reader, mut ticket, by, sent, reported, mut resume, is_pinned } =
+            self;
         let held = resume
             .as_mut()
             .map_or_else(Bytes::new, |resume| reader.feed(resume.thread.rest()).pass);
@@ -181,8 +195,8 @@ impl Scan {
             Some(usage) => record.counted(pieces, usage),
             None => record.passed(pieces, delivery.estimated(part, pieces)),
         });
-        if let Some(response) = &response_id {
-            delivery.pin(response, &by);
+        if let Some(response) = response_id.filter(|_| !is_pinned) {
+            delivery.pin(&response, &by);
         }
         let reply = match &continued {
             Some(resume) => resume.thread.text().map(<[u8]>::to_vec),

@@ -135,20 +135,24 @@ async fn whole(
         };
     };
     let bytes = gather(first, idle, body).await?;
-    // Only its last brace shows whether it is complete.
-    let may_be_cut = headers::is_until_close(&head.headers) && bytes.len() < MAX_GATHERED;
-    if !may_be_cut && !WORDS.iter().any(|word| memchr::memmem::find(&bytes, word).is_some()) {
-        return Ok(Beginning::Answer(Some(bytes)));
-    }
-    let mut answer = Answer::new(endpoint, false, false, false);
-    answer.feed(bytes.clone());
-    if may_be_cut && !answer.is_complete() {
+    let is_short = bytes.len() < MAX_GATHERED;
+    if is_short && headers::is_until_close(&head.headers) && !has_its_last_brace(endpoint, &bytes) {
         return Err(Broken::Closed.into());
     }
-    match answer.finish().told {
+    if !WORDS.iter().any(|word| memchr::memmem::find(&bytes, word).is_some()) {
+        return Ok(Beginning::Answer(Some(bytes)));
+    }
+    match openai::told_by_answer(&bytes, is_short) {
         Some(error) if !error.is_of_request() => Ok(Beginning::Error(error, bytes)),
         _ => Ok(Beginning::Answer(Some(bytes))),
     }
+}
+
+/// Whether an answer is complete whose end is only that of its connection.
+fn has_its_last_brace(endpoint: Endpoint, bytes: &Bytes) -> bool {
+    let mut answer = Answer::new(endpoint, false, false, false);
+    answer.feed(bytes.clone());
+    answer.is_complete()
 }
 
 /// Reads on to the end of an answer, or to [`MAX_GATHERED`] bytes.

@@ -14,7 +14,7 @@ use super::{Feed, MAX_REPLY, Summary};
 use crate::openai::endpoint::Endpoint;
 use crate::openai::prompt::answer_reply;
 use crate::openai::text::decoded;
-use crate::openai::told::{ToldError, is_failure, told_error};
+use crate::openai::told::told_by_answer;
 use crate::openai::usage::Gathered;
 
 /// Bytes kept from the end of an answer.
@@ -86,22 +86,8 @@ impl Json {
         self.nesting.closed
     }
 
-    /// The error that the answer reports: errors are short, so only a whole answer can be one. A
-    /// finish reason stands near the end of its choice.
-    fn told(&self) -> Option<ToldError> {
-        let text = std::str::from_utf8(&self.kept).ok().filter(|_| self.whole);
-        let error =
-            text.filter(|text| memchr::memmem::find(text.as_bytes(), b"\"error\"").is_some());
-        let reason = memchr::memmem::Finder::new(b"\"finish_reason\"");
-        error.and_then(told_error).or_else(|| {
-            let at = memchr::memmem::rfind(&self.kept, reason.needle())?;
-            let failed = string_after(&reason, &self.kept[at..]).is_some_and(is_failure);
-            failed.then_some(ToldError::OF_ENGINE)
-        })
-    }
-
     pub(super) fn finish(self) -> Summary {
-        let told = self.told();
+        let told = told_by_answer(&self.kept, self.whole);
         let mut usage = Gathered::default();
         if let Some(at) = last_object(&self.kept, b"\"usage\"") {
             usage.add(&self.kept[at..]);

@@ -58,7 +58,8 @@ impl Reader {
     /// Reads one event, which may have the members in `found`, and returns the part of it to remove.
     pub(super) fn event(&mut self, bytes: &[u8], found: Found, undo: bool) -> Option<Range<usize>> {
         let event = sse::parse(bytes);
-        if (found.error || !event.name.is_empty()) && self.reads_error(&event) {
+        let may_fail = found.error || matches!(event.name, b"error" | b"response.failed");
+        if may_fail && self.reads_error(&event) {
             return None;
         }
         match self.endpoint {

@@ -165,6 +165,11 @@ impl Stream {
         self.reader.pieces
     }
 
+    /// The id of a stored response.
+    pub(super) fn response_id(&self) -> Option<&str> {
+        self.reader.response_id.as_deref()
+    }
+
     /// Whether its end mark has arrived, or every choice has finished. The last event may lack its
     /// blank line.
     pub(super) fn is_complete(&self) -> bool {

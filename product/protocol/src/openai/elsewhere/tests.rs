@@ -15,11 +15,37 @@ fn form(parts: &[(&str, &[u8])]) -> Vec<u8> {
 }
 
 fn found(content_type: &str, target: &str, body: &[u8]) -> Option<String> {
-    let head = Head { target, content_type: content_type.as_bytes() };
-    Elsewhere::find(&head, body).map(|found| found.model)
+    Elsewhere::find(&head(content_type, target), body).expect("it ends").map(|found| found.model)
+}
+
+fn head<'a>(content_type: &'a str, target: &'a str) -> Head<'a> {
+    Head { target, content_type: content_type.as_bytes() }
 }
 
 const FORM: &str = "multipart/form-data; boundary=X-1";
+
+// Defect multipart-model: a form in which an engine may find another model than the gateway is refused: one without an
+// end, or with too many parts. A longer text that begins like a boundary is none.
+#[test]
+fn forms_are_read_to_their_end() {
+    let model = ("name=\"model\"", b"m".as_slice());
+    let refused = |body: &[u8]| {
+        let found = Elsewhere::find(&head(FORM, "/"), body);
+        found.map(|_| ()).expect_err("it is refused").message
+    };
+    let whole = form(&[model, ("name=\"a\"", b"b")]);
+    assert!(refused(&whole[..whole.len() - 12]).contains("no boundary at its end"));
+    let mut parts = vec![("name=\"a\"", b"b".as_slice()); MOST_PARTS];
+    parts.push(model);
+    assert!(refused(&form(&parts)).contains("more than 1,024 parts"));
+    let long = ["--X-1\r\nContent-Type: ", &"x".repeat(MOST_PART_HEAD), "\r\n\r\nm\r\n--X-1--"].concat();
+    assert!(refused(long.as_bytes()).contains("its headers"));
+    let inside = b"\r\n--X-12\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nother\r\n--X-1z";
+    let body = form(&[model, ("name=\"file\"; filename=\"a\"", inside)]);
+    assert_eq!(found(FORM, "/", &body).as_deref(), Some("m"));
+    let padded = b"--X-1 \r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm\r\n--X-1--";
+    assert_eq!(found(FORM, "/", padded).as_deref(), Some("m"));
+}
 
 // Defect multipart-model: the field `model` of a form is found before and after the file, whatever the file contains.
 #[test]
@@ -92,7 +118,8 @@ fn other_places() {
 fn renamed() {
     let of = |content_type: &str, target: &str, body: &str| {
         let head = Head { target, content_type: content_type.as_bytes() };
-        let found = Elsewhere::find(&head, body.as_bytes()).expect("names a model");
+        let found = Elsewhere::find(&head, body.as_bytes()).expect("it ends");
+        let found = found.expect("names a model");
         found.renamed(&head, "org/new").map(|splice| {
             let Range { start, end } = splice.at..splice.at + splice.remove;
             [&body.as_bytes()[..start], &splice.insert, &body.as_bytes()[end..]].concat()
@@ -115,8 +142,8 @@ fn renamed() {
 fn any_bytes() {
     let whole = form(&[("name=\"model\"", b"whisper"), ("name=\"a\"; filename=\"b\"", b"c")]);
     for cut in 0..whole.len() {
-        let _ = found(FORM, "/x?model=%f", &whole[..cut]);
-        let _ = found(FORM, "/models/%", &whole[cut..]);
+        let _ = Elsewhere::find(&head(FORM, "/x?model=%f"), &whole[..cut]);
+        let _ = Elsewhere::find(&head(FORM, "/models/%"), &whole[cut..]);
     }
     for content_type in
         ["multipart/form-data;", "multipart/form-data;=;=", "multipart/form-data;a=\"\\"]
