@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-
 /// Time between two polls.
 pub const LOOK: Duration = Duration::from_secs(2);
 
@@ -236,7 +235,10 @@ mod tests {
         let path = std::env::temp_dir().join(format!("meridian-special-{}", std::process::id()));
         std::fs::write(&path, "1").unwrap();
         let from = path.clone();
-        let make = move || meridian_files::read_text(&from, meridian_files::MOST).map_err(|e| Unread(e.to_string()));
+        let make = move || {
+            meridian_files::read_text(&from, meridian_files::MOST)
+                .map_err(|e| Unread(e.to_string()))
+        };
         let reread = Reread::new(vec![path.clone()], make).unwrap();
         std::fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/dev/zero", &path).unwrap();

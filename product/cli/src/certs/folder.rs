@@ -332,7 +332,8 @@ fn put(crt: &Path, key: &Path, pair: &Pair, replace: Replace) -> anyhow::Result<
 }
 
 fn text(path: &Path) -> anyhow::Result<String> {
-    meridian_files::read_text(path, meridian_files::MOST).with_context(|| format!("cannot read {}", path.display()))
+    meridian_files::read_text(path, meridian_files::MOST)
+        .with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// Writes a file as a whole, readable by its owner only.

@@ -197,7 +197,8 @@ fn tls(config: Option<&config::EtcdTls>) -> Result<TlsOptions, FileError> {
     if let Some(files) = files(config) {
         files.read()?;
         let read = |field, path: &PathBuf| {
-            meridian_files::read(path, meridian_files::MOST).map_err(|error| files.error(field, error))
+            meridian_files::read(path, meridian_files::MOST)
+                .map_err(|error| files.error(field, error))
         };
         let certificate = read("certificate", &files.certificate)?;
         tls = tls.identity(Identity::from_pem(certificate, read("key", &files.key)?));

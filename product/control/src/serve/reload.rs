@@ -68,7 +68,8 @@ fn compare(started: &Config, file: Option<&Path>) {
         tracing::info!("the configuration came from a pipe, so a reload does not read it again");
         return;
     };
-    let read = meridian_files::read_text(file, meridian_files::MOST).map_err(|error| error.to_string());
+    let read =
+        meridian_files::read_text(file, meridian_files::MOST).map_err(|error| error.to_string());
     match read.and_then(|yaml| Config::read(&yaml).map_err(|error| error.to_string())) {
         Err(problem) => {
             let file = file.display();

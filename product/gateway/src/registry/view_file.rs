@@ -7,9 +7,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use meridian_files::NotRead;
 use meridian_protocol::registry::Kept;
 use meridian_tls::FileError;
-use meridian_files::NotRead;
 use tokio::time::Instant;
 
 /// Largest file, bytes: that of the largest registry that is accepted (`ask.rs`).

@@ -48,7 +48,8 @@ impl ConfigFile {
 impl Adoption {
     fn read(&self, path: &Path) -> Result<(), Unread> {
         let unread = |error: &dyn std::fmt::Display| Unread(format!("{}: {error}", path.display()));
-        let yaml = meridian_files::read_text(path, meridian_files::MOST).map_err(|error| unread(&error))?;
+        let yaml = meridian_files::read_text(path, meridian_files::MOST)
+            .map_err(|error| unread(&error))?;
         let file = Config::read(&yaml).map_err(|error| unread(&error))?;
         let before = self.plane.inputs.config.now();
         if let Some(section) = emptied(&before.config, &file) {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meridian_config::replica_list;
-use meridian_protocol::admin::AddReplica;
 use meridian_files::NotRead;
+use meridian_protocol::admin::AddReplica;
 use meridian_tls::{Look, Unread};
 
 use super::source::{Read, Source};

@@ -80,7 +80,9 @@ async fn without_the_field() {
     }
     assert_eq!((chat.count(), audio.count()), (0, 4));
     // One model leaves no choice, and an adapter of its engine is no other one.
-    let (a, b) = (Replica::of(&["m", "adapter"]).await, Replica::start().await);
+    let (a, b) = (Replica::start().await, Replica::start().await);
+    let list = r#"{"data":[{"id":"m","parent":null},{"id":"adapter","parent":"m"}]}"#;
+    a.page("/v1/models", Script::json(200, list));
     let region = Region::of(&[&a, &b]).await;
     for _ in 0..2 {
         assert_eq!(send(&region, AUDIO, &body).await.status, 200);
@@ -88,6 +90,11 @@ async fn without_the_field() {
     }
     assert_eq!(a.count() + b.count(), 4);
     assert_eq!(b.last().text(), r#"{"model":"m","prompt":"x"}"#);
+    // Neither is the first model of an engine that has several.
+    let several = Replica::of(&["m", "n"]).await;
+    let region = Region::of(&[&several]).await;
+    assert_eq!(send(&region, AUDIO, &body).await.status, 400);
+    assert_eq!(several.count(), 0);
 }
 
 // Defect multipart-model: an alias in a form or in a query reaches the engine as the model's own name.

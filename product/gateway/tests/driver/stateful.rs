@@ -53,6 +53,31 @@ async fn continued_where_it_was_made() {
     assert_eq!(region.settled().await.requests.done, 22);
 }
 
+// Defect paths-call-by-call: a response is remembered as soon as its stream names it, so a client that leaves can ask
+// for it, or cancel it.
+#[tokio::test(start_paused = true)]
+async fn left_in_mid_stream() {
+    let (a, _b, region) = two(["x", "y"]).await;
+    let events = [
+        "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_s\"}}\n\n",
+        "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"x\"}\n\n",
+    ];
+    a.then(Script::sse().event(events[0]).event(events[1]).hang());
+    let body = r#"{"model":"m","stream":true,"background":true,"input":"hi"}"#;
+    let mut answer = open(region.listen, request("POST", "/v1/responses", body)).await;
+    answer.read_to("delta").await;
+    for _ in 0..3 {
+        let cancel = post(region.listen, "/v1/responses/resp_s/cancel", "").await;
+        assert_eq!(cancel.header("x-meridian-replica"), "r0");
+    }
+    drop(answer);
+    for _ in 0..3 {
+        let asked = get(region.listen, "/v1/responses/resp_s").await;
+        assert_eq!(asked.header("x-meridian-replica"), "r0");
+    }
+    region.settled().await;
+}
+
 // A streamed response is remembered by the id in its events.
 #[tokio::test(start_paused = true)]
 async fn streamed() {

@@ -87,7 +87,11 @@ fn of_form(content_type: &[u8], body: &[u8]) -> Result<Option<Elsewhere>, BadReq
         let Some(at) = field(body, &boundary)? else { return Ok(None) };
         let model = std::str::from_utf8(&body[at.clone()]).ok();
         let model = model.filter(|model| model.len() <= MOST_NAME);
-        return Ok(model.map(|model| Elsewhere { model: model.to_owned(), at, place: Place::Form }));
+        return Ok(model.map(|model| Elsewhere {
+            model: model.to_owned(),
+            at,
+            place: Place::Form,
+        }));
     }
     let found = is(b"application/x-www-form-urlencoded").then(|| member(body)).flatten();
     Ok(found.map(|(model, at)| Elsewhere { model, at, place: Place::EncodedForm }))
@@ -121,7 +125,8 @@ fn field(body: &[u8], boundary: &[u8]) -> Result<Option<Range<usize>>, BadReques
 }
 
 fn refused(has: &str) -> BadRequest {
-    let message = format!("the form has {has}: send each field once, as your client's library does");
+    let message =
+        format!("the form has {has}: send each field once, as your client's library does");
     BadRequest::new(None, message)
 }
 

@@ -176,7 +176,8 @@ fn chunk_has_content(json: &str) -> bool {
         };
         has |= !choice.nothing_but(&["index", "delta", "logprobs"]);
     });
-    let says = |name| Members::of(json).and_then(|top| top.get(name)).is_some_and(|v| !is_nothing(v));
+    let says =
+        |name| Members::of(json).and_then(|top| top.get(name)).is_some_and(|v| !is_nothing(v));
     read.is_none() || has || (choices == 0 && says("usage")) || says("prompt_progress")
 }
 
@@ -229,9 +230,15 @@ mod tests {
     #[test]
     fn beginnings_without_content() {
         let chat = Endpoint::ChatCompletions;
-        for start in
-            ["", ": keep-alive\n\n", "\n\n", "event: ping\n\n", ROLE, USAGE, "data: {\"choices\":[]}\n\n"]
-        {
+        for start in [
+            "",
+            ": keep-alive\n\n",
+            "\n\n",
+            "event: ping\n\n",
+            ROLE,
+            USAGE,
+            "data: {\"choices\":[]}\n\n",
+        ] {
             assert_eq!(opens(chat, start), Opened::Empty, "{start}");
             assert_eq!(opens(chat, &format!("{start}data: [DONE]\n\n")), Opened::Empty, "{start}");
             assert!(is_content(chat, &format!("{start}{TEXT}")), "{start}");

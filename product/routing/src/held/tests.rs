@@ -116,6 +116,19 @@ fn higher_classes_displace() {
     assert_eq!((h.len(), order(&h, at)), (4, vec![6, 9, 2, 4]));
 }
 
+// Defect scaled-to-zero: requests whose model has no replica count in the queue's bounds, and in nothing that other
+// models' requests pay for.
+#[test]
+fn the_absent_delay_no_others() {
+    let mut h = held();
+    push(&mut h, &request(1, 1, None, 100), 0);
+    let absent = request(2, 1, None, 100);
+    assert_eq!(h.push_absent(&absent, Time::ZERO), Ok(()));
+    assert_eq!((h.len(), h.served()), (2, 1));
+    assert!(h.place(&absent, Time::ZERO, false));
+    assert_eq!((h.len(), h.served()), (2, 2));
+}
+
 // Capacity is promised, and patience ends, while there is still time to be served.
 #[test]
 fn none_is_refused_for_waiting_for_better() {

@@ -156,8 +156,16 @@ impl Scan {
     /// Reports the end of the attempt to the machine. Returns the rest of the transfer, and bytes
     /// that were buffered until now.
     pub(crate) fn settle(self, outcome: Outcome, delivery: &mut Delivery) -> (Incoming, Bytes) {
-        let Scan { mut incoming, mut reader, mut ticket, by, sent, reported, mut resume, is_pinned } =
-            self;
+        let Scan {
+            mut incoming,
+            mut reader,
+            mut ticket,
+            by,
+            sent,
+            reported,
+            mut resume,
+            is_pinned,
+        } = self;
         let held = resume
             .as_mut()
             .map_or_else(Bytes::new, |resume| reader.feed(resume.thread.rest()).pass);

@@ -38,9 +38,11 @@ fn forms_are_read_to_their_end() {
     let mut parts = vec![("name=\"a\"", b"b".as_slice()); MOST_PARTS];
     parts.push(model);
     assert!(refused(&form(&parts)).contains("more than 1,024 parts"));
-    let long = ["--X-1\r\nContent-Type: ", &"x".repeat(MOST_PART_HEAD), "\r\n\r\nm\r\n--X-1--"].concat();
+    let long =
+        ["--X-1\r\nContent-Type: ", &"x".repeat(MOST_PART_HEAD), "\r\n\r\nm\r\n--X-1--"].concat();
     assert!(refused(long.as_bytes()).contains("its headers"));
-    let inside = b"\r\n--X-12\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nother\r\n--X-1z";
+    let inside =
+        b"\r\n--X-12\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nother\r\n--X-1z";
     let body = form(&[model, ("name=\"file\"; filename=\"a\"", inside)]);
     assert_eq!(found(FORM, "/", &body).as_deref(), Some("m"));
     let padded = b"--X-1 \r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm\r\n--X-1--";
