@@ -27,6 +27,13 @@ pub fn base_url(url: &str) -> Result<http::Uri, String> {
         }
         None => return Err(format!("`{url}` has no scheme; write `{}`", with_scheme(url))),
     }
+    let authority = uri.authority().map_or("", http::uri::Authority::as_str);
+    let port = uri.host().and_then(|host| authority.get(host.len()..)).unwrap_or_default();
+    let is_port =
+        port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok_and(|n| n > 0));
+    if !(port.is_empty() || is_port) {
+        return Err(format!("`{url}` has no port from 1 to 65535; write http://host:port"));
+    }
     if uri.path() != "/" || uri.query().is_some() {
         return Err(format!(
             "`{url}` has a path; write `{}`: the gateway adds the path of each request",

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use granit_parser::{Event, Options, Parser, ScalarStyle, ScanError, Span};
+use granit_parser::{Event, Options, Parser, ScalarStyle, ScanError, Span, Tag};
 
 use super::node::{Field, Node, NodeKind};
 use super::path::{Path, Step};
@@ -52,6 +52,14 @@ impl Document {
     }
 }
 
+/// Other programs read values by tags: `!secret`, `!vault`, `!ENV`. Without that, the name is taken for the value.
+fn tagged(line: usize, tag: &Tag) -> Problem {
+    let text = format!(
+        "the tag `{tag}` has no meaning here; remove it and write the value, or for a secret `${{NAME}}` or `{{file: PATH}}`"
+    );
+    Problem { line: Some(line), text }
+}
+
 enum Stop {
     Scan(ScanError),
     Problem(Problem),
@@ -82,6 +90,9 @@ impl Builder {
         for event in events {
             let (event, span) = event.map_err(Stop::Scan)?;
             let line = span.start.line();
+            if let Some(tag) = event.tag() {
+                return Err(Stop::Problem(tagged(line, tag)));
+            }
             match event {
                 Event::DocumentStart(..) if self.root.is_some() => {
                     let text = "a second document starts here; keep one configuration in a file, \

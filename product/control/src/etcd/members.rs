@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use etcd_client::{Client, ConnectOptions, TlsOptions};
 use meridian_base::Duration;
 use meridian_config as config;
-use meridian_tls::{FileError, Files, Look, Reread, named, open_client};
+use meridian_tls::{FileError, Files, Look, Reread, open_client};
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::transport::{Certificate, Identity};

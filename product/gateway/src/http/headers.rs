@@ -103,11 +103,25 @@ pub(crate) fn hide(headers: &mut HeaderMap) {
     }
 }
 
+/// Whether a request has a key of its client.
+pub(crate) fn has_key(headers: &HeaderMap) -> bool {
+    headers.contains_key(header::AUTHORIZATION) || headers.contains_key(API_KEY)
+}
+
 /// Whether an answer is one JSON object and not a stream of events, whatever the request asked for.
 pub(crate) fn is_json(headers: &HeaderMap) -> bool {
+    kind(headers).eq_ignore_ascii_case(b"application/json")
+}
+
+/// The content type, without its parameters.
+fn kind(headers: &HeaderMap) -> &[u8] {
     let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
-    let word = kind.split(|b| *b == b';').next().unwrap_or_default();
-    word.trim_ascii().eq_ignore_ascii_case(b"application/json")
+    kind.split(|b| *b == b';').next().unwrap_or_default().trim_ascii()
+}
+
+/// Whether an answer is a stream of events.
+pub(crate) fn is_events(headers: &HeaderMap) -> bool {
+    kind(headers).eq_ignore_ascii_case(b"text/event-stream")
 }
 
 /// Whether a JSON answer ends with its connection: only its last brace shows whether it is

@@ -92,6 +92,11 @@ impl Given {
 }
 
 impl Credential {
+    /// Whether replicas get a key of ours.
+    pub(crate) fn has_key(&self) -> bool {
+        self.0.read().key.is_some()
+    }
+
     /// What is in force.
     pub(crate) fn now(&self) -> Arc<Given> {
         self.0.read().clone()

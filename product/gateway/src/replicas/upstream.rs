@@ -118,6 +118,9 @@ struct Idle {
     until: Instant,
 }
 
+/// A replica that closes an idle connection just when a request comes does so within this time.
+const RACE: Duration = Duration::from_secs(1);
+
 /// An answer: its head, and the rest as it streams.
 pub(crate) struct Answered {
     pub(crate) head: response::Parts,
@@ -160,10 +163,12 @@ impl Upstream {
                 None if was_cut => (self.open(replica).await?, true),
                 None => self.next(replica).await?,
             };
+            let sent = Instant::now();
             match self.exchange(line, replica, request).await {
                 Err(Unanswered { unsent: true, .. }) if !is_new => {}
                 Err(unanswered) if !unanswered.unsent && unanswered.error.is_cut() => {
-                    return self.after_cut(unanswered, is_new, replica, request).await;
+                    let is_race = !is_new && sent.elapsed() < RACE;
+                    return self.after_cut(unanswered, is_race, replica, request).await;
                 }
                 result => return result.map_err(no_head),
             }
@@ -173,7 +178,7 @@ impl Upstream {
     /// A connection ended before the head of an answer.
     ///
     /// The replica may have closed a pooled connection because it was idle, just when the request
-    /// came, or its engine died of the request. If no byte of an answer came, the replica is asked
+    /// came (a race), or its engine died of the request. If no byte of an answer came, the replica is asked
     /// once more, over a new connection: a dead engine accepts none, or ends that one, too. Every
     /// request may be sent again, as it may to another replica after a failed attempt. But a body
     /// that kills engines must not reach one more of them by each connection: later attempts of the
@@ -181,12 +186,12 @@ impl Upstream {
     async fn after_cut(
         &self,
         unanswered: Unanswered,
-        is_new: bool,
+        is_race: bool,
         replica: &Arc<Dial>,
         request: Request<'_>,
     ) -> Result<Answered, AttemptError> {
         let was_cut = request.cut.swap(true, Ordering::Relaxed);
-        if is_new || was_cut || unanswered.began {
+        if !is_race || was_cut || unanswered.began {
             return Err(no_head(unanswered));
         }
         match self.open(replica).await {

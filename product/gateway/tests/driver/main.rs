@@ -83,6 +83,7 @@ mod tells;
 mod tenants;
 mod timeouts;
 mod traces;
+mod verdicts;
 
 use common::{Region, Replica, call, chat};
 

@@ -201,6 +201,12 @@ impl Drop for Relay {
             RelayState::AwaitingTrailers(scan) => {
                 scan.settle(Outcome::Done, &mut self.delivery);
             }
+            // An answer without a body is not polled.
+            RelayState::Scanning(scan)
+                if self.delivery.form == Form::Whole && scan.has_passed_all() =>
+            {
+                scan.settle(Outcome::Done, &mut self.delivery);
+            }
             RelayState::Scanning(scan) => scan.abandon(&mut self.delivery),
             _ => {}
         }

@@ -132,6 +132,11 @@ impl Scan {
         }
     }
 
+    /// Whether the transfer is over, and the client has all of it.
+    pub(crate) fn has_passed_all(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
     /// Whether nothing is missing if the answer ends here.
     pub(crate) fn is_complete(&self) -> bool {
         self.reader.is_complete()

@@ -279,7 +279,11 @@ fn models(
     let Some(id) = path.strip_prefix("/v1/models/").filter(|id| !id.is_empty()) else {
         return json(StatusCode::OK, merged);
     };
-    match openai::find_model(&merged, id) {
+    // Clients encode the slash of a name.
+    let decoded = percent_encoding::percent_decode_str(id).decode_utf8();
+    let found = openai::find_model(&merged, id)
+        .or_else(|| openai::find_model(&merged, decoded.as_deref().ok()?));
+    match found {
         Some(model) => json(StatusCode::OK, model),
         None => Refusal::unknown_model().response(Endpoint::Models),
     }

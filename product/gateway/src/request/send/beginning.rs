@@ -80,8 +80,10 @@ pub(super) async fn beginning(
 ) -> Result<Beginning, NoBeginning> {
     let endpoint = context.call.endpoint;
     match head.status.is_success() {
-        true if is_stream(context, head) => stream(endpoint, body).await,
-        true if is_gathered(endpoint, head) => {
+        true if is_stream(context, head) || headers::is_events(&head.headers) => {
+            stream(endpoint, body).await
+        }
+        true if is_gathered(head) => {
             whole(endpoint, head, context.settings.timeouts.idle.0, body).await
         }
         is_ok => {
@@ -97,11 +99,11 @@ pub(super) async fn beginning(
 }
 
 /// Whether an answer in one piece is short enough to be kept back until it is complete.
-fn is_gathered(endpoint: Endpoint, head: &response::Parts) -> bool {
+fn is_gathered(head: &response::Parts) -> bool {
     let length = head.headers.get(header::CONTENT_LENGTH);
     let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
     let short = length.is_none_or(|length| length <= MAX_GATHERED);
-    !endpoint.passes_unread() && short && headers::is_json(&head.headers)
+    short && headers::is_json(&head.headers)
 }
 
 async fn stream(endpoint: Endpoint, body: &mut Flow) -> Result<Beginning, NoBeginning> {
@@ -136,7 +138,9 @@ async fn whole(
     };
     let bytes = gather(first, idle, body).await?;
     let is_short = bytes.len() < MAX_GATHERED;
-    if is_short && headers::is_until_close(&head.headers) && !has_its_last_brace(endpoint, &bytes) {
+    let may_be_cut =
+        is_short && !endpoint.passes_unread() && headers::is_until_close(&head.headers);
+    if may_be_cut && !has_its_last_brace(endpoint, &bytes) {
         return Err(Broken::Closed.into());
     }
     if !WORDS.iter().any(|word| memchr::memmem::find(&bytes, word).is_some()) {

@@ -37,9 +37,17 @@ pub(crate) enum Meaning {
     Unfinished,
 }
 
-pub(crate) fn meaning(status: StatusCode) -> Meaning {
+/// Anthropic's status of an overloaded server.
+const OVERLOADED: u16 = 529;
+
+/// What a status means. `is_ours` says whether the replica got the gateway's key in place of the client's: then a refusal
+/// of the key is nothing that the client could mend. TGI answers 424 if a generation failed.
+pub(crate) fn meaning(status: StatusCode, is_ours: bool) -> Meaning {
     match status {
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Meaning::Full,
+        s if s.as_u16() == OVERLOADED => Meaning::Full,
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN if is_ours => Meaning::Fails,
+        StatusCode::FAILED_DEPENDENCY => Meaning::Fails,
         s if OF_THE_REQUEST.contains(&s) => Meaning::Passes,
         s if s.is_server_error() || s.is_redirection() => Meaning::Fails,
         s if s.is_informational() => Meaning::Unfinished,
@@ -96,9 +104,13 @@ impl EngineError {
     /// Whether two replicas failed in the same way, so the request is the cause.
     pub(crate) fn is_same(&self, other: &EngineError) -> bool {
         let status = self.head.status;
-        let of_a_proxy = matches!(status, StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT);
+        // A proxy's, or the gateway's own key is wrong at both.
+        let of_no_request = matches!(
+            status,
+            StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT | StatusCode::UNAUTHORIZED
+        );
         let both = self.whole && other.whole;
-        both && !of_a_proxy && status == other.head.status && self.body == other.body
+        both && !of_no_request && status == other.head.status && self.body == other.body
     }
 
     /// The engine's message, for the client only: it may quote the request.
@@ -137,6 +149,9 @@ mod tests {
             (404, Meaning::Passes),
             (429, Meaning::Full),
             (503, Meaning::Full),
+            (529, Meaning::Full),
+            (401, Meaning::Passes),
+            (424, Meaning::Fails),
             (500, Meaning::Fails),
             (502, Meaning::Fails),
             (504, Meaning::Fails),
@@ -149,7 +164,7 @@ mod tests {
             (101, Meaning::Unfinished),
         ] {
             let status = StatusCode::from_u16(status).expect("a status");
-            assert_eq!(meaning(status), expected, "{status}");
+            assert_eq!(meaning(status, false), expected, "{status}");
         }
     }
 

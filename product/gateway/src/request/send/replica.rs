@@ -123,10 +123,15 @@ impl Attempts {
         // Used at once: the first piece may arrive long after the head and its load report.
         reports::piggyback(&self.plane.region.driver, member, &head.headers);
         let status = head.status;
-        match meaning(status) {
+        let is_ours = member.dial.with.has_key();
+        match meaning(status, is_ours) {
             Meaning::Passes => {}
             Meaning::Full => {
-                reports::pause(&self.plane.region.driver, member, &head.headers);
+                // A limit on the client's own key holds back no other client.
+                let is_limit = status == StatusCode::TOO_MANY_REQUESTS && !is_ours;
+                if !(is_limit && headers::has_key(&call.headers)) {
+                    reports::pause(&self.plane.region.driver, member, &head.headers);
+                }
                 let message = format!("the engine answered {status}");
                 return Err(AttemptError::of(Fault::Full, message).into());
             }

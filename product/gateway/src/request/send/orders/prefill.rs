@@ -133,7 +133,7 @@ impl Ask {
         let Answered { head, body, .. } = upstream.send(&member.dial, request).await?;
         member.life.answered();
         let status = head.status;
-        let outcome = match meaning(status) {
+        let outcome = match meaning(status, member.dial.with.has_key()) {
             Meaning::Passes if status.is_success() => None,
             // These may be about the replica: if the other one answers the request, they are.
             Meaning::Passes if matches!(status.as_u16(), 401 | 403 | 404 | 405) => {
