@@ -94,6 +94,11 @@ impl Breaker {
         }
     }
 
+    /// The thresholds.
+    pub(crate) fn config(&self) -> BreakerConfig {
+        self.config
+    }
+
     /// Changes the thresholds. An open breaker stays open as long as it was to.
     pub(crate) fn configured(&mut self, config: BreakerConfig) {
         self.config = config;

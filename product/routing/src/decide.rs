@@ -63,7 +63,7 @@ pub(crate) fn decide(
     scratch: &mut Scratch,
 ) -> Choice {
     tables.match_prefix(active, scratch);
-    let local = match tables.sort_out(active, scratch) {
+    let local = match tables.sort_out(now, active, scratch) {
         Err(choice) => Err(choice),
         Ok(()) => {
             assert!(!scratch.eligible.is_empty(), "a policy has a candidate to pick");
@@ -91,7 +91,7 @@ pub(crate) fn pick_full(
     takes: impl Fn(&ReplicaId) -> bool,
 ) -> Option<Chosen> {
     tables.match_prefix(active, scratch);
-    let sorted = tables.sort_out(active, scratch);
+    let sorted = tables.sort_out(now, active, scratch);
     if sorted != Err(Choice::Hold) || !scratch.offer_full(takes) {
         return None;
     }

@@ -35,6 +35,8 @@ pub(crate) struct OwnReplicas {
     adapters: BTreeSet<ModelId>,
     /// The shortest context of each model whose replicas have contexts of several lengths.
     shortest: BTreeMap<ModelId, u32>,
+    /// The models that have failed at a replica that serves several.
+    failing: BTreeSet<ModelId>,
     links: Links,
     probes: Schedule,
 }
@@ -48,6 +50,7 @@ impl OwnReplicas {
             prefills: BTreeMap::new(),
             adapters: BTreeSet::new(),
             shortest: BTreeMap::new(),
+            failing: BTreeSet::new(),
             links: Links::default(),
             probes: Schedule::default(),
         }
@@ -130,6 +133,24 @@ impl OwnReplicas {
         if n == 0 { 1.0 } else { sum / n as f32 }
     }
 
+    /// Whether a model has failed at some replica that serves several.
+    #[inline]
+    pub(crate) fn is_failing(&self, model: ModelId) -> bool {
+        !self.failing.is_empty() && self.failing.contains(&model)
+    }
+
+    /// Whether the breaker of a model at a replica lets a request pass.
+    pub(crate) fn passes(&self, model: ModelId, id: ReplicaId, now: Time) -> bool {
+        self.get(id).is_none_or(|replica| replica.of_models.passes(model, now))
+    }
+
+    /// Notes a model that has a breaker of its own at a replica.
+    pub(crate) fn note_failing(&mut self, id: ReplicaId, model: ModelId) {
+        if self.get(id).is_some_and(|replica| !replica.of_models.is_empty()) {
+            self.failing.insert(model);
+        }
+    }
+
     /// Whether another replica in the place of `id` takes requests for one of its models.
     pub(crate) fn has_others(&self, id: ReplicaId) -> bool {
         let Some(spec) = self.replicas.spec(id) else { return false };
@@ -204,6 +225,8 @@ impl OwnReplicas {
                 of.entry(*model).or_default().push(*id);
             }
         }
+        let (serves, prefills) = (&self.serves, &self.prefills);
+        self.failing.retain(|model| serves.contains_key(model) || prefills.contains_key(model));
         let mut lengths: BTreeMap<ModelId, (u32, u32)> = BTreeMap::new();
         for (model, ids) in self.serves.iter().chain(&self.prefills) {
             let (least, most) = lengths.entry(*model).or_insert((u32::MAX, 0));

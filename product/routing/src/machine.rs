@@ -187,7 +187,7 @@ impl Routing {
             let Some(active) = self.actives.take(id) else { break };
             self.queue.remove(&active.request);
             let limit = self.config.held.max_wait;
-            let closed = self.tables().closed_to(&active);
+            let closed = self.tables().closed_to(now, &active);
             self.refuse(now, &active, RejectWhy::HeldTooLong { limit, closed });
         }
     }

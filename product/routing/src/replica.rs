@@ -6,6 +6,7 @@
 
 mod figures;
 pub(crate) mod lingering;
+pub(crate) mod model_breakers;
 mod report;
 
 use alloc::collections::VecDeque;
@@ -14,6 +15,7 @@ use alloc::vec::Vec;
 use meridian_base::{Duration, ModelId, Pool, RequestId, Time};
 
 use self::lingering::Lingering;
+use self::model_breakers::ModelBreakers;
 use crate::adapters::Adapters;
 use crate::breaker::{Breaker, BreakerConfig, BreakerState};
 use crate::cost::{Ewma, Gaps, Share};
@@ -120,6 +122,7 @@ pub(crate) struct Replica {
     pub(crate) place: u8,
     pub(crate) state: State,
     pub(crate) breaker: Breaker,
+    pub(crate) of_models: ModelBreakers,
     pub(crate) load: Load,
     pub(crate) adapters: Adapters,
     /// The longest contexts of its models, as far as its engine reports them.
@@ -224,6 +227,7 @@ impl Replica {
             place: 0,
             state: State::Unproven,
             breaker: Breaker::new(breaker),
+            of_models: ModelBreakers::default(),
             speed: PrefillSpeed::new(ms_per_token),
             steps: Steps::new(ms_per_token),
             ends: Gaps::new(ENDS_TAU),
@@ -376,11 +380,42 @@ impl Replica {
         (now < self.paused_until).then(|| self.paused_until.since(now))
     }
 
-    /// Records the success of a request that was dispatched at `sent`.
-    pub(crate) fn succeeded(&mut self, now: Time, sent: Time) {
+    /// Records the success of a request for a model that was dispatched at `sent`.
+    pub(crate) fn succeeded(&mut self, now: Time, model: ModelId, sent: Time) {
         self.breaker.success(now, sent);
+        if let Some(breaker) = self.of_models.get_mut(model) {
+            breaker.success(now, sent);
+        }
         self.totals.done += 1;
         self.idle_refusals = 0;
+    }
+
+    /// Records the end of a request for a model that shows no health.
+    pub(crate) fn ended_neutral(&mut self, model: ModelId) {
+        self.breaker.neutral();
+        if let Some(breaker) = self.of_models.get_mut(model) {
+            breaker.neutral();
+        }
+    }
+
+    /// Records an error about a request for a model that was dispatched at `sent`, which may be the request's own.
+    pub(crate) fn unsure(&mut self, now: Time, model: ModelId, sent: Time) {
+        if self.spec.models.len() < 2 {
+            return self.breaker.unsure(now, sent);
+        }
+        self.breaker.neutral();
+        if let Some(breaker) = self.of_models.get_mut(model) {
+            breaker.unsure(now, sent);
+        }
+    }
+
+    /// Records that such an error was the replica's own. If it serves several models, it counts against this one.
+    pub(crate) fn blamed(&mut self, now: Time, model: ModelId, others: bool) {
+        match self.spec.models.len() < 2 {
+            true => self.breaker.blamed(now, others),
+            false => self.of_models.of(model, self.breaker.config()).blamed(now, others),
+        }
+        self.totals.failed += 1;
     }
 
     /// Records that prefill work of `ms` ended now.

@@ -109,6 +109,39 @@ async fn on_other_paths() {
     }
 }
 
+// Defect one-broken-model: a model that fails at a replica closes that replica for this model alone.
+#[tokio::test(start_paused = true)]
+async fn one_model_fails() {
+    let (both, other) = (Replica::of(&["m", "vl"]).await, Replica::of(&["vl"]).await);
+    let region = Region::of(&[&both, &other]).await;
+    other.always(Script::json(200, GOOD));
+    let ask = |model: &str| format!(r#"{{"model":"{model}","messages":[]}}"#);
+    let path = "/v1/chat/completions";
+    for turn in 0..40 {
+        both.always(Script::json(500, &format!(r#"{{"error":"out of memory {turn}"}}"#)));
+        let answer = post(region.listen, path, &ask("vl")).await;
+        assert_eq!((answer.status, answer.header("x-meridian-replica")), (200, "r1"));
+        both.always(Script::json(200, GOOD));
+        if turn % 4 == 0 {
+            assert_eq!(post(region.listen, path, &ask("m")).await.status, 200, "{turn}");
+        }
+    }
+    // Its breaker for the failing model lets tries through only.
+    assert!((5..30).contains(&both.count()), "{} of 50", both.count());
+    let row = region.settled().await.replicas[0].clone();
+    assert!(row.failed >= 5 && row.breaker == "closed", "{} failed", row.failed);
+    // Once it serves the model again, it gets requests for it.
+    tokio::time::sleep(60_000 * MS).await;
+    for _ in 0..8 {
+        assert_eq!(post(region.listen, path, &ask("vl")).await.status, 200);
+    }
+    let before = both.count();
+    for _ in 0..8 {
+        post(region.listen, path, &ask("vl")).await;
+    }
+    assert_eq!(both.count() - before, 4);
+}
+
 // An answer without a body is complete, and no client has left.
 #[tokio::test(start_paused = true)]
 async fn no_body() {

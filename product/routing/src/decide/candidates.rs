@@ -1,7 +1,7 @@
 //! The candidates of a decision: which replicas may get the request now, which are full, and why the
 //! others may not.
 
-use meridian_base::{PeerId, ReplicaId};
+use meridian_base::{PeerId, ReplicaId, Time};
 
 use super::choice::Choice;
 use super::{Scratch, Tables, sample};
@@ -16,7 +16,12 @@ const LANES: usize = 64;
 impl Tables<'_> {
     /// Sorts the model's replicas into eligible and full; returns early if there is nothing to
     /// choose from.
-    pub(super) fn sort_out(&self, active: &Active, scratch: &mut Scratch) -> Result<(), Choice> {
+    pub(super) fn sort_out(
+        &self,
+        now: Time,
+        active: &Active,
+        scratch: &mut Scratch,
+    ) -> Result<(), Choice> {
         scratch.eligible.clear();
         scratch.full.clear();
         scratch.prefills.clear();
@@ -34,7 +39,8 @@ impl Tables<'_> {
         }
         let places = active.permitted.places;
         scratch.least_context = self.least_context(active, candidates);
-        let is_plain = active.tried.is_empty() && scratch.least_context == 0;
+        scratch.failing_at = self.fleet.is_failing(request.model).then_some(now);
+        let is_plain = active.tried.is_empty() && scratch.needs_no_look();
         if request.pinned.is_none() && is_plain && places == u64::MAX {
             if sample::pays(candidates.len()) && self.rule.features().may_sample {
                 self.sample(active, candidates, scratch);
@@ -144,6 +150,9 @@ impl Tables<'_> {
         {
             return Some(Ineligible::Short);
         }
+        if scratch.failing_at.is_some_and(|now| !self.fleet.passes(active.request.model, id, now)) {
+            return Some(Ineligible::Breaker);
+        }
         match row.closed {
             // A request already there is finished, and a pinned session is there.
             Some(Ineligible::Draining) if active.request.pinned.is_some() => {}
@@ -160,7 +169,7 @@ impl Tables<'_> {
     }
 
     /// The conditions that exclude replicas from serving a request.
-    pub(crate) fn closed_to(&self, active: &Active) -> Closed {
+    pub(crate) fn closed_to(&self, now: Time, active: &Active) -> Closed {
         let mut closed = Closed::default();
         let request = &active.request;
         let candidates = self.fleet.serving(request.model).unwrap_or_default();
@@ -173,6 +182,7 @@ impl Tables<'_> {
                 continue;
             }
             match self.fleet.row(id).closed {
+                None if !self.fleet.passes(request.model, id, now) => closed.breaker += 1,
                 Some(Ineligible::Down) => closed.down += 1,
                 Some(Ineligible::Breaker) => closed.breaker += 1,
                 Some(Ineligible::Draining) => closed.draining += 1,

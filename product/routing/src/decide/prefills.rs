@@ -25,7 +25,7 @@ impl Tables<'_> {
             false => prefills.extend_from_slice(all),
         }
         // In the ordinary case nothing but the capacity matters, as in `Tables::scan`.
-        let is_plain = active.tried.is_empty() && scratch.least_context == 0;
+        let is_plain = active.tried.is_empty() && scratch.needs_no_look();
         if is_plain && active.permitted.places == u64::MAX {
             let rooms = self.rooms;
             let unmatched = |id| scratch.prompt_tokens - scratch.matched_tokens(id);

@@ -3,7 +3,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use meridian_base::{PeerId, ReplicaId};
+use meridian_base::{PeerId, ReplicaId, Time};
 
 use crate::active::{Active, RequestStage};
 use crate::recall::Recall;
@@ -24,6 +24,8 @@ pub(crate) struct Scratch {
     pub(super) growth: f32,
     /// Replicas with a shorter context do not get the request.
     pub(super) least_context: u32,
+    /// The time of the decision, if the request's model has failed at some replica.
+    pub(super) failing_at: Option<Time>,
     /// Whether the eligible and the full replicas are a sample.
     pub(super) sampled: bool,
     pub(super) beyond: Beyond,
@@ -32,6 +34,11 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
+    /// Whether nothing of the request's model depends on the replica.
+    pub(super) fn needs_no_look(&self) -> bool {
+        self.least_context == 0 && self.failing_at.is_none()
+    }
+
     /// Prepares the buffers for a decision about a request, and takes over its earlier matches. A
     /// held request keeps them if it `recalls`.
     pub(crate) fn start(&mut self, active: &mut Active, recalls: bool) {

@@ -75,7 +75,10 @@ impl Routing {
         let is_paced = (probe.busy, probe.idle) == (self.config.probe.busy, self.config.probe.idle);
         let ids: Vec<ReplicaId> = self.fleet.ids().to_vec();
         for id in ids {
-            self.fleet.update(now, id, |r| r.breaker.configured(breaker));
+            self.fleet.update(now, id, |r| {
+                r.breaker.configured(breaker);
+                r.of_models.configured(breaker);
+            });
             if !is_paced {
                 self.pace_probes(now, id);
             }

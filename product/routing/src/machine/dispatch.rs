@@ -99,6 +99,12 @@ impl Routing {
         self.write_down(at, &mut active, attempt, pick);
         self.shadow_dispatch(at, &mut active, replica);
         let prompt = active.request.prompt_tokens as f32;
+        if self.fleet.is_failing(active.request.model) {
+            let model = active.request.model;
+            self.fleet.update(at, replica, |r| {
+                r.of_models.get_mut(model).into_iter().for_each(|breaker| breaker.sent(at, at));
+            });
+        }
         match active.fetch {
             Some(fetch) => {
                 self.note_use(at, &active, fetch.from, fetch.matched, true);

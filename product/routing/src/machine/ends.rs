@@ -1,7 +1,7 @@
 //! The end of an attempt: its replica's counts, breaker and cache contents, and what becomes of the
 //! request.
 
-use meridian_base::{ReplicaId, RequestId, Time};
+use meridian_base::{ModelId, ReplicaId, RequestId, Time};
 
 use super::Routing;
 use super::forwards::End;
@@ -94,24 +94,24 @@ impl Routing {
         let spared = active.blamed || active.suspect.is_some();
         let sent = active.dispatched;
         let others = outcome.is_early_failure() && self.fleet.has_others(replica);
-        let prompt = active.request.prompt_tokens as f32;
+        let (prompt, model) = (active.request.prompt_tokens as f32, active.request.model);
         let unmatched = if split { prompt } else { active.unmatched };
         let failed = FailedAttempt { took: now.since(sent), prompt, unmatched };
         let usual = self.traffic.usual();
         let learned = self.fleet.update(now, replica, |r| {
             let knew = r.speed.is_learned();
             match outcome {
-                Outcome::Done => r.succeeded(now, sent),
-                Outcome::ClientError | Outcome::NotServed => r.breaker.neutral(),
+                Outcome::Done => r.succeeded(now, model, sent),
+                Outcome::ClientError | Outcome::NotServed => r.ended_neutral(model),
                 Outcome::Full | Outcome::NoRoom => {
-                    r.breaker.neutral();
+                    r.ended_neutral(model);
                     r.refused(now);
                 }
-                Outcome::EngineError | Outcome::NoKv => r.breaker.unsure(now, sent),
+                Outcome::EngineError | Outcome::NoKv => r.unsure(now, model, sent),
                 Outcome::ReplicaError | Outcome::Died | Outcome::Unreached => {
                     r.totals.failed += 1;
                     match spared || r.state == State::Down {
-                        true => r.breaker.neutral(),
+                        true => r.ended_neutral(model),
                         false => r.breaker.failure(now, sent, others),
                     }
                 }
@@ -133,18 +133,16 @@ impl Routing {
     }
 
     /// Counts a failure against a replica once it is known to be the replica's own.
-    pub(super) fn blame(&mut self, now: Time, replica: ReplicaId) {
+    pub(super) fn blame(&mut self, now: Time, replica: ReplicaId, model: ModelId) {
         let others = self.fleet.has_others(replica);
-        self.fleet.update(now, replica, |r| {
-            r.breaker.blamed(now, others);
-            r.totals.failed += 1;
-        });
+        self.fleet.update(now, replica, |r| r.blamed(now, model, others));
+        self.fleet.note_failing(replica, model);
     }
 
     /// As [`Self::blame`], at the end of a request, if it has a suspect.
     pub(super) fn blame_suspect(&mut self, now: Time, active: &Active) {
         if let Some(suspect) = active.suspect {
-            self.blame(now, suspect);
+            self.blame(now, suspect, active.request.model);
         }
     }
 
@@ -192,13 +190,13 @@ impl Routing {
                 let from = active.fetch.map(|fetch| fetch.from);
                 self.withdraw(now, &mut active, to);
                 if let Some(from) = from {
-                    self.fleet.update(now, from, |r| r.breaker.neutral());
+                    self.fleet.update(now, from, |r| r.ended_neutral(active.request.model));
                 }
             }
             RequestStage::At(replica) => {
                 self.end_fetch(now, &mut active, replica);
                 self.leave_replica(now, &mut active, replica);
-                self.fleet.update(now, replica, |r| r.breaker.neutral());
+                self.fleet.update(now, replica, |r| r.ended_neutral(active.request.model));
                 self.remember(&active, replica, Outcome::ClientError, None);
             }
             RequestStage::Away(peer) => self.forward_cancelled(now, &mut active, peer),

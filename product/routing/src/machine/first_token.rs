@@ -19,9 +19,10 @@ impl Routing {
         if let RequestStage::Away(_) = stage {
             active.first_token = true;
         }
+        let model = active.request.model;
         if let Some(suspect) = suspect {
             active.blamed = true;
-            self.blame(now, suspect);
+            self.blame(now, suspect, model);
         }
         match stage {
             RequestStage::Away(peer) => return self.regions.prefilled(peer, id),

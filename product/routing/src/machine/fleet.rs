@@ -21,6 +21,7 @@ impl Routing {
         let place = spec.place.clone();
         let before = self.fleet.update(now, id, |r| {
             r.load.kv_tokens = spec.kv_tokens.or(r.load.kv_tokens);
+            r.of_models.keep(&spec.models);
             core::mem::replace(&mut r.spec, spec.clone()).place
         });
         if before.is_none() {

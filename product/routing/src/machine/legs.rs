@@ -83,7 +83,7 @@ impl Routing {
         let Some(fetch) = active.fetch else { return };
         self.fleet.update(now, fetch.from, |r| {
             r.prefilled(now, r.speed.ms_per_token() * f64::from(fetch.unmatched));
-            r.succeeded(now, active.dispatched);
+            r.succeeded(now, active.request.model, active.dispatched);
         });
     }
 
@@ -267,7 +267,7 @@ impl Routing {
     fn take_back(&mut self, now: Time, active: &mut Active, to: ReplicaId) {
         active.stays_whole |= self.settle_fetch(now, active, to).is_some();
         self.leave_replica(now, active, to);
-        self.fleet.update(now, to, |r| r.breaker.neutral());
+        self.fleet.update(now, to, |r| r.ended_neutral(active.request.model));
         self.forget(active, to, active.matched);
         self.shadow_forget(active, to, false);
     }
@@ -278,7 +278,7 @@ impl Routing {
         match (active.fetch, outcome) {
             (_, Outcome::Done) => self.prefill_succeeded(now, active),
             (Some(fetch), _) => {
-                self.fleet.update(now, fetch.from, |r| r.breaker.neutral());
+                self.fleet.update(now, fetch.from, |r| r.ended_neutral(active.request.model));
             }
             (None, _) => {}
         }
@@ -315,10 +315,10 @@ impl Routing {
         assert_ne!(fetch.from, to, "a pair has two replicas");
         active.stage = RequestStage::Nowhere;
         self.say_ended(active, to);
-        let id = active.request.id;
+        let (id, model) = (active.request.id, active.request.model);
         self.fleet.update(now, to, |r| {
             r.legs.came(fetch.tokens);
-            r.breaker.neutral();
+            r.ended_neutral(model);
             r.promised = r.promised.filter(|promise| promise.to != id);
         });
         self.forget(active, fetch.from, fetch.matched);
@@ -342,7 +342,7 @@ impl Routing {
                     let from = active.fetch.map(|fetch| fetch.from);
                     self.withdraw(now, &mut active, to);
                     if let Some(from) = from {
-                        self.fleet.update(now, from, |r| r.breaker.neutral());
+                        self.fleet.update(now, from, |r| r.ended_neutral(active.request.model));
                     }
                     active.stage = RequestStage::Orphan;
                 }

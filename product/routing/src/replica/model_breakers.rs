@@ -1,0 +1,49 @@
+//! Breakers of single models, for replicas that serve several.
+//!
+//! One model may fail where the others serve: a broken adapter, a model that is still loaded. An error that an engine
+//! reports about a request counts against its model there. Everything that says something about the server, such as a lost
+//! connection, counts against the replica.
+
+use alloc::vec::Vec;
+use meridian_base::{ModelId, Time};
+
+use crate::breaker::{Breaker, BreakerConfig};
+
+/// The breakers of models that have failed.
+#[derive(Debug, Default)]
+pub(crate) struct ModelBreakers(Vec<(ModelId, Breaker)>);
+
+impl ModelBreakers {
+    /// That of a model, if it has failed.
+    pub(crate) fn get_mut(&mut self, model: ModelId) -> Option<&mut Breaker> {
+        self.0.iter_mut().find(|(of, _)| *of == model).map(|(_, breaker)| breaker)
+    }
+
+    /// That of a model, which is closed if the model has not failed.
+    pub(crate) fn of(&mut self, model: ModelId, config: BreakerConfig) -> &mut Breaker {
+        let at = self.0.iter().position(|(of, _)| *of == model).unwrap_or_else(|| {
+            self.0.push((model, Breaker::new(config)));
+            self.0.len() - 1
+        });
+        &mut self.0[at].1
+    }
+
+    /// Whether any model has failed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a request for a model may pass now.
+    pub(crate) fn passes(&self, model: ModelId, now: Time) -> bool {
+        self.0.iter().all(|(of, breaker)| *of != model || breaker.passes(now))
+    }
+
+    /// Keeps the models that the replica still serves, so there are no more breakers than models.
+    pub(crate) fn keep(&mut self, served: &[ModelId]) {
+        self.0.retain(|(model, _)| served.contains(model));
+    }
+
+    pub(crate) fn configured(&mut self, config: BreakerConfig) {
+        self.0.iter_mut().for_each(|(_, breaker)| breaker.configured(config));
+    }
+}
