@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use meridian_protocol::units::Span;
+
 use crate::common::{Region, Replica, Script, call, chat, get, post, request, stream_chat};
 use crate::tenants::bearing;
 
@@ -53,8 +55,7 @@ async fn every_replica_refuses_the_key() {
 #[tokio::test(start_paused = true)]
 async fn a_limit_on_a_key() {
     let replica = Replica::start().await;
-    let region =
-        Region::with(&[&replica], |c| c.held.max_wait = meridian_config::Span::secs(10)).await;
+    let region = Region::with(&[&replica], |c| c.held.max_wait = Span::secs(10)).await;
     replica.always(Script::json(200, GOOD));
     replica.then(Script::answer(429, "retry-after: 60\r\n", "{}"));
     let listen = region.listen;
