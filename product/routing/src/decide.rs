@@ -191,7 +191,8 @@ impl Tables<'_> {
 
     /// The figures that are the same for every candidate.
     pub(super) fn common(&self, now: Time, active: &Active) -> Common {
-        let others = self.queue.len().saturating_sub(u32::from(active.stage == RequestStage::Held));
+        let others =
+            self.queue.waiting().saturating_sub(u32::from(active.stage == RequestStage::Held));
         let replicas = self.fleet.serving(active.request.model).map_or(0, <[_]>::len);
         Common {
             reply_tokens: active.reply,
@@ -203,7 +204,7 @@ impl Tables<'_> {
 
     /// Requests in the queue when the decision was made.
     pub(super) fn queue_len(&self) -> u32 {
-        self.queue.len() + u32::from(self.just_left)
+        self.queue.waiting() + u32::from(self.just_left)
     }
 
     /// Asks the policy about forwarding to a peer.

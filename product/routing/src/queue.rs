@@ -40,12 +40,12 @@ impl WaitingQueue {
     /// Requests that wait for capacity. Those whose model has no replica take none from the others, so no price, no
     /// peer and no time to retry counts them.
     #[inline]
-    pub(crate) fn len(&self) -> u32 {
+    pub(crate) fn waiting(&self) -> u32 {
         self.held.served()
     }
 
     /// All requests.
-    pub(crate) fn all_len(&self) -> u32 {
+    pub(crate) fn len(&self) -> u32 {
         self.held.len()
     }
 
@@ -229,7 +229,7 @@ impl WaitingQueue {
     ///
     /// When one does not hold.
     pub(crate) fn check_invariants(&self, held: usize) {
-        assert_eq!(self.all_len() as usize, held, "a held request has not left");
+        assert_eq!(self.len() as usize, held, "a held request has not left");
         assert!(self.is_empty() || self.retick.is_some(), "held requests are examined again");
         self.held.check();
     }

@@ -380,44 +380,6 @@ impl Replica {
         (now < self.paused_until).then(|| self.paused_until.since(now))
     }
 
-    /// Records the success of a request for a model that was dispatched at `sent`.
-    pub(crate) fn succeeded(&mut self, now: Time, model: ModelId, sent: Time) {
-        self.breaker.success(now, sent);
-        if let Some(breaker) = self.of_models.get_mut(model) {
-            breaker.success(now, sent);
-        }
-        self.totals.done += 1;
-        self.idle_refusals = 0;
-    }
-
-    /// Records the end of a request for a model that shows no health.
-    pub(crate) fn ended_neutral(&mut self, model: ModelId) {
-        self.breaker.neutral();
-        if let Some(breaker) = self.of_models.get_mut(model) {
-            breaker.neutral();
-        }
-    }
-
-    /// Records an error about a request for a model that was dispatched at `sent`, which may be the request's own.
-    pub(crate) fn unsure(&mut self, now: Time, model: ModelId, sent: Time) {
-        if self.spec.models.len() < 2 {
-            return self.breaker.unsure(now, sent);
-        }
-        self.breaker.neutral();
-        if let Some(breaker) = self.of_models.get_mut(model) {
-            breaker.unsure(now, sent);
-        }
-    }
-
-    /// Records that such an error was the replica's own. If it serves several models, it counts against this one.
-    pub(crate) fn blamed(&mut self, now: Time, model: ModelId, others: bool) {
-        match self.spec.models.len() < 2 {
-            true => self.breaker.blamed(now, others),
-            false => self.of_models.of(model, self.breaker.config()).blamed(now, others),
-        }
-        self.totals.failed += 1;
-    }
-
     /// Records that prefill work of `ms` ended now.
     pub(crate) fn prefilled(&mut self, now: Time, ms: f64) {
         self.steps.prefilled(ms, self.speed.ms_per_token());

@@ -3,6 +3,8 @@
 //! The machine uses ids; this file maps them. Readers hold a shared lock just long enough to clone
 //! an `Arc`.
 
+mod only_model;
+
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -393,22 +395,6 @@ impl Fleet {
 
     pub(crate) fn all(&self) -> Vec<Arc<Member>> {
         self.inner.read().members().cloned().collect()
-    }
-
-    /// The model that all replicas serve, for requests that name none: an adapter is another model of
-    /// the same engine, and does not count. None if there are several.
-    pub(crate) fn only_model(&self) -> Option<String> {
-        let inner = self.inner.read();
-        let mut only: Option<String> = None;
-        for member in inner.members() {
-            let found = member.found.read();
-            for model in found.models.iter().filter(|model| !found.adapters.contains(model)) {
-                if only.get_or_insert_with(|| model.clone()) != model {
-                    return None;
-                }
-            }
-        }
-        only
     }
 
     /// The first model that a replica serves.

@@ -30,6 +30,7 @@ use super::endpoint::Endpoint;
 use super::told::ToldError;
 use super::usage::Usage;
 use json::Json;
+pub use json::told_by_answer;
 pub(super) use reader::member;
 use rename::Rename;
 pub(super) use reply::string_after;

@@ -45,7 +45,7 @@ pub(crate) mod usage;
 #[cfg(test)]
 mod tests;
 
-pub use answer::{Answer, Feed, MAX_EVENT, MAX_REPLY, Summary};
+pub use answer::{Answer, Feed, MAX_EVENT, MAX_REPLY, Summary, told_by_answer};
 pub use bad::BadRequest;
 pub use elsewhere::Head;
 pub use encoding::without_mark;
@@ -62,6 +62,6 @@ pub use prompt::push_reply;
 pub use request::{Reading, RequestInfo, read, read_as};
 pub use resume::{Continued, Counts, Lost, Thread};
 pub use splice::{Pieces, Purpose, Splice, Splices};
-pub use told::{ToldError, told_by_answer, told_error};
+pub use told::{ToldError, told_error};
 pub use unserved::remedy;
 pub use usage::Usage;

@@ -13,7 +13,6 @@
 
 use serde_json::value::RawValue;
 
-use super::answer::string_after;
 use super::raw::{Object, given, owned, string};
 
 /// An error that an answer reports.
@@ -58,20 +57,6 @@ pub fn told_error(json: &str) -> Option<ToldError> {
         Some(_) => return Some(blame(&outer)),
     }
     (is_word(object) || is_word(kind)).then(|| blame(&outer))
-}
-
-/// The error that an answer in one piece reports. Errors are short, so only a whole answer can be an error object; of
-/// other answers the last bytes are enough, since a finish reason stands near the end of its choice.
-#[must_use]
-pub fn told_by_answer(answer: &[u8], is_whole: bool) -> Option<ToldError> {
-    let text = std::str::from_utf8(answer).ok().filter(|_| is_whole);
-    let error = text.filter(|text| memchr::memmem::find(text.as_bytes(), b"\"error\"").is_some());
-    let reason = memchr::memmem::Finder::new(b"\"finish_reason\"");
-    error.and_then(told_error).or_else(|| {
-        let at = memchr::memmem::rfind(answer, reason.needle())?;
-        let failed = string_after(&reason, &answer[at..]).is_some_and(is_failure);
-        failed.then_some(ToldError::OF_ENGINE)
-    })
 }
 
 /// Whether a choice's finish reason reports a failure of the engine: vLLM's `error`, and `abort` of

@@ -66,7 +66,7 @@ impl Tables<'_> {
         let peering = self.regions.peering();
         let takes = |id: &PeerId| {
             let peer = self.regions.get(*id)?;
-            let has_room = peer.has_room(self.queue.len(), peering);
+            let has_room = peer.has_room(self.queue.waiting(), peering);
             (peer.is_fresh(now, peering)
                 && self.rule.forwarding().may_forward(peer.row(), has_room))
             .then_some(1_u64 << id.0)

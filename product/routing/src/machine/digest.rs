@@ -12,7 +12,7 @@ impl Routing {
     /// This region's digest now.
     #[must_use]
     pub fn digest(&self) -> Digest {
-        let mut digest = Digest { held: self.queue.len(), ..Digest::default() };
+        let mut digest = Digest { held: self.queue.waiting(), ..Digest::default() };
         let rooms = self.fleet.rooms();
         let mut used = 0.0;
         let (mut learned, mut speeds) = (0, 0.0);

@@ -211,7 +211,7 @@ impl Routing {
     fn is_busy(&self, now: Time, id: ReplicaId) -> bool {
         let outstanding = self.fleet.row(id).outstanding > 0;
         let coming = self.traffic.is_coming(now);
-        self.queue.len() > 0 || outstanding || (coming && self.fleet.ids().len() > 1)
+        self.queue.waiting() > 0 || outstanding || (coming && self.fleet.ids().len() > 1)
     }
 
     pub(super) fn next_probe(&mut self, asked: Time, now: Time, id: ReplicaId, busy: bool) {

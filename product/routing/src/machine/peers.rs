@@ -69,7 +69,7 @@ impl Routing {
     /// capacity.
     fn steal(&mut self, now: Time) {
         let Some(above) = self.rule.forwarding().steals_above else { return };
-        if self.queue.len() > 0 || !self.may_steal() {
+        if self.queue.waiting() > 0 || !self.may_steal() {
             return;
         }
         let rooms = self.fleet.rooms();

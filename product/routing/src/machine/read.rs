@@ -37,7 +37,7 @@ impl Routing {
     /// Requests held now.
     #[must_use]
     pub fn held_len(&self) -> u32 {
-        self.queue.all_len()
+        self.queue.len()
     }
 
     /// Requests that have arrived and not ended.

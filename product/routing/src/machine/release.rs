@@ -58,7 +58,7 @@ impl Routing {
         let Some(took) = self.queue.took(1u64.checked_shl(peer.0.into()).unwrap_or(0)) else {
             return room;
         };
-        room && !took && held <= self.config.peering.most_held(self.queue.len())
+        room && !took && held <= self.config.peering.most_held(self.queue.waiting())
     }
 
     /// Whether any replica that answers could take any request. Most events open no replica, and

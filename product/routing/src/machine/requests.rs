@@ -69,7 +69,7 @@ impl Routing {
     /// Speeds up probes while a request waits: replicas that may have capacity again should report
     /// soon, idle or not.
     fn hasten_probes(&mut self, now: Time, model: ModelId) {
-        if self.queue.len() > 1 {
+        if self.queue.waiting() > 1 {
             return;
         }
         let wanted = now + self.config.probe.busy;
@@ -114,7 +114,7 @@ impl Routing {
         self.blame_suspect(now, active);
         self.log.ended(now, active.decision, Ending::Refused(why));
         let pause = self.fleet.pause(now, active.request.model);
-        let queue = self.traffic.retry_after(self.queue.len());
+        let queue = self.traffic.retry_after(self.queue.waiting());
         // In whole seconds, and not too early.
         let whole = |pause: Duration| pause.as_secs() + u64::from(pause.subsec_nanos() > 0);
         let pause = pause.map_or(Duration::ZERO, |pause| Duration::from_secs(whole(pause)));

@@ -5,7 +5,7 @@
 //! up to [`WHOLE`].
 
 use bytes::Bytes;
-use memchr::memmem::FinderRev;
+use memchr::memmem::{self, FinderRev};
 use memchr::{memchr2, memchr3};
 
 use super::rename::Rename;
@@ -14,7 +14,7 @@ use super::{Feed, MAX_REPLY, Summary};
 use crate::openai::endpoint::Endpoint;
 use crate::openai::prompt::answer_reply;
 use crate::openai::text::decoded;
-use crate::openai::told::told_by_answer;
+use crate::openai::told::{ToldError, is_failure, told_error};
 use crate::openai::usage::Gathered;
 
 /// Bytes kept from the end of an answer.
@@ -170,4 +170,18 @@ impl Nesting {
         }
         false
     }
+}
+
+/// The error that an answer in one piece reports. Errors are short, so only a whole answer can be an error object; of
+/// other answers the last bytes are enough, since a finish reason stands near the end of its choice.
+#[must_use]
+pub fn told_by_answer(answer: &[u8], is_whole: bool) -> Option<ToldError> {
+    let text = std::str::from_utf8(answer).ok().filter(|_| is_whole);
+    let error = text.filter(|text| memmem::find(text.as_bytes(), b"\"error\"").is_some());
+    let reason = memmem::Finder::new(b"\"finish_reason\"");
+    error.and_then(told_error).or_else(|| {
+        let at = memmem::rfind(answer, reason.needle())?;
+        let failed = string_after(&reason, &answer[at..]).is_some_and(is_failure);
+        failed.then_some(ToldError::OF_ENGINE)
+    })
 }
