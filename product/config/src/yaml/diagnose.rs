@@ -81,7 +81,7 @@ impl Repaired {
         Repaired {
             root: whole.clone(),
             whole,
-            found: document.twice,
+            found: [document.twice, document.tags].concat(),
             wrong: Vec::new(),
             added: Vec::new(),
         }

@@ -1,4 +1,4 @@
-//! Variables and templates in values that are not secrets. Nothing replaces them there, so a file would
+//! Variables and templates in values that are not secrets, and tags. Nothing replaces them there, so a file would
 //! be named `${LOG}`.
 
 use super::node::{Node, NodeKind};
@@ -14,10 +14,11 @@ const LISTS: &[&str] = &["keys", "tokens"];
 /// The problems of such values in a file; none for nearly every file, after a quick look.
 pub(crate) fn stray(yaml: &str) -> Vec<Problem> {
     let mut found = Vec::new();
-    if ["${", "{{", "$", "os.environ/"].iter().any(|mark| yaml.contains(mark))
+    if ["$", "{{", "os.environ/", " !"].iter().any(|mark| yaml.contains(mark))
         && let Ok(document) = Document::read(yaml)
     {
         walk(&document.root, &mut Path::default(), &mut found);
+        found.extend(document.tags);
     }
     found
 }

@@ -18,6 +18,8 @@ pub(crate) struct Document {
     pub(super) root: Node,
     /// Fields that are given twice; the tree has the first of each.
     pub(super) twice: Vec<Problem>,
+    /// Values with tags.
+    pub(super) tags: Vec<Problem>,
 }
 
 impl Document {
@@ -79,6 +81,7 @@ struct Builder {
     root: Option<Node>,
     anchors: HashMap<usize, Node>,
     twice: Vec<Problem>,
+    tags: Vec<Problem>,
     values: usize,
 }
 
@@ -91,7 +94,7 @@ impl Builder {
             let (event, span) = event.map_err(Stop::Scan)?;
             let line = span.start.line();
             if let Some(tag) = event.tag() {
-                return Err(Stop::Problem(tagged(line, tag)));
+                self.tags.push(tagged(line, tag));
             }
             match event {
                 Event::DocumentStart(..) if self.root.is_some() => {
@@ -203,7 +206,7 @@ impl Builder {
 
     fn finish(self) -> Document {
         let root = self.root.unwrap_or(Node { line: 1, kind: NodeKind::Empty });
-        Document { root, twice: self.twice }
+        Document { root, twice: self.twice, tags: self.tags }
     }
 }
 
