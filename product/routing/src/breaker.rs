@@ -112,6 +112,11 @@ impl Breaker {
         }
     }
 
+    /// Whether it is neither open nor half open.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.open.is_none()
+    }
+
     /// Whether a request may pass now.
     pub(crate) fn passes(&self, now: Time) -> bool {
         match self.state(now) {

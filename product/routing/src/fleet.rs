@@ -35,7 +35,7 @@ pub(crate) struct OwnReplicas {
     adapters: BTreeSet<ModelId>,
     /// The shortest context of each model whose replicas have contexts of several lengths.
     shortest: BTreeMap<ModelId, u32>,
-    /// The models that have failed at a replica that serves several.
+    /// The models whose breaker is open or half open at a replica that serves several.
     failing: BTreeSet<ModelId>,
     links: Links,
     probes: Schedule,
@@ -133,7 +133,7 @@ impl OwnReplicas {
         if n == 0 { 1.0 } else { sum / n as f32 }
     }
 
-    /// Whether a model has failed at some replica that serves several.
+    /// Whether the breaker of a model is open or half open at some replica. Decisions then look at each replica.
     #[inline]
     pub(crate) fn is_failing(&self, model: ModelId) -> bool {
         !self.failing.is_empty() && self.failing.contains(&model)
@@ -144,11 +144,12 @@ impl OwnReplicas {
         self.get(id).is_none_or(|replica| replica.of_models.passes(model, now))
     }
 
-    /// Notes a model that has a breaker of its own at a replica.
-    pub(crate) fn note_failing(&mut self, id: ReplicaId, model: ModelId) {
-        if self.get(id).is_some_and(|replica| !replica.of_models.is_empty()) {
-            self.failing.insert(model);
-        }
+    /// Notes whether a model is failing, after the end of a request for it.
+    pub(crate) fn note_failing(&mut self, model: ModelId) {
+        match is_failing(&self.replicas, model) {
+            true => self.failing.insert(model),
+            false => self.failing.remove(&model),
+        };
     }
 
     /// Whether another replica in the place of `id` takes requests for one of its models.
@@ -225,8 +226,7 @@ impl OwnReplicas {
                 of.entry(*model).or_default().push(*id);
             }
         }
-        let (serves, prefills) = (&self.serves, &self.prefills);
-        self.failing.retain(|model| serves.contains_key(model) || prefills.contains_key(model));
+        self.failing.retain(|model| is_failing(&self.replicas, *model));
         let mut lengths: BTreeMap<ModelId, (u32, u32)> = BTreeMap::new();
         for (model, ids) in self.serves.iter().chain(&self.prefills) {
             let (least, most) = lengths.entry(*model).or_insert((u32::MAX, 0));
@@ -320,4 +320,10 @@ impl OwnReplicas {
             self.replicas.update(now, id, |r| r.next_probe = at);
         }
     }
+}
+
+/// Whether the breaker of a model is open or half open at some replica.
+fn is_failing(replicas: &Replicas, model: ModelId) -> bool {
+    let of = |id: &ReplicaId| replicas.get(*id).is_some_and(|r| !r.of_models.is_closed(model));
+    replicas.ids().iter().any(of)
 }

@@ -201,7 +201,7 @@ const PLACEHOLDERS: &[&str] = &[
     "undefined",
     "placeholder",
     "xxx",
-    "XXXX",
+    "Xxxx",
     "sk-xxxx",
     "sk-xxxxxxxxxxxx",
     "***",

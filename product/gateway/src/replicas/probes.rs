@@ -38,20 +38,10 @@ pub(crate) struct Prober {
 
 /// The result of a probe.
 enum Probed {
-    /// Its load.
-    Load(Page),
+    /// Its load, and its adapters if it lists any and reports them.
+    Load(Load, Option<AdapterReport>),
     /// It is alive, but its load is unknown for this reason.
     Alive(AttemptError),
-}
-
-/// What the engine's own page says.
-#[derive(Default)]
-struct Page {
-    load: Load,
-    /// Its adapters, if it lists any and reports them.
-    adapters: Option<AdapterReport>,
-    /// The numbers that tell whether it makes progress.
-    numbers: Option<u64>,
 }
 
 /// Runs probes until the gateway ends.
@@ -84,13 +74,12 @@ impl Prober {
             // does a replica that refuses connections.
             (Err(error), _) if error.fault == Fault::Unreached => self.failed(member, error),
             (_, Some(ill)) => self.failed(member, ill),
-            (Ok(Probed::Load(page)), None) => {
-                adapters = page.adapters;
-                let load = page.load;
+            (Ok(Probed::Load(load, report)), None) => {
+                adapters = report;
                 if member.round_trip.probed(took) {
                     announce(&self.region.driver, &self.region.fleet, member, &member.found());
                 }
-                member.probed(self.hangs(member, page.numbers, load));
+                member.probed(self.hangs(member, load));
                 Input::Reported { id, asked, load }
             }
             (Ok(Probed::Alive(error)), None) => {
@@ -117,10 +106,10 @@ impl Prober {
     }
 
     /// Keeps new requests from an engine that makes no progress, and says so.
-    fn hangs(&self, member: &Member, numbers: Option<u64>, load: Load) -> Option<AttemptError> {
+    fn hangs(&self, member: &Member, load: Load) -> Option<AttemptError> {
         let (now, works) = (self.region.driver.clock.now(), load.running > Some(0));
         let (pieces, pace) = (member.life.pieces(), self.questions.pace());
-        let still = member.life.progress.seen(now, numbers, pieces, works, pace)?;
+        let still = member.life.progress.still(now, pieces, works, pace)?;
         // Until after the next probe.
         let pause = 2 * pace;
         let is_there = || !member.gone.is_cancelled();
@@ -148,13 +137,13 @@ async fn ask(prober: &Prober, member: &Member) -> Result<Probed, AttemptError> {
     let Some(page) = found.engine.and_then(|engine| engine.load) else {
         return health_check::check(questions, member, limit)
             .await
-            .map(|()| Probed::Load(Page::default()));
+            .map(|()| Probed::Load(Load::default(), None));
     };
     let path = page.path;
     let load = load(prober, member, page, &found);
     let mut load = std::pin::pin!(tokio::time::timeout(limit, load));
     let failed = match tokio::time::timeout(limit / 2, &mut load).await {
-        Ok(Ok(Ok(page))) => return Ok(Probed::Load(page)),
+        Ok(Ok(Ok((load, adapters)))) => return Ok(Probed::Load(load, adapters)),
         Ok(Ok(Err(error))) if error.fault == Fault::Unreached => return Err(error),
         Ok(Ok(Err(error))) => Some(error),
         Ok(Err(_)) | Err(_) => None,
@@ -172,7 +161,7 @@ async fn ask(prober: &Prober, member: &Member) -> Result<Probed, AttemptError> {
         AttemptError::replica(message).because(cause::TIMEOUT)
     };
     match load.unwrap_or_else(|_| Err(late())) {
-        Ok(page) => Ok(Probed::Load(page)),
+        Ok((load, adapters)) => Ok(Probed::Load(load, adapters)),
         Err(error) if alive.is_ok() => Ok(Probed::Alive(error)),
         Err(error) => Err(error),
     }
@@ -195,16 +184,16 @@ async fn load(
     member: &Member,
     page: LoadPage,
     found: &Found,
-) -> Result<Page, AttemptError> {
+) -> Result<(Load, Option<AdapterReport>), AttemptError> {
     let body = load_page(&prober.questions, member, page).await?;
     let load = read_page(page, &body)?;
     transfers::noted(&prober.metrics, member, load.transfers);
-    let own = found.engine.map_or(&[][..], |engine| engine.detect.metrics);
-    Ok(Page {
-        load: load_of(&load, found.kv_tokens),
-        adapters: adapters(&prober.region.fleet, found, &body),
-        numbers: progress::numbers(&body, own),
-    })
+    let (now, progress) = (prober.region.driver.clock.now(), &member.life.progress);
+    if progress.is_due(now) {
+        let own = found.engine.map_or(&[][..], |engine| engine.detect.metrics);
+        progress.looked(now, progress::numbers(&body, own));
+    }
+    Ok((load_of(&load, found.kv_tokens), adapters(&prober.region.fleet, found, &body)))
 }
 
 /// The adapters in use at a replica that lists some.

@@ -18,40 +18,57 @@ use crate::lock::Mutex;
 const HANGS: Duration = Duration::from_secs(30);
 const INTERVALS: u32 = 30;
 
+/// Pages are compared this often: a page of vLLM has a thousand lines.
+const LOOK: Duration = Duration::from_secs(5);
+
 /// What the last page said, and since when it has said that.
 #[derive(Debug, Default)]
 pub(crate) struct EngineProgress(Mutex<Seen>);
 
 #[derive(Debug, Default)]
 struct Seen {
-    /// The page's numbers, and the pieces of answers.
-    last: Option<(u64, u64)>,
-    since: Time,
+    looked: Option<Time>,
+    /// The page's numbers.
+    page: Option<u64>,
     has_changed: bool,
+    /// The pieces of answers.
+    pieces: u64,
+    /// When something changed last.
+    since: Time,
 }
 
 impl EngineProgress {
-    /// A page arrived at `now`, and that many pieces of answers until then. `works` says whether requests run at the
-    /// engine, and `pace` is the idle interval. Returns for how long it has made no progress, if it makes none.
-    pub(super) fn seen(
+    /// Whether to look at the numbers of a page now.
+    pub(super) fn is_due(&self, now: Time) -> bool {
+        self.0.lock().looked.is_none_or(|at| now.since(at) >= LOOK)
+    }
+
+    /// Keeps the numbers of a page.
+    pub(super) fn looked(&self, now: Time, page: Option<u64>) {
+        let mut seen = self.0.lock();
+        seen.looked = Some(now);
+        if seen.page != page {
+            seen.has_changed |= seen.page.is_some() && page.is_some();
+            (seen.page, seen.since) = (page, now);
+        }
+    }
+
+    /// For how long the engine has made no progress, if it makes none. So many pieces of answers have come; `works` says
+    /// whether requests run at it, and `pace` is the idle interval.
+    pub(super) fn still(
         &self,
         now: Time,
-        page: Option<u64>,
         pieces: u64,
         works: bool,
         pace: Duration,
     ) -> Option<Duration> {
         let mut seen = self.0.lock();
-        let this = page.map(|page| (page, pieces));
-        if this != seen.last || !works {
-            let old = std::mem::replace(&mut seen.last, this);
-            seen.has_changed |=
-                matches!((old, this), (Some((old, _)), Some((new, _))) if old != new);
-            seen.since = now;
+        if seen.pieces != pieces || !works {
+            (seen.pieces, seen.since) = (pieces, now);
         }
         let still = now.since(seen.since);
-        let hangs = still >= HANGS.max(pace * INTERVALS);
-        (seen.has_changed && this.is_some() && hangs).then_some(still)
+        let hangs = seen.page.is_some() && still >= HANGS.max(pace * INTERVALS);
+        (hangs && seen.has_changed).then_some(still)
     }
 }
 
@@ -95,24 +112,30 @@ mod tests {
     #[test]
     fn nothing_changes_for_long() {
         let progress = EngineProgress::default();
-        let seen = |second, page, pieces, works| {
-            let pace = Duration::from_millis(200);
-            progress.seen(at(second), Some(page), pieces, works, pace).map(|still| still.as_secs())
+        let paced = |second, page, pieces, works, pace| {
+            if progress.is_due(at(second)) {
+                progress.looked(at(second), Some(page));
+            }
+            progress.still(at(second), pieces, works, pace).map(|still| still.as_secs())
         };
-        assert_eq!(seen(0, 1, 0, true), None);
+        let seen = |second, page, pieces, works| {
+            paced(second, page, pieces, works, Duration::from_millis(200))
+        };
+        assert_eq!(seen(1, 1, 0, true), None);
         assert_eq!(seen(100, 1, 0, true), None, "it may be a page that never changes");
-        assert_eq!(seen(101, 2, 0, true), None);
-        assert_eq!(seen(130, 2, 0, true), None);
-        assert_eq!(seen(131, 2, 0, true), Some(30));
-        assert_eq!(seen(132, 2, 1, true), None, "a piece of an answer came");
-        assert_eq!(seen(170, 2, 1, true), Some(38));
+        assert_eq!(seen(105, 2, 0, true), None);
+        assert_eq!(seen(134, 2, 0, true), None);
+        assert_eq!(seen(135, 2, 0, true), Some(30));
+        assert_eq!(seen(136, 2, 1, true), None, "a piece of an answer came");
+        assert_eq!(seen(170, 2, 1, true), Some(34));
         assert_eq!(seen(171, 2, 1, false), None, "nothing runs");
         assert_eq!(seen(200, 2, 1, true), None);
         assert_eq!(seen(201, 2, 1, true), Some(30));
-        assert_eq!(seen(202, 3, 1, true), None);
+        assert_eq!(seen(204, 3, 1, true), Some(33), "not looked at yet");
+        assert_eq!(seen(205, 3, 1, true), None);
         let rarely = Duration::from_secs(2);
-        assert_eq!(progress.seen(at(261), Some(3), 1, true, rarely), None);
-        assert_eq!(progress.seen(at(262), Some(3), 1, true, rarely), Some(2 * HANGS));
+        assert_eq!(paced(264, 3, 1, true, rarely), None);
+        assert_eq!(paced(265, 3, 1, true, rarely), Some(60));
     }
 
     // Only numbers of the engine count, and of those not the requests in it.

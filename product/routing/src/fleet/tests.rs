@@ -83,3 +83,52 @@ fn speeds_are_assumed() {
     fleet.assume_speed(Time::ZERO, 0.4);
     assert_eq!(fleet.row(ReplicaId(1)).ms_per_token, 0.4);
 }
+
+const A: ModelId = ModelId(0);
+const B: ModelId = ModelId(1);
+
+/// A fleet in which the model A fails at replica 3.
+fn failing() -> OwnReplicas {
+    let mut fleet = fleet();
+    for _ in 0..BreakerConfig::default().failures {
+        fleet.update(Time::ZERO, ReplicaId(3), |r| r.blamed(Time::ZERO, A, true));
+        fleet.note_failing(A);
+    }
+    fleet
+}
+
+// Defect one-broken-model: a model that fails is closed alone at a replica of several, and decisions look at each replica
+// only until it succeeds. The only model of a replica closes the replica.
+#[test]
+fn a_model_fails() {
+    let (mut fleet, id, now) = (failing(), ReplicaId(3), Time::from_millis(1));
+    assert!(fleet.is_failing(A) && !fleet.is_failing(B));
+    assert!(!fleet.passes(A, id, now) && fleet.passes(B, id, now));
+    assert!(fleet.get(id).is_some_and(|r| r.breaker.is_closed()));
+    let later = Time::from_millis(2000);
+    fleet.update(later, id, |r| r.succeeded(later, A, later));
+    fleet.note_failing(A);
+    assert!(!fleet.is_failing(A) && fleet.passes(A, id, later));
+    let single = ReplicaId(1);
+    for _ in 0..BreakerConfig::default().failures {
+        fleet.update(later, single, |r| r.blamed(later, A, true));
+    }
+    fleet.note_failing(A);
+    assert!(!fleet.is_failing(A) && fleet.get(single).is_some_and(|r| !r.breaker.is_closed()));
+}
+
+// However a try of a failing model ends, there is another one.
+#[test]
+fn a_try_ends() {
+    let (mut fleet, id) = (failing(), ReplicaId(3));
+    let ends: [fn(&mut Replica, Time); 3] =
+        [|r, at| r.failed(at, A, at, true), |r, _| r.ended_neutral(A), |r, at| r.unsure(at, A, at)];
+    for (turn, end) in (1..).zip(ends) {
+        let at = Time::from_millis(60_000 * turn);
+        assert!(fleet.passes(A, id, at));
+        fleet.update(at, id, |r| r.of_models.get_mut(A).expect("it failed").sent(at, at));
+        assert!(!fleet.passes(A, id, at), "one at a time");
+        fleet.update(at, id, |r| end(r, at));
+    }
+    assert!(fleet.passes(A, id, Time::from_millis(240_000)));
+}

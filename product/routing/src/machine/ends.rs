@@ -112,7 +112,7 @@ impl Routing {
                     r.totals.failed += 1;
                     match spared || r.state == State::Down {
                         true => r.ended_neutral(model),
-                        false => r.breaker.failure(now, sent, others),
+                        false => r.failed(now, model, sent, others),
                     }
                 }
             }
@@ -127,6 +127,9 @@ impl Routing {
             }
             !knew && r.speed.is_learned()
         });
+        if outcome == Outcome::Done && self.fleet.is_failing(model) {
+            self.fleet.note_failing(model);
+        }
         if learned == Some(true) {
             self.fleet.share_speed(now, replica);
         }
@@ -136,7 +139,7 @@ impl Routing {
     pub(super) fn blame(&mut self, now: Time, replica: ReplicaId, model: ModelId) {
         let others = self.fleet.has_others(replica);
         self.fleet.update(now, replica, |r| r.blamed(now, model, others));
-        self.fleet.note_failing(replica, model);
+        self.fleet.note_failing(model);
     }
 
     /// As [`Self::blame`], at the end of a request, if it has a suspect.

@@ -29,9 +29,9 @@ impl ModelBreakers {
         &mut self.0[at].1
     }
 
-    /// Whether any model has failed.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// Whether the breaker of a model is closed.
+    pub(crate) fn is_closed(&self, model: ModelId) -> bool {
+        self.0.iter().all(|(of, breaker)| *of != model || breaker.is_closed())
     }
 
     /// Whether a request for a model may pass now.
@@ -59,6 +59,14 @@ impl Replica {
         }
         self.totals.done += 1;
         self.idle_refusals = 0;
+    }
+
+    /// Records the failure of a request for a model that was dispatched at `sent`, which says something about the server.
+    pub(crate) fn failed(&mut self, now: Time, model: ModelId, sent: Time, others: bool) {
+        self.breaker.failure(now, sent, others);
+        if let Some(breaker) = self.of_models.get_mut(model) {
+            breaker.neutral();
+        }
     }
 
     /// Records the end of a request for a model that shows no health.
