@@ -2,8 +2,13 @@
 //! start logs them.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
+use super::tenants::KeyHash;
 use super::{Gateway, Isolation};
+
+/// The usual intervals of probes: more often costs the engine, more rarely finds a dead one late.
+const PROBES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_mins(1));
 
 impl Gateway {
     /// Each with its field, value and remedy.
@@ -43,16 +48,23 @@ impl Gateway {
                 span(probe.idle)
             ),
         );
-        let names = !self.keys.tenant_header.is_empty() || self.identifies_clients();
+        for (name, every) in [("probe.busy", probe.busy), ("probe.idle", probe.idle)] {
+            hint(
+                every.0 < PROBES.0 || every.0 > PROBES.1,
+                format!(
+                    "{name}: {} is an unusual interval of probes; use {} to {}",
+                    span(every),
+                    humantime::format_duration(PROBES.0),
+                    humantime::format_duration(PROBES.1)
+                ),
+            );
+        }
         hint(
-            self.isolation == Isolation::Tenant && !names,
-            "isolation: `tenant` separates no requests, since nothing names a tenant; set keys.tenant_header, tenants or oidc".to_owned(),
+            self.shadow.as_ref() == Some(&self.policy),
+            "shadow: is the policy in force, so it shows nothing; name another one, or remove it"
+                .to_owned(),
         );
-        let has_keys = self.tenants.iter().any(|tenant| !tenant.keys.is_empty());
-        hint(
-            !self.tenants.is_empty() && !has_keys && self.oidc.is_empty(),
-            "tenants: none has keys, so every client of this gateway gets a 401; add hashes that `meridian tenant-key` prints".to_owned(),
-        );
+        self.tenant_hints(&mut hint);
         for (name, model) in &self.models {
             let most = model.limits.requests.unwrap_or(0);
             hint(
@@ -64,6 +76,28 @@ impl Gateway {
             );
         }
         found
+    }
+
+    fn tenant_hints(&self, hint: &mut impl FnMut(bool, String)) {
+        let names = !self.keys.tenant_header.is_empty() || self.identifies_clients();
+        hint(
+            self.isolation == Isolation::Tenant && !names,
+            "isolation: `tenant` separates no requests, since nothing names a tenant; set keys.tenant_header, tenants or oidc".to_owned(),
+        );
+        for tenant in &self.tenants {
+            hint(
+                tenant.keys.iter().any(KeyHash::is_example),
+                format!(
+                    "tenants: a key of {} is the hash of an example; print that of a real key with `meridian tenant-key`",
+                    tenant.name
+                ),
+            );
+        }
+        let has_keys = self.tenants.iter().any(|tenant| !tenant.keys.is_empty());
+        hint(
+            !self.tenants.is_empty() && !has_keys && self.oidc.is_empty(),
+            "tenants: none has keys, so every client of this gateway gets a 401; add hashes that `meridian tenant-key` prints".to_owned(),
+        );
     }
 
     /// Places of residency rules where no replica stands, as far as the file tells: a request that such

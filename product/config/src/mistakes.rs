@@ -239,8 +239,15 @@ fn hints() {
             "models.a.limits.requests: 9000 is more than limits.requests, 8192",
         ),
         ("tenants: [{name: a}]\npeers: {ca: a, certificate: b, key: c}", "tenants: none has keys"),
+        ("probe: {idle: 2h}", "probe.idle: 2h is an unusual interval of probes; use 10ms to 1m"),
+        ("probe: {busy: 1ns}", "probe.busy: 1ns is an unusual interval of probes"),
+        ("policy: chwbl\nshadow: chwbl", "shadow: is the policy in force"),
+        (
+            "tenants: [{name: a, keys: ['KEY']}]",
+            "tenants: a key of a is the hash of an example; print that of a real key",
+        ),
     ] {
-        let found = gateway(yaml).unwrap().hints();
+        let found = gateway(&yaml.replace("KEY", KEY)).unwrap().hints();
         assert!(matches!(found.as_slice(), [one] if one.starts_with(says)), "{yaml}: {found:?}");
     }
     assert_eq!(gateway("").unwrap().hints(), Vec::<String>::new());

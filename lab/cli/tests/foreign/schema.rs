@@ -13,13 +13,14 @@ const PINS: Pins = Pins { name: "jsonschema", key: "JSONSCHEMA_PIP", module: "js
 
 /// Files whose form is right, and whose mistake no schema sees: two values that contradict each other,
 /// a file that is not there, a key given twice. `gateway.yaml` is valid, and wrong for another command.
-const BEYOND: [&str; 7] = [
+const BEYOND: [&str; 8] = [
     "credentials.yaml",
     "gateway.yaml",
     "given-twice.yaml",
     "journal-folder.yaml",
     "listen-on-any.yaml",
     "missing-certificate.yaml",
+    "ports-of-urls.yaml",
     "too-many-replicas.yaml",
 ];
 
@@ -77,10 +78,10 @@ async fn valid_files() {
     let mut gateways =
         files("examples", |name| name.starts_with("gateway") && name.ends_with(".yaml"));
     gateways.push(root().join("packaging/gateway.yaml"));
-    gateways.push(root().join("product/cli/tests/all/wrong/gateway.yaml"));
+    gateways.push(root().join("packaging/meridian/tests/all/wrong/gateway.yaml"));
     assert!(gateways.len() >= 8, "{gateways:?}");
     let lists = files("examples", |name| name == "replicas.yaml");
-    let controls = vec![root().join("product/cli/tests/all/wrong/control-plane.yaml")];
+    let controls = vec![root().join("packaging/meridian/tests/all/wrong/control-plane.yaml")];
     for (of, files) in [("gateway", gateways), ("replicas", lists), ("control", controls)] {
         let (_, said) = refused(of, "valid", &files).await;
         assert_eq!(said, "", "{of}");
@@ -90,7 +91,7 @@ async fn valid_files() {
 // Of the wrong files of `wrong_configs`, those with a wrong form are refused.
 #[tokio::test]
 async fn wrong_files() {
-    let all = files("product/cli/tests/all/wrong", |name| name.ends_with(".yaml"));
+    let all = files("packaging/meridian/tests/all/wrong", |name| name.ends_with(".yaml"));
     let (refused, said) = refused("gateway", "wrong", &all).await;
     let accepted: Vec<String> =
         all.iter().map(name).filter(|name| !refused.contains(name)).collect();

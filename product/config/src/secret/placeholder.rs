@@ -166,16 +166,17 @@ fn is_template(text: &str) -> bool {
 
 /// `***`, `xxxx`, `sk-xxxx`: one mark again and again.
 fn is_mask(text: &str) -> bool {
-    const MARKS: &str = "xX*.•-_?#";
+    const MARKS: &str = "x*.•-_?#";
     const LEAST: usize = 3;
     /// So many in a row are no accident in a random key.
     const RUN: usize = 6;
-    let rest = text.rsplit(['-', '_']).next().unwrap_or(text);
+    let text = text.to_lowercase();
+    let rest = text.rsplit(['-', '_']).next().unwrap_or(&text);
     let is_one = |text: &str| {
         let mark = text.chars().next();
         mark.is_some_and(|mark| MARKS.contains(mark) && text.chars().all(|c| c == mark))
             && text.chars().count() >= LEAST
     };
-    let has_run = ["x", "X", "*", "•"].iter().any(|mark| text.contains(&mark.repeat(RUN)));
-    is_one(text) || is_one(rest) || has_run
+    let has_run = ["x", "*", "•"].iter().any(|mark| text.contains(&mark.repeat(RUN)));
+    is_one(&text) || is_one(rest) || has_run
 }

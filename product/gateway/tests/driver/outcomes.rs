@@ -56,6 +56,28 @@ async fn errors_before_the_first_token() {
     }
 }
 
+// Defect error-in-200: events that call themselves JSON, and events behind a byte order mark, are read as events.
+#[tokio::test(start_paused = true)]
+async fn events_by_another_name() {
+    let (marked, died) = (format!("\u{feff}{DIED}"), format!("{ROLE}{DIED}{DONE}"));
+    for script in [Script::json(200, &died), Script::stream(&[&marked, DONE], MS)] {
+        let (bad, _well, region) = beside(&script).await;
+        for _ in 0..20 {
+            let answer = call(region.listen, stream_chat("hi")).await;
+            assert_eq!((answer.status, answer.header("x-meridian-replica")), (200, "r1"));
+        }
+        assert_eq!((region.settled().await.replicas[0].failed, bad.count()), (5, 5));
+    }
+    let (_bad, _well, region) =
+        beside(&Script::json(200, &[ROLE, TEXT, STOP, DONE].concat())).await;
+    let answer = call(region.listen, stream_chat("hi")).await;
+    assert_eq!(answer.header("content-type"), "text/event-stream");
+    assert_eq!(
+        (answer.text(), region.settled().await.requests.done),
+        ([ROLE, TEXT, STOP, DONE].concat().as_str(), 1)
+    );
+}
+
 // Defect error-in-200: the same of answers in one piece, in the forms of several engines.
 #[tokio::test(start_paused = true)]
 async fn errors_in_one_piece() {

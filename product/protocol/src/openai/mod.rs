@@ -56,7 +56,7 @@ pub use models::{
     BadModels, Model, find_model, is_model_missing, merge_models, model_ids, model_list,
 };
 pub use no_leg::NoPrefillLeg;
-pub use opening::{MAX_OPENING, Opened, Opening};
+pub use opening::{MAX_OPENING, Opened, Opening, begins_event};
 pub use prefill::prefill_leg;
 pub use prompt::push_reply;
 pub use request::{Reading, RequestInfo, read, read_as};

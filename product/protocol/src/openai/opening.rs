@@ -120,6 +120,16 @@ impl Opening {
     }
 }
 
+/// Whether the first bytes of an answer are those of an event, and not of JSON.
+#[must_use]
+pub fn begins_event(bytes: &[u8]) -> bool {
+    let bytes = sse::unmarked(bytes).trim_ascii_start();
+    FIELDS.iter().any(|field| bytes.starts_with(field))
+}
+
+/// Fields of events, and comments.
+const FIELDS: [&[u8]; 4] = [b"data:", b"event:", b"error:", b":"];
+
 fn opened(says: Says, all: Bytes) -> Opened {
     match says {
         Says::Error(error, json) => Opened::Error { error, json: json.into(), all },

@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{StatusCode, header, response};
+use http::{HeaderValue, StatusCode, header, response};
 use http_body::Body as _;
 use http_body_util::BodyExt;
 use meridian_protocol::openai::{self, Answer, Endpoint, Opened, Opening, ToldError};
@@ -72,29 +72,29 @@ pub(crate) fn is_stream(context: &RequestContext, head: &response::Parts) -> boo
     context.prompt.info.stream && events
 }
 
-/// Reads the beginning of an answer.
+/// Reads the beginning of an answer. Events that call themselves JSON get the content type of events.
 pub(super) async fn beginning(
     context: &RequestContext,
-    head: &response::Parts,
+    head: &mut response::Parts,
     body: &mut Flow,
 ) -> Result<Beginning, NoBeginning> {
     let endpoint = context.call.endpoint;
+    // Every generating endpoint sends something.
+    let speaks = endpoint.is_generation() && head.status.is_success();
+    let Some(first) = piece(body).await? else {
+        return if speaks { Err(NoBeginning::Empty) } else { Ok(Beginning::Answer(None)) };
+    };
+    if speaks && headers::is_json(&head.headers) && openai::begins_event(&first) {
+        head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    }
     match head.status.is_success() {
         true if is_stream(context, head) || headers::is_events(&head.headers) => {
-            stream(endpoint, body).await
+            stream(endpoint, first, body).await
         }
         true if is_gathered(head) => {
-            whole(endpoint, head, context.settings.timeouts.idle.0, body).await
+            whole(endpoint, head, first, context.settings.timeouts.idle.0, body).await
         }
-        is_ok => {
-            // Every generating endpoint sends something.
-            let speaks = endpoint.is_generation() && is_ok;
-            let first = piece(body).await?;
-            if first.is_none() && speaks {
-                return Err(NoBeginning::Empty);
-            }
-            Ok(Beginning::Answer(first))
-        }
+        _ => Ok(Beginning::Answer(Some(first))),
     }
 }
 
@@ -106,13 +106,19 @@ fn is_gathered(head: &response::Parts) -> bool {
     short && headers::is_json(&head.headers)
 }
 
-async fn stream(endpoint: Endpoint, body: &mut Flow) -> Result<Beginning, NoBeginning> {
+async fn stream(
+    endpoint: Endpoint,
+    first: Bytes,
+    body: &mut Flow,
+) -> Result<Beginning, NoBeginning> {
     let mut opening = Opening::new(endpoint);
+    let mut next = Some(first);
     let opened = loop {
-        let Some(piece) = piece(body).await? else { break opening.end() };
-        if let Some(opened) = opening.feed(piece) {
+        let Some(bytes) = next else { break opening.end() };
+        if let Some(opened) = opening.feed(bytes) {
             break opened;
         }
+        next = piece(body).await?;
     };
     match opened {
         Opened::Content(bytes) => Ok(Beginning::Answer(Some(bytes))),
@@ -127,15 +133,10 @@ async fn stream(endpoint: Endpoint, body: &mut Flow) -> Result<Beginning, NoBegi
 async fn whole(
     endpoint: Endpoint,
     head: &response::Parts,
+    first: Bytes,
     idle: Duration,
     body: &mut Flow,
 ) -> Result<Beginning, NoBeginning> {
-    let Some(first) = piece(body).await? else {
-        return match endpoint.is_generation() {
-            true => Err(NoBeginning::Empty),
-            false => Ok(Beginning::Answer(None)),
-        };
-    };
     let bytes = gather(first, idle, body).await?;
     let is_short = bytes.len() < MAX_GATHERED;
     let may_be_cut =

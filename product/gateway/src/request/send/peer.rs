@@ -98,11 +98,11 @@ impl Attempts {
             traceparent: ticket.traceparent(Part::Whole),
             model: model.and_then(|name| HeaderValue::from_bytes(name.as_bytes()).ok()),
         });
-        let (head, body) = answer.await?.into_parts();
+        let (mut head, body) = answer.await?.into_parts();
         ticket.mark(Mark::Head, None);
         refused_by_peer(&head)?;
         let mut flow = Flow::of_peer(body);
-        let first = match beginning(context, &head, &mut flow).await {
+        let first = match beginning(context, &mut head, &mut flow).await {
             Ok(Beginning::Answer(first)) => first,
             Ok(Beginning::Error(error, _)) => {
                 let message = format!("its engine reports an error {}", error.status);

@@ -116,7 +116,7 @@ impl Attempts {
         let sent = Instant::now();
         ticket.mark(Mark::Sent, Some(sent));
         let answered = self.upstream(member).send(&member.dial, request);
-        let Answered { head, body: mut flow, connected } = answered.await?;
+        let Answered { mut head, body: mut flow, connected } = answered.await?;
         ticket.mark(Mark::Connected, Some(connected));
         ticket.mark(Mark::Head, None);
         member.life.answered();
@@ -141,7 +141,7 @@ impl Attempts {
                 return Err(AttemptError::replica(message).into());
             }
         }
-        let first = match beginning(context, &head, &mut flow).await {
+        let first = match beginning(context, &mut head, &mut flow).await {
             Ok(Beginning::Answer(first)) => first,
             Ok(Beginning::Error(error, said)) => return Err(told(head, error, said)),
             Err(none) => return Err(none.at(Fault::Replica).into()),

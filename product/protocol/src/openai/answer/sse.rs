@@ -26,10 +26,18 @@ pub(in crate::openai) fn event_end(bytes: &[u8], scanned: usize) -> Option<usize
     })
 }
 
+/// A stream may begin with it.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
+/// A stream without its byte order mark.
+pub(in crate::openai) fn unmarked(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes)
+}
+
 /// Reads an event.
 pub(in crate::openai) fn parse(bytes: &[u8]) -> Event<'_> {
     let mut event = Event::default();
-    let mut at = 0;
+    let mut at = bytes.len() - unmarked(bytes).len();
     while at < bytes.len() {
         let end = memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |i| at + i);
         let line = &bytes[at..end];
@@ -90,5 +98,7 @@ mod tests {
         let one = parse(b"data: [DONE]\r\n\r\n");
         assert_eq!(one.data.as_deref(), Some(&b"[DONE]"[..]));
         assert_eq!(one.data_at, Some(6));
+        let first = parse("\u{feff}data: {}\n\n".as_bytes());
+        assert_eq!((first.data.as_deref(), first.data_at), (Some(&b"{}"[..]), Some(9)));
     }
 }
