@@ -1,12 +1,16 @@
 //! All members of an object with raw values, for decisions that depend on unknown members, too.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// The members, in their order.
-pub(super) struct Members<'a>(pub(super) Vec<(String, &'a RawValue)>);
+pub(super) struct Members<'a>(pub(super) Vec<(Cow<'a, str>, &'a RawValue)>);
+
+/// Most objects of answers have no more members.
+const USUAL: usize = 8;
 
 impl<'a> Members<'a> {
     /// None if it is not an object.
@@ -42,15 +46,19 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
     }
 }
 
+/// A member's name, in place unless it has escapes.
+#[derive(serde::Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
 struct Collect;
 
 impl<'de> Visitor<'de> for Collect {
     type Value = Members<'de>;
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
-        let mut members = Vec::new();
-        while let Some(member) = map.next_entry()? {
-            members.push(member);
+        let mut members = Vec::with_capacity(USUAL);
+        while let Some(Name(name)) = map.next_key()? {
+            members.push((name, map.next_value()?));
         }
         Ok(Members(members))
     }

@@ -5,14 +5,14 @@
 //! error or the end arrives; until then the request can be sent to another replica unnoticed.
 
 use bytes::{Bytes, BytesMut};
-use memchr::memmem::Finder;
+use memchr::memmem::{self, Finder};
 use serde_json::value::RawValue;
 use std::sync::LazyLock;
 
 use super::answer::{sse, string_after};
 use super::endpoint::Endpoint;
 use super::members::{Members, is_nothing};
-use super::raw::{elements, string};
+use super::raw::{Object, elements, given, string};
 use super::told::{ToldError, is_failure, told_error};
 
 static TYPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"type\""));
@@ -108,7 +108,9 @@ impl Opening {
             b"" => string_after(&TYPE, data).unwrap_or_default(),
             name => name,
         };
-        if let Some(error) = event_error(kind, json) {
+        let may_fail = !event.name.is_empty()
+            || FAILURES.iter().any(|word| memmem::find(data, word).is_some());
+        if may_fail && let Some(error) = event_error(kind, json) {
             return Says::Error(error, data.to_vec());
         }
         let is_content = match self.endpoint {
@@ -138,6 +140,9 @@ fn opened(says: Says, all: Bytes) -> Opened {
     }
 }
 
+/// An event that reports an error has one of these, or a name.
+const FAILURES: [&[u8]; 3] = [b"\"error\"", b"\"abort\"", b"response.failed"];
+
 /// Events of `/v1/responses` before the first content.
 const RESPONSE_OPENING: [&[u8]; 5] = [
     b"response.created",
@@ -165,7 +170,8 @@ pub(super) fn event_error(kind: &[u8], json: &str) -> Option<ToldError> {
 fn failed_choice(json: &str) -> Option<ToldError> {
     let mut failed = false;
     each_choice(json, |choice| {
-        let reason = choice.get("finish_reason").and_then(string);
+        let reason = Members::of(choice.get()).and_then(|choice| choice.get("finish_reason"));
+        let reason = reason.and_then(string);
         failed |= reason.is_some_and(is_failure);
     })?;
     failed.then_some(ToldError::OF_ENGINE)
@@ -177,6 +183,7 @@ fn failed_choice(json: &str) -> Option<ToldError> {
 fn chunk_has_content(json: &str) -> bool {
     let (mut has, mut choices) = (false, 0);
     let read = each_choice(json, |choice| {
+        let Some(choice) = Members::of(choice.get()) else { return };
         choices += 1;
         let delta = choice.get("delta").map(|delta| Members::of(delta.get()));
         has |= match delta {
@@ -192,12 +199,10 @@ fn chunk_has_content(json: &str) -> bool {
 }
 
 /// Hands each choice of a chunk to `each`; none if it is not a chunk.
-pub(super) fn each_choice<'a>(json: &'a str, mut each: impl FnMut(Members<'a>)) -> Option<()> {
-    let choices: &'a RawValue = Members::of(json)?.get("choices")?;
-    elements(choices, "choices", |choice| {
-        if let Some(choice) = Members::of(choice.get()) {
-            each(choice);
-        }
+pub(super) fn each_choice<'a>(json: &'a str, mut each: impl FnMut(&'a RawValue)) -> Option<()> {
+    let [choices] = Object::parse(&["choices"], json).ok()?;
+    elements(given(choices)?, "choices", |choice| {
+        each(choice);
         Ok(())
     })
     .ok()

@@ -28,7 +28,7 @@ const COMMENT: &[u8] = b": keep-alive\n\n";
 const MAX_ERROR: usize = 64 << 10;
 
 /// The response to a request, once its answer starts.
-type Response200 = Pin<Box<dyn Future<Output = Response<AnswerBody>> + Send>>;
+pub(crate) type Response200 = Pin<Box<dyn Future<Output = Response<AnswerBody>> + Send>>;
 
 /// What the response to a stream's request needs.
 pub(crate) struct Waiting {
@@ -61,10 +61,9 @@ enum Source {
 /// Waits for the response, and answers with comments from the interval on.
 pub(crate) async fn kept_alive(
     waiting: Waiting,
-    response: impl Future<Output = Response<AnswerBody>> + Send + 'static,
+    mut response: Response200,
 ) -> Response<AnswerBody> {
     let Waiting { endpoint, began, every, shown_id } = waiting;
-    let mut response: Response200 = Box::pin(response);
     let first = began + every;
     let body = |source, at| {
         let silent = Box::pin(sleep_until(at));

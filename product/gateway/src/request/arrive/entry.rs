@@ -25,7 +25,7 @@ use crate::request::answer::keep_alive::{Waiting, kept_alive};
 use crate::request::answer::respond::{answered, unanswered};
 use crate::request::arrive::admit::Admitted;
 use crate::request::arrive::fallback::{self, Run};
-use crate::request::arrive::origin::{Caller, Origin, identify};
+use crate::request::arrive::origin::{Origin, identify};
 use crate::request::context::RequestContext;
 use crate::request::plane::DataPlane;
 use crate::request::send::Attempts;
@@ -85,8 +85,11 @@ impl Requests {
             record.hops = origin.hops();
             record.times.method.clone_from(request.method());
         });
-        let result = self.serve(&in_force, request, endpoint, origin, &mut recording).await;
+        let mut rates = None;
+        let result =
+            self.serve(&in_force, request, endpoint, origin, (&mut recording, &mut rates)).await;
         result.unwrap_or_else(|refusal| {
+            let refusal = charged(rates.as_deref(), refusal);
             plane.metrics.refused(&refusal);
             // An admitted request has an id by now; one that is refused gets it here.
             let id = shown_id.unwrap_or_else(|| headers::own_id(&plane.ids, plane.ids.next()));
@@ -96,13 +99,16 @@ impl Requests {
         })
     }
 
+    /// Serves a request. `rates` become those of its sender, once that is known.
+    ///
+    /// One function from here to the machine: each layer of futures would keep the request twice.
     async fn serve(
         &self,
         in_force: &Arc<InForce>,
         mut request: Request<Incoming>,
         endpoint: Endpoint,
         origin: Origin,
-        recording: &mut Recording,
+        (recording, rates): (&mut Recording, &mut Option<Arc<Rates>>),
     ) -> Result<Response<AnswerBody>, Refusal> {
         if origin.is_client() {
             head::check(&request)?;
@@ -114,20 +120,7 @@ impl Requests {
             record.is_tenant_known = caller.is_known;
             record.priority = Some(caller.priority);
         });
-        let rates = caller.rates.clone();
-        let served = self.of_caller(in_force, request, endpoint, (origin, caller), recording).await;
-        served.map_err(|refusal| charged(rates.as_ref(), refusal))
-    }
-
-    /// Serves a request whose sender is known.
-    async fn of_caller(
-        &self,
-        in_force: &Arc<InForce>,
-        request: Request<Incoming>,
-        endpoint: Endpoint,
-        (origin, caller): (Origin, Caller),
-        recording: &mut Recording,
-    ) -> Result<Response<AnswerBody>, Refusal> {
+        rates.clone_from(&caller.rates);
         let (plane, settings) = (self.plane(), &in_force.settings);
         let path = request.uri().path();
         match allowed(endpoint, request.method(), path, settings) {
@@ -141,41 +134,33 @@ impl Requests {
             Ok(()) => {}
         }
         let admitted = plane.admit(in_force, request, endpoint, origin, caller, recording).await?;
-        match admitted.dry_run {
-            true => {
-                assert!(!admitted.reserved.is_charged(), "a dry run costs its tenant nothing");
-                end_answered(recording, StatusCode::OK);
-                Ok(json(StatusCode::OK, plane.explain.dry_run(admitted.question)))
-            }
-            false => Ok(self.respond(in_force, admitted, std::mem::take(recording)).await),
+        if admitted.dry_run {
+            assert!(!admitted.reserved.is_charged(), "a dry run costs its tenant nothing");
+            end_answered(recording, StatusCode::OK);
+            return Ok(json(StatusCode::OK, plane.explain.dry_run(admitted.question)));
         }
+        let recording = std::mem::take(recording);
+        Ok(match waiting(settings, &admitted.context) {
+            None => live(&self.attempts, in_force, admitted, recording).await,
+            // Rarer, and a future of its own: it may outlive this one.
+            Some(waiting) => {
+                let (attempts, in_force) = (self.attempts.clone(), in_force.clone());
+                let live = async move { live(&attempts, &in_force, admitted, recording).await };
+                kept_alive(waiting, Box::pin(live)).await
+            }
+        })
     }
+}
 
-    /// Responds to an admitted request: with comments while it waits, if it is a client's stream and
-    /// `stream_keep_alive` is set.
-    async fn respond(
-        &self,
-        in_force: &Arc<InForce>,
-        admitted: Admitted,
-        recording: Recording,
-    ) -> Response<AnswerBody> {
-        let RequestContext { call, prompt, sender, .. } = &admitted.context;
-        let is_stream = prompt.info.stream && call.endpoint.is_generation();
-        // A peer's gateway sends them to its client.
-        let every = in_force.settings.stream_keep_alive.filter(|_| is_stream && sender.hops == 0);
-        let Some(every) = every else {
-            return live(&self.attempts, in_force, admitted, recording).await;
-        };
-        let waiting = Waiting {
-            endpoint: call.endpoint,
-            began: tokio::time::Instant::now(),
-            every,
-            shown_id: call.shown_id.clone(),
-        };
-        let (attempts, in_force) = (self.attempts.clone(), in_force.clone());
-        kept_alive(waiting, async move { live(&attempts, &in_force, admitted, recording).await })
-            .await
-    }
+/// What comments need while a request waits; none unless it is a client's stream and `stream_keep_alive`
+/// is set.
+fn waiting(settings: &Settings, context: &RequestContext) -> Option<Waiting> {
+    let RequestContext { call, prompt, sender, .. } = context;
+    let is_stream = prompt.info.stream && call.endpoint.is_generation();
+    // A peer's gateway sends them to its client.
+    let every = settings.stream_keep_alive.filter(|_| is_stream && sender.hops == 0)?;
+    let began = tokio::time::Instant::now();
+    Some(Waiting { endpoint: call.endpoint, began, every, shown_id: call.shown_id.clone() })
 }
 
 /// Runs a request from the machine's first decision to the beginning of its answer.
@@ -207,7 +192,7 @@ async fn live(
 
 /// A request that is refused as its client's mistake costs its tenant one request: to read it is
 /// work, and a tenant's limit of requests includes bad ones. One that a limit refuses costs nothing.
-fn charged(rates: Option<&Arc<Rates>>, refusal: Refusal) -> Refusal {
+fn charged(rates: Option<&Rates>, refusal: Refusal) -> Refusal {
     let is_mistake = refusal.status.is_client_error()
         && refusal.status != StatusCode::TOO_MANY_REQUESTS
         && refusal.limited.is_none();

@@ -23,6 +23,7 @@ static STOP: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"stop_r
 static TYPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"type\""));
 
 const CHUNK: [&str; 3] = ["usage", "choices", "timings"];
+const CHOICE: [&str; 2] = ["finish_reason", "index"];
 const RESPONSE_EVENT: [&str; 1] = ["response"];
 const RESPONSE: [&str; 2] = ["id", "usage"];
 const MESSAGE_EVENT: [&str; 2] = ["message", "usage"];
@@ -96,12 +97,13 @@ impl Reader {
         }
         let Ok(json) = std::str::from_utf8(data) else { return };
         each_choice(json, |choice| {
-            let reason = choice.get("finish_reason").and_then(string).filter(|r| !r.is_empty());
+            let Ok([reason, index]) = Object::parse(&CHOICE, choice.get()) else { return };
+            let reason = reason.and_then(string).filter(|r| !r.is_empty());
             if let Some(reason) = reason {
                 if is_failure(reason) {
                     self.told = self.told.or(Some(ToldError::OF_ENGINE));
                 }
-                let index = choice.get("index").and_then(|index| index.get().parse().ok());
+                let index = index.and_then(|index| index.get().parse().ok());
                 self.finished |= 1 << index.unwrap_or(0_u32).min(u128::BITS - 1);
             }
         });
