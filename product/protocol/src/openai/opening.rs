@@ -5,7 +5,7 @@
 //! error or the end arrives; until then the request can be sent to another replica unnoticed.
 
 use bytes::{Bytes, BytesMut};
-use memchr::memmem::{self, Finder};
+use memchr::memmem::Finder;
 use serde_json::value::RawValue;
 use std::sync::LazyLock;
 
@@ -13,9 +13,13 @@ use super::answer::{sse, string_after};
 use super::endpoint::Endpoint;
 use super::members::{Members, is_nothing};
 use super::raw::{Object, elements, given, string};
-use super::told::{ToldError, is_failure, told_error};
+use super::told::{ToldError, is_failure, names_error, told_error};
 
 static TYPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"type\""));
+static CONTENT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"content\""));
+/// Of an event that reports an error, beside the word itself, unless it has a name.
+static FAILURES: LazyLock<[Finder<'static>; 2]> =
+    LazyLock::new(|| [Finder::new(b"\"abort\""), Finder::new(b"response.failed")]);
 
 /// Most bytes kept back. A beginning that is longer counts as content.
 pub const MAX_OPENING: usize = 64 << 10;
@@ -109,14 +113,19 @@ impl Opening {
             name => name,
         };
         let may_fail = !event.name.is_empty()
-            || FAILURES.iter().any(|word| memmem::find(data, word).is_some());
+            || names_error(data)
+            || FAILURES.iter().any(|word| word.find(data).is_some());
         if may_fail && let Some(error) = event_error(kind, json) {
             return Says::Error(error, data.to_vec());
         }
         let is_content = match self.endpoint {
             Endpoint::Responses => !RESPONSE_OPENING.contains(&kind),
             Endpoint::Messages => !MESSAGE_OPENING.contains(&kind),
-            _ => chunk_has_content(json),
+            // The usual first token of a chat, which need not be parsed.
+            _ => {
+                string_after(&CONTENT, data).is_some_and(|text| !text.is_empty())
+                    || chunk_has_content(json)
+            }
         };
         if is_content { Says::Content } else { Says::Nothing }
     }
@@ -139,9 +148,6 @@ fn opened(says: Says, all: Bytes) -> Opened {
         Says::Nothing | Says::End => Opened::Empty,
     }
 }
-
-/// An event that reports an error has one of these, or a name.
-const FAILURES: [&[u8]; 3] = [b"\"error\"", b"\"abort\"", b"response.failed"];
 
 /// Events of `/v1/responses` before the first content.
 const RESPONSE_OPENING: [&[u8]; 5] = [
@@ -170,9 +176,8 @@ pub(super) fn event_error(kind: &[u8], json: &str) -> Option<ToldError> {
 fn failed_choice(json: &str) -> Option<ToldError> {
     let mut failed = false;
     each_choice(json, |choice| {
-        let reason = Members::of(choice.get()).and_then(|choice| choice.get("finish_reason"));
-        let reason = reason.and_then(string);
-        failed |= reason.is_some_and(is_failure);
+        let reason = Object::parse(&["finish_reason"], choice.get());
+        failed |= reason.is_ok_and(|[reason]| reason.and_then(string).is_some_and(is_failure));
     })?;
     failed.then_some(ToldError::OF_ENGINE)
 }

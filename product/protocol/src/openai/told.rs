@@ -11,6 +11,9 @@
 //! The code says whose fault it is. Where there is no status code, the words of `type` and `code`
 //! do, and an unknown word is the engine's fault.
 
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
 use serde_json::value::RawValue;
 
 use super::raw::{Object, given, owned, string};
@@ -57,6 +60,13 @@ pub fn told_error(json: &str) -> Option<ToldError> {
         Some(_) => return Some(blame(&outer)),
     }
     (is_word(object) || is_word(kind)).then(|| blame(&outer))
+}
+
+static ERROR: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"error\""));
+
+/// Whether JSON has the word that each [`told_error`] has, as a name or as a value.
+pub(super) fn names_error(json: &[u8]) -> bool {
+    ERROR.find(json).is_some()
 }
 
 /// Whether a choice's finish reason reports a failure of the engine: vLLM's `error`, and `abort` of

@@ -121,8 +121,11 @@ fn a_model_fails() {
 #[test]
 fn a_try_ends() {
     let (mut fleet, id) = (failing(), ReplicaId(3));
-    let ends: [fn(&mut Replica, Time); 3] =
-        [|r, at| r.failed(at, A, at, true), |r, _| r.ended_neutral(A), |r, at| r.unsure(at, A, at)];
+    let ends: [fn(&mut Replica, Time); 3] = [
+        |r, at| r.server_failed(at, A, at, true),
+        |r, _| r.ended_neutral(A),
+        |r, at| r.unsure(at, A, at),
+    ];
     for (turn, end) in (1..).zip(ends) {
         let at = Time::from_millis(60_000 * turn);
         assert!(fleet.passes(A, id, at));

@@ -112,7 +112,7 @@ impl Routing {
                     r.totals.failed += 1;
                     match spared || r.state == State::Down {
                         true => r.ended_neutral(model),
-                        false => r.failed(now, model, sent, others),
+                        false => r.server_failed(now, model, sent, others),
                     }
                 }
             }

@@ -62,7 +62,7 @@ impl Replica {
     }
 
     /// Records the failure of a request for a model that was dispatched at `sent`, which says something about the server.
-    pub(crate) fn failed(&mut self, now: Time, model: ModelId, sent: Time, others: bool) {
+    pub(crate) fn server_failed(&mut self, now: Time, model: ModelId, sent: Time, others: bool) {
         self.breaker.failure(now, sent, others);
         if let Some(breaker) = self.of_models.get_mut(model) {
             breaker.neutral();

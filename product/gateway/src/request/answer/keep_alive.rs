@@ -28,7 +28,7 @@ const COMMENT: &[u8] = b": keep-alive\n\n";
 const MAX_ERROR: usize = 64 << 10;
 
 /// The response to a request, once its answer starts.
-pub(crate) type Response200 = Pin<Box<dyn Future<Output = Response<AnswerBody>> + Send>>;
+type Response200 = Pin<Box<dyn Future<Output = Response<AnswerBody>> + Send>>;
 
 /// What the response to a stream's request needs.
 pub(crate) struct Waiting {

@@ -26,9 +26,6 @@ use crate::request::send::transport::broke;
 /// Most bytes of an answer in one piece that are kept back. A longer answer is no error.
 const MAX_GATHERED: usize = openai::MAX_OPENING;
 
-/// Words of an error: of its object, and of finish reasons that are failures.
-const WORDS: [&[u8]; 2] = [b"\"error\"", b"\"abort\""];
-
 /// The first bytes of an answer.
 pub(super) enum Beginning {
     /// Its first bytes; none if it is empty and may be.
@@ -143,9 +140,6 @@ async fn whole(
         is_short && !endpoint.passes_unread() && headers::is_until_close(&head.headers);
     if may_be_cut && !has_its_last_brace(endpoint, &bytes) {
         return Err(Broken::Closed.into());
-    }
-    if !WORDS.iter().any(|word| memchr::memmem::find(&bytes, word).is_some()) {
-        return Ok(Beginning::Answer(Some(bytes)));
     }
     match openai::told_by_answer(&bytes, is_short) {
         Some(error) if !error.is_of_request() => Ok(Beginning::Error(error, bytes)),

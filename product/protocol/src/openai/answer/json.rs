@@ -5,8 +5,9 @@
 //! up to [`WHOLE`].
 
 use bytes::Bytes;
-use memchr::memmem::{self, FinderRev};
+use memchr::memmem::{Finder, FinderRev};
 use memchr::{memchr2, memchr3};
+use std::sync::LazyLock;
 
 use super::rename::Rename;
 use super::reply::string_after;
@@ -14,8 +15,15 @@ use super::{Feed, MAX_REPLY, Summary};
 use crate::openai::endpoint::Endpoint;
 use crate::openai::prompt::answer_reply;
 use crate::openai::text::decoded;
-use crate::openai::told::{ToldError, is_failure, told_error};
+use crate::openai::told::{ToldError, is_failure, names_error, told_error};
 use crate::openai::usage::Gathered;
+
+static USAGE: LazyLock<FinderRev<'static>> = LazyLock::new(|| FinderRev::new(b"\"usage\""));
+static TIMINGS: LazyLock<FinderRev<'static>> = LazyLock::new(|| FinderRev::new(b"\"timings\""));
+static ID: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"id\""));
+static FINISH: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"finish_reason\""));
+static LAST_FINISH: LazyLock<FinderRev<'static>> =
+    LazyLock::new(|| FinderRev::new(b"\"finish_reason\""));
 
 /// Bytes kept from the end of an answer.
 const TAIL: usize = 16 << 10;
@@ -89,13 +97,12 @@ impl Json {
     pub(super) fn finish(self) -> Summary {
         let told = told_by_answer(&self.kept, self.whole);
         let mut usage = Gathered::default();
-        if let Some(at) = last_object(&self.kept, b"\"usage\"") {
+        if let Some(at) = last_object(&self.kept, &USAGE) {
             usage.add(&self.kept[at..]);
         }
-        if let Some(at) = last_object(&self.kept, b"\"timings\"") {
+        if let Some(at) = last_object(&self.kept, &TIMINGS) {
             usage.add_timings(&self.kept[at..]);
         }
-        let id = memchr::memmem::Finder::new(b"\"id\"");
         let mut reply = None;
         if self.collect {
             let text = if self.whole { std::str::from_utf8(&self.kept).ok() } else { None };
@@ -106,7 +113,7 @@ impl Json {
         Summary {
             rest: Bytes::new(),
             usage: usage.usage(),
-            response_id: string_after(&id, &self.head).map(decoded),
+            response_id: string_after(&ID, &self.head).map(decoded),
             complete: self.nesting.closed,
             told,
             reply,
@@ -115,12 +122,11 @@ impl Json {
 }
 
 /// Start of the object that is the value of the last `key`.
-fn last_object(json: &[u8], key: &[u8]) -> Option<usize> {
-    let finder = FinderRev::new(key);
+fn last_object(json: &[u8], key: &FinderRev<'_>) -> Option<usize> {
     let mut before = json;
     loop {
-        let at = finder.rfind(before)?;
-        let after = json[at + key.len()..].trim_ascii_start();
+        let at = key.rfind(before)?;
+        let after = json[at + key.needle().len()..].trim_ascii_start();
         let value = after.strip_prefix(b":").map(<[u8]>::trim_ascii_start);
         if let Some(value) = value.filter(|v| v.first() == Some(&b'{')) {
             return Some(json.len() - value.len());
@@ -176,12 +182,11 @@ impl Nesting {
 /// other answers the last bytes are enough, since a finish reason stands near the end of its choice.
 #[must_use]
 pub fn told_by_answer(answer: &[u8], is_whole: bool) -> Option<ToldError> {
-    let text = std::str::from_utf8(answer).ok().filter(|_| is_whole);
-    let error = text.filter(|text| memmem::find(text.as_bytes(), b"\"error\"").is_some());
-    let reason = memmem::Finder::new(b"\"finish_reason\"");
-    error.and_then(told_error).or_else(|| {
-        let at = memmem::rfind(answer, reason.needle())?;
-        let failed = string_after(&reason, &answer[at..]).is_some_and(is_failure);
+    let may_be = is_whole && names_error(answer);
+    let text = if may_be { std::str::from_utf8(answer).ok() } else { None };
+    text.and_then(told_error).or_else(|| {
+        let at = LAST_FINISH.rfind(answer)?;
+        let failed = string_after(&FINISH, &answer[at..]).is_some_and(is_failure);
         failed.then_some(ToldError::OF_ENGINE)
     })
 }
