@@ -17,6 +17,7 @@ use alloc::vec::Vec;
 use meridian_base::{Duration, ModelId, ReplicaId, RequestId, Time};
 
 use crate::admission::Admission;
+use crate::kind::{Kind, Own};
 use crate::links::Links;
 use crate::places::Places;
 use crate::probe::Schedule;
@@ -200,9 +201,6 @@ impl OwnReplicas {
     /// until [`OwnReplicas::list_models`].
     pub(crate) fn join(&mut self, now: Time, id: ReplicaId, replica: Replica, interval: Duration) {
         self.replicas.join(now, id, replica);
-        if let Some(teacher) = self.replicas.learned() {
-            self.replicas.share_speed(now, teacher);
-        }
         self.probes.enter(now, id, interval);
     }
 
@@ -254,14 +252,24 @@ impl OwnReplicas {
         &mut self.links
     }
 
-    /// Gives the prefill speed measured on `from` to replicas without a measurement.
-    pub(crate) fn share_speed(&mut self, now: Time, from: ReplicaId) {
-        self.replicas.share_speed(now, from);
+    /// Learns from an answer of a replica, for itself and for its kind.
+    pub(crate) fn learn(
+        &mut self,
+        now: Time,
+        id: ReplicaId,
+        learn: impl FnOnce(&mut Kind, &mut Own),
+    ) {
+        self.replicas.learn(now, id, learn);
+    }
+
+    /// Puts a replica whose description changed among its kind.
+    pub(crate) fn sort(&mut self, now: Time, id: ReplicaId) {
+        self.replicas.sort(now, id);
     }
 
     /// Sets this speed on all replicas if none has a measurement.
     pub(crate) fn assume_speed(&mut self, now: Time, ms_per_token: f32) {
-        if ms_per_token > 0.0 && self.replicas.learned().is_none() {
+        if ms_per_token > 0.0 && !self.replicas.is_any_learned() {
             self.replicas.assume_speed(now, ms_per_token.into());
         }
     }

@@ -4,7 +4,8 @@
 //! KV bytes of a token over the rate of the slowest card on the way. Other transfers on the two
 //! cards delay it, so their tokens count as well. Both parts are fitted to the time between the end
 //! of the prefill and the first token: by pair of racks where they are known, otherwise by pair of
-//! replicas. A link without a transfer is taken to be like all of them together.
+//! replicas. A link is like all of them together, from which it differs only as far as its transfers
+//! prove it: otherwise the luckiest of equal links would carry everything.
 //!
 //! A pair whose transfer failed gets no request for a while, which doubles with each failure: the path
 //! between two healthy replicas may be cut. Some transfers in a row that succeed end this, and so does
@@ -18,6 +19,7 @@ use alloc::collections::BTreeMap;
 use hashbrown::HashTable;
 use meridian_base::{Duration, Pace, Pool, ReplicaId, Time, mix};
 
+use crate::evidence::Evidence;
 use crate::line::Line;
 
 /// ms a token until a transfer has been seen: 128 KiB a token, as of an 8B model, at 50 Gb/s.
@@ -91,6 +93,8 @@ struct Cut {
 struct Link {
     ends: Ends,
     line: Line,
+    /// By how much it differs from all links together.
+    own: Evidence,
     /// Number of its last transfer.
     last: u64,
 }
@@ -118,7 +122,7 @@ impl Links {
     pub fn pace(&self, from: (ReplicaId, Pool), to: (ReplicaId, Pool)) -> Pace {
         let ends = Ends::of(from, to);
         let link = self.between.find(ends.hash(), |link| link.ends == ends);
-        link.map_or_else(|| self.mean(), |link| pace_of(&link.line))
+        link.map_or_else(|| self.mean(), |link| self.pace_of(link))
     }
 
     /// The pace of all links together.
@@ -126,6 +130,16 @@ impl Links {
     pub fn mean(&self) -> Pace {
         let mean = pace_of(&self.all);
         if self.is_learned() { mean } else { Pace { fixed_ms: GUESS_FIXED_MS, ..mean } }
+    }
+
+    /// A link's own pace, as far as it is proven to differ from the mean.
+    fn pace_of(&self, link: &Link) -> Pace {
+        let (mean, own, weight) = (self.mean(), pace_of(&link.line), link.own.weight() as f32);
+        let between = |mean: f32, own: f32| mean + (own - mean) * weight;
+        Pace {
+            fixed_ms: between(mean.fixed_ms, own.fixed_ms),
+            ms_per_token: between(mean.ms_per_token, own.ms_per_token),
+        }
     }
 
     /// Whether transfers of the pair fail, so that it gets no request now.
@@ -158,7 +172,7 @@ impl Links {
             return;
         }
         let (x, y) = (f64::from(tokens), f64::from(ms));
-        self.all.add(x, y);
+        let expected = self.is_learned().then(|| self.all.fixed() + self.all.slope() * x);
         self.seen += 1;
         if self.between.len() >= MOST {
             // Each transfer is of one link, so at most half of them remain.
@@ -169,13 +183,18 @@ impl Links {
         let ends = Ends::of(from, to);
         let link =
             self.between.entry(ends.hash(), |link| link.ends == ends, |link| link.ends.hash());
-        let new = || Link { ends, line: Line::leaning_on(guess, LEAN), last };
+        let new = || Link { ends, line: Line::leaning_on(guess, LEAN), own: Evidence::NONE, last };
         let mut link = link.or_insert_with(new);
         assert!(link.get().last <= last, "transfers are numbered in their order");
         let link = link.get_mut();
         link.last = last;
         link.line.guess(guess);
         link.line.add(x, y);
+        if let Some(expected) = expected {
+            link.own.add(y / expected);
+        }
+        // What is known of this link is no news of the others.
+        self.all.add(x, y / link.own.factor());
     }
 
     /// A transfer of the pair succeeded.
@@ -226,8 +245,8 @@ mod tests {
         let (p, d) = (|rack| (ReplicaId(1), pool(rack)), |rack| (ReplicaId(2), pool(rack)));
         let mut links = Links::default();
         assert_eq!(links.pace(p(1), d(2)), Pace { fixed_ms: 5.0, ms_per_token: 0.02 });
-        for i in 0..40 {
-            let tokens = 1000.0 + 100.0 * i as f32;
+        for i in 0..80 {
+            let tokens = 1000.0 + 100.0 * (i % 40) as f32;
             links.learn(p(1), d(2), 20.0 + 0.1 * tokens, tokens);
             links.learn(p(1), d(1), 20.0 + 0.001 * tokens, tokens);
         }

@@ -19,12 +19,12 @@ use self::model_breakers::ModelBreakers;
 use crate::adapters::Adapters;
 use crate::breaker::{Breaker, BreakerConfig, BreakerState};
 use crate::cost::{Ewma, Gaps, Share};
+use crate::kind::{Figures, Own};
 use crate::legs::Legs;
 use crate::request::Usage;
 use crate::reuse::{Reuse, Used};
 use crate::row::Row;
 use crate::slots::Slots;
-use crate::speed::PrefillSpeed;
 use crate::steps::Steps;
 use meridian_base::residency::Place;
 
@@ -127,7 +127,10 @@ pub(crate) struct Replica {
     pub(crate) adapters: Adapters,
     /// The longest contexts of its models, as far as its engine reports them.
     pub(crate) contexts: Vec<(ModelId, u32)>,
-    pub(crate) speed: PrefillSpeed,
+    /// The number of its kind, what its answers prove about itself, and its figures by both.
+    pub(crate) kind: u16,
+    pub(crate) own: Own,
+    pub(crate) figures: Figures,
     pub(crate) steps: Steps,
     ends: Gaps,
     pub(crate) failed: Lingering,
@@ -218,7 +221,9 @@ pub struct Status {
 }
 
 impl Replica {
+    /// A replica of no kind yet, whose figures are a guess.
     pub(crate) fn new(spec: ReplicaSpec, breaker: BreakerConfig, ms_per_token: f64) -> Replica {
+        let figures = Figures { ms_per_token, fixed_ms: 0.0, step_slope_ms: ms_per_token };
         Replica {
             load: Load { kv_tokens: spec.kv_tokens, ..Load::default() },
             spec,
@@ -228,8 +233,10 @@ impl Replica {
             state: State::Unproven,
             breaker: Breaker::new(breaker),
             of_models: ModelBreakers::default(),
-            speed: PrefillSpeed::new(ms_per_token),
-            steps: Steps::new(ms_per_token),
+            kind: 0,
+            own: Own::NONE,
+            figures,
+            steps: Steps::default(),
             ends: Gaps::new(ENDS_TAU),
             failed: Lingering::NONE,
             reported: None,
@@ -282,7 +289,9 @@ impl Replica {
 
     /// When the first token of one more request would be late: twice the prediction and a bit.
     pub(crate) fn first_token_due(&self, now: Time, unmatched: f32) -> Time {
-        let ms = 2.0 * self.speed.predict_ms(f64::from(self.front_tokens + unmatched)) + 50.0;
+        let Figures { ms_per_token, fixed_ms, .. } = self.figures;
+        let ms = fixed_ms + ms_per_token * f64::from(self.front_tokens + unmatched);
+        let ms = 2.0 * ms + 50.0;
         now + self.spec.rtt + Duration::from_nanos((ms * 1e6) as u64)
     }
 
@@ -320,10 +329,6 @@ impl Replica {
     /// Counts an answer's usage as the engine reported it, and compares it with the prediction.
     pub(crate) fn account(&mut self, usage: Usage, predicted: f32) {
         let Some(cached) = usage.cached_tokens else { return };
-        if let Some(us) = usage.prefill_us {
-            let tokens = usage.prompt_tokens.saturating_sub(cached);
-            self.speed.reported(f64::from(us) / 1e3, f64::from(tokens));
-        }
         self.totals.prompt_tokens += u64::from(usage.prompt_tokens);
         self.totals.cached_tokens += u64::from(cached);
         // Short predictions are mostly rounding to whole blocks.
@@ -380,9 +385,10 @@ impl Replica {
         (now < self.paused_until).then(|| self.paused_until.since(now))
     }
 
-    /// Records that prefill work of `ms` ended now.
-    pub(crate) fn prefilled(&mut self, now: Time, ms: f64) {
-        self.steps.prefilled(ms, self.speed.ms_per_token());
+    /// Records that the prefill of so many tokens ended now.
+    pub(crate) fn prefilled(&mut self, now: Time, tokens: f32) {
+        let ms = self.figures.ms_per_token * f64::from(tokens);
+        self.steps.prefilled(ms);
         self.prefill_share.add(now, ms);
         self.reuse.prefilled(now, ms);
     }

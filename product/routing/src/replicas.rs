@@ -8,6 +8,7 @@ use meridian_base::{ReplicaId, Time};
 
 use crate::admission::Admission;
 use crate::breaker::BreakerConfig;
+use crate::kind::{Key, Kind, Own};
 use crate::replica::{Replica, ReplicaSpec, Status};
 use crate::row::Row;
 
@@ -28,17 +29,9 @@ pub(crate) struct Columns {
     pub(crate) rtt_ms: Vec<f32>,
     /// Whether any replica was ever in another region: round trips then count in scores.
     pub(crate) far: bool,
-    /// The sum of `ms_per_token`, and the number of summands.
-    speeds: (f64, u32),
 }
 
 impl Columns {
-    /// Mean calibrated prefill time of the replicas, ms a token; 0 if there are none.
-    pub(crate) fn mean_ms_per_token(&self) -> f32 {
-        let (sum, n) = self.speeds;
-        if n == 0 { 0.0 } else { (sum / f64::from(n)) as f32 }
-    }
-
     fn of_rows(rows: &[Row]) -> Columns {
         let mut columns = Columns::default();
         columns.resize(rows.len());
@@ -60,11 +53,7 @@ impl Columns {
         self.front_tokens[at] = row.front_tokens;
         self.utilisation[at] = row.utilisation;
         self.trust[at] = row.trust;
-        let old = core::mem::replace(&mut self.ms_per_token[at], row.ms_per_token);
-        self.speeds.0 += f64::from(row.ms_per_token) - f64::from(old);
-        self.speeds.1 += u32::from(row.ms_per_token > 0.0);
-        assert!(self.speeds.1 >= u32::from(old > 0.0), "a speed is counted once");
-        self.speeds.1 -= u32::from(old > 0.0);
+        self.ms_per_token[at] = row.ms_per_token;
         self.step_slope_ms[at] = row.step_slope_ms;
         self.running[at] = row.running as f32;
         self.rtt_ms[at] = row.rtt_ms;
@@ -76,6 +65,7 @@ impl Columns {
 #[derive(Debug, Default)]
 pub struct Replicas {
     slots: Vec<Option<Replica>>,
+    kinds: Vec<Kind>,
     rows: Vec<Row>,
     /// The most unmatched prompt tokens that each may receive now; negative when closed. Separate
     /// from the rows, so that the scan for eligible replicas reads four bytes per replica.
@@ -195,7 +185,8 @@ impl Replicas {
         let slots = rows.iter().map(|_| None).collect();
         let rooms = rows.iter().map(|_| f32::INFINITY).collect();
         let columns = Columns::of_rows(rows);
-        Replicas { slots, rows: rows.to_vec(), rooms, columns, admission: None, ids }
+        let kinds = Vec::new();
+        Replicas { slots, kinds, rows: rows.to_vec(), rooms, columns, admission: None, ids }
     }
 
     /// As `of_rows`, with the configuration of each; every engine reports its load.
@@ -231,29 +222,101 @@ impl Replicas {
         Some(result)
     }
 
-    /// Some replica with a measured prefill speed.
-    pub(crate) fn learned(&self) -> Option<ReplicaId> {
-        let mut ids = self.ids.iter().copied();
-        ids.find(|id| self.get(*id).is_some_and(|r| r.speed.is_learned()))
+    /// Whether the kind of a replica has a measured prefill speed.
+    pub(crate) fn is_learned(&self, id: ReplicaId) -> bool {
+        let kind = self.get(id).and_then(|replica| self.kinds.get(usize::from(replica.kind)));
+        kind.is_some_and(Kind::is_learned)
     }
 
-    /// Gives the prefill speed measured on `from` to replicas without a measurement. With the
-    /// constant they would look several times faster or slower than it for no reason.
-    pub(crate) fn share_speed(&mut self, now: Time, from: ReplicaId) {
-        let Some(teacher) = self.get(from) else { return };
-        if !teacher.speed.is_learned() {
-            return;
+    /// Learns from an answer of a replica, for itself and for its kind.
+    pub(crate) fn learn(
+        &mut self,
+        now: Time,
+        id: ReplicaId,
+        learn: impl FnOnce(&mut Kind, &mut Own),
+    ) {
+        let Some(replica) = self.slots.get_mut(id.index()).and_then(Option::as_mut) else { return };
+        let at = replica.kind;
+        let Some(kind) = self.kinds.get_mut(usize::from(at)) else { return };
+        let knew = kind.is_learned();
+        learn(kind, &mut replica.own);
+        if !knew && kind.is_learned() {
+            self.assume_speed(now, self.kinds[usize::from(at)].ms_per_token());
         }
-        self.assume_speed(now, teacher.speed.ms_per_token());
+        let kind = &mut self.kinds[usize::from(at)];
+        let (moved, ages) = (kind.publish(), kind.ages(now));
+        if let Some(seconds) = ages {
+            let of_kind = self.slots.iter_mut().flatten().filter(|replica| replica.kind == at);
+            of_kind.for_each(|replica| replica.own.age(seconds));
+        }
+        match moved || ages.is_some() {
+            true => self.inform(now, at),
+            false => self.figure(now, id),
+        }
     }
 
-    /// Sets this speed on replicas without a measurement.
+    /// Sets this speed on kinds without a measurement. With the constant they would look several times
+    /// faster or slower than the others for no reason.
     pub(crate) fn assume_speed(&mut self, now: Time, ms_per_token: f64) {
-        for at in 0..self.slots.len() {
-            if self.slots[at].as_ref().is_some_and(|r| !r.speed.is_learned()) {
-                self.update(now, ReplicaId(at as u16), |r| r.speed.assume(ms_per_token));
+        for at in 0..self.kinds.len() {
+            let kind = &mut self.kinds[at];
+            if !kind.is_learned() {
+                kind.assume(ms_per_token);
+                if kind.publish() {
+                    self.inform(now, at as u16);
+                }
             }
         }
+    }
+
+    /// Whether any kind has a measured prefill speed.
+    pub(crate) fn is_any_learned(&self) -> bool {
+        self.kinds.iter().any(Kind::is_learned)
+    }
+
+    /// Gives each replica of a kind its figures.
+    fn inform(&mut self, now: Time, kind: u16) {
+        for at in 0..self.slots.len() {
+            if self.slots[at].as_ref().is_some_and(|replica| replica.kind == kind) {
+                self.figure(now, ReplicaId(at as u16));
+            }
+        }
+    }
+
+    /// Gives a replica its figures.
+    fn figure(&mut self, now: Time, id: ReplicaId) {
+        let Some(replica) = self.get(id) else { return };
+        let Some(kind) = self.kinds.get(usize::from(replica.kind)) else { return };
+        let figures = kind.figures(&replica.own);
+        if figures != replica.figures {
+            self.update(now, id, |replica| replica.figures = figures);
+        }
+    }
+
+    /// The number of the kind of a replica; a new kind is assumed to be as fast as a known one.
+    fn kind_of(&mut self, replica: &Replica) -> u16 {
+        let key = Key::of(&replica.spec);
+        let found = self.kinds.iter().position(|kind| kind.is_of(key));
+        let at = found.unwrap_or_else(|| {
+            let known = self.kinds.iter().find(|kind| kind.is_learned());
+            let guess = known.map_or(replica.figures.ms_per_token, Kind::ms_per_token);
+            self.kinds.push(Kind::new(key, guess));
+            self.kinds.len() - 1
+        });
+        at as u16
+    }
+
+    /// Puts a replica whose description changed among its kind.
+    pub(crate) fn sort(&mut self, now: Time, id: ReplicaId) {
+        let Some(mut replica) = self.slots.get_mut(id.index()).and_then(Option::take) else {
+            return;
+        };
+        let kind = self.kind_of(&replica);
+        if replica.kind != kind {
+            (replica.kind, replica.own) = (kind, Own::NONE);
+        }
+        self.slots[id.index()] = Some(replica);
+        self.figure(now, id);
     }
 
     pub(crate) fn join(&mut self, now: Time, id: ReplicaId, replica: Replica) {
@@ -267,6 +330,7 @@ impl Replicas {
         let before = self.slots[id.index()].replace(replica);
         assert!(before.is_none(), "{id} joins once");
         self.list();
+        self.sort(now, id);
     }
 
     pub(crate) fn leave(&mut self, id: ReplicaId) {

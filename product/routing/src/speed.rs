@@ -1,4 +1,4 @@
-//! The prefill speed of a replica, estimated from its answers.
+//! The prefill speed of replicas of one kind, estimated from their answers.
 //!
 //! GORGO (section 3) fits TTFT = a + t_p * tokens once, offline, with one prompt at a time. Online,
 //! only requests with none ahead of them are such samples: the fixed part is kept as their running
@@ -12,9 +12,9 @@
 
 use crate::line::Line;
 
-/// Prefill speed of one replica: t_p in ms a token, and the fixed part of a TTFT in ms.
+/// Prefill speed: t_p in ms a token, and the fixed part of a TTFT in ms.
 #[derive(Clone, Copy, Debug)]
-pub struct PrefillSpeed {
+pub(crate) struct PrefillSpeed {
     start: f64,
     /// From requests with none ahead, or as the engine reports.
     alone: f64,
@@ -42,8 +42,7 @@ const LONG: f64 = 256.0;
 
 impl PrefillSpeed {
     /// Starts at `ms_per_token`.
-    #[must_use]
-    pub fn new(ms_per_token: f64) -> PrefillSpeed {
+    pub(crate) fn new(ms_per_token: f64) -> PrefillSpeed {
         PrefillSpeed {
             start: ms_per_token,
             alone: ms_per_token,
@@ -55,10 +54,13 @@ impl PrefillSpeed {
     }
 
     /// Adds the TTFT of a request with this many unmatched `tokens`, not counting those `in_front`.
-    pub fn sample(&mut self, ttft_ms: f64, tokens: f64, in_front: f64) {
+    pub(crate) fn sample(&mut self, ttft_ms: f64, tokens: f64, in_front: f64) {
         let sound = ttft_ms >= 0.0 && tokens >= 0.0 && in_front >= 0.0;
         if !sound || !(ttft_ms + tokens + in_front).is_finite() {
             return;
+        }
+        if self.is_learned() {
+            self.queue.guess(self.ms_per_token());
         }
         self.queue.add(tokens + in_front, ttft_ms);
         if in_front > 0.0 {
@@ -77,7 +79,7 @@ impl PrefillSpeed {
 
     /// Adds the prefill time that an engine reports for `tokens`: it includes no queueing and no
     /// network.
-    pub fn reported(&mut self, ms: f64, tokens: f64) {
+    pub(crate) fn reported(&mut self, ms: f64, tokens: f64) {
         if tokens >= REPORTED && ms >= 0.0 {
             if !self.is_reported {
                 (self.is_reported, self.samples) = (true, 0);
@@ -100,7 +102,7 @@ impl PrefillSpeed {
 
     /// Starts from `ms_per_token` instead, if there are no samples yet: the neighbours' measured
     /// speed is a better guess than a constant.
-    pub fn assume(&mut self, ms_per_token: f64) {
+    pub(crate) fn assume(&mut self, ms_per_token: f64) {
         self.queue.guess(ms_per_token);
         if self.samples == 0 {
             self.alone = ms_per_token;
@@ -108,14 +110,12 @@ impl PrefillSpeed {
     }
 
     /// Whether it has samples from answers.
-    #[must_use]
-    pub fn is_learned(&self) -> bool {
+    pub(crate) fn is_learned(&self) -> bool {
         self.samples > 0
     }
 
     /// The slope t_p, ms a token.
-    #[must_use]
-    pub fn ms_per_token(&self) -> f64 {
+    pub(crate) fn ms_per_token(&self) -> f64 {
         let seen = self.queue.spread() >= LONG && self.queue.slope() > 0.0;
         let traffic = (seen && !self.is_reported).then(|| self.queue.slope());
         match traffic.map(|slope| self.bounded(slope)) {
@@ -125,10 +125,14 @@ impl PrefillSpeed {
         }
     }
 
-    /// The predicted TTFT of `tokens` unmatched tokens with none ahead.
-    #[must_use]
-    pub fn predict_ms(&self, tokens: f64) -> f64 {
-        self.fixed_ms + self.ms_per_token() * tokens
+    /// The fixed part of a TTFT, ms.
+    pub(crate) fn fixed_ms(&self) -> f64 {
+        self.fixed_ms
+    }
+
+    /// Whether engines report the time, which is more exact than the time to the first token.
+    pub(crate) fn is_reported(&self) -> bool {
+        self.is_reported
     }
 }
 

@@ -29,7 +29,7 @@ impl Routing {
                 places |= self.place_bit(id);
             }
             digest.kv_tokens += kv_tokens.unwrap_or(0);
-            if self.fleet.get(id).is_some_and(|r| r.speed.is_learned()) {
+            if self.fleet.replicas().is_learned(id) {
                 learned += 1;
                 speeds += row.ms_per_token;
             }

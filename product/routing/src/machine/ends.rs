@@ -98,8 +98,7 @@ impl Routing {
         let unmatched = if split { prompt } else { active.unmatched };
         let failed = FailedAttempt { took: now.since(sent), prompt, unmatched };
         let usual = self.traffic.usual();
-        let learned = self.fleet.update(now, replica, |r| {
-            let knew = r.speed.is_learned();
+        let steps = self.fleet.update(now, replica, |r| {
             match outcome {
                 Outcome::Done => r.succeeded(now, model, sent),
                 Outcome::ClientError | Outcome::NotServed => r.ended_neutral(model),
@@ -119,19 +118,28 @@ impl Routing {
             if outcome.is_early_failure() {
                 r.failed.add(now, failed, usual);
             }
-            if let (Outcome::Done, Some(usage), Some(began)) = (outcome, usage, began) {
-                r.steps.answered(now, began, usage.completion_tokens);
-            }
             if let Some(usage) = usage.filter(|_| !split) {
                 r.account(usage, matched);
             }
-            !knew && r.speed.is_learned()
+            let (usage, began) = (usage.filter(|_| outcome == Outcome::Done)?, began?);
+            r.steps.answered(now, began, usage.completion_tokens)
         });
+        if let Some(sample) = steps.flatten() {
+            self.fleet.learn(now, replica, |kind, own| kind.answered(own, sample));
+        }
+        if let Some(usage) = usage.filter(|_| !split) {
+            self.learn_report(now, replica, usage);
+        }
         if outcome == Outcome::Done && self.fleet.is_failing(model) {
             self.fleet.note_failing(model);
         }
-        if learned == Some(true) {
-            self.fleet.share_speed(now, replica);
+    }
+
+    /// Learns from the prefill time that an engine reports.
+    pub(super) fn learn_report(&mut self, now: Time, replica: ReplicaId, usage: Usage) {
+        if let (Some(cached), Some(us)) = (usage.cached_tokens, usage.prefill_us) {
+            let (ms, tokens) = (f64::from(us) / 1e3, usage.prompt_tokens.saturating_sub(cached));
+            self.fleet.learn(now, replica, |kind, own| kind.reported(own, ms, tokens.into()));
         }
     }
 

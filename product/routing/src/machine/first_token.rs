@@ -5,6 +5,7 @@ use meridian_base::{RequestId, Time};
 use super::Routing;
 use super::shadow::both;
 use crate::active::RequestStage;
+use crate::kind::Prompt;
 use crate::policy::PolicyEvent;
 
 impl Routing {
@@ -39,28 +40,24 @@ impl Routing {
         self.traffic.began(now, ttft_ms);
         let (unmatched, in_front) = (active.unmatched, active.in_front);
         let overdue = core::mem::take(&mut active.overdue);
-        let mean = self.fleet.replicas().columns().mean_ms_per_token();
-        let learned = self.fleet.update(now, replica, |r| {
-            let knew = r.speed.is_learned();
+        if let Some(front) = in_front {
+            let rtt = self.fleet.get(replica).map_or(0.0, |r| r.spec.rtt.as_secs_f64() * 1e3);
+            let prompt = Prompt {
+                ttft_ms: (ttft_ms - rtt).max(0.0),
+                tokens: unmatched.into(),
+                in_front: front.into(),
+            };
+            self.fleet.learn(now, replica, |kind, own| kind.prompt(own, prompt));
+        }
+        let began = self.fleet.update(now, replica, |r| {
             r.first_token(id, unmatched);
             r.not_overdue(overdue);
-            if let Some(front) = in_front {
-                let ttft_ms = (ttft_ms - r.spec.rtt.as_secs_f64() * 1e3).max(0.0);
-                // Before any replica has a measurement the mean is a constant.
-                if knew {
-                    r.speed.assume(f64::from(mean));
-                }
-                r.speed.sample(ttft_ms, f64::from(unmatched), f64::from(front));
-            }
-            r.prefilled(now, r.speed.ms_per_token() * f64::from(unmatched));
-            (!knew && r.speed.is_learned(), r.steps.mark(now))
+            r.prefilled(now, unmatched);
+            r.steps.mark(now)
         });
-        let Some((learned, began)) = learned else { return };
+        let Some(began) = began else { return };
         if let Some(active) = self.actives.get_mut(id) {
             active.began = active.request.streams.then_some(began);
-        }
-        if learned {
-            self.fleet.share_speed(now, replica);
         }
         for rule in both(&mut self.rule, &mut self.shadow) {
             rule.report(PolicyEvent::FirstToken { replica, ttft_ms });

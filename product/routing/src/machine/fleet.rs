@@ -27,6 +27,8 @@ impl Routing {
         if before.is_none() {
             let replica = Replica::new(spec, self.config.breaker, self.config.ms_per_token);
             self.fleet.join(now, id, replica, self.config.probe.busy);
+        } else {
+            self.fleet.sort(now, id);
         }
         if before.as_ref() != Some(&place) {
             self.moved(now, id, before.is_some());

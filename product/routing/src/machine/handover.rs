@@ -21,10 +21,10 @@ impl Routing {
     #[must_use]
     pub fn holdings(&self, id: ReplicaId) -> Holdings {
         let index = self.rule.index();
-        let speed = self.fleet.get(id).map(|replica| replica.speed);
+        let speed = self.fleet.get(id).filter(|_| self.fleet.replicas().is_learned(id));
         Holdings {
             branches: index.map_or_else(Vec::new, |index| index.holdings(id.0, MOST_HOLDINGS)),
-            ms_per_token: speed.filter(|s| s.is_learned()).map(|s| s.ms_per_token() as f32),
+            ms_per_token: speed.map(|replica| replica.figures.ms_per_token as f32),
         }
     }
 
@@ -37,7 +37,7 @@ impl Routing {
             rule.learn_holdings(id, &holdings.branches);
         }
         if let Some(speed) = holdings.ms_per_token.filter(|ms| ms.is_finite() && *ms > 0.0) {
-            self.fleet.update(now, id, |replica| replica.speed.assume(speed.into()));
+            self.fleet.learn(now, id, |kind, _| kind.assume(speed.into()));
         }
         self.release(now);
     }

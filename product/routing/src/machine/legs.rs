@@ -14,6 +14,7 @@ use super::Routing;
 use super::shadow::both;
 use crate::active::{Active, RequestStage};
 use crate::ending::Ending;
+use crate::kind::Prompt;
 use crate::legs::Fetch;
 use crate::policy::PolicyEvent;
 use crate::replica::Work;
@@ -82,7 +83,7 @@ impl Routing {
     fn prefill_succeeded(&mut self, now: Time, active: &Active) {
         let Some(fetch) = active.fetch else { return };
         self.fleet.update(now, fetch.from, |r| {
-            r.prefilled(now, r.speed.ms_per_token() * f64::from(fetch.unmatched));
+            r.prefilled(now, fetch.unmatched);
             r.succeeded(now, active.request.model, active.dispatched);
         });
     }
@@ -91,23 +92,18 @@ impl Routing {
     fn learn_prefill(&mut self, now: Time, active: &Active, usage: Option<Usage>) {
         let Some(fetch) = active.fetch else { return };
         let ttft_ms = now.since(active.dispatched).as_secs_f64() * 1e3;
-        let mean = self.fleet.replicas().columns().mean_ms_per_token();
-        let learned = self.fleet.update(now, fetch.from, |r| {
-            let knew = r.speed.is_learned();
-            if knew {
-                r.speed.assume(f64::from(mean));
-            }
-            if let Some(front) = fetch.in_front {
-                let ttft_ms = (ttft_ms - r.spec.rtt.as_secs_f64() * 1e3).max(0.0);
-                r.speed.sample(ttft_ms, f64::from(fetch.unmatched), f64::from(front));
-            }
-            if let Some(usage) = usage {
-                r.account(usage, fetch.matched);
-            }
-            !knew && r.speed.is_learned()
-        });
-        if learned == Some(true) {
-            self.fleet.share_speed(now, fetch.from);
+        if let Some(front) = fetch.in_front {
+            let rtt = self.fleet.get(fetch.from).map_or(0.0, |r| r.spec.rtt.as_secs_f64() * 1e3);
+            let prompt = Prompt {
+                ttft_ms: (ttft_ms - rtt).max(0.0),
+                tokens: fetch.unmatched.into(),
+                in_front: front.into(),
+            };
+            self.fleet.learn(now, fetch.from, |kind, own| kind.prompt(own, prompt));
+        }
+        if let Some(usage) = usage {
+            self.fleet.update(now, fetch.from, |r| r.account(usage, fetch.matched));
+            self.learn_report(now, fetch.from, usage);
         }
         for rule in both(&mut self.rule, &mut self.shadow) {
             rule.report(PolicyEvent::FirstToken { replica: fetch.from, ttft_ms });

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 
+mod equal;
 mod expressions;
 mod half_broken;
 mod legs;

@@ -1,0 +1,249 @@
+//! What replicas of one kind have in common: how long they take for a token of prefill, and by how much
+//! one more running request lengthens their decode steps.
+//!
+//! Replicas with the same models, role and weight are of one kind, and all their answers measure one
+//! estimate. One of them differs from it only by [`Evidence`], so that equal replicas have equal prices:
+//! another GPU, and a degraded one, are found by their answers. Its samples are divided by what is known
+//! of it before they count for the kind.
+
+use meridian_base::{Duration, ModelId, Role, Time};
+
+use crate::evidence::Evidence;
+use crate::replica::ReplicaSpec;
+use crate::speed::PrefillSpeed;
+use crate::steps::{Sample, StepLine};
+use crate::usual::Usual;
+
+/// A kind's figures are published when one has moved by this share: each time the rows of all its
+/// replicas change.
+const NEWS: f64 = 0.05;
+
+/// Prompts with fewer tokens say little of a GPU.
+const LONG: f64 = 256.0;
+/// How often the evidence of replicas is aged.
+const AGES: Duration = Duration::from_secs(10);
+
+/// By which replicas are of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    /// The first of its models: adapters come behind their base.
+    model: Option<ModelId>,
+    role: Role,
+    weight: u32,
+}
+
+impl Key {
+    pub(crate) fn of(spec: &ReplicaSpec) -> Key {
+        Key { model: spec.models.first().copied(), role: spec.pool.role, weight: spec.weight }
+    }
+}
+
+/// The learned figures that prices depend on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Figures {
+    /// t_p: ms of a token of prefill.
+    pub(crate) ms_per_token: f64,
+    /// ms of any first token.
+    pub(crate) fixed_ms: f64,
+    /// s: ms by which one more running request lengthens a step.
+    pub(crate) step_slope_ms: f64,
+}
+
+/// What the answers of one replica prove about itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Own {
+    prefill: Evidence,
+    decode: Evidence,
+}
+
+impl Own {
+    pub(crate) const NONE: Own = Own { prefill: Evidence::NONE, decode: Evidence::NONE };
+
+    /// Lets the evidence age by so many seconds.
+    pub(crate) fn age(&mut self, seconds: f64) {
+        self.prefill.age(seconds);
+        self.decode.age(seconds);
+    }
+}
+
+/// The time of one prompt.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Prompt {
+    pub(crate) ttft_ms: f64,
+    /// Tokens to compute, and those ahead of them.
+    pub(crate) tokens: f64,
+    pub(crate) in_front: f64,
+}
+
+/// One kind of replica.
+#[derive(Clone, Debug)]
+pub(crate) struct Kind {
+    key: Key,
+    speed: PrefillSpeed,
+    steps: StepLine,
+    /// The usual time of a token, by the length of the prompt, and of a step, by the running requests.
+    prompts: Usual,
+    batches: Usual,
+    published: Figures,
+    /// When the evidence of its replicas was last aged.
+    aged: Time,
+}
+
+impl Kind {
+    /// A kind without answers, whose prefill takes `ms_per_token`.
+    pub(crate) fn new(key: Key, ms_per_token: f64) -> Kind {
+        let (speed, steps) = (PrefillSpeed::new(ms_per_token), StepLine::new(ms_per_token));
+        let published =
+            Figures { ms_per_token, fixed_ms: 0.0, step_slope_ms: steps.slope_ms(ms_per_token) };
+        let (prompts, batches) = (Usual::default(), Usual::default());
+        Kind { key, speed, steps, prompts, batches, published, aged: Time::ZERO }
+    }
+
+    pub(crate) fn is_of(&self, key: Key) -> bool {
+        self.key == key
+    }
+
+    /// Seconds by which the evidence of its replicas is to age now, if it is time.
+    pub(crate) fn ages(&mut self, now: Time) -> Option<f64> {
+        let since = now.since(self.aged);
+        (since >= AGES).then(|| {
+            self.aged = now;
+            since.as_secs_f64()
+        })
+    }
+
+    /// Whether there are samples from answers.
+    pub(crate) fn is_learned(&self) -> bool {
+        self.speed.is_learned()
+    }
+
+    /// t_p of the kind.
+    pub(crate) fn ms_per_token(&self) -> f64 {
+        self.speed.ms_per_token()
+    }
+
+    /// Starts from this speed if there are no answers.
+    pub(crate) fn assume(&mut self, ms_per_token: f64) {
+        self.speed.assume(ms_per_token);
+    }
+
+    /// Adds the first token of a replica.
+    pub(crate) fn prompt(&mut self, own: &mut Own, prompt: Prompt) {
+        let Prompt { ttft_ms, tokens, in_front } = prompt;
+        let all = tokens + in_front;
+        if all >= LONG && !self.speed.is_reported() {
+            self.prompts.add(all, ttft_ms / all, &mut own.prefill);
+        }
+        self.speed.sample(ttft_ms / own.prefill.factor(), tokens, in_front);
+    }
+
+    /// Adds the prefill time that a replica's engine reports for `tokens`.
+    pub(crate) fn reported(&mut self, own: &mut Own, ms: f64, tokens: f64) {
+        if !self.speed.is_reported() {
+            // Times to the first token say less.
+            self.prompts = Usual::default();
+        }
+        if tokens >= LONG {
+            self.prompts.add(tokens, ms / tokens, &mut own.prefill);
+        }
+        self.speed.reported(ms / own.prefill.factor(), tokens);
+    }
+
+    /// Adds an answer's steps.
+    pub(crate) fn answered(&mut self, own: &mut Own, sample: Sample) {
+        self.batches.add(sample.running, sample.step_ms, &mut own.decode);
+        self.steps.guess(self.speed.ms_per_token());
+        let step_ms = sample.step_ms / own.decode.factor();
+        self.steps.add(Sample { step_ms, ..sample });
+    }
+
+    /// The figures of a replica of this kind.
+    pub(crate) fn figures(&self, own: &Own) -> Figures {
+        let Figures { ms_per_token, fixed_ms, step_slope_ms } = self.published;
+        let (prefill, decode) = (own.prefill.factor(), own.decode.factor());
+        Figures {
+            ms_per_token: ms_per_token * prefill,
+            fixed_ms: fixed_ms * prefill,
+            step_slope_ms: step_slope_ms * decode,
+        }
+    }
+
+    /// Publishes the figures if one of them has moved; whether it has.
+    pub(crate) fn publish(&mut self) -> bool {
+        let ms_per_token = self.speed.ms_per_token();
+        let now = Figures {
+            ms_per_token,
+            fixed_ms: self.speed.fixed_ms(),
+            step_slope_ms: self.steps.slope_ms(ms_per_token),
+        };
+        let old = self.published;
+        let moved = |new: f64, old: f64| (new - old).abs() > NEWS * old;
+        let is_news = moved(now.ms_per_token, old.ms_per_token)
+            || moved(now.fixed_ms, old.fixed_ms)
+            || moved(now.step_slope_ms, old.step_slope_ms);
+        if is_news {
+            self.published = now;
+        }
+        is_news
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: Key = Key { model: None, role: Role::Both, weight: 1 };
+
+    /// The first token of a prompt of 1,000 tokens at a replica that takes `ms` for each.
+    fn prompt(ms: f64) -> Prompt {
+        Prompt { ttft_ms: 1000.0 * ms, tokens: 1000.0, in_front: 0.0 }
+    }
+
+    // Eight replicas whose samples scatter by a fifth have the same figures, and those of their mean.
+    #[test]
+    fn equal_replicas_are_equal() {
+        let mut kind = Kind::new(KEY, 0.5);
+        let mut own = [Own::NONE; 8];
+        for turn in 0..400_usize {
+            let scatter = 1.0 + 0.2 * libm::sin(turn as f64 * 12.9898);
+            kind.prompt(&mut own[turn % 8], prompt(0.1 * scatter));
+            kind.publish();
+        }
+        let first = kind.figures(&own[0]);
+        assert!(own.iter().all(|own| kind.figures(own) == first));
+        assert!((first.ms_per_token / 0.1 - 1.0).abs() < 0.1, "{first:?}");
+    }
+
+    // One of eight is half as fast from its hundredth answer on: it is known after forty more, and the
+    // others look as they did.
+    #[test]
+    fn a_degraded_replica_stands_out() {
+        let mut kind = Kind::new(KEY, 0.5);
+        let mut own = [Own::NONE; 8];
+        for turn in 0..140 {
+            for (i, own) in own.iter_mut().enumerate() {
+                let slow = if i == 3 && turn >= 100 { 2.0 } else { 1.0 };
+                let scatter = 1.0 + 0.2 * libm::sin(f64::from(turn) * 12.9898 + i as f64);
+                kind.prompt(own, prompt(0.1 * scatter * slow));
+                kind.publish();
+            }
+        }
+        let speeds = own.map(|own| kind.figures(&own).ms_per_token);
+        assert!(speeds[3] / speeds[0] > 1.3, "{speeds:?}");
+        assert!((speeds[0] / 0.1 - 1.0).abs() < 0.15, "{speeds:?}");
+    }
+
+    // The figures are published when they have moved, and not with each sample.
+    #[test]
+    fn figures_are_news_now_and_then() {
+        let mut kind = Kind::new(KEY, 0.1);
+        let mut own = Own::NONE;
+        let mut news = 0;
+        for turn in 0..100 {
+            let scatter = 1.0 + 0.02 * libm::sin(f64::from(turn) * 12.9898);
+            kind.prompt(&mut own, prompt(0.2 * scatter));
+            news += u32::from(kind.publish());
+        }
+        assert!((1..20).contains(&news), "{news}");
+    }
+}
