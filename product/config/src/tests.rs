@@ -32,8 +32,7 @@ fn policy_forms() {
     let error = read("{name: random, speed: 9}").expect_err("has no knobs").to_string();
     assert!(error.contains("policy.speed: `random` has no such parameter"), "{error}");
     let error = read("{name: meridian, objective: fastest}").expect_err("no such word").to_string();
-    let words =
-        "policy.objective: `fastest` is unknown; use one of balanced, first_token, whole_answer";
+    let words = "policy.objective: `fastest` is unknown; use one of balanced, whole_answer";
     assert!(error.contains(words), "{error}");
 }
 

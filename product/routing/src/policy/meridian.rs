@@ -3,7 +3,7 @@
 //! ```text
 //! price = 1.5 RTT                        the way there
 //!       + t_p front                      prefill ahead of the request
-//!       + t_p (p - m) (1 + q + w n)      its own prefill, which q queued and n running requests await
+//!       + t_p (p - m) (1 + q + r + w n)  its own prefill, which q queued and n running requests await
 //!       + w N s n                        its reply of N tokens, which slows n running requests
 //!       + load                           its LoRA adapter, if it is not on the GPU
 //! ```
@@ -19,10 +19,11 @@
 //! replica, N for each class of requests, and the trust that scales m if engines find less cached
 //! than the index predicts. notes/price.md derives it, with an example.
 //!
-//! On an idle replica no request waits for the prefill, and the cached copy is used
-//! again with the chance r, the share of tokens in the region that are. So it costs only
-//! t_p (p - m) (1 - r + q). Otherwise a system prompt that all requests share would stay on the GPUs
-//! that cached it first, because each request alone is faster there, and other GPUs would stay idle.
+//! The copy that a prefill makes displaces as many cached tokens. They would be used again with the
+//! chance r, the share of tokens in the region that are, and are then computed again. On an idle replica
+//! it is the copy that is used again, by requests that would have waited elsewhere: there the prefill
+//! costs t_p (p - m) (1 + q - r). Otherwise a system prompt that all requests share would stay on the
+//! GPUs that cached it first, because each request alone is faster there, and other GPUs would stay idle.
 //!
 //! A replica is eligible if it has KV capacity and a slot for the request (admission `pending_kv`).
 //! If a full one is cheaper than the best eligible one even with the time until it has capacity, the
@@ -54,8 +55,8 @@ pub(super) static SPEC: Spec = Spec {
     params: &[
         Param::word(
             "objective",
-            &["balanced", "first_token", "whole_answer"],
-            "what a ms of a whole answer is worth in ms of a first token: 0.035, 0.025 or 0.1",
+            &["balanced", "whole_answer"],
+            "what a ms of a whole answer is worth in ms of a first token: 0.035 or 0.1",
         ),
         Param::number(
             "rtt_weight",
@@ -85,17 +86,16 @@ pub(super) static SPEC: Spec = Spec {
     head_bytes: |_| 0,
     build: |p| {
         Box::new(Meridian {
-            exchange: match () {
-                () if p.is("objective", "first_token") => 0.025,
-                () if p.is("objective", "whole_answer") => 0.1,
-                () => 0.035,
-            },
+            exchange: if p.is("objective", "whole_answer") { 0.1 } else { 0.035 },
             rtt_weight: p.f32("rtt_weight"),
             credit_share: p.number("credit_share").map(|share| share as f32),
         })
     },
 };
 
+/// How much more a running request's delay by a whole prompt counts where prefill replicas could compute
+/// it: pools are there to keep the stream steady. Chosen of 1, 5, 15 and 30 (notes/price.md).
+const STEADY: f32 = 5.0;
 /// Replicas priced together.
 const LANES: usize = 8;
 
@@ -134,6 +134,7 @@ impl Policy for Meridian {
         if let Some(terms) = pair_terms(c, of, price) {
             return terms;
         }
+        let price = self.price_whole(&of.common, has_prefills(of));
         let (unmatched, running) =
             (c.prompt_tokens as f32 - c.matched_tokens * row.trust, row.running as f32);
         let prefill = row.ms_per_token * unmatched;
@@ -159,6 +160,8 @@ struct Price {
     /// Prefill: on a replica at work, on an idle one, and more of it for each running request.
     busy: f32,
     idle: f32,
+    /// Requests in the queue for each replica.
+    queued: f32,
     /// On an idle prefill replica.
     unawaited: f32,
     delay: f32,
@@ -181,6 +184,12 @@ impl Price {
 struct Prompt {
     tokens: f32,
     block: f32,
+}
+
+/// Whether a prefill replica could compute the prompt.
+fn has_prefills(of: &Decision) -> bool {
+    let is_open = |c: &CandidateRow| c.row.pool.role == Role::Prefill && c.ineligible.is_none();
+    of.candidates.iter().any(is_open)
 }
 
 /// The terms of a candidate for the prefill leg, or of the replica that answers after one.
@@ -215,10 +224,11 @@ fn pair_terms(c: &CandidateRow, of: &Decision, price: Price) -> Option<Vec<(&'st
 
 impl Meridian {
     fn price(&self, common: &Common) -> Price {
-        let busy = 1.0 + common.queued;
+        let awaited = 1.0 + common.queued;
         Price {
-            busy,
-            idle: busy - common.reused,
+            busy: awaited + common.reused,
+            idle: awaited - common.reused,
+            queued: common.queued,
             unawaited: 1.0 - common.reused,
             delay: self.exchange,
             reply: self.exchange * common.reply_tokens,
@@ -226,14 +236,24 @@ impl Meridian {
         }
     }
 
+    /// The price of a replica that computes the prompt itself.
+    fn price_whole(&self, common: &Common, pools: bool) -> Price {
+        let price = self.price(common);
+        Price { delay: if pools { STEADY * price.delay } else { price.delay }, ..price }
+    }
+
     /// The least price with which the request should wait for a full replica: with the time until
     /// it has capacity, for this request and its share of the queue. Infinite if the request may not
-    /// wait. A request from a peer does not: it would go back, and return.
+    /// wait, or if the replica has nothing of its prompt. A request from a peer does not wait: it would
+    /// go back, and return.
     fn worth_waiting(&self, view: &View<'_>, draw: &mut Rng) -> f32 {
         if !view.may_wait || view.request.hops > 0 || view.full.is_empty() {
             return f32::INFINITY;
         }
         let Some((price, full)) = self.least(view, view.full, draw) else { return f32::INFINITY };
+        if view.matched[full.index()] == 0 {
+            return f32::INFINITY;
+        }
         price + view.replicas.row(full).next_end_ms * (1.0 + view.common.queued)
     }
 
@@ -259,7 +279,7 @@ impl Meridian {
         draw: &mut Rng,
     ) -> Option<(f32, ReplicaId)> {
         let request = view.request;
-        let price = self.price(&view.common);
+        let price = self.price_whole(&view.common, !view.prefills.is_empty());
         let prompt = Prompt { tokens: request.prompt_tokens as f32, block: request.block_tokens };
         let mut least = Least::new();
         let mut low = f32::INFINITY;

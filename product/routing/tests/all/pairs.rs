@@ -10,8 +10,10 @@ use meridian_routing::{
     Request, Role, Routing, Target, Why, policy,
 };
 
-/// Weights of the price: a ms of a whole answer, and the round trip.
+/// Weights of the price: a ms of a whole answer, how much more it counts at a decode replica, and the
+/// round trip.
 const EXCHANGE: f32 = 0.035;
+const STEADY: f32 = 5.0;
 const RTT_WEIGHT: f32 = 1.5;
 /// Requests before the first comparison, and comparisons in each region.
 const BEFORE: u64 = 150;
@@ -135,11 +137,14 @@ fn unmatched(c: &CandidateRow) -> f32 {
     c.prompt_tokens as f32 - c.matched_tokens * c.row.trust
 }
 
-/// The weight of a ms of prefill at a replica: the request's own wait, and that of others.
+/// The weight of a ms of prefill at a replica: the request's own wait, that of others, and the tokens
+/// that it displaces.
 fn weight(c: &CandidateRow, of: &Decision) -> f32 {
     let idle = c.row.running == 0 && c.row.front_tokens == 0.0;
-    let busy = 1.0 + of.common.queued;
-    if idle { busy - of.common.reused } else { busy + EXCHANGE * c.row.running as f32 }
+    let (awaited, reused) = (1.0 + of.common.queued, of.common.reused);
+    let steady = if c.row.pool.role == Role::Decode { STEADY } else { 1.0 };
+    let busy = awaited + reused + steady * EXCHANGE * c.row.running as f32;
+    if idle { awaited - reused } else { busy }
 }
 
 fn reply(c: &CandidateRow, of: &Decision) -> f32 {

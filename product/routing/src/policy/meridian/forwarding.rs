@@ -1,12 +1,13 @@
 //! The default policy's second layer: the same price for a peer's replicas, and credits.
 //!
 //! ```text
-//! price = 1.5 RTT + t_p (front + own) + t_p (p - m) (1 + q + w n) + w N s n
+//! price = 1.5 RTT + t_p (front + own) + t_p (p - m) (1 + q + r + w n) + w N s n
 //! ```
 //!
 //! `front`, n, s and t_p come from the peer's digest, and q from its queue. `own` counts our
 //! forwards to that replica that the digest does not include, and m is the prefix match with prompts
-//! we sent there before. A request is forwarded as soon as a peer's best price is lower, not only
+//! we sent there before. r is the share of tokens used again here: a forward displaces as many tokens
+//! there as it makes copies of. A request is forwarded as soon as a peer's best price is lower, not only
 //! when every replica here is full.
 //!
 //! Digests are old, and every region sees the same idle replica. To prevent herding, a peer gets at
@@ -106,7 +107,7 @@ impl Meridian {
             return None;
         }
         let queued = peer.held as f32 / peer.replicas.len().max(1) as f32;
-        let price = self.price(&Common { queued, ..view.common });
+        let price = self.price_whole(&Common { queued, ..view.common }, prefill.is_some());
         // A peer's replica that looks idle may no longer be, so its prefill counts in full.
         let weight = price.busy + price.delay * told.running as f32;
         let front = told.front_tokens + replica.own_tokens;

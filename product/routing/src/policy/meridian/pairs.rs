@@ -186,7 +186,7 @@ impl Price {
         let (prefill, others) = self.prefill_leg(from, unmatched);
         let moving = from.moving_tokens.max(to.moving_tokens);
         // As with prefill, the queue waits for the network only if that is busy.
-        let awaited = if moving > 0.0 { self.busy - 1.0 } else { 0.0 };
+        let awaited = if moving > 0.0 { self.queued } else { 0.0 };
         Parts {
             prefill,
             others: others + pace.ms_per_token * missing * awaited,
