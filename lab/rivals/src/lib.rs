@@ -18,7 +18,8 @@ mod active_blocks;
 mod aibrix_prefix;
 mod dynamo_kv;
 mod gorgo;
-mod llmd_default;
+mod llmd;
+mod llmd_blend;
 mod preble;
 mod prefix_aware;
 mod prefix_trie;
@@ -44,7 +45,7 @@ pub static ALL: &[&Spec] = &[
     &preble::SPEC,
     &aibrix_prefix::SPEC,
     &dynamo_kv::SPEC,
-    &llmd_default::SPEC,
+    &llmd_blend::SPEC,
     &stargate_wait_and_widen::SPEC,
 ];
 

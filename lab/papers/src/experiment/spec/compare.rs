@@ -74,7 +74,7 @@ impl Tuned {
                 system.held.look_ahead = 1;
             }
             // llm-d scrapes every 50 ms.
-            "llmd_default" => {
+            "llmd_blend" => {
                 system.probe.busy = Span::millis(50);
                 if as_published {
                     system.admission = Some(AdmissionMode::Saturation);

@@ -1,17 +1,18 @@
-//! llm-d's default scorers: queue, KV use and prefix, weighed 2 / 2 / 3.
+//! llm-d's blend: queue, KV use and prefix, weighed 2 / 2 / 3.
 //!
-//! `pkg/epp/config/loader/defaults.go` of llm-d-router (August 2026):
+//! `pkg/epp/config/loader/defaults.go` of llm-d-router at ebab6879 (August 2026), which its chart
+//! installs too; its documentation calls the rule the legacy blend, and [`crate::llmd_sticky`] is its
+//! successor:
 //!
 //! ```text
 //! score = 2 (maxq - q) / (maxq - minq) + 2 (1 - kv) + 3 matched / prompt        most wins
 //! ```
 //!
-//! q is the engine's waiting requests (all candidates score 1 when equal), the prefix is counted in
-//! 64-byte blocks (16 pseudo-tokens of 4 bytes), at most 131,072 tokens of a prompt and 31,250
-//! blocks a replica. Ties are drawn. The queue term is relative to the fleet at the moment, so a
-//! queue of one against none weighs as much as a hundred against none. llm-d scrapes every 50 ms
-//! and does not count its own dispatches in between, and neither does q here. Its saturation
-//! detector and flow control are not part of the rule.
+//! q is the engine's waiting requests (all candidates score 1 when equal), and the prefix is counted in
+//! blocks as [`crate::llmd`] has them. Ties are drawn. The queue term is relative to the fleet at the
+//! moment, so a queue of one against none weighs as much as a hundred against none. llm-d scrapes
+//! every 50 ms and does not count its own dispatches in between, and neither does q here. Its
+//! saturation detector and flow control are not part of the rule.
 //!
 //! In front of pools it picks the decode replica first. A prefill replica computes the prompt if the
 //! decode replica lacks at least `non_cached_tokens` of it (`prefix-based-pd-decider`).
@@ -21,29 +22,21 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use meridian_base::{ReplicaId, Rng};
-use meridian_routing::policy::{Param, Pick, Policy, Spec, TOTAL_BLOCKS, View, choose::Least};
-use meridian_routing::{Admission, CandidateRow, Decision, Evict, IndexSpec, Insert};
+use meridian_routing::policy::{Param, Pick, Policy, Spec, View, choose::Least};
+use meridian_routing::{Admission, CandidateRow, Decision};
+
+use crate::llmd;
 
 pub(crate) static SPEC: Spec = Spec {
-    name: "llmd_default",
+    name: "llmd_blend",
     summary: "weighed sum of queue, KV use and prefix match",
-    source: "llm-d-router, pkg/epp/config/loader/defaults.go, August 2026",
+    source: "llm-d-router at ebab6879 (August 2026), pkg/epp/config/loader/defaults.go",
     params: &[
         Param::number("queue_weight", 2.0, (0.0, 1000.0), "weight of the queue term"),
         Param::number("kv_weight", 2.0, (0.0, 1000.0), "weight of free KV"),
         Param::number("prefix_weight", 3.0, (0.0, 1000.0), "weight of the prefix match"),
-        Param::number(
-            "lru_blocks",
-            31250.0,
-            (1.0, 4_194_304.0),
-            "64-byte blocks remembered of a replica",
-        ),
-        Param::number(
-            "max_prefix_tokens",
-            131_072.0,
-            (16.0, 16_777_216.0),
-            "tokens of a prompt that the prefix term looks at",
-        ),
+        llmd::LRU_BLOCKS,
+        llmd::MAX_PREFIX_TOKENS,
         // llm-d's own default, 0, turns its pools off; 8 is the value in its documentation.
         Param::number(
             "non_cached_tokens",
@@ -53,33 +46,24 @@ pub(crate) static SPEC: Spec = Spec {
         ),
     ],
     admission: Admission::Blind,
-    index: |p| {
-        Some(IndexSpec {
-            block_bytes: 64,
-            per_target_blocks: Some(p.count("lru_blocks") as usize),
-            total_blocks: TOTAL_BLOCKS,
-            evict: Evict::LeastRecent,
-            insert: Insert::OnDispatch,
-            ttl: None,
-        })
-    },
+    index: llmd::index,
     head_bytes: |_| 0,
     build: |p| {
-        Box::new(LlmdDefault {
+        Box::new(LlmdBlend {
             queue: p.f32("queue_weight"),
             kv: p.f32("kv_weight"),
             prefix: p.f32("prefix_weight"),
-            cap: p.f32("max_prefix_tokens"),
+            blocks: llmd::Blocks::of(p),
             non_cached: p.f32("non_cached_tokens"),
         })
     },
 };
 
-struct LlmdDefault {
+struct LlmdBlend {
     queue: f32,
     kv: f32,
     prefix: f32,
-    cap: f32,
+    blocks: llmd::Blocks,
     non_cached: f32,
 }
 
@@ -108,7 +92,7 @@ impl Queues {
     }
 }
 
-impl Policy for LlmdDefault {
+impl Policy for LlmdBlend {
     fn pick(&self, view: &View<'_>, draw: &mut Rng) -> Pick {
         let queues =
             Queues::of(view.eligible.iter().map(|&r| view.replicas.row(r).reported_pending));
@@ -119,7 +103,7 @@ impl Policy for LlmdDefault {
             let row = view.replicas.row(r);
             let score = queues.term(row.reported_pending, queue)
                 + self.kv * (1.0 - row.kv_used)
-                + view.matched_tokens(r).min(self.cap) * prefix;
+                + self.blocks.cap(view.matched_tokens(r)) * prefix;
             best.offer(Reverse(score), r, draw);
         }
         let (Reverse(score), replica) = best.get().expect("a view has at least one candidate");
@@ -136,7 +120,7 @@ impl Policy for LlmdDefault {
         let eligible = of.candidates.iter().filter(|c| c.ineligible.is_none());
         let queues = Queues::of(eligible.map(|c| c.row.reported_pending));
         let queue = queues.term(c.row.reported_pending, self.queue_weight(queues));
-        let prefix = c.matched_tokens.min(self.cap) * self.prefix_weight(c.prompt_tokens);
+        let prefix = self.blocks.cap(c.matched_tokens) * self.prefix_weight(c.prompt_tokens);
         vec![
             ("queue", f64::from(queue)),
             ("free_kv", f64::from(self.kv * (1.0 - c.row.kv_used))),
@@ -145,14 +129,14 @@ impl Policy for LlmdDefault {
     }
 }
 
-impl LlmdDefault {
+impl LlmdBlend {
     /// 2 / (maxq - minq), so that the scan divides once; equal queues all get the full 2.
     fn queue_weight(&self, queues: Queues) -> f32 {
         self.queue / queues.longest.saturating_sub(queues.shortest).max(1) as f32
     }
 
-    /// 3 / prompt.
+    /// 3 / tokens of the prompt's blocks.
     fn prefix_weight(&self, prompt: u32) -> f32 {
-        self.prefix / (prompt as f32).min(self.cap).max(1.0)
+        self.prefix / self.blocks.tokens(prompt)
     }
 }
