@@ -19,7 +19,9 @@ mod aibrix_prefix;
 mod dynamo_kv;
 mod gorgo;
 mod llmd;
+mod llmd_affinity;
 mod llmd_blend;
+mod llmd_sticky;
 mod preble;
 mod prefix_aware;
 mod prefix_trie;
@@ -46,6 +48,7 @@ pub static ALL: &[&Spec] = &[
     &aibrix_prefix::SPEC,
     &dynamo_kv::SPEC,
     &llmd_blend::SPEC,
+    &llmd_sticky::SPEC,
     &stargate_wait_and_widen::SPEC,
 ];
 

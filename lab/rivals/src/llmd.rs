@@ -10,7 +10,8 @@
 //! be shorter, and matches only a prompt that ends there too; ours are whole, so a repeated prompt is
 //! up to 63 tokens short of wholly cached.
 
-use meridian_routing::policy::{Param, Params, TOTAL_BLOCKS};
+use meridian_base::ReplicaId;
+use meridian_routing::policy::{Param, Params, TOTAL_BLOCKS, View};
 use meridian_routing::{Evict, IndexSpec, Insert};
 
 /// Tokens of a block.
@@ -53,6 +54,11 @@ impl Blocks {
     /// By the parameter [`MAX_PREFIX_TOKENS`].
     pub(crate) fn of(p: &Params) -> Blocks {
         Blocks { cap: p.f32("max_prefix_tokens") }
+    }
+
+    /// The share of the prompt's blocks that `replica` has, 0 to 1.
+    pub(crate) fn share(&self, view: &View<'_>, replica: ReplicaId) -> f32 {
+        self.cap(view.matched_tokens(replica)) / self.tokens(view.request.prompt_tokens)
     }
 
     /// The matched tokens that count.
