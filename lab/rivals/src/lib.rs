@@ -22,6 +22,7 @@ mod llmd;
 mod llmd_affinity;
 mod llmd_blend;
 mod llmd_sticky;
+mod lmetric;
 mod preble;
 mod prefix_aware;
 mod prefix_trie;
@@ -49,6 +50,7 @@ pub static ALL: &[&Spec] = &[
     &dynamo_kv::SPEC,
     &llmd_blend::SPEC,
     &llmd_sticky::SPEC,
+    &lmetric::SPEC,
     &stargate_wait_and_widen::SPEC,
 ];
 
