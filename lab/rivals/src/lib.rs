@@ -23,6 +23,7 @@ mod llmd_affinity;
 mod llmd_blend;
 mod llmd_sticky;
 mod lmetric;
+mod no_hit_lru;
 mod preble;
 mod prefix_aware;
 mod prefix_trie;
@@ -49,6 +50,7 @@ pub static ALL: &[&Spec] = &[
     &aibrix_prefix::SPEC,
     &dynamo_kv::SPEC,
     &llmd_blend::SPEC,
+    &no_hit_lru::SPEC,
     &llmd_sticky::SPEC,
     &lmetric::SPEC,
     &stargate_wait_and_widen::SPEC,

@@ -22,44 +22,70 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use meridian_base::{ReplicaId, Rng};
-use meridian_routing::policy::{Param, Pick, Policy, Spec, View, choose::Least};
+use meridian_routing::policy::{Param, Params, Pick, Policy, Spec, View, choose::Least};
 use meridian_routing::{Admission, CandidateRow, Decision};
 
 use crate::llmd;
+
+pub(crate) const QUEUE_WEIGHT: Param =
+    Param::number("queue_weight", 2.0, (0.0, 1000.0), "weight of the queue term");
+pub(crate) const KV_WEIGHT: Param =
+    Param::number("kv_weight", 2.0, (0.0, 1000.0), "weight of free KV");
+pub(crate) const PREFIX_WEIGHT: Param =
+    Param::number("prefix_weight", 3.0, (0.0, 1000.0), "weight of the prefix match");
+
+/// llm-d's own default, 0, turns its pools off; 8 is the value in its documentation.
+pub(crate) const NON_CACHED_TOKENS: Param = Param::number(
+    "non_cached_tokens",
+    8.0,
+    (0.0, 16_777_216.0),
+    "prompt tokens that the decode replica must lack for a prefill replica to compute it",
+);
 
 pub(crate) static SPEC: Spec = Spec {
     name: "llmd_blend",
     summary: "weighed sum of queue, KV use and prefix match",
     source: "llm-d-router at ebab6879 (August 2026), pkg/epp/config/loader/defaults.go",
     params: &[
-        Param::number("queue_weight", 2.0, (0.0, 1000.0), "weight of the queue term"),
-        Param::number("kv_weight", 2.0, (0.0, 1000.0), "weight of free KV"),
-        Param::number("prefix_weight", 3.0, (0.0, 1000.0), "weight of the prefix match"),
+        QUEUE_WEIGHT,
+        KV_WEIGHT,
+        PREFIX_WEIGHT,
         llmd::LRU_BLOCKS,
         llmd::MAX_PREFIX_TOKENS,
-        // llm-d's own default, 0, turns its pools off; 8 is the value in its documentation.
-        Param::number(
-            "non_cached_tokens",
-            8.0,
-            (0.0, 16_777_216.0),
-            "prompt tokens that the decode replica must lack for a prefill replica to compute it",
-        ),
+        NON_CACHED_TOKENS,
     ],
     admission: Admission::Blind,
     index: llmd::index,
     head_bytes: |_| 0,
-    build: |p| {
-        Box::new(LlmdBlend {
-            queue: p.f32("queue_weight"),
-            kv: p.f32("kv_weight"),
-            prefix: p.f32("prefix_weight"),
-            blocks: llmd::Blocks::of(p),
-            non_cached: p.f32("non_cached_tokens"),
-        })
-    },
+    build: |p| Box::new(LlmdBlend { blend: Blend::of(p) }),
 };
 
 struct LlmdBlend {
+    blend: Blend,
+}
+
+impl Policy for LlmdBlend {
+    fn pick(&self, view: &View<'_>, draw: &mut Rng) -> Pick {
+        let mut best = Least::new();
+        for (r, score) in self.blend.scores(view) {
+            best.offer(Reverse(score), r, draw);
+        }
+        let (Reverse(score), replica) = best.get().expect("a view has at least one candidate");
+        // The rule maximises; the reason shows the equivalent minimised value.
+        Pick::scored(replica, -f64::from(score))
+    }
+
+    fn splits(&self, view: &View<'_>, _: ReplicaId, to: ReplicaId) -> bool {
+        self.blend.splits(view, to)
+    }
+
+    fn terms(&self, c: &CandidateRow, of: &Decision) -> Vec<(&'static str, f64)> {
+        self.blend.terms(c, of)
+    }
+}
+
+/// The three scorers, for rules that add others to them.
+pub(crate) struct Blend {
     queue: f32,
     kv: f32,
     prefix: f32,
@@ -92,31 +118,43 @@ impl Queues {
     }
 }
 
-impl Policy for LlmdBlend {
-    fn pick(&self, view: &View<'_>, draw: &mut Rng) -> Pick {
+impl Blend {
+    /// By the parameters that this file and [`llmd`] declare.
+    pub(crate) fn of(p: &Params) -> Blend {
+        Blend {
+            queue: p.f32("queue_weight"),
+            kv: p.f32("kv_weight"),
+            prefix: p.f32("prefix_weight"),
+            blocks: llmd::Blocks::of(p),
+            non_cached: p.f32("non_cached_tokens"),
+        }
+    }
+
+    /// The candidates with their scores, of which the highest is the best.
+    pub(crate) fn scores<'a>(
+        &'a self,
+        view: &'a View<'_>,
+    ) -> impl Iterator<Item = (ReplicaId, f32)> + 'a {
         let queues =
             Queues::of(view.eligible.iter().map(|&r| view.replicas.row(r).reported_pending));
         let (queue, prefix) =
             (self.queue_weight(queues), self.prefix_weight(view.request.prompt_tokens));
-        let mut best = Least::new();
-        for &r in view.eligible {
+        view.eligible.iter().map(move |&r| {
             let row = view.replicas.row(r);
             let score = queues.term(row.reported_pending, queue)
                 + self.kv * (1.0 - row.kv_used)
                 + self.blocks.cap(view.matched_tokens(r)) * prefix;
-            best.offer(Reverse(score), r, draw);
-        }
-        let (Reverse(score), replica) = best.get().expect("a view has at least one candidate");
-        // The rule maximises; the reason shows the equivalent minimised value.
-        Pick::scored(replica, -f64::from(score))
+            (r, score)
+        })
     }
 
-    fn splits(&self, view: &View<'_>, _: ReplicaId, to: ReplicaId) -> bool {
-        let prompt = view.request.prompt_tokens as f32;
-        prompt - view.matched_tokens(to) >= self.non_cached
+    /// Whether a prefill replica computes the prompt of a request that `to` answers.
+    pub(crate) fn splits(&self, view: &View<'_>, to: ReplicaId) -> bool {
+        view.request.prompt_tokens as f32 - view.matched_tokens(to) >= self.non_cached
     }
 
-    fn terms(&self, c: &CandidateRow, of: &Decision) -> Vec<(&'static str, f64)> {
+    /// The terms of a candidate's score.
+    pub(crate) fn terms(&self, c: &CandidateRow, of: &Decision) -> Vec<(&'static str, f64)> {
         let eligible = of.candidates.iter().filter(|c| c.ineligible.is_none());
         let queues = Queues::of(eligible.map(|c| c.row.reported_pending));
         let queue = queues.term(c.row.reported_pending, self.queue_weight(queues));
@@ -127,9 +165,7 @@ impl Policy for LlmdBlend {
             ("prefix", f64::from(prefix)),
         ]
     }
-}
 
-impl LlmdBlend {
     /// 2 / (maxq - minq), so that the scan divides once; equal queues all get the full 2.
     fn queue_weight(&self, queues: Queues) -> f32 {
         self.queue / queues.longest.saturating_sub(queues.shortest).max(1) as f32
