@@ -21,6 +21,7 @@ mod gorgo;
 mod llmd;
 mod llmd_affinity;
 mod llmd_blend;
+mod llmd_predicted;
 mod llmd_sticky;
 mod lmetric;
 mod no_hit_lru;
@@ -33,6 +34,7 @@ mod skywalker;
 mod skywalker_ch;
 mod skywalker_steal;
 mod stargate_wait_and_widen;
+mod weighted;
 mod window;
 
 use meridian_routing::policy::{self, Spec};
@@ -52,6 +54,7 @@ pub static ALL: &[&Spec] = &[
     &llmd_blend::SPEC,
     &no_hit_lru::SPEC,
     &llmd_sticky::SPEC,
+    &llmd_predicted::SPEC,
     &lmetric::SPEC,
     &stargate_wait_and_widen::SPEC,
 ];
