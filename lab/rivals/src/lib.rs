@@ -16,8 +16,10 @@ extern crate alloc;
 
 mod active_blocks;
 mod aibrix_prefix;
+mod dualmap;
 mod dynamo_kv;
 mod gorgo;
+mod hot;
 mod llmd;
 mod llmd_affinity;
 mod llmd_blend;
@@ -56,6 +58,7 @@ pub static ALL: &[&Spec] = &[
     &llmd_sticky::SPEC,
     &llmd_predicted::SPEC,
     &lmetric::SPEC,
+    &dualmap::SPEC,
     &stargate_wait_and_widen::SPEC,
 ];
 
