@@ -35,6 +35,7 @@ mod sglang_cache_aware;
 mod skywalker;
 mod skywalker_ch;
 mod skywalker_steal;
+mod smg_least_load;
 mod stargate_wait_and_widen;
 mod weighted;
 mod window;
@@ -59,6 +60,7 @@ pub static ALL: &[&Spec] = &[
     &llmd_predicted::SPEC,
     &lmetric::SPEC,
     &dualmap::SPEC,
+    &smg_least_load::SPEC,
     &stargate_wait_and_widen::SPEC,
 ];
 
