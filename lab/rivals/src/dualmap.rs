@@ -23,12 +23,13 @@ use alloc::vec;
 use alloc::vec::Vec;
 use meridian_base::{ReplicaId, Rng, mix};
 use meridian_routing::policy::{
-    Param, Pick, Policy, PolicyEvent, Spec, TOTAL_BLOCKS, View,
+    Param, Pick, Policy, PolicyEvent, Spec, View,
     choose::{self, Least},
 };
-use meridian_routing::{Admission, CandidateRow, Decision, Evict, IndexSpec, Insert, Row, Why};
+use meridian_routing::{Admission, CandidateRow, Decision, Row, Why};
 
 use crate::hot::Hot;
+use crate::kv_index;
 
 /// Tells the two hashes apart.
 const FIRST: u64 = 1;
@@ -49,16 +50,7 @@ pub(crate) static SPEC: Spec = Spec {
         Param::number("window", 1000.0, (1.0, 100_000.0), "requests that make a prefix hot"),
     ],
     admission: Admission::Blind,
-    index: |_| {
-        Some(IndexSpec {
-            block_bytes: 64,
-            per_target_blocks: None,
-            total_blocks: TOTAL_BLOCKS,
-            evict: Evict::LeastRecent,
-            insert: Insert::OnDispatch,
-            ttl: None,
-        })
-    },
+    index: kv_index::index,
     head_bytes: |_| 0,
     build: |p| {
         Box::new(DualMap {

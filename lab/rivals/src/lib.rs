@@ -20,6 +20,7 @@ mod dualmap;
 mod dynamo_kv;
 mod gorgo;
 mod hot;
+mod kv_index;
 mod llmd;
 mod llmd_affinity;
 mod llmd_blend;

@@ -4,9 +4,9 @@
 //! blocks of the size that the engines report, but of at least 64 tokens. A replica remembers as many
 //! as its engine's cache has blocks, least recently used first out, and at most 131,072 tokens of a
 //! prompt count. llm-d's guides run engines with blocks of 64 tokens, so a replica remembers as much
-//! as its KV cache holds.
+//! as its KV cache holds; with vLLM's blocks of 16 it would remember four times as much.
 //!
-//! Deliberately otherwise: llm-d counts 31,250 blocks if an engine reports no cache. Its last block may
+//! Deliberately otherwise: llm-d takes 31,250 blocks if an engine reports no cache. Its last block may
 //! be shorter, and matches only a prompt that ends there too; ours are whole, so a repeated prompt is
 //! up to 63 tokens short of wholly cached.
 

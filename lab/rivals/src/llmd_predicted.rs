@@ -24,7 +24,7 @@
 //! the slope of a step times the running requests for the TPOT, whose constant part is the same for
 //! like replicas and cancels. The objective is the request's deadline. There is none for the TPOT, so
 //! that a request with a deadline is judged by its TTFT alone. Its admission by predicted latency is
-//! not part of the rule.
+//! not part of the rule, and the chart says nothing of pools: here the rule picks both legs.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -177,8 +177,8 @@ impl LlmdPredicted {
 
     fn scores(&self, candidates: &[ReplicaId], view: &View<'_>) -> Vec<f64> {
         let each: Vec<Headroom> = candidates.iter().map(|r| self.headroom(view, *r)).collect();
-        let ttft = Spread::of(each.iter().map(|h| h.ttft));
-        let tpot = Spread::of(each.iter().map(|h| h.tpot));
+        let ttft = Extent::of(each.iter().map(|h| h.ttft));
+        let tpot = Extent::of(each.iter().map(|h| h.tpot));
         let (first, rest) = match (ttft.is_flat(), tpot.is_flat()) {
             (true, false) => (0.0, 1.0),
             (false, true) => (1.0, 0.0),
@@ -197,17 +197,17 @@ impl LlmdPredicted {
 }
 
 /// The smallest and the largest of some headrooms, whatever their sign.
-struct Spread {
+struct Extent {
     least: f64,
     most: f64,
 }
 
-impl Spread {
-    fn of(headrooms: impl Iterator<Item = f32>) -> Spread {
-        let none = Spread { least: f64::INFINITY, most: 0.0 };
+impl Extent {
+    fn of(headrooms: impl Iterator<Item = f32>) -> Extent {
+        let none = Extent { least: f64::INFINITY, most: 0.0 };
         headrooms
             .map(|h| f64::from(h.abs()))
-            .fold(none, |seen, h| Spread { least: seen.least.min(h), most: seen.most.max(h) })
+            .fold(none, |seen, h| Extent { least: seen.least.min(h), most: seen.most.max(h) })
     }
 
     fn is_flat(&self) -> bool {

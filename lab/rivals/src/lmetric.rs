@@ -20,8 +20,10 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use meridian_base::Rng;
-use meridian_routing::policy::{Pick, Policy, Spec, TOTAL_BLOCKS, View, choose::Least};
-use meridian_routing::{Admission, CandidateRow, Decision, Evict, IndexSpec, Insert, Row};
+use meridian_routing::policy::{Pick, Policy, Spec, View, choose::Least};
+use meridian_routing::{Admission, CandidateRow, Decision, Row};
+
+use crate::kv_index;
 
 pub(crate) static SPEC: Spec = Spec {
     name: "lmetric",
@@ -29,16 +31,7 @@ pub(crate) static SPEC: Spec = Spec {
     source: "LMetric, OSDI 2026, arXiv 2603.15202, Figure 17",
     params: &[],
     admission: Admission::Blind,
-    index: |_| {
-        Some(IndexSpec {
-            block_bytes: 64,
-            per_target_blocks: None,
-            total_blocks: TOTAL_BLOCKS,
-            evict: Evict::LeastRecent,
-            insert: Insert::OnDispatch,
-            ttl: None,
-        })
-    },
+    index: kv_index::index,
     head_bytes: |_| 0,
     build: |_| Box::new(LMetric),
 };

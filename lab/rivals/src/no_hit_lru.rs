@@ -82,11 +82,11 @@ impl Policy for NoHitLru {
 
     fn update(&mut self, event: PolicyEvent<'_>) {
         match event {
-            PolicyEvent::Dispatched(sent) => {
-                if sent.unmatched_tokens >= sent.request.prompt_tokens as f32 {
-                    self.order.retain(|r| *r != sent.replica);
-                    self.order.push(sent.replica);
-                }
+            PolicyEvent::Dispatched(sent)
+                if sent.unmatched_tokens >= sent.request.prompt_tokens as f32 =>
+            {
+                self.order.retain(|r| *r != sent.replica);
+                self.order.push(sent.replica);
             }
             PolicyEvent::Replicas(replicas) => {
                 self.order.retain(|r| replicas.ids().binary_search(r).is_ok());

@@ -18,8 +18,10 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use meridian_base::Rng;
-use meridian_routing::policy::{Param, Pick, Policy, Spec, TOTAL_BLOCKS, View, choose::Least};
-use meridian_routing::{Admission, CandidateRow, Decision, Evict, IndexSpec, Insert, Row};
+use meridian_routing::policy::{Param, Pick, Policy, Spec, View, choose::Least};
+use meridian_routing::{Admission, CandidateRow, Decision, Row};
+
+use crate::kv_index;
 
 /// The most KV use that counts.
 const MOST_USED: f32 = 0.999;
@@ -44,16 +46,7 @@ pub(crate) static SPEC: Spec = Spec {
     ],
     admission: Admission::Blind,
     // No match is read, but the queued tokens are those that are not cached.
-    index: |_| {
-        Some(IndexSpec {
-            block_bytes: 64,
-            per_target_blocks: None,
-            total_blocks: TOTAL_BLOCKS,
-            evict: Evict::LeastRecent,
-            insert: Insert::OnDispatch,
-            ttl: None,
-        })
-    },
+    index: kv_index::index,
     head_bytes: |_| 0,
     build: |p| {
         Box::new(LeastLoad {
