@@ -30,6 +30,7 @@ use meridian_routing::policy::{
 use meridian_routing::{Admission, CandidateRow, Decision, Evict, IndexSpec, Insert, Row};
 
 use crate::active_blocks::ActiveBlocks;
+use crate::weighted;
 
 /// Tokens of a block: `--kv-cache-block-size 16`.
 const BLOCK_TOKENS: f32 = 16.0;
@@ -187,13 +188,8 @@ impl DynamoKv {
         let most = costs.iter().copied().fold(least, f32::max);
         let scale = ((most - least) * self.temperature).max(f32::MIN_POSITIVE);
         let weight = |cost: &f32| f64::from(libm::expf(-(cost - least) / scale));
-        let total: f64 = costs.iter().map(weight).sum();
-        let mut left = draw.unit() * total;
-        let drawn = costs.iter().position(|cost| {
-            left -= weight(cost);
-            left < 0.0
-        });
-        let i = drawn.unwrap_or(costs.len() - 1);
+        let weights: Vec<f64> = costs.iter().map(weight).collect();
+        let i = weighted::draw(&weights, draw);
         Pick::scored(view.eligible[i], f64::from(costs[i]))
     }
 }

@@ -16,9 +16,18 @@ extern crate alloc;
 
 mod active_blocks;
 mod aibrix_prefix;
+mod dualmap;
 mod dynamo_kv;
 mod gorgo;
-mod llmd_default;
+mod hot;
+mod kv_index;
+mod llmd;
+mod llmd_affinity;
+mod llmd_blend;
+mod llmd_predicted;
+mod llmd_sticky;
+mod lmetric;
+mod no_hit_lru;
 mod preble;
 mod prefix_aware;
 mod prefix_trie;
@@ -27,7 +36,9 @@ mod sglang_cache_aware;
 mod skywalker;
 mod skywalker_ch;
 mod skywalker_steal;
+mod smg_least_load;
 mod stargate_wait_and_widen;
+mod weighted;
 mod window;
 
 use meridian_routing::policy::{self, Spec};
@@ -44,7 +55,13 @@ pub static ALL: &[&Spec] = &[
     &preble::SPEC,
     &aibrix_prefix::SPEC,
     &dynamo_kv::SPEC,
-    &llmd_default::SPEC,
+    &llmd_blend::SPEC,
+    &no_hit_lru::SPEC,
+    &llmd_sticky::SPEC,
+    &llmd_predicted::SPEC,
+    &lmetric::SPEC,
+    &dualmap::SPEC,
+    &smg_least_load::SPEC,
     &stargate_wait_and_widen::SPEC,
 ];
 

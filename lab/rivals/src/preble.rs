@@ -14,11 +14,12 @@ use alloc::vec;
 use alloc::vec::Vec;
 use meridian_base::Rng;
 use meridian_routing::policy::{
-    Param, Pick, Policy, PolicyEvent, Spec, TOTAL_BLOCKS, View,
+    Param, Pick, Policy, PolicyEvent, Spec, View,
     choose::{self, Least},
 };
-use meridian_routing::{Admission, CandidateRow, Decision, Evict, IndexSpec, Insert, Why};
+use meridian_routing::{Admission, CandidateRow, Decision, Why};
 
+use crate::kv_index;
 use crate::window::Window;
 
 pub(crate) static SPEC: Spec = Spec {
@@ -38,16 +39,7 @@ pub(crate) static SPEC: Spec = Spec {
         Param::number("decode_ms", 150.0, (0.0, 1e6), "ms a generated token is taken to cost"),
     ],
     admission: Admission::Blind,
-    index: |_| {
-        Some(IndexSpec {
-            block_bytes: 64,
-            per_target_blocks: None,
-            total_blocks: TOTAL_BLOCKS,
-            evict: Evict::LeastRecent,
-            insert: Insert::OnDispatch,
-            ttl: None,
-        })
-    },
+    index: kv_index::index,
     head_bytes: |_| 0,
     build: |p| {
         Box::new(Preble {

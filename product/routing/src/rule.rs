@@ -216,10 +216,10 @@ impl PolicyState {
     /// are reported too, so the policy may count them.
     pub(crate) fn replay(&mut self, actives: &Actives, replicas: &Replicas) {
         for active in actives.dispatched() {
-            let mut say = |replica, unmatched| {
-                let prefill_ms = unmatched * replicas.row(replica).ms_per_token;
+            let mut say = |replica, unmatched_tokens| {
+                let prefill_ms = unmatched_tokens * replicas.row(replica).ms_per_token;
                 let (at, request) = (active.dispatched, &active.request);
-                let sent = Dispatched { at, request, replica, prefill_ms };
+                let sent = Dispatched { at, request, replica, unmatched_tokens, prefill_ms };
                 self.policy.update(PolicyEvent::Dispatched(sent));
             };
             match (active.stage, active.fetch) {

@@ -343,7 +343,7 @@ fn impossible_questions_are_refused() {
     }
 }
 
-// The shipped expressions repeat llm-d's default and ours: on the recorded excerpt, on a fleet so
+// The shipped expressions repeat llm-d's blend and ours: on the recorded excerpt, on a fleet so
 // busy that requests queue, each request goes to the same replica at the same time. A change of one
 // weight shows.
 #[test]
@@ -352,7 +352,7 @@ fn expressions_repeat_built_in_policies() {
     let excerpt = meridian_workload::trace::find_excerpt("mooncake").unwrap();
     let mut question = question(Source::Excerpt(excerpt), 500);
     question.gpus = "h100".parse().unwrap();
-    for (name, file) in [("llmd_default", "llmd.yaml"), ("meridian", "ours.yaml")] {
+    for (name, file) in [("llmd_blend", "llmd.yaml"), ("meridian", "ours.yaml")] {
         let built_in = Rule::given(name).unwrap();
         let written = Rule::given(examples.join(file).to_str().unwrap()).unwrap();
         let mut other = written.clone();

@@ -18,8 +18,8 @@ const OURS: &str = include_str!("../../../../examples/expressions/ours.yaml");
 pub(super) fn deciding(options: &Options, results: &mut Results) -> anyhow::Result<()> {
     let fleet = DecisionFleet::new(SEED, options.replicas, options.blocks);
     for (name, rule) in [
-        ("decision, llmd_default, p50", Rule::given("llmd_default")?),
-        ("llmd_default as an expression, p50", Rule::read(LLMD, "llmd.yaml")?),
+        ("decision, llmd_blend, p50", Rule::given("llmd_blend")?),
+        ("llmd_blend as an expression, p50", Rule::read(LLMD, "llmd.yaml")?),
         ("decision, meridian, p50", Rule::given("meridian")?),
         ("meridian as an expression, p50", Rule::read(OURS, "ours.yaml")?),
     ] {

@@ -25,6 +25,7 @@ mod registry;
 mod every {
     pub(crate) use meridian_rivals::{EVERY as ALL, find};
 
-    /// Policies with a term that depends on the prompt's blocks, which a decision does not keep.
-    pub(crate) const UNTOLD: &[&str] = &["dynamo_kv"];
+    /// Policies with a term that depends on what a decision does not keep: the prompt's blocks, or whose
+    /// turn it was.
+    pub(crate) const UNTOLD: &[&str] = &["dynamo_kv", "no_hit_lru"];
 }

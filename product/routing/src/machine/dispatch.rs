@@ -68,10 +68,11 @@ impl Routing {
         at: Time,
         active: &Active,
         replica: ReplicaId,
-        unmatched: f32,
+        unmatched_tokens: f32,
     ) {
-        let prefill_ms = unmatched * self.fleet.row(replica).ms_per_token;
-        let sent = Dispatched { at, request: &active.request, replica, prefill_ms };
+        let prefill_ms = unmatched_tokens * self.fleet.row(replica).ms_per_token;
+        let request = &active.request;
+        let sent = Dispatched { at, request, replica, unmatched_tokens, prefill_ms };
         self.rule.report(PolicyEvent::Dispatched(sent));
     }
 

@@ -216,9 +216,9 @@ impl Routing {
             if shadow.rule.sent(to, &request.blocks).is_some() && computes {
                 shadow.rule.count_hits(matched, prompt + active.reply);
             }
-            let unmatched = if computes { prompt - matched } else { 0.0 };
-            let prefill_ms = unmatched * self.fleet.row(to).ms_per_token;
-            let sent = Dispatched { at, request, replica: to, prefill_ms };
+            let unmatched_tokens = if computes { prompt - matched } else { 0.0 };
+            let prefill_ms = unmatched_tokens * self.fleet.row(to).ms_per_token;
+            let sent = Dispatched { at, request, replica: to, unmatched_tokens, prefill_ms };
             shadow.rule.report(PolicyEvent::Dispatched(sent));
         }
     }

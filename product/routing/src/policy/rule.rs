@@ -103,6 +103,8 @@ pub struct Dispatched<'a> {
     pub request: &'a Request,
     /// Where it was sent.
     pub replica: ReplicaId,
+    /// Prompt tokens that it computes there.
+    pub unmatched_tokens: f32,
     /// Expected prefill there, ms: its unmatched prompt at the replica's calibrated speed.
     pub prefill_ms: f32,
 }

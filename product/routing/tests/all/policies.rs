@@ -8,10 +8,10 @@
 //!   are lines below, as `knob: text`;
 //! - `replicas` takes one replica a line, `FIELD=NUMBER ...` (fields of `Row`, and `matched` blocks
 //!   of the request at hand, `slots`, `weight`, `tree` blocks held in the index);
-//! - `pick [prompt=N] [key=N] [head=N] [at=S] [waited=MS] [eligible=(..)] [full=(..)] [dispatch]
-//!   [reply=TOKENS] [queued=N] [reused=SHARE]` decides once, with blocks of 16 tokens and a reply of
-//!   200, and with `dispatch` reports a dispatch; the request's own blocks are `[blocks=N]
-//!   [family=N]`, and those of one family share a prefix;
+//! - `pick [prompt=N] [key=N] [head=N] [at=S] [waited=MS] [due=MS] [eligible=(..)] [full=(..)]
+//!   [dispatch] [reply=TOKENS] [queued=N] [reused=SHARE]` decides once, with blocks of 16 tokens, a reply
+//!   of 200 and without a deadline, and with `dispatch` reports a dispatch; the request's own blocks are
+//!   `[blocks=N] [family=N]`, and those of one family share a prefix;
 //! - `ended replica=R [blocks=N] [family=N]` reports the end of the request to the policy;
 //! - `spread times=N ...` decides N times and counts, which shows how ties fall;
 //! - `terms [prompt=N] [reply=TOKENS] [queued=N] [reused=SHARE]` prints the terms of the explain endpoint;
@@ -297,9 +297,9 @@ impl Bench {
 
     fn dispatch(&mut self, at: Time, request: &Request, replica: ReplicaId) {
         let matched = self.candidate(replica, request.prompt_tokens).matched_tokens;
-        let prefill_ms =
-            (request.prompt_tokens as f32 - matched) * self.replicas.row(replica).ms_per_token;
-        let sent = Dispatched { at, request, replica, prefill_ms };
+        let unmatched_tokens = request.prompt_tokens as f32 - matched;
+        let prefill_ms = unmatched_tokens * self.replicas.row(replica).ms_per_token;
+        let sent = Dispatched { at, request, replica, unmatched_tokens, prefill_ms };
         self.policy.update(PolicyEvent::Dispatched(sent));
     }
 
@@ -320,6 +320,7 @@ fn request(id: u64, args: &Args) -> Request {
         blocks: chain(args.family, args.blocks),
         prompt_tokens: args.prompt,
         block_tokens: BLOCK_TOKENS,
+        deadline: args.due,
         ..Request::plain(RequestId(id), ModelId(0))
     }
 }
@@ -332,6 +333,7 @@ struct Args {
     key: u64,
     head: u64,
     at: f64,
+    due: Option<Time>,
     common: Common,
     eligible: Option<Vec<u16>>,
     full: Vec<u16>,
@@ -348,6 +350,7 @@ impl Args {
             key: case.try_take_arg("key").expect("a number").unwrap_or(0),
             head: case.try_take_arg("head").expect("a number").unwrap_or(0),
             at: case.try_take_arg("at").expect("a number").unwrap_or(0.0),
+            due: case.try_take_arg("due").expect("ms").map(Time::from_millis),
             common: Common {
                 reply_tokens: case.try_take_arg("reply").expect("a number").unwrap_or(200.0),
                 queued: case.try_take_arg("queued").expect("a number").unwrap_or(0.0),
@@ -443,6 +446,7 @@ fn random_run(spec: &'static Spec, seed: u64) -> Vec<Option<ReplicaId>> {
             key: draw.next_u64(),
             head: draw.next_u64(),
             at: f64::from(step) * draw.unit() * 100.0,
+            due: None,
             common: Common {
                 waited_ms: [0.0, 7.0, 1e6][draw.below(3)],
                 reply_tokens: [0.0, 20.0, 2000.0][draw.below(3)],

@@ -135,7 +135,7 @@ fn cells_without_a_rival_are_left_out() {
     assert!(title.ends_with("; 4 cells have no rival that answers and are left out"), "{title}");
 }
 
-// The complete file is valid: 24 workloads at three levels, of both halves, with ours and 32
+// The complete file is valid: 24 workloads at three levels, of both halves, with ours and 50
 // rivals; each kind has a workload of either half.
 #[test]
 fn the_file_is_fine() {
@@ -144,7 +144,7 @@ fn the_file_is_fine() {
     spec.systems = named(&spec.systems);
     let plan = Plan::new(&spec, false).unwrap();
     duels::check(spec.duels.as_ref().unwrap(), &plan).unwrap();
-    assert_eq!((plan.workloads.len(), plan.systems.len()), (72, 33));
+    assert_eq!((plan.workloads.len(), plan.systems.len()), (72, 51));
     let bases: Vec<&str> = plan.workloads.iter().map(|w| w.0.base()).collect();
     for kind in bases.iter().filter_map(|base| base.strip_suffix("-tuning")) {
         assert!(bases.contains(&&*format!("{kind}-judging")), "{kind}");

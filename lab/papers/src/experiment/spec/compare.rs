@@ -64,7 +64,7 @@ pub struct Tuned {
 impl Tuned {
     /// The tuned policy as a system of this name in `topology`, which queues requests without a
     /// limit. A line that changes nothing also has what its publication sets beside the policy:
-    /// SkyWalker's queue strictly in order, and llm-d's saturation detector.
+    /// SkyWalker's queue strictly in order, and the saturation detector of llm-d's chart.
     #[must_use]
     pub fn system(&self, name: String, topology: Topology) -> System {
         let mut system = self.plain(name, topology);
@@ -74,9 +74,9 @@ impl Tuned {
                 system.held.look_ahead = 1;
             }
             // llm-d scrapes every 50 ms.
-            "llmd_default" => {
+            "llmd_blend" | "no_hit_lru" | "llmd_sticky" | "llmd_predicted" => {
                 system.probe.busy = Span::millis(50);
-                if as_published {
+                if as_published && matches!(self.policy.as_str(), "llmd_blend" | "no_hit_lru") {
                     system.admission = Some(AdmissionMode::Saturation);
                 }
             }
