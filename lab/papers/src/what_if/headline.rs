@@ -35,8 +35,8 @@ pub(super) fn sentence(question: &Question, answer: &Answer) -> String {
             time(mean(fewer)),
             time(p90(more)),
             time(mean(more)),
-            met(fewer),
-            met(more),
+            within(fewer),
+            within(more),
         ),
         None => same_size(question, &keep_up, &rows),
     }
@@ -72,68 +72,52 @@ fn sooner<'a>(keep_up: &[&'a Row], rows: &[&'a Row]) -> Option<(&'a Row, &'a Row
     pairs.filter(|(a, b)| beats(a, b)).max_by(order)
 }
 
-/// All policies on one fleet: the smallest with one that keeps up.
+/// All policies on one fleet, the smallest with one that keeps up: those level with the soonest, those
+/// that are surely later, and those that are overloaded.
 fn same_size(question: &Question, keep_up: &[&Row], rows: &[&Row]) -> String {
     let gpus = keep_up.iter().map(|row| row.gpus).min().expect("there is one");
     let same = |row: &&&Row| row.gpus == gpus;
     let mut good: Vec<&Row> = keep_up.iter().filter(same).copied().collect();
     good.sort_by(|a, b| p90(a).total_cmp(&p90(b)));
+    let best = good[0];
+    let (later, level): (Vec<&Row>, Vec<&Row>) =
+        good.iter().partition(|row| is_shorter(best, row, TTFT_P90));
+    let why = match (level.len(), (question.seeds as usize) < SEEDS) {
+        (1, _) => "",
+        (_, true) => " (in no sure order)",
+        (_, false) => " (level)",
+    };
+    let has = if gpus == 1 { "has" } else { "have" };
+    let mut says = format!("{} {has} a P90 TTFT of {}{why}", fleet(question, best), times(&level));
+    if !later.is_empty() {
+        says += &format!(", and of {}", times(&later));
+    }
     let over = rows.iter().filter(same).filter(|row| row.overloaded.is_some());
     let over: Vec<String> = over.map(|row| marked(row)).collect();
-    let (best, worst) = (good[0], good[good.len() - 1]);
-    let start = fleet(question, best);
-    let has = if best.gpus == 1 { "has" } else { "have" };
-    let policies = match over.is_empty() {
-        true => "every policy".to_owned(),
-        false => list(&good.iter().map(|row| named(row)).collect::<Vec<_>>()),
-    };
-    let mut says = match (good.len(), is_shorter(best, worst, TTFT_P90)) {
-        (1, _) => format!(
-            "{start} under {} {has} a TTFT of {} in P90 and {} in the mean",
-            named(best),
-            time(p90(best)),
-            time(mean(best))
-        ),
-        (_, true) => format!(
-            "{start} under {} {has} a P90 TTFT of {}, and of {} under {}",
-            named(best),
-            time(p90(best)),
-            time(p90(worst)),
-            named(worst)
-        ),
-        (_, false) => format!(
-            "{start} {has} a P90 TTFT of {} to {} under {policies}{}",
-            time(p90(best)),
-            time(p90(worst)),
-            level(question)
-        ),
-    };
     if !over.is_empty() {
         says += &format!("; not enough under {}", list(&over));
     }
     says + "."
 }
 
-/// Why fleets are not put in an order.
-fn level(question: &Question) -> &'static str {
-    match (question.seeds as usize) < SEEDS {
-        true => ", in no sure order",
-        false => ": they are level",
-    }
+/// The range of P90 and the policies, from the soonest on: `100 ms to 110 ms under a and b`.
+fn times(rows: &[&Row]) -> String {
+    let [first, last] = [rows[0], rows[rows.len() - 1]].map(|row| time(p90(row)));
+    let range = if first == last { first } else { format!("{first} to {last}") };
+    format!("{range} under {}", list(&rows.iter().map(|row| named(row)).collect::<Vec<_>>()))
 }
 
 /// The smallest fleets, in one sentence.
 pub(super) fn least(question: &Question, answer: &Answer) -> String {
     let one = |least: &Least| {
         let name = named_as(&least.policy, &least.arrangement);
-        let near = least.nearest.as_ref().map(|row| near(row));
+        let near = least.nearest.as_ref().map(|row| format!("{}: {}", row.fleet, share(row)));
         match &least.found {
             Found::Fleet(row) => {
-                let usd = row.usd_per_hour().map(|usd| format!("{usd:.2} USD/h"));
-                let all: Vec<String> = usd.into_iter().chain(near).collect();
-                let why =
-                    if all.is_empty() { String::new() } else { format!(" ({})", all.join("; ")) };
-                format!("{} under {name}{why}", row.fleet)
+                let usd =
+                    row.usd_per_hour().map_or(String::new(), |usd| format!(" at {usd:.2} USD/h"));
+                let near = near.map_or(String::new(), |near| format!("; {near}"));
+                format!("{} under {name} ({}{usd}{near})", row.fleet, share(row))
             }
             Found::NoneUpTo(most) => format!(
                 "none of up to {} under {name} ({})",
@@ -146,23 +130,6 @@ pub(super) fn least(question: &Question, answer: &Answer) -> String {
     format!("The least fleet with {}: {}.", question.slo, all.join(", "))
 }
 
-/// How near a fleet comes that misses the objective.
-fn near(row: &Row) -> String {
-    match &row.overloaded {
-        Some(overload) => format!("{} {} {}", row.fleet, is(row), overload.mark()),
-        None => format!(
-            "{} {} it for {}",
-            row.fleet,
-            if row.gpus == 1 { "meets" } else { "meet" },
-            met(row)
-        ),
-    }
-}
-
-fn is(row: &Row) -> &'static str {
-    if row.gpus == 1 { "is" } else { "are" }
-}
-
 fn p90(row: &Row) -> f64 {
     row.ttft_ms.map_or(f64::INFINITY, |ttft| ttft.p90)
 }
@@ -171,9 +138,24 @@ fn mean(row: &Row) -> f64 {
     row.ttft_ms.map_or(f64::INFINITY, |ttft| ttft.mean)
 }
 
-/// The share within the objective, with its interval: `92.4 ±1.1 %`.
-fn met(row: &Row) -> String {
+/// The percentage within the objective, with its interval, or that the fleet is overloaded. Two digits
+/// tell a near miss from a hit.
+pub(super) fn met(row: &Row) -> String {
+    match &row.overloaded {
+        Some(overload) => overload.mark(),
+        None => interval::cell(row, MET, [100, 2]),
+    }
+}
+
+/// The percentage in a sentence.
+fn within(row: &Row) -> String {
     format!("{} %", interval::cell(row, MET, [100, 1]))
+}
+
+/// The same as [`met`], in a sentence.
+fn share(row: &Row) -> String {
+    let unit = if row.overloaded.is_none() { " %" } else { "" };
+    met(row) + unit
 }
 
 /// A policy, and its overload if it has one.

@@ -108,7 +108,10 @@ fn fields(row: &Row) -> Vec<(&'static str, Value)> {
         ("usd_per_hour", json!(row.usd_per_hour())),
         ("egress_usd_per_hour", json!(row.egress_usd_per_hour)),
         ("overloaded", json!(row.overloaded.as_ref().map(|overload| &overload.why))),
-        ("excess_ratio", json!(row.overloaded.as_ref().and_then(|overload| overload.excess))),
+        (
+            "demand_over_capacity",
+            json!(row.overloaded.as_ref().and_then(|overload| overload.demand)),
+        ),
         ("intervals", intervals(row)),
     ]
 }

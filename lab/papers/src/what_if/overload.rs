@@ -69,8 +69,8 @@ impl Waiting {
 /// What is wrong with a fleet that does not keep up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Overload {
-    /// Demand over capacity, less 1; `None` if neither the wait nor refusals tell.
-    pub excess: Option<f64>,
+    /// Demand over capacity, above 1; `None` if neither the wait nor refusals tell.
+    pub demand: Option<f64>,
     /// The reason, in words.
     pub why: String,
 }
@@ -95,15 +95,16 @@ impl Overload {
         says.extend(waited(mean(|run| run.unsent)));
         let excess = growth.unwrap_or(0.0) + refused.map_or(0.0, |share| share / (1.0 - share));
         (!says.is_empty()).then(|| Overload {
-            excess: Some(excess).filter(|excess| *excess > 0.0 && excess.is_finite()),
+            demand: Some(1.0 + excess).filter(|demand| *demand > 1.0 && demand.is_finite()),
             why: says.join("; "),
         })
     }
 
-    /// `overloaded`, and by how much: `overloaded +22 %`.
+    /// `overloaded`, and the demand in multiples of the capacity: `overloaded 1.22x`.
     pub(super) fn mark(&self) -> String {
-        match self.excess {
-            Some(excess) => format!("overloaded +{:.0} %", excess * 100.0),
+        match self.demand {
+            Some(demand) if demand < 10.0 => format!("overloaded {demand:.2}x"),
+            Some(demand) => format!("overloaded {demand:.0}x"),
             None => "overloaded".to_owned(),
         }
     }
@@ -150,7 +151,7 @@ pub(super) fn settle(rows: &mut [Row]) -> Vec<String> {
             overloaded = Some(row.fleet.clone());
         } else if let Some(larger) = &overloaded {
             let why = format!("it seems to keep up, but {larger} does not");
-            row.overloaded = Some(Overload { excess: None, why });
+            row.overloaded = Some(Overload { demand: None, why });
         }
         if let (true, Some(larger)) = (row.meets, &missed) {
             let name = named_as(&row.policy, &row.arrangement);

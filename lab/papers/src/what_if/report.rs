@@ -10,7 +10,7 @@ use super::question::Question;
 use super::{headline, json, page, plot, shadow, table};
 
 /// A note about overloaded fleets.
-pub(super) const OVERLOAD: &str = "These fleets get more than they can answer; +25 % means a demand of \
+pub(super) const OVERLOAD: &str = "These fleets get more than they can answer; 1.25x means a demand of \
                                    1.25 times the capacity. Their times grow with the length of the \
                                    trace, so compare only goodput.";
 

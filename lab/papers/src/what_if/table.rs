@@ -4,7 +4,7 @@
 use meridian_tools::table::Table;
 
 use super::answer::{Answer, Found};
-use super::headline::{counted, named_as};
+use super::headline::{met, named_as};
 use super::interval::{self, Figure, GOODPUT, MET, TPOT_MEAN, TPOT_P90, TTFT_MEAN, TTFT_P50};
 use super::interval::{TTFT_P90, TTFT_P99};
 use super::question::Question;
@@ -74,9 +74,7 @@ pub(super) fn least(question: &Question, answer: &Answer) -> Table {
         let near = least.nearest.as_deref();
         let (row, fleet, next) = match &least.found {
             Found::Fleet(row) => (Some(&**row), row.fleet.clone(), near.map(met)),
-            Found::NoneUpTo(most) => {
-                (near, format!("none of up to {}", counted(*most, "replica")), None)
-            }
+            Found::NoneUpTo(most) => (near, format!("none of up to {most}"), None),
         };
         let Some(row) = row else { continue };
         let first = vec![name, fleet, met(row), next.unwrap_or_default()];
@@ -84,14 +82,6 @@ pub(super) fn least(question: &Question, answer: &Answer) -> Table {
         table.row([first, rest.concat()].concat());
     }
     table
-}
-
-/// The share within the objective, or that the fleet is overloaded.
-fn met(row: &Row) -> String {
-    match &row.overloaded {
-        Some(overload) => overload.mark(),
-        None => interval::cell(row, MET, [100, 1]),
-    }
 }
 
 fn name(column: Column) -> &'static str {

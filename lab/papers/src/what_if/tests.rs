@@ -122,7 +122,7 @@ fn overloads_are_named() {
     let text = report.text();
     assert!(text.starts_with("Every fleet is overloaded"), "{text}");
     assert!(text.contains("OVERLOADED: ") && text.contains("none of up to 1 replica "), "{text}");
-    let marks = text.lines().filter(|line| line.contains("  overloaded +")).count();
+    let marks = text.lines().filter(|line| line.contains("  overloaded ")).count();
     assert_eq!(marks, 6, "two policies in three tables: {text}");
     assert!(answer.least.iter().all(|least| matches!(least.found, Found::NoneUpTo(1))));
 }

@@ -31,8 +31,8 @@ fn row(policy: &str, gpus: u32, [p90, mean]: [f64; 2], met: f64) -> Row {
     }
 }
 
-fn overloaded(row: Row, excess: f64) -> Row {
-    Row { overloaded: Some(Overload { excess: Some(excess), why: String::new() }), ..row }
+fn overloaded(row: Row, demand: f64) -> Row {
+    Row { overloaded: Some(Overload { demand: Some(demand), why: String::new() }), ..row }
 }
 
 fn asked(seeds: u32) -> Question {
@@ -55,10 +55,10 @@ fn a_smaller_fleet_that_is_sooner() {
         "One L4 under a answers sooner than two under b: TTFT 100 ms in P90 and 50 ms in the mean, against \
          300 ms and 120 ms; 97.0 ±0.0 % within the SLO, against 96.0 ±0.0 %."
     );
-    let says = said(&[one.clone(), overloaded(two.clone(), 0.2)]);
-    assert!(says.contains("than two under b (overloaded +20 %): "), "{says}");
+    let says = said(&[one.clone(), overloaded(two.clone(), 1.2)]);
+    assert!(says.contains("than two under b (overloaded 1.20x): "), "{says}");
     // An answer that begins sooner and takes too long is no gain, nor is a fleet that may lose.
-    for other in [Row { met: 0.5, ..one.clone() }, overloaded(one, 0.1)] {
+    for other in [Row { met: 0.5, ..one.clone() }, overloaded(one, 1.1)] {
         assert!(!said(&[other, two.clone()]).contains("sooner"));
     }
 }
@@ -76,13 +76,13 @@ fn a_difference_within_the_interval_is_level() {
     let other = Row { gpus: 1, ..two.clone() };
     assert_eq!(
         said(&[one, other.clone()]),
-        "One L4 has a P90 TTFT of 100 ms to 110 ms under every policy: they are level."
+        "One L4 has a P90 TTFT of 100 ms to 110 ms under a and b (level)."
     );
     let few = |row: &Row| Row { runs: row.runs[..1].to_vec(), ..row.clone() };
     let slow = Row { policy: "c".to_owned(), ..few(&row("c", 1, [900.0, 500.0], 0.5)) };
     assert_eq!(
         said(&[few(&other), slow]),
-        "One L4 has a P90 TTFT of 110 ms to 900 ms under every policy, in no sure order."
+        "One L4 has a P90 TTFT of 110 ms to 900 ms under b and c (in no sure order)."
     );
 }
 
@@ -96,24 +96,22 @@ fn overloaded_policies_are_named() {
         row("c", 1, [9.0, 5.0], 0.4),
     ];
     let [a, b, c] = rows;
-    let c = overloaded(c, 0.22);
+    let c = overloaded(c, 1.22);
     assert_eq!(
         said(&[a.clone(), b.clone(), c.clone()]),
-        "One L4 under a has a P90 TTFT of 100 ms, and of 300 ms under b; not enough under c (overloaded \
-         +22 %)."
+        "One L4 has a P90 TTFT of 100 ms under a, and of 300 ms under b; not enough under c (overloaded \
+         1.22x)."
     );
     let level = Row { policy: "b".to_owned(), ..a.clone() };
     assert_eq!(
         said(&[a.clone(), level, c.clone()]),
-        "One L4 has a P90 TTFT of 100 ms to 100 ms under a and b: they are level; not enough under c \
-         (overloaded +22 %)."
+        "One L4 has a P90 TTFT of 100 ms under a and b (level); not enough under c \
+         (overloaded 1.22x)."
     );
-    let says = said(&[a, c.clone()]);
-    assert!(says.ends_with("50 ms in the mean; not enough under c (overloaded +22 %)."), "{says}");
     assert_eq!(
-        said(&[overloaded(b, 0.5), c]),
-        "Every fleet is overloaded under every policy, even one L4 under b (overloaded +50 %) and c \
-         (overloaded +22 %): use more replicas, or less load."
+        said(&[overloaded(b, 12.4), c]),
+        "Every fleet is overloaded under every policy, even one L4 under b (overloaded 12x) and c \
+         (overloaded 1.22x): use more replicas, or less load."
     );
 }
 
@@ -130,14 +128,14 @@ fn the_least_fleet_has_its_next() {
     let missed = |gpus, met| row("", gpus, [1.0, 1.0], met);
     let all = vec![
         least("a", fleet("a", 7), Some(missed(6, 0.931))),
-        least("b", fleet("b", 2), Some(overloaded(missed(1, 0.0), 0.3))),
+        least("b", fleet("b", 2), Some(overloaded(missed(1, 0.0), 1.3))),
         least("c", fleet("c", 1), None),
         least("d", Found::NoneUpTo(64), Some(missed(64, 0.9))),
     ];
     let answer = Answer { rows: vec![], least: all, requests: 0.0, seconds: 0.0, notes: vec![] };
-    let wanted = ": 7 l4 under a (7.00 USD/h; 6 l4 meet it for 93.1 ±0.0 %), 2 l4 under b (2.00 USD/h; 1 l4 is \
-                  overloaded +30 %), 1 l4 under c (1.00 USD/h), none of up to 64 replicas under d (64 l4 meet it \
-                  for 90.0 ±0.0 %).";
+    let wanted = ": 7 l4 under a (96.00 ±0.00 % at 7.00 USD/h; 6 l4: 93.10 ±0.00 %), 2 l4 under b \
+                  (96.00 ±0.00 % at 2.00 USD/h; 1 l4: overloaded 1.30x), 1 l4 under c (96.00 ±0.00 % at 1.00 \
+                  USD/h), none of up to 64 replicas under d (64 l4: 90.00 ±0.00 %).";
     let says = super::least(&asked(5), &answer);
     assert!(says.ends_with(wanted), "{says}");
 }

@@ -47,11 +47,11 @@ fn of(runs: &[Measured]) -> Option<Overload> {
 // each second, whether or not it was long at the start. A short wait, one that hardly grows and one
 // that falls are not overloads.
 #[test]
-fn growth_is_the_excess() {
+fn growth_is_the_demand() {
     for start in [0.0, 20.0] {
         let found = of(&[run(|at| start + at / 4.0)]).expect("it grows");
-        assert!((found.excess.unwrap() - 0.25).abs() < 1e-3, "{found:?}");
-        assert!(found.why.contains("grows, from ") && found.mark() == "overloaded +25 %");
+        assert!((found.demand.unwrap() - 1.25).abs() < 1e-3, "{found:?}");
+        assert!(found.why.contains("grows, from ") && found.mark() == "overloaded 1.25x");
     }
     assert_eq!(of(&[run(|_| 3.0)]), None);
     assert_eq!(of(&[run(|at| at / 100.0)]), None);
@@ -74,7 +74,7 @@ fn a_long_wait_is_an_overload() {
     let steady = [run(|_| 33.0)];
     let found = of(&steady).expect("33 s are too long");
     assert_eq!(found.why, "the mean TTFT of 33.0 s is longer than 10 s");
-    assert_eq!((found.mark().as_str(), found.excess), ("overloaded", None));
+    assert_eq!((found.mark().as_str(), found.demand), ("overloaded", None));
     assert_eq!(Overload::of(&steady, &"ttft=60s".parse().unwrap()), None);
     assert!(of(&[run(|at| if at < 200.0 { at / 2.0 } else { 1.0 })]).is_some(), "a long burst");
 }
@@ -88,13 +88,13 @@ fn refusals_are_seen() {
     let found = refuses(0.2).expect("it refuses");
     assert_eq!(
         (found.why.as_str(), found.mark().as_str()),
-        ("20.0 % of the requests are refused", "overloaded +25 %")
+        ("20.0 % of the requests are refused", "overloaded 1.25x")
     );
 }
 
 fn row(replicas: u32, overloaded: bool, meets: bool) -> Row {
     let overloaded =
-        overloaded.then(|| Overload { excess: Some(0.1), why: "it refuses".to_owned() });
+        overloaded.then(|| Overload { demand: Some(1.1), why: "it refuses".to_owned() });
     let fleet = format!("{replicas} h100");
     let arrangement = "whole".to_owned();
     Row {
