@@ -62,7 +62,7 @@ fn growth_is_the_demand() {
 #[test]
 fn growth_is_sure_over_the_seeds() {
     let (grows, falls) = (run(|at| at / 16.0), run(|at| (400.0 - at) / 50.0));
-    assert!(of(&[grows.clone()]).is_some());
+    assert!(of(std::slice::from_ref(&grows)).is_some());
     let mixed = [grows.clone(), grows.clone(), falls.clone(), falls];
     assert_eq!(of(&mixed), None);
     assert!(of(&vec![grows; 4]).is_some());
