@@ -34,8 +34,8 @@ pub(crate) struct Args {
     /// Time in which requests only warm the caches [default: a tenth of the trace, at most 2m]
     #[arg(long, value_parser = seconds)]
     warmup: Option<Duration>,
-    /// Simulate the seeds 1 to this, and show the means
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    /// Simulate the seeds 1 to this, and show the means with their 95 % intervals
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     seeds: u32,
     /// Folder for report.html, report.txt, what-if.json, what-if.csv, what-if.parquet and
     /// ttft.svg

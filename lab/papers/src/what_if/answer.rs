@@ -7,7 +7,9 @@ use meridian_protocol::suggest;
 use meridian_tools::parallel;
 
 use super::fleet::{Arrangement, MOST};
+use super::interval::SEEDS;
 use super::least::least;
+use super::overload;
 use super::question::Question;
 use super::rows::Row;
 use super::run::{Cell, Prepared};
@@ -40,12 +42,16 @@ pub struct Least {
     pub arrangement: String,
     /// The fleet.
     pub found: Found,
+    /// The fleet that comes nearest without meeting it: the next smaller one or, if none is found, the
+    /// largest. `None` below the smallest possible fleet.
+    pub nearest: Option<Box<Row>>,
 }
 
 /// The result of a search.
 #[derive(Clone, Debug)]
 pub enum Found {
-    /// This fleet meets the objective, and one with a replica less does not.
+    /// This fleet and every larger one that was simulated meet the objective, and one with a replica
+    /// less does not.
     Fleet(Box<Row>),
     /// No fleet of up to this many replicas does.
     NoneUpTo(u32),
@@ -76,13 +82,20 @@ pub fn answer(question: &Question, progress: &Progress<'_>) -> anyhow::Result<An
         run(cell(pairs[at / sizes.len()], sizes[at % sizes.len()]))
     });
     let rows: Vec<Row> = rows.into_iter().collect::<Result<_, _>>()?;
-    let least = parallel(pairs.len(), |at| {
+    let searched = parallel(pairs.len(), |at| {
         let known = &rows[at * sizes.len()..(at + 1) * sizes.len()];
         search(question, known, |replicas| run(cell(pairs[at], replicas)), pairs[at].0)
     });
-    let least: Vec<Least> = least.into_iter().collect::<Result<_, _>>()?;
+    let (mut rows, mut least, mut by_chance) = (Vec::new(), Vec::new(), Vec::new());
+    for one in searched {
+        let Searched { rows: all, found, settled } = one?;
+        least.push(Least::of(question, &all, found)?);
+        rows.extend(all.into_iter().filter(|row| sizes.contains(&row.replicas)));
+        by_chance.extend(settled);
+    }
     let (requests, seconds) = prepared.size();
     let mut notes = notes(question, &rows);
+    notes.extend(by_chance);
     notes.extend_from_slice(&prepared.notes);
     let mut answer = Answer { rows, least, requests, seconds, notes };
     if let Some(live) = &question.traffic.shadow {
@@ -92,13 +105,23 @@ pub fn answer(question: &Question, progress: &Progress<'_>) -> anyhow::Result<An
     Ok(answer)
 }
 
-/// The smallest fleet, beginning with the `known` ones of the same policy and arrangement.
+/// The fleets of a policy and arrangement.
+struct Searched {
+    /// By size, those that were asked for and those of the search.
+    rows: Vec<Row>,
+    /// The size of the smallest that is enough.
+    found: Option<u32>,
+    /// A line for each fleet that is enough by chance.
+    settled: Vec<String>,
+}
+
+/// Searches the smallest fleet, beginning with the `known` ones of the same policy and arrangement.
 fn search(
     question: &Question,
     known: &[Row],
     run: impl Fn(u32) -> anyhow::Result<Row>,
     arrangement: Arrangement,
-) -> anyhow::Result<Least> {
+) -> anyhow::Result<Searched> {
     let mut rows = known.to_vec();
     let tried: Vec<(u32, bool)> = known.iter().map(|row| (row.replicas, row.meets)).collect();
     // A prompt that is too long fails on every fleet.
@@ -110,10 +133,27 @@ fn search(
         rows.push(row);
         Ok(meets)
     })?;
-    let first = known.first().context("there is a size")?;
-    let fleet = found.and_then(|size| rows.into_iter().find(|row| row.replicas == size));
-    let found = fleet.map_or(Found::NoneUpTo(question.most), |row| Found::Fleet(Box::new(row)));
-    Ok(Least { policy: first.policy.clone(), arrangement: first.arrangement.clone(), found })
+    rows.sort_by_key(|row| row.replicas);
+    let settled = overload::settle(&mut rows);
+    Ok(Searched { rows, found, settled })
+}
+
+impl Least {
+    /// The smallest fleet among `rows`, by its size.
+    fn of(question: &Question, rows: &[Row], found: Option<u32>) -> anyhow::Result<Least> {
+        let first = rows.first().context("there is a size")?;
+        let own = |row: &&Row| Some(row.replicas) == found;
+        let nearest = rows.iter().rfind(|row| found.is_none_or(|found| row.replicas < found));
+        Ok(Least {
+            policy: first.policy.clone(),
+            arrangement: first.arrangement.clone(),
+            found: rows
+                .iter()
+                .find(own)
+                .map_or(Found::NoneUpTo(question.most), |row| Found::Fleet(Box::new(row.clone()))),
+            nearest: nearest.map(|row| Box::new(row.clone())),
+        })
+    }
 }
 
 /// Fewer requests have no quantiles worth comparing.
@@ -193,6 +233,13 @@ fn notes(question: &Question, rows: &[Row]) -> Vec<String> {
         notes.push(format!(
             "Too few requests count for P90 and P99 ({counted:.0}): use a longer trace or more --seeds."
         ));
+    }
+    if (question.seeds as usize) < SEEDS {
+        let few = match question.seeds {
+            1 => "One seed has no intervals and shows".to_owned(),
+            few => format!("{few} seeds have rough intervals and show"),
+        };
+        notes.push(format!("{few} no order of policies; use --seeds {SEEDS} or more."));
     }
     for gpu in question.gpus.names().filter(|gpu| question.prices.of(gpu).is_none()) {
         notes.push(format!("The price of {gpu} is unknown; give it with --price {gpu}=USD."));

@@ -2,46 +2,55 @@
 //!
 //! The sentence compares two fleets of the list. A smaller fleet that answers sooner than a larger one
 //! under another policy says most; the pair with the largest difference in size is chosen, whichever
-//! policies they have. "Sooner" means both the mean and P90 of TTFT, by more than a twentieth, with no
-//! smaller share of the requests within the SLO.
+//! policies they have. "Sooner" means both the mean and P90 of TTFT, with no smaller share of the
+//! requests within the SLO, and sure over the seeds ([`is_shorter`]). Fleets without such a difference
+//! are level.
 
 use super::answer::{Answer, Found, Least};
+use super::interval::{self, MET, SEEDS, TTFT_MEAN, TTFT_P90, is_shorter};
 use super::question::Question;
 use super::rows::Row;
 
-/// Times above this share of others are level with them, as in experiments.
-const LEVEL: f64 = 0.95;
-
 /// The sentence.
 pub(super) fn sentence(question: &Question, answer: &Answer) -> String {
-    let rows: Vec<&Row> = answer.rows.iter().filter(|row| row.ttft_ms.is_some()).collect();
-    let keep_up: Vec<&Row> = rows.iter().copied().filter(|row| row.overloaded.is_none()).collect();
-    if rows.is_empty() {
+    let rows: Vec<&Row> = answer.rows.iter().collect();
+    let is_good = |row: &&Row| row.overloaded.is_none() && row.ttft_ms.is_some();
+    let keep_up: Vec<&Row> = rows.iter().copied().filter(is_good).collect();
+    if rows.iter().all(|row| row.ttft_ms.is_none()) {
         return "No fleet answers a request.".to_owned();
     }
     if keep_up.is_empty() {
-        return "Every fleet is overloaded under every policy: use more replicas, or less load."
-            .to_owned();
+        return all_overloaded(question, &rows);
     }
-    if let Some((fewer, more)) = sooner(&keep_up, &rows) {
-        return format!(
-            "{} under {} {} sooner than {} under {}{}: TTFT {} in P90 and {} in the mean, \
-             against {} and {}; {:.1} % within the SLO, against {:.1} %.",
+    match sooner(&keep_up, &rows) {
+        Some((fewer, more)) => format!(
+            "{} under {} {} sooner than {} under {}: TTFT {} in P90 and {} in the mean, against {} and \
+             {}; {} within the SLO, against {}.",
             fleet(question, fewer),
             named(fewer),
             if fewer.gpus == 1 { "answers" } else { "answer" },
             number(more.gpus),
-            named(more),
-            if more.overloaded.is_some() { " (overloaded)" } else { "" },
+            marked(more),
             time(p90(fewer)),
             time(mean(fewer)),
             time(p90(more)),
             time(mean(more)),
-            fewer.met * 100.0,
-            more.met * 100.0,
-        );
+            within(fewer),
+            within(more),
+        ),
+        None => same_size(question, &keep_up, &rows),
     }
-    same_size(question, &keep_up, &rows)
+}
+
+/// The policies on the largest fleet, each with its excess.
+fn all_overloaded(question: &Question, rows: &[&Row]) -> String {
+    let largest = rows.iter().max_by_key(|row| row.gpus).expect("there is a row");
+    let same = rows.iter().filter(|row| row.gpus == largest.gpus);
+    format!(
+        "Every fleet is overloaded under every policy, even {} under {}: use more replicas, or less load.",
+        small(question, largest),
+        list(&same.map(|row| marked(row)).collect::<Vec<_>>()),
+    )
 }
 
 /// A smaller fleet that answers sooner than a larger one of another policy.
@@ -49,9 +58,9 @@ fn sooner<'a>(keep_up: &[&'a Row], rows: &[&'a Row]) -> Option<(&'a Row, &'a Row
     let beats = |a: &Row, b: &Row| {
         (a.policy != b.policy || a.arrangement != b.arrangement)
             && a.gpus < b.gpus
-            && p90(a) < LEVEL * p90(b)
-            && mean(a) < LEVEL * mean(b)
             && a.met >= b.met
+            && is_shorter(a, b, TTFT_P90)
+            && is_shorter(a, b, TTFT_MEAN)
     };
     let pairs = keep_up.iter().flat_map(|a| rows.iter().map(move |b| (*a, *b)));
     // Of equal differences, the one with the smaller fleets, then the larger gain.
@@ -63,49 +72,58 @@ fn sooner<'a>(keep_up: &[&'a Row], rows: &[&'a Row]) -> Option<(&'a Row, &'a Row
     pairs.filter(|(a, b)| beats(a, b)).max_by(order)
 }
 
-/// The fastest and the slowest policy on one fleet: the smallest with one that keeps up.
+/// All policies on one fleet, the smallest with one that keeps up: those level with the soonest, those
+/// that are surely later, and those that are overloaded.
 fn same_size(question: &Question, keep_up: &[&Row], rows: &[&Row]) -> String {
-    let first = keep_up.iter().min_by_key(|row| row.gpus).expect("there is one");
-    let same = |row: &&&Row| row.gpus == first.gpus;
-    let by = |a: &&&Row, b: &&&Row| p90(a).total_cmp(&p90(b));
-    let best = keep_up.iter().filter(same).min_by(by).expect("the first is one");
-    let worst = rows.iter().filter(same).max_by(by).expect("the first is one");
-    let (fleet, policy) = (fleet(question, best), named(best));
-    let has = if best.gpus == 1 { "has" } else { "have" };
-    if worst.policy == best.policy && worst.arrangement == best.arrangement {
-        return format!(
-            "{fleet} under {policy} {has} a TTFT of {} in P90 and {} in the mean.",
-            time(p90(best)),
-            time(mean(best))
-        );
+    let gpus = keep_up.iter().map(|row| row.gpus).min().expect("there is one");
+    let same = |row: &&&Row| row.gpus == gpus;
+    let mut good: Vec<&Row> = keep_up.iter().filter(same).copied().collect();
+    good.sort_by(|a, b| p90(a).total_cmp(&p90(b)));
+    let best = good[0];
+    let (later, level): (Vec<&Row>, Vec<&Row>) =
+        good.iter().partition(|row| is_shorter(best, row, TTFT_P90));
+    let why = match (level.len(), (question.seeds as usize) < SEEDS) {
+        (1, _) => "",
+        (_, true) => " (in no sure order)",
+        (_, false) => " (level)",
+    };
+    let has = if gpus == 1 { "has" } else { "have" };
+    let mut says = format!("{} {has} a P90 TTFT of {}{why}", fleet(question, best), times(&level));
+    if !later.is_empty() {
+        says += &format!(", and of {}", times(&later));
     }
-    match p90(best) < LEVEL * p90(worst) {
-        false => format!(
-            "{fleet} {has} a P90 TTFT of {} to {} under every policy.",
-            time(p90(best)),
-            time(p90(worst))
-        ),
-        true => format!(
-            "{fleet} under {policy} {has} a P90 TTFT of {}, and of {} under {}.",
-            time(p90(best)),
-            time(p90(worst)),
-            named(worst)
-        ),
+    let over = rows.iter().filter(same).filter(|row| row.overloaded.is_some());
+    let over: Vec<String> = over.map(|row| marked(row)).collect();
+    if !over.is_empty() {
+        says += &format!("; not enough under {}", list(&over));
     }
+    says + "."
+}
+
+/// The range of P90 and the policies, from the soonest on: `100 ms to 110 ms under a and b`.
+fn times(rows: &[&Row]) -> String {
+    let [first, last] = [rows[0], rows[rows.len() - 1]].map(|row| time(p90(row)));
+    let range = if first == last { first } else { format!("{first} to {last}") };
+    format!("{range} under {}", list(&rows.iter().map(|row| named(row)).collect::<Vec<_>>()))
 }
 
 /// The smallest fleets, in one sentence.
 pub(super) fn least(question: &Question, answer: &Answer) -> String {
     let one = |least: &Least| {
         let name = named_as(&least.policy, &least.arrangement);
+        let near = least.nearest.as_ref().map(|row| format!("{}: {}", row.fleet, share(row)));
         match &least.found {
             Found::Fleet(row) => {
-                let usd = row.usd_per_hour().map(|usd| format!(" ({usd:.2} USD/h)"));
-                format!("{} under {name}{}", row.fleet, usd.unwrap_or_default())
+                let usd =
+                    row.usd_per_hour().map_or(String::new(), |usd| format!(" at {usd:.2} USD/h"));
+                let near = near.map_or(String::new(), |near| format!("; {near}"));
+                format!("{} under {name} ({}{usd}{near})", row.fleet, share(row))
             }
-            Found::NoneUpTo(most) => {
-                format!("none of up to {} under {name}", counted(*most, "replica"))
-            }
+            Found::NoneUpTo(most) => format!(
+                "none of up to {} under {name} ({})",
+                counted(*most, "replica"),
+                near.unwrap_or_default()
+            ),
         }
     };
     let all: Vec<String> = answer.least.iter().map(one).collect();
@@ -120,6 +138,34 @@ fn mean(row: &Row) -> f64 {
     row.ttft_ms.map_or(f64::INFINITY, |ttft| ttft.mean)
 }
 
+/// The percentage within the objective, with its interval, or that the fleet is overloaded. Two digits
+/// tell a near miss from a hit.
+pub(super) fn met(row: &Row) -> String {
+    match &row.overloaded {
+        Some(overload) => overload.mark(),
+        None => interval::cell(row, MET, [100, 2]),
+    }
+}
+
+/// The percentage in a sentence.
+fn within(row: &Row) -> String {
+    format!("{} %", interval::cell(row, MET, [100, 1]))
+}
+
+/// The same as [`met`], in a sentence.
+fn share(row: &Row) -> String {
+    let unit = if row.overloaded.is_none() { " %" } else { "" };
+    met(row) + unit
+}
+
+/// A policy, and its overload if it has one.
+fn marked(row: &Row) -> String {
+    match &row.overloaded {
+        Some(overload) => format!("{} ({})", named(row), overload.mark()),
+        None => named(row),
+    }
+}
+
 fn named(row: &Row) -> String {
     named_as(&row.policy, &row.arrangement)
 }
@@ -129,6 +175,14 @@ pub(super) fn named_as(policy: &str, arrangement: &str) -> String {
     match arrangement {
         "whole" => policy.to_owned(),
         other => format!("{policy} in {other}"),
+    }
+}
+
+/// `a, b and c`.
+fn list(all: &[String]) -> String {
+    match all {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        _ => all.join(""),
     }
 }
 
@@ -156,27 +210,24 @@ fn number(count: u32) -> String {
     NUMBERS.get(count as usize).map_or(count.to_string(), |word| (*word).to_owned())
 }
 
-/// The GPUs of a fleet at the start of a sentence: `Four H100`.
-fn fleet(question: &Question, row: &Row) -> String {
-    let word = number(row.gpus);
-    let start = word.chars().next().map_or(' ', |first| first.to_ascii_uppercase());
+/// The GPUs of a fleet: `four H100`.
+fn small(question: &Question, row: &Row) -> String {
     let kinds: Vec<String> = question.gpus.names().map(str::to_ascii_uppercase).collect();
     match kinds.as_slice() {
-        [kind] => format!("{start}{} {kind}", &word[1..]),
+        [kind] => format!("{} {kind}", number(row.gpus)),
         _ => {
             let s = if row.gpus == 1 { "" } else { "s" };
-            format!("{start}{} GPU{s} ({})", &word[1..], row.fleet)
+            format!("{} GPU{s} ({})", number(row.gpus), row.fleet)
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // Times have the unit that suits them.
-    #[test]
-    fn times_have_units() {
-        assert_eq!([time(812.4), time(1234.0), time(12_345.0)], ["812 ms", "1.23 s", "12.3 s"]);
-    }
+/// The GPUs of a fleet at the start of a sentence: `Four H100`.
+fn fleet(question: &Question, row: &Row) -> String {
+    let words = small(question, row);
+    let start = words.chars().next().map_or(' ', |first| first.to_ascii_uppercase());
+    format!("{start}{}", &words[1..])
 }
+
+#[cfg(test)]
+mod tests;

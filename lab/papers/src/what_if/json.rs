@@ -6,6 +6,7 @@ use meridian_tools::load::Quantiles;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, Found, Least};
+use super::interval::{self, GOODPUT, MET};
 use super::live::Live;
 use super::question::Question;
 use super::rows::Row;
@@ -75,6 +76,7 @@ fn least(least: &Least) -> Value {
         "arrangement": least.arrangement,
         "fleet": fleet,
         "none_up_to_replicas": most,
+        "nearest": least.nearest.as_deref().map(row),
     })
 }
 
@@ -105,8 +107,37 @@ fn fields(row: &Row) -> Vec<(&'static str, Value)> {
         ("cut_ratio", json!(row.cut)),
         ("usd_per_hour", json!(row.usd_per_hour())),
         ("egress_usd_per_hour", json!(row.egress_usd_per_hour)),
-        ("overloaded", json!(row.overloaded)),
+        ("overloaded", json!(row.overloaded.as_ref().map(|overload| &overload.why))),
+        (
+            "demand_over_capacity",
+            json!(row.overloaded.as_ref().and_then(|overload| overload.demand)),
+        ),
+        ("intervals", intervals(row)),
     ]
+}
+
+/// The ends of the 95 % intervals, by the names of their figures; `null` under one seed.
+fn intervals(row: &Row) -> Value {
+    let each = |of: Option<[Quantiles; 2]>| {
+        of.map_or(Value::Null, |[low, high]| {
+            json!({
+                "mean": [low.mean, high.mean],
+                "p50": [low.p50, high.p50],
+                "p90": [low.p90, high.p90],
+                "p95": [low.p95, high.p95],
+                "p99": [low.p99, high.p99],
+            })
+        })
+    };
+    if row.runs.len() == 1 {
+        return Value::Null;
+    }
+    json!({
+        "goodput_rps": interval::ends(row, GOODPUT),
+        "slo_attainment": interval::ends(row, MET),
+        "ttft_ms": each(interval::quantiles(row, |run| run.ttft_ms)),
+        "tpot_ms": each(interval::quantiles(row, |run| run.tpot_ms)),
+    })
 }
 
 fn quantiles(of: Option<Quantiles>) -> Value {
@@ -115,11 +146,14 @@ fn quantiles(of: Option<Quantiles>) -> Value {
     })
 }
 
-/// Every row, those of the search included, as a table.
+/// Every row, and those of the least fleets and their nearest, as a table.
 pub(super) fn flat(answer: &Answer) -> Flat {
-    let found = answer.least.iter().filter_map(|least| match &least.found {
-        Found::Fleet(row) => Some(&**row),
-        Found::NoneUpTo(_) => None,
+    let found = answer.least.iter().flat_map(|least| {
+        let own = match &least.found {
+            Found::Fleet(row) => Some(&**row),
+            Found::NoneUpTo(_) => None,
+        };
+        least.nearest.as_deref().into_iter().chain(own)
     });
     let more = found.filter(|row| !answer.rows.contains(row));
     let all = answer.rows.iter().chain(more).map(fields);

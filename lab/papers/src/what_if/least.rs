@@ -1,10 +1,11 @@
 //! Searches the smallest fleet that meets an objective: doubles until one does, then bisects.
 //!
-//! It assumes that a larger fleet never meets the objective less easily. That holds but for chance:
-//! what it returns is a size that meets the objective, one replica below which does not.
+//! A larger fleet meets an objective more easily, but for chance. So a size that meets it below one that
+//! does not is passed over: the result and every larger size that was tried meet the objective, and
+//! one replica less does not.
 
-/// The smallest size from `fewest` to `most` that meets the objective, if any does; `known` are sizes
-/// that were tried, and whether they meet it.
+/// The smallest size from `fewest` to `most` from which on all meet the objective, if any does; `known`
+/// are sizes that were tried, and whether they meet it.
 ///
 /// # Errors
 /// Those of `meets`.
@@ -13,11 +14,9 @@ pub(super) fn least(
     [fewest, most]: [u32; 2],
     mut meets: impl FnMut(u32) -> anyhow::Result<bool>,
 ) -> anyhow::Result<Option<u32>> {
-    let good = known.iter().filter(|(size, met)| *met && *size <= most).map(|(size, _)| *size);
-    let mut met = good.min();
-    let below = |size: &u32| met.is_none_or(|met| *size < met);
-    let bad = known.iter().filter(|(_, met)| !met).map(|(size, _)| *size).filter(below);
-    let mut missed = bad.max().unwrap_or(0).max(fewest - 1);
+    let sizes = |wanted: bool| known.iter().filter(move |(_, met)| *met == wanted).map(|(n, _)| *n);
+    let mut missed = sizes(false).max().unwrap_or(0).max(fewest - 1);
+    let mut met = sizes(true).filter(|size| *size > missed && *size <= most).min();
     while met.is_none() && missed < most {
         let next = (missed * 2).clamp(missed + 1, most);
         match meets(next)? {
@@ -69,10 +68,12 @@ mod tests {
         assert_eq!(found(&[(8, true)], [3, 20], 1), (Some(3), vec![5, 3]));
     }
 
-    // A fluke does not mislead: a larger fleet that misses is passed over.
+    // A fluke does not mislead: a smaller fleet that meets the objective is passed over.
     #[test]
     fn a_fluke_is_passed_over() {
         let known = [(4, false), (5, true), (6, false), (7, true)];
-        assert_eq!(found(&known, [1, 20], 5), (Some(5), vec![]));
+        assert_eq!(found(&known, [1, 20], 5), (Some(7), vec![]));
+        assert_eq!(found(&known[..3], [1, 20], 5), (Some(7), vec![12, 9, 7]));
+        assert_eq!(found(&[(5, true), (20, false)], [1, 20], 5), (None, vec![]));
     }
 }

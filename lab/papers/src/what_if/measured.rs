@@ -17,7 +17,7 @@ use super::places::Places;
 pub(super) const EVENT_BYTES: f64 = 237.0;
 
 /// The measurements of one run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Measured {
     /// Requests sent in the window.
     pub(super) requests: f64,

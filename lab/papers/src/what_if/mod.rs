@@ -11,6 +11,7 @@
 mod answer;
 mod fleet;
 mod headline;
+mod interval;
 mod json;
 mod least;
 mod live;
@@ -33,6 +34,7 @@ pub use answer::{Answer, Found, Least, Progress, answer};
 pub use fleet::{Arrangement, Gpus, Sizes};
 pub use live::Live;
 pub use made::Made;
+pub use overload::Overload;
 pub use places::Places;
 pub use question::{Prices, Question};
 pub use report::Report;

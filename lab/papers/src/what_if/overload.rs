@@ -1,90 +1,138 @@
-//! Detects fleets that get more than they can answer: requests are refused, or the queue grows to the
-//! end of the trace. Their times grow with the length of the run.
+//! Detects fleets that get more than they can answer.
 //!
-//! The queue is every request without a first token, in gateways and engines: policies that push
-//! queue in the engines. A rate that rises within the trace makes it longer too, so a queue counts as
-//! growing only if each request also waits longer.
+//! If a queue gets x times what its replicas answer, each request waits longer than the one before, by
+//! x - 1 seconds for each second between them. So the slope of the wait over the time of sending tells
+//! by how much the demand exceeds the capacity. A queue that refuses does not grow: there, the refused
+//! requests tell. A queue that is long and does not grow serves no client either, so the mean TTFT has
+//! a limit.
+//!
+//! A larger fleet cannot do worse but by chance, so one that is overloaded settles all smaller ones.
 
 use std::time::Duration;
 
 use meridian_base::Time;
 use meridian_sim::{Fate, Record};
+use meridian_tools::load::Slo;
+use meridian_tools::stats;
+
+use super::headline::named_as;
+use super::measured::Measured;
+use super::rows::Row;
 
 /// Fewer requests than this are not a queue.
 const LEAST: f64 = 10.0;
-/// A queue grows if the last quarter of the window has this many times the queue and the wait of the
-/// second. One that grows from the start of the window at a constant rate has 2.33 times as much.
-const GROWTH: f64 = 1.5;
+/// Seconds of wait for each second of the window; less is not growth.
+const GROWTH: f64 = 0.02;
 /// A fleet that refuses more than this share of the requests is overloaded, as in experiments.
 const REFUSED: f64 = 0.005;
+/// A longer TTFT is no service in the mean, unless the objective says so: a gateway's queue refuses
+/// after this time by default.
+const LONGEST: Duration = Duration::from_secs(10);
 
-/// The queue over the quarters of a window.
+/// The wait over the quarters of a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Waiting {
-    /// Mean requests without a first token.
-    pub(super) queue: [f64; 4],
     /// Mean seconds to the first token, or to the refusal, by the quarter in which a request was
     /// sent.
     pub(super) seconds: [f64; 4],
+    /// Requests without a first token in the last quarter, in the mean (Little's law).
+    queue: f64,
+    /// Seconds of a quarter.
+    quarter: f64,
 }
 
 impl Waiting {
-    /// The queue of these requests in a window that starts at `start`.
+    /// The wait of these requests in a window that starts at `start`.
     pub(super) fn of(requests: &[Record], start: Time, window: Duration) -> Waiting {
         let quarter = window.as_secs_f64() / 4.0;
-        let (mut queue, mut sums, mut counts) = ([0.0; 4], [0.0; 4], [0.0; 4]);
+        let (mut sums, mut counts) = ([0.0; 4], [0.0; 4]);
         for request in requests {
             let waits = match request.fate {
                 Fate::Done => request.ttft,
                 _ => request.e2e,
             };
-            let from = request.sent.since(start).as_secs_f64();
-            let to = from + waits.as_secs_f64();
-            for (at, queue) in queue.iter_mut().enumerate() {
-                let (low, high) = (at as f64 * quarter, (at + 1) as f64 * quarter);
-                *queue += (to.min(high) - from.max(low)).max(0.0) / quarter;
-            }
-            let at = ((from / quarter) as usize).min(3);
-            sums[at] += to - from;
+            let at = ((request.sent.since(start).as_secs_f64() / quarter) as usize).min(3);
+            sums[at] += waits.as_secs_f64();
             counts[at] += 1.0;
         }
-        Waiting { queue, seconds: std::array::from_fn(|at| sums[at] / f64::max(counts[at], 1.0)) }
+        let seconds = std::array::from_fn(|at| sums[at] / f64::max(counts[at], 1.0));
+        Waiting { seconds, queue: sums[3] / quarter, quarter }
     }
 
-    /// The mean of several seeds'.
-    pub(super) fn mean(all: &[Waiting]) -> Waiting {
-        let mean = |of: fn(&Waiting) -> [f64; 4]| {
-            std::array::from_fn(|at| all.iter().map(|w| of(w)[at]).sum::<f64>() / all.len() as f64)
-        };
-        Waiting { queue: mean(|w| w.queue), seconds: mean(|w| w.seconds) }
-    }
-
-    /// Whether the queue grows to the end.
-    fn grows(&self) -> bool {
-        let [_, second, third, last] = self.queue;
-        let rises = |of: &[f64; 4]| of[3] > GROWTH * of[1];
-        last > LEAST && last > third && third > second && rises(&self.queue) && rises(&self.seconds)
+    /// By how many seconds the wait grows in a second: the slope of the least squares.
+    fn slope(&self) -> f64 {
+        let [first, second, third, last] = self.seconds;
+        (1.5 * (last - first) + 0.5 * (third - second)) / (5.0 * self.quarter.max(1e-9))
     }
 }
 
-/// Why a fleet is overloaded, in words; `None` if it keeps up.
-pub(super) fn words(waiting: &Waiting, refused: f64) -> Option<String> {
-    let mut says = Vec::new();
-    if waiting.grows() {
-        let [_, second, _, last] = waiting.queue;
-        says.push(format!(
-            "the queue grows to the end of the trace, from {second:.0} requests without a first \
-             token in the second quarter to {last:.0} in the last"
-        ));
-    }
-    if refused > REFUSED {
-        says.push(format!("{:.1} % of the requests are refused", refused * 100.0));
-    }
-    (!says.is_empty()).then(|| says.join("; "))
+/// What is wrong with a fleet that does not keep up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Overload {
+    /// Demand over capacity, above 1; `None` if neither the wait nor refusals tell.
+    pub demand: Option<f64>,
+    /// The reason, in words.
+    pub why: String,
 }
 
-/// The same about requests that were never sent, as earlier answers of their sessions took too long.
-pub(super) fn waited(unsent: f64) -> Option<String> {
+impl Overload {
+    /// What is wrong in the runs of a fleet, one for each seed; `None` if it keeps up.
+    pub(super) fn of(runs: &[Measured], slo: &Slo) -> Option<Overload> {
+        let mean =
+            |of: fn(&Measured) -> f64| runs.iter().map(of).sum::<f64>() / runs.len().max(1) as f64;
+        let growth = growth(runs);
+        let refused = Some(mean(|run| run.refused)).filter(|share| *share > REFUSED);
+        let mut says = Vec::new();
+        if growth.is_some() {
+            let [first, .., last] = seconds(runs);
+            says.push(format!(
+                "the wait for the first token grows, from {first:.1} s in the first quarter of the trace \
+                 to {last:.1} s in the last"
+            ));
+        }
+        says.extend(refused.map(|s| format!("{:.1} % of the requests are refused", s * 100.0)));
+        says.extend(too_long(mean(|run| run.ttft_ms.map_or(0.0, |ttft| ttft.mean)), slo));
+        says.extend(waited(mean(|run| run.unsent)));
+        let excess = growth.unwrap_or(0.0) + refused.map_or(0.0, |share| share / (1.0 - share));
+        (!says.is_empty()).then(|| Overload {
+            demand: Some(1.0 + excess).filter(|demand| *demand > 1.0 && demand.is_finite()),
+            why: says.join("; "),
+        })
+    }
+
+    /// `overloaded`, and the demand in multiples of the capacity: `overloaded 1.22x`.
+    pub(super) fn mark(&self) -> String {
+        match self.demand {
+            Some(demand) if demand < 10.0 => format!("overloaded {demand:.2}x"),
+            Some(demand) => format!("overloaded {demand:.0}x"),
+            None => "overloaded".to_owned(),
+        }
+    }
+}
+
+/// The slope of the wait, if it surely grows; `None` if it does not.
+fn growth(runs: &[Measured]) -> Option<f64> {
+    let slopes: Vec<f64> = runs.iter().map(|run| run.waiting.slope()).collect();
+    let slope = stats::mean(&slopes)?;
+    let queue = runs.iter().map(|run| run.waiting.queue).sum::<f64>() / runs.len() as f64;
+    (slope.mean > GROWTH && slope.low > 0.0 && queue > LEAST).then_some(slope.mean)
+}
+
+/// The wait by quarters, in the mean of the seeds.
+fn seconds(runs: &[Measured]) -> [f64; 4] {
+    let all = runs.len().max(1) as f64;
+    std::array::from_fn(|at| runs.iter().map(|run| run.waiting.seconds[at]).sum::<f64>() / all)
+}
+
+/// About a mean TTFT in ms that no client waits for.
+fn too_long(ttft_ms: f64, slo: &Slo) -> Option<String> {
+    let allowed = slo.ttft.or(slo.e2e).unwrap_or_default().max(LONGEST).as_secs_f64();
+    (ttft_ms > allowed * 1e3)
+        .then(|| format!("the mean TTFT of {:.1} s is longer than {allowed:.0} s", ttft_ms / 1e3))
+}
+
+/// About requests that were never sent, as earlier answers of their sessions took too long.
+fn waited(unsent: f64) -> Option<String> {
     (unsent > 0.0).then(|| {
         format!(
             "{unsent:.0} requests still waited for earlier answers ten minutes after the last recorded \
@@ -93,67 +141,32 @@ pub(super) fn waited(unsent: f64) -> Option<String> {
     })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn record(sent_s: u64, waits_s: u64, fate: Fate) -> Record {
-        Record {
-            sent: Time::from_millis(sent_s * 1000),
-            region: 0,
-            served: 0,
-            replica: 0,
-            load: 0,
-            fate,
-            forwarded: false,
-            attempts: 1,
-            ttft: Duration::from_secs(waits_s),
-            e2e: Duration::from_secs(waits_s),
-            held: Duration::ZERO,
-            held_away: Duration::ZERO,
-            sent_back: 0,
-            crossing: None,
-            prompt_tokens: 1,
-            cached_tokens: 0,
-            matched_tokens: 0,
-            reply_tokens: 1,
-            slo: None,
-            session: 0,
+/// Makes the rows of one policy and arrangement, by ascending size, agree: a fleet keeps up and meets
+/// the objective only if every larger one does. Returns a line for each fleet that met it by chance.
+pub(super) fn settle(rows: &mut [Row]) -> Vec<String> {
+    let mut by_chance = Vec::new();
+    let (mut overloaded, mut missed) = (None, None);
+    for row in rows.iter_mut().rev() {
+        if row.overloaded.is_some() {
+            overloaded = Some(row.fleet.clone());
+        } else if let Some(larger) = &overloaded {
+            let why = format!("it seems to keep up, but {larger} does not");
+            row.overloaded = Some(Overload { demand: None, why });
+        }
+        if let (true, Some(larger)) = (row.meets, &missed) {
+            let name = named_as(&row.policy, &row.arrangement);
+            by_chance.push(format!(
+                "{} under {name} meets the SLO and {larger} does not, so it does not count as enough.",
+                row.fleet
+            ));
+            row.meets = false;
+        } else if !row.meets {
+            missed = Some(row.fleet.clone());
         }
     }
-
-    /// The queue of one request a second for 400 s after a warm-up of 100 s.
-    fn waiting(waits_s: impl Fn(u64) -> u64) -> Waiting {
-        let all: Vec<Record> =
-            (0..400).map(|at| record(100 + at, waits_s(at), Fate::Done)).collect();
-        Waiting::of(&all, Time::from_millis(100_000), Duration::from_secs(400))
-    }
-
-    // A steady queue does not grow, however long it is; one whose requests wait longer and longer
-    // does, unless it is short.
-    #[test]
-    fn a_growing_queue_is_seen() {
-        assert_eq!(words(&waiting(|_| 30), 0.0), None);
-        let says = words(&waiting(|at| at / 4), 0.0).expect("it grows");
-        assert!(says.contains("grows to the end"), "{says}");
-        // The queue was long at the start of the window.
-        assert!(words(&waiting(|at| 20 + at / 4), 0.0).is_some());
-        assert_eq!(words(&waiting(|at| at / 100), 0.0), None);
-        // A burst that is over by the end.
-        assert_eq!(words(&waiting(|at| if at < 200 { at / 2 } else { 1 }), 0.0), None);
-    }
-
-    // Little's law: one request a second that waits 30 s is a queue of 30.
-    #[test]
-    fn the_queue_is_counted() {
-        let steady = waiting(|_| 30);
-        assert!((steady.queue[1] - 30.0).abs() < 1e-9 && (steady.seconds[3] - 30.0).abs() < 1e-9);
-    }
-
-    // Refusals are an overload of their own, above half a percent.
-    #[test]
-    fn refusals_are_seen() {
-        assert_eq!(words(&Waiting::default(), 0.004), None);
-        assert_eq!(words(&Waiting::default(), 0.02).unwrap(), "2.0 % of the requests are refused");
-    }
+    by_chance.reverse();
+    by_chance
 }
+
+#[cfg(test)]
+mod tests;

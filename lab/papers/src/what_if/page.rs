@@ -29,6 +29,7 @@ pub(super) fn html(report: &Report<'_>, svg: &str) -> String {
     }
     body += &format!("<figure>\n{}</figure>\n", themed(svg));
     body += &html_table(&table::fleets(question, answer));
+    body += &html_table(&table::more(question, answer));
     body += &html_table(&table::least(question, answer));
     if let Some(shadow) = report.shadow() {
         body += &html_table(&shadow);
@@ -84,7 +85,9 @@ fn html_table(table: &Table) -> String {
             let cell = escape(cell);
             let _ = match at {
                 0 => write!(out, "<th scope=\"row\">{cell}</th>"),
-                _ if cell == "overloaded" => write!(out, "<td class=\"words over\">{cell}</td>"),
+                _ if cell.starts_with("overloaded") => {
+                    write!(out, "<td class=\"words over\">{cell}</td>")
+                }
                 _ if words(at) => write!(out, "<td class=\"words\">{cell}</td>"),
                 _ => write!(out, "<td>{cell}</td>"),
             };
@@ -95,7 +98,8 @@ fn html_table(table: &Table) -> String {
 }
 
 fn is_word(cell: &str) -> bool {
-    !cell.is_empty() && cell.parse::<f64>().is_err()
+    let figure = cell.split(" ±").next().unwrap_or_default();
+    !cell.is_empty() && figure.parse::<f64>().is_err()
 }
 
 fn escape(text: &str) -> String {

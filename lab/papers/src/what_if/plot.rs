@@ -1,9 +1,11 @@
-//! The plot: GPUs against P90 TTFT, a line for each policy.
+//! The plot: GPUs against P90 TTFT with its interval, a line for each policy.
 
 use meridian_tools::plot::{Line, Point, lines};
+use meridian_tools::stats::Mean;
 
 use super::answer::Answer;
 use super::headline::named_as;
+use super::interval::{self, TTFT_P90};
 use super::question::Question;
 
 /// The title of the plot.
@@ -29,9 +31,9 @@ pub(super) fn svg(question: &Question, answer: &Answer) -> anyhow::Result<String
 fn of(answer: &Answer) -> Vec<Line> {
     let mut all: Vec<Line> = Vec::new();
     for row in &answer.rows {
-        let Some(ttft) = row.ttft_ms else { continue };
-        let value = ttft.p90 / 1e3;
-        let point = Point { x: f64::from(row.gpus), mean: value, low: value, high: value };
+        let Some(Mean { mean, low, high }) = interval::mean(row, TTFT_P90) else { continue };
+        let [mean, low, high] = [mean, low, high].map(|ms| ms / 1e3);
+        let point = Point { x: f64::from(row.gpus), mean, low, high };
         let name = named_as(&row.policy, &row.arrangement);
         match all.iter_mut().find(|(known, _)| *known == name) {
             Some((_, points)) => points.push(point),

@@ -10,8 +10,9 @@ use super::question::Question;
 use super::{headline, json, page, plot, shadow, table};
 
 /// A note about overloaded fleets.
-pub(super) const OVERLOAD: &str = "These fleets get more than they can answer. Their times grow with \
-                                   the length of the trace, so compare only goodput.";
+pub(super) const OVERLOAD: &str = "These fleets get more than they can answer; 1.25x means a demand of \
+                                   1.25 times the capacity. Their times grow with the length of the \
+                                   trace, so compare only goodput.";
 
 /// An answer with its question and the command that repeats it.
 pub struct Report<'a> {
@@ -59,6 +60,7 @@ impl Report<'_> {
             headline::least(question, answer),
             self.traffic(),
             table::fleets(question, answer).text().trim_end().to_owned(),
+            table::more(question, answer).text().trim_end().to_owned(),
             table::least(question, answer).text().trim_end().to_owned(),
         ];
         parts.extend(self.shadow().map(|table| table.text().trim_end().to_owned()));

@@ -5,11 +5,11 @@ use meridian_tools::load::Quantiles;
 
 use super::fleet::{fleet, shown, usd_per_hour};
 use super::measured::Measured;
-use super::overload::{self, Waiting};
+use super::overload::Overload;
 use super::question::Question;
 use super::run::Cell;
 
-/// A policy on a fleet: means over the seeds.
+/// A policy on a fleet: means over the seeds, and each seed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Row {
     /// The policy.
@@ -54,12 +54,12 @@ pub struct Row {
     pub gpu_usd_per_hour: Option<f64>,
     /// USD an hour for bytes between regions.
     pub egress_usd_per_hour: f64,
-    /// Why the fleet is overloaded, in words; `None` if it keeps up.
-    pub overloaded: Option<String>,
-    /// Decisions of a shadow policy under each seed, with the warm-up.
-    pub shadows: Vec<ShadowTotals>,
-    /// Whether it keeps up and the objective's share of the requests met it.
+    /// What is wrong with the fleet; `None` if it and every larger one keep up.
+    pub overloaded: Option<Overload>,
+    /// Whether it keeps up and the objective's share of the requests met it, as on every larger one.
     pub meets: bool,
+    /// The measurements under each seed.
+    pub(super) runs: Vec<Measured>,
 }
 
 impl Row {
@@ -71,12 +71,7 @@ impl Row {
             Quantiles::mean_of(&runs.iter().filter_map(of).collect::<Vec<_>>())
         };
         let spec = fleet(question, cell.replicas, cell.arrangement);
-        let waiting = Waiting::mean(&runs.iter().map(|run| run.waiting).collect::<Vec<_>>());
-        let refused = mean(|run| run.refused);
-        let waited = overload::waited(mean(|run| run.unsent));
-        let says: Vec<String> =
-            overload::words(&waiting, refused).into_iter().chain(waited).collect();
-        let overloaded = (!says.is_empty()).then(|| says.join("; "));
+        let overloaded = Overload::of(runs, &question.slo);
         let (met, met_least) = (mean(|run| run.met), mean(|run| run.met_least));
         let judged = if question.each_region { met_least } else { met };
         Row {
@@ -91,7 +86,7 @@ impl Row {
             throughput_rps: mean(|run| run.throughput_rps),
             met,
             met_least,
-            refused,
+            refused: mean(|run| run.refused),
             invalid: mean(|run| run.invalid),
             cut: mean(|run| run.cut),
             hits: mean(|run| run.hits),
@@ -101,17 +96,17 @@ impl Row {
             tpot_ms: quantiles(|run| run.tpot_ms),
             gpu_usd_per_hour: usd_per_hour(question, &spec),
             egress_usd_per_hour: mean(|run| run.egress_usd),
-            shadows: runs.iter().map(|run| run.shadow).collect(),
             meets: overloaded.is_none() && judged >= question.slo.share,
             overloaded,
+            runs: runs.to_vec(),
         }
     }
 
     /// Decisions of a shadow policy, of all seeds and with the warm-up.
     #[must_use]
     pub fn shadow(&self) -> ShadowTotals {
-        self.shadows.iter().fold(ShadowTotals::default(), |mut all, one| {
-            all.merge(one);
+        self.runs.iter().fold(ShadowTotals::default(), |mut all, run| {
+            all.merge(&run.shadow);
             all
         })
     }

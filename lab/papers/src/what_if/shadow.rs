@@ -9,14 +9,14 @@
 use meridian_routing::ShadowTotals;
 use meridian_tools::table::Table;
 
+use super::interval::SEEDS;
 use super::live::Live;
 use super::rows::Row;
 
 /// Difference up to which live and simulated figures agree.
 const CLOSE: f64 = 0.05;
-/// Standard deviations that chance explains, and the seeds that it takes to know one.
+/// Standard deviations that chance explains.
 const BY_CHANCE: f64 = 2.0;
-const SEEDS: usize = 4;
 /// Number of the figures.
 const FIGURES: usize = 5;
 
@@ -82,7 +82,8 @@ struct Simulated<'a> {
 impl<'a> Simulated<'a> {
     fn of(row: &'a Row) -> Option<Simulated<'a>> {
         let totals = row.shadow();
-        let seeds: Vec<Figures> = row.shadows.iter().filter_map(Figures::of).collect();
+        let seeds: Vec<Figures> =
+            row.runs.iter().filter_map(|run| Figures::of(&run.shadow)).collect();
         let spread = (seeds.len() >= SEEDS).then(|| spread(&seeds));
         Some(Simulated { row, totals, figures: Figures::of(&totals)?, spread })
     }
