@@ -67,10 +67,11 @@ impl Blocks {
         matched.min(self.cap)
     }
 
-    /// Tokens of the prompt's blocks that count, at least one block.
+    /// Tokens of the prompt's whole blocks that count, at least one. The index has whole blocks only, so a
+    /// prompt that was sent before is matched in full.
     #[inline]
     pub(crate) fn tokens(&self, prompt: u32) -> f32 {
-        let blocks = libm::ceilf((prompt as f32).min(self.cap) / BLOCK_TOKENS);
+        let blocks = libm::floorf((prompt as f32).min(self.cap) / BLOCK_TOKENS);
         blocks.max(1.0) * BLOCK_TOKENS
     }
 }

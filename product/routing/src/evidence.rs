@@ -57,6 +57,19 @@ impl Evidence {
         }
     }
 
+    /// The logarithm of the factor.
+    pub(crate) fn proven(&self) -> f64 {
+        self.proven
+    }
+
+    /// Counts from another middle: what all replicas of a kind have in common is not of one of them.
+    pub(crate) fn shift(&mut self, by: f64) {
+        if self.n > 0.0 {
+            self.mean -= by;
+            self.proven = self.beyond_noise();
+        }
+    }
+
     /// What the replica's times are multiplied by: 1 without proof.
     pub(crate) fn factor(&self) -> f64 {
         libm::exp(self.proven)

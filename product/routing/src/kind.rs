@@ -6,6 +6,7 @@
 //! another GPU, and a degraded one, are found by their answers. Its samples are divided by what is known
 //! of it before they count for the kind.
 
+use alloc::vec::Vec;
 use meridian_base::{Duration, ModelId, Role, Time};
 
 use crate::evidence::Evidence;
@@ -14,19 +15,19 @@ use crate::speed::PrefillSpeed;
 use crate::steps::{Sample, StepLine};
 use crate::usual::Usual;
 
-/// A kind's figures are published when one has moved by this share: each time the rows of all its
-/// replicas change.
+/// A kind's figures are published when one has moved by this share, but not more often than this: each
+/// time the rows of all its replicas change.
 const NEWS: f64 = 0.05;
-
+const PAUSE: Duration = Duration::from_millis(100);
 /// Prompts with fewer tokens say little of a GPU.
 const LONG: f64 = 256.0;
-/// How often the evidence of replicas is aged.
-const AGES: Duration = Duration::from_secs(10);
+/// How often the evidence of replicas is reviewed.
+const REVIEW: Duration = Duration::from_secs(10);
 
 /// By which replicas are of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
-    /// The first of its models: adapters come behind their base.
+    /// The least of its models, whatever their order.
     model: Option<ModelId>,
     role: Role,
     weight: u32,
@@ -34,7 +35,7 @@ pub(crate) struct Key {
 
 impl Key {
     pub(crate) fn of(spec: &ReplicaSpec) -> Key {
-        Key { model: spec.models.first().copied(), role: spec.pool.role, weight: spec.weight }
+        Key { model: spec.models.iter().min().copied(), role: spec.pool.role, weight: spec.weight }
     }
 }
 
@@ -54,15 +55,41 @@ pub(crate) struct Figures {
 pub(crate) struct Own {
     prefill: Evidence,
     decode: Evidence,
+    /// Whether its engine reports prefill times, which are more exact than times to the first token.
+    reports: bool,
 }
 
 impl Own {
-    pub(crate) const NONE: Own = Own { prefill: Evidence::NONE, decode: Evidence::NONE };
+    pub(crate) const NONE: Own =
+        Own { prefill: Evidence::NONE, decode: Evidence::NONE, reports: false };
 
     /// Lets the evidence age by so many seconds.
     pub(crate) fn age(&mut self, seconds: f64) {
         self.prefill.age(seconds);
         self.decode.age(seconds);
+    }
+
+    /// Takes off what its kind has taken over.
+    pub(crate) fn shift(&mut self, [prefill, decode]: [f64; 2]) {
+        self.prefill.shift(prefill);
+        self.decode.shift(decode);
+    }
+}
+
+/// By how much most of these replicas differ from their kind, as logarithms: of prefill, and of decode
+/// steps.
+pub(crate) fn common<'a>(all: impl Iterator<Item = &'a Own>) -> [f64; 2] {
+    let (mut prefill, mut decode): (Vec<f64>, Vec<f64>) =
+        all.map(|own| (own.prefill.proven(), own.decode.proven())).unzip();
+    [median(&mut prefill), median(&mut decode)]
+}
+
+/// The median; 0 of nothing.
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    match values.len() {
+        0 => 0.0,
+        n => f64::midpoint(values[(n - 1) / 2], values[n / 2]),
     }
 }
 
@@ -81,12 +108,15 @@ pub(crate) struct Kind {
     key: Key,
     speed: PrefillSpeed,
     steps: StepLine,
-    /// The usual time of a token, by the length of the prompt, and of a step, by the running requests.
+    /// The usual times of first tokens and of prefill as engines report it, by tokens, and of steps, by
+    /// running requests.
     prompts: Usual,
+    reports: Usual,
     batches: Usual,
     published: Figures,
-    /// When the evidence of its replicas was last aged.
-    aged: Time,
+    published_at: Option<Time>,
+    /// When the evidence of its replicas was last reviewed.
+    reviewed: Time,
 }
 
 impl Kind {
@@ -95,21 +125,53 @@ impl Kind {
         let (speed, steps) = (PrefillSpeed::new(ms_per_token), StepLine::new(ms_per_token));
         let published =
             Figures { ms_per_token, fixed_ms: 0.0, step_slope_ms: steps.slope_ms(ms_per_token) };
-        let (prompts, batches) = (Usual::default(), Usual::default());
-        Kind { key, speed, steps, prompts, batches, published, aged: Time::ZERO }
+        Kind {
+            key,
+            speed,
+            steps,
+            prompts: Usual::default(),
+            reports: Usual::default(),
+            batches: Usual::default(),
+            published,
+            published_at: None,
+            reviewed: Time::ZERO,
+        }
+    }
+
+    /// Starts as fast as another kind.
+    pub(crate) fn start_as(&mut self, other: &Kind) {
+        self.speed.assume(other.speed.ms_per_token());
+        self.steps = other.steps.clone();
+        self.published = Figures { fixed_ms: 0.0, ..other.published };
+    }
+
+    /// Whether it serves the same model as a kind of this key.
+    pub(crate) fn serves_as(&self, key: Key) -> bool {
+        self.key.model == key.model
     }
 
     pub(crate) fn is_of(&self, key: Key) -> bool {
         self.key == key
     }
 
-    /// Seconds by which the evidence of its replicas is to age now, if it is time.
-    pub(crate) fn ages(&mut self, now: Time) -> Option<f64> {
-        let since = now.since(self.aged);
-        (since >= AGES).then(|| {
-            self.aged = now;
+    /// Seconds since the last review of its replicas' evidence, if it is time for another.
+    pub(crate) fn is_reviewed(&mut self, now: Time) -> Option<f64> {
+        let since = now.since(self.reviewed);
+        (since >= REVIEW).then(|| {
+            self.reviewed = now;
             since.as_secs_f64()
         })
+    }
+
+    /// Takes over by how much most of its replicas have changed, as logarithms: that is no difference of
+    /// one of them.
+    pub(crate) fn shift(&mut self, [prefill, decode]: [f64; 2]) {
+        let [prefill, decode] = [libm::exp(prefill), libm::exp(decode)];
+        self.speed.scale(prefill);
+        self.prompts.scale(prefill);
+        self.reports.scale(prefill);
+        self.steps.scale(decode);
+        self.batches.scale(decode);
     }
 
     /// Whether there are samples from answers.
@@ -131,20 +193,19 @@ impl Kind {
     pub(crate) fn prompt(&mut self, own: &mut Own, prompt: Prompt) {
         let Prompt { ttft_ms, tokens, in_front } = prompt;
         let all = tokens + in_front;
-        if all >= LONG && !self.speed.is_reported() {
-            self.prompts.add(all, ttft_ms / all, &mut own.prefill);
+        if all >= LONG && !own.reports {
+            self.prompts.add(all, ttft_ms, &mut own.prefill);
         }
         self.speed.sample(ttft_ms / own.prefill.factor(), tokens, in_front);
     }
 
     /// Adds the prefill time that a replica's engine reports for `tokens`.
     pub(crate) fn reported(&mut self, own: &mut Own, ms: f64, tokens: f64) {
-        if !self.speed.is_reported() {
-            // Times to the first token say less.
-            self.prompts = Usual::default();
-        }
         if tokens >= LONG {
-            self.prompts.add(tokens, ms / tokens, &mut own.prefill);
+            if !own.reports {
+                *own = Own { prefill: Evidence::NONE, reports: true, ..*own };
+            }
+            self.reports.add(tokens, ms, &mut own.prefill);
         }
         self.speed.reported(ms / own.prefill.factor(), tokens);
     }
@@ -168,23 +229,34 @@ impl Kind {
         }
     }
 
-    /// Publishes the figures if one of them has moved; whether it has.
-    pub(crate) fn publish(&mut self) -> bool {
+    /// Publishes the figures if one of those that prices have has moved; whether it has.
+    pub(crate) fn publish(&mut self, now: Time) -> bool {
+        let figures = self.learned();
+        let old = self.published;
+        let moved = |new: f64, old: f64| (new - old).abs() > NEWS * old;
+        let is_news = moved(figures.ms_per_token, old.ms_per_token)
+            || moved(figures.step_slope_ms, old.step_slope_ms);
+        let is_due = self.published_at.is_none_or(|at| now.since(at) >= PAUSE);
+        if is_news && is_due {
+            self.published_at = Some(now);
+            self.published = figures;
+        }
+        is_news && is_due
+    }
+
+    /// Publishes the figures as they are.
+    pub(crate) fn publish_all(&mut self, now: Time) {
+        self.published_at = Some(now);
+        self.published = self.learned();
+    }
+
+    fn learned(&self) -> Figures {
         let ms_per_token = self.speed.ms_per_token();
-        let now = Figures {
+        Figures {
             ms_per_token,
             fixed_ms: self.speed.fixed_ms(),
             step_slope_ms: self.steps.slope_ms(ms_per_token),
-        };
-        let old = self.published;
-        let moved = |new: f64, old: f64| (new - old).abs() > NEWS * old;
-        let is_news = moved(now.ms_per_token, old.ms_per_token)
-            || moved(now.fixed_ms, old.fixed_ms)
-            || moved(now.step_slope_ms, old.step_slope_ms);
-        if is_news {
-            self.published = now;
         }
-        is_news
     }
 }
 
@@ -193,6 +265,10 @@ mod tests {
     use super::*;
 
     const KEY: Key = Key { model: None, role: Role::Both, weight: 1 };
+
+    fn at(turn: u64) -> Time {
+        Time::from_millis(100 * turn)
+    }
 
     /// The first token of a prompt of 1,000 tokens at a replica that takes `ms` for each.
     fn prompt(ms: f64) -> Prompt {
@@ -207,7 +283,7 @@ mod tests {
         for turn in 0..400_usize {
             let scatter = 1.0 + 0.2 * libm::sin(turn as f64 * 12.9898);
             kind.prompt(&mut own[turn % 8], prompt(0.1 * scatter));
-            kind.publish();
+            kind.publish(at(turn as u64));
         }
         let first = kind.figures(&own[0]);
         assert!(own.iter().all(|own| kind.figures(own) == first));
@@ -225,12 +301,38 @@ mod tests {
                 let slow = if i == 3 && turn >= 100 { 2.0 } else { 1.0 };
                 let scatter = 1.0 + 0.2 * libm::sin(f64::from(turn) * 12.9898 + i as f64);
                 kind.prompt(own, prompt(0.1 * scatter * slow));
-                kind.publish();
+                kind.publish(at(turn as u64));
             }
         }
         let speeds = own.map(|own| kind.figures(&own).ms_per_token);
         assert!(speeds[3] / speeds[0] > 1.3, "{speeds:?}");
         assert!((speeds[0] / 0.1 - 1.0).abs() < 0.15, "{speeds:?}");
+    }
+
+    // One after the other becomes half as fast. In the end that is no difference of one of them, so a new
+    // replica is taken to be as slow.
+    #[test]
+    fn a_change_of_all_is_no_difference() {
+        let mut kind = Kind::new(KEY, 0.5);
+        let mut own = [Own::NONE; 8];
+        for turn in 0..900_usize {
+            for (i, own) in own.iter_mut().enumerate() {
+                let slow = if turn >= 50 * (1 + i) { 2.0 } else { 1.0 };
+                let scatter = 1.0 + 0.2 * libm::sin(turn as f64 * 12.9898 + i as f64);
+                kind.prompt(own, prompt(0.1 * scatter * slow));
+                kind.publish(at(turn as u64));
+            }
+            if turn % 50 == 0 {
+                let common = common(own.iter());
+                own.iter_mut().for_each(|own| own.shift(common));
+                kind.shift(common);
+            }
+        }
+        kind.publish_all(at(900));
+        let new = kind.figures(&Own::NONE).ms_per_token;
+        assert!((new / 0.2 - 1.0).abs() < 0.1, "{new}");
+        let speeds = own.map(|own| kind.figures(&own).ms_per_token);
+        assert!(speeds.iter().all(|speed| (speed / 0.2 - 1.0).abs() < 0.1), "{speeds:?}");
     }
 
     // The figures are published when they have moved, and not with each sample.
@@ -242,7 +344,7 @@ mod tests {
         for turn in 0..100 {
             let scatter = 1.0 + 0.02 * libm::sin(f64::from(turn) * 12.9898);
             kind.prompt(&mut own, prompt(0.2 * scatter));
-            news += u32::from(kind.publish());
+            news += u32::from(kind.publish(at(turn as u64)));
         }
         assert!((1..20).contains(&news), "{news}");
     }

@@ -50,6 +50,20 @@ impl Line {
         self.slope = (xy - fixed * x + lean * guess) / (xx + lean);
     }
 
+    /// Multiplies all samples.
+    pub(crate) fn scale(&mut self, factor: f64) {
+        for figure in [
+            &mut self.y,
+            &mut self.xy,
+            &mut self.least,
+            &mut self.guess,
+            &mut self.slope,
+            &mut self.fixed,
+        ] {
+            *figure *= factor;
+        }
+    }
+
     /// The slope: the guess before the first sample.
     pub(crate) fn slope(&self) -> f64 {
         self.slope

@@ -37,6 +37,8 @@ const PAUSE_MOST: Duration = Duration::from_secs(60);
 const CALM: Duration = Duration::from_secs(60);
 /// Transfers in a row that show that a path works again.
 const ENOUGH: u32 = 4;
+/// How often the evidence of links ages.
+const AGES: Duration = Duration::from_secs(10);
 /// Most links with a pace of their own: all pairs of 128 + 128 replicas.
 const MOST: usize = 1 << 14;
 
@@ -107,17 +109,19 @@ pub struct Links {
     cut: BTreeMap<(ReplicaId, ReplicaId), Cut>,
     /// Transfers seen.
     seen: u64,
+    /// When the evidence of links was last aged.
+    aged: Time,
 }
 
 impl Default for Links {
     fn default() -> Links {
         let all = Line::leaning_on(f64::from(GUESS_MS), LEAN);
-        Links { all, between: HashTable::new(), cut: BTreeMap::new(), seen: 0 }
+        Links { all, between: HashTable::new(), cut: BTreeMap::new(), seen: 0, aged: Time::ZERO }
     }
 }
 
 impl Links {
-    /// The pace from one replica to another.
+    /// The pace from one replica to another: the mean, unless its transfers prove a difference.
     #[must_use]
     pub fn pace(&self, from: (ReplicaId, Pool), to: (ReplicaId, Pool)) -> Pace {
         let ends = Ends::of(from, to);
@@ -163,6 +167,7 @@ impl Links {
     /// Adds a transfer that took `ms`, with `tokens` of its own and of others on the same cards.
     pub(crate) fn learn(
         &mut self,
+        now: Time,
         from: (ReplicaId, Pool),
         to: (ReplicaId, Pool),
         ms: f32,
@@ -171,6 +176,7 @@ impl Links {
         if !(ms >= 0.0 && tokens >= 0.0 && (ms + tokens).is_finite()) {
             return;
         }
+        self.age(now);
         let (x, y) = (f64::from(tokens), f64::from(ms));
         let expected = self.is_learned().then(|| self.all.fixed() + self.all.slope() * x);
         self.seen += 1;
@@ -195,6 +201,15 @@ impl Links {
         }
         // What is known of this link is no news of the others.
         self.all.add(x, y / link.own.factor());
+    }
+
+    /// Lets the evidence of all links age: a link that looks slow carries nothing that would correct it.
+    fn age(&mut self, now: Time) {
+        let since = now.since(self.aged);
+        if since >= AGES {
+            self.between.iter_mut().for_each(|link| link.own.age(since.as_secs_f64()));
+            self.aged = now;
+        }
     }
 
     /// A transfer of the pair succeeded.
@@ -247,8 +262,8 @@ mod tests {
         assert_eq!(links.pace(p(1), d(2)), Pace { fixed_ms: 5.0, ms_per_token: 0.02 });
         for i in 0..80 {
             let tokens = 1000.0 + 100.0 * (i % 40) as f32;
-            links.learn(p(1), d(2), 20.0 + 0.1 * tokens, tokens);
-            links.learn(p(1), d(1), 20.0 + 0.001 * tokens, tokens);
+            links.learn(Time::ZERO, p(1), d(2), 20.0 + 0.1 * tokens, tokens);
+            links.learn(Time::ZERO, p(1), d(1), 20.0 + 0.001 * tokens, tokens);
         }
         let far = links.pace((ReplicaId(7), pool(1)), d(2));
         about(far, 0.1);
@@ -264,12 +279,31 @@ mod tests {
         let mut links = Links::default();
         for i in 0..40 {
             let tokens = 500.0 * (1 + i % 8) as f32;
-            links.learn(id(1), id(2), 0.2 * tokens, tokens);
-            links.learn(id(1), id(3), 0.02 * tokens, tokens);
+            links.learn(Time::ZERO, id(1), id(2), 0.2 * tokens, tokens);
+            links.learn(Time::ZERO, id(1), id(3), 0.02 * tokens, tokens);
         }
         about(links.pace(id(1), id(2)), 0.2);
         about(links.pace(id(1), id(3)), 0.02);
         links.leave(ReplicaId(2));
+        assert_eq!(links.pace(id(1), id(2)), links.mean());
+    }
+
+    // A link that was slow once is tried again: without transfers of its own it looks like the others
+    // after a while.
+    #[test]
+    fn a_slow_link_is_forgotten() {
+        let id = |n| (ReplicaId(n), pool(0));
+        let at = |s| Time::ZERO + Duration::from_secs(s);
+        let mut links = Links::default();
+        for i in 0..40 {
+            let tokens = 500.0 * (1 + i % 8) as f32;
+            links.learn(at(1), id(1), id(2), 0.2 * tokens, tokens);
+            (3..6).for_each(|n| links.learn(at(1), id(1), id(n), 0.02 * tokens, tokens));
+        }
+        assert!(links.pace(id(1), id(2)).ms_per_token > 0.1);
+        for s in 0..3600 {
+            links.learn(at(s), id(1), id(3), 0.02 * 2000.0, 2000.0);
+        }
         assert_eq!(links.pace(id(1), id(2)), links.mean());
     }
 
@@ -280,7 +314,7 @@ mod tests {
         let mut links = Links::default();
         let pairs = |n: u16| (0..n).flat_map(move |p| (0..n).map(move |d| (id(p), id(1000 + d))));
         for (p, d) in pairs(200) {
-            links.learn(p, d, 100.0, 1000.0);
+            links.learn(Time::ZERO, p, d, 100.0, 1000.0);
             assert!(links.between.len() <= MOST);
         }
         assert!(links.between.len() >= MOST / 2);

@@ -8,7 +8,7 @@ use meridian_base::{ReplicaId, Time};
 
 use crate::admission::Admission;
 use crate::breaker::BreakerConfig;
-use crate::kind::{Key, Kind, Own};
+use crate::kind::{self, Key, Kind, Own};
 use crate::replica::{Replica, ReplicaSpec, Status};
 use crate::row::Row;
 
@@ -26,6 +26,8 @@ pub(crate) struct Columns {
     pub(crate) ms_per_token: Vec<f32>,
     pub(crate) step_slope_ms: Vec<f32>,
     pub(crate) running: Vec<f32>,
+    /// 1 for a replica that works in a pair with another, otherwise 0.
+    pub(crate) pairs: Vec<f32>,
     pub(crate) rtt_ms: Vec<f32>,
     /// Whether any replica was ever in another region: round trips then count in scores.
     pub(crate) far: bool,
@@ -46,6 +48,7 @@ impl Columns {
         self.ms_per_token.resize(width, 0.0);
         self.step_slope_ms.resize(width, 0.0);
         self.running.resize(width, 0.0);
+        self.pairs.resize(width, 0.0);
         self.rtt_ms.resize(width, 0.0);
     }
 
@@ -56,6 +59,7 @@ impl Columns {
         self.ms_per_token[at] = row.ms_per_token;
         self.step_slope_ms[at] = row.step_slope_ms;
         self.running[at] = row.running as f32;
+        self.pairs[at] = if row.pool.pairs() { 1.0 } else { 0.0 };
         self.rtt_ms[at] = row.rtt_ms;
         self.far |= row.rtt_ms > 0.0;
     }
@@ -228,6 +232,12 @@ impl Replicas {
         kind.is_some_and(Kind::is_learned)
     }
 
+    /// The measured prefill speed of a replica's kind.
+    pub(crate) fn learned_ms_per_token(&self, id: ReplicaId) -> Option<f64> {
+        let kind = self.kinds.get(usize::from(self.get(id)?.kind))?;
+        kind.is_learned().then(|| kind.ms_per_token())
+    }
+
     /// Learns from an answer of a replica, for itself and for its kind.
     pub(crate) fn learn(
         &mut self,
@@ -244,15 +254,26 @@ impl Replicas {
             self.assume_speed(now, self.kinds[usize::from(at)].ms_per_token());
         }
         let kind = &mut self.kinds[usize::from(at)];
-        let (moved, ages) = (kind.publish(), kind.ages(now));
-        if let Some(seconds) = ages {
-            let of_kind = self.slots.iter_mut().flatten().filter(|replica| replica.kind == at);
-            of_kind.for_each(|replica| replica.own.age(seconds));
+        match kind.is_reviewed(now) {
+            Some(seconds) => self.review(now, at, seconds),
+            None if kind.publish(now) => self.inform(now, at),
+            None => self.figure(now, id),
         }
-        match moved || ages.is_some() {
-            true => self.inform(now, at),
-            false => self.figure(now, id),
+    }
+
+    /// Reviews the evidence of a kind's replicas: it ages, and what most of them have in common is the
+    /// kind's.
+    fn review(&mut self, now: Time, at: u16, seconds: f64) {
+        let of_kind = self.slots.iter().flatten().filter(|replica| replica.kind == at);
+        let common = kind::common(of_kind.map(|replica| &replica.own));
+        for replica in self.slots.iter_mut().flatten().filter(|replica| replica.kind == at) {
+            replica.own.shift(common);
+            replica.own.age(seconds);
         }
+        let kind = &mut self.kinds[usize::from(at)];
+        kind.shift(common);
+        kind.publish_all(now);
+        self.inform(now, at);
     }
 
     /// Sets this speed on kinds without a measurement. With the constant they would look several times
@@ -262,7 +283,7 @@ impl Replicas {
             let kind = &mut self.kinds[at];
             if !kind.is_learned() {
                 kind.assume(ms_per_token);
-                if kind.publish() {
+                if kind.publish(now) {
                     self.inform(now, at as u16);
                 }
             }
@@ -293,17 +314,31 @@ impl Replicas {
         }
     }
 
-    /// The number of the kind of a replica; a new kind is assumed to be as fast as a known one.
+    /// The number of the kind of a replica. A new kind is assumed to be as fast as a known one, of the
+    /// same model if there is one. It takes the place of a kind that has no replica any more, so there
+    /// are no more kinds than replicas.
     fn kind_of(&mut self, replica: &Replica) -> u16 {
         let key = Key::of(&replica.spec);
-        let found = self.kinds.iter().position(|kind| kind.is_of(key));
-        let at = found.unwrap_or_else(|| {
-            let known = self.kinds.iter().find(|kind| kind.is_learned());
-            let guess = known.map_or(replica.figures.ms_per_token, Kind::ms_per_token);
-            self.kinds.push(Kind::new(key, guess));
-            self.kinds.len() - 1
-        });
-        at as u16
+        if let Some(at) = self.kinds.iter().position(|kind| kind.is_of(key)) {
+            return at as u16;
+        }
+        let mut kind = Kind::new(key, replica.figures.ms_per_token);
+        let known = || self.kinds.iter().filter(|kind| kind.is_learned());
+        if let Some(other) = known().find(|kind| kind.serves_as(key)).or(known().next()) {
+            kind.start_as(other);
+        }
+        let is_used = |at: &usize| self.slots.iter().flatten().any(|r| usize::from(r.kind) == *at);
+        match (0..self.kinds.len()).find(|at| !is_used(at)) {
+            Some(at) => {
+                self.kinds[at] = kind;
+                at as u16
+            }
+            None => {
+                self.kinds.push(kind);
+                assert!(self.kinds.len() <= usize::from(u16::MAX), "a kind has a replica");
+                (self.kinds.len() - 1) as u16
+            }
+        }
     }
 
     /// Puts a replica whose description changed among its kind.

@@ -130,9 +130,11 @@ impl PrefillSpeed {
         self.fixed_ms
     }
 
-    /// Whether engines report the time, which is more exact than the time to the first token.
-    pub(crate) fn is_reported(&self) -> bool {
-        self.is_reported
+    /// Multiplies all times.
+    pub(crate) fn scale(&mut self, factor: f64) {
+        self.alone *= factor;
+        self.fixed_ms *= factor;
+        self.queue.scale(factor);
     }
 }
 

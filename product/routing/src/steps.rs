@@ -103,6 +103,11 @@ impl StepLine {
         self.0.slope().clamp(ms_per_token / SPAN, ms_per_token * SPAN)
     }
 
+    /// Multiplies all times.
+    pub(crate) fn scale(&mut self, factor: f64) {
+        self.0.scale(factor);
+    }
+
     /// Sets the time of a token's prefill.
     pub(crate) fn guess(&mut self, ms_per_token: f64) {
         self.0.guess(ms_per_token);

@@ -1,8 +1,9 @@
 //! The usual times of replicas of one kind, by size, with which each of their answers is compared.
 //!
-//! A line over sizes would not do. Short prompts take longer a token than the line says, because reading
-//! the weights takes its time, and long ones less. A replica that looks fast is then sent the long
-//! prompts, and looks faster still. So answers are compared with those of their own size.
+//! One line over all sizes would not do. Short prompts take longer than it says, because reading the
+//! weights takes its time. A replica that looks fast is then sent the long prompts, and looks faster
+//! still. So answers are compared with those of about their own size, by how the time of these grows
+//! with it.
 
 use crate::evidence::Evidence;
 
@@ -12,30 +13,61 @@ const CLASSES: usize = 24;
 const ENOUGH: f64 = 8.0;
 /// Most answers that count in a class: as many as say enough of eight replicas.
 const MEMORY: f64 = 256.0;
+/// Until the sizes in a class differ by this variance of their logarithms, a time is taken to grow with
+/// the root of the size.
+const LEAN: f64 = 0.004;
+const ROOT: f64 = 0.5;
 
-/// Mean logarithms of times, by size.
+/// Times by size.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Usual([Class; CLASSES]);
 
+/// Answers of one class: means, variance and covariance of the logarithms of size and time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Class {
     answers: f64,
-    log: f64,
+    size: f64,
+    time: f64,
+    sizes: f64,
+    both: f64,
+}
+
+impl Class {
+    /// The logarithm of the usual time at a size of this logarithm.
+    fn expected(&self, size: f64) -> f64 {
+        let power = (self.both + LEAN * ROOT) / (self.sizes + LEAN);
+        self.time + power * (size - self.size)
+    }
+
+    fn add(&mut self, size: f64, time: f64) {
+        self.answers = (self.answers + 1.0).min(MEMORY);
+        let gain = 1.0 / self.answers;
+        let (off_size, off_time) = (size - self.size, time - self.time);
+        self.size += gain * off_size;
+        self.time += gain * off_time;
+        self.sizes = (1.0 - gain) * (self.sizes + gain * off_size * off_size);
+        self.both = (1.0 - gain) * (self.both + gain * off_size * off_time);
+    }
 }
 
 impl Usual {
     /// Compares an answer of this size with the others, and adds it to them without what is known of
     /// its replica.
     pub(crate) fn add(&mut self, size: f64, time: f64, own: &mut Evidence) {
-        if !(size >= 0.0 && time > 0.0 && time.is_finite()) {
+        if !(size >= 0.0 && time > 0.0 && (size + time).is_finite()) {
             return;
         }
         let class = &mut self.0[(libm::log2(size + 1.0) as usize).min(CLASSES - 1)];
+        let size = libm::log(size + 1.0);
         if class.answers >= ENOUGH {
-            own.add(time / libm::exp(class.log));
+            own.add(time / libm::exp(class.expected(size)));
         }
-        class.answers = (class.answers + 1.0).min(MEMORY);
-        class.log += (libm::log(time / own.factor()) - class.log) / class.answers;
+        class.add(size, libm::log(time / own.factor()));
+    }
+
+    /// Multiplies all times.
+    pub(crate) fn scale(&mut self, factor: f64) {
+        self.0.iter_mut().for_each(|class| class.time += libm::log(factor));
     }
 }
 
@@ -43,19 +75,21 @@ impl Usual {
 mod tests {
     use super::*;
 
-    // The time of a token falls with the size of the prompt. One replica gets only long prompts, the
-    // other only short ones, and nobody looks fast or slow.
+    // The time of a prompt is not proportional to its tokens. One replica gets the short prompts of a
+    // class, another its long ones, a third prompts of another class, and a fourth all of them: none
+    // looks fast or slow.
     #[test]
     fn sizes_are_told_apart() {
         let mut usual = Usual::default();
-        let mut own = [Evidence::NONE; 3];
-        let per_token = |size: f64| 0.1 + 20.0 / size;
-        for turn in 0..300 {
-            let scatter = 1.0 + 0.2 * libm::sin(f64::from(turn) * 12.9898);
-            usual.add(300.0, per_token(300.0) * scatter, &mut own[0]);
-            usual.add(8000.0, per_token(8000.0) * scatter, &mut own[1]);
-            let any = if turn % 2 == 0 { 300.0 } else { 8000.0 };
-            usual.add(any, per_token(any) * scatter, &mut own[2]);
+        let mut own = [Evidence::NONE; 4];
+        for turn in 0..2000_u32 {
+            let wave = libm::sin(f64::from(turn) * 12.9898);
+            let sizes = [260.0 + 30.0 * wave, 480.0 - 30.0 * wave, 8000.0 + 3000.0 * wave];
+            let any = sizes[turn as usize % 3];
+            for (own, size) in own.iter_mut().zip([sizes[0], sizes[1], sizes[2], any]) {
+                let scatter = 1.0 + 0.2 * libm::sin(f64::from(turn) * 78.233 + size);
+                usual.add(size, (30.0 + 0.02 * size) * scatter, own);
+            }
         }
         assert!(own.iter().all(|own| own.factor() == 1.0), "{own:?}");
     }

@@ -21,10 +21,10 @@ impl Routing {
     #[must_use]
     pub fn holdings(&self, id: ReplicaId) -> Holdings {
         let index = self.rule.index();
-        let speed = self.fleet.get(id).filter(|_| self.fleet.replicas().is_learned(id));
         Holdings {
             branches: index.map_or_else(Vec::new, |index| index.holdings(id.0, MOST_HOLDINGS)),
-            ms_per_token: speed.map(|replica| replica.figures.ms_per_token as f32),
+            // Of its kind: one replica's own difference is not the next gateway's first guess.
+            ms_per_token: self.fleet.replicas().learned_ms_per_token(id).map(|ms| ms as f32),
         }
     }
 

@@ -206,7 +206,7 @@ impl Routing {
             let ms = now.since(fetch.ended.unwrap_or(now)).as_secs_f32() * 1e3;
             let ms = (ms - at.spec.rtt.as_secs_f32() * 1e3).max(0.0);
             let ends = ((fetch.from, from.spec.pool), (to, at.spec.pool));
-            self.fleet.links_mut().learn(ends.0, ends.1, ms, fetch.crossing);
+            self.fleet.links_mut().learn(now, ends.0, ends.1, ms, fetch.crossing);
         }
         self.actives.insert(active);
     }

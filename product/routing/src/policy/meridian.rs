@@ -94,7 +94,8 @@ pub(super) static SPEC: Spec = Spec {
 };
 
 /// How much more a running request's delay by a whole prompt counts where prefill replicas could compute
-/// it: pools are there to keep the stream steady. Chosen of 1, 5, 15 and 30 (notes/price.md).
+/// it: pools are there to keep the stream steady. Chosen of 1, 5, 15 and 30
+/// (notes/decisions/steady-decode.md).
 const STEADY: f32 = 5.0;
 /// Replicas priced together.
 const LANES: usize = 8;
@@ -139,7 +140,8 @@ impl Policy for Meridian {
             (c.prompt_tokens as f32 - c.matched_tokens * row.trust, row.running as f32);
         let prefill = row.ms_per_token * unmatched;
         // Negative at an idle replica, whose copy will be used again.
-        let others = prefill * (price.prefill(running, row.front_tokens) - 1.0);
+        let pairs = if row.pool.pairs() { 1.0 } else { 0.0 };
+        let others = prefill * (price.prefill(running, row.front_tokens, pairs) - 1.0);
         let mut terms = vec![
             ("front_ms", f64::from(row.ms_per_token * row.front_tokens)),
             ("prefill_ms", f64::from(prefill)),
@@ -165,6 +167,8 @@ struct Price {
     /// On an idle prefill replica.
     unawaited: f32,
     delay: f32,
+    /// More of that for a whole prompt at a decode replica, as a multiple.
+    steady: f32,
     /// A ms by which steps become longer, over the whole reply.
     reply: f32,
     rtt: f32,
@@ -173,9 +177,10 @@ struct Price {
 impl Price {
     /// The price of a ms of unmatched prefill.
     #[inline(always)]
-    fn prefill(&self, running: f32, front_tokens: f32) -> f32 {
+    fn prefill(&self, running: f32, front_tokens: f32, pairs: f32) -> f32 {
         let idle = (running <= 0.0) & (front_tokens <= 0.0);
-        if idle { self.idle } else { self.busy + self.delay * running }
+        let delay = self.delay * (1.0 + self.steady * pairs);
+        if idle { self.idle } else { self.busy + delay * running }
     }
 }
 
@@ -231,15 +236,15 @@ impl Meridian {
             queued: common.queued,
             unawaited: 1.0 - common.reused,
             delay: self.exchange,
+            steady: 0.0,
             reply: self.exchange * common.reply_tokens,
             rtt: self.rtt_weight,
         }
     }
 
-    /// The price of a replica that computes the prompt itself.
+    /// The price of a replica that computes the prompt itself; `pools`: a prefill replica could, too.
     fn price_whole(&self, common: &Common, pools: bool) -> Price {
-        let price = self.price(common);
-        Price { delay: if pools { STEADY * price.delay } else { price.delay }, ..price }
+        Price { steady: if pools { STEADY - 1.0 } else { 0.0 }, ..self.price(common) }
     }
 
     /// The least price with which the request should wait for a full replica: with the time until
@@ -250,11 +255,16 @@ impl Meridian {
         if !view.may_wait || view.request.hops > 0 || view.full.is_empty() {
             return f32::INFINITY;
         }
+        let wait = |id: ReplicaId| view.replicas.row(id).next_end_ms * (1.0 + view.common.queued);
         let Some((price, full)) = self.least(view, view.full, draw) else { return f32::INFINITY };
-        if view.matched[full.index()] == 0 {
-            return f32::INFINITY;
+        if view.matched[full.index()] > 0 {
+            return price + wait(full);
         }
-        price + view.replicas.row(full).next_end_ms * (1.0 + view.common.queued)
+        // Few have a part of a prompt that the cheapest one has nothing of.
+        let matched = view.full.iter().filter(|id| view.matched[id.index()] > 0);
+        let prices = matched.filter_map(|id| self.least(view, core::slice::from_ref(id), draw));
+        let best = prices.min_by(|a, b| a.0.total_cmp(&b.0));
+        best.map_or(f32::INFINITY, |(price, id)| price + wait(id))
     }
 
     /// The least price among `ids` and its replica; `None` if `ids` is empty.
@@ -305,6 +315,7 @@ struct Figures<const N: usize> {
     trust: [f32; N],
     speed: [f32; N],
     running: [f32; N],
+    pairs: [f32; N],
     slope: [f32; N],
     rtt: [f32; N],
     blocks: [u32; N],
@@ -320,6 +331,7 @@ impl<const N: usize> Figures<N> {
             trust: lanes(&c.trust, ids),
             speed: lanes(&c.ms_per_token, ids),
             running: lanes(&c.running, ids),
+            pairs: lanes(&c.pairs, ids),
             slope: lanes(&c.step_slope_ms, ids),
             rtt: lanes(&c.rtt_ms, ids),
             blocks: lanes(view.matched, ids),
@@ -336,7 +348,7 @@ impl<const N: usize> Figures<N> {
             let matched = self.blocks[i] as i32 as f32 * prompt.block;
             let matched = if matched < prompt.tokens { matched } else { prompt.tokens };
             let unmatched = prompt.tokens - matched * self.trust[i];
-            let weight = price.prefill(self.running[i], self.front[i]);
+            let weight = price.prefill(self.running[i], self.front[i], self.pairs[i]);
             *sum = self.speed[i] * (self.front[i] + unmatched * weight)
                 + price.reply * self.slope[i] * self.running[i];
             if FAR {

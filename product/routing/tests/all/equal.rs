@@ -48,22 +48,27 @@ struct Fleet {
 
 impl Fleet {
     fn new(replicas: usize, seed: u64) -> Fleet {
-        let mut routing = Routing::new(Config::new(policy::find("meridian").unwrap()), seed);
-        for at in 0..replicas {
-            let spec = ReplicaSpec {
-                models: vec![ModelId(0)],
-                kv_tokens: Some(400_000),
-                slots: None,
-                weight: 1,
-                rtt: Duration::ZERO,
-                place: Default::default(),
-                pool: Pool::default(),
-            };
-            routing.handle(Time::ZERO, Input::Joined { id: ReplicaId(at as u16), spec });
-        }
-        let idle = Engine { slow: 1.0, running: 0, free_at: Time::ZERO };
+        let routing = Routing::new(Config::new(policy::find("meridian").unwrap()), seed);
         let (events, rng) = (BinaryHeap::new(), Rng::new(seed));
-        Fleet { routing, engines: vec![idle; replicas], events, rng }
+        let mut fleet = Fleet { routing, engines: Vec::new(), events, rng };
+        (0..replicas).for_each(|_| fleet.join(Time::ZERO, 1.0));
+        fleet
+    }
+
+    /// Adds a replica.
+    fn join(&mut self, now: Time, slow: f64) {
+        let spec = ReplicaSpec {
+            models: vec![ModelId(0)],
+            kv_tokens: Some(400_000),
+            slots: None,
+            weight: 1,
+            rtt: Duration::ZERO,
+            place: Default::default(),
+            pool: Pool::default(),
+        };
+        let id = ReplicaId(self.engines.len() as u16);
+        self.routing.handle(now, Input::Joined { id, spec });
+        self.engines.push(Engine { slow, running: 0, free_at: Time::ZERO });
     }
 
     /// Sends `requests` at this rate a second.

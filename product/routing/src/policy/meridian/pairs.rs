@@ -3,7 +3,7 @@
 //! ```text
 //! price = 1.5 RTT
 //!       + max(t_p (front_p + p - m_p) + kv, t_d front_d)    until the first token
-//!       + t_p (p - m_p) (q_p + w n_p)                       which others await at the prefill replica
+//!       + t_p (p - m_p) (q_p + r + w n_p)                   which others await at the prefill replica
 //!       + ms a token (p - m_d) q_kv                         and on the network
 //!       + w N s_d n_d                                       the reply, which slows n_d running requests
 //! kv    = fixed + ms a token (p - m_d + moving)             the KV's way to the decode replica
@@ -173,7 +173,7 @@ impl Price {
         let is_idle = row.running == 0 && row.front_tokens <= 0.0;
         let weight = match is_idle {
             true => self.unawaited,
-            false => self.prefill(row.running as f32, row.front_tokens),
+            false => self.prefill(row.running as f32, row.front_tokens, 0.0),
         };
         let own = row.ms_per_token * (row.front_tokens + unmatched);
         (own, row.ms_per_token * unmatched * (weight - 1.0))
