@@ -7,8 +7,8 @@
 //! as its KV cache holds; with vLLM's blocks of 16 it would remember four times as much.
 //!
 //! Deliberately otherwise: llm-d takes 31,250 blocks if an engine reports no cache. Its last block may
-//! be shorter, and matches only a prompt that ends there too; ours are whole, so a repeated prompt is
-//! up to 63 tokens short of wholly cached.
+//! be shorter, and matches only a prompt that ends there too; ours are whole, and so are the blocks of
+//! a prompt whose share is asked for.
 
 use meridian_base::ReplicaId;
 use meridian_routing::policy::{Param, Params, TOTAL_BLOCKS, View};
