@@ -97,6 +97,9 @@ pub(super) static SPEC: Spec = Spec {
 /// it: pools are there to keep the stream steady. Chosen of 1, 5, 15 and 30
 /// (notes/decisions/steady-decode.md).
 const STEADY: f32 = 5.0;
+/// Tokens of a prompt that do not count so: engines compute as many in the same step as the running
+/// requests' tokens, and no stream shows it.
+const UNNOTICED: f32 = 512.0;
 /// Replicas priced together.
 const LANES: usize = 8;
 
@@ -141,7 +144,8 @@ impl Policy for Meridian {
         let prefill = row.ms_per_token * unmatched;
         // Negative at an idle replica, whose copy will be used again.
         let pairs = if row.pool.pairs() { 1.0 } else { 0.0 };
-        let others = prefill * (price.prefill(running, row.front_tokens, pairs) - 1.0);
+        let others = prefill * (price.prefill(running, row.front_tokens) - 1.0)
+            + row.ms_per_token * price.stall(running, unmatched, pairs);
         let mut terms = vec![
             ("front_ms", f64::from(row.ms_per_token * row.front_tokens)),
             ("prefill_ms", f64::from(prefill)),
@@ -177,10 +181,17 @@ struct Price {
 impl Price {
     /// The price of a ms of unmatched prefill.
     #[inline(always)]
-    fn prefill(&self, running: f32, front_tokens: f32, pairs: f32) -> f32 {
+    fn prefill(&self, running: f32, front_tokens: f32) -> f32 {
         let idle = (running <= 0.0) & (front_tokens <= 0.0);
-        let delay = self.delay * (1.0 + self.steady * pairs);
-        if idle { self.idle } else { self.busy + delay * running }
+        if idle { self.idle } else { self.busy + self.delay * running }
+    }
+
+    /// Tokens that weigh as much as the stall of a decode replica's streams; `pairs` is 1 for one, and 0
+    /// for other replicas.
+    #[inline(always)]
+    fn stall(&self, running: f32, unmatched: f32, pairs: f32) -> f32 {
+        let noticed = if unmatched > UNNOTICED { unmatched - UNNOTICED } else { 0.0 };
+        self.delay * self.steady * pairs * running * noticed
     }
 }
 
@@ -348,8 +359,9 @@ impl<const N: usize> Figures<N> {
             let matched = self.blocks[i] as i32 as f32 * prompt.block;
             let matched = if matched < prompt.tokens { matched } else { prompt.tokens };
             let unmatched = prompt.tokens - matched * self.trust[i];
-            let weight = price.prefill(self.running[i], self.front[i], self.pairs[i]);
-            *sum = self.speed[i] * (self.front[i] + unmatched * weight)
+            let weight = price.prefill(self.running[i], self.front[i]);
+            let stall = price.stall(self.running[i], unmatched, self.pairs[i]);
+            *sum = self.speed[i] * (self.front[i] + unmatched * weight + stall)
                 + price.reply * self.slope[i] * self.running[i];
             if FAR {
                 *sum += price.rtt * self.rtt[i];

@@ -10,10 +10,11 @@ use meridian_routing::{
     Request, Role, Routing, Target, Why, policy,
 };
 
-/// Weights of the price: a ms of a whole answer, how much more it counts at a decode replica, and the
-/// round trip.
+/// Weights of the price: a ms of a whole answer, how much more it counts at a decode replica and beyond how
+/// many tokens, and the round trip.
 const EXCHANGE: f32 = 0.035;
 const STEADY: f32 = 5.0;
+const UNNOTICED: f32 = 512.0;
 const RTT_WEIGHT: f32 = 1.5;
 /// Requests before the first comparison, and comparisons in each region.
 const BEFORE: u64 = 150;
@@ -142,8 +143,7 @@ fn unmatched(c: &CandidateRow) -> f32 {
 fn weight(c: &CandidateRow, of: &Decision) -> f32 {
     let idle = c.row.running == 0 && c.row.front_tokens == 0.0;
     let (awaited, reused) = (1.0 + of.common.queued, of.common.reused);
-    let steady = if c.row.pool.role == Role::Decode { STEADY } else { 1.0 };
-    let busy = awaited + reused + steady * EXCHANGE * c.row.running as f32;
+    let busy = awaited + reused + EXCHANGE * c.row.running as f32;
     if idle { awaited - reused } else { busy }
 }
 
@@ -152,7 +152,10 @@ fn reply(c: &CandidateRow, of: &Decision) -> f32 {
 }
 
 fn price_alone(c: &CandidateRow, of: &Decision) -> f32 {
-    let prefill = c.row.ms_per_token * (c.row.front_tokens + unmatched(c) * weight(c, of));
+    let noticed = (unmatched(c) - UNNOTICED).max(0.0);
+    let stall = (STEADY - 1.0) * EXCHANGE * c.row.running as f32 * noticed;
+    let tokens = c.row.front_tokens + unmatched(c) * weight(c, of) + stall;
+    let prefill = c.row.ms_per_token * tokens;
     prefill + reply(c, of) + RTT_WEIGHT * c.row.rtt_ms
 }
 

@@ -109,10 +109,11 @@ impl Meridian {
         let queued = peer.held as f32 / peer.replicas.len().max(1) as f32;
         let price = self.price_whole(&Common { queued, ..view.common }, prefill.is_some());
         // A peer's replica that looks idle may no longer be, so its prefill counts in full.
-        let delay = price.delay * (1.0 + if told.pool.pairs() { price.steady } else { 0.0 });
-        let weight = price.busy + delay * told.running as f32;
+        let weight = price.busy + price.delay * told.running as f32;
+        let pairs = if told.pool.pairs() { 1.0 } else { 0.0 };
+        let stall = price.stall(told.running as f32, unmatched, pairs);
         let front = told.front_tokens + replica.own_tokens;
-        let alone = told.ms_per_token * (front + unmatched * weight);
+        let alone = told.ms_per_token * (front + unmatched * weight + stall);
         let pair = match (prefill, peer.pace) {
             (Some((prefill, partner)), Some(pace))
                 if told.pool.pairs() && told.pool.partner == partner =>

@@ -173,7 +173,7 @@ impl Price {
         let is_idle = row.running == 0 && row.front_tokens <= 0.0;
         let weight = match is_idle {
             true => self.unawaited,
-            false => self.prefill(row.running as f32, row.front_tokens, 0.0),
+            false => self.prefill(row.running as f32, row.front_tokens),
         };
         let own = row.ms_per_token * (row.front_tokens + unmatched);
         (own, row.ms_per_token * unmatched * (weight - 1.0))
