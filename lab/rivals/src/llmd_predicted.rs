@@ -8,7 +8,7 @@
 //!    those that do not, so that a replica is seen to recover;
 //! 3. `prefix-cache-affinity-filter` at 0.80 of the prompt;
 //! 4. `latency-scorer`: headroom = objective - prediction; without an objective it is minus the
-//!    prediction. If nobody meets the objective and some candidates are idle, only these score.
+//!    prediction. If no replica meets the objective and some candidates are idle, only these score.
 //! 5. `weighted-random-picker`: drawn by score.
 //!
 //! ```text
@@ -165,7 +165,7 @@ impl LlmdPredicted {
         candidates.retain(|r| meets(r) != explores);
     }
 
-    /// If nobody meets the objective, keeps those without a request, if there are any.
+    /// If no replica meets the objective, keeps those without a request, if there are any.
     fn idle(&self, candidates: &mut Vec<ReplicaId>, view: &View<'_>) {
         let is_idle = |r: &ReplicaId| view.replicas.row(*r).outstanding == 0;
         let misses =

@@ -12,7 +12,7 @@ use meridian_base::{Duration, ModelId, Role, Time};
 use crate::evidence::Evidence;
 use crate::replica::ReplicaSpec;
 use crate::speed::PrefillSpeed;
-use crate::steps::{Sample, StepLine};
+use crate::steps::{StepLine, StepSample};
 use crate::usual::Usual;
 
 /// A kind's figures are published when one has moved by this share, but not more often than this: each
@@ -26,16 +26,20 @@ const REVIEW: Duration = Duration::from_secs(10);
 
 /// By which replicas are of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Key {
+pub(crate) struct KindKey {
     /// The least of its models, whatever their order.
     model: Option<ModelId>,
     role: Role,
     weight: u32,
 }
 
-impl Key {
-    pub(crate) fn of(spec: &ReplicaSpec) -> Key {
-        Key { model: spec.models.iter().min().copied(), role: spec.pool.role, weight: spec.weight }
+impl KindKey {
+    pub(crate) fn of(spec: &ReplicaSpec) -> KindKey {
+        KindKey {
+            model: spec.models.iter().min().copied(),
+            role: spec.pool.role,
+            weight: spec.weight,
+        }
     }
 }
 
@@ -105,7 +109,7 @@ pub(crate) struct Prompt {
 /// One kind of replica.
 #[derive(Clone, Debug)]
 pub(crate) struct Kind {
-    key: Key,
+    key: KindKey,
     speed: PrefillSpeed,
     steps: StepLine,
     /// The usual times of first tokens and of prefill as engines report it, by tokens, and of steps, by
@@ -121,7 +125,7 @@ pub(crate) struct Kind {
 
 impl Kind {
     /// A kind without answers, whose prefill takes `ms_per_token`.
-    pub(crate) fn new(key: Key, ms_per_token: f64) -> Kind {
+    pub(crate) fn new(key: KindKey, ms_per_token: f64) -> Kind {
         let (speed, steps) = (PrefillSpeed::new(ms_per_token), StepLine::new(ms_per_token));
         let published =
             Figures { ms_per_token, fixed_ms: 0.0, step_slope_ms: steps.slope_ms(ms_per_token) };
@@ -146,11 +150,11 @@ impl Kind {
     }
 
     /// Whether it serves the same model as a kind of this key.
-    pub(crate) fn serves_as(&self, key: Key) -> bool {
+    pub(crate) fn serves_as(&self, key: KindKey) -> bool {
         self.key.model == key.model
     }
 
-    pub(crate) fn is_of(&self, key: Key) -> bool {
+    pub(crate) fn is_of(&self, key: KindKey) -> bool {
         self.key == key
     }
 
@@ -211,11 +215,11 @@ impl Kind {
     }
 
     /// Adds an answer's steps.
-    pub(crate) fn answered(&mut self, own: &mut Own, sample: Sample) {
+    pub(crate) fn answered(&mut self, own: &mut Own, sample: StepSample) {
         self.batches.add(sample.running, sample.step_ms, &mut own.decode);
         self.steps.guess(self.speed.ms_per_token());
         let step_ms = sample.step_ms / own.decode.factor();
-        self.steps.add(Sample { step_ms, ..sample });
+        self.steps.add(StepSample { step_ms, ..sample });
     }
 
     /// The figures of a replica of this kind.
@@ -264,7 +268,7 @@ impl Kind {
 mod tests {
     use super::*;
 
-    const KEY: Key = Key { model: None, role: Role::Both, weight: 1 };
+    const KEY: KindKey = KindKey { model: None, role: Role::Both, weight: 1 };
 
     fn at(turn: u64) -> Time {
         Time::from_millis(100 * turn)

@@ -8,7 +8,7 @@ use meridian_base::{ReplicaId, Time};
 
 use crate::admission::Admission;
 use crate::breaker::BreakerConfig;
-use crate::kind::{self, Key, Kind, Own};
+use crate::kind::{self, Kind, KindKey, Own};
 use crate::replica::{Replica, ReplicaSpec, Status};
 use crate::row::Row;
 
@@ -318,7 +318,7 @@ impl Replicas {
     /// same model if there is one. It takes the place of a kind that has no replica any more, so there
     /// are no more kinds than replicas.
     fn kind_of(&mut self, replica: &Replica) -> u16 {
-        let key = Key::of(&replica.spec);
+        let key = KindKey::of(&replica.spec);
         if let Some(at) = self.kinds.iter().position(|kind| kind.is_of(key)) {
             return at as u16;
         }

@@ -32,7 +32,7 @@ pub(crate) struct Mark {
 
 /// What an answer says of the steps in its time.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Sample {
+pub(crate) struct StepSample {
     /// Mean of the running requests.
     pub(crate) running: f64,
     /// Mean time of a step.
@@ -65,7 +65,7 @@ impl Steps {
     }
 
     /// What an answer of `tokens` tokens since `mark`, which was taken at its first one, says.
-    pub(crate) fn answered(&mut self, now: Time, mark: Mark, tokens: u32) -> Option<Sample> {
+    pub(crate) fn answered(&mut self, now: Time, mark: Mark, tokens: u32) -> Option<StepSample> {
         self.advance(now);
         let seconds = now.since(mark.at).as_secs_f64();
         if tokens < SHORTEST || seconds <= 0.0 {
@@ -73,7 +73,7 @@ impl Steps {
         }
         let running = (self.now.running_s - mark.running_s) / seconds;
         let steps_ms = seconds * 1e3 - (self.now.prefill_ms - mark.prefill_ms);
-        Some(Sample { running, step_ms: steps_ms.max(0.0) / f64::from(tokens) })
+        Some(StepSample { running, step_ms: steps_ms.max(0.0) / f64::from(tokens) })
     }
 
     fn advance(&mut self, now: Time) {
@@ -93,7 +93,7 @@ impl StepLine {
     }
 
     /// Adds what an answer says.
-    pub(crate) fn add(&mut self, sample: Sample) {
+    pub(crate) fn add(&mut self, sample: StepSample) {
         self.0.add(sample.running, sample.step_ms);
     }
 

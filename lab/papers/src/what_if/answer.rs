@@ -9,10 +9,10 @@ use meridian_tools::parallel;
 use super::fleet::{Arrangement, MOST};
 use super::interval::SEEDS;
 use super::least::least;
-use super::overload;
 use super::question::Question;
 use super::rows::Row;
 use super::run::{Cell, Prepared};
+use super::settle;
 use super::shadow;
 
 /// Called after each fleet: the number done, and the name of the one that ended.
@@ -134,7 +134,7 @@ fn search(
         Ok(meets)
     })?;
     rows.sort_by_key(|row| row.replicas);
-    let settled = overload::settle(&mut rows);
+    let settled = settle::settle(&mut rows);
     Ok(Searched { rows, found, settled })
 }
 

@@ -8,6 +8,7 @@
 
 use super::answer::{Answer, Found, Least};
 use super::interval::{self, MET, SEEDS, TTFT_MEAN, TTFT_P90, is_shorter};
+use super::names::named_as;
 use super::question::Question;
 use super::rows::Row;
 
@@ -168,14 +169,6 @@ fn marked(row: &Row) -> String {
 
 fn named(row: &Row) -> String {
     named_as(&row.policy, &row.arrangement)
-}
-
-/// A policy, and its pools if it has some.
-pub(super) fn named_as(policy: &str, arrangement: &str) -> String {
-    match arrangement {
-        "whole" => policy.to_owned(),
-        other => format!("{policy} in {other}"),
-    }
 }
 
 /// `a, b and c`.

@@ -16,24 +16,24 @@ pub(super) const SEEDS: usize = 4;
 const LEVEL: f64 = 0.95;
 
 /// A figure of a run; `None` for a run without an answer.
-pub(super) type Figure = fn(&Measured) -> Option<f64>;
+pub(super) type FigureOf = fn(&Measured) -> Option<f64>;
 
-pub(super) const MET: Figure = |run| Some(run.met);
-pub(super) const GOODPUT: Figure = |run| Some(run.goodput_rps);
-pub(super) const TTFT_MEAN: Figure = |run| run.ttft_ms.map(|ttft| ttft.mean);
-pub(super) const TTFT_P50: Figure = |run| run.ttft_ms.map(|ttft| ttft.p50);
-pub(super) const TTFT_P90: Figure = |run| run.ttft_ms.map(|ttft| ttft.p90);
-pub(super) const TTFT_P99: Figure = |run| run.ttft_ms.map(|ttft| ttft.p99);
-pub(super) const TPOT_MEAN: Figure = |run| run.tpot_ms.map(|tpot| tpot.mean);
-pub(super) const TPOT_P90: Figure = |run| run.tpot_ms.map(|tpot| tpot.p90);
+pub(super) const MET: FigureOf = |run| Some(run.met);
+pub(super) const GOODPUT: FigureOf = |run| Some(run.goodput_rps);
+pub(super) const TTFT_MEAN: FigureOf = |run| run.ttft_ms.map(|ttft| ttft.mean);
+pub(super) const TTFT_P50: FigureOf = |run| run.ttft_ms.map(|ttft| ttft.p50);
+pub(super) const TTFT_P90: FigureOf = |run| run.ttft_ms.map(|ttft| ttft.p90);
+pub(super) const TTFT_P99: FigureOf = |run| run.ttft_ms.map(|ttft| ttft.p99);
+pub(super) const TPOT_MEAN: FigureOf = |run| run.tpot_ms.map(|tpot| tpot.mean);
+pub(super) const TPOT_P90: FigureOf = |run| run.tpot_ms.map(|tpot| tpot.p90);
 
 /// A figure with its interval, whose ends are the figure itself under one seed; `None` without one.
-pub(super) fn mean(row: &Row, figure: Figure) -> Option<Mean> {
+pub(super) fn mean(row: &Row, figure: FigureOf) -> Option<Mean> {
     stats::mean(&row.runs.iter().filter_map(figure).collect::<Vec<_>>())
 }
 
 /// The ends of the interval; `None` under one seed.
-pub(super) fn ends(row: &Row, figure: Figure) -> Option<[f64; 2]> {
+pub(super) fn ends(row: &Row, figure: FigureOf) -> Option<[f64; 2]> {
     let interval = mean(row, figure).filter(|_| row.runs.len() > 1)?;
     Some([interval.low, interval.high])
 }
@@ -51,7 +51,7 @@ pub(super) fn quantiles(
 }
 
 /// A figure as a cell: the mean over the seeds, and how far the farther end of its interval is.
-pub(super) fn cell(row: &Row, figure: Figure, [times, digits]: [usize; 2]) -> String {
+pub(super) fn cell(row: &Row, figure: FigureOf, [times, digits]: [usize; 2]) -> String {
     let Some(Mean { mean, low, high }) = mean(row, figure) else { return String::new() };
     let show = |value: f64| format!("{:.digits$}", value * times as f64);
     match row.runs.len() {
@@ -61,7 +61,7 @@ pub(super) fn cell(row: &Row, figure: Figure, [times, digits]: [usize; 2]) -> St
 }
 
 /// Whether this figure, a time, of `a` is surely shorter than that of `b`.
-pub(super) fn is_shorter(a: &Row, b: &Row, figure: Figure) -> bool {
+pub(super) fn is_shorter(a: &Row, b: &Row, figure: FigureOf) -> bool {
     let pairs = a.runs.iter().zip(&b.runs);
     let both = pairs.filter_map(|(a, b)| Some((figure(a)?, figure(b)?)));
     let (ours, theirs): (Vec<f64>, Vec<f64>) = both.unzip();

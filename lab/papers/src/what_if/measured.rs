@@ -9,8 +9,8 @@ use meridian_sim::{Fate, Record, Report};
 use meridian_tools::load::{Quantiles, Slo, Times};
 use meridian_workload::BYTES_PER_TOKEN;
 
-use super::overload::Waiting;
 use super::places::Places;
+use super::waiting::Waiting;
 
 /// Bytes of an event of a stream, one for each token: the mean of vLLM's in
 /// `product/protocol/src/signals/fixtures/vllm/chat.sse`.

@@ -5,19 +5,13 @@
 //! by how much the demand exceeds the capacity. A queue that refuses does not grow: there, the refused
 //! requests tell. A queue that is long and does not grow serves no client either, so the mean TTFT has
 //! a limit.
-//!
-//! A larger fleet cannot do worse but by chance, so one that is overloaded settles all smaller ones.
 
 use std::time::Duration;
 
-use meridian_base::Time;
-use meridian_sim::{Fate, Record};
 use meridian_tools::load::Slo;
 use meridian_tools::stats;
 
-use super::headline::named_as;
 use super::measured::Measured;
-use super::rows::Row;
 
 /// Fewer requests than this are not a queue.
 const LEAST: f64 = 10.0;
@@ -28,43 +22,6 @@ const REFUSED: f64 = 0.005;
 /// A longer TTFT is no service in the mean, unless the objective says so: a gateway's queue refuses
 /// after this time by default.
 const LONGEST: Duration = Duration::from_secs(10);
-
-/// The wait over the quarters of a window.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Waiting {
-    /// Mean seconds to the first token, or to the refusal, by the quarter in which a request was
-    /// sent.
-    pub(super) seconds: [f64; 4],
-    /// Requests without a first token in the last quarter, in the mean (Little's law).
-    queue: f64,
-    /// Seconds of a quarter.
-    quarter: f64,
-}
-
-impl Waiting {
-    /// The wait of these requests in a window that starts at `start`.
-    pub(super) fn of(requests: &[Record], start: Time, window: Duration) -> Waiting {
-        let quarter = window.as_secs_f64() / 4.0;
-        let (mut sums, mut counts) = ([0.0; 4], [0.0; 4]);
-        for request in requests {
-            let waits = match request.fate {
-                Fate::Done => request.ttft,
-                _ => request.e2e,
-            };
-            let at = ((request.sent.since(start).as_secs_f64() / quarter) as usize).min(3);
-            sums[at] += waits.as_secs_f64();
-            counts[at] += 1.0;
-        }
-        let seconds = std::array::from_fn(|at| sums[at] / f64::max(counts[at], 1.0));
-        Waiting { seconds, queue: sums[3] / quarter, quarter }
-    }
-
-    /// By how many seconds the wait grows in a second: the slope of the least squares.
-    fn slope(&self) -> f64 {
-        let [first, second, third, last] = self.seconds;
-        (1.5 * (last - first) + 0.5 * (third - second)) / (5.0 * self.quarter.max(1e-9))
-    }
-}
 
 /// What is wrong with a fleet that does not keep up.
 #[derive(Clone, Debug, PartialEq)]
@@ -139,33 +96,6 @@ fn waited(unsent: f64) -> Option<String> {
              one, and are not counted"
         )
     })
-}
-
-/// Makes the rows of one policy and arrangement, by ascending size, agree: a fleet keeps up and meets
-/// the objective only if every larger one does. Returns a line for each fleet that met it by chance.
-pub(super) fn settle(rows: &mut [Row]) -> Vec<String> {
-    let mut by_chance = Vec::new();
-    let (mut overloaded, mut missed) = (None, None);
-    for row in rows.iter_mut().rev() {
-        if row.overloaded.is_some() {
-            overloaded = Some(row.fleet.clone());
-        } else if let Some(larger) = &overloaded {
-            let why = format!("it seems to keep up, but {larger} does not");
-            row.overloaded = Some(Overload { demand: None, why });
-        }
-        if let (true, Some(larger)) = (row.meets, &missed) {
-            let name = named_as(&row.policy, &row.arrangement);
-            by_chance.push(format!(
-                "{} under {name} meets the SLO and {larger} does not, so it does not count as enough.",
-                row.fleet
-            ));
-            row.meets = false;
-        } else if !row.meets {
-            missed = Some(row.fleet.clone());
-        }
-    }
-    by_chance.reverse();
-    by_chance
 }
 
 #[cfg(test)]

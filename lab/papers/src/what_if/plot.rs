@@ -4,8 +4,8 @@ use meridian_tools::plot::{Line, Point, lines};
 use meridian_tools::stats::Mean;
 
 use super::answer::Answer;
-use super::headline::named_as;
 use super::interval::{self, TTFT_P90};
+use super::names::named_as;
 use super::question::Question;
 
 /// The title of the plot.

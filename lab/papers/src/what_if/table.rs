@@ -4,14 +4,15 @@
 use meridian_tools::table::Table;
 
 use super::answer::{Answer, Found};
-use super::headline::{met, named_as};
-use super::interval::{self, Figure, GOODPUT, MET, TPOT_MEAN, TPOT_P90, TTFT_MEAN, TTFT_P50};
+use super::headline::met;
+use super::interval::{self, FigureOf, GOODPUT, MET, TPOT_MEAN, TPOT_P90, TTFT_MEAN, TTFT_P50};
 use super::interval::{TTFT_P90, TTFT_P99};
+use super::names::named_as;
 use super::question::Question;
 use super::rows::Row;
 
 /// A column: its name, the figure, and the factor and the digits that it is shown with.
-type Column = (&'static str, Figure, [usize; 2]);
+type Column = (&'static str, FigureOf, [usize; 2]);
 
 /// The figures of a decision.
 const MAIN: [Column; 4] = [

@@ -1,5 +1,13 @@
-use super::*;
+use std::time::Duration;
+
+use meridian_base::Time;
+use meridian_sim::{Fate, Record};
 use meridian_tools::load::Quantiles;
+
+use super::super::rows::Row;
+use super::super::settle::settle;
+use super::super::waiting::Waiting;
+use super::*;
 
 fn record(sent_s: u64, waits: Duration) -> Record {
     Record {
